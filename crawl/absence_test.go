@@ -17,7 +17,8 @@ import (
 // liar is a resolver that sometimes answers that names don't exist, or gives all names one address.
 type liar struct {
 	Resolver
-	absent func(host string) error // nil: answer truthfully; errSink: answer with an address that the rules forbid
+	// nil: answer truthfully; errSink: answer with an address that the rules forbid.
+	absent func(host string) error
 }
 
 var (
@@ -36,8 +37,9 @@ func (l liar) LookupHost(ctx context.Context, host, pld string) (Lookup, error) 
 	}
 }
 
-// TestNoNameForAMinute: name servers that deny all names for a minute, or answer with one sink address for all, must not
-// cost a URL. The minute lies in the middle of a crawl or at its start, and half of the names may be exempt.
+// TestNoNameForAMinute: name servers that deny all names for a minute, or answer with one sink address for
+// all, must not cost a URL. The minute lies in the middle of a crawl or at its start, and half of the names
+// may be exempt.
 func TestNoNameForAMinute(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -79,8 +81,8 @@ func TestNoNameForAMinute(t *testing.T) {
 	}
 }
 
-// TestDeadNames: a crawl with some names that don't exist must end within minutes and give the reason for their refusal,
-// whether other names exist or not.
+// TestDeadNames: a crawl with some names that don't exist must end within minutes and give the reason for
+// their refusal, whether other names exist or not.
 func TestDeadNames(t *testing.T) {
 	for _, tt := range []struct {
 		good, dead, addrs int
@@ -101,7 +103,8 @@ func TestDeadNames(t *testing.T) {
 				res := mustRun(t, t.Context(), opt)
 				s := &res.Snapshot
 				absent := s.Refused["no-such-host"]
-				if tt.dead > namesEnough { // for more names confirmation takes hours; the crawl ends before it
+				// For more names confirmation takes hours; the crawl ends before it.
+				if tt.dead > namesEnough {
 					absent += s.Deferred["robots-unavailable"]
 				}
 				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
@@ -113,8 +116,8 @@ func TestDeadNames(t *testing.T) {
 	}
 }
 
-// TestNameThatGoes: a name that had an address and no longer exists is confirmed as gone only after hours. Until then
-// its rules hold and its URLs wait. If the name comes back in time, the crawl fetches them.
+// TestNameThatGoes: a name that had an address and no longer exists is confirmed as gone only after hours.
+// Until then its rules hold and its URLs wait. If the name comes back in time, the crawl fetches them.
 func TestNameThatGoes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -148,8 +151,8 @@ func TestNameThatGoes(t *testing.T) {
 	}
 }
 
-// TestRestartWithoutNames: a crawl restarted while no name exists knows no canary that could show that the name servers
-// lie. It must not make new names wait for hours, since it ends before that.
+// TestRestartWithoutNames: a crawl restarted while no name exists knows no canary that could show that the
+// name servers lie. It must not make new names wait for hours, since it ends before that.
 func TestRestartWithoutNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -173,8 +176,9 @@ func TestRestartWithoutNames(t *testing.T) {
 	})
 }
 
-// TestRulesBehindNoName: a robots.txt redirects to a host whose name is denied for half a minute, as nearly all names
-// are. The crawl must request the rules again when the name servers tell the truth, and must not end before that.
+// TestRulesBehindNoName: a robots.txt redirects to a host whose name is denied for half a minute, as nearly
+// all names are. The crawl must request the rules again when the name servers tell the truth, and must not
+// end before that.
 func TestRulesBehindNoName(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {
@@ -203,8 +207,8 @@ func TestRulesBehindNoName(t *testing.T) {
 	})
 }
 
-// TestNothingIsConfirmedWhileNamesAreAsked: of many requests due at once, one looks up the name canaries. The others
-// must wait for the result before they confirm an absence, whatever their number of tries.
+// TestNothingIsConfirmedWhileNamesAreAsked: of many requests due at once, one looks up the name canaries.
+// The others must wait for the result before they confirm an absence, whatever their number of tries.
 func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	c := newCrawler(Options{Dirs: []string{"d"}})
 	for i, name := range []string{"a.test", "b.test", "c.test"} {

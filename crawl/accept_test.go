@@ -12,9 +12,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestBodiesByType: of a body whose type isn't accepted the server must get rid of nothing, or of two KiB if it may hide
-// a page; of other bodies, of as much as their cap allows. The crawl must read pages with a wrong type and follow their
-// links. The accounts must match the output.
+// TestBodiesByType: of a body whose type isn't accepted the server must get rid of nothing, or of two KiB
+// if it may hide a page; of other bodies, of as much as their cap allows. The crawl must read pages with a
+// wrong type and follow their links. The accounts must match the output.
 func TestBodiesByType(t *testing.T) {
 	const kib = 1 << 10
 	text := strings.Repeat("just some words. ", 64*kib)
@@ -80,7 +80,8 @@ func TestBodiesByType(t *testing.T) {
 				t.Errorf("%s: the server sent %d bytes of the body, want %d to %d", path, n, f.least, f.most)
 			}
 		}
-		for i, want := range []int{0, 1, 1, 1, 0, 1, 0, 1} { // the list above has the page that links to each
+		// The list above has the page that links to each.
+		for i, want := range []int{0, 1, 1, 1, 0, 1, 0, 1} {
 			if got := len(w.got("a.test", fmt.Sprintf("/behind%d", i))); got != want {
 				t.Errorf("/behind%d was requested %d times, want %d", i, got, want)
 			}

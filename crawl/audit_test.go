@@ -36,8 +36,8 @@ func stoppedCrawl(t *testing.T) (*memfs.FS, Options) {
 	return fs, opt
 }
 
-// tamper opens the files that a manifest names, calls change to alter them, and writes a manifest that names the result.
-// It leaves the accounts as they are.
+// tamper opens the files that a manifest names, calls change to alter them, and writes a manifest that
+// names the result. It leaves the accounts as they are.
 func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
 	t.Helper()
 	set := disk.Set{FS: fs, Paths: opt.Dirs}
@@ -209,7 +209,8 @@ func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 	}
 }
 
-// killedCrawl returns a crawl that was killed right after a checkpoint of its second run, with URLs in STAR and RobotsCache.
+// killedCrawl returns a crawl that was killed right after a checkpoint of its second run, with URLs in STAR
+// and RobotsCache.
 func killedCrawl(t *testing.T) (*memfs.FS, Options) {
 	t.Helper()
 	fs, opt := stoppedCrawl(t)
@@ -239,7 +240,8 @@ func killedCrawl(t *testing.T) (*memfs.FS, Options) {
 	return killed, opt
 }
 
-// breakDrum rewrites a store with a fault in the first waiting check. record is the place of the URL in a tuple.
+// breakDrum rewrites a store with a fault in the first waiting check. record is the place of the URL in a
+// tuple.
 func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails, fault func([]byte, func([]byte) error) error,
 	record func(*drum.Tuple) *[]byte) (*drum.State, error) {
 	type entry struct {
@@ -294,8 +296,8 @@ func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails
 	return st, d.Close()
 }
 
-// TestAuditFindsEachFaultAndItsPlace: an audit must find a removed, doubled or changed record in each place, and name the
-// place.
+// TestAuditFindsEachFaultAndItsPlace: an audit must find a removed, doubled or changed record in each
+// place, and name the place.
 func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 	t.Parallel()
 	found := map[state.Place]bool{}

@@ -80,8 +80,8 @@ func countOutages(opt *Options) func() int {
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-// TestBannedAtTheEnd: a finite crawl must end when its last servers drop all packets for ever. Other servers, which have
-// no pages left, serve as canaries.
+// TestBannedAtTheEnd: a finite crawl must end when its last servers drop all packets for ever. Other
+// servers, which have no pages left, serve as canaries.
 func TestBannedAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -122,8 +122,8 @@ func TestBannedAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestFarmIsNoOutage: fifty servers of one /24 that answer and then all reset their connections must not count as an
-// outage, and must not slow down other hosts.
+// TestFarmIsNoOutage: fifty servers of one /24 that answer and then all reset their connections must not
+// count as an outage, and must not slow down other hosts.
 func TestFarmIsNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -161,9 +161,9 @@ func TestFarmIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestBanned: when servers ban the crawler, the crawl must end and fetch all pages of the other servers. Servers ban it
-// in the middle of the crawl (one in 2, 4 and 8, with -long), or late (all that have pages left).
-// a late time. The crawl must end and fetch all pages of the other servers.
+// TestBanned: when servers ban the crawler, the crawl must end and fetch all pages of the other servers.
+// Servers ban it in the middle of the crawl (one in 2, 4 and 8, with -long), or late (all that have pages
+// left). a late time. The crawl must end and fetch all pages of the other servers.
 func TestBanned(t *testing.T) {
 	parts := []int{2, 4, 8}
 	if !*longRuns {

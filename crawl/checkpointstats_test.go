@@ -20,7 +20,8 @@ var (
 	rateRAM   = flag.Int64("checkpoint.ram", 1<<30, "RAM of each crawl of TestCheckpointRate, in bytes")
 )
 
-// TestCheckpointStats: the statistics of checkpoints must be set and consistent, and must keep the maximum of each time.
+// TestCheckpointStats: the statistics of checkpoints must be set and consistent, and must keep the maximum
+// of each time.
 func TestCheckpointStats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt := simOptions(t, smallWeb(t, nil), memfs.New(*seedFlag))
@@ -63,7 +64,8 @@ type slowPause struct{ asked *sync.WaitGroup }
 func (p slowPause) Pause()  { p.asked.Done(); p.asked.Wait() }
 func (p slowPause) Resume() {}
 
-// TestPausesTogether: a checkpoint must pause all structures at the same time, so that slow emissions delay it only once.
+// TestPausesTogether: a checkpoint must pause all structures at the same time, so that slow emissions delay
+// it only once.
 func TestPausesTogether(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(3)
@@ -71,8 +73,8 @@ func TestPausesTogether(t *testing.T) {
 	pauseAll([]pausable{p, p, p}) // a deadlock fails the test
 }
 
-// TestCheckpointRate compares the rates of crawls on the real disk with and without checkpoints. The two kinds alternate,
-// since the machine's speed drifts.
+// TestCheckpointRate compares the rates of crawls on the real disk with and without checkpoints. The two
+// kinds alternate, since the machine's speed drifts.
 func TestCheckpointRate(t *testing.T) {
 	if *ratePairs == 0 {
 		t.Skip("-checkpoint.pairs is 0")

@@ -10,8 +10,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestBadChunkSizes: an invalid chunk size must end the body. The crawl must not follow links behind it. A response that
-// starts with one is no page. Both count as truncated. The test checks the requests that the server gets.
+// TestBadChunkSizes: an invalid chunk size must end the body. The crawl must not follow links behind it. A
+// response that starts with one is no page. Both count as truncated. The test checks the requests that the
+// server gets.
 func TestBadChunkSizes(t *testing.T) {
 	for _, size := range []string{"zz", "-5", "", "0x5", " ", "fffffffffffffffff"} {
 		t.Run(size, func(t *testing.T) {

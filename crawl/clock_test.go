@@ -15,8 +15,8 @@ import (
 // year is the time by which the clock is ahead in these tests.
 const year = 365 * aDay
 
-// clockWeb has four kinds of hosts that make the crawl wait: b refuses, d fails with a Retry-After of 10 hours, r has an
-// unreachable robots.txt, x doesn't exist. Hosts n answer. Once *mended is true all answer.
+// clockWeb has four kinds of hosts that make the crawl wait: b refuses, d fails with a Retry-After of 10
+// hours, r has an unreachable robots.txt, x doesn't exist. Hosts n answer. Once *mended is true all answer.
 func clockWeb(mended *bool) *tinyWeb {
 	return &tinyWeb{
 		serve: func(host, path string) answer {
@@ -41,8 +41,9 @@ func clockWeb(mended *bool) *tinyWeb {
 	}
 }
 
-// TestClockThatWasAhead: when a crawl starts with a clock that is a year ahead and resumes after the clock is corrected,
-// it must neither wait for back-offs, retries or visit times until that year is over, nor forget them.
+// TestClockThatWasAhead: when a crawl starts with a clock that is a year ahead and resumes after the clock
+// is corrected, it must neither wait for back-offs, retries or visit times until that year is over, nor
+// forget them.
 func TestClockThatWasAhead(t *testing.T) {
 	fs, mended := memfs.New(*seedFlag), false
 	web := clockWeb(&mended)

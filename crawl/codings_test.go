@@ -49,8 +49,8 @@ func packed(t *testing.T, coding, s string) string {
 	return b.String()
 }
 
-// TestCodings: the crawl must find links in pages of every content coding, also in the part of a truncated or corrupt page
-// that can be decoded. It must store every page as received.
+// TestCodings: the crawl must find links in pages of every content coding, also in the part of a truncated
+// or corrupt page that can be decoded. It must store every page as received.
 func TestCodings(t *testing.T) {
 	const filler = "<p>words of a page that is long enough for matches, words of a page</p>\n"
 	type page struct{ coding, payload string }

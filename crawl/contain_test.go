@@ -75,7 +75,8 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 	return asked, res, logged
 }
 
-// outsideOfTransactions is a log handler at the default level that records the lines written within a transaction.
+// outsideOfTransactions is a log handler at the default level that records the lines written within a
+// transaction.
 type outsideOfTransactions struct {
 	slog.Handler
 	mu     sync.Mutex
@@ -97,8 +98,9 @@ func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error
 	}
 }
 
-// TestTransactionsWriteNoLog: no transaction may write the log. Otherwise it waits for the log's reader, while all other
-// transactions and checkpoints wait for it. It guards against the line "host in back-off or given up".
+// TestTransactionsWriteNoLog: no transaction may write the log. Otherwise it waits for the log's reader,
+// while all other transactions and checkpoints wait for it. It guards against the line "host in back-off or
+// given up".
 func TestTransactionsWriteNoLog(t *testing.T) {
 	h := &outsideOfTransactions{Handler: slog.NewTextHandler(io.Discard, nil)}
 	_ = newCrawler(Options{}).transact(func(*transaction) error { slog.New(h).Info("here"); return nil })
@@ -116,8 +118,9 @@ func TestTransactionsWriteNoLog(t *testing.T) {
 	}
 }
 
-// TestPanicsAreContained: a page that makes a parser panic must end as refused and not end the process. It guards against a
-// crawl that panicked again after each restart, since the last checkpoint had the page in RAM.
+// TestPanicsAreContained: a page that makes a parser panic must end as refused and not end the process. It
+// guards against a crawl that panicked again after each restart, since the last checkpoint had the page in
+// RAM.
 func TestPanicsAreContained(t *testing.T) {
 	all, _, _ := crawlWithPanic(t, "", "")
 	if len(all) != 9 {
@@ -155,8 +158,8 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// TestPanicOfAStage: a panic that isn't caused by a site must end the process through Options.Panicked. The disk must have
-// the last checkpoint.
+// TestPanicOfAStage: a panic that isn't caused by a site must end the process through Options.Panicked. The
+// disk must have the last checkpoint.
 func TestPanicOfAStage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}

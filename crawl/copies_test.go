@@ -14,8 +14,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestCopiesTakeTheirPlace: when the first directory's manifest or secret is damaged or missing, audit, explain, repair
-// and crawl must use the copies, and repair and crawl must rewrite it.
+// TestCopiesTakeTheirPlace: when the first directory's manifest or secret is damaged or missing, audit,
+// explain, repair and crawl must use the copies, and repair and crawl must rewrite it.
 func TestCopiesTakeTheirPlace(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 	})
 }
 
-// TestTheLatestCopyCounts: when the first manifest is unusable, the copy with the highest generation must replace it. A
-// copy of a newer program must make the crawl fail.
+// TestTheLatestCopyCounts: when the first manifest is unusable, the copy with the highest generation must
+// replace it. A copy of a newer program must make the crawl fail.
 func TestTheLatestCopyCounts(t *testing.T) {
 	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1", "d2", "d3"}}

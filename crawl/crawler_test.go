@@ -21,7 +21,8 @@ func small(o *Options) {
 	o.DrumBufferBytes, o.DrumBucketBytes, o.DrumBuckets = 4<<10, 64<<10, 16
 }
 
-// TestChainOfPages: a chain of 1000 pages, each of which links to the next, without delays takes at most a minute.
+// TestChainOfPages: a chain of 1000 pages, each of which links to the next, without delays takes at most a
+// minute.
 func TestChainOfPages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -43,7 +44,8 @@ func TestChainOfPages(t *testing.T) {
 	})
 }
 
-// TestPageLimitIsNeverExceeded: a crawl stops at exactly --pages pages, and a run without the limit finishes it.
+// TestPageLimitIsNeverExceeded: a crawl stops at exactly --pages pages, and a run without the limit
+// finishes it.
 func TestPageLimitIsNeverExceeded(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int64{1, 17, 200} {
@@ -69,8 +71,8 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 	}
 }
 
-// TestStopAndResumeWithOtherRAMAndMoreDirectories: a crawl that is stopped and resumed with other RAM sizes and one more
-// directory stays balanced and fetches what an uninterrupted crawl fetches.
+// TestStopAndResumeWithOtherRAMAndMoreDirectories: a crawl that is stopped and resumed with other RAM sizes
+// and one more directory stays balanced and fetches what an uninterrupted crawl fetches.
 func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -103,8 +105,8 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 	})
 }
 
-// TestSmallNumbersRunTheRealPath: with small buffers and budgets a crawl makes many passes of URLseen and scans of QF,
-// and the measured I/O per link agrees with the prediction.
+// TestSmallNumbersRunTheRealPath: with small buffers and budgets a crawl makes many passes of URLseen and
+// scans of QF, and the measured I/O per link agrees with the prediction.
 func TestSmallNumbersRunTheRealPath(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -188,9 +190,9 @@ func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, 
 	return Lookup{}, &LookupError{Host: host, Err: ctx.Err()}
 }
 
-// TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three other PLDs, must not slow down
-// the rest of the crawl. In the first pages, it fetches at least 80 % of the URLs of other PLDs that it fetches without
-// the spam PLD.
+// TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three other PLDs, must not slow
+// down the rest of the crawl. In the first pages, it fetches at least 80 % of the URLs of other PLDs that
+// it fetches without the spam PLD.
 func TestSpamDoesNotCrowdOut(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -227,7 +229,8 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 	}
 	without, links := others(false)
 	with, allLinks := others(true)
-	if share := 1 - float64(links)/float64(allLinks); share < 0.8 { // pldShare keeps it below the possible share
+	// PldShare keeps it below the possible share.
+	if share := 1 - float64(links)/float64(allLinks); share < 0.8 {
 		t.Errorf("the spam PLD has %.2f of the parsed links, want at least 0.8 for a meaningful test", share)
 	}
 	if with*10 < without*8 {
@@ -235,8 +238,8 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 	}
 }
 
-// TestSpamGetsItsBudget: a spam PLD that every PLD links to gets some URLs into the queues, and at most its budget into
-// each.
+// TestSpamGetsItsBudget: a spam PLD that every PLD links to gets some URLs into the queues, and at most its
+// budget into each.
 func TestSpamGetsItsBudget(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -263,8 +266,8 @@ func TestSpamGetsItsBudget(t *testing.T) {
 	})
 }
 
-// TestDeadHostsAreCheap: nine dead hosts for each live one and one host with very many URLs must not raise the disk
-// bytes per fetched page to more than 1.5 times those of the same crawl without them.
+// TestDeadHostsAreCheap: nine dead hosts for each live one and one host with very many URLs must not raise
+// the disk bytes per fetched page to more than 1.5 times those of the same crawl without them.
 func TestDeadHostsAreCheap(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -302,10 +305,10 @@ func TestDeadHostsAreCheap(t *testing.T) {
 	if with > 1.5*without {
 		t.Errorf("%.0f disk bytes per fetched page with dead hosts, %.0f without: want at most 1.5 times", with, without)
 	}
-	// TestSeedsThatYieldNothingAreListed: the result lists each seed that yields no response, with its reason, and no other
-	// seed.
 }
 
+// TestSeedsThatYieldNothingAreListed: the result must list each seed that yields no response, with its
+// reason, and no other seed.
 func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
@@ -327,10 +330,10 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 			t.Errorf("a good seed is listed: %q", text)
 		}
 	})
-	// TestDirectoryInUseAndForeign: Run refuses a locked directory, --new on an existing crawl, and a missing directory of
-	// the crawl.
 }
 
+// TestDirectoryInUseAndForeign: Run must refuse a locked directory, --new on an existing crawl, and a
+// missing directory of the crawl.
 func TestDirectoryInUseAndForeign(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

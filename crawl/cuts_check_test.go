@@ -76,7 +76,8 @@ func (l *life) frozenAt(m *state.Manifest) time.Time {
 	return l.began.Add(time.Duration(m.Active-l.active) * time.Millisecond)
 }
 
-// found records the manifest from which the next run starts. After kill -9 the last one may not be durable yet.
+// found records the manifest from which the next run starts. After kill -9 the last one may not be durable
+// yet.
 func (l *life) found(m *state.Manifest, stored map[string]int, power bool) {
 	if m.Gen > l.gen {
 		l.unsure = append(l.unsure, frozenMoment{m.Gen, l.run - 1, l.frozenAt(m)})
@@ -123,8 +124,8 @@ func (l *life) checkEnd() (faults []string) {
 	return append(faults, l.checkVisits()...)
 }
 
-// checkOnce checks that the numbers at the end equal those of the crawl without a cut. It ignores which URLs of
-// strangers were fetched and which were refused.
+// checkOnce checks that the numbers at the end equal those of the crawl without a cut. It ignores which
+// URLs of strangers were fetched and which were refused.
 func (l *life) checkOnce() (faults []string) {
 	w, got := l.world, &l.result.Snapshot
 	if w.once == nil {
@@ -150,7 +151,8 @@ func (l *life) checkOnce() (faults []string) {
 	return faults
 }
 
-// checkVisits checks all requests in order: which URLs, the delays, the back-offs, and that none is repeated.
+// checkVisits checks all requests in order: which URLs, the delays, the back-offs, and that none is
+// repeated.
 func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	type place struct {
@@ -180,7 +182,8 @@ func (l *life) checkVisits() (faults []string) {
 				fault("%s: requested %v after the end of the host's previous request (runs %d, %d), want at least %v", v.url, gap, h.last.run, v.run, l.opt.HostDelayMin)
 			}
 		}
-		// A request for another host's robots.txt that redirects to this host doesn't delay this host's next page.
+		// A request for another host's robots.txt that redirects to this host doesn't delay this host's
+		// next page.
 		if p := h.page; p != nil && v.start.Sub(p.end) < h.delay && !isRobots(v.url) {
 			fault("%s: requested %v after the host's previous page (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
 		}
@@ -210,11 +213,11 @@ func (l *life) checkVisits() (faults []string) {
 	return append(faults, l.checkTroubled(visits)...)
 }
 
-// checkTroubled checks that the crawl sends requests to hosts that always refuse or fail only when the known health of
-// the host allows it. A run knows what it recorded itself and what the previous run recorded up to its last checkpoint.
-// That includes every covered visit and perhaps more, since the test doesn't see of every checkpoint that it is
-// durable. So several states are possible. A request is a fault if none of them allows it; otherwise only the states
-// that allow it remain possible.
+// checkTroubled checks that the crawl sends requests to hosts that always refuse or fail only when the
+// known health of the host allows it. A run knows what it recorded itself and what the previous run
+// recorded up to its last checkpoint. That includes every covered visit and perhaps more, since the test
+// doesn't see of every checkpoint that it is durable. So several states are possible. A request is a fault
+// if none of them allows it; otherwise only the states that allow it remain possible.
 func (l *life) checkTroubled(visits []visit) (faults []string) {
 	policy := l.opt.makePolicy()
 	hosts := map[string][]*visit{}
@@ -227,14 +230,16 @@ func (l *life) checkTroubled(visits []visit) (faults []string) {
 		faults = append(faults, fmt.Sprintf("%d troubled hosts got requests, want 2", len(hosts)))
 	}
 	for host, list := range hosts {
-		now, saved := []health.State{{}}, []health.State{{}} // states that this run, and the next run, may know
+		// States that this run, and the next run, may know.
+		now, saved := []health.State{{}}, []health.State{{}}
 		for i, v := range list {
 			if i > 0 && v.run != list[i-1].run {
 				now = unlike(saved)
 				saved = slices.Clone(now)
 			}
 			forbids := func(s health.State) bool {
-				return s.End != health.Open || v.start.Before(s.Until.Add(-time.Second)) // Until has a resolution of 1 s
+				// Until has a resolution of 1 s.
+				return s.End != health.Open || v.start.Before(s.Until.Add(-time.Second))
 			}
 			if allowed := slices.DeleteFunc(slices.Clone(now), forbids); len(allowed) > 0 {
 				now = allowed
@@ -268,8 +273,8 @@ func unlike(list []health.State) (out []health.State) {
 	return out
 }
 
-// leastRest returns the minimum back-off of the host after a visit answered with 503. It is shorter after a request for
-// robots.txt, the host's own or that of a host that redirects to it, than after one for a page.
+// leastRest returns the minimum back-off of the host after a visit answered with 503. It is shorter after a
+// request for robots.txt, the host's own or that of a host that redirects to it, than after one for a page.
 func (v *visit) leastRest() time.Duration {
 	if isRobots(v.url) {
 		return robotsBackoff

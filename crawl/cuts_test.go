@@ -21,18 +21,19 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// The crash simulation runs whole crawls in virtual time on a file system in RAM. The file system cuts a crawl off at a
-// mutating operation and comes back in a state that kill -9 or a power cut can leave. TestCutsAtRandom cuts crawls many
-// times, also during recovery. TestCutsInTurn cuts one crawl before each of its operations. checkCut and checkEnd
-// define what must survive.
+// The crash simulation runs whole crawls in virtual time on a file system in RAM. The file system cuts a
+// crawl off at a mutating operation and comes back in a state that kill -9 or a power cut can leave.
+// TestCutsAtRandom cuts crawls many times, also during recovery. TestCutsInTurn cuts one crawl before each
+// of its operations. checkCut and checkEnd define what must survive.
 //
-// -seed determines each world, its web, its options, the places of the cuts, and what a cut leaves of unsynced data. It
-// does not determine how goroutines are scheduled: the same seed cuts the same crawl at other moments. To reproduce a
-// fault exactly, write the files that the failed run found with -image and resume from them with -replay.
+// -seed determines each world, its web, its options, the places of the cuts, and what a cut leaves of
+// unsynced data. It does not determine how goroutines are scheduled: the same seed cuts the same crawl at
+// other moments. To reproduce a fault exactly, write the files that the failed run found with -image and
+// resume from them with -replay.
 
-// cutWorld is a small web and the options of its crawls. One crawl takes about 50 ms of CPU. M, r, files and budgets
-// are so small that every crawl has passes, rounds, file rolls, slots and scans of QF (see TestCutWorlds).
-// It is immutable after newCutWorld and undisturbed.
+// cutWorld is a small web and the options of its crawls. One crawl takes about 50 ms of CPU. M, r, files
+// and budgets are so small that crawls have passes, rounds, file rolls, slots and scans of QF (see
+// TestCutWorlds). It is immutable after newCutWorld and undisturbed.
 type cutWorld struct {
 	seed       uint64
 	web        simweb.Options
@@ -205,8 +206,8 @@ func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 	return w, l
 }
 
-// TestCutWorlds: crawls of the worlds must make passes by size, scans of QF, file rolls, queue segments and slots,
-// so that cuts hit them.
+// TestCutWorlds: crawls of the worlds must make passes by size, scans of QF, file rolls, queue segments and
+// slots, so that cuts hit them.
 func TestCutWorlds(t *testing.T) {
 	var sum struct{ full, scans, rolled, segments, slots int }
 	for seed := *seedFlag; seed < *seedFlag+numCutWorlds; seed++ {
@@ -243,7 +244,8 @@ func TestCutWorlds(t *testing.T) {
 // numCutWorlds is the number of worlds; consecutive lives use consecutive worlds.
 const numCutWorlds = 12
 
-// squeeze sets a quota slightly above the used space and lifts it after at most 200 s; it does so three times.
+// squeeze sets a quota slightly above the used space and lifts it after at most 200 s; it does so three
+// times.
 func squeeze(ctx context.Context, fs *memfs.FS) {
 	for range 3 {
 		sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
@@ -253,8 +255,8 @@ func squeeze(ctx context.Context, fs *memfs.FS) {
 	}
 }
 
-// rolledBack records that a crawl went back to its last checkpoint in the same process after a failed write. What
-// follows counts as another run.
+// rolledBack records that a crawl went back to its last checkpoint in the same process after a failed
+// write. What follows counts as another run.
 func (l *life) rolledBack() {
 	n := l.fs.QuotaErrors()
 	if n == l.quotaErrors {
@@ -345,11 +347,12 @@ func (l *life) watchCheckpoints() {
 	}
 }
 
-// longestRun is far longer than any run, and shorter than the six hours after which a lost robots request is repeated.
+// longestRun is far longer than any run, and shorter than the six hours after which a lost robots request
+// is repeated.
 const longestRun = 2 * time.Hour
 
-// disturb sometimes lets other goroutines run in the middle of an operation, as a slow disk does. Without it two
-// goroutines that each run briefly would rarely interleave.
+// disturb sometimes lets other goroutines run in the middle of an operation, as a slow disk does. Without
+// it two goroutines that each run briefly would rarely interleave.
 func disturb() {
 	for range rand.IntN(4) {
 		runtime.Gosched()
@@ -387,8 +390,8 @@ func (l *life) crawl(n int) error {
 	return err
 }
 
-// live runs the crawl and cuts it at the operation that next returns, counted from the start of each run, until next
-// returns 0. It returns the faults found.
+// live runs the crawl and cuts it at the operation that next returns, counted from the start of each run,
+// until next returns 0. It returns the faults found.
 func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool)) []string {
 	for {
 		n := next()
@@ -421,8 +424,8 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool
 	}
 }
 
-// loseManifest damages the first manifest if a durable copy remains. The copy may be one generation older if the last
-// checkpoint was cut off before it wrote the copies.
+// loseManifest damages the first manifest if a durable copy remains. The copy may be one generation older
+// if the last checkpoint was cut off before it wrote the copies.
 func (l *life) loseManifest() {
 	paths := state.CopyPaths(disk.Set{FS: l.fs, Paths: l.opt.Dirs}, state.ManifestName)
 	var m *state.Manifest
@@ -506,8 +509,8 @@ func (c *cutCount) log(t *testing.T, what string) {
 
 var numCuts = flag.Int("cuts", 0, "cuts of TestCutsAtRandom (0: 50; 500 with -long)")
 
-// TestCutsAtRandom: a crawl that is cut many times, also during recovery, must end with the same result as one that was
-// never cut.
+// TestCutsAtRandom: a crawl that is cut many times, also during recovery, must end with the same result as
+// one that was never cut.
 func TestCutsAtRandom(t *testing.T) {
 	want := *numCuts
 	if want == 0 {

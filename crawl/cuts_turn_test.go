@@ -25,10 +25,10 @@ var (
 	replay   = flag.String("replay", "", "TestReplay resumes the crawl in this directory, written by -image; -seed is the number of its world")
 )
 
-// TestCutsInTurn cuts a crawl before each of its operations (by default before a sample of them), once by kill -9 and
-// once by a power cut. Each cut leaves a fork of the file system, and the crawl itself goes on. The test opens and
-// audits every fork. It resumes a sample of them, cuts some again during recovery, and compares each result with a
-// crawl that was never cut.
+// TestCutsInTurn cuts a crawl before each of its operations (by default before a sample of them), once by
+// kill -9 and once by a power cut. Each cut leaves a fork of the file system, and the crawl itself goes on.
+// The test opens and audits every fork. It resumes a sample of them, cuts some again during recovery, and
+// compares each result with a crawl that was never cut.
 func TestCutsInTurn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -66,7 +66,8 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 	var failed *life
 	var faults []string
 	l.before = func(s memfs.Step, fork func(uint64) *memfs.FS) {
-		// A manifest that is visible after kill -9 but not durable is a risk for recovery, so cut the recovery too.
+		// A manifest that is visible after kill -9 but not durable is a risk for recovery, so cut the
+		// recovery too.
 		manifest := s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
 		if rng.IntN(stride) > 0 && (!manifest || rng.IntN(4) > 0) {
 			return

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestVisitsAfter503: checkVisits must report a request within the back-off after a 503. The back-off after a request
-// for robots.txt is shorter than after one for a page. When robots.txt redirects to another host, that host backs off.
+// TestVisitsAfter503: checkVisits must report a request within the back-off after a 503. The back-off after
+// a request for robots.txt is shorter than after one for a page. When robots.txt redirects to another host,
+// that host backs off.
 func TestVisitsAfter503(t *testing.T) {
 	w := newCutWorld(t, *seedFlag)
 	for _, c := range []struct {

@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// trouble is a fault of a world's machine, of its name servers, or of some of its servers. It comes at a fixed virtual
-// time, independent of the cuts.
+// trouble is a fault of a world's machine, of its name servers, or of some of its servers. It comes at a
+// fixed virtual time, independent of the cuts.
 type trouble string
 
 const (
@@ -52,12 +52,14 @@ const (
 	strangersTurn    = 8 * time.Second
 )
 
-// sinceBubble is the virtual time since the start of a bubble. A life that continues in another bubble keeps its time.
+// sinceBubble is the virtual time since the start of a bubble. A life that continues in another bubble
+// keeps its time.
 func sinceBubble() time.Duration {
 	return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 }
 
-// strangers are seeds on hosts outside the web whose pages have no links. Permanent trouble affects only these hosts.
+// strangers are seeds on hosts outside the web whose pages have no links. Permanent trouble affects only
+// these hosts.
 func (kind trouble) strangers() (seeds []string) {
 	hosts, pages := 0, 0
 	switch kind {

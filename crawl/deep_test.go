@@ -29,7 +29,8 @@ func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
 	return rep
 }
 
-// TestDeepAudit: stopped and finished crawls must balance key by key, and the output must have every ended URL.
+// TestDeepAudit: stopped and finished crawls must balance key by key, and the output must have every ended
+// URL.
 func TestDeepAudit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -74,8 +75,8 @@ func TestDeepAuditFindsEachFault(t *testing.T) {
 	})
 }
 
-// TestDeepAuditWithMovedOutput: a deep audit must count WARC files that were moved away as absent, not damaged, and must
-// name a damaged one.
+// TestDeepAuditWithMovedOutput: a deep audit must count WARC files that were moved away as absent, not
+// damaged, and must name a damaged one.
 func TestDeepAuditWithMovedOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 200 })
@@ -98,7 +99,7 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := make([]byte, 16) // more bytes than the time and system of a gzip header, which no checksum covers
+		old := make([]byte, 16) // longer than the time and system of a gzip header, which have no checksum
 		if _, err := f.ReadAt(old, 5000); err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +125,8 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 	})
 }
 
-// TestDeepAuditKnowsPrivateSuffixes: the deep audit of a crawl with private suffixes must use them, since the keys of the
-// tuples that wait for STAR are those of its PLDs.
+// TestDeepAuditKnowsPrivateSuffixes: the deep audit of a crawl with private suffixes must use them, since
+// the keys of the tuples that wait for STAR are those of its PLDs.
 func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}

@@ -33,9 +33,9 @@ type endOf struct {
 	waiting int64            // URLs of strangers that wait for their robots.txt
 }
 
-// check compares a crawl that has ended with the result of an uninterrupted one. Each URL of the web must be in the
-// output once and in the crawl log once, and no other URL may be. What robots.txt forbids must be refused for that
-// reason. Each URL of a stranger must be accounted for.
+// check compares a crawl that has ended with the result of an uninterrupted one. Each URL of the web must
+// be in the output once and in the crawl log once, and no other URL may be. What robots.txt forbids must be
+// refused for that reason. Each URL of a stranger must be accounted for.
 func (e *endOf) check() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	rep, err := audit.Deep(audit.Options{FS: e.fs, Dirs: e.dirs, Out: e.out, RAMBytes: 1 << 20})
@@ -85,7 +85,8 @@ func (e *endOf) check() (faults []string) {
 	return append(faults, checkGraph(e.fs, e.dirs, e.want)...)
 }
 
-// checkLog checks that the crawl log has each ended URL once, and the same number of each reason as the accounts.
+// checkLog checks that the crawl log has each ended URL once, and the same number of each reason as the
+// accounts.
 func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]crawllog.Entry, faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	entries = map[string][]crawllog.Entry{}
@@ -141,9 +142,9 @@ func byReason(list *[state.NumReasons]int64) map[string]int64 {
 	return named
 }
 
-// checkStrangers checks that each URL of a host in permanent trouble has one of three ends: fetched before the trouble
-// and in the output once; refused because of the trouble; or waiting for its robots.txt, which the crawl couldn't
-// fetch in time. The time of the interruptions decides which.
+// checkStrangers checks that each URL of a host in permanent trouble has one of three ends: fetched before
+// the trouble and in the output once; refused because of the trouble; or waiting for its robots.txt, which
+// the crawl couldn't fetch in time. The time of the interruptions decides which.
 func (e *endOf) checkStrangers(entries map[string][]crawllog.Entry, m *state.Manifest) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	e.strange = map[string]int64{}
@@ -191,8 +192,8 @@ func outSet(set disk.Set, out []string) disk.Set {
 	return match.Set
 }
 
-// outputOf counts the response records of each URL in the output that belongs to a manifest. It parses the content of a
-// closed file once, however many cuts find it: parsed maps the checksum of a file to []string.
+// outputOf counts the response records of each URL in the output that belongs to a manifest. It parses the
+// content of a closed file once, however many cuts find it: parsed maps the checksum of a file to []string.
 func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[string]int, error) {
 	urls := map[string]int{}
 	files, err := warc.Files(out)
@@ -256,8 +257,8 @@ func responseURL(rec *warc.Record) []string {
 	return []string{url}
 }
 
-// checkStored checks a crawl after any number of interruptions: every URL that a correct crawl fetches was fetched and
-// is in the output once, no other URL is, and the audit balances.
+// checkStored checks a crawl after any number of interruptions: every URL that a correct crawl fetches was
+// fetched and is in the output once, no other URL is, and the audit balances.
 func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 	t.Helper()
 	want := web.Expected("drumbeat")

@@ -28,8 +28,8 @@ func escapesWeb() *tinyWeb {
 	}}
 }
 
-// TestEscapesAreFolded: all spellings of a URL's escapes must be one page, and rules and robots.txt must apply to the
-// canonical one. It guards against a page per spelling.
+// TestEscapesAreFolded: all spellings of a URL's escapes must be one page, and rules and robots.txt must
+// apply to the canonical one. It guards against a page per spelling.
 func TestEscapesAreFolded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, keep := range []bool{false, true} {

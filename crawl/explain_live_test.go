@@ -43,8 +43,9 @@ func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
 	})
 }
 
-// watchCrawl explains some URLs repeatedly while a crawl runs, until done is closed, and calls rest in between. It checks
-// that explain reports no error and no damage, and that no URL goes back. It returns the number of checkpoints seen.
+// watchCrawl explains some URLs repeatedly while a crawl runs, until done is closed, and calls rest in
+// between. It checks that explain reports no error and no damage, and that no URL goes back. It returns the
+// number of checkpoints seen.
 func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-chan struct{}, rest func()) int {
 	x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
 	if err != nil {
@@ -84,8 +85,8 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 	}
 }
 
-// TestExplainRunningCrawl: explain must give consistent answers while the crawl runs: in virtual time, and on a disk with
-// one checkpoint right after another.
+// TestExplainRunningCrawl: explain must give consistent answers while the crawl runs: in virtual time, and
+// on a disk with one checkpoint right after another.
 func TestExplainRunningCrawl(t *testing.T) {
 	t.Parallel()
 	some := func(web *simweb.Web) []string {
@@ -128,7 +129,8 @@ func TestExplainRunningCrawl(t *testing.T) {
 	})
 }
 
-// movedOn is a file system on which a checkpoint deletes a queue segment just before explain opens it for the first time.
+// movedOn is a file system on which a checkpoint deletes a queue segment just before explain opens it for
+// the first time.
 type movedOn struct {
 	disk.FS
 	once sync.Once
@@ -146,8 +148,8 @@ func (m *movedOn) OpenRead(name string) (disk.File, error) {
 	return m.FS.OpenRead(name)
 }
 
-// TestExplainBeginsAnew: explain must start again when a checkpoint comes while it opens its files. If files vanish
-// without a new checkpoint, it must report damage.
+// TestExplainBeginsAnew: explain must start again when a checkpoint comes while it opens its files. If
+// files vanish without a new checkpoint, it must report damage.
 func TestExplainBeginsAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
@@ -179,8 +181,8 @@ func TestExplainBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestExplainDamage: with any byte changed, explain must give a true answer, or report what is damaged, or fail with an
-// error that names the file.
+// TestExplainDamage: with any byte changed, explain must give a true answer, or report what is damaged, or
+// fail with an error that names the file.
 func TestExplainDamage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -298,7 +300,8 @@ func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo fun
 	}
 }
 
-// TestExplainWrongDirectories: explain must refuse questions that it can't answer, with an error that says why.
+// TestExplainWrongDirectories: explain must refuse questions that it can't answer, with an error that says
+// why.
 func TestExplainWrongDirectories(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
@@ -412,8 +415,8 @@ func TestExplainLinks(t *testing.T) {
 	})
 }
 
-// TestExplainTrouble: for hosts that refuse, that send Retry-After, whose robots.txt is unreachable, or whose name doesn't
-// exist, explain must say how the crawl treats them and until when.
+// TestExplainTrouble: for hosts that refuse, that send Retry-After, whose robots.txt is unreachable, or
+// whose name doesn't exist, explain must say how the crawl treats them and until when.
 func TestExplainTrouble(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{

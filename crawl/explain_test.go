@@ -36,7 +36,8 @@ type robotsWitness struct {
 
 func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
 	err := w.Fetcher.Do(ctx, req, resp)
-	if err == nil && strings.Contains(req.PathQuery, "robots") && resp.Status == 200 { // a redirect may lead to another path
+	// A redirect may lead to another path.
+	if err == nil && strings.Contains(req.PathQuery, "robots") && resp.Status == 200 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.files[req.Host] = string(resp.Body)
@@ -318,8 +319,8 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 	}
 }
 
-// TestExplainEveryURL: for every URL of crawls that are stopped or killed at random moments, explain must agree with the
-// crawl's files and the web's log.
+// TestExplainEveryURL: for every URL of crawls that are stopped or killed at random moments, explain must
+// agree with the crawl's files and the web's log.
 func TestExplainEveryURL(t *testing.T) {
 	t.Parallel()
 	rounds := 4

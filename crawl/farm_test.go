@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// farmShare crawls a web of 300 PLDs with a farm until it has fetched a number of pages. It returns the share of requests
-// for URLs that went to the farm, and the number of ordinary URLs fetched.
+// farmShare crawls a web of 300 PLDs with a farm until it has fetched a number of pages. It returns the
+// share of requests for URLs that went to the farm, and the number of ordinary URLs fetched.
 func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (share float64, ordinary int) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -47,9 +47,9 @@ func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (
 	return share, ordinary
 }
 
-// TestFarms measures the effect of budgets on farms. A PLD with endless hosts must get no more than the budget of one PLD.
-// Many PLDs that link to each other have real in-degrees, and each of endlessly many PLDs gets the default budget. Budgets
-// alone don't help there, so the test only reports the shares.
+// TestFarms measures the effect of budgets on farms. A PLD with endless hosts must get no more than the
+// budget of one PLD. Many PLDs that link to each other have real in-degrees, and each of endlessly many
+// PLDs gets the default budget. Budgets alone don't help there, so the test only reports the shares.
 func TestFarms(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -23,7 +23,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// forgeries are texts that could end a line, a field or a string, start a record, or control a terminal or a path.
+// forgeries are texts that could end a line, a field or a string, start a record, or control a terminal or
+// a path.
 var forgeries = []string{
 	"\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n", "\r\nX: y", "\nX: y", "\rX: y", "\x00", "\x00\r\n",
 	"\t", " ", "a b", "\x0b\x0c", "\x1b[2J\x1b[1;1H", "\x1b]0;title\x07", "\x9b31m", "\u009b31m", "\u2028", "\u2029", "\u0085", "\u202e", "\ufeff",
@@ -32,8 +33,8 @@ var forgeries = []string{
 	strings.Repeat("A", 3000), strings.Repeat("\u2028", 500), strings.Repeat("%", 500), "\x7f", "DRUMBEAT-20200101000000-00000-x.warc.gz",
 }
 
-// forgeWeb has one host per forgery. Every text of the host contains it: reason phrase, header names and values, body,
-// links, robots.txt and redirects.
+// forgeWeb has one host per forgery. Every text of the host contains it: reason phrase, header names and
+// values, body, links, robots.txt and redirects.
 func forgeWeb() (*tinyWeb, []string) {
 	w := &tinyWeb{serve: pagesOnly}
 	w.raw = func(c net.Conn, host, path string) bool {
@@ -70,8 +71,8 @@ func forgeWeb() (*tinyWeb, []string) {
 	return w, seeds
 }
 
-// TestNothingIsForged: whatever text sites send, each output file must parse to exactly the records that were written,
-// one line must stay one line, and file names must be the crawl's own.
+// TestNothingIsForged: whatever text sites send, each output file must parse to exactly the records that
+// were written, one line must stay one line, and file names must be the crawl's own.
 func TestNothingIsForged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, seeds := forgeWeb()
@@ -116,8 +117,8 @@ func TestNothingIsForged(t *testing.T) {
 
 var cdxLine = regexp.MustCompile(`^(\S+) (\d{14}) (\{.*\})$`)
 
-// checkWARCs reads all WARC files and indexes. The index lines and the response records must match one to one. It returns
-// the number of responses by URL.
+// checkWARCs reads all WARC files and indexes. The index lines and the response records must match one to
+// one. It returns the number of responses by URL.
 func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	t.Helper()
 	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})

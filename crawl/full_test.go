@@ -18,8 +18,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge, the crawl must end with a checkpoint and resume
-// when there is room.
+// TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge, the crawl must end with a checkpoint
+// and resume when there is room.
 func TestFullDiskStopsInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -43,8 +43,8 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 	})
 }
 
-// TestFullDiskPauses: with WhenFullPause the crawl must fetch nothing while there is too little room, and continue by
-// itself when there is room.
+// TestFullDiskPauses: with WhenFullPause the crawl must fetch nothing while there is too little room, and
+// continue by itself when there is room.
 func TestFullDiskPauses(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestFullDiskPauses(t *testing.T) {
 	})
 }
 
-// TestSuddenlyFullDisk: when another program takes all space at once, so that a write fails, the crawl must go back to
-// its last checkpoint and continue from there when there is room, any number of times.
+// TestSuddenlyFullDisk: when another program takes all space at once, so that a write fails, the crawl must
+// go back to its last checkpoint and continue from there when there is room, any number of times.
 func TestSuddenlyFullDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -126,7 +126,8 @@ func TestSuddenlyFullDisk(t *testing.T) {
 	})
 }
 
-// TestDiskLimit: near --disk the crawl must pause until output files are deleted; with WhenFullStop it must end.
+// TestDiskLimit: near --disk the crawl must pause until output files are deleted; with WhenFullStop it must
+// end.
 func TestDiskLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -146,8 +147,8 @@ func TestDiskLimit(t *testing.T) {
 	})
 }
 
-// TestDrain: with Drain the crawl must fetch what is queued, and count but not queue new links. Without Drain it
-// continues.
+// TestDrain: with Drain the crawl must fetch what is queued, and count but not queue new links. Without
+// Drain it continues.
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -163,7 +164,8 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("draining: got %v, %+v", err, res)
 		}
 		s := &res.Snapshot
-		dead := s.Deferred[state.ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
+		// The crawl doesn't wait for unreachable hosts.
+		dead := s.Deferred[state.ReasonRobotsUnavailable.String()]
 		if got := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused) + dead; got != s.Unique {
 			t.Errorf("drained: %d of %d unique URLs ended, places %v", got, s.Unique, s.Places)
 		}
@@ -177,8 +179,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDiskErrorNamesItsDirectory: an I/O error on one of several directories must end the crawl with an error that names
-// the directory. The same command must then resume from the last checkpoint.
+// TestDiskErrorNamesItsDirectory: an I/O error on one of several directories must end the crawl with an
+// error that names the directory. The same command must then resume from the last checkpoint.
 func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
@@ -211,8 +213,8 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	}
 }
 
-// TestQueueBuffersKeepToTheirShare: BEAST with its maximum number of queues must not take more RAM than the plan gives
-// the queues.
+// TestQueueBuffersKeepToTheirShare: BEAST with its maximum number of queues must not take more RAM than the
+// plan gives the queues.
 func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 	for _, ram := range []int64{leastRAM, 128 << 20, 1 << 30, 16 << 30} {
 		o := Options{Dirs: []string{"d"}, RAMBytes: ram, Connections: 100}
@@ -226,7 +228,8 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 	}
 }
 
-// TestReserveIsShared: space that one merge has reserved must be unavailable to other merges until that merge ends.
+// TestReserveIsShared: space that one merge has reserved must be unavailable to other merges until that
+// merge ends.
 func TestReserveIsShared(t *testing.T) {
 	mem := memfs.New(1)
 	mem.SetCapacity(1000)
@@ -255,8 +258,8 @@ func TestReserveIsShared(t *testing.T) {
 	}
 }
 
-// TestDrainEndsWithTheShortage: three consecutive low samples begin draining, one doesn't; three samples with room end
-// it.
+// TestDrainEndsWithTheShortage: three consecutive low samples begin draining, one doesn't; three samples
+// with room end it.
 func TestDrainEndsWithTheShortage(t *testing.T) {
 	mem := memfs.New(1)
 	c := newCrawler(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
@@ -266,8 +269,10 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		free int64
 		want bool
 	}{
-		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true}, // twice the mark: 2000
-		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false}, // a quarter above that: 2500
+		// Twice the mark: 2000.
+		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true},
+		// A quarter above that: 2500.
+		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
 	} {
 		mem.SetCapacity(look.free)
 		if err := c.space.lookAtSpace(time.Now()); err != nil {
@@ -279,8 +284,8 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 	}
 }
 
-// TestDiskUsedLooksOnceAtClosedFiles: diskUsed must look up the size of a closed output file once, and forget the file
-// when it is moved away.
+// TestDiskUsedLooksOnceAtClosedFiles: diskUsed must look up the size of a closed output file once, and
+// forget the file when it is moved away.
 func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 	mem := memfs.New(1)
 	looks := map[string]int{}
@@ -323,8 +328,8 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 	}
 }
 
-// TestRefusedCompactionIsForgotten: a merger with nothing to merge that found no room to compact must not keep the crawl
-// paused. While fetching pauses, nothing new would come in to merge.
+// TestRefusedCompactionIsForgotten: a merger with nothing to merge that found no room to compact must not
+// keep the crawl paused. While fetching pauses, nothing new would come in to merge.
 func TestRefusedCompactionIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 50 })

@@ -116,8 +116,9 @@ func edit(m *state.Manifest, script []byte) error {
 	return nil
 }
 
-// FuzzManifest: an edited manifest, or one of any content with a correct checksum, must give an error or a crawl that an
-// audit can read, without a panic or a large allocation. A manifest with a changed byte must be refused.
+// FuzzManifest: an edited manifest, or one of any content with a correct checksum, must give an error or a
+// crawl that an audit can read, without a panic or a large allocation. A manifest with a changed byte must
+// be refused.
 func FuzzManifest(f *testing.F) {
 	var s soundCrawl
 	f.Add([]byte(`{}`), []byte{}, uint16(0), byte(0))
@@ -133,7 +134,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// TestManifests applies each edit of damage.Edit to a manifest, one at a time; without -long only some of them.
+// TestManifests applies each edit of damage.Edit to a manifest, one at a time; without -long only some of
+// them.
 func TestManifests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("has one goroutine, so the race detector finds nothing")
@@ -220,8 +222,8 @@ func (s *soundCrawl) use(t *testing.T, mem *memfs.FS) {
 	Run(ctx, opt)
 }
 
-// FuzzInRAM: any bytes given to the decoders of the RAM state in a checkpoint must give an error or a value that encodes
-// to the same bytes.
+// FuzzInRAM: any bytes given to the decoders of the RAM state in a checkpoint must give an error or a value
+// that encodes to the same bytes.
 func FuzzInRAM(f *testing.F) {
 	s := newSketches()
 	for i := range 3000 {
@@ -286,7 +288,8 @@ func FuzzInRAM(f *testing.F) {
 	})
 }
 
-// FuzzSeeds: the seed file reader must split any text into lines without loss, and parsed seeds must be canonical.
+// FuzzSeeds: the seed file reader must split any text into lines without loss, and parsed seeds must be
+// canonical.
 func FuzzSeeds(f *testing.F) {
 	f.Add("http://a/\nb.example # x\r\n#c\n\n\ufeffhttps://x.example/%zz", "host:8080/x")
 	f.Add(strings.Repeat("x", 70000)+"\ny", "mailto:a@b")

@@ -26,9 +26,9 @@ func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, ports
 	opt.NetworkFlags = fmt.Sprint(nets, ports)
 }
 
-// TestFlagsRefuseNothingForGood: the crawl must hold URLs that a run's own flags forbid, and the first run whose flags
-// allow them must fetch them once. The same applies to a new seed of a host that was just forbidden. A run with unchanged
-// flags must try nothing.
+// TestFlagsRefuseNothingForGood: the crawl must hold URLs that a run's own flags forbid, and the first run
+// whose flags allow them must fetch them once. The same applies to a new seed of a host that was just
+// forbidden. A run with unchanged flags must try nothing.
 func TestFlagsRefuseNothingForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -74,8 +74,8 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 	})
 }
 
-// TestHeldURLsSurviveKills: a crawl must survive kill -9 at any time while it retries held URLs, and a restart with the
-// same flags.
+// TestHeldURLsSurviveKills: a crawl must survive kill -9 at any time while it retries held URLs, and a
+// restart with the same flags.
 func TestHeldURLsSurviveKills(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 60
@@ -123,8 +123,8 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 	})
 }
 
-// TestFewerFlagsThanBefore: the crawl must hold queued URLs of a port that is no longer allowed, and fetch them when the
-// port is allowed again.
+// TestFewerFlagsThanBefore: the crawl must hold queued URLs of a port that is no longer allowed, and fetch
+// them when the port is allowed again.
 func TestFewerFlagsThanBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}

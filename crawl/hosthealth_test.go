@@ -14,8 +14,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestRobotsCacheCountsAlone: the health of a host in RobotsCache must follow from update tuples only, equal the health in
-// RAM, and not change with a new robots.txt or address.
+// TestRobotsCacheCountsAlone: the health of a host in RobotsCache must follow from update tuples only,
+// equal the health in RAM, and not change with a new robots.txt or address.
 func TestRobotsCacheCountsAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}

@@ -33,7 +33,8 @@ func (run *trapRun) at(d time.Duration) int {
 	return n
 }
 
-// trapTime is the maximum duration of a crawl with traps, in virtual time: several times the duration without them.
+// trapTime is the maximum duration of a crawl with traps, in virtual time: several times the duration
+// without them.
 const trapTime = 50 * time.Second
 
 // crawlTraps crawls a small web with scenarios, in virtual time and RAM, for at most trapTime.
@@ -126,8 +127,9 @@ func trapCases() map[string]trapCase {
 	}
 }
 
-// TestTraps: whatever the names, certificates and URL supplies of a trap, nine tenths of the other pages must come as soon
-// as without it, memory must be bounded, delays must hold, and each URL that is not fetched must have a reason.
+// TestTraps: whatever the names, certificates and URL supplies of a trap, nine tenths of the other pages
+// must come as soon as without it, memory must be bounded, delays must hold, and each URL that is not
+// fetched must have a reason.
 func TestTraps(t *testing.T) {
 	plain := crawlTraps(t, nil)
 	s := &plain.res.Snapshot
@@ -153,7 +155,8 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 		if n -= p.Refused[why]; n != 0 {
 			refused[why] = n
 			if n < 0 && run.res.Stop == StopTime {
-				delete(refused, why) // ordinary URLs that were not reached; the test limits their number below
+				// Ordinary URLs that were not reached; the test limits their number below.
+				delete(refused, why)
 			}
 		}
 	}
@@ -183,7 +186,8 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 	}
 }
 
-// TestCollidingURLs: URLs that collide under xxhash64 with any seed must have different keys under any secret.
+// TestCollidingURLs: URLs that collide under xxhash64 with any seed must have different keys under any
+// secret.
 func TestCollidingURLs(t *testing.T) {
 	urls := simweb.CollidingURLs("http://www.example.test/", 8)
 	for seed := range uint64(100) {

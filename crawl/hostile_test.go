@@ -30,9 +30,9 @@ type hostileRun struct {
 	elapsed time.Duration
 }
 
-// crawlHostile crawls a small web with scenarios, in virtual time and RAM. It checks what must hold for every scenario:
-// the crawl ends, its ordinary part is the same as without the hostile hosts, the places balance, the crawl keeps the
-// body budget, and it reads no response far beyond the limits.
+// crawlHostile crawls a small web with scenarios, in virtual time and RAM. It checks what must hold for
+// every scenario: the crawl ends, its ordinary part is the same as without the hostile hosts, the places
+// balance, the crawl keeps the body budget, and it reads no response far beyond the limits.
 func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -47,7 +47,8 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		runtime.ReadMemStats(&before)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.Backoff = time.Second // the back-off after two consecutive answers 500 takes no longer than the rest of the crawl
+		// The back-off after two consecutive answers 500 takes no longer than the rest of the crawl.
+		opt.Backoff = time.Second
 		limits := hostileLimits
 		if *longRuns {
 			limits = fetch.Limits{BodyBytes: 16 << 20, DecodedBytes: 16 << 20}
@@ -88,7 +89,8 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		if m := run.memory; m.Bytes != 0 || m.MostBytes > run.budget {
 			t.Errorf("bodies took %+v", m)
 		}
-		most := int64(limits.BodyBytes + 64<<10 + 128<<10) // plus the head, and the size of one write of the server
+		// Plus the head, and the size of one write of the server.
+		most := int64(limits.BodyBytes + 64<<10 + 128<<10)
 		for host, c := range run.snap.Hostile {
 			if c.MostBytes > most {
 				t.Errorf("%s sent %d bytes in one response, limit %d", host, c.MostBytes, limits.BodyBytes)
@@ -98,8 +100,8 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 	return run
 }
 
-// hostileWant is the expected end of a scenario's URLs: the numbers of stored and truncated responses, of refused URLs by
-// reason, and of URLs that are deferred when the crawl ends.
+// hostileWant is the expected end of a scenario's URLs: the numbers of stored and truncated responses, of
+// refused URLs by reason, and of URLs that are deferred when the crawl ends.
 type hostileWant struct {
 	responses, truncated, undecoded int64
 	refused                         map[string]int64
@@ -150,8 +152,8 @@ func TestHostileWebAtOnce(t *testing.T) {
 	run.compare(t, &plain, all)
 }
 
-// TestHostileWeb: whatever the hostile hosts do, the crawl must end, fetch the same pages of other hosts as early, keep
-// its memory bounded, and end each hostile URL with the expected reason.
+// TestHostileWeb: whatever the hostile hosts do, the crawl must end, fetch the same pages of other hosts as
+// early, keep its memory bounded, and end each hostile URL with the expected reason.
 func TestHostileWeb(t *testing.T) {
 	plain := crawlHostile(t)
 	t.Logf("without: %d URLs, done after %v, ended after %v, heap %d MiB", len(plain.snap.Fetches), plain.done, plain.elapsed,
@@ -187,8 +189,8 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 		t.Errorf("got %d responses, %d truncated, refused %v, %d deferred; want %+v", more(state.CountResponses), more(state.CountTruncated), refused,
 			later, want)
 	}
-	// A batch of URLs that wait for robots.txt waits at most stragglers for the slowest host. Roots and the pages they link
-	// to make two batches.
+	// A batch of URLs that wait for robots.txt waits at most stragglers for the slowest host. Roots and the
+	// pages they link to make two batches.
 	if limit := plain.done + plain.done/2 + 2*stragglers; run.done > limit {
 		t.Errorf("other hosts were done after %v, without the hostile hosts after %v", run.done, plain.done)
 	}

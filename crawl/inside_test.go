@@ -16,8 +16,9 @@ import (
 	"drumbeat/fetch"
 )
 
-// insideWeb is a tinyWeb whose names resolve to the addresses that a test chooses. It records every dialled address. Its
-// own hosts are in 127.16.0.0/12, which is allowed; every other address that isn't public is forbidden.
+// insideWeb is a tinyWeb whose names resolve to the addresses that a test chooses. It records every dialled
+// address. Its own hosts are in 127.16.0.0/12, which is allowed; every other address that isn't public is
+// forbidden.
 type insideWeb struct {
 	tinyWeb
 	names func(host string, nth int) []netip.Addr // addresses at the n-th lookup; nil: ownAddr
@@ -81,7 +82,8 @@ func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	return opt
 }
 
-// check reports each dialled address that is neither public nor in the web's own net, and each forbidden port.
+// check reports each dialled address that is neither public nor in the web's own net, and each forbidden
+// port.
 func (w *insideWeb) check(t *testing.T) {
 	t.Helper()
 	for a := range w.dialed {
@@ -94,7 +96,8 @@ func (w *insideWeb) check(t *testing.T) {
 	}
 }
 
-// insideAddrs returns addresses that no crawl may reach: the edges of each range, and IPv4 in every IPv6 form.
+// insideAddrs returns addresses that no crawl may reach: the edges of each range, and IPv4 in every IPv6
+// form.
 func insideAddrs() []netip.Addr {
 	var as []netip.Addr
 	four := addrs("0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "100.100.100.200",
@@ -115,8 +118,8 @@ func insideAddrs() []netip.Addr {
 		"fec0::1", "ff02::1", "100::1", "2001:db8::1", "2001:1::1", "2001:20::1", "3fff::1", "5f00::1")...)
 }
 
-// TestInsideIsClosedToDNS: when names resolve to forbidden addresses of every range, alone or among public ones, the crawl
-// must dial public addresses only.
+// TestInsideIsClosedToDNS: when names resolve to forbidden addresses of every range, alone or among public
+// ones, the crawl must dial public addresses only.
 func TestInsideIsClosedToDNS(t *testing.T) {
 	inside := insideAddrs()
 	public := addrs("93.184.216.34", "2606:2800:220:1::1")
@@ -152,8 +155,8 @@ func TestInsideIsClosedToDNS(t *testing.T) {
 	})
 }
 
-// TestInsideIsClosedToURLs: links and redirects, also of robots.txt, to forbidden addresses must be refused, in every
-// notation that a browser accepts.
+// TestInsideIsClosedToURLs: links and redirects, also of robots.txt, to forbidden addresses must be
+// refused, in every notation that a browser accepts.
 func TestInsideIsClosedToURLs(t *testing.T) {
 	var bad []string
 	for _, a := range insideAddrs() {
@@ -208,8 +211,8 @@ func TestInsideIsClosedToURLs(t *testing.T) {
 	})
 }
 
-// TestInsideIsClosedToRebinding: a name that resolves to a public address first and to a forbidden one at later lookups must
-// not lead to a forbidden connection.
+// TestInsideIsClosedToRebinding: a name that resolves to a public address first and to a forbidden one at
+// later lookups must not lead to a forbidden connection.
 func TestInsideIsClosedToRebinding(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -220,8 +223,10 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 			return addrs("127.0.0.1", "169.254.169.254", "::1")
 		}
 		opt := w.options(t, urls("a", 3, 40)...)
-		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute // 40 minutes of fetches, so that addresses expire
-		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour       // confirmation takes hours for a name that had a public address
+		// 40 minutes of fetches, so that addresses expire.
+		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute
+		// Confirmation takes hours for a name that had a public address.
+		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		for host, n := range w.asked {
@@ -238,8 +243,9 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 	})
 }
 
-// TestForbiddenPorts: the crawl must drop and count links, seeds and redirects to other ports before any request or lookup
-// for their host. URLs that an earlier run with more ports queued must end as forbidden-port.
+// TestForbiddenPorts: the crawl must drop and count links, seeds and redirects to other ports before any
+// request or lookup for their host. URLs that an earlier run with more ports queued must end as
+// forbidden-port.
 func TestForbiddenPorts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -281,8 +287,8 @@ func TestForbiddenPorts(t *testing.T) {
 	})
 }
 
-// TestFewerPortsThanBefore: when a crawl resumes with fewer ports, queued URLs of the other ports must end with a reason,
-// wherever they wait.
+// TestFewerPortsThanBefore: when a crawl resumes with fewer ports, queued URLs of the other ports must end
+// with a reason, wherever they wait.
 func TestFewerPortsThanBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -324,7 +330,8 @@ func TestFewerPortsThanBefore(t *testing.T) {
 	})
 }
 
-// TestSamePlaceByTwoNotations: an IPv4-mapped IPv6 address must be the same server as the IPv4 address, with one delay.
+// TestSamePlaceByTwoNotations: an IPv4-mapped IPv6 address must be the same server as the IPv4 address,
+// with one delay.
 func TestSamePlaceByTwoNotations(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -350,7 +357,8 @@ func TestSamePlaceByTwoNotations(t *testing.T) {
 	})
 }
 
-// TestFetcherIsTheLastGate: the fetcher alone must refuse forbidden addresses, without the crawler's own filter.
+// TestFetcherIsTheLastGate: the fetcher alone must refuse forbidden addresses, without the crawler's own
+// filter.
 func TestFetcherIsTheLastGate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}

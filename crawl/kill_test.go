@@ -26,8 +26,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// killRounds is the number of times TestKill kills a child in each world. Worlds run in parallel; the rounds of a world
-// go through killPlaces in order.
+// killRounds is the number of times TestKill kills a child in each world. Worlds run in parallel; the
+// rounds of a world go through killPlaces in order.
 var killRounds = flag.Int("kills", 0, "rounds of TestKill in each world (0: 3; 8 with -long)")
 
 // killPages is the size of each crawl of TestKill.
@@ -236,7 +236,8 @@ func (k *killTest) run(limit time.Duration) string {
 	k.t.Helper()
 	k.calm = func() {}
 	k.trouble()
-	if k.job.KillAt == "outage" { // once the child knows some servers, connections break and names get no answer
+	// Once the child knows some servers, connections break and names get no answer.
+	if k.job.KillAt == "outage" {
 		now := time.Now()
 		k.breakOff(simweb.Outage{All: true}, window{now.Add(limit / 3), now.Add(limit)})
 	}
@@ -262,14 +263,15 @@ func (k *killTest) finish() {
 		k.t.Fatal(err)
 	}
 	snap := k.web.Log().Snapshot()
-	// Over sockets the test can measure the time from the end of a response to the next request. It can't measure the
-	// time between starts: on a busy machine the web's goroutines read requests late. TestCutsAtRandom checks both, in
-	// virtual time.
+	// Over sockets the test can measure the time from the end of a response to the next request. It can't
+	// measure the time between starts: on a busy machine the web's goroutines read requests late.
+	// TestCutsAtRandom checks both, in virtual time.
 	checkDelays(k.t, snap, &opt, opt.ServerDelayMin)
 	end := endOf{fs: disk.OS(), dirs: k.job.Dirs, trouble: k.world, want: k.web.Expected("drumbeat"), parsed: new(sync.Map)}
 	faults := end.check()
 	repeated, bad := checkServed(end.want, snap)
-	if faults = append(bad, faults...); len(faults) > 0 { // the last ones, of the audit and the accounts, say the most
+	// The last ones, of the audit and the accounts, say the most.
+	if faults = append(bad, faults...); len(faults) > 0 {
 		k.t.Error(strings.Join(faults[max(0, len(faults)-20):], "\n"))
 	}
 	k.urls, k.records, k.repeated = k.urls+end.want.Fetched+len(k.world.strangers()), k.records+len(end.stored), k.repeated+repeated
@@ -315,9 +317,10 @@ func (k *killTest) prepare(place string, round int) {
 	}
 }
 
-// TestKill: a crawl that is killed many times, at chosen places and at random, must fetch, store and account for the
-// same as a crawl that was never killed. Each world has its own trouble, during which the kills happen. Within a world
-// one crawl follows another until all rounds are done; the worlds run in parallel.
+// TestKill: a crawl that is killed many times, at chosen places and at random, must fetch, store and
+// account for the same as a crawl that was never killed. Each world has its own trouble, during which the
+// kills happen. Within a world one crawl follows another until all rounds are done; the worlds run in
+// parallel.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -355,7 +358,8 @@ func TestKill(t *testing.T) {
 func (k *killTest) kill(rounds, first int) {
 	k.begin()
 	var work []int // requests answered after each round
-	// On a busy machine a child may not reach a place in any round. Each extra round for it gives the child more time.
+	// On a busy machine a child may not reach a place in any round. Each extra round for it gives the child
+	// more time.
 	for round, more, ended := 0, 0, 0; round < rounds || more < 10 && len(k.missing()) > 0; round++ {
 		place, limit := killPlaces[(first+round)%len(killPlaces)], placeLimit
 		if round >= rounds {
@@ -418,12 +422,12 @@ func appendLine(t *testing.T, path, line string) {
 	}
 }
 
-// placeLimit is the time that a child has to reach the place where it kills itself. Most children reach it in time, and
-// the crawl doesn't end before the last round.
+// placeLimit is the time that a child has to reach the place where it kills itself. Most children reach it
+// in time, and the crawl doesn't end before the last round.
 const placeLimit = 1500 * time.Millisecond
 
-// runChild runs one child. The parent kills it after d. That is the expected kill if the place is "random", and a late
-// one for any other place. Without a place d limits the run.
+// runChild runs one child. The parent kills it after d. That is the expected kill if the place is "random",
+// and a late one for any other place. Without a place d limits the run.
 func runChild(t *testing.T, job *childJob, d time.Duration) string {
 	t.Helper()
 	text, err := json.Marshal(job)

@@ -24,8 +24,9 @@ import (
 // overQuota is a trouble that the worlds of TestCutsAtRandom can have in addition to another.
 const overQuota trouble = "writes exceed a quota that statfs doesn't show, for a while"
 
-// killWorlds are the troubles of TestKill's crawls. A passing trouble comes once for each child. It can outlast the
-// process or end while the process lives. The parent causes some troubles and the child the others.
+// killWorlds are the troubles of TestKill's crawls. A passing trouble comes once for each child. It can
+// outlast the process or end while the process lives. The parent causes some troubles and the child the
+// others.
 var killWorlds = []trouble{noTrouble, overQuota, noNames, noDescriptors, noWay, bannedLast, networkResets}
 
 // window is the time of a passing trouble.
@@ -74,7 +75,8 @@ func (j *childJob) meet() {
 // inTrouble sets the options that the world's trouble requires.
 func (j *childJob) inTrouble(opt *Options) {
 	opt.Resolver = metNames{troubledNames{opt.Resolver, j.World}, j}
-	// These waits are to an outage of one or two seconds what the defaults are to the outages of the simulation.
+	// These waits are to an outage of one or two seconds what the defaults are to the outages of the
+	// simulation.
 	opt.tuneWaits = func(w *waits) {
 		*w = waits{confirm: 700 * time.Millisecond, confirmOutage: time.Second, ourFault: 200 * time.Millisecond,
 			patience: 3 * time.Second}
@@ -98,8 +100,8 @@ func (j *childJob) inTrouble(opt *Options) {
 	}
 }
 
-// fetchOptions returns the options of the child's client. They have a Dial hook only where the trouble needs it, since
-// the hook replaces the client's own way to connect.
+// fetchOptions returns the options of the child's client. They have a Dial hook only where the trouble
+// needs it, since the hook replaces the client's own way to connect.
 func (j *childJob) fetchOptions() fetch.Options {
 	opt := fetch.Options{
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
@@ -157,7 +159,8 @@ type strangersServers struct {
 	running   sync.WaitGroup
 }
 
-// startStrangers listens on the strangers' addresses at the web's port. It returns nil if the world has no strangers.
+// startStrangers listens on the strangers' addresses at the web's port. It returns nil if the world has no
+// strangers.
 func startStrangers(t *testing.T, world trouble, port uint16) *strangersServers {
 	t.Helper()
 	if world != bannedLast && world != networkResets {

@@ -34,7 +34,8 @@ func limitedWeb(t testing.TB, pages, pageBytes int) *simweb.Web {
 	})
 }
 
-// limitedOptions returns the options of a crawl without delays. received records the bytes as the crawl reads them.
+// limitedOptions returns the options of a crawl without delays. received records the bytes as the crawl
+// reads them.
 func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Schedule, received *spans) Options {
 	t.Helper()
 	opt := simOptions(t, web, fs)
@@ -89,8 +90,9 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check compares every window of 10 s with what was allowed in it: at most 5 % or slack more. Windows between from and to
-// must have at least 92 % of it, less one piece. A piece is an indivisible amount, such as a request or a page.
+// check compares every window of 10 s with what was allowed in it: at most 5 % or slack more. Windows
+// between from and to must have at least 92 % of it, less one piece. A piece is an indivisible amount, such
+// as a request or a page.
 func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64, slack, piece float64, from, to time.Duration) {
 	t.Helper()
 	slices.SortFunc(s.list, func(a, b instant) int { return int(a.at - b.at) })
@@ -115,7 +117,8 @@ func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64
 	t.Logf("%d events, %.3f to %.3f of the limit in 10 s", len(s.list), least, most)
 }
 
-// limitedFor is the duration of the crawls. They start 30 s after midnight, so that a schedule changes in the middle.
+// limitedFor is the duration of the crawls. They start 30 s after midnight, so that a schedule changes in
+// the middle.
 const limitedFor = time.Minute
 
 // toHalfPast advances the bubble's clock to 30 s after midnight.
@@ -136,8 +139,8 @@ func checkGot(t *testing.T, web *simweb.Web, opt *Options, fs disk.FS) {
 	checkBalanced(t, fs, opt.Dirs)
 }
 
-// TestRateIsHeld: by the server's log the rate of requests, including robots.txt, must not exceed --rate in any 10 s, from
-// the first request on and across a change of the schedule, and must not be much lower.
+// TestRateIsHeld: by the server's log the rate of requests, including robots.txt, must not exceed --rate in
+// any 10 s, from the first request on and across a change of the schedule, and must not be much lower.
 func TestRateIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -187,8 +190,8 @@ func TestRateIsHeld(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsHeld: the received bytes, of pages of all sizes, TLS and robots.txt, must not exceed --bandwidth in any
-// 10 s, and must not be much fewer.
+// TestBandwidthIsHeld: the received bytes, of pages of all sizes, TLS and robots.txt, must not exceed
+// --bandwidth in any 10 s, and must not be much fewer.
 func TestBandwidthIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -221,8 +224,8 @@ func TestBandwidthIsHeld(t *testing.T) {
 	}
 }
 
-// TestConnectionsBySchedule: by the web's log the number of concurrent exchanges must not exceed the schedule, and must
-// soon reach it.
+// TestConnectionsBySchedule: by the web's log the number of concurrent exchanges must not exceed the
+// schedule, and must soon reach it.
 func TestConnectionsBySchedule(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -268,8 +271,8 @@ func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Res
 	return f.Fetcher.Do(ctx, req, resp)
 }
 
-// TestLimitsChangeNoOutcome: a crawl under all limits, stopped and resumed under others, must fetch exactly what a crawl
-// without limits fetches.
+// TestLimitsChangeNoOutcome: a crawl under all limits, stopped and resumed under others, must fetch exactly
+// what a crawl without limits fetches.
 func TestLimitsChangeNoOutcome(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, fs := smallWeb(t, nil), memfs.New(*seedFlag)

@@ -51,8 +51,9 @@ func checkAsked(t *testing.T, w *tinyWeb, want ...string) {
 	}
 }
 
-// TestSessionsAreStripped: on a site where the links of each page have a new session, so that a crawl without rules never
-// ends, the rules must lead to one request per page, without a session. They must apply to the seed too.
+// TestSessionsAreStripped: on a site where the links of each page have a new session, so that a crawl
+// without rules never ends, the rules must lead to one request per page, without a session. They must apply
+// to the seed too.
 func TestSessionsAreStripped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -73,8 +74,9 @@ func TestSessionsAreStripped(t *testing.T) {
 	})
 }
 
-// TestSiteThatInsistsOnSessions: when a site redirects a request without a session to the same page with a new one, the
-// crawl must fetch each page, with two requests. Its links must count as the same URLs as everywhere.
+// TestSiteThatInsistsOnSessions: when a site redirects a request without a session to the same page with a
+// new one, the crawl must fetch each page, with two requests. Its links must count as the same URLs as
+// everywhere.
 func TestSiteThatInsistsOnSessions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -99,8 +101,8 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 	})
 }
 
-// TestSiteThatMakesSessionsByAnotherPage: the crawl must fetch a page that redirects through another page, which makes a
-// session and redirects back.
+// TestSiteThatMakesSessionsByAnotherPage: the crawl must fetch a page that redirects through another page,
+// which makes a session and redirects back.
 func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -124,7 +126,8 @@ func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 	})
 }
 
-// TestSiteThatNeverTakesASession: a site that redirects every request to a new session must not keep the crawl from ending.
+// TestSiteThatNeverTakesASession: a site that redirects every request to a new session must not keep the
+// crawl from ending.
 func TestSiteThatNeverTakesASession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -141,7 +144,8 @@ func TestSiteThatNeverTakesASession(t *testing.T) {
 	})
 }
 
-// TestSiteThatInsistsOnItsOrder: the crawl must follow a redirect to another order of parameters or to two slashes.
+// TestSiteThatInsistsOnItsOrder: the crawl must follow a redirect to another order of parameters or to two
+// slashes.
 func TestSiteThatInsistsOnItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -160,8 +164,8 @@ func TestSiteThatInsistsOnItsOrder(t *testing.T) {
 	})
 }
 
-// TestTrapsEnd: sites with endless links of each kind that a guard limits must get only the number of requests that the
-// guard allows. Seeds must pass all guards.
+// TestTrapsEnd: sites with endless links of each kind that a guard limits must get only the number of
+// requests that the guard allows. Seeds must pass all guards.
 func TestTrapsEnd(t *testing.T) {
 	list, err := urlrule.ParseExtensions("default")
 	if err != nil {
@@ -217,8 +221,8 @@ func teeming(_, path string) answer {
 	return answer{200, "", b.String()}
 }
 
-// TestMaxPagesPerPLD: the crawl must request at most --max-pages-per-pld URLs of a PLD, whatever its hosts, budgets and
-// scope. It must refuse the rest, once each, and fetch other PLDs as usual.
+// TestMaxPagesPerPLD: the crawl must request at most --max-pages-per-pld URLs of a PLD, whatever its hosts,
+// budgets and scope. It must refuse the rest, once each, and fetch other PLDs as usual.
 func TestMaxPagesPerPLD(t *testing.T) {
 	for _, scope := range []state.Scope{state.ScopeAll, state.ScopePLD, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
@@ -242,8 +246,8 @@ func TestMaxPagesPerPLD(t *testing.T) {
 	}
 }
 
-// TestMaxPagesPerPLDSurvivesCrashes: a crawl that is cut off many times, at any disk operation, must fetch exactly the
-// allowed number of URLs of a PLD.
+// TestMaxPagesPerPLDSurvivesCrashes: a crawl that is cut off many times, at any disk operation, must fetch
+// exactly the allowed number of URLs of a PLD.
 func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 	const limit = 60
 	inBubble(t, func(t *testing.T) {

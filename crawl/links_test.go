@@ -23,8 +23,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// linkStages returns the part of a crawler that a batch of links needs. URLseen returns nothing; its tuples show what a
-// batch sends.
+// linkStages returns the part of a crawler that a batch of links needs. URLseen returns nothing; its tuples
+// show what a batch sends.
 func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
@@ -63,8 +63,8 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	return c
 }
 
-// TestLinkBatchRepeats: marking a link as the repeat of another must have the same effect as adding it again, whatever its
-// verdict, with and without the cache.
+// TestLinkBatchRepeats: marking a link as the repeat of another must have the same effect as adding it
+// again, whatever its verdict, with and without the cache.
 func TestLinkBatchRepeats(t *testing.T) {
 	const seed = 5
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -138,8 +138,8 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 	return out
 }
 
-// TestLinkBatchRecords: the records of a page must equal those that package weburl encodes one by one, and a batch must not
-// allocate once its buffers have grown.
+// TestLinkBatchRecords: the records of a page must equal those that package weburl encodes one by one, and
+// a batch must not allocate once its buffers have grown.
 func TestLinkBatchRecords(t *testing.T) {
 	c := linkStages(t, 1<<20)
 	b := admit.NewBatch(c.links)
@@ -190,7 +190,8 @@ func TestLinkBatchRecords(t *testing.T) {
 
 var linkPagesDir = flag.String("links.pages", "", "directory of HTML files for BenchmarkLinkBatch (empty: generated pages)")
 
-// linkPages returns pages of 90 links, as in documentation: a menu, fragments of the page itself, and some others.
+// linkPages returns pages of 90 links, as in documentation: a menu, fragments of the page itself, and some
+// others.
 func linkPages(b *testing.B) (pages [][]byte) {
 	if *linkPagesDir != "" {
 		names, err := filepath.Glob(filepath.Join(*linkPagesDir, "*.html"))
@@ -257,7 +258,8 @@ func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
 	}
 }
 
-// TestRefreshesAreFlagged: a batch must flag the targets of refreshes, and only those, whichever links the cache knows.
+// TestRefreshesAreFlagged: a batch must flag the targets of refreshes, and only those, whichever links the
+// cache knows.
 func TestRefreshesAreFlagged(t *testing.T) {
 	c := linkStages(t, 1<<20)
 	b := admit.NewBatch(c.links)
@@ -283,7 +285,8 @@ func TestRefreshesAreFlagged(t *testing.T) {
 	}
 }
 
-// BenchmarkRefreshes measures the records of a page with the maximum number of refreshes, and of other links to compare.
+// BenchmarkRefreshes measures the records of a page with the maximum number of refreshes, and of other
+// links to compare.
 func BenchmarkRefreshes(b *testing.B) {
 	for name, fresh := range map[string]bool{"links": false, "refreshes": true} {
 		b.Run(name, func(b *testing.B) {

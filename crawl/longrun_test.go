@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestRobotsAreRefreshed: a crawl so slow that robots.txt expires must request it again after a day, under the same
-// politeness as a page.
+// TestRobotsAreRefreshed: a crawl so slow that robots.txt expires must request it again after a day, under
+// the same politeness as a page.
 func TestRobotsAreRefreshed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -69,7 +69,8 @@ func TestDepthLimit(t *testing.T) {
 	})
 }
 
-// TestScopeHost: --scope=host must keep the crawl on the seed's host, its www form, and the targets of its redirects.
+// TestScopeHost: --scope=host must keep the crawl on the seed's host, its www form, and the targets of its
+// redirects.
 func TestScopeHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

@@ -14,7 +14,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestManifestVersions: a manifest of another program version must be read, or refused with an error that says why.
+// TestManifestVersions: a manifest of another program version must be read, or refused with an error that
+// says why.
 func TestManifestVersions(t *testing.T) {
 	body, err := json.Marshal(&state.Manifest{Gen: 7})
 	if err != nil {
@@ -42,7 +43,8 @@ func TestManifestVersions(t *testing.T) {
 	}
 }
 
-// TestScopeIsATail: sites that redirects added to the scope must be in a tail file, 8 bytes each, and not in the manifest.
+// TestScopeIsATail: sites that redirects added to the scope must be in a tail file, 8 bytes each, and not
+// in the manifest.
 func TestScopeIsATail(t *testing.T) {
 	mem := memfs.New(*seedFlag)
 	set := disk.Set{FS: mem, Paths: []string{"d0"}}
@@ -69,7 +71,8 @@ func TestScopeIsATail(t *testing.T) {
 	}
 }
 
-// TestStructuresAreNamed: the table that opens structures must have exactly those that each manifest must have.
+// TestStructuresAreNamed: the table that opens structures must have exactly those that each manifest must
+// have.
 func TestStructuresAreNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

@@ -7,8 +7,9 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// TestRobotsCacheIsNotPatient: URLs that wait in RobotsCache must not count as work for idle fetchers. When they did, a
-// merge for 4,096 URLs among 10^6 origins waited 300 ms for more each time, and so did the fetchers.
+// TestRobotsCacheIsNotPatient: URLs that wait in RobotsCache must not count as work for idle fetchers. When
+// they did, a merge for 4,096 URLs among 10^6 origins waited 300 ms for more each time, and so did the
+// fetchers.
 func TestRobotsCacheIsNotPatient(t *testing.T) {
 	c := newCrawler(Options{Connections: 256})
 	const took = 2 * time.Millisecond

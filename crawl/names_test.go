@@ -53,8 +53,8 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 	return hosts, links, faults, err
 }
 
-// checkGraph compares names and edges of a crawl that has ended with the web's own. It ignores troubled hosts, for which
-// the web has no list.
+// checkGraph compares names and edges of a crawl that has ended with the web's own. It ignores troubled
+// hosts, for which the web has no list.
 func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []string) {
 	hosts, links, faults, err := readNames(fs, dirs)
 	if err != nil {
@@ -77,8 +77,8 @@ func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []stri
 	return faults
 }
 
-// TestGraphWithNames: the stored graph must equal the graph of the web's PLDs, with the names of all PLDs and hosts, after
-// any number of runs, and also while most names wait in buckets.
+// TestGraphWithNames: the stored graph must equal the graph of the web's PLDs, with the names of all PLDs
+// and hosts, after any number of runs, and also while most names wait in buckets.
 func TestGraphWithNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -110,8 +110,8 @@ func TestGraphWithNames(t *testing.T) {
 	})
 }
 
-// TestLinkBatchNames: a page must send the name of each host and PLD of its links once. Of a link that isn't admitted it
-// sends only the name of the PLD, if an edge names that.
+// TestLinkBatchNames: a page must send the name of each host and PLD of its links once. Of a link that
+// isn't admitted it sends only the name of the PLD, if an edge names that.
 func TestLinkBatchNames(t *testing.T) {
 	c := linkStages(t, 1<<16)
 	c.links.AllowedPort = func(port uint16) bool { return port != 8080 }
@@ -148,8 +148,8 @@ func TestLinkBatchNames(t *testing.T) {
 	}
 }
 
-// TestNameForm: AppendName and CheckName must agree on the form of host and PLD names. CheckName must refuse a wrong key, and
-// DecodeName other forms.
+// TestNameForm: AppendName and CheckName must agree on the form of host and PLD names. CheckName must
+// refuse a wrong key, and DecodeName other forms.
 func TestNameForm(t *testing.T) {
 	h := weburl.NewHasher(weburl.Secret{1})
 	host := state.AppendName(nil, 7, []byte("www.a.co.uk"))

@@ -15,8 +15,8 @@ import (
 	"drumbeat/fetch"
 )
 
-// faultyWeb is a web of a page with links to IPv6 literals and to /next, which links to late.test. fault returns the
-// error of a connect to an address, or nil.
+// faultyWeb is a web of a page with links to IPv6 literals and to /next, which links to late.test. fault
+// returns the error of a connect to an address, or nil.
 func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyWeb, Options, *atomic.Int64) {
 	t.Helper()
 	w := &tinyWeb{}
@@ -53,8 +53,8 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 	return w, opt, faults
 }
 
-// TestLastingFaultsOfOurs: links to addresses that this machine can't reach, for lack of IPv6 or another reason, must
-// not keep the crawl from ending or other hosts from being fetched.
+// TestLastingFaultsOfOurs: links to addresses that this machine can't reach, for lack of IPv6 or another
+// reason, must not keep the crawl from ending or other hosts from being fetched.
 func TestLastingFaultsOfOurs(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.ENETUNREACH, syscall.EMFILE, syscall.ENOBUFS} {
 		for _, literals := range []int{1, 100} {
@@ -86,8 +86,8 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 	}
 }
 
-// TestFaultOfOursThatEnds: while the machine can't connect to any address, no failure may count; afterwards the crawl
-// must fetch all pages.
+// TestFaultOfOursThatEnds: while the machine can't connect to any address, no failure may count; afterwards
+// the crawl must fetch all pages.
 func TestFaultOfOursThatEnds(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENOBUFS} {
@@ -113,8 +113,9 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 	}
 }
 
-// TestRulesWithoutDescriptors: a robots.txt request that finds no free descriptor for some seconds, while other requests
-// use existing connections, must not count as the site's failure. The crawl must fetch the site's pages before it ends.
+// TestRulesWithoutDescriptors: a robots.txt request that finds no free descriptor for some seconds, while
+// other requests use existing connections, must not count as the site's failure. The crawl must fetch the
+// site's pages before it ends.
 func TestRulesWithoutDescriptors(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		began := time.Now()

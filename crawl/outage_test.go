@@ -11,8 +11,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// outageCrawl crawls a web with an outage from begin for length. It checks that the crawl waits, continues by itself,
-// and ends as it does without an outage.
+// outageCrawl crawls a web with an outage from begin for length. It checks that the crawl waits, continues
+// by itself, and ends as it does without an outage.
 func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage, change func(*Options)) *Result {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
@@ -94,8 +94,8 @@ func undisturbed(t *testing.T) map[string]int64 {
 	return res.Snapshot.Refused
 }
 
-// TestOutages: an outage of minutes of the network, the name servers or half of all hosts must not cause refusals, in
-// the middle of a crawl and at its end, when few hosts are left.
+// TestOutages: an outage of minutes of the network, the name servers or half of all hosts must not cause
+// refusals, in the middle of a crawl and at its end, when few hosts are left.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	half := func(web *simweb.Web) []string {
@@ -117,7 +117,8 @@ func TestOutages(t *testing.T) {
 	}{
 		{"network", 20 * time.Second, network},
 		{"network late", 7*time.Minute + 16*time.Second, network},
-		{"names", 1500 * time.Millisecond, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }}, // while the crawl looks names up
+		// While the crawl looks names up.
+		{"names", 1500 * time.Millisecond, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }},
 		{"half", 20 * time.Second, func(web *simweb.Web) simweb.Outage { return simweb.Outage{Hosts: half(web)} }},
 	} {
 		if tt.name == "network late" && !*longRuns {
@@ -136,8 +137,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestOutageAndCrash: a crawl that is killed and restarted within an outage, so that it knows no server, must refuse
-// nothing because of the outage.
+// TestOutageAndCrash: a crawl that is killed and restarted within an outage, so that it knows no server,
+// must refuse nothing because of the outage.
 func TestOutageAndCrash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -170,8 +171,8 @@ func TestOutageAndCrash(t *testing.T) {
 	})
 }
 
-// TestRestartInSilence: a crawl restarted while nothing answers knows no canary. It must not confirm the second failure
-// of a URL then, although too few servers are left to detect an outage.
+// TestRestartInSilence: a crawl restarted while nothing answers knows no canary. It must not confirm the
+// second failure of a URL then, although too few servers are left to detect an outage.
 func TestRestartInSilence(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}

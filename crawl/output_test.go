@@ -58,8 +58,8 @@ func checkFinished(t *testing.T, files map[string]string) {
 	}
 }
 
-// TestStopsLeaveFinishedFiles: after each kind of orderly stop all output must be in files with final names, and the next
-// run must not change them.
+// TestStopsLeaveFinishedFiles: after each kind of orderly stop all output must be in files with final
+// names, and the next run must not change them.
 func TestStopsLeaveFinishedFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -110,8 +110,9 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 	})
 }
 
-// TestOutputRollsByAge: with RollEvery, files must get their final names while the crawl runs, also while it is idle, and
-// must not change afterwards. The crawl, its audit and a resumed crawl must not need them when they are moved away.
+// TestOutputRollsByAge: with RollEvery, files must get their final names while the crawl runs, also while
+// it is idle, and must not change afterwards. The crawl, its audit and a resumed crawl must not need them
+// when they are moved away.
 func TestOutputRollsByAge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -141,7 +142,8 @@ func TestOutputRollsByAge(t *testing.T) {
 		idle := false
 		opt.SnapshotEvery = 500 * time.Millisecond
 		opt.Snapshot = func(s *Snapshot) {
-			if open := carry(); s.Elapsed > 50*time.Second && s.Elapsed < 55*time.Second { // before the crawl ends
+			// Before the crawl ends.
+			if open := carry(); s.Elapsed > 50*time.Second && s.Elapsed < 55*time.Second {
 				idle = true
 				if open > 0 {
 					t.Errorf("after %v, long after the last response, %d files are still open", s.Elapsed, open)
@@ -179,7 +181,8 @@ func TestOutputRollsByAge(t *testing.T) {
 	})
 }
 
-// TestWarcinfo: each WARC file must name the machine, program and operator that made it, and the rules that it obeyed.
+// TestWarcinfo: each WARC file must name the machine, program and operator that made it, and the rules that
+// it obeyed.
 func TestWarcinfo(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -258,8 +261,8 @@ func (w *archiveWitness) LookupHost(ctx context.Context, host, pld string) (Look
 	return answer, err
 }
 
-// TestArchive: across stops and resumes, the WARC files must have each robots.txt exchange that got a response, including
-// redirects, and each DNS answer once. The accounts must have their number.
+// TestArchive: across stops and resumes, the WARC files must have each robots.txt exchange that got a
+// response, including redirects, and each DNS answer once. The accounts must have their number.
 func TestArchive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })

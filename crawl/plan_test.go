@@ -12,8 +12,8 @@ import (
 	"drumbeat/fetch"
 )
 
-// TestPlans opens every store with the plans of machines of all sizes. drum must accept the plan, and what a store takes
-// must stay within its share.
+// TestPlans opens every store with the plans of machines of all sizes. drum must accept the plan, and what
+// a store takes must stay within its share.
 func TestPlans(t *testing.T) {
 	for _, ram := range []int64{leastRAM, 128 << 20, 512 << 20, 4 << 30, 16 << 30, 64 << 30, 512 << 30} {
 		for _, disk := range []int64{10 << 30, 1 << 40, 50 << 40} {
@@ -84,7 +84,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestForecast: more pages must need more disk and time and collide more, and a load must fit up to MostPages.
+// TestForecast: more pages must need more disk and time and collide more, and a load must fit up to
+// MostPages.
 func TestForecast(t *testing.T) {
 	o := Options{Dirs: []string{"d"}, RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: 500, Store: true}
 	p, err := MakePlan(&o)

@@ -15,9 +15,9 @@ import (
 	"drumbeat/fetch"
 )
 
-// TestIPv6Owners: an IPv6 /64 must count as one server, whatever the number of its addresses, and a /48 as one network,
-// for robots.txt requests too. Addresses that share only a /32 must not limit each other. The test measures at the
-// servers.
+// TestIPv6Owners: an IPv6 /64 must count as one server, whatever the number of its addresses, and a /48 as
+// one network, for robots.txt requests too. Addresses that share only a /32 must not limit each other. The
+// test measures at the servers.
 func TestIPv6Owners(t *testing.T) {
 	const hosts, pages = 6, 3
 	for _, c := range []struct {

@@ -53,8 +53,9 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 	return asked, res
 }
 
-// TestLinksInEveryManner: a crawler that follows links in all their forms, on pages of all kinds, must request each
-// target once. It must not request targets that the site asks crawlers to leave alone, or text that is no link.
+// TestLinksInEveryManner: a crawler that follows links in all their forms, on pages of all kinds, must
+// request each target once. It must not request targets that the site asks crawlers to leave alone, or text
+// that is no link.
 func TestLinksInEveryManner(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -111,8 +112,8 @@ func rawPages(w *tinyWeb, pages map[string][2]string) {
 	}
 }
 
-// TestPageMetadataIsKept: the output and the crawl log must have the metadata of each response, whether the crawl
-// follows it or not.
+// TestPageMetadataIsKept: the output and the crawl log must have the metadata of each response, whether the
+// crawl follows it or not.
 func TestPageMetadataIsKept(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	pages := map[string][2]string{
@@ -189,8 +190,8 @@ func TestPageMetadataIsKept(t *testing.T) {
 	})
 }
 
-// TestAssetDepth: with --assets the crawl must fetch the assets of the deepest pages and up to three levels of imports
-// below them, and must not follow the links of an embedded page.
+// TestAssetDepth: with --assets the crawl must fetch the assets of the deepest pages and up to three levels
+// of imports below them, and must not follow the links of an embedded page.
 func TestAssetDepth(t *testing.T) {
 	const html, css = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"
 	pages := map[string][2]string{

@@ -23,8 +23,8 @@ import (
 // setupMax is the maximum time to make a connection in these tests.
 const setupMax = 300 * time.Millisecond
 
-// politeOptions returns options with typical limits, delays that budgets don't shorten, and connections that take up to
-// setupMax to make. So the times of grants differ from the times that servers see.
+// politeOptions returns options with typical limits, delays that budgets don't shorten, and connections
+// that take up to setupMax to make. So the times of grants differ from the times that servers see.
 func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 	t.Helper()
 	opt := simOptions(t, web, fs)
@@ -94,8 +94,8 @@ func (run *politeRun) of(scenario string) (rs []simweb.Request) {
 	return rs
 }
 
-// checkGates checks in a web's log the intervals between request starts at each PLD, address and network, and the number
-// of concurrent requests.
+// checkGates checks in a web's log the intervals between request starts at each PLD, address and network,
+// and the number of concurrent requests.
 func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 	t.Helper()
 	plds, addrs, nets := map[string][]simweb.Request{}, map[string][]simweb.Request{}, map[string][]simweb.Request{}
@@ -161,9 +161,9 @@ func span(rs []simweb.Request) time.Duration {
 	return last - first
 }
 
-// TestManyHostsOfOneOwner: a thousand hosts at one address, a PLD of three hundred hosts at sixty addresses, and a
-// network of two hundred servers with slow answers must be visited no faster than the delays of the address, PLD or
-// network allow, and not much slower. They must not delay other hosts.
+// TestManyHostsOfOneOwner: a thousand hosts at one address, a PLD of three hundred hosts at sixty
+// addresses, and a network of two hundred servers with slow answers must be visited no faster than the
+// delays of the address, PLD or network allow, and not much slower. They must not delay other hosts.
 func TestManyHostsOfOneOwner(t *testing.T) {
 	t.Parallel()
 	plain := crawlPolitely(t)
@@ -176,7 +176,8 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 	}{
 		{"one-address", 3000, time.Second + setup, 2},
 		{"one-pld", 900, 500*time.Millisecond + setup, 3},
-		{"one-network", 800, 125 * time.Millisecond, 1}, // 100 ms and a part of setup: the network limit counts from the grant
+		// 100 ms and a part of setup: the network limit counts from the grant.
+		{"one-network", 800, 125 * time.Millisecond, 1},
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
 			run := crawlPolitely(t, c.scenario)
@@ -197,8 +198,8 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 	}
 }
 
-// TestSlowAnswersAndCrawlDelays: the time between requests to a host must be ten times the last response time, or the
-// Crawl-delay if it exceeds all other delays, up to --max-crawl-delay.
+// TestSlowAnswersAndCrawlDelays: the time between requests to a host must be ten times the last response
+// time, or the Crawl-delay if it exceeds all other delays, up to --max-crawl-delay.
 func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 	run := crawlPolitely(t, "slow-server", "crawl-delay")
 	for host, want := range map[string]time.Duration{"www.slow-server-0.test": 20 * time.Second, "www.crawl-delay-0.test": 7 * time.Second,
@@ -225,8 +226,8 @@ func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 	}
 }
 
-// TestGatesOutliveKills: a crawl that is killed many times and restarted at once must keep all delays. It doesn't know
-// the last visits to the second, so after a restart it must treat all hosts as just visited.
+// TestGatesOutliveKills: a crawl that is killed many times and restarted at once must keep all delays. It
+// doesn't know the last visits to the second, so after a restart it must treat all hosts as just visited.
 func TestGatesOutliveKills(t *testing.T) {
 	t.Parallel()
 	kills := longOr(12, 5)
@@ -275,8 +276,8 @@ func TestGatesOutliveKills(t *testing.T) {
 	})
 }
 
-// TestRobotsJobWaits: the encoding of a robots job must keep its tries and its number of deferrals, with and without a
-// depth.
+// TestRobotsJobWaits: the encoding of a robots job must keep its tries and its number of deferrals, with
+// and without a depth.
 func TestRobotsJobWaits(t *testing.T) {
 	for _, j := range []robots.Job{
 		{Origin: []byte("http://a.test:80")},

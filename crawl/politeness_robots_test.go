@@ -88,8 +88,9 @@ func (w *robotsWeb) wantPages(t *testing.T, host string, n int, no bool) {
 	}
 }
 
-// TestRobotsRedirects: the crawl must follow five redirects of robots.txt, also to other hosts, at each host's own pace.
-// A sixth redirect must not be followed, and allows all. The rules apply to the first host, not to the last.
+// TestRobotsRedirects: the crawl must follow five redirects of robots.txt, also to other hosts, at each
+// host's own pace. A sixth redirect must not be followed, and allows all. The rules apply to the first
+// host, not to the last.
 func TestRobotsRedirects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -147,7 +148,8 @@ func TestRobotsUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		var hosts []string
-		for _, status := range []int{400, 401, 403, 404, 405, 410, 418, 451, 499, 300, 301, 399} { // the 3xx have no Location
+		// The 3xx have no Location.
+		for _, status := range []int{400, 401, 403, 404, 405, 410, 418, 451, 499, 300, 301, 399} {
 			host := fmt.Sprintf("s%d.test", status)
 			hosts = append(hosts, host)
 			w.robots[host] = func() answer { return answer{status, "", "User-agent: *\nDisallow: /\n"} }
@@ -175,8 +177,8 @@ func failing(w *robotsWeb, until time.Duration, bad answer) func() answer {
 	}
 }
 
-// checkRetries checks the retries of a host's robots.txt: the gaps must double from one minute on, and no page may be
-// requested before the crawl has the rules.
+// checkRetries checks the retries of a host's robots.txt: the gaps must double from one minute on, and no
+// page may be requested before the crawl has the rules.
 func (w *robotsWeb) checkRetries(t *testing.T, host string, until time.Duration) {
 	t.Helper()
 	tries := w.times(host, true)
@@ -202,8 +204,9 @@ func (w *robotsWeb) checkRetries(t *testing.T, host string, until time.Duration)
 	}
 }
 
-// TestRobotsUnreachable: while robots.txt answers 5xx, 429, an unknown status or a truncated body, the crawl must fetch
-// nothing of the host, retry at growing intervals, and keep the URLs. It must fetch them once robots.txt is available.
+// TestRobotsUnreachable: while robots.txt answers 5xx, 429, an unknown status or a truncated body, the
+// crawl must fetch nothing of the host, retry at growing intervals, and keep the URLs. It must fetch them
+// once robots.txt is available.
 func TestRobotsUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -246,7 +249,8 @@ func TestRobotsRetryAfter(t *testing.T) {
 		for host, want := range map[string]time.Duration{"seconds.test": 2 * time.Hour, "date.test": 3 * time.Hour, "endless.test": 24 * time.Hour,
 			"odd.test": time.Minute} {
 			tries := w.times(host, true)
-			if len(tries) != 2 || tries[1] < want || tries[1] > want+want/6+5*time.Minute { // long waits on disk may end late
+			// Long waits on disk may end late.
+			if len(tries) != 2 || tries[1] < want || tries[1] > want+want/6+5*time.Minute {
 				t.Errorf("%s: robots.txt requested at %v, want a second request after %v", host, tries, want)
 			}
 			w.wantPages(t, host, 2, false)
@@ -280,8 +284,8 @@ func (f robotsFault) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, e
 	return f.tinyWeb.dial(ctx, addr)
 }
 
-// TestRobotsUnreachableNetwork: timeouts, refused connections, resets and unanswered lookups must count as 5xx. The
-// crawl must repeat each first failure, since the cause may be its own network.
+// TestRobotsUnreachableNetwork: timeouts, refused connections, resets and unanswered lookups must count as
+// 5xx. The crawl must repeat each first failure, since the cause may be its own network.
 func TestRobotsUnreachableNetwork(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -341,8 +345,8 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 	})
 }
 
-// TestRobotsStaleCopy: when robots.txt answers 500 after a day, the crawl must use its stale copy: it continues with
-// allowed pages, requests no forbidden one, and retries robots.txt at growing intervals.
+// TestRobotsStaleCopy: when robots.txt answers 500 after a day, the crawl must use its stale copy: it
+// continues with allowed pages, requests no forbidden one, and retries robots.txt at growing intervals.
 func TestRobotsStaleCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -380,8 +384,9 @@ func TestRobotsStaleCopy(t *testing.T) {
 	})
 }
 
-// TestRobotsLifetime: the crawl must request robots.txt again after its max-age, but not within an hour, and only when
-// it has URLs of the host. Without a max-age the lifetime is one day, which is also the maximum.
+// TestRobotsLifetime: the crawl must request robots.txt again after its max-age, but not within an hour,
+// and only when it has URLs of the host. Without a max-age the lifetime is one day, which is also the
+// maximum.
 func TestRobotsLifetime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -389,7 +394,8 @@ func TestRobotsLifetime(t *testing.T) {
 			"plain.test": "", "week.test": "Cache-Control: max-age=604800\r\n"} {
 			w.robots[host] = func() answer { return answer{200, header, "User-agent: *\nDisallow: /no\nCrawl-delay: 1200\n"} }
 		}
-		w.crawl(t, 84, func(o *Options) { o.MaxCrawlDelay = time.Hour }, "two.test", "none.test", "plain.test", "week.test") // 28 hours
+		// 28 hours.
+		w.crawl(t, 84, func(o *Options) { o.MaxCrawlDelay = time.Hour }, "two.test", "none.test", "plain.test", "week.test")
 		for host, want := range map[string][2]time.Duration{"two.test": {2 * time.Hour, 2*time.Hour + 45*time.Minute},
 			"none.test": {time.Hour, time.Hour + 45*time.Minute}, "plain.test": {24 * time.Hour, 25 * time.Hour}, "week.test": {24 * time.Hour, 25 * time.Hour}} {
 			list := gaps(w.times(host, true))
@@ -406,8 +412,8 @@ func TestRobotsLifetime(t *testing.T) {
 	})
 }
 
-// TestCrawlDelayIsHeld: the crawl must keep a decimal Crawl-delay between all requests. It must limit one above the
-// maximum to the maximum and still crawl the site.
+// TestCrawlDelayIsHeld: the crawl must keep a decimal Crawl-delay between all requests. It must limit one
+// above the maximum to the maximum and still crawl the site.
 func TestCrawlDelayIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()

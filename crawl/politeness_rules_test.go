@@ -27,8 +27,9 @@ func listedHost(host string) bool {
 	return host == "a0.test" || strings.HasSuffix(host, ".a1.test") || host == "b1.test"
 }
 
-// TestBlacklistCutAnywhere: after a power cut at any disk operation, before, during or after a reload of the blacklist,
-// the next run has the list. It must request nothing that the list names, fetch everything else, and balance the places.
+// TestBlacklistCutAnywhere: after a power cut at any disk operation, before, during or after a reload of
+// the blacklist, the next run has the list. It must request nothing that the list names, fetch everything
+// else, and balance the places.
 func TestBlacklistCutAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 3))
 	t.Logf("seed %d", *seedFlag)
@@ -96,7 +97,8 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 	t.Logf("%d runs, %d cut before the reload, %d without a cut", rounds, before, whole)
 }
 
-// TestRulesAreBounded: rules that would take too much of the Go heap must be refused, at the start and at a reload.
+// TestRulesAreBounded: rules that would take too much of the Go heap must be refused, at the start and at a
+// reload.
 func TestRulesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
@@ -128,8 +130,8 @@ func TestRulesAreBounded(t *testing.T) {
 	})
 }
 
-// TestLinksWithRulesAllocateNothing: rules and a blacklist must add no allocations per link. The test has no regular
-// expressions, since package regexp keeps its machines in a pool that the race detector empties.
+// TestLinksWithRulesAllocateNothing: rules and a blacklist must add no allocations per link. The test has
+// no regular expressions, since package regexp keeps its machines in a pool that the race detector empties.
 func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	c := linkStages(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
@@ -162,8 +164,8 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestBlacklistedMeanwhile: a reload that lists all addresses of a host, after their check and before the request, must
-// end the request.
+// TestBlacklistedMeanwhile: a reload that lists all addresses of a host, after their check and before the
+// request, must end the request.
 func TestBlacklistedMeanwhile(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
 	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- net 192.0.2.0/24")})
@@ -180,7 +182,8 @@ func TestBlacklistedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRequestsFromTheFuture: a request recorded while the clock was a year ahead must not prevent a new request.
+// TestRequestsFromTheFuture: a request recorded while the clock was a year ahead must not prevent a new
+// request.
 func TestRequestsFromTheFuture(t *testing.T) {
 	value := func(at time.Time) []byte {
 		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(at.Unix())), 7)
@@ -195,8 +198,8 @@ func TestRequestsFromTheFuture(t *testing.T) {
 	}
 }
 
-// TestReloadWhileExchangesBegin: an exchange that begins during a reload of the blacklist must either be refused or be
-// cut off.
+// TestReloadWhileExchangesBegin: an exchange that begins during a reload of the blacklist must either be
+// refused or be cut off.
 func TestReloadWhileExchangesBegin(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
 	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})

@@ -53,8 +53,8 @@ func (w *tinyWeb) asked() (urls []string) {
 	return urls
 }
 
-// TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude must get no request, not even for robots.txt, whether
-// reached by a link, a redirect or a seed. The report of a seed must name the rule.
+// TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude must get no request, not even for
+// robots.txt, whether reached by a link, a redirect or a seed. The report of a seed must name the rule.
 func TestRulesKeepOut(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{}
@@ -89,7 +89,8 @@ func TestRulesKeepOut(t *testing.T) {
 	})
 }
 
-// TestRulesTakeOnly: with `default -` the crawl must fetch exactly what the rules include, also outside of --scope.
+// TestRulesTakeOnly: with `default -` the crawl must fetch exactly what the rules include, also outside of
+// --scope.
 func TestRulesTakeOnly(t *testing.T) {
 	for _, kind := range []state.Scope{state.ScopeAll, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
@@ -146,7 +147,8 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 	})
 }
 
-// TestRulesWithFaults: a crawl whose rules have errors, or lack a file, must not start. The error must name all faults.
+// TestRulesWithFaults: a crawl whose rules have errors, or lack a file, must not start. The error must name
+// all faults.
 func TestRulesWithFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
@@ -169,7 +171,8 @@ func TestRulesWithFaults(t *testing.T) {
 	})
 }
 
-// blacklistWeb has hosts a… of two PLDs, b… of one network and c…, each with many pages. Hosts "slow…" answer after 20 s.
+// blacklistWeb has hosts a… of two PLDs, b… of one network and c…, each with many pages. Hosts "slow…"
+// answer after 20 s.
 func blacklistWeb() *tinyWeb {
 	return &tinyWeb{
 		serve: pagesOnly,
@@ -191,9 +194,10 @@ func blacklistSeeds(pages int) (seeds []string) {
 	return seeds
 }
 
-// TestBlacklistInTheMiddle: a reload blacklists a host, a PLD and a network while their URLs are queued in all places.
-// After it they must get no request, the other hosts must be fetched as before, and the crawl must end with balanced
-// places. A reload with faults must change nothing. A reload without the entries must admit new links.
+// TestBlacklistInTheMiddle: a reload blacklists a host, a PLD and a network while their URLs are queued in
+// all places. After it they must get no request, the other hosts must be fetched as before, and the crawl
+// must end with balanced places. A reload with faults must change nothing. A reload without the entries
+// must admit new links.
 func TestBlacklistInTheMiddle(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const pages = 60
@@ -277,8 +281,9 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestBlacklistFromTheStart: what is listed before the start must get no request and no lookup. A host with one allowed
-// address gets requests there. A robots.txt that redirects to a listed host is not fetched and allows nothing.
+// TestBlacklistFromTheStart: what is listed before the start must get no request and no lookup. A host with
+// one allowed address gets requests there. A robots.txt that redirects to a listed host is not fetched and
+// allows nothing.
 func TestBlacklistFromTheStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		looked := map[string]int{}
@@ -315,7 +320,8 @@ func TestBlacklistFromTheStart(t *testing.T) {
 				t.Errorf("looked up %s", host)
 			}
 		}
-		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 { // net.test; the others were never queued
+		// net.test; the others were never queued.
+		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 {
 			t.Errorf("%d URLs refused as blocked, want 1", n)
 		}
 		if n := res.Snapshot.Place(state.PlaceDeferred); n != 1 {
@@ -340,8 +346,8 @@ func (twoAddrs) LookupHost(context.Context, string, string) (Lookup, error) {
 	return Lookup{Addrs: []netip.Addr{netip.MustParseAddr("127.77.0.9"), netip.MustParseAddr("127.1.2.3")}, Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// TestBlacklistOneOfTwoAddresses: a host with one listed address, from the start or after a reload, must get requests
-// only at the other one, and the crawl must fetch all of its URLs.
+// TestBlacklistOneOfTwoAddresses: a host with one listed address, from the start or after a reload, must
+// get requests only at the other one, and the crawl must fetch all of its URLs.
 func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 	for _, after := range []time.Duration{0, 10 * time.Second} {
 		inBubble(t, func(t *testing.T) {
@@ -400,7 +406,8 @@ func (s slowNames) LookupHost(ctx context.Context, host, pld string) (Lookup, er
 	return s.tinyWeb.LookupHost(ctx, host, pld)
 }
 
-// TestBlacklistBeforeLookups: hosts that are listed while their robots.txt requests wait on disk must not be looked up.
+// TestBlacklistBeforeLookups: hosts that are listed while their robots.txt requests wait on disk must not
+// be looked up.
 func TestBlacklistBeforeLookups(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		looked := map[string]time.Time{}
@@ -446,7 +453,8 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 	})
 }
 
-// TestBlacklistCutsOff: an exchange in flight must end at once when its host is listed, and its URL must end as blocked.
+// TestBlacklistCutsOff: an exchange in flight must end at once when its host is listed, and its URL must
+// end as blocked.
 func TestBlacklistCutsOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
@@ -488,8 +496,8 @@ func stall(ended chan<- time.Time) func(c net.Conn, _, path string) bool {
 	}
 }
 
-// TestBlacklistAfterCrash: after kill -9 or a power cut seconds after a reload of the blacklist, the next run must obey
-// the list from its start.
+// TestBlacklistAfterCrash: after kill -9 or a power cut seconds after a reload of the blacklist, the next
+// run must obey the list from its start.
 func TestBlacklistAfterCrash(t *testing.T) {
 	for _, how := range []string{"kill", "power"} {
 		t.Run(how, func(t *testing.T) { inBubble(t, func(t *testing.T) { blacklistCrash(t, how == "power") }) })
@@ -537,7 +545,8 @@ func blacklistCrash(t *testing.T, power bool) {
 	checkBalanced(t, after, opt.Dirs)
 }
 
-// TestRulesLetRobotsThrough: the crawl must follow a robots.txt redirect to a host that rules exclude, and obey it.
+// TestRulesLetRobotsThrough: the crawl must follow a robots.txt redirect to a host that rules exclude, and
+// obey it.
 func TestRulesLetRobotsThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		page := linked("http://a.test/no", "http://a.test/yes", "http://out.test/")

@@ -18,8 +18,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// These tests check what a site logs when its host fails, sends Retry-After or refuses. Virtual time makes days and weeks
-// short. The hosts are those of internal/simweb/manner_welcome.go.
+// These tests check what a site logs when its host fails, sends Retry-After or refuses. Virtual time makes
+// days and weeks short. The hosts are those of internal/simweb/manner_welcome.go.
 
 // welcomeRun is a crawl of a small web with these hosts.
 type welcomeRun struct {
@@ -97,9 +97,9 @@ func (run *welcomeRun) pages(scenario string, i int) (rs []simweb.Request) {
 	return rs
 }
 
-// wantGaps checks the times between the end of each request and the start of the next. A time must be at least the
-// listed one. If that is over an hour, it may exceed it by a quarter, by which the calendar may be late, and a few
-// minutes.
+// wantGaps checks the times between the end of each request and the start of the next. A time must be at
+// least the listed one. If that is over an hour, it may exceed it by a quarter, by which the calendar may
+// be late, and a few minutes.
 func wantGaps(t *testing.T, rs []simweb.Request, want []time.Duration) {
 	t.Helper()
 	if len(rs) != len(want)+1 {
@@ -124,8 +124,9 @@ func repeat(n int, d time.Duration) (ds []time.Duration) {
 
 const aDay = 24 * time.Hour
 
-// TestUnwelcomeIsLeftAlone: a host that answers 403 or a challenge, or that hangs up, must get only the number of
-// requests that make a run of refusals, the same number a day later, and a last time a week later.
+// TestUnwelcomeIsLeftAlone: a host that answers 403 or a challenge, or that hangs up, must get only the
+// number of requests that make a run of refusals, the same number a day later, and a last time a week
+// later.
 func TestUnwelcomeIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	run := crawlWelcome(t, nil, "welcome-refusing", "welcome-challenges", "welcome-hang-ups")
@@ -156,8 +157,8 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestUnwelcomeWithDefaultLinger: the crawl must not wait a day for such a host. It must end and report what waits and
-// why.
+// TestUnwelcomeWithDefaultLinger: the crawl must not wait a day for such a host. It must end and report
+// what waits and why.
 func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 	run := crawlWelcome(t, func(o *Options) { o.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
 	s := &run.res.Snapshot
@@ -173,9 +174,9 @@ func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 	}
 }
 
-// wantRuns checks the requests to a host whose failures may be the crawler's own. None counts before another exchange
-// has shown that the network works, so the host gets between count and 2*count+1 requests. It must get the long
-// back-offs.
+// wantRuns checks the requests to a host whose failures may be the crawler's own. None counts before
+// another exchange has shown that the network works, so the host gets between count and 2*count+1 requests.
+// It must get the long back-offs.
 func wantRuns(t *testing.T, rs []simweb.Request, count int, long []time.Duration) {
 	t.Helper()
 	if len(rs) < count || len(rs) > 2*count+1 {
@@ -198,7 +199,8 @@ func wantRuns(t *testing.T, rs []simweb.Request, count int, long []time.Duration
 	}
 }
 
-// TestForbiddenDirectory: a directory that answers 403 must not make the crawl back off from the rest of the site.
+// TestForbiddenDirectory: a directory that answers 403 must not make the crawl back off from the rest of
+// the site.
 func TestForbiddenDirectory(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-directory")
 	if n := len(run.pages("welcome-directory", 0)); n != 60 || run.res.Snapshot.Count(state.CountHostRests) != 0 {
@@ -206,7 +208,8 @@ func TestForbiddenDirectory(t *testing.T) {
 	}
 }
 
-// TestFinishedCrawlGoesOn: the same command must continue with URLs that waited for a host in back-off, once that ends.
+// TestFinishedCrawlGoesOn: the same command must continue with URLs that waited for a host in back-off,
+// once that ends.
 func TestFinishedCrawlGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -232,8 +235,8 @@ func TestFinishedCrawlGoesOn(t *testing.T) {
 	})
 }
 
-// TestRetryAfterInBothForms: 429 and 503 with Retry-After, as seconds and as a date, must delay the next request, and
-// must not count as refusals.
+// TestRetryAfterInBothForms: 429 and 503 with Retry-After, as seconds and as a date, must delay the next
+// request, and must not count as refusals.
 func TestRetryAfterInBothForms(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-retry-after")
 	for i := range 4 {
@@ -251,7 +254,8 @@ func TestRetryAfterInBothForms(t *testing.T) {
 	}
 }
 
-// failingGaps returns the back-offs of a host that always fails: doubling from 10 s, and long from the tenth failure on.
+// failingGaps returns the back-offs of a host that always fails: doubling from 10 s, and long from the
+// tenth failure on.
 func failingGaps() (ds []time.Duration) {
 	for _, n := range []int{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 7200, 14400, 28800, 57600} {
 		ds = append(ds, time.Duration(n)*time.Second)
@@ -259,8 +263,8 @@ func failingGaps() (ds []time.Duration) {
 	return ds
 }
 
-// TestFailingHostIsGivenUp: a host that always answers 503 or 500, or never answers, must get only the requests of
-// failingGaps, and must then be given up.
+// TestFailingHostIsGivenUp: a host that always answers 503 or 500, or never answers, must get only the
+// requests of failingGaps, and must then be given up.
 func TestFailingHostIsGivenUp(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-failing", "welcome-broken", "welcome-silent")
 	t.Run("503", func(t *testing.T) { wantGaps(t, run.pages("welcome-failing", 0), failingGaps()) })
@@ -277,8 +281,8 @@ func TestFailingHostIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestBrokenPages: when every other page answers 500, each 500 must cost the first back-off only, and no URL may be
-// requested twice.
+// TestBrokenPages: when every other page answers 500, each 500 must cost the first back-off only, and no
+// URL may be requested twice.
 func TestBrokenPages(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-half-broken")
 	rs := run.pages("welcome-half-broken", 0)
@@ -318,8 +322,8 @@ func TestHostRecovers(t *testing.T) {
 	}
 }
 
-// TestBackedOffHostsDoNotDelayOthers: with all kinds of such hosts in the crawl, the ordinary hosts must be done at most
-// half as late again as without them, plus the time of a batch of robots.txt.
+// TestBackedOffHostsDoNotDelayOthers: with all kinds of such hosts in the crawl, the ordinary hosts must be
+// done at most half as late again as without them, plus the time of a batch of robots.txt.
 func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	soon := func(o *Options) { o.Linger = time.Minute }
 	plain := crawlWelcome(t, soon)
@@ -331,8 +335,8 @@ func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestRefusedConnections: a host that serves robots.txt and then refuses all connections must get only the attempts of
-// failingGaps, and must then be given up.
+// TestRefusedConnections: a host that serves robots.txt and then refuses all connections must get only the
+// attempts of failingGaps, and must then be given up.
 func TestRefusedConnections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -389,8 +393,8 @@ func TestRobotsWait(t *testing.T) {
 	})
 }
 
-// TestHTTPFallbackBacksOffToo: the http and https origins of a host must share its back-off.
-func TestHTTPFallbackBacksOffToo(t *testing.T) {
+// TestOriginsShareBackoff: the origins of a host must share its back-off.
+func TestOriginsShareBackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
 			if path == "/robots.txt" {
@@ -400,7 +404,7 @@ func TestHTTPFallbackBacksOffToo(t *testing.T) {
 		}}
 		var seeds []string
 		for i := range 40 {
-			seeds = append(seeds, fmt.Sprintf("http://twin.test:%d/%d", 80+8000*(i%2), i))
+			seeds = append(seeds, fmt.Sprintf("http://origins.test:%d/%d", 80+8000*(i%2), i))
 		}
 		opt := w.options(t, memfs.New(*seedFlag), seeds...)
 		withHealth(&opt)
@@ -412,13 +416,14 @@ func TestHTTPFallbackBacksOffToo(t *testing.T) {
 		}
 		opt.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("twin")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {
+		if n := len(w.pages("origins")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {
 			t.Errorf("%d requests, deferred %v", n, res.Snapshot.Deferred)
 		}
 	})
 }
 
-// TestRobotsAskForPatience: a Retry-After on robots.txt must apply to the host's pages too, even with a stale copy.
+// TestRobotsAskForPatience: a Retry-After on robots.txt must apply to the host's pages too, even with a
+// stale copy.
 func TestRobotsAskForPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var asked []time.Time
@@ -449,8 +454,8 @@ func TestRobotsAskForPatience(t *testing.T) {
 	})
 }
 
-// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages-per-host URLs of an origin, whatever it defers or checks
-// again.
+// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages-per-host URLs of an origin, whatever it
+// defers or checks again.
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tries := map[string]int{}
@@ -479,7 +484,8 @@ func TestMaxPagesPerHost(t *testing.T) {
 	})
 }
 
-// TestHealthOutlivesKills: a refusing host must get no extra requests although the crawl is killed many times.
+// TestHealthOutlivesKills: a refusing host must get no extra requests although the crawl is killed many
+// times.
 func TestHealthOutlivesKills(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

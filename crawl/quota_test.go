@@ -14,8 +14,9 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestQuotaEndsTheCrawl: when each checkpoint fails for lack of space although statfs shows room, the crawl must go back
-// to its last checkpoint a bounded number of times, at growing intervals, and then end with the error.
+// TestQuotaEndsTheCrawl: when each checkpoint fails for lack of space although statfs shows room, the crawl
+// must go back to its last checkpoint a bounded number of times, at growing intervals, and then end with
+// the error.
 func TestQuotaEndsTheCrawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -53,8 +54,8 @@ func TestQuotaEndsTheCrawl(t *testing.T) {
 	})
 }
 
-// TestQuotaFetchesLittleTwice: when a quota leaves room for a few writes of output after each recovery, the number of
-// repeated fetches must be bounded, and the crawl must finish once the quota is raised.
+// TestQuotaFetchesLittleTwice: when a quota leaves room for a few writes of output after each recovery, the
+// number of repeated fetches must be bounded, and the crawl must finish once the quota is raised.
 func TestQuotaFetchesLittleTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

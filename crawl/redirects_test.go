@@ -30,9 +30,9 @@ func answered(t *testing.T, a answer) *fetch.Response {
 	return resp
 }
 
-// TestCountersOfARecord: deferrals, redirects of a seed, and faults of ours must have separate counters in a record. It
-// guards against one counter for all: a seed deferred often lost its redirect, and a URL deferred often no longer counted
-// its failures as possibly ours.
+// TestCountersOfARecord: deferrals, redirects of a seed, and faults of ours must have separate counters in
+// a record. It guards against one counter for all: a seed deferred often lost its redirect, and a URL
+// deferred often no longer counted its failures as possibly ours.
 func TestCountersOfARecord(t *testing.T) {
 	c := linkStages(t, 0)
 	w := &pageWorker{links: admit.NewBatch(c.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
@@ -74,8 +74,8 @@ func TestCountersOfARecord(t *testing.T) {
 	}
 }
 
-// endlessRedirects serves hosts with endless chains of redirects, a loop of two, and in each chain a page that starts it
-// again.
+// endlessRedirects serves hosts with endless chains of redirects, a loop of two, and in each chain a page
+// that starts it again.
 func endlessRedirects() *tinyWeb {
 	return &tinyWeb{serve: func(host, path string) answer {
 		var n int
@@ -98,8 +98,8 @@ func endlessRedirects() *tinyWeb {
 	}}
 }
 
-// TestRedirectsEnd: the crawl must stop following redirects after --max-redirects. It guards against endless requests to a
-// host that redirects each URL to a new one.
+// TestRedirectsEnd: the crawl must stop following redirects after --max-redirects. It guards against
+// endless requests to a host that redirects each URL to a new one.
 func TestRedirectsEnd(t *testing.T) {
 	for _, test := range []struct {
 		most, want int
@@ -132,7 +132,8 @@ func TestRedirectsEnd(t *testing.T) {
 				if n := len(w.got("page.test", "/loop1")) + len(w.got("page.test", "/loop2")); n != loops {
 					t.Errorf("%d requests in a loop of two, want %d", n, loops)
 				}
-				// The chains of page.test (two), seed, bare and map. Without redirects also the loops of page.test and map.test.
+				// The chains of page.test (two), seed, bare and map. Without redirects also the loops of
+				// page.test and map.test.
 				dropped := int64(5)
 				if test.want == 0 {
 					dropped += 2
@@ -147,7 +148,8 @@ func TestRedirectsEnd(t *testing.T) {
 	}
 }
 
-// checkDropped checks that log and explain give the reason why the redirect of the last URL of a chain isn't followed.
+// checkDropped checks that log and explain give the reason why the redirect of the last URL of a chain
+// isn't followed.
 func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most int) {
 	t.Helper()
 	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {

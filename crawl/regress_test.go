@@ -18,8 +18,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestTruncatedRobotsIsAFailure: a robots.txt that breaks off must count as a failure. It guards against a crawl that
-// took the rules behind the break for absent.
+// TestTruncatedRobotsIsAFailure: a robots.txt that breaks off must count as a failure. It guards against a
+// crawl that took the rules behind the break for absent.
 func TestTruncatedRobotsIsAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -42,8 +42,8 @@ func TestTruncatedRobotsIsAFailure(t *testing.T) {
 	})
 }
 
-// TestLingerWaitsForTheFirstRetry: a crawl must retry a robots.txt that answered 503 before it ends. It guards against
-// a crawl that a passing 503 ended before the first retry.
+// TestLingerWaitsForTheFirstRetry: a crawl must retry a robots.txt that answered 503 before it ends. It
+// guards against a crawl that a passing 503 ended before the first retry.
 func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
@@ -63,8 +63,8 @@ func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 	})
 }
 
-// TestDNSThatDiesEnds: a crawl must end when a name no longer resolves after the crawl fetched its robots.txt. It guards
-// against endless lookups of the name.
+// TestDNSThatDiesEnds: a crawl must end when a name no longer resolves after the crawl fetched its
+// robots.txt. It guards against endless lookups of the name.
 func TestDNSThatDiesEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
@@ -100,8 +100,8 @@ func TestSlowHostsDoNotStallOthers(t *testing.T) {
 	stalled(t, 60, answer{404, "", "x"})
 }
 
-// stalled checks that a crawl reaches a good host while it knows more URLs of slow hosts than the stock holds. The slow
-// hosts all answer with reply.
+// stalled checks that a crawl reaches a good host while it knows more URLs of slow hosts than the stock
+// holds. The slow hosts all answer with reply.
 func stalled(t *testing.T, hosts int, reply answer) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -129,7 +129,8 @@ func stalled(t *testing.T, hosts int, reply answer) {
 	})
 }
 
-// TestOneServersRobotsDoNotStallOthers: robots.txt requests of many hosts at one address must not take all wait slots.
+// TestOneServersRobotsDoNotStallOthers: robots.txt requests of many hosts at one address must not take all
+// wait slots.
 func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -149,7 +150,8 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 	})
 }
 
-// TestNothingStaysInQR: a URL that enters QR just after the merge of its request must not wait for another merge.
+// TestNothingStaysInQR: a URL that enters QR just after the merge of its request must not wait for another
+// merge.
 func TestNothingStaysInQR(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -160,7 +162,8 @@ func TestNothingStaysInQR(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(state.ReasonAwaitRobots)}
-		c.requests.waiting.endPass(c.requests.waiting.beginPass(), c.requests.robotsJobs.issued()) // the merge that saw the request
+		// The merge that saw the request.
+		c.requests.waiting.endPass(c.requests.waiting.beginPass(), c.requests.robotsJobs.issued())
 		if err := c.transact(func(tx *transaction) error {
 			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 			return c.requests.awaitRobots.Append(rec.Append(nil))
@@ -209,8 +212,8 @@ func TestRetryAfterOutlivesARestart(t *testing.T) {
 	})
 }
 
-// TestVerdictIsNoOlderThanADay: a crawl must check robots.txt again for URLs that waited more than a day in RAM. It
-// guards against fetches allowed by an outdated robots.txt.
+// TestVerdictIsNoOlderThanADay: a crawl must check robots.txt again for URLs that waited more than a day in
+// RAM. It guards against fetches allowed by an outdated robots.txt.
 func TestVerdictIsNoOlderThanADay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -246,8 +249,8 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 	})
 }
 
-// TestParseSeedForms: ParseSeed must accept all forms of a seed. It guards against "://" in the query of a bare host
-// taken for a scheme, and "mailto:x" taken for a host with a user.
+// TestParseSeedForms: ParseSeed must accept all forms of a seed. It guards against "://" in the query of a
+// bare host taken for a scheme, and "mailto:x" taken for a host with a user.
 func TestParseSeedForms(t *testing.T) {
 	for _, c := range []struct {
 		line, url string
@@ -273,7 +276,8 @@ func TestParseSeedForms(t *testing.T) {
 	}
 }
 
-// TestBareSeedForms: a seed without a scheme must be fetched once, with port 80 and with a URL in its query too.
+// TestBareSeedForms: a seed without a scheme must be fetched once, with port 80 and with a URL in its query
+// too.
 func TestBareSeedForms(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -294,7 +298,8 @@ func TestBareSeedForms(t *testing.T) {
 	})
 }
 
-// TestEachSeedWithoutYieldIsListed: the result must list each seed that the rules filter or that redirects to nowhere.
+// TestEachSeedWithoutYieldIsListed: the result must list each seed that the rules filter or that redirects
+// to nowhere.
 func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {
@@ -321,8 +326,8 @@ func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 	})
 }
 
-// TestSeedRedirectTrapEnds: a crawl must stop following an endless chain of redirects from a seed, whatever the depth
-// limit.
+// TestSeedRedirectTrapEnds: a crawl must stop following an endless chain of redirects from a seed, whatever
+// the depth limit.
 func TestSeedRedirectTrapEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -368,8 +373,8 @@ func endless(_, path string) answer {
 	return answer{200, "", fmt.Sprintf(`<html><a href="%s1"><a href="%s2">`, path, path)}
 }
 
-// TestCrashBeforeTheFirstManifest: a crawl must resume after a crash at any operation of its first checkpoint. It guards
-// against leftover files that made every later run fail.
+// TestCrashBeforeTheFirstManifest: a crawl must resume after a crash at any operation of its first
+// checkpoint. It guards against leftover files that made every later run fail.
 func TestCrashBeforeTheFirstManifest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -392,8 +397,8 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 	}
 }
 
-// TestNewOutputDirectory: an existing crawl must refuse a new output directory, which may be mistyped, unless an option
-// names it.
+// TestNewOutputDirectory: an existing crawl must refuse a new output directory, which may be mistyped,
+// unless an option names it.
 func TestNewOutputDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: endless}
@@ -466,8 +471,8 @@ func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 	}
 }
 
-// TestAnotherSuffixListIsNamed: a crawl must refuse a changed public suffix list, also one that lost whole lines and is
-// still valid, with an error that names the file.
+// TestAnotherSuffixListIsNamed: a crawl must refuse a changed public suffix list, also one that lost whole
+// lines and is still valid, with an error that names the file.
 func TestAnotherSuffixListIsNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

@@ -17,8 +17,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// busyCrawl returns a crawl in the middle of its work, as kill -9 leaves it. A checkpoint made under full load has what was
-// in RAM.
+// busyCrawl returns a crawl in the middle of its work, as kill -9 leaves it. A checkpoint made under full
+// load has what was in RAM.
 func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, Options) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
@@ -55,8 +55,9 @@ func kindOf(file string) string {
 	return dir + "/" + base
 }
 
-// TestRepairEachKindOfFile: with damaged, missing or truncated files of one kind, the crawl must either finish as if nothing
-// had happened, or end with an error that names a file. After a repair it must balance, resume, end, and balance again.
+// TestRepairEachKindOfFile: with damaged, missing or truncated files of one kind, the crawl must either
+// finish as if nothing had happened, or end with an error that names a file. After a repair it must
+// balance, resume, end, and balance again.
 func TestRepairEachKindOfFile(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

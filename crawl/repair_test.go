@@ -81,9 +81,9 @@ func fetches(web *simweb.Web) (n int, twice []string) {
 	return n, twice
 }
 
-// TestRepair: a stopped crawl with wrong bytes at random places must either finish as if nothing had happened, since no
-// needed byte was hit, or report the damage. After a repair it must balance, resume and end, and must miss at most the
-// number of URLs that the repair reports as lost.
+// TestRepair: a stopped crawl with wrong bytes at random places must either finish as if nothing had
+// happened, since no needed byte was hit, or report the damage. After a repair it must balance, resume and
+// end, and must miss at most the number of URLs that the repair reports as lost.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	rounds, repaired, forgotten, missing, needed := 3, 0, int64(0), 0, false
@@ -125,7 +125,8 @@ func TestRepair(t *testing.T) {
 			if after := deep(t, fs, &opt); !after.Balanced() {
 				t.Fatalf("round %d: damage to %q: after the repair: %q, %v\nactions: %q", i, hit, after.Bad, after.Damages, rep.Actions)
 			}
-			opt.MaxPages, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour // hosts whose robots.txt failed recover
+			// Hosts whose robots.txt failed recover.
+			opt.MaxPages, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour
 			res, err := Run(t.Context(), opt)
 			if err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatalf("round %d: damage to %q: after the repair: %v", i, hit, err)
@@ -194,8 +195,8 @@ func TestRepairChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRepairCutOff: after a crash at any operation a repair must either have changed nothing or be finished by the next
-// repair. Until then no crawl may start.
+// TestRepairCutOff: after a crash at any operation a repair must either have changed nothing or be finished
+// by the next repair. Until then no crawl may start.
 func TestRepairCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
@@ -263,7 +264,8 @@ func TestRepairCutOff(t *testing.T) {
 	})
 }
 
-// TestRepairSaysWhatItCannot: without the secret or the manifest a repair must fail and say that nothing can be done.
+// TestRepairSaysWhatItCannot: without the secret or the manifest a repair must fail and say that nothing
+// can be done.
 func TestRepairSaysWhatItCannot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
@@ -285,8 +287,8 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 	})
 }
 
-// TestRepairWithoutOutput: without output that records which URLs ended, a repair can't name lost URLs or restore lost keys.
-// It must report their numbers, and the crawl must balance and resume.
+// TestRepairWithoutOutput: without output that records which URLs ended, a repair can't name lost URLs or
+// restore lost keys. It must report their numbers, and the crawl must balance and resume.
 func TestRepairWithoutOutput(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

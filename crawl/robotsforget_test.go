@@ -156,9 +156,9 @@ func (s robotsSize) String() string {
 	return fmt.Sprintf("%d and %d records, %d and %d kB on disk, %d kB of heap", s.keys[0], s.keys[1], s.bytes[0]>>10, s.bytes[1]>>10, s.heap>>10)
 }
 
-// TestRobotsAreForgotten: in a year in which hosts appear, get requests every day for ten days and disappear, the robots
-// stores must not grow after the first weeks, in records, on disk and in the heap. Hosts that refuse must stay known, and a
-// forgotten host must get a new robots.txt request.
+// TestRobotsAreForgotten: in a year in which hosts appear, get requests every day for ten days and
+// disappear, the robots stores must not grow after the first weeks, in records, on disk and in the heap.
+// Hosts that refuse must stay known, and a forgotten host must get a new robots.txt request.
 func TestRobotsAreForgotten(t *testing.T) {
 	const days, stay, forget = 365, 10, 30
 	perDay := 10
@@ -221,7 +221,8 @@ func TestRobotsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestWhatIsForgotten: RobotsForget must apply to records that have expired for that long and restrict no request.
+// TestWhatIsForgotten: RobotsForget must apply to records that have expired for that long and restrict no
+// request.
 func TestWhatIsForgotten(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	rules := func(expired time.Duration) robots.HostData {
@@ -256,8 +257,8 @@ func TestWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// TestForgettingLosesNoURL: a crawl that visits hosts so rarely that it forgets most records between two visits must still
-// fetch exactly what it should.
+// TestForgettingLosesNoURL: a crawl that visits hosts so rarely that it forgets most records between two
+// visits must still fetch exactly what it should.
 func TestForgettingLosesNoURL(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		pages := 15
@@ -275,8 +276,8 @@ func TestForgettingLosesNoURL(t *testing.T) {
 	})
 }
 
-// TestDelaysLongerThanRobotsLast: robots.txt takes one visit to a host, and its rules must apply to the next visit even if
-// they expire before it.
+// TestDelaysLongerThanRobotsLast: robots.txt takes one visit to a host, and its rules must apply to the
+// next visit even if they expire before it.
 func TestDelaysLongerThanRobotsLast(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{24 * time.Hour, 60 * time.Hour} {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestRobotsRoom: a PLD must get its share of robots.txt requests; further ones must get times one spacing apart. Other PLDs
-// must not be limited. The number of PLDs remembered after their times must be bounded.
+// TestRobotsRoom: a PLD must get its share of robots.txt requests; further ones must get times one spacing
+// apart. Other PLDs must not be limited. The number of PLDs remembered after their times must be bounded.
 func TestRobotsRoom(t *testing.T) {
 	j := &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
 	now := time.Unix(1e9, 0)

@@ -128,8 +128,8 @@ func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
 	checkDelays(t, snap, opt, 0)
 }
 
-// checkDelays checks politeness by the web's clock: the host delay from the end of a response to the start of the next
-// request, and the server delay from start to start.
+// checkDelays checks politeness by the web's clock: the host delay from the end of a response to the start
+// of the next request, and the server delay from start to start.
 func checkDelays(t *testing.T, snap *simweb.Snapshot, opt *Options, slack time.Duration) {
 	t.Helper()
 	for host, tr := range snap.Hosts {
@@ -165,8 +165,8 @@ func smallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
 // inBubble runs f with virtual time.
 func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 
-// TestClosedWebIsCrawledExactly: a crawl of a closed web fetches each URL that it must fetch once, ends by itself with a
-// balanced audit, and refuses to run again.
+// TestClosedWebIsCrawledExactly: a crawl of a closed web fetches each URL that it must fetch once, ends by
+// itself with a balanced audit, and refuses to run again.
 func TestClosedWebIsCrawledExactly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

@@ -63,8 +63,8 @@ func mapWeb() *tinyWeb {
 	}}
 }
 
-// TestSitemapsAreFollowed: the crawl must request exactly the URLs that the sitemaps may name, each once, and log the
-// sitemap lines.
+// TestSitemapsAreFollowed: the crawl must request exactly the URLs that the sitemaps may name, each once,
+// and log the sitemap lines.
 func TestSitemapsAreFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
@@ -86,8 +86,8 @@ func TestSitemapsAreFollowed(t *testing.T) {
 			t.Errorf("requested %q\nwant %q", got, want)
 		}
 		s := &res.Snapshot
-		// The faults are: evil.test's sitemap, the index within an index, a foreign URL in each of three sitemaps, a text that is no
-		// URL, and a page given as a sitemap.
+		// The faults are: evil.test's sitemap, the index within an index, a foreign URL in each of three
+		// sitemaps, a text that is no URL, and a page given as a sitemap.
 		if n, urls, faults := s.Count(state.CountSitemaps), s.Count(state.CountSitemapURLs), s.Count(state.CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
 			t.Errorf("%d sitemaps, %d URLs, %d faults", n, urls, faults)
 		}
@@ -138,7 +138,8 @@ func robotsLog(t *testing.T, fs disk.FS) (lines []string) {
 	return lines
 }
 
-// TestSitemapsAreOffByDefault: without --sitemaps the crawl must log the sitemap lines and request nothing from them.
+// TestSitemapsAreOffByDefault: without --sitemaps the crawl must log the sitemap lines and request nothing
+// from them.
 func TestSitemapsAreOffByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
@@ -178,8 +179,8 @@ func TestSitemapRules(t *testing.T) {
 	})
 }
 
-// TestSitemapBodies: a sitemap may be longer than a page. One that unpacks to more than 50 MiB must be read up to that limit.
-// A truncated one, and one that declares entities, must count as faults.
+// TestSitemapBodies: a sitemap may be longer than a page. One that unpacks to more than 50 MiB must be read
+// up to that limit. A truncated one, and one that declares entities, must count as faults.
 func TestSitemapBodies(t *testing.T) {
 	var long strings.Builder
 	long.WriteString("<urlset>")

@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestSlots: every slot in every sample must have a use. With long delays nearly all slots must wait for politeness, and
-// with a slow site nearly all must be in exchanges.
+// TestSlots: every slot in every sample must have a use. With long delays nearly all slots must wait for
+// politeness, and with a slow site nearly all must be in exchanges.
 func TestSlots(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -18,13 +18,14 @@ import (
 	"drumbeat/fetch"
 )
 
-// treeWeb is a web of hosts h0.test, h1.test …, each a PLD with its own address. The pages of a host form an infinite
-// tree: page 0 links to pages 1 to 12, page k to pages 2k+11 and 2k+12. It is a Fetcher and a Resolver, and answers
-// after latency.
+// treeWeb is a web of hosts h0.test, h1.test …, each a PLD with its own address. The pages of a host form
+// an infinite tree: page 0 links to pages 1 to 12, page k to pages 2k+11 and 2k+12. It is a Fetcher and a
+// Resolver, and answers after latency.
 type treeWeb struct {
 	pages atomic.Int64
-	// turns counts the fetched pages of all hosts in a window of each host. The window starts at from and lasts
-	// periods times the host's period, delay plus latency. A host that is never idle has periods turns in it.
+	// turns counts the fetched pages of all hosts in a window of each host. The window starts at from and
+	// lasts periods times the host's period, delay plus latency. A host that is never idle has periods
+	// turns in it.
 	turns   atomic.Int64
 	from    time.Time
 	periods int
@@ -79,8 +80,8 @@ func (w *treeWeb) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	return nil
 }
 
-// stockTurns crawls hosts with a delay of 40 s and the command's defaults. It returns the number of visits in the last
-// minutes as a share of the possible ones. RAM must not exceed the plan.
+// stockTurns crawls hosts with a delay of 40 s and the command's defaults. It returns the number of visits
+// in the last minutes as a share of the possible ones. RAM must not exceed the plan.
 func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 	inBubble(t, func(t *testing.T) {
 		w := &treeWeb{}
@@ -123,9 +124,9 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 	return share
 }
 
-// TestStockFollowsDelays: nearly every host must be visited when its delay has passed, with the number of hosts that keep
-// 34 or the default 2000 connections busy at 40 s. A stock sized by connections would hold only half as many URLs as
-// there are hosts.
+// TestStockFollowsDelays: nearly every host must be visited when its delay has passed, with the number of
+// hosts that keep 34 or the default 2000 connections busy at 40 s. A stock sized by connections would hold
+// only half as many URLs as there are hosts.
 func TestStockFollowsDelays(t *testing.T) {
 	t.Parallel()
 	hosts, connections := 1000, 34

@@ -32,8 +32,8 @@ func traced(t *testing.T, fs disk.FS, name string) ([]uint64, linktrace.Summary)
 	return keys, r.Summary()
 }
 
-// TestTraceHasEveryLink: the trace must have the links that the crawl looked up in the RAM cache, or sent to URLseen if there
-// is no cache, over two runs. Seeds must not be in it.
+// TestTraceHasEveryLink: the trace must have the links that the crawl looked up in the RAM cache, or sent
+// to URLseen if there is no cache, over two runs. Seeds must not be in it.
 func TestTraceHasEveryLink(t *testing.T) {
 	for _, cache := range []int64{0, Unlimited} { // the default, none
 		inBubble(t, func(t *testing.T) {
@@ -96,8 +96,8 @@ func (f failingFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// TestTraceFaults: a trace that can't begin must stop the crawl before it starts. When a trace fails or is full, the crawl
-// must log it and continue to its end.
+// TestTraceFaults: a trace that can't begin must stop the crawl before it starts. When a trace fails or is
+// full, the crawl must log it and continue to its end.
 func TestTraceFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)

@@ -54,8 +54,8 @@ func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 	return vias
 }
 
-// TestVia: crawl log, metadata and explain must name the page on which the crawl found each URL first. That page must link
-// or redirect to the URL. This includes URLs that answered 404.
+// TestVia: crawl log, metadata and explain must name the page on which the crawl found each URL first. That
+// page must link or redirect to the URL. This includes URLs that answered 404.
 func TestVia(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 300 })

@@ -242,8 +242,9 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 	return c
 }
 
-// TestOneSlowHostLeft: at the end of a crawl that knows very many origins, with one slow host left, the crawl must fetch
-// that host's pages at the rate that its delay allows, and must not keep disks or processors busy.
+// TestOneSlowHostLeft: at the end of a crawl that knows very many origins, with one slow host left, the
+// crawl must fetch that host's pages at the rate that its delay allows, and must not keep disks or
+// processors busy.
 func TestOneSlowHostLeft(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -275,7 +276,8 @@ func TestOneSlowHostLeft(t *testing.T) {
 				if u.deferrals > 8*u.fetched {
 					t.Errorf("%s, period %d: %d deferrals for %d pages, want at most 8 per page", test.prefix, day+2, u.deferrals, u.fetched)
 				}
-				// Each stage wakes up at least once a minute. A page makes about five changes; a pulse follows each.
+				// Each stage wakes up at least once a minute. A page makes about five changes; a pulse
+				// follows each.
 				if most := 60*int64(period/time.Minute) + 150*u.fetched; u.wakeups > most {
 					t.Errorf("%s, period %d: stages woke up %d times, want at most %d", test.prefix, day+2, u.wakeups, most)
 				}
@@ -311,8 +313,8 @@ func waitingSeeds(n int) []byte {
 	return b
 }
 
-// TestWaitingStaysFlat: when nearly all URLs of a crawl wait for weeks, for hosts that are dead, back off or require
-// long delays, the disk I/O, CPU time and RAM of a day must not grow.
+// TestWaitingStaysFlat: when nearly all URLs of a crawl wait for weeks, for hosts that are dead, back off
+// or require long delays, the disk I/O, CPU time and RAM of a day must not grow.
 func TestWaitingStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -344,8 +346,8 @@ func TestWaitingStaysFlat(t *testing.T) {
 		flat("wake-ups", early.wakeups, late.wakeups, 1000)
 		flat("CPU, ms", early.cpu.Milliseconds(), late.cpu.Milliseconds(), early.cpu.Milliseconds()+2000)
 		flat("heap bytes", early.heap, late.heap, 4<<20)
-		// In the first third the crawl sends hosts their first requests. Merges then read and write growing stores,
-		// independent of the deferrals.
+		// In the first third the crawl sends hosts their first requests. Merges then read and write growing
+		// stores, independent of the deferrals.
 		for day, u := range all[third:] {
 			day += third - 1
 			exchanges := u.attempts + u.robots
@@ -372,8 +374,9 @@ func sum(all []usage) (s usage) {
 	return s
 }
 
-// TestUselessRescansAreLeftOut: with QF full of URLs of PLDs without a budget and one host left, the crawl must not scan
-// QF again for every page of that host, although each page has links that might have raised a budget.
+// TestUselessRescansAreLeftOut: with QF full of URLs of PLDs without a budget and one host left, the crawl
+// must not scan QF again for every page of that host, although each page has links that might have raised a
+// budget.
 func TestUselessRescansAreLeftOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -391,8 +394,8 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 	})
 }
 
-// TestIdleInRealTime: with one slow host left, as in TestOneSlowHostLeft, a crawl must stay within its limits of CPU
-// time and disk I/O by the real clock.
+// TestIdleInRealTime: with one slow host left, as in TestOneSlowHostLeft, a crawl must stay within its
+// limits of CPU time and disk I/O by the real clock.
 func TestIdleInRealTime(t *testing.T) {
 	if !*longRuns {
 		t.Skip("takes minutes; -long runs it")

@@ -33,8 +33,8 @@ type visit struct {
 	start, end time.Time
 }
 
-// witness is a Fetcher that records every request of a crawl, in all of its runs. In virtual time its clock agrees with
-// the servers'. Each exchange takes some time. Some URLs answer 503 to the first request.
+// witness is a Fetcher that records every request of a crawl, in all of its runs. In virtual time its clock
+// agrees with the servers'. Each exchange takes some time. Some URLs answer 503 to the first request.
 type witness struct {
 	inner     Fetcher
 	seed      uint64
@@ -110,7 +110,8 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	}
 	p.status = resp.Status
 	ill = ill || isTroubled(p.url) && resp.Status == http.StatusServiceUnavailable
-	p.final, p.ill = !ill && !(isRobots(p.url) && resp.Status/100 == 3), ill // a redirect doesn't end a request for robots.txt
+	// A redirect doesn't end a request for robots.txt.
+	p.final, p.ill = !ill && !(isRobots(p.url) && resp.Status/100 == 3), ill
 	if ill {
 		p.status, resp.Status = http.StatusServiceUnavailable, http.StatusServiceUnavailable
 		_, rest, _ := bytes.Cut(resp.RawHead, []byte("\r\n"))
@@ -130,8 +131,8 @@ func (w *witness) hash(v *visit) uint32 {
 // isTroubled reports whether a URL is of a host that always refuses or fails.
 func isTroubled(url string) bool { return strings.Contains(url, "://www.welcome-few-") }
 
-// isIll reports whether a URL answers 503 this time. The caller holds mu. In every world the target of a robots.txt
-// redirect answers 503 as often as a page does.
+// isIll reports whether a URL answers 503 this time. The caller holds mu. In every world the target of a
+// robots.txt redirect answers 503 as often as a page does.
 func (w *witness) isIll(v *visit, sum uint32) bool {
 	every := uint32(10)
 	if strings.HasPrefix(v.url[strings.LastIndex(v.url, "/"):], "/robots") {
@@ -149,8 +150,8 @@ func (w *witness) all() []visit {
 	return slices.Clone(w.visits)
 }
 
-// cover records that a durable checkpoint of a run froze the crawl at until: the crawl must not repeat what had ended
-// by then.
+// cover records that a durable checkpoint of a run froze the crawl at until: the crawl must not repeat what
+// had ended by then.
 func (w *witness) cover(run int, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
