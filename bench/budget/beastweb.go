@@ -33,7 +33,6 @@ type budgetWeb struct {
 const (
 	meanRun       = 3
 	spammerShare  = 100
-	pldBytes      = 4
 	leastURLBytes = 64
 )
 

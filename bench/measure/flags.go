@@ -3,39 +3,8 @@ package measure
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
-	"strconv"
-	"strings"
-
-	"github.com/dustin/go-humanize"
 )
-
-// Count is a whole number of a flag, which may be written 1e6 or 20_000.
-type Count int64
-
-// UnmarshalText reads a number.
-func (c *Count) UnmarshalText(text []byte) error {
-	f, err := strconv.ParseFloat(strings.ReplaceAll(string(text), "_", ""), 64)
-	if err != nil || f != math.Trunc(f) || f < 0 || f >= 1<<53 {
-		return fmt.Errorf("%q is no number such as 1e6 or 20_000", text)
-	}
-	*c = Count(f)
-	return nil
-}
-
-// Size is a number of bytes of a flag.
-type Size int64
-
-// UnmarshalText reads a number with or without a unit.
-func (s *Size) UnmarshalText(text []byte) error {
-	n, err := humanize.ParseBytes(string(text))
-	if err != nil || n > math.MaxInt64 {
-		return fmt.Errorf("%q is no size such as 256MiB or 8GB", text)
-	}
-	*s = Size(n)
-	return nil
-}
 
 // Default is the value of an option that wasn't given.
 func Default[T comparable](option *T, value T) {

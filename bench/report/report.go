@@ -215,16 +215,6 @@ func Of[T any](repeats []T, figure func(T) float64) Sample {
 	return s
 }
 
-// Over is how many times as large each repeat is as that of another sample, which was measured right before
-// or after it.
-func (s Sample) Over(other Sample) Sample {
-	ratios := make(Sample, 0, len(s))
-	for i := range min(len(s), len(other)) {
-		ratios = append(ratios, s[i]/other[i])
-	}
-	return ratios
-}
-
 // Median of the repeats; NaN of none.
 func (s Sample) Median() float64 {
 	if len(s) == 0 {

@@ -71,8 +71,8 @@ func TestSample(t *testing.T) {
 			t.Errorf("%v: got %v, %q", c.s, c.s.Median(), c.s.Spread())
 		}
 	}
-	if got := Of([]int{1, 2}, func(n int) float64 { return float64(2 * n) }).Over(Sample{1, 4, 9}); len(got) != 2 || got[0] != 2 || got[1] != 1 {
-		t.Errorf("got ratios %v, want 2 and 1", got)
+	if got := Of([]int{1, 2}, func(n int) float64 { return float64(2 * n) }); len(got) != 2 || got[0] != 2 || got[1] != 4 {
+		t.Errorf("got figures %v, want 2 and 4", got)
 	}
 	if m := (Sample{}).Median(); !math.IsNaN(m) {
 		t.Errorf("got %v of nothing", m)
