@@ -141,7 +141,7 @@ func TestStageOf(t *testing.T) {
 		{stageRobots, stack("robotsfetch", "syscall.Connect", "drumbeat/fetch.(*exchange).dial", do, "drumbeat/crawl.(*crawler).getRobots")},
 		{stagePolite, stack("dispatch", "drumbeat/polite.(*Scheduler).Next", "drumbeat/crawl.(*dispatcher).nextGrant", "drumbeat/crawl.(*crawler).dispatch")},
 		{stageStore, stack("dispatch", "flate.Encode", "drumbeat/warc.(*Encoder).Prepare", store)},
-		{stageRing, stack("dispatch", "runtime.mallocgc", store)},
+		{stageCrawler, stack("dispatch", "runtime.mallocgc", store)},
 		{stageCheckpoint, stack("checkpoint", "drumbeat/crawl.(*crawler).checkpoint")},
 		{stageGC, stack("", "runtime.scanobject", "runtime.gcBgMarkWorker")},
 		{stageGC, stack("dispatch", "runtime.gcDrainN", "runtime.gcAssistAlloc", "runtime.mallocgc", "drumbeat/parse.(*Parser).scan")},

@@ -27,7 +27,7 @@ const (
 	stageRobots
 	stagePolite
 	stageStore
-	stageRing
+	stageCrawler
 	stageCheckpoint
 	stageGenerator
 	stageGC
@@ -36,7 +36,7 @@ const (
 )
 
 var stageNames = [numStages]string{"connect", "TLS", "request, read", "decode", "parse", "canonicalise", "URLseen", "STAR, BEAST", "DNS",
-	"robots", "polite", "store", "ring", "checkpoint", "generator", "runtime: GC", "runtime: rest"}
+	"robots", "polite", "store", "crawler", "checkpoint", "generator", "runtime: GC", "runtime: rest"}
 
 func (s crawlStage) String() string { return stageNames[s] }
 
@@ -89,18 +89,18 @@ var stageRules = []stageRule{
 var weakStageRules = []stageRule{
 	{"drumbeat/fetch.", stageRead},
 	{"drumbeat/bench/crawl.", stageGenerator},
-	{"drumbeat/crawl.", stageRing},
+	{"drumbeat/crawl.", stageCrawler},
 }
 
 // partOfStage says which part of a page's cost a stage of the crawl stands for, where no frame of its
 // goroutines says more. What the stages of robots.txt start counts as robots, exchanges included, but for
 // lookups.
 var partOfStage = map[string]crawlStage{
-	"urlseen": stageURLSeen, "seeds": stageRing, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
+	"urlseen": stageURLSeen, "seeds": stageCrawler, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
-	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageRing, "checkpoint": stageCheckpoint,
-	"watch": stageRing, "space": stageRing, "progress": stageRing, "pulse": stageRing, "slots": stageRing,
-	"held": stageRing, "names": stageStarBeast, "canaries": stageRobots,
+	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
+	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,
+	"held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots,
 }
 
 // stageOfFunction is the stage of a function by some rules; false if none is for it.
