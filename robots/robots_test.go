@@ -335,6 +335,15 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestRuleOfStars: a rule of stars alone is named as one. It was named without a pattern, as a line that allows everything.
+func TestRuleOfStars(t *testing.T) {
+	r := Parse([]byte("User-agent: *\nDisallow: **\n"), "x")
+	allowed, rule := r.Match([]byte("/a"))
+	if _, coded := Explain(r.Append(nil), []byte("/a")); allowed || rule != "Disallow: *" || coded != rule {
+		t.Errorf("got %v by %q and %q, want false by Disallow: *", allowed, rule, coded)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, c := range verdictCases {
 		f.Add([]byte(c.robots), c.agent, []byte("/foo/bar?x=%zz"))

@@ -63,6 +63,9 @@ func (r Rule) String() string {
 	if r.Allow {
 		name = "Allow: "
 	}
+	if len(r.pattern) == 0 { // compiled from stars; without a pattern the line would be no rule
+		return name + "*"
+	}
 	return string(appendText([]byte(name), r.pattern))
 }
 
@@ -118,6 +121,12 @@ func order(list []Rule) []Rule {
 		}
 		if a.Allow != b.Allow {
 			if a.Allow {
+				return -1
+			}
+			return 1
+		}
+		if plain := a.isPlain(); plain != b.isPlain() { // the index tries plain rules first
+			if plain {
 				return -1
 			}
 			return 1
