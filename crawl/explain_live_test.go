@@ -488,7 +488,7 @@ func TestExplainTrouble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: rests until") || h.Deferred["not-welcome"] == 0 || h.NextDue.IsZero() {
+		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: backs off until") || h.Deferred["not-welcome"] == 0 || h.NextDue.IsZero() {
 			t.Errorf("host: %+v", h)
 		}
 		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt is unreachable") || h.Deferred["robots-unavailable"] == 0 {

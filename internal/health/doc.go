@@ -1,31 +1,43 @@
-// Package health keeps account of how a host treats us: how often in a row it failed, how often it refused, how long it is to
-// be left alone because of that, and when for good. It is pure: a State, an Event, a Policy and a time in, a Verdict out.
+// Package health tracks how a host treats the crawler. It counts failures in a row and refusals, and
+// decides how long the host backs off and when the crawler gives it up. It does no I/O: the input is a
+// State, an Event, a Policy and a time, the output is a Verdict and the new State.
 //
-// The paper only says that a crawler must not overload hosts (section VII); what follows from failures is left open there. The
-// rules here follow RFC 9110 (10.2.3 Retry-After, 15.6.4 status 503) and RFC 6585 (4, status 429), and keep apart what these keep
-// apart: being too fast, and not being welcome.
+// The paper only requires that a crawler does not overload hosts (section VII); it leaves the reaction to
+// failures open. The rules here follow RFC 9110 (10.2.3 Retry-After, 15.6.4 status 503) and RFC 6585
+// (section 4, status 429). They treat "too fast" and "not welcome" separately.
 //
 // # Too fast, or failing
 //
-// 429 and 503, other 5xx, timeouts, resets and connections that aren't had: the host rests for Policy.Backoff, twice as long
-// with each further one, up to Policy.BackoffMax. Any answer that is none of these is a success; it halves the back-off of the
-// next failure instead of forgetting it, so that a host which answers every other request isn't pressed at the first step again
-// and again, while one that has recovered is at its old pace after a few pages. A Retry-After is a minimum, up to MaxRetryAfter.
-// After Policy.Failures failures in a row the host rests for long: Policy.LongRest, doubling to Policy.LongRestMax with each
-// further failure, since one request after each rest is enough to know. After Policy.Rests of these without any success it is
-// given up.
+// These are failures: 429, 503, other 5xx, timeouts, resets and failed connections. After a failure the
+// host backs off for Policy.Backoff. The back-off doubles with each further failure, up to
+// Policy.BackoffMax. A Retry-After is a minimum; MaxRetryAfter bounds it.
+//
+// Every other answer is a success. A success halves the next back-off and does not reset it. So a host that
+// fails every other request does not get the shortest back-off each time, and a recovered host reaches its
+// old pace after a few pages.
+//
+// After Policy.Failures failures in a row the host enters a long back-off of Policy.LongRest. It doubles
+// with each further failure, up to Policy.LongRestMax: one request after each long back-off is enough to
+// test the host. After Policy.Rests long back-offs without a success the host is given up.
 //
 // # Not welcome
 //
-// 401 and 403 say that we may not, not that we are too fast: slower requests don't help, and more of them are a nuisance. One
-// among pages means nothing. Policy.Refusals of them without a page between: the host rests for Unwelcome[0], after as many
-// further ones for Unwelcome[1], then it is left alone for good. A challenge page, and a connection that is cut as soon as the
-// request has been read, count as three: both are made by a filter that has judged us, not a page. If all refusals are for one
-// directory of the site, four times as many are needed: a part that needs a login is no refusal of the rest. A page ends the
-// run; a stage (a day, a week) is taken back after Policy.Refusals pages in a row. Other answers (404, redirects) end nothing:
-// sites that refuse give them as well. 429 is never a refusal.
+// 401 and 403 mean that the host does not want the crawler; slower requests do not help. A single refusal
+// among pages counts for nothing. After Policy.Refusals refusals without a page in between the host backs
+// off for Unwelcome[0]. After the same number again it backs off for Unwelcome[1]. The third time the
+// crawler stops asking for good.
 //
-// Nothing here, or in who uses it, tries to get around a refusal: the same identity, no other headers, no cookies.
+// A challenge page counts as three refusals, and so does a connection cut right after the request: a filter
+// that rejects the crawler as a whole causes both. If all refusals concern one directory of the site, the
+// limit is four times as high: a directory that needs a login says nothing about the rest of the site.
 //
-// Concurrency: a State is a value. Memory and disk: MaxState bytes when coded; docs/formats/robots.md has the layout.
+// A page ends the run of refusals. After Policy.Refusals pages in a row the host goes back one stage (a
+// day, a week). Other answers (404, redirects) end nothing, because sites that refuse send them as well.
+// 429 is never a refusal.
+//
+// The crawler never tries to get around a refusal: it keeps its identity and its headers, and uses no
+// cookies.
+//
+// Concurrency: a State is a value; a Table is safe for concurrent use. An encoded State has at most
+// MaxState bytes; docs/formats/robots.md has the layout.
 package health

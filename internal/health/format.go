@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Coding of a State, see docs/formats/robots.md; varint is an unsigned LEB128 number in its shortest form:
+// stateVersion is the version of an encoded State (docs/formats/robots.md). A varint is an unsigned LEB128
+// number in its shortest form:
 //
 //	version   1 byte   1
 //	flags     1 byte   bits 0-1 Why, 2-3 End, 4-5 Stage, 6 Wide
@@ -15,16 +16,16 @@ import (
 //	place     1 byte
 //	failures, rests, refusals, pages, status, at, until   varints; times are Unix seconds, 0 for none
 //
-// and of an Event: kind 1 byte, place 1 byte, status, Retry-After in seconds as varints.
+// An encoded Event is: kind 1 byte, place 1 byte, status and Retry-After in seconds as varints.
 const stateVersion = 1
 
-// MaxState and MaxEvent bound the coded forms.
+// MaxState and MaxEvent bound the encoded forms, in bytes.
 const (
 	MaxState = 5 + 4*3 + 2 + 2*5
 	MaxEvent = 2 + 2 + 3
 )
 
-// maxSeconds keeps coded times within 5 bytes: until the year 3058.
+// maxSeconds keeps encoded times within 5 bytes: until the year 3058.
 const maxSeconds = 1<<35 - 1
 
 // whole returns now+d as a whole second, rounded up unless d is 0.
@@ -51,26 +52,27 @@ func toSeconds(t time.Time) uint64 {
 	return uint64(max(1, min(t.Unix(), maxSeconds)))
 }
 
-// Append appends the coding of s to dst: at most MaxState bytes.
+// Append appends the encoded State to dst: at most MaxState bytes.
 func (s *State) Append(dst []byte) []byte {
 	flags := byte(s.Why) | byte(s.End)<<2 | byte(s.Stage)<<4
 	if s.Wide {
 		flags |= 1 << 6
 	}
 	dst = append(dst, stateVersion, flags, byte(s.Last), byte(s.Level), byte(s.Place))
-	for _, n := range [...]uint64{uint64(s.Failures), uint64(s.Rests), uint64(s.Refusals), uint64(s.Pages), uint64(s.Status),
-		toSeconds(s.At), toSeconds(s.Until)} {
+	for _, n := range [...]uint64{uint64(s.Failures), uint64(s.Rests), uint64(s.Refusals), uint64(s.Pages),
+		uint64(s.Status), toSeconds(s.At), toSeconds(s.Until)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	return dst
 }
 
-// Decode sets s to what b encodes and nothing else. It is strict: what it takes, Append gives.
+// Decode sets s to the State that b encodes. It is strict: Append turns an accepted State into the same
+// bytes.
 func (s *State) Decode(b []byte) error {
 	*s = State{}
 	bad := func() error {
 		*s = State{}
-		return fmt.Errorf("health: decode state: bad coding of %d bytes", len(b))
+		return fmt.Errorf("health: decode state: malformed encoding of %d bytes", len(b))
 	}
 	if len(b) < 5 {
 		return bad()
@@ -79,8 +81,8 @@ func (s *State) Decode(b []byte) error {
 		return fmt.Errorf("health: decode state: got version %d, want %d", b[0], stateVersion)
 	}
 	f := b[1]
-	d := State{Why: Why(f & 3), End: End(f >> 2 & 3), Stage: int(f >> 4 & 3), Wide: f>>6&1 != 0, Last: Kind(b[2]), Level: int(b[3]),
-		Place: int(b[4])}
+	d := State{Why: Why(f & 3), End: End(f >> 2 & 3), Stage: int(f >> 4 & 3), Wide: f>>6&1 != 0,
+		Last: Kind(b[2]), Level: int(b[3]), Place: int(b[4])}
 	var at, until int
 	rest, ok := b[5:], true
 	for _, n := range [...]struct {
@@ -98,7 +100,7 @@ func (s *State) Decode(b []byte) error {
 	return nil
 }
 
-// number takes a varint in its shortest form.
+// number decodes a varint in its shortest form, at most most. It fails if ok is false.
 func number(b []byte, most uint64, ok bool) (int, []byte, bool) {
 	v, n := binary.Uvarint(b)
 	if !ok || n <= 0 || v > most || n > 1 && b[n-1] == 0 {
@@ -107,7 +109,7 @@ func number(b []byte, most uint64, ok bool) (int, []byte, bool) {
 	return int(v), b[n:], true
 }
 
-// Append appends the coding of e to dst: at most MaxEvent bytes.
+// Append appends the encoded Event to dst: at most MaxEvent bytes.
 func (e *Event) Append(dst []byte) []byte {
 	dst = append(dst, byte(e.Kind), e.Place)
 	dst = binary.AppendUvarint(dst, uint64(max(0, min(e.Status, 999))))
@@ -115,7 +117,7 @@ func (e *Event) Append(dst []byte) []byte {
 	return binary.AppendUvarint(dst, uint64((asked+time.Second-1)/time.Second))
 }
 
-// Decode sets e to what b encodes and nothing else.
+// Decode sets e to the Event that b encodes. It is strict.
 func (e *Event) Decode(b []byte) error {
 	*e = Event{}
 	if len(b) >= 2 && Kind(b[0]) < numKinds {
@@ -126,5 +128,5 @@ func (e *Event) Decode(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("health: decode event: bad coding of %d bytes", len(b))
+	return fmt.Errorf("health: decode event: malformed encoding of %d bytes", len(b))
 }

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// Kind says how an exchange with a host ended, as far as its health goes.
+// Kind is the outcome of an exchange with a host, as far as the health of the host is concerned.
 type Kind uint8
 
 const (
-	// Page: the host gave what was asked for (2xx).
+	// Page: 2xx.
 	Page Kind = iota
-	// Answer: it answered otherwise, but neither failed nor refused: a redirect, 404, …
+	// Answer: neither a page, nor a failure, nor a refusal: a redirect, 404, …
 	Answer
 	// TooFast: 429 or 503.
 	TooFast
-	// ServerError: another 5xx, or bytes that are no answer.
+	// ServerError: another 5xx, or bytes that are not an HTTP response.
 	ServerError
-	// Timeout: a limit of time was exceeded.
+	// Timeout: a time limit was exceeded.
 	Timeout
-	// Reset: the connection ended in the midst of the answer's head.
+	// Reset: the connection ended within the header of the response.
 	Reset
-	// Unreachable: no connection, or no TLS.
+	// Unreachable: the TCP connection or the TLS handshake failed.
 	Unreachable
 	// Refusal: 401 or 403.
 	Refusal
-	// Challenge: a page that wants proof that a person asks; see Challenged.
+	// Challenge: a page that asks for proof that the client is a person; see Challenged.
 	Challenge
-	// Hangup: the connection was cut right after the request was written. It is a failure, too.
+	// Hangup: the connection was cut right after the request was written. It is also a failure.
 	Hangup
 	numKinds
 )
 
-var kindNames = [numKinds]string{"page", "answer", "too fast", "server error", "timeout", "reset", "unreachable", "refusal",
-	"challenge", "hang-up"}
+var kindNames = [numKinds]string{"page", "answer", "too fast", "server error", "timeout", "reset",
+	"unreachable", "refusal", "challenge", "hang-up"}
 
-// String returns the kind in words.
 func (k Kind) String() string {
 	if k < numKinds {
 		return kindNames[k]
@@ -44,10 +43,10 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Failed says whether the kind is a failure.
+// Failed reports whether the kind is a failure.
 func (k Kind) Failed() bool { return k >= TooFast && k <= Unreachable || k == Hangup }
 
-// Refused is the weight of the kind in a run of refusals; 0 for what is none.
+// Refused returns the weight of the kind in a run of refusals, 0 if it is not a refusal.
 func (k Kind) Refused() int {
 	switch k {
 	case Refusal:
@@ -58,27 +57,27 @@ func (k Kind) Refused() int {
 	return 0
 }
 
-// Good says that an event is no reason to remember a host that is well.
+// Good reports whether a healthy host stays healthy after the event, so that nothing needs to be stored.
 func (k Kind) Good() bool { return k == Page || k == Answer }
 
 // Event is one exchange.
 type Event struct {
 	Kind Kind
-	// Status of the response, 0 for none.
+	// Status of the response, 0 without a response.
 	Status int
-	// RetryAfter is what the response asked for, 0 for nothing. At most MaxRetryAfter of it counts.
+	// RetryAfter is the Retry-After of the response, 0 without one. MaxRetryAfter bounds it.
 	RetryAfter time.Duration
-	// Place tells the directories of a site apart: see PlaceOf. It counts for Refusal.
+	// Place identifies the directory of the URL: see PlaceOf. Only a Refusal uses it.
 	Place uint8
 }
 
-// MaxRetryAfter is how long a site may ask for at a time: a longer wish is obeyed up to this, then the host is asked again.
+// MaxRetryAfter bounds a Retry-After. After this time the crawler asks the host again.
 const MaxRetryAfter = 24 * time.Hour
 
-// RootPlace is the Place of what lies in no directory.
+// RootPlace is the Place of a path without a directory.
 const RootPlace = 1
 
-// PlaceOf returns the Place of a URL's path: a hash of its first directory.
+// PlaceOf returns the Place of a URL's path: an 8-bit hash of its first directory.
 func PlaceOf(path string) uint8 {
 	path = strings.TrimPrefix(path, "/")
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
@@ -95,24 +94,23 @@ func PlaceOf(path string) uint8 {
 	return uint8(RootPlace + 1 + h%254)
 }
 
-// Why a host rests.
+// Why is the reason of a back-off.
 type Why uint8
 
 const (
-	// BackOff: after a failure, for as long as that costs. URLs are only late.
+	// BackOff: a failure. The URLs of the host are delayed, not refused.
 	BackOff Why = iota
-	// Asked: its Retry-After is longer than any back-off.
+	// Asked: a Retry-After longer than Policy.BackoffMax.
 	Asked
-	// Failing: it failed Policy.Failures times in a row.
+	// Failing: Policy.Failures failures in a row.
 	Failing
-	// Unwelcome: it refused Policy.Refusals times without a page between.
+	// Unwelcome: Policy.Refusals refusals without a page in between.
 	Unwelcome
 	numWhys
 )
 
 var whyNames = [numWhys]string{"back-off", "Retry-After", "failing", "not welcome"}
 
-// String returns the reason in words.
 func (w Why) String() string {
 	if w < numWhys {
 		return whyNames[w]
@@ -120,22 +118,21 @@ func (w Why) String() string {
 	return fmt.Sprintf("why %d", uint8(w))
 }
 
-// End says whether a host is left alone for good.
+// End says whether the crawler stopped asking the host for good.
 type End uint8
 
 const (
-	// Open: it isn't.
+	// Open: it did not.
 	Open End = iota
-	// NotWelcome: it refused in three runs.
+	// NotWelcome: the host refused in three runs of refusals.
 	NotWelcome
-	// GivenUp: it failed after all its long rests.
+	// GivenUp: the host failed again after all its long back-offs.
 	GivenUp
 	numEnds
 )
 
 var endNames = [numEnds]string{"open", "not welcome", "given up"}
 
-// String returns the end in words.
 func (e End) String() string {
 	if e < numEnds {
 		return endNames[e]
@@ -143,23 +140,25 @@ func (e End) String() string {
 	return fmt.Sprintf("end %d", uint8(e))
 }
 
-// Policy says what follows from events. Its zero values switch the parts off.
+// Policy maps events to back-offs. A zero value switches its part off.
 type Policy struct {
-	// Backoff is the rest after the first failure, BackoffMax where its doubling ends.
+	// Backoff is the back-off after the first failure; it doubles up to BackoffMax.
 	Backoff, BackoffMax time.Duration
-	// Failures in a row after which a host rests for long; 0: never.
+	// Failures is the number of failures in a row that starts a long back-off; 0: never.
 	Failures int
-	// LongRest is the first of these rests, LongRestMax where its doubling ends.
+	// LongRest is the first long back-off; it doubles up to LongRestMax.
 	LongRest, LongRestMax time.Duration
-	// Rests is how many of them a host has without a success before it is given up; 0: endlessly many.
+	// Rests is the number of long back-offs without a success after which a host is given up; 0: never give
+	// up.
 	Rests int
-	// Refusals without a page between after which a host isn't asked any more; 0: never.
+	// Refusals is the number of refusals without a page in between that makes a run; 0: refusals don't
+	// count.
 	Refusals int
-	// Unwelcome are the rests after the first and the second such run; after the third there is no further one.
+	// Unwelcome are the back-offs after the first and the second run. The third run ends the host.
 	Unwelcome [2]time.Duration
 }
 
-// Defaults returns the policy of a crawl.
+// Defaults returns the default policy of a crawl.
 func Defaults() Policy {
 	return Policy{
 		Backoff: 10 * time.Second, BackoffMax: time.Hour,
@@ -168,51 +167,53 @@ func Defaults() Policy {
 	}
 }
 
-// State is what is known of a host. The zero State is a host that is well. Times are whole seconds.
+// State is the health of a host. The zero State is a healthy host. Times are whole seconds.
 type State struct {
 	Failures int  // in a row
 	Level    int  // doublings of the next back-off
-	Rests    int  // long rests since the last success
-	Refusals int  // weight of the refusals since the last page or rest
+	Rests    int  // long back-offs since the last success
+	Refusals int  // weight of the refusals since the last page or back-off for refusals
 	Stage    int  // runs of refusals so far, at most 3
 	Pages    int  // in a row since the last refusal; counted while Stage is not 0
-	Place    int  // of the run's refusals; 0 for none yet
-	Wide     bool // they concern more than one Place, or the site as a whole
+	Place    int  // Place of the last refusal of the run; 0 without one
+	Wide     bool // the refusals concern more than one Place, or the whole site
 	Why      Why
 	End      End
 	Last     Kind // of the last event
 	Status   int  // of the last event, 0 for none
 	At       time.Time
-	Until    time.Time // the host rests until then; zero for not
+	Until    time.Time // end of the back-off; zero without one
 }
 
-// Bounds of what is counted, for the coding; all are far beyond what a policy asks for.
+// Bounds of the counters, for the encoding. They lie far above every policy.
 const (
 	maxCount = 1<<16 - 1
 	maxLevel = 40
 	maxStage = 3
 )
 
-// oneDirectory is how many times as many refusals are needed when all are for one directory.
+// oneDirectory multiplies Policy.Refusals when all refusals concern one directory.
 const oneDirectory = 4
 
-// Verdict is what follows from an event.
+// Verdict is the consequence of an event.
 type Verdict struct {
-	Rest  time.Duration // how long the host rests from now on; 0: not because of this
+	Rest  time.Duration // back-off from now on that this event causes; 0: none
 	Why   Why           // of Rest
-	Began bool          // a long rest began with this event: Why is Failing or Unwelcome
-	Ended bool          // the host was given up with this event
+	Began bool          // a long back-off began with this event: Why is Failing or Unwelcome
+	Ended bool          // the host was given up, or became not welcome, with this event
 	End   End
 }
 
-// ClockSlack: what was noted so far ahead of the clock was noted by a clock that was ahead.
+// ClockSlack is how far ahead of the clock a stored time may lie. A time further ahead comes from a clock
+// that was wrong.
 const ClockSlack = time.Hour
 
-// FromTheFuture says whether s was noted by a clock that was ahead.
+// FromTheFuture reports whether s was stored while the clock was ahead.
 func (s *State) FromTheFuture(now time.Time) bool { return s.At.After(now.Add(ClockSlack)) }
 
-// Mend takes what was noted by a clock that was ahead as noted now: a rest begins anew, instead of lasting until that clock's time has
-// come. False if nothing had to be mended.
+// Mend corrects a state that was stored while the clock was ahead: it counts as stored now, and its
+// back-off starts now instead of ending at a time of the wrong clock. Mend returns false if s needs no
+// correction.
 func (s *State) Mend(now time.Time) bool {
 	if !s.FromTheFuture(now) {
 		return false
@@ -224,10 +225,10 @@ func (s *State) Mend(now time.Time) bool {
 	return true
 }
 
-// Clean says whether there is nothing to be remembered.
+// Clean reports whether s holds nothing that must be stored.
 func (s *State) Clean() bool { return *s == State{} }
 
-// Note takes an event into account. The same events at the same times give the same state.
+// Note updates s with an event. It is deterministic: the same events at the same times give the same state.
 func (s *State) Note(p *Policy, e Event, now time.Time) (v Verdict) {
 	if s.End != Open {
 		return Verdict{End: s.End}
@@ -260,7 +261,7 @@ func (s *State) Note(p *Policy, e Event, now time.Time) (v Verdict) {
 	return v
 }
 
-// idle says whether nothing is counted.
+// idle reports whether all counters are 0.
 func (s *State) idle() bool {
 	return s.Failures == 0 && s.Level == 0 && s.Rests == 0 && s.Refusals == 0 && s.Stage == 0
 }
@@ -308,7 +309,7 @@ func (s *State) refuse(p *Policy, e Event, weight int) Verdict {
 	return Verdict{Rest: p.Unwelcome[s.Stage-1], Why: Unwelcome, Began: true}
 }
 
-// page ends a run of refusals, and after some pages takes a stage back.
+// page ends a run of refusals. After Policy.Refusals pages in a row it goes back one stage.
 func (s *State) page(p *Policy) {
 	s.Refusals, s.Place, s.Wide = 0, 0, false
 	if s.Stage == 0 {
@@ -319,7 +320,7 @@ func (s *State) page(p *Policy) {
 	}
 }
 
-// double returns d·2^n, at most most.
+// double returns d·2^n, but not more than most.
 func double(d time.Duration, n int, most time.Duration) time.Duration {
 	for ; n > 0 && d < most; n-- {
 		d *= 2
@@ -327,11 +328,11 @@ func double(d time.Duration, n int, most time.Duration) time.Duration {
 	return min(d, most)
 }
 
-// Short is the longest back-off that URLs of the host may wait for in RAM.
+// Short is the longest back-off during which URLs of the host may wait in RAM.
 const Short = time.Minute
 
-// Resting returns until when URLs of the host wait on disk, and why; ok is false if they needn't: the host doesn't rest, or not
-// for long.
+// InBackoff returns until when URLs of the host wait on disk, and why. ok is false if they may stay in RAM:
+// the host is not in back-off, or its back-off ends within Short.
 func (s *State) InBackoff(now time.Time) (until time.Time, why Why, ok bool) {
 	if s.Until.IsZero() || !now.Before(s.Until) || s.Why == BackOff && s.Until.Sub(now) < Short {
 		return time.Time{}, 0, false
@@ -339,7 +340,7 @@ func (s *State) InBackoff(now time.Time) (until time.Time, why Why, ok bool) {
 	return s.Until, s.Why, true
 }
 
-// String says what is known in one line, without its times.
+// String describes the state in one line.
 func (s State) String() string {
 	if s.Clean() {
 		return "well"
@@ -350,12 +351,16 @@ func (s State) String() string {
 		add("%v for good", s.End)
 	}
 	if !s.Until.IsZero() {
-		add("rests until %s: %v", s.Until.UTC().Format(time.RFC3339), s.Why)
+		add("backs off until %s: %v", s.Until.UTC().Format(time.RFC3339), s.Why)
 	}
-	for _, n := range []struct {
+	counts := []struct {
 		n    int
 		what string
-	}{{s.Failures, "failures in a row"}, {s.Rests, "long rests"}, {s.Refusals, "refusals without a page"}, {s.Stage, "runs of refusals"}} {
+	}{
+		{s.Failures, "failures in a row"}, {s.Rests, "long back-offs"},
+		{s.Refusals, "refusals without a page"}, {s.Stage, "runs of refusals"},
+	}
+	for _, n := range counts {
 		if n.n > 0 {
 			add("%d %s", n.n, n.what)
 		}

@@ -9,7 +9,7 @@ import (
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// host plays a host's events in virtual time: after each it waits as long as the verdict says.
+// host feeds events to a State in virtual time. After each event it waits as long as the verdict says.
 type host struct {
 	s     State
 	p     Policy
@@ -52,7 +52,8 @@ func wantRests(t *testing.T, got, want []time.Duration) {
 	}
 }
 
-// TestFailingHost: ten failures double the rest from 10 s to an hour, then come five long rests, then the end; 16 requests in all.
+// TestFailingHost: ten failures double the back-off from 10 s to an hour. Five long back-offs follow, then
+// the end; 16 requests in total.
 func TestFailingHost(t *testing.T) {
 	for _, kind := range []Kind{TooFast, ServerError, Timeout, Reset, Unreachable} {
 		h := newHost()
@@ -62,7 +63,7 @@ func TestFailingHost(t *testing.T) {
 		}
 		wantRests(t, h.rests, seconds(10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 7200, 14400, 28800, 57600))
 		if v = h.note(Event{Kind: kind}); v.End != GivenUp || !v.Ended {
-			t.Errorf("%v: after the last long rest: %+v, want given up", kind, v)
+			t.Errorf("%v: after the last long back-off: %+v, want given up", kind, v)
 		}
 		if v = h.note(Event{Kind: Page}); v.End != GivenUp || v.Ended {
 			t.Errorf("%v: a page after the end: %+v", kind, v)
@@ -70,7 +71,7 @@ func TestFailingHost(t *testing.T) {
 	}
 }
 
-// TestRecovery: a success halves the back-off; after some nothing is left.
+// TestRecovery: a success halves the back-off; after a few successes the state is clean.
 func TestRecovery(t *testing.T) {
 	h := newHost()
 	h.times(6, Event{Kind: TooFast})
@@ -78,7 +79,7 @@ func TestRecovery(t *testing.T) {
 		t.Fatalf("%+v, %+v", v, h.s)
 	}
 	if v := h.note(Event{Kind: Timeout}); v.Rest != 80*time.Second {
-		t.Errorf("a failure after the success: rest %v, want 80s", v.Rest)
+		t.Errorf("a failure after the success: back-off %v, want 80s", v.Rest)
 	}
 	h.times(3, Event{Kind: Answer})
 	if !h.s.Clean() {
@@ -86,7 +87,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// TestEveryOtherPageFails: 500 for single pages never makes a host rest for longer than the first back-off.
+// TestEveryOtherPageFails: if every other page fails with 500, the back-off stays at its first value.
 func TestEveryOtherPageFails(t *testing.T) {
 	h := newHost()
 	for range 1000 {
@@ -113,7 +114,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestUnwelcome: ten refusals without a page between, three times: a day, a week, for good.
+// TestUnwelcome: ten refusals without a page in between, three times: a day, a week, for good.
 func TestUnwelcome(t *testing.T) {
 	day := 24 * time.Hour
 	for _, c := range []struct {
@@ -128,7 +129,7 @@ func TestUnwelcome(t *testing.T) {
 		h := newHost()
 		for run, rest := range []time.Duration{day, 7 * day} {
 			if v := h.times(c.n-1, c.e); v.Rest != 0 {
-				t.Fatalf("%s: run %d: rests too early: %+v", c.name, run, v)
+				t.Fatalf("%s: run %d: backs off too early: %+v", c.name, run, v)
 			}
 			if v := h.note(c.e); v.Rest != rest || v.Why != Unwelcome || !v.Began {
 				t.Fatalf("%s: run %d: %+v, want %v", c.name, run, v, rest)
@@ -141,7 +142,8 @@ func TestUnwelcome(t *testing.T) {
 	}
 }
 
-// TestHangups: a connection cut after each request is a failure and a refusal: it backs off, and after four rests a day.
+// TestHangups: a connection cut after each request is a failure and a refusal. The host backs off; after
+// the fourth time, for a day.
 func TestHangups(t *testing.T) {
 	h := newHost()
 	v := h.times(4, Event{Kind: Hangup})
@@ -151,7 +153,7 @@ func TestHangups(t *testing.T) {
 	}
 }
 
-// TestRefusalsAmongPages: single refusals, other answers and 429 are no reason to rest for being unwelcome.
+// TestRefusalsAmongPages: single refusals, other answers and 429 do not make a host unwelcome.
 func TestRefusalsAmongPages(t *testing.T) {
 	h := newHost()
 	for range 100 {
@@ -166,13 +168,13 @@ func TestRefusalsAmongPages(t *testing.T) {
 		t.Errorf("%v", h.s)
 	}
 	h.times(9, Event{Kind: Refusal, Place: RootPlace})
-	h.times(5, Event{Kind: Answer}) // a redirect or 404 is no page
+	h.times(5, Event{Kind: Answer}) // a redirect or 404 does not count as a page
 	if v := h.note(Event{Kind: Refusal, Place: RootPlace}); v.Why != Unwelcome {
 		t.Errorf("refusals with redirects between: %+v", v)
 	}
 }
 
-// TestForgiven: pages take a stage back.
+// TestForgiven: pages take the host back one stage.
 func TestForgiven(t *testing.T) {
 	h := newHost()
 	h.times(20, Event{Kind: Refusal, Place: RootPlace})
@@ -188,7 +190,7 @@ func TestForgiven(t *testing.T) {
 	}
 }
 
-// TestOff: with the zero values hosts never rest for long.
+// TestOff: with a zero Policy a host never enters a long back-off.
 func TestOff(t *testing.T) {
 	h := newHost()
 	h.p = Policy{Backoff: time.Second, BackoffMax: time.Minute}
@@ -209,16 +211,16 @@ func TestResting(t *testing.T) {
 	h := newHost()
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
 	if _, _, ok := h.s.InBackoff(start); ok {
-		t.Error("10 s are for RAM")
+		t.Error("InBackoff is true for 10 s, want false: URLs wait in RAM")
 	}
 	h.s.Note(&h.p, Event{Kind: TooFast, RetryAfter: 2 * time.Minute}, start)
 	if until, why, ok := h.s.InBackoff(start); !ok || why != BackOff || !until.Equal(start.Add(2*time.Minute)) {
 		t.Errorf("%v %v %v", until, why, ok)
 	}
 	if _, _, ok := h.s.InBackoff(start.Add(2 * time.Minute)); ok {
-		t.Error("it is over")
+		t.Error("InBackoff is true after the end of the back-off")
 	}
-	// A shorter rest doesn't end a longer one.
+	// A shorter back-off does not end a longer one.
 	h.s.Note(&h.p, Event{Kind: TooFast, RetryAfter: 5 * time.Hour}, start)
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
 	if until, why, _ := h.s.InBackoff(start); why != Asked || !until.Equal(start.Add(5*time.Hour)) {
@@ -233,11 +235,11 @@ func TestPlaceOf(t *testing.T) {
 		}
 	}
 	if PlaceOf("/a/") == PlaceOf("/b/") || PlaceOf("/a/") == RootPlace || PlaceOf("/x") != RootPlace {
-		t.Error("places are not told apart")
+		t.Error("two directories have the same place")
 	}
 }
 
-// TestGolden spells the bytes of docs/formats/robots.md.
+// TestGolden holds the example bytes of docs/formats/robots.md.
 func TestGolden(t *testing.T) {
 	s := State{Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Pages: 0, Place: 7, Wide: true, Why: Failing, Last: TooFast,
 		Status: 503, At: time.Unix(1795262400, 0).UTC(), Until: time.Unix(1795266000, 0).UTC()}
@@ -262,7 +264,7 @@ func FuzzDecodeState(f *testing.F) {
 		var s State
 		if s.Decode(b) != nil {
 			if s != (State{}) {
-				t.Fatalf("a refused coding left %+v", s)
+				t.Fatalf("a rejected encoding left %+v", s)
 			}
 			return
 		}
@@ -294,8 +296,8 @@ func FuzzDecodeEvent(f *testing.F) {
 	})
 }
 
-// TestClockThatWasAhead: what was noted by a clock that was a year ahead counts as noted now; its rest lasts as long as it should have,
-// and the next event makes a rest of its own.
+// TestClockThatWasAhead: a state stored by a clock that was a year ahead counts as stored now. Its back-off
+// keeps its length, and the next event starts a back-off of its own.
 func TestClockThatWasAhead(t *testing.T) {
 	ahead := start.Add(365 * 24 * time.Hour)
 	p := Defaults()
@@ -303,22 +305,22 @@ func TestClockThatWasAhead(t *testing.T) {
 	s.Note(&p, Event{Kind: TooFast, RetryAfter: 10 * time.Hour}, ahead)
 	noted := s
 	if s.Mend(ahead.Add(-ClockSlack)) || s != noted {
-		t.Error("an hour is no difference")
+		t.Error("Mend changed a time one hour ahead")
 	}
 	if !s.Mend(start) || s.Mend(start) {
-		t.Error("a year is one, once")
+		t.Error("Mend did not correct a time one year ahead exactly once")
 	}
 	if until, why, ok := s.InBackoff(start); !ok || why != Asked || !until.Equal(start.Add(10*time.Hour)) || s.Failures != 1 {
-		t.Errorf("rests %v until %v: %v", ok, until, why)
+		t.Errorf("back-off %v until %v: %v", ok, until, why)
 	}
 	if noted.Note(&p, Event{Kind: Unreachable}, start.Add(time.Hour)); noted.Until.After(start.Add(11*time.Hour)) || noted.Failures != 2 {
 		t.Errorf("after another failure: %v", noted)
 	}
 	over := State{Failures: 1, Last: TooFast, At: ahead, Until: ahead.Add(-time.Minute)}
 	if _, _, ok := over.InBackoff(start); !ok {
-		t.Error("a poor test: it doesn't rest")
+		t.Error("the test is void: the host does not back off")
 	}
 	if over.Mend(start); over.Until.After(start) {
-		t.Errorf("a rest that was over: until %v", over.Until)
+		t.Errorf("a back-off that was over: until %v", over.Until)
 	}
 }

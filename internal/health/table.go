@@ -9,25 +9,27 @@ import (
 	"drumbeat/internal/list"
 )
 
-// Table holds what was noted of hosts lately. At maxTroubled entries the oldest is forgotten; RobotsCache goes on counting.
+// Table holds the health of hosts that failed or refused recently. At MaxTroubled hosts it drops the host
+// with the oldest event; RobotsCache still has its state.
 type Table struct {
-	mu    sync.Mutex // guards all below; a leaf
+	mu    sync.Mutex // guards all fields below; no other lock is taken under it
 	hosts map[uint64]*troubledHost
-	order list.List[troubledHost, *troubledHost] // by time of the last event, the oldest first
+	order list.List[troubledHost, *troubledHost] // by time of the last event, oldest first
 }
 
 type troubledLink = list.Link[troubledHost]
 
-// troubledHost is a host that failed or refused lately, or has recovered since.
+// troubledHost is a host that failed or refused recently, or has recovered since.
 type troubledHost struct {
 	troubledLink
 	key      uint64
 	state    State
-	at       time.Time // of the last event; state forgets it when all is well
-	doubtful bool      // its last exchange failed in a way that could be our fault; a restart forgets that
+	at       time.Time // time of the last event; state has none once the host is healthy
+	doubtful bool      // the last exchange failed for a reason that may be local; not stored in checkpoints
 }
 
-// Get returns what is known of a host, given what RobotsCache knew of one of its origins; nil for nothing.
+// Get returns the health of a host. onDisk is the state that RobotsCache has for one of its origins, nil
+// for none; the newer of both counts.
 func (t *Table) Get(key uint64, onDisk *State, now time.Time) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,14 +37,15 @@ func (t *Table) Get(key uint64, onDisk *State, now time.Time) State {
 	return s
 }
 
-// newest is get, and the entry if there is one; mu is held. What a clock that was ahead noted counts as noted now, but not as later than
-// what has been noted since.
+// newest is Get plus the entry of the host, nil without one. A state stored while the clock was ahead
+// counts as stored now, but not as newer than a state stored since. Held: mu.
 func (t *Table) newest(key uint64, onDisk *State, now time.Time) (s State, h *troubledHost) {
 	h = t.hosts[key]
 	switch {
 	case h == nil && onDisk == nil:
 		return s, nil
-	case h == nil, onDisk != nil && onDisk.At.After(h.at) && (!onDisk.FromTheFuture(now) || h.at.After(now.Add(ClockSlack))):
+	case h == nil, onDisk != nil && onDisk.At.After(h.at) &&
+		(!onDisk.FromTheFuture(now) || h.at.After(now.Add(ClockSlack))):
 		s = *onDisk
 		s.Mend(now)
 		return s, h
@@ -54,7 +57,7 @@ func (t *Table) newest(key uint64, onDisk *State, now time.Time) (s State, h *tr
 	return h.state, h
 }
 
-// Note takes an event into account; tell says whether RobotsCache must know it.
+// Note updates a host with an event. tell reports whether RobotsCache must store the new state.
 func (t *Table) Note(p *Policy, key uint64, onDisk *State, e Event, now time.Time) (v Verdict, tell bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +74,7 @@ func (t *Table) Note(p *Policy, key uint64, onDisk *State, e Event, now time.Tim
 	return v, true
 }
 
-// Doubt notes that an exchange failed in a way that could be our fault, and doubted asks for that.
+// Doubt marks a host whose last exchange failed for a reason that may be local; see Doubted.
 func (t *Table) Doubt(key uint64, onDisk *State, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +86,7 @@ func (t *Table) Doubt(key uint64, onDisk *State, now time.Time) {
 	}
 }
 
-// Doubted reports whether the last exchange with a host failed in a way that could be our fault.
+// Doubted reports whether the last exchange with a host failed for a reason that may be local.
 func (t *Table) Doubted(key uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +94,8 @@ func (t *Table) Doubted(key uint64) bool {
 	return h != nil && h.doubtful
 }
 
-// touch makes a host the newest one, which may be new, in the place of the oldest; mu is held.
+// touch makes a host the newest one. A host without an entry (h is nil) gets one and, if the table is full,
+// displaces the oldest. Held: mu.
 func (t *Table) touch(key uint64, h *troubledHost) *troubledHost {
 	if h != nil {
 		t.order.Remove(h)
@@ -112,13 +116,13 @@ func (t *Table) touch(key uint64, h *troubledHost) *troubledHost {
 	return h
 }
 
-// Entry is an entry for the checkpoint.
+// Entry is a host in a checkpoint.
 type Entry struct {
 	Key   uint64
 	State State
 }
 
-// Snapshot returns the hosts that aren't well, the oldest event first.
+// Snapshot returns the hosts that are not healthy, the oldest event first.
 func (t *Table) Snapshot() []Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +135,7 @@ func (t *Table) Snapshot() []Entry {
 	return all
 }
 
-// DumpHosts codes entries: key (8 bytes, little-endian), length byte, coding of State.
+// DumpHosts encodes entries: key (8 bytes, little-endian), length byte, encoded State.
 func DumpHosts(list []Entry) (b []byte) {
 	for i := range list {
 		b = binary.LittleEndian.AppendUint64(b, list[i].Key)
@@ -142,16 +146,16 @@ func DumpHosts(list []Entry) (b []byte) {
 	return b
 }
 
-// EachHost reads what dumpHosts wrote.
+// EachHost decodes the output of DumpHosts and calls f for each entry.
 func EachHost(b []byte, f func(key uint64, s State)) error {
 	for off := 0; off < len(b); {
 		var s State
 		if len(b)-off < 9 || len(b)-off < 9+int(b[off+8]) {
-			return fmt.Errorf("crawl: health of hosts at the last checkpoint ends in the midst of an entry, at %d", off)
+			return fmt.Errorf("crawl: health of hosts at the last checkpoint is truncated at offset %d", off)
 		}
 		end := off + 9 + int(b[off+8])
 		if err := s.Decode(b[off+9 : end]); err != nil {
-			return fmt.Errorf("crawl: health of hosts at the last checkpoint, at %d: %w", off, err)
+			return fmt.Errorf("crawl: health of hosts at the last checkpoint, offset %d: %w", off, err)
 		}
 		f(binary.LittleEndian.Uint64(b[off:]), s)
 		off = end
@@ -159,7 +163,7 @@ func EachHost(b []byte, f func(key uint64, s State)) error {
 	return nil
 }
 
-// Restore takes what dumpHosts coded. What a clock that was ahead has noted counts as noted now.
+// Restore reads the output of DumpHosts. A state stored while the clock was ahead counts as stored now.
 func (t *Table) Restore(data []byte, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,5 +178,5 @@ func (t *Table) Restore(data []byte, now time.Time) error {
 	})
 }
 
-// MaxTroubled bounds hostTable: some 200 bytes each, 13 MB in all.
+// MaxTroubled bounds a Table: about 200 bytes each, 13 MB in total.
 const MaxTroubled = 1 << 16
