@@ -41,8 +41,9 @@ func TestSpeedFlags(t *testing.T) {
 		}
 	}
 	for arg, want := range map[string]string{
-		"--rate=mon 5; tue": `"tue" at character 8`, "--bandwidth=200MB": "MB is no unit", "--connections=0": "can't be 0",
-		"--connections=1.5": "no whole number", "--time-zone=Atlantis": "not a time zone", "--rate=-1": "no value",
+		"--rate=mon 5; tue": `"tue" at character 8`, "--bandwidth=200MB": "unknown unit MB",
+		"--connections=0": "can't be 0",
+		"--connections=1.5": "want a whole number", "--time-zone=Atlantis": "not a time zone", "--rate=-1": "want a value",
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", append(append([]string(nil), base...), arg)...); !strings.Contains(errs, want) {
 			t.Errorf("%s: got %q, want %q", arg, errs, want)

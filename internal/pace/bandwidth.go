@@ -2,9 +2,10 @@ package pace
 
 import "time"
 
-// A reader may read a piece at a time: what comes in pieceFor at the rate in force, within bounds, so that enough readers share a
-// second and a read isn't dearer than what it brings. While nobody knows whether there is anything to read, as at first, it is a
-// probe: readers that wait for their sites mustn't hold pieces that come all at once, when others' have taken their time.
+// A reader reads one piece at a time: the bytes of pieceFor at the current rate, within the bounds. The
+// pieces are small enough to let many readers share a second, and large enough to pay for a read. If the
+// last read brought less than its piece (or there was none), the piece is a probe: a reader that waits for
+// its site must not hold a large piece.
 const (
 	pieceFor   = 5 * time.Millisecond
 	pieceLeast = 1 << 10
@@ -12,11 +13,15 @@ const (
 	probe      = 512
 )
 
-// The gate. Exchanges begin at the speed at which what they bring can be received, means being expected, times a haste that steers
-// what waits to be read to backlogFor and backlogOf mean pages: so there is always somebody to read, and few wait, as
-// what is sent to them fills the buffers of the network instead. The haste is 1 there, gateHaste while nobody waits, and falls evenly,
-// since what begins now is received a second later: a gate that shut at once made waves, in which a tenth of the bandwidth was lost.
-// At backlogShut times as much it does shut. While bandwidth lies idle the haste is idleHaste: the last pages were smaller than the mean.
+// Constants of the gate. It starts exchanges at the speed at which their expected bytes can be received,
+// times a factor, the haste. The haste keeps the backlog, the bytes that wait to be read, near backlogFor
+// plus backlogOf mean pages: there is always a reader, and few wait. (Data for a waiting reader fills the
+// buffers of the network.)
+//
+// The haste falls linearly from gateHaste without backlog to 1 at the target. It falls gradually because an
+// exchange that starts now is received a second later; a gate that closed at once oscillated and lost a
+// tenth of the bandwidth. At backlogShut times the target the gate closes. While bandwidth is idle the
+// haste is idleHaste: the last pages were smaller than the mean.
 const (
 	gateHaste   = 1.25
 	leastHaste  = 0.5
@@ -26,7 +31,7 @@ const (
 	backlogShut = 2
 )
 
-// Kind is what an exchange is for: each has a mean size of its own.
+// Kind is the purpose of an exchange. Each kind has its own mean size.
 type Kind uint8
 
 // The kinds of exchanges.
@@ -36,8 +41,8 @@ const (
 	numKinds
 )
 
-// The mean number of bytes of an exchange: what it is taken for before any has ended (much, so that few begin before that is known), its
-// bounds, and over how many it is taken.
+// Expected bytes of an exchange: the values before the first exchange ends (large, so that few start before
+// the size is known), the bounds, and the number of exchanges in the mean.
 const (
 	firstPage   = 256 << 10
 	firstRobots = 2 << 10
@@ -46,36 +51,41 @@ const (
 	meanOf      = 32
 )
 
-// Bandwidth makes a schedule of bits a second hold: what Meters read, in the order in which they ask. Its gate, for one goroutine
-// that begins exchanges, keeps those from beginning that would only wait. Safe for concurrent use; nil limits nothing.
+// Bandwidth enforces a schedule of bits a second. Meters read in the order in which they ask. The gate
+// (Ready, Take, Give), for one goroutine, delays exchanges that would only wait. Safe for concurrent use;
+// nil has no limit.
 type Bandwidth struct {
 	l           limiter
-	read        line // what was read, or may be
-	gate        line // exchanges that began, in bytes of their mean size and by their haste
+	read        line // bytes that were read, or may be
+	gate        line // bytes of the exchanges that started: expected size divided by haste
 	means       [numKinds]mean
-	first, last *Meter  // those that wait, in the order in which they came
-	waiting     float64 // bytes that are still to come to them, as far as that can be known
+	first, last *Meter  // waiting Meters, in order of arrival
+	waiting     float64 // expected bytes of the waiting Meters
 }
 
-// mean is that of the last exchanges of a kind.
+// mean is the mean size of the last exchanges of a kind.
 type mean struct {
 	bytes float64
-	over  float64 // exchanges, at most meanOf
+	over  float64 // number of exchanges, at most meanOf
 }
 
 func (m *mean) expected() float64 { return min(max(m.bytes, leastMean), mostMean) }
 
-// NewBandwidth returns the limiter of a schedule of Bits, or nil if that never limits. now is from when on it counts.
+// NewBandwidth returns the limiter of a schedule of Bits that starts at now. It returns nil if the schedule
+// has no limit.
 func NewBandwidth(s Schedule, now time.Time) *Bandwidth {
 	if !s.Limits() {
 		return nil
 	}
-	b := &Bandwidth{l: limiter{schedule: s, scale: 1.0 / 8, at: now}, means: [numKinds]mean{Page: {bytes: firstPage}, Robots: {bytes: firstRobots}}}
+	b := &Bandwidth{
+		l:     limiter{schedule: s, scale: 1.0 / 8, at: now},
+		means: [numKinds]mean{Page: {bytes: firstPage}, Robots: {bytes: firstRobots}},
+	}
 	b.l.advance(now)
 	return b
 }
 
-// Ready returns how long to wait before asking again; 0: another exchange may begin.
+// Ready returns how long to wait before the next call of Ready; 0: an exchange may start.
 func (b *Bandwidth) Ready(now time.Time) time.Duration {
 	if b == nil {
 		return 0
@@ -86,15 +96,16 @@ func (b *Bandwidth) Ready(now time.Time) time.Duration {
 	return b.l.wait(max(b.gate.booked, b.l.allowed+b.waited()-backlogShut*b.backlog()))
 }
 
-// waited is what is waited for: by readers, and by what was read too early. Held: mu.
+// waited returns the backlog: the expected bytes of waiting readers, and the bytes that were read too
+// early. Held: mu.
 func (b *Bandwidth) waited() float64 { return b.waiting + max(0, b.read.booked-b.l.allowed) }
 
-// backlog is what it shall be. Held: mu.
+// backlog returns the target of the backlog. Held: mu.
 func (b *Bandwidth) backlog() float64 {
 	return backlogOf*b.means[Page].expected() + b.l.rate*backlogFor.Seconds()
 }
 
-// share is what an exchange that begins now takes of the gate's time, in bytes. Held: mu.
+// share returns how far an exchange that starts now moves the gate, in bytes. Held: mu.
 func (b *Bandwidth) share(k Kind) float64 {
 	haste := max(leastHaste, gateHaste-(gateHaste-1)*b.waited()/b.backlog())
 	if b.waiting == 0 && b.read.booked < b.l.allowed-b.l.lateness() {
@@ -103,7 +114,7 @@ func (b *Bandwidth) share(k Kind) float64 {
 	return b.means[k].expected() / haste
 }
 
-// Take counts an exchange that begins.
+// Take counts an exchange that starts.
 func (b *Bandwidth) Take(now time.Time, k Kind) {
 	if b == nil {
 		return
@@ -114,7 +125,7 @@ func (b *Bandwidth) Take(now time.Time, k Kind) {
 	b.gate.book(&b.l, b.share(k))
 }
 
-// Give takes back an exchange that didn't begin after all.
+// Give takes back an exchange that did not start.
 func (b *Bandwidth) Give(now time.Time, k Kind) {
 	if b == nil {
 		return
@@ -125,7 +136,7 @@ func (b *Bandwidth) Give(now time.Time, k Kind) {
 	b.gate.give(&b.l, b.gate.booked, b.share(k))
 }
 
-// Brought says how many bytes an exchange has received.
+// Brought reports the bytes that an exchange received.
 func (b *Bandwidth) Brought(k Kind, bytes int64) {
 	if b == nil {
 		return
@@ -137,7 +148,7 @@ func (b *Bandwidth) Brought(k Kind, bytes int64) {
 	m.bytes += (float64(bytes) - m.bytes) / m.over
 }
 
-// Schedule returns what it was made of.
+// Schedule returns the schedule of the limiter.
 func (b *Bandwidth) Schedule() Schedule {
 	if b == nil {
 		return Schedule{}
@@ -145,34 +156,36 @@ func (b *Bandwidth) Schedule() Schedule {
 	return b.l.schedule
 }
 
-// Meter is one reader's use of a Bandwidth. Begin, then for each read Allow, wait until Turn or for as long as it says and ask again,
-// read, Used; End when all is over. What is read without asking counts when it is Used. The zero Meter is one without a limiter. It belongs to one goroutine at a time, and isn't copied
-// between Begin and End.
+// Meter meters one reader of a Bandwidth. Call Begin, then Allow, Used for each read, then End. If Allow
+// returns a wait, wait for Turn or for that time, and call Allow again. Used also counts bytes that were
+// read without Allow. The zero Meter has no limiter. A Meter belongs to one goroutine at a time; do not
+// copy it between Begin and End.
 type Meter struct {
 	b       *Bandwidth
-	due     float64 // when units were booked
-	units   float64 // that may be read now
-	flowing bool    // the last read brought all that it might
+	due     float64 // when the booked units are due
+	units   float64 // bytes that may be read now
+	flowing bool    // the last read brought all the bytes that it was allowed
 	used    int64
 
-	turn       chan struct{} // nil: it never waited
-	waits      float64       // its part of b.waiting; 0: it doesn't wait
-	prev, next *Meter        // guarded by b's mutex, as are all fields while it waits
+	turn       chan struct{} // nil before the first wait
+	waits      float64       // its part of b.waiting; 0: it is not waiting
+	prev, next *Meter        // guarded by b's mutex; so are all fields while the Meter waits
 }
 
-// Begin starts to meter what is read in an exchange.
+// Begin starts to meter an exchange.
 func (m *Meter) Begin(b *Bandwidth) { *m = Meter{b: b} }
 
-// Metered tells whether there is a limiter.
+// Metered reports whether the Meter has a limiter.
 func (m *Meter) Metered() bool { return m.b != nil }
 
-// Received returns the bytes that were read since Begin.
+// Received returns the number of bytes read since Begin.
 func (m *Meter) Received() int64 { return m.used }
 
-// Turn is signalled when it had better ask again, before the wait is over.
+// Turn returns a channel that signals to call Allow again before the wait is over.
 func (m *Meter) Turn() <-chan struct{} { return m.turn }
 
-// Allow returns how many bytes, of most, may be read in one go, and how long to wait before asking again; with a wait, none may.
+// Allow returns how many bytes may be read now, at most most. If wait is not 0, none may be read: call
+// Allow again after wait, or after a signal of Turn.
 func (m *Meter) Allow(now time.Time, most int) (bytes int, wait time.Duration) {
 	b := m.b
 	if b == nil {
@@ -200,7 +213,7 @@ func (m *Meter) Allow(now time.Time, most int) (bytes int, wait time.Duration) {
 	return bytes, 0
 }
 
-// piece is how much it may read at once. Held: mu.
+// piece returns the size of the next piece, in bytes. Held: mu.
 func (m *Meter) piece() int {
 	if !m.flowing {
 		return probe
@@ -208,8 +221,8 @@ func (m *Meter) piece() int {
 	return int(min(max(m.b.l.rate*pieceFor.Seconds(), pieceLeast), pieceMost))
 }
 
-// enqueue lets it wait behind those that wait. What is still to come to it is a mean page, as far as anybody knows: sizes of pages are
-// spread such that what has come tells little. Held: mu.
+// enqueue appends the Meter to the queue. It expects a mean page: page sizes vary so much that the bytes
+// received so far say little about the rest. Held: mu.
 func (m *Meter) enqueue() {
 	b := m.b
 	rest := b.means[Page].expected()
@@ -229,7 +242,7 @@ func (m *Meter) enqueue() {
 	b.last = m
 }
 
-// dequeue ends that and tells who is first then. Held: mu.
+// dequeue removes the Meter from the queue and signals the first one. Held: mu.
 func (m *Meter) dequeue() {
 	b := m.b
 	if m.waits == 0 {
@@ -255,7 +268,7 @@ func (m *Meter) dequeue() {
 	}
 }
 
-// Used says that so many bytes came, and when.
+// Used reports that the read brought this number of bytes, at the time now.
 func (m *Meter) Used(now time.Time, bytes int) {
 	m.used += int64(bytes)
 	b := m.b
@@ -267,7 +280,7 @@ func (m *Meter) Used(now time.Time, bytes int) {
 	b.l.advance(now)
 	n := float64(bytes)
 	m.flowing = bytes > 0 && n >= m.units
-	if m.due < b.l.allowed-b.l.lateness() { // they were waited for: they count for the time at which they came
+	if m.due < b.l.allowed-b.l.lateness() { // the bytes came late: book them at their time of arrival
 		b.read.give(&b.l, m.due, m.units)
 		b.read.book(&b.l, n)
 	} else {
@@ -276,7 +289,7 @@ func (m *Meter) Used(now time.Time, bytes int) {
 	m.units = 0
 }
 
-// End is when nothing more is read.
+// End stops metering and gives back unused units.
 func (m *Meter) End(now time.Time) {
 	b := m.b
 	if b == nil {

@@ -1,48 +1,55 @@
-// Package pace holds the speed of a crawl to what its operator allows, by the hour of the day: so many pages a second, so
-// many bits a second, so many connections at once. It knows nothing of the web.
+// Package pace limits the speed of a crawl by a schedule of the local time: pages a second, bits a second,
+// and concurrent connections.
 //
-// The paper has no such limits (its machine had a network of its own). They are the speed control of Polybot (Shkapenyuk and
-// Suel, "Design and Implementation of a High-Performance Distributed Web Crawler", section 2.3: low speed in the hours of
-// peak usage, more at night), whose crawler shared a campus network.
+// The paper has no such limits: its machine had its own network. They follow the speed control of Polybot
+// (Shkapenyuk and Suel, "Design and Implementation of a High-Performance Distributed Web Crawler", section
+// 2.3), which shared a campus network and slowed down in the hours of peak usage.
 //
 // # Schedules
 //
-// A Schedule is a value that depends on the local time, written as a plain value or as entries of which the first one that
-// holds counts:
+// A Schedule is a value that depends on the local time. It is written as one value, or as a list of
+// entries. The first entry that matches the time gives the value:
 //
 //	200Mbit
 //	mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit
 //	22:00-06:00 none; else 20
 //
 //	schedule = value | entry *( ";" entry )
-//	entry    = [days] [times] value | "else" value      at least one of days and times; else comes last
-//	days     = day [ "-" day ] *( "," … )               mon … sun or full names; fri-mon goes over the weekend
-//	times    = HH:MM "-" HH:MM *( "," … )               up to, not including, the second; 24:00 is the day's end
+//	entry    = [days] [times] value | "else" value      one of days and times, or both; else is last
+//	days     = day [ "-" day ] *( "," … )               mon … sun or full names; wraps at sun
+//	times    = HH:MM "-" HH:MM *( "," … )               to is excluded; 24:00 is the day's end
 //	value    = number [unit] | "none" | "0"             none and 0: no limit
 //
-// 22:00-06:00 goes over midnight, and its days are those on which it begins. What no entry holds for has no limit. The clock is
-// the wall clock of the schedule's time zone: an hour that is left out when summer time begins holds for no time at all, one
-// that comes twice holds twice, and Next takes both into account. Units of bits are bit, kbit, Mbit and Gbit, thousands, in
-// any case, with or without "/s". A rate of pages may also be "pause": nothing is asked for until the value changes.
+// 22:00-06:00 spans midnight; its days are the days on which it begins. There is no limit at times that no
+// entry matches. The clock is the wall clock of the schedule's time zone. An hour that summer time skips
+// never matches; an hour that occurs twice matches twice. Next takes both into account.
+//
+// The units of bits are bit, kbit, Mbit and Gbit (powers of 1000), in any case, with or without "/s". A
+// rate of pages may also be "pause": no requests until the value changes.
 //
 // # Limiters
 //
-// Rate and Bandwidth make a Schedule hold. Their clock isn't time but what has been allowed so far: that grows with time at the
-// rate in force, so that a change of the rate holds at once for all that waits. Who has used n units has moved the line by n; the
-// next may go when what has been allowed reaches the line. What was allowed while nobody wanted it is gone, but for the
-// last creditFor (timers are late): so in any span of time T no more is used than rate·(T + creditFor) and one turn's use, after a
-// start, a rest or a change as well as in the middle. What comes to nothing is given back.
+// Rate and Bandwidth enforce a Schedule. Their clock counts the units allowed so far. This count grows with
+// time at the rate in force, so a change of the rate applies at once to everything that waits. Using n
+// units moves the booked total by n. The next use may start when the allowed count reaches the booked
+// total. Units that were allowed but not used expire after creditFor (timers are late). So in any time span
+// T the use is at most rate·(T + creditFor) plus one use; this holds after a start, a pause or a change
+// too. A use that did not happen is given back.
 //
-// A turn of a Rate is one request. Of a Bandwidth it is a piece of some milliseconds: readers, each with a Meter, wait in the order in
-// which they came, for as many bytes at a time. Bytes that come all the same, since a reader didn't ask, count too and are
-// waited for afterwards. A second line is the gate, for who begins exchanges: it lets as many begin as what they bring can be
-// received, by the mean of the last ones, and steers by how much is waited for. So the line is never empty while there is work, and
-// hardly any connection is open only to wait: what is sent to it would lie in the buffers of the network.
+// One use of a Rate is one request. One use of a Bandwidth is a piece of a few milliseconds: readers, each
+// with a Meter, queue in order of arrival for one piece at a time. Bytes that arrive without a request for
+// a piece count too, and delay later readers.
+//
+// A Bandwidth has a second line, the gate, for starting exchanges. It starts exchanges at the speed at
+// which their expected bytes can be received; the expected size is the mean of recent ones. The number of
+// waiting bytes adjusts this speed. So there is always something to read, but few connections only wait:
+// data sent to a waiting connection fills the buffers of the network.
 //
 // # Concurrency, memory
 //
-// A Schedule is a value that isn't changed. The limiters may be used by any goroutine, their gates by one: one mutex, held for some
-// 50 ns, and twice a second for a look at the schedule. A Meter belongs to one goroutine at a time. No goroutines, no clock of its
-// own, no files; some hundred bytes each, and a channel for a Meter that had to wait. Waiters sleep on their own timers, and are
-// signalled when they are first in the line.
+// A Schedule is immutable. The limiters are safe for concurrent use; only one goroutine may use the gate of
+// a limiter. Each has one mutex, held for about 50 ns, and twice a second for a look at the schedule. A
+// Meter belongs to one goroutine at a time. The package starts no goroutines, reads no clock and no files.
+// A limiter or a Meter takes a few hundred bytes, plus a channel for a Meter that had to wait. Waiting
+// readers sleep on their own timers; a signal wakes the first in line.
 package pace

@@ -6,27 +6,28 @@ import (
 )
 
 const (
-	// creditFor is how long unused credit lasts: timers and busy CPUs are some milliseconds late.
+	// creditFor is how long unused credit lasts: timers and busy CPUs are a few milliseconds late.
 	creditFor = 50 * time.Millisecond
-	// lookEvery is how often the schedule is looked at besides when its value changes: the machine's clock may be set.
+	// lookEvery is the interval of looks at the schedule, besides the times at which its value changes:
+	// somebody may set the machine's clock.
 	lookEvery = 500 * time.Millisecond
-	// maxSleep is the longest wait that is asked for at once, since the value may change.
+	// maxSleep is the longest wait that a limiter returns, since the value may change.
 	maxSleep = 500 * time.Millisecond
 )
 
-// limiter is what Rate and Bandwidth have in common: a schedule and what it has allowed so far.
+// limiter is the common part of Rate and Bandwidth: a schedule and the units that it has allowed so far.
 type limiter struct {
 	schedule Schedule
-	scale    float64 // units counted for one of the schedule's
+	scale    float64 // units of the limiter for one unit of the schedule
 
-	mu      sync.Mutex // guards all below; held for arithmetic, and for a look at the schedule
-	rate    float64    // units a second that hold now
-	look    time.Time  // when to look at the schedule again
-	at      time.Time  // when allowed was right
+	mu      sync.Mutex // guards all fields below; held for arithmetic and for a look at the schedule
+	rate    float64    // current rate, in units a second
+	look    time.Time  // time of the next look at the schedule
+	at      time.Time  // time of the last update of allowed
 	allowed float64    // units allowed so far
 }
 
-// advance brings allowed up to now. Held: mu.
+// advance updates allowed to the time now. Held: mu.
 func (l *limiter) advance(now time.Time) {
 	if d := now.Sub(l.at); d > 0 {
 		if !NoLimit(l.rate) {
@@ -34,7 +35,7 @@ func (l *limiter) advance(now time.Time) {
 		}
 		l.at = now
 	}
-	if now.Before(l.look) && l.look.Sub(now) <= lookEvery { // else the clock was set back
+	if now.Before(l.look) && l.look.Sub(now) <= lookEvery { // otherwise the clock was set back
 		return
 	}
 	l.rate = l.schedule.At(now) * l.scale
@@ -44,24 +45,24 @@ func (l *limiter) advance(now time.Time) {
 	}
 }
 
-// lateness is how far behind what is allowed a place in the line may be and still be good. Held: mu.
+// lateness returns how many allowed units may stay unused without expiring. Held: mu.
 func (l *limiter) lateness() float64 { return l.rate * creditFor.Seconds() }
 
-// line is a line of those who want units: they are served when what was allowed reaches what was booked before them.
+// line is a queue for units. A use is due when the allowed units reach the units booked before it.
 type line struct {
 	booked float64
-	first  float64 // what was booked before here is forgotten
+	first  float64 // bookings below this expired
 }
 
-// book books units and returns when they are due, in units allowed. Held: mu.
+// book books units and returns when they are due, in allowed units. Held: mu.
 func (n *line) book(l *limiter, units float64) (due float64) {
 	if NoLimit(l.rate) {
 		n.booked, n.first = l.allowed, l.allowed
 		return l.allowed
 	}
-	if late := l.lateness(); n.booked < l.allowed-late { // what nobody used is gone …
+	if late := l.lateness(); n.booked < l.allowed-late { // unused units expire …
 		n.booked = l.allowed
-		if late >= 1 { // … but for this much; a part of a unit would let one too many into a span of time
+		if late >= 1 { // … except the last; a fraction of a unit would allow one use too many
 			n.booked -= late
 		}
 		n.first = n.booked
@@ -71,33 +72,34 @@ func (n *line) book(l *limiter, units float64) (due float64) {
 	return due
 }
 
-// give takes units that were due at some time out of the line. Held: mu.
+// give returns booked units to the line; due is the result of their book. Held: mu.
 func (n *line) give(l *limiter, due, units float64) {
 	if !NoLimit(l.rate) && due >= n.first {
 		n.booked -= units
 	}
 }
 
-// wait is the time until what was allowed reaches due, or until one had better look again. Held: mu.
+// wait returns the time until allowed reaches due, at most maxSleep or until the next look. Held: mu.
 func (l *limiter) wait(due float64) time.Duration {
 	if NoLimit(l.rate) || due <= l.allowed && l.rate > 0 {
 		return 0
 	}
 	sleep := maxSleep
-	if d := (due - l.allowed) / l.rate; d < sleep.Seconds() { // by a rate of 0 it isn't
+	if d := (due - l.allowed) / l.rate; d < sleep.Seconds() { // false if the rate is 0
 		sleep = max(time.Duration(d*float64(time.Second))+1, time.Microsecond)
 	}
 	return max(min(sleep, l.look.Sub(l.at)), time.Microsecond)
 }
 
-// Rate makes a schedule of pages a second hold. It is for one goroutine that sends requests, and for any that give back. The nil
-// Rate limits nothing.
+// Rate enforces a schedule of pages a second. One goroutine uses Ready and Take; any may use Give. The nil
+// Rate has no limit.
 type Rate struct {
 	l    limiter
 	line line
 }
 
-// NewRate returns the limiter of a schedule of Pages, or nil if that never limits. now is from when on it counts.
+// NewRate returns the limiter of a schedule of Pages that starts at now. It returns nil if the schedule has
+// no limit.
 func NewRate(s Schedule, now time.Time) *Rate {
 	if !s.Limits() {
 		return nil
@@ -107,7 +109,7 @@ func NewRate(s Schedule, now time.Time) *Rate {
 	return r
 }
 
-// Ready returns how long to wait before asking again; 0: another request may be sent.
+// Ready returns how long to wait before the next call of Ready; 0: a request may be sent.
 func (r *Rate) Ready(now time.Time) time.Duration {
 	if r == nil {
 		return 0
@@ -129,7 +131,7 @@ func (r *Rate) Take(now time.Time) {
 	r.line.book(&r.l, 1)
 }
 
-// Give takes back a request that wasn't sent after all.
+// Give takes back a request that was not sent.
 func (r *Rate) Give(now time.Time) {
 	if r == nil {
 		return
@@ -140,7 +142,7 @@ func (r *Rate) Give(now time.Time) {
 	r.line.give(&r.l, r.line.booked, 1)
 }
 
-// Schedule returns what it was made of.
+// Schedule returns the schedule of the limiter.
 func (r *Rate) Schedule() Schedule {
 	if r == nil {
 		return Schedule{}

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// use is that of some units at a time.
+// use is a use of units at a time since the start.
 type use struct {
 	at    time.Duration
 	units float64
 }
 
-// uses is a log; begin is when it starts.
+// uses is a log of uses that starts at begin.
 type uses struct {
 	mu    sync.Mutex // guards list
 	begin time.Time
@@ -27,9 +27,11 @@ func (u *uses) add(units float64) {
 	u.list = append(u.list, use{time.Since(u.begin), units})
 }
 
-// checkWindows holds all spans of 10 s against what the schedule allows in them: 5 % more, or slack, at most; from full up to end
-// least of it, but for a unit.
-func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) float64, slack, unit, least float64, full, end time.Duration) {
+// checkWindows checks the use in every window of 10 s. The upper bound is 1.05 times the allowed units, or
+// the allowed units plus slack. Between full and end the lower bound is least times the allowed units,
+// minus unit.
+func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) float64,
+	slack, unit, least float64, full, end time.Duration) {
 	t.Helper()
 	const window = 10 * time.Second
 	sum, j := 0.0, 0
@@ -42,7 +44,7 @@ func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) f
 			t.Fatalf("%v used in the 10 s from %v on, %v allowed", sum, first.at, want)
 		}
 		if first.at >= full && first.at+window <= end && sum < least*want-unit {
-			t.Fatalf("%v used in the 10 s from %v on, %v allowed and wanted", sum, first.at, want)
+			t.Fatalf("%v used in the 10 s from %v on, %v allowed", sum, first.at, want)
 		}
 		if sum -= first.units; i == len(u.list)-1 && sum > 1e-6 {
 			t.Fatalf("BUG in the test: %v left", sum)
@@ -50,7 +52,7 @@ func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) f
 	}
 }
 
-// take waits for its turn.
+// take waits until the limiter is ready, and takes.
 func take(l interface{ Ready(time.Time) time.Duration }) {
 	for {
 		d := l.Ready(time.Now())
@@ -67,13 +69,13 @@ func take(l interface{ Ready(time.Time) time.Duration }) {
 	}
 }
 
-// startAt brings a bubble's clock to a Monday.
+// startAt advances a bubble's clock to a Monday.
 func startAt(hour, minute int) {
 	time.Sleep(time.Until(time.Date(2026, 1, 5, hour, minute, 0, 0, time.UTC)))
 }
 
-// TestRateIsHeld: one page after another, at small and large rates, from the start, after a rest, over changes, with pages that
-// give their token back.
+// TestRateIsHeld takes pages at small and large rates: from the start, after a pause, across changes, and
+// with pages that are given back.
 func TestRateIsHeld(t *testing.T) {
 	for _, text := range []string{"0.3", "1", "7", "19", "20", "200", "5000"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -92,7 +94,7 @@ func TestRateIsHeld(t *testing.T) {
 			}
 			allowed := func(from, to time.Duration) float64 { return rate * (to - from).Seconds() }
 			log.checkWindows(t, allowed, 1.01, 1.01, 0.95, 0, 30*time.Second)
-			time.Sleep(time.Minute) // what was allowed in a rest is gone
+			time.Sleep(time.Minute) // units allowed in a pause expire
 			log = &uses{begin: time.Now()}
 			for time.Since(log.begin) < 20*time.Second {
 				take(l)
@@ -103,7 +105,7 @@ func TestRateIsHeld(t *testing.T) {
 	}
 }
 
-// TestRateChanges: a change holds within a second, whatever was waited for before.
+// TestRateChanges: a change applies within a second, whatever the wait before it was.
 func TestRateChanges(t *testing.T) {
 	for _, text := range []string{"08:00-09:00 100; else 5", "08:00-09:00 5; else 100", "08:00-09:00 100; else 0.01", "08:00-09:00 50; else pause",
 		"08:00-09:00 5; else none"} {
@@ -114,7 +116,7 @@ func TestRateChanges(t *testing.T) {
 			for len(log.list) < 100_000 && time.Since(log.begin) < 2*time.Minute {
 				take(l)
 				log.add(1)
-				time.Sleep(time.Millisecond) // none is not for ever
+				time.Sleep(time.Millisecond) // "none" must not loop for ever
 			}
 			before, after := s.At(log.begin), s.At(log.begin.Add(time.Minute))
 			allowed := func(from, to time.Duration) float64 {
@@ -139,8 +141,9 @@ func TestRateChanges(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsHeld: exchanges of mixed sizes that come as the gate lets them, each read by a meter as fast as that allows. Where some
-// 50 pages are 10 s, and sites are slow, the gate can't know how much is about to come: it may be an eighth less. Never more.
+// TestBandwidthIsHeld starts exchanges of mixed sizes as the gate allows, and reads each by a Meter. The
+// use never exceeds the limit. It may be an eighth lower where about 50 pages take 10 s and sites are slow:
+// the gate can't know how much is about to come.
 func TestBandwidthIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -180,7 +183,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 	}
 }
 
-// read reads so many bytes by a meter.
+// read reads size bytes by a Meter.
 func read(l *Bandwidth, size int, log *uses) {
 	var m Meter
 	m.Begin(l)
@@ -198,7 +201,7 @@ func read(l *Bandwidth, size int, log *uses) {
 	l.Brought(Page, m.Received())
 }
 
-// sleep waits for the meter's turn.
+// sleep waits for Turn, at most d.
 func (m *Meter) sleep(d time.Duration) {
 	select {
 	case <-m.Turn():
@@ -206,7 +209,7 @@ func (m *Meter) sleep(d time.Duration) {
 	}
 }
 
-// TestMetersShare: readers of endless bodies get the same, and one that comes later isn't kept waiting.
+// TestMetersShare: readers of endless bodies get equal shares, and a later reader does not wait long.
 func TestMetersShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewBandwidth(mustParse(t, "8Mbit", Bits), time.Now())
@@ -260,18 +263,18 @@ func TestMetersShare(t *testing.T) {
 	})
 }
 
-// TestNoLimiter: nil limits nothing.
+// TestNoLimiter: nil limiters have no limit.
 func TestNoLimiter(t *testing.T) {
 	r, b := NewRate(mustParse(t, "none", Pages), time.Now()), NewBandwidth(mustParse(t, "0", Bits), time.Now())
 	if r != nil || b != nil {
-		t.Fatal("a limiter of nothing")
+		t.Fatal("a schedule without a limit has a limiter")
 	}
 	r.Take(time.Now())
 	r.Give(time.Now())
 	b.Take(time.Now(), Page)
 	b.Give(time.Now(), Page)
 	if r.Ready(time.Now()) != 0 || b.Ready(time.Now()) != 0 || r.Schedule().Limits() || b.Schedule().Limits() {
-		t.Error("a limit")
+		t.Error("a nil limiter has a limit")
 	}
 	var m Meter
 	m.Begin(b)

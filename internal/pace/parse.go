@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Bounds of what is read.
+// Bounds of the text.
 const (
-	maxText    = 4096 // bytes of a schedule
-	maxEntries = 64   // of a schedule: each is looked at twice a second
+	maxText    = 4096 // length in bytes
+	maxEntries = 64   // number of entries: a limiter looks at each twice a second
 )
 
-// Bounds of values. A rate below a page in 17 minutes isn't a crawl, and less than 8 kbit/s is nearly always a unit forgotten.
+// Bounds of values. A rate below one page in 17 minutes is no crawl. A value below 8 kbit/s is almost
+// always a missing unit.
 const (
 	minRate, maxRate = 0.001, 1e6
 	minBits, maxBits = 8000, 1e13
@@ -25,22 +26,22 @@ var bitUnits = [...]struct {
 	bits float64
 }{{"bit", 1}, {"kbit", 1e3}, {"Mbit", 1e6}, {"Gbit", 1e9}}
 
-// word is a piece of the text and where it begins, in bytes from 0.
+// word is a word of the text and its offset in bytes.
 type word struct {
 	text string
 	at   int
 }
 
-// bad is a fault of the text at a word.
+// bad returns an error at a word of the text.
 func (w word) bad(format string, args ...any) error {
 	return fmt.Errorf("%q at character %d: %s", w.text, w.at+1, fmt.Sprintf(format, args...))
 }
 
-// Parse reads a schedule of a unit as the package comment writes it. Errors say where in the text the fault is.
+// Parse reads a schedule in the syntax of the package comment. Errors name the position in the text.
 func Parse(text string, unit Unit) (Schedule, error) {
 	s := Schedule{unit: unit}
 	if len(text) > maxText {
-		return s, fmt.Errorf("a schedule of %d bytes: at most %d are read", len(text), maxText)
+		return s, fmt.Errorf("the schedule has %d bytes; the limit is %d", len(text), maxText)
 	}
 	limits := false
 	parts := splitEntries(text)
@@ -49,9 +50,9 @@ func Parse(text string, unit Unit) (Schedule, error) {
 		case i == maxEntries:
 			return s, words[0].bad("more than %d entries", maxEntries)
 		case len(words) == 0 && len(parts) == 1:
-			return s, fmt.Errorf("a schedule is empty")
+			return s, fmt.Errorf("the schedule is empty")
 		case len(words) == 0:
-			return s, fmt.Errorf("entry %d of %d is empty: no ; is needed at the end", i+1, len(parts))
+			return s, fmt.Errorf("entry %d of %d is empty; omit the ; at the end", i+1, len(parts))
 		}
 		e, err := unit.entry(words, len(parts) == 1)
 		if err != nil {
@@ -69,7 +70,8 @@ func Parse(text string, unit Unit) (Schedule, error) {
 	return s, nil
 }
 
-// splitEntries cuts the text into words by entries. Blanks beside a comma or a dash don't end a word.
+// splitEntries splits the text into entries and each entry into words. Blanks next to a comma or a dash do
+// not end a word.
 func splitEntries(text string) [][]word {
 	var parts [][]word
 	at := 0
@@ -107,7 +109,7 @@ func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r'
 
 func joins(c byte) bool { return c == ',' || c == '-' }
 
-// entry reads one; alone: it is the only one, and may be a plain value.
+// entry parses one entry. If alone is true, it is the only one and may be a plain value.
 func (u Unit) entry(words []word, alone bool) (e entry, err error) {
 	first := words[0]
 	isElse := strings.EqualFold(first.text, "else")
@@ -122,7 +124,7 @@ func (u Unit) entry(words []word, alone bool) (e entry, err error) {
 	}
 	if len(words) > 0 && strings.Contains(words[0].text, ":") {
 		if isElse {
-			return e, words[0].bad("else holds at all other times")
+			return e, words[0].bad("else takes no times")
 		}
 		if e.spans, err = parseSpans(words[0]); err != nil {
 			return e, err
@@ -133,7 +135,7 @@ func (u Unit) entry(words []word, alone bool) (e entry, err error) {
 		words = words[1:]
 	}
 	if len(words) == 0 {
-		return e, first.bad("a value is missing behind it, such as %s", u.example())
+		return e, first.bad("want a value after it, such as %s", u.example())
 	}
 	if e.days == 0 && !isElse && !alone {
 		return e, first.bad("want days (mon-fri), times (08:00-20:00) or else before a value")
@@ -146,7 +148,7 @@ func (u Unit) entry(words []word, alone bool) (e entry, err error) {
 	return e, err
 }
 
-// startsDay tells a list of days, good or bad, from a value: one begins with a letter, and isn't none or pause.
+// startsDay tells a list of days from a value: it starts with a letter, and is not none or pause.
 func startsDay(text string) bool {
 	c := text[0] | 0x20
 	return c >= 'a' && c <= 'z' && !strings.EqualFold(text, "none") && !strings.EqualFold(text, "pause")
@@ -162,7 +164,7 @@ func parseDays(w word) (days uint8, err error) {
 			last, ok2 = parseDay(b)
 		}
 		if !ok1 || !ok2 {
-			return 0, word{item, at}.bad("no day or range of days such as mon, sat or mon-fri")
+			return 0, word{item, at}.bad("want a day or a range of days, such as mon, sat or mon-fri")
 		}
 		for d := first; ; d = (d + 1) % 7 {
 			days |= 1 << d
@@ -193,9 +195,9 @@ func parseSpans(w word) (spans []span, err error) {
 		to, ok2 := parseClock(b)
 		switch {
 		case !ok1 || !ok2 || from == dayLength:
-			return nil, here.bad("no span of time such as 08:00-20:00")
+			return nil, here.bad("want a range of times, such as 08:00-20:00")
 		case from == to:
-			return nil, here.bad("holds at no time; leave times out for the whole day")
+			return nil, here.bad("the range is empty; omit the times for the whole day")
 		case to == 0:
 			to = dayLength
 		}
@@ -205,7 +207,7 @@ func parseSpans(w word) (spans []span, err error) {
 	return spans, nil
 }
 
-// parseClock reads HH:MM.
+// parseClock parses HH:MM or H:MM; 24:00 is the last minute.
 func parseClock(text string) (minute int16, ok bool) {
 	h, m, _ := strings.Cut(text, ":")
 	if len(h) < 1 || len(h) > 2 || len(m) != 2 {
@@ -219,7 +221,7 @@ func parseClock(text string) (minute int16, ok bool) {
 	return int16(hour*60 + min), true
 }
 
-// value reads a value with its unit.
+// value parses a value with its unit.
 func (u Unit) value(w word) (float64, error) {
 	text := w.text
 	switch {
@@ -239,19 +241,19 @@ func (u Unit) value(w word) (float64, error) {
 		name := text[len(digits):]
 		if text = strings.TrimRight(digits, " "); name != "" {
 			if factor = bitFactor(name); factor == 0 {
-				return 0, w.bad("%s is no unit; want bit, kbit, Mbit or Gbit (eight bits are a byte)", name)
+				return 0, w.bad("unknown unit %s; want bit, kbit, Mbit or Gbit (8 bits are a byte)", name)
 			}
 		}
 	}
 	v, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
 	if err != nil || text == "" || text[0] < '0' || text[0] > '9' || strings.ContainsAny(text, "xXpP") {
-		return 0, w.bad("no value such as %s", u.example())
+		return 0, w.bad("want a value, such as %s", u.example())
 	}
 	v *= factor
 	return v, u.check(w, &v)
 }
 
-// check holds a value against its bounds; 0 becomes no limit.
+// check checks the bounds of a value. It turns 0 into no limit.
 func (u Unit) check(w word, v *float64) error {
 	least, most := float64(minRate), float64(maxRate)
 	switch {
@@ -263,7 +265,7 @@ func (u Unit) check(w word, v *float64) error {
 	case u == Bits:
 		least, most = minBits, maxBits
 	case u == Connections && *v != math.Trunc(*v):
-		return w.bad("no whole number")
+		return w.bad("want a whole number")
 	case u == Connections:
 		least, most = 1, maxConnections
 	}
@@ -282,5 +284,5 @@ func bitFactor(name string) float64 {
 	return 0
 }
 
-// example is a value for error texts.
+// example returns a value for error messages.
 func (u Unit) example() string { return [...]string{"200", "200Mbit", "500"}[u] }

@@ -8,37 +8,37 @@ import (
 	"time"
 )
 
-// Unit is what the values of a schedule count.
+// Unit is the unit of the values of a schedule.
 type Unit uint8
 
 // The units.
 const (
-	Pages       Unit = iota // pages a second; fractions are in order
+	Pages       Unit = iota // pages a second; may be fractional
 	Bits                    // bits a second
-	Connections             // exchanges at once; whole numbers
+	Connections             // concurrent exchanges; whole numbers
 )
 
-// NoLimit is the value of a schedule where there is no limit.
+// noLimit is the value of a schedule at times without a limit.
 var noLimit = math.Inf(1)
 
-// NoLimit tells whether a value of a schedule is none.
+// NoLimit reports whether a value of a schedule means no limit.
 func NoLimit(value float64) bool { return math.IsInf(value, 1) }
 
-// Schedule is a value by local time; see the package comment. The zero Schedule limits nothing. It isn't changed by any method.
+// Schedule is a value by local time; see the package comment. The zero Schedule has no limit. Immutable.
 type Schedule struct {
 	unit    Unit
-	entries []entry        // the first that holds counts
-	zone    *time.Location // nil: the machine's
+	entries []entry        // the first that matches counts
+	zone    *time.Location // nil: the machine's zone
 }
 
-// entry is a value and when it holds.
+// entry is a value and the times at which it applies.
 type entry struct {
 	days  uint8  // bit 0 Monday … bit 6 Sunday; 0 for else
-	spans []span // of a day; none: all of it
+	spans []span // times of a day; none: the whole day
 	value float64
 }
 
-// span is from a minute of the day up to, not including, another; over midnight if that is not larger.
+// span is a range of minutes of a day, to excluded. If to is not larger than from, it spans midnight.
 type span struct{ from, to int16 }
 
 const (
@@ -46,7 +46,7 @@ const (
 	dayLength = 24 * 60 // minutes
 )
 
-// Plain returns a schedule of one value; 0 is no limit.
+// Plain returns a schedule with one value; 0 means no limit.
 func Plain(unit Unit, value float64) Schedule {
 	if value == 0 || NoLimit(value) {
 		return Schedule{unit: unit}
@@ -54,16 +54,16 @@ func Plain(unit Unit, value float64) Schedule {
 	return Schedule{unit: unit, entries: []entry{{value: value}}}
 }
 
-// In returns the schedule by the clock of another time zone; nil is the machine's.
+// In returns the schedule in another time zone; nil is the machine's.
 func (s Schedule) In(zone *time.Location) Schedule {
 	s.zone = zone
 	return s
 }
 
-// Limits tells whether there is a limit at any time.
+// Limits reports whether the schedule has a limit at any time.
 func (s Schedule) Limits() bool { return len(s.entries) > 0 }
 
-// local is t on the schedule's clock.
+// local returns t in the schedule's time zone.
 func (s Schedule) local(t time.Time) time.Time {
 	if s.zone == nil {
 		return t.Local()
@@ -71,7 +71,7 @@ func (s Schedule) local(t time.Time) time.Time {
 	return t.In(s.zone)
 }
 
-// At returns the value that holds at a time; NoLimit tells whether it is none.
+// At returns the value at t; NoLimit tells whether there is no limit.
 func (s Schedule) At(t time.Time) float64 {
 	if len(s.entries) == 0 {
 		return noLimit
@@ -84,7 +84,7 @@ func (s Schedule) At(t time.Time) float64 {
 	return s.on(int(t.Weekday()+6)%7, int16(hour*60+minute))
 }
 
-// on is the value in a minute of a weekday, 0 being Monday.
+// on returns the value at a minute of a weekday, 0 being Monday.
 func (s Schedule) on(day int, minute int16) float64 {
 	for i := range s.entries {
 		if s.entries[i].holds(day, minute) {
@@ -114,10 +114,11 @@ func (e *entry) holds(day int, minute int16) bool {
 	return false
 }
 
-// horizon is for how long ahead Next looks: two weeks, as one may lack an hour, and a day for what is cut off of both.
+// horizon is how far ahead Next looks: two weeks, because an hour may be missing in one, plus a day for the
+// partial days at both ends.
 const horizon = 15 * 24 * time.Hour
 
-// Next returns when the value changes next after t; the zero time if it never does.
+// Next returns when the value changes next after t; the zero time if it never changes.
 func (s Schedule) Next(t time.Time) time.Time {
 	if len(s.entries) == 0 || len(s.entries) == 1 && s.entries[0].days == 0 {
 		return time.Time{}
@@ -133,12 +134,13 @@ func (s Schedule) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// nextMark is the next time after t at which the clock shows one of the marks, or is set forward or back.
+// nextMark returns the next time after t at which the clock shows one of the marks, or is set forward or
+// back.
 func (s Schedule) nextMark(t time.Time, marks []int16) time.Time {
 	t = s.local(t)
 	_, offset := t.Zone()
 	const day = dayLength * 60
-	clock := (t.Unix() + int64(offset)) % day // the offset is that of t: up to the zone's end it counts evenly
+	clock := (t.Unix() + int64(offset)) % day // the offset of t is valid until the end of the zone
 	if clock < 0 {
 		clock += day
 	}
@@ -157,7 +159,7 @@ func (s Schedule) nextMark(t time.Time, marks []int16) time.Time {
 	return next
 }
 
-// marks are the minutes of the day at which a value may change.
+// marks returns the minutes of the day at which the value may change.
 func (s Schedule) marks() []int16 {
 	marks := []int16{0}
 	for _, e := range s.entries {
@@ -169,7 +171,7 @@ func (s Schedule) marks() []int16 {
 	return slices.Compact(marks)
 }
 
-// Max returns the largest value that holds at any time of a week; NoLimit tells whether there is none at some time.
+// Max returns the largest value of a week; NoLimit tells whether there is no limit at some time.
 func (s Schedule) Max() float64 {
 	most := 0.0
 	marks := s.marks()
@@ -181,7 +183,7 @@ func (s Schedule) Max() float64 {
 	return most
 }
 
-// Largest returns the largest limit of any entry; 0 without one.
+// Largest returns the largest limit of any entry; 0 without a limit.
 func (s Schedule) Largest() (most float64) {
 	for _, e := range s.entries {
 		if !NoLimit(e.value) {
@@ -191,7 +193,7 @@ func (s Schedule) Largest() (most float64) {
 	return most
 }
 
-// AtMost returns the schedule with larger values lowered to most; no limit stays none.
+// AtMost returns the schedule with larger limits lowered to most. Times without a limit stay so.
 func (s Schedule) AtMost(most float64) Schedule {
 	s.entries = slices.Clone(s.entries)
 	for i := range s.entries {
@@ -204,7 +206,7 @@ func (s Schedule) AtMost(most float64) Schedule {
 
 var dayNames = [7]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 
-// String returns the schedule as Parse reads it.
+// String returns the schedule in the syntax of Parse.
 func (s Schedule) String() string {
 	if len(s.entries) == 0 {
 		return "none"
@@ -260,7 +262,7 @@ func clockText(minute int16) string {
 	return two(minute/60) + ":" + two(minute%60)
 }
 
-// short is a value as Parse reads it, in one word.
+// short formats a value in the syntax of Parse, as one word.
 func (u Unit) short(v float64) string {
 	switch {
 	case NoLimit(v):
@@ -279,7 +281,7 @@ func (u Unit) short(v float64) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// Text is a value with its unit, for people.
+// Text formats a value with its unit for people.
 func (s Schedule) Text(value float64) string {
 	text := s.unit.short(value)
 	switch {

@@ -18,7 +18,7 @@ func mustParse(t testing.TB, text string, unit Unit) Schedule {
 	return s
 }
 
-// TestScheduleAt: the value at times of one week, Monday the 5th of January 2026 on.
+// TestScheduleAt checks values in the week from Monday 2026-01-05.
 func TestScheduleAt(t *testing.T) {
 	office := "mon-fri 08:00-20:00 200Mbit; sat,sun 00:00-24:00 1Gbit; else 500Mbit"
 	for _, c := range []struct {
@@ -32,20 +32,20 @@ func TestScheduleAt(t *testing.T) {
 		{office, Bits, "11 23:59", 1e9}, {office, Bits, "12 00:00", 500e6},
 		{"200", Pages, "05 00:00", 200}, {"0.5/s", Pages, "05 00:00", 0.5}, {"none", Pages, "05 00:00", noLimit},
 		{"0", Pages, "05 00:00", noLimit}, {"0", Bits, "05 00:00", noLimit}, {"pause", Pages, "05 00:00", 0},
-		// the first that holds counts
+		// the first entry that matches counts
 		{"08:00-12:00 1; 08:00-20:00 2; else 3", Pages, "05 09:00", 1}, {"08:00-12:00 1; 08:00-20:00 2; else 3", Pages, "05 12:00", 2},
 		{"08:00-12:00 none; 08:00-20:00 2", Pages, "05 09:00", noLimit},
-		// what nothing covers has no limit
+		// no limit at times that no entry matches
 		{"mon 5", Pages, "05 12:00", 5}, {"mon 5", Pages, "06 00:00", noLimit},
-		// over midnight, on the days on which it begins
+		// spans midnight; the days are those on which it begins
 		{"fri 22:00-06:00 7; else 1", Pages, "09 21:59", 1}, {"fri 22:00-06:00 7; else 1", Pages, "09 22:00", 7},
 		{"fri 22:00-06:00 7; else 1", Pages, "10 05:59", 7}, {"fri 22:00-06:00 7; else 1", Pages, "10 06:00", 1},
 		{"fri 22:00-06:00 7; else 1", Pages, "09 05:59", 1}, {"sun 22:00-06:00 7; else 1", Pages, "05 03:00", 7},
 		{"22:00-00:00 7; else 1", Pages, "05 23:59", 7}, {"22:00-00:00 7; else 1", Pages, "05 00:00", 1},
-		// days over the weekend, in full, in any case; blanks
+		// ranges that include the weekend, full names, any case, blanks
 		{"fri-mon 7; else 1", Pages, "11 12:00", 7}, {"fri-mon 7; else 1", Pages, "05 12:00", 7}, {"fri-mon 7; else 1", Pages, "06 12:00", 1},
 		{"Saturday , SUN 7 ;else  1", Pages, "11 12:00", 7}, {"mon - fri  08:00 - 20:00 , 21:00-22:00   1_000", Pages, "07 21:30", 1000},
-		// several spans
+		// several ranges
 		{"8:00-12:00,13:00-17:00 7; else 1", Pages, "05 12:30", 1}, {"8:00-12:00,13:00-17:00 7; else 1", Pages, "05 13:00", 7},
 		// units
 		{"1.5 Mbit/s", Bits, "05 00:00", 1.5e6}, {"64KBIT", Bits, "05 00:00", 64e3}, {"8000", Bits, "05 00:00", 8000},
@@ -61,12 +61,12 @@ func TestScheduleAt(t *testing.T) {
 		}
 		again := mustParse(t, s.String(), c.unit).In(time.UTC)
 		if again.String() != s.String() || again.At(at) != c.want {
-			t.Errorf("%s is written %s, which reads as %s", c.text, s, again)
+			t.Errorf("%s is formatted as %s, which parses as %s", c.text, s, again)
 		}
 	}
 }
 
-// TestParseFaults: every fault names its place.
+// TestParseFaults: every error names the position in the text.
 func TestParseFaults(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -75,18 +75,18 @@ func TestParseFaults(t *testing.T) {
 	}{
 		{"", Pages, "empty"}, {" ; 5", Pages, "entry 1 of 2 is empty"}, {"mon 5;", Pages, "entry 2 of 2 is empty"},
 		{"else 5; mon 6", Pages, `"else" at character 1: else must come last`},
-		{"mon 6; else", Pages, `"else" at character 8: a value is missing`},
-		{"mon 6; 08:00-09:00", Pages, `"08:00-09:00" at character 8: a value is missing`},
-		{"mon 6; 7", Pages, `"7" at character 8: want days`}, {"mon 6; else 08:00-09:00 7", Pages, `"08:00-09:00" at character 13: else holds`},
-		{"mon-fry 6", Pages, `"mon-fry" at character 1: no day`}, {"sat,son 6", Pages, `"son" at character 5: no day`},
-		{"mon 08:00-25:00 6", Pages, `"08:00-25:00" at character 5: no span`}, {"08:00-08:00 6", Pages, "holds at no time"},
-		{"24:00-08:00 6", Pages, "no span"}, {"08:00 6", Pages, "no span"}, {"08:60-09:00 6", Pages, "no span"}, {"8-9 6", Pages, "no value"},
-		{"mon 5 pages", Pages, `"5 pages" at character 5: no value`}, {"-5", Pages, "no value"}, {"NaN", Pages, "no day"}, {"inf", Pages, "no day"},
-		{"1e400", Pages, "no value"}, {"1e7", Pages, "between 0.001 and 1000000"}, {"0.0001", Pages, "between"},
-		{"200", Bits, "between 8kbit and"}, {"200MB", Bits, "MB is no unit"}, {"200 MiB", Bits, "MiB is no unit"}, {"Mbit", Bits, "no day"},
-		{"pause", Bits, "only the rate"}, {"pause", Connections, "only the rate"}, {"0", Connections, "can't be 0"}, {"1.5", Connections, "no whole number"},
-		{"5/s", Connections, "no value"}, {"0x10", Pages, "no value"},
-		{strings.Repeat("mon 5;", 70) + "else 1", Pages, "more than 64 entries"}, {strings.Repeat(" ", 5000), Pages, "at most 4096"},
+		{"mon 6; else", Pages, `"else" at character 8: want a value after it`},
+		{"mon 6; 08:00-09:00", Pages, `"08:00-09:00" at character 8: want a value after it`},
+		{"mon 6; 7", Pages, `"7" at character 8: want days`}, {"mon 6; else 08:00-09:00 7", Pages, `"08:00-09:00" at character 13: else takes no times`},
+		{"mon-fry 6", Pages, `"mon-fry" at character 1: want a day`}, {"sat,son 6", Pages, `"son" at character 5: want a day`},
+		{"mon 08:00-25:00 6", Pages, `"08:00-25:00" at character 5: want a range of times`}, {"08:00-08:00 6", Pages, "the range is empty"},
+		{"24:00-08:00 6", Pages, "want a range of times"}, {"08:00 6", Pages, "want a range of times"}, {"08:60-09:00 6", Pages, "want a range of times"}, {"8-9 6", Pages, "want a value"},
+		{"mon 5 pages", Pages, `"5 pages" at character 5: want a value`}, {"-5", Pages, "want a value"}, {"NaN", Pages, "want a day"}, {"inf", Pages, "want a day"},
+		{"1e400", Pages, "want a value"}, {"1e7", Pages, "between 0.001 and 1000000"}, {"0.0001", Pages, "between"},
+		{"200", Bits, "between 8kbit and"}, {"200MB", Bits, "unknown unit MB"}, {"200 MiB", Bits, "unknown unit MiB"}, {"Mbit", Bits, "want a day"},
+		{"pause", Bits, "only the rate"}, {"pause", Connections, "only the rate"}, {"0", Connections, "can't be 0"}, {"1.5", Connections, "want a whole number"},
+		{"5/s", Connections, "want a value"}, {"0x10", Pages, "want a value"},
+		{strings.Repeat("mon 5;", 70) + "else 1", Pages, "more than 64 entries"}, {strings.Repeat(" ", 5000), Pages, "the limit is 4096"},
 	} {
 		if s, err := Parse(c.text, c.unit); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: got %v, %v; want an error with %q", c.text, s, err, c.want)
@@ -94,7 +94,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// TestScheduleNext: Next is right at changes of the clock too, minute by minute compared with At.
+// TestScheduleNext compares Next with At minute by minute, also when summer time begins and ends.
 func TestScheduleNext(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -131,7 +131,7 @@ func TestScheduleNext(t *testing.T) {
 	}
 }
 
-// checkNext walks through minutes.
+// checkNext compares Next with At for each minute.
 func checkNext(t *testing.T, s Schedule, from time.Time, minutes int) {
 	t.Helper()
 	next, last := s.Next(from), s.At(from)
@@ -144,7 +144,7 @@ func checkNext(t *testing.T, s Schedule, from time.Time, minutes int) {
 			}
 			next, last = s.Next(at), v
 		} else if next.Equal(at) {
-			t.Fatalf("%s: doesn't change at %v as Next says", s, at)
+			t.Fatalf("%s: does not change at %v as Next says", s, at)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func randomSchedule(r *rand.Rand) string {
 	return strings.Join(append(parts, fmt.Sprintf("else %d", 1+r.IntN(3))), "; ")
 }
 
-// TestScheduleBounds: Max, Largest and AtMost.
+// TestScheduleBounds checks Max, Largest and AtMost.
 func TestScheduleBounds(t *testing.T) {
 	s := mustParse(t, "mon 20; tue none; else 300", Connections)
 	if !NoLimit(s.Max()) || s.Largest() != 300 {
@@ -175,11 +175,12 @@ func TestScheduleBounds(t *testing.T) {
 		t.Errorf("got %v, want 30", s.Max())
 	}
 	if s := mustParse(t, "mon-wed 20; fri-sun 30", Connections); !NoLimit(s.Max()) {
-		t.Errorf("got %v, want none: nothing holds on a Thursday", s.Max())
+		t.Errorf("got %v, want no limit: no entry matches on a Thursday", s.Max())
 	}
 }
 
-// FuzzParse: nothing panics; what is read is written such that it reads the same, and has values in their bounds.
+// FuzzParse: Parse does not panic. Formatting and parsing a schedule gives the same values, within their
+// bounds.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"200Mbit", "mon-fri 08:00-20:00 200Mbit; sat,sun 00:00-24:00 1Gbit; else 500Mbit", "22:00-06:00 none; else 20",
 		"pause", "fri-mon 22:00-06:00,07:00-08:00 5;else 0", "1.5 Mbit/s", "mon - fri 5", "else 7", "0.001", "1_000", "8e3bit"} {
@@ -196,14 +197,14 @@ func FuzzParse(f *testing.F) {
 		shown := s.String()
 		again, err := Parse(shown, u)
 		if err != nil || again.String() != shown {
-			t.Fatalf("%q is written %q, which reads as %v, %v", text, shown, again, err)
+			t.Fatalf("%q is formatted as %q, which parses as %v, %v", text, shown, again, err)
 		}
 		s, again = s.In(time.UTC), again.In(time.UTC)
 		at := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 		for m := 0; m < 7*24*60; m += 31 {
 			v := s.At(at)
 			if math.IsNaN(v) || v < 0 || v != again.At(at) {
-				t.Fatalf("%q at %v: %v, and %v when written and read again", text, at, v, again.At(at))
+				t.Fatalf("%q at %v: %v, and %v after formatting and parsing", text, at, v, again.At(at))
 			}
 			at = at.Add(31 * time.Minute)
 		}
