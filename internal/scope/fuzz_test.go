@@ -8,7 +8,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// FuzzRules: whatever a file holds it is refused with faults, or decides as the naive matcher does.
+// FuzzRules: Parse returns faults, or a Set that decides like the naive matcher.
 func FuzzRules(f *testing.F) {
 	f.Add("+ host example.org\n- host *.example.org # c\n- pld spam.example\ndefault -\n", "http://www.example.org/")
 	f.Add("- prefix https://example.org/private/\n+ surt http://(org,example,)/\n", "https://example.org/private/x?y")
@@ -41,7 +41,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// FuzzBlacklist: whatever a file holds it is refused with faults, or the networks decide as trying one by one does.
+// FuzzBlacklist: Parse returns faults, or a Set whose networks decide like a linear search.
 func FuzzBlacklist(f *testing.F) {
 	f.Add("- net 192.0.2.0/24\n+ net 192.0.2.64/28\n- net 0.0.0.0/0\n", []byte{192, 0, 2, 70})
 	f.Add("+ net 2001:db8::/32\n- net ::/0\n- net 10.0.0.0/8\n- host a.example\n", []byte{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1})

@@ -2,18 +2,19 @@ package scope
 
 import "hash/maphash"
 
-// names is a hash table from a name to the first rule that has it: open addressing, 8 bytes a place, three in four taken at
-// most. The names themselves are those of the rules. Its seed is drawn at random: no list of names makes it slow.
+// names is a hash table from a name to the first rule with it. It uses open addressing, 8 bytes a slot, at
+// most 3/4 full. The names are stored with the rules. The seed is random, so that no list of names can
+// force collisions.
 type names struct {
 	seed  maphash.Seed
-	slots []slot // as many as a power of 2
+	slots []slot // length is a power of 2
 	used  int
 }
 
-// slot is a place of the table. rule is its number and one; 0: the place is free.
+// slot is a slot of the table. rule is the rule's number plus one; 0: the slot is free.
 type slot struct{ hash, rule uint32 }
 
-// add takes the name of rule n, unless an earlier rule has it.
+// add adds the name of rule n, unless an earlier rule has it.
 func (t *names) add(s *Set, n Number) {
 	if 4*(t.used+1) > 3*len(t.slots) {
 		t.grow()
@@ -46,7 +47,7 @@ func (t *names) grow() {
 
 func (t *names) hash(name []byte) uint32 { return uint32(maphash.Bytes(t.seed, name)) }
 
-// find returns the place of a name, or the free one where it would stand.
+// find returns the index of a name's slot, or of the free slot for it.
 func (t *names) find(s *Set, hash uint32, name []byte) int {
 	mask := len(t.slots) - 1
 	i := int(hash) & mask
@@ -61,5 +62,5 @@ func (t *names) get(s *Set, name []byte) Number {
 	if t.used == 0 {
 		return None
 	}
-	return Number(t.slots[t.find(s, t.hash(name), name)].rule - 1) // None where it is 0
+	return Number(t.slots[t.find(s, t.hash(name), name)].rule - 1) // None if the slot is free
 }

@@ -13,14 +13,14 @@ type network struct {
 	best   Number
 }
 
-// networks is a sorted list of them.
+// networks is a sorted list of networks.
 type networks struct{ list []network }
 
 func (t *networks) add(p netip.Prefix, n Number) {
 	t.list = append(t.list, network{prefix: p, parent: -1, best: n})
 }
 
-// finish sorts, and finds out who holds whom.
+// finish sorts the list and sets parent and best.
 func (t *networks) finish() {
 	slices.SortStableFunc(t.list, func(a, b network) int {
 		if c := a.prefix.Addr().Compare(b.prefix.Addr()); c != 0 {
@@ -46,7 +46,7 @@ func (t *networks) finish() {
 	t.list = slices.Clip(out)
 }
 
-// find returns the least rule of the networks that hold an address, None if there is none.
+// find returns the smallest rule of the networks that contain an address, or None.
 func (t *networks) find(a netip.Addr) Number {
 	if len(t.list) == 0 {
 		return None

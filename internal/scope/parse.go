@@ -11,33 +11,32 @@ import (
 	"drumbeat/weburl"
 )
 
-// Limits of what Parse takes.
+// Limits of Parse.
 const (
-	MaxBytes      = 256 << 20  // of all files together: 10⁷ hosts
-	MaxRules      = 10_000_000 // some 50 bytes each
-	MaxLineBytes  = 8 << 10    // four times the longest URL that a crawl takes by default
-	MaxRegexes    = 1000       // each is tried for each link that no earlier rule decides
+	MaxBytes      = 256 << 20  // of all files; 10⁷ hosts fit
+	MaxRules      = 10_000_000 // about 50 bytes each
+	MaxLineBytes  = 8 << 10    // four times the default limit of a URL
+	MaxRegexes    = 1000       // each may be tried for each link
 	MaxRegexBytes = 1000
-	MaxFaults     = 100 // named one by one; further ones are counted
+	MaxFaults     = 100 // listed one by one; Parse only counts the rest
 	maxSources    = 1000
 )
 
-// List says what files are for.
+// List is the purpose of rule files.
 type List uint8
 
-// The lists.
 const (
-	Rules     List = iota // which URLs are taken
-	Blacklist             // who is left alone altogether
+	Rules     List = iota // which URLs are crawled
+	Blacklist             // which sites get no request at all
 )
 
-// Source is the text of a file.
+// Source is the name and the text of a file.
 type Source struct {
 	Name string
 	Text []byte
 }
 
-// kind of a rule.
+// kind is the kind of a rule.
 type kind uint8
 
 const (
@@ -53,7 +52,7 @@ const (
 
 var kindNames = [...]string{"host", "host", "pld", "surt", "prefix", "regex", "net", "default"}
 
-// wants says what may stand behind the sign.
+// wants returns the rule words that may follow the sign.
 func (l List) wants() string {
 	if l == Blacklist {
 		return "host, pld or net"
@@ -61,10 +60,10 @@ func (l List) wants() string {
 	return "host, pld, surt, prefix or regex"
 }
 
-// Fault is a line that is no rule.
+// Fault is an error in a line.
 type Fault struct {
 	File string
-	Line int // from 1; 0: the file as a whole
+	Line int // from 1; 0: the whole file
 	Why  string
 }
 
@@ -75,13 +74,13 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Why)
 }
 
-// Faults is the error of Parse: all faults, the first MaxFaults of them one by one.
+// Faults is the error of Parse. List has the first MaxFaults faults.
 type Faults struct {
 	List []Fault
-	More int // beyond them
+	More int // number of further faults
 }
 
-// Error has a line for each fault.
+// Error returns one line for each fault.
 func (f *Faults) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scope: %d faults", len(f.List)+f.More)
@@ -98,13 +97,13 @@ func (f *Faults) Error() string {
 	return b.String()
 }
 
-// Parse compiles files of rules for URLs whose escapes have one spelling (weburl.FoldEscapes). suffixes says which names are PLDs. The
-// error is *Faults.
+// Parse compiles rule files for URLs with folded escapes (weburl.FoldEscapes). suffixes defines the PLDs.
+// An error is *Faults.
 func Parse(list List, suffixes *weburl.Suffixes, sources ...Source) (*Set, error) {
 	return parse(list, suffixes, true, sources)
 }
 
-// ParseKept is Parse for URLs whose escapes are as pages spell them.
+// ParseKept is Parse for URLs that keep the escapes of the pages.
 func ParseKept(list List, suffixes *weburl.Suffixes, sources ...Source) (*Set, error) {
 	return parse(list, suffixes, false, sources)
 }
@@ -138,23 +137,23 @@ func parse(list List, suffixes *weburl.Suffixes, fold bool, sources []Source) (*
 	return p.set, nil
 }
 
-// place is where the parser is.
+// place is the position of the parser: the index of the source, and the line from 1.
 type place struct{ source, line int }
 
 type parser struct {
 	set      *Set
 	resolver *weburl.Resolver
-	fold     bool // escapes
+	fold     bool // fold the escapes
 	faults   *Faults
 	at       place
-	url, out []byte // scratch
+	url, out []byte // scratch buffers
 	fields   []string
 
 	hasFallback, fallback bool
 	fallbackAt            place
 }
 
-// finish compiles what needs all rules.
+// finish compiles the parts that need all rules.
 func (p *parser) finish() {
 	s := p.set
 	s.rules = append(make([]rule, 0, len(s.rules)), s.rules...)
@@ -180,7 +179,7 @@ func (p *parser) file(text []byte) {
 		line, text, _ = bytes.Cut(text, []byte("\n"))
 		p.at.line++
 		if len(line) > MaxLineBytes {
-			p.fault("a line of %d bytes, at most %d are read", len(line), MaxLineBytes)
+			p.fault("the line has %d bytes; the limit is %d", len(line), MaxLineBytes)
 			continue
 		}
 		if len(p.set.rules) >= MaxRules {
@@ -191,7 +190,7 @@ func (p *parser) file(text []byte) {
 	}
 }
 
-// uncomment cuts off what follows a # at the start or behind a blank. Canonical URLs have neither # nor blanks.
+// uncomment removes a comment: a # at the start or after a blank. Canonical URLs have neither # nor blanks.
 func uncomment(line []byte) []byte {
 	for i, c := range line {
 		if c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
@@ -218,16 +217,17 @@ func (p *parser) line(line []byte) {
 		return
 	}
 	if fields[0] != "+" && fields[0] != "-" {
-		p.fault("%.60q: want + or - and a blank first, %s", fields[0], example)
+		p.fault("%.60q: want + or - and a blank at the start, %s", fields[0], example)
 		return
 	}
 	if len(fields) < 3 {
-		p.fault("%.60q: want %s, and a pattern, behind %s, %s", line, p.set.list.wants(), fields[0], example)
+		p.fault("%.60q: want %s, and a pattern, after %s, %s", line, p.set.list.wants(), fields[0], example)
 		return
 	}
 	word, pattern := fields[1], fields[2]
 	if len(fields) > 3 {
-		p.fault("%.60q: want nothing behind the pattern but a comment: URLs have no blanks (in a regex, %%20 or \\s)", fields[3])
+		p.fault("%.60q: want nothing after the pattern but a comment: URLs have no blanks (in a regex, %%20 or \\s)",
+			fields[3])
 		return
 	}
 	if err := p.pattern(word, pattern, fields[0] == "+"); err != nil {
@@ -240,15 +240,15 @@ func (p *parser) setDefault(fields []string) {
 	case p.set.list == Blacklist:
 		p.fault("a blacklist has no default: want + or -, and host, pld or net")
 	case len(fields) != 1 || fields[0] != "+" && fields[0] != "-":
-		p.fault("want + or - behind default, and nothing else")
+		p.fault("want + or - after default, and nothing else")
 	case p.hasFallback:
-		p.fault("a second default: the first is in %s:%d", p.set.sources[p.fallbackAt.source], p.fallbackAt.line)
+		p.fault("second default; the first is in %s:%d", p.set.sources[p.fallbackAt.source], p.fallbackAt.line)
 	default:
 		p.hasFallback, p.fallback, p.fallbackAt = true, fields[0] == "+", p.at
 	}
 }
 
-// rule keeps a rule and returns its number.
+// rule adds a rule and returns its number.
 func (p *parser) rule(k kind, include bool, pattern []byte) Number {
 	s := p.set
 	s.rules = append(s.rules, rule{start: uint32(len(s.text)), line: uint32(p.at.line), size: uint16(len(pattern)),
@@ -268,7 +268,7 @@ func (p *parser) pattern(word, pattern string, include bool) error {
 	case word == "net" && blacklist:
 		return p.net(pattern, include)
 	case word == "net":
-		return errors.New("net: which address a host has is not known when a link to it is found; networks go into a blacklist")
+		return errors.New("net: networks are allowed only in a blacklist: a link gives no address")
 	case blacklist:
 		return fmt.Errorf("%.60q: want %s: a blacklist names sites, not pages", word, p.set.list.wants())
 	case word == "surt":
@@ -300,7 +300,7 @@ func (p *parser) host(pattern string, include bool) error {
 	return nil
 }
 
-// name spells a host as it stands in a canonical URL, valid until the next call.
+// name returns a host in the form of a canonical URL, valid until the next call.
 func (p *parser) name(text string) ([]byte, error) {
 	bad := func(why string) ([]byte, error) { return nil, fmt.Errorf("host %.100q: %s", text, why) }
 	name := text
@@ -313,14 +313,14 @@ func (p *parser) name(text string) ([]byte, error) {
 	case strings.Contains(name, "*"):
 		return bad("want a name, or *. and a name for all hosts below it")
 	case i >= 0:
-		return bad(fmt.Sprintf("%q: want a name or an address alone; a prefix rule takes URLs", name[i:i+1]))
+		return bad(fmt.Sprintf("%q: want only a name or an address; use a prefix rule for URLs", name[i:i+1]))
 	case strings.Contains(name, ":") && name[0] != '[':
-		return bad("want a name or an address without a port; a prefix rule takes http://host:8080/")
+		return bad("want a name or an address without a port; use a prefix rule for http://host:8080/")
 	}
 	p.url = append(append(append(p.url[:0], "http://"...), name...), '/')
 	url, err := p.resolver.AppendResolve(p.out[:0], nil, p.url)
 	if err != nil {
-		return bad("no name or address of a host")
+		return bad("not a name or an address of a host")
 	}
 	p.out = url
 	host := trimDot(weburl.Split(url).Host)
@@ -336,9 +336,11 @@ func (p *parser) pld(pattern string, include bool) error {
 		return err
 	}
 	if s := string(name); p.set.suffixes.IsSuffix(s) {
-		return fmt.Errorf("pld %.100q: is a public suffix, under which many have names; want a name below it, or host *.%s", pattern, s)
+		return fmt.Errorf("pld %.100q: is a public suffix with many owners; want a name below it, or host *.%s",
+			pattern, s)
 	} else if pld := p.set.suffixes.PLD(s); pld != s {
-		return fmt.Errorf("pld %.100q: belongs to the PLD %s; want pld %s, or host %s and host *.%s", pattern, pld, pld, s, s)
+		return fmt.Errorf("pld %.100q: belongs to the PLD %s; want pld %s, or host %s and host *.%s",
+			pattern, pld, pld, s, s)
 	}
 	p.set.plds.add(p.set, p.rule(pldKind, include, name))
 	return nil
@@ -350,7 +352,8 @@ func (p *parser) net(pattern string, include bool) error {
 	if err == nil {
 		net = netip.PrefixFrom(a, a.BitLen())
 	} else if net, err = netip.ParsePrefix(pattern); err != nil {
-		return fmt.Errorf("net %.100q: want an address or a range of addresses, such as 192.0.2.0/24 or 2001:db8::/32", pattern)
+		return fmt.Errorf("net %.100q: want an address or a range of addresses, such as 192.0.2.0/24 or 2001:db8::/32",
+			pattern)
 	}
 	switch {
 	case a.Zone() != "":
@@ -358,7 +361,7 @@ func (p *parser) net(pattern string, include bool) error {
 	case net.Addr().Is4In6():
 		return fmt.Errorf("net %.100q: want the IPv4 address itself, %s", pattern, net.Addr().Unmap())
 	case net != net.Masked():
-		return fmt.Errorf("net %.100q: has bits set beyond its length; did you mean %s?", pattern, net.Masked())
+		return fmt.Errorf("net %.100q: has bits set beyond the prefix length; did you mean %s?", pattern, net.Masked())
 	}
 	p.set.nets.add(net, p.rule(netKind, include, []byte(net.String())))
 	return nil
@@ -366,10 +369,10 @@ func (p *parser) net(pattern string, include bool) error {
 
 func (p *parser) regex(pattern string, include bool) error {
 	if len(p.set.regexes) >= MaxRegexes {
-		return fmt.Errorf("regex: more than %d of them", MaxRegexes)
+		return fmt.Errorf("regex: more than %d expressions", MaxRegexes)
 	}
 	if len(pattern) > MaxRegexBytes {
-		return fmt.Errorf("regex of %d bytes: at most %d", len(pattern), MaxRegexBytes)
+		return fmt.Errorf("regex has %d bytes; the limit is %d", len(pattern), MaxRegexBytes)
 	}
 	re, err := regexp.Compile(pattern)
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 	"drumbeat/weburl"
 )
 
-// prefix compiles the beginning of a URL. It is kept as a SURT, so that one kind of table serves both.
+// prefix compiles a URL prefix. It is stored as a SURT, so that prefixes and SURTs share one kind of table.
 func (p *parser) prefix(pattern string, include bool) error {
 	bad := func(why string) error { return fmt.Errorf("prefix %.100q: %s", pattern, why) }
 	lower := strings.ToLower(pattern)
 	if !strings.HasPrefix(lower, "http://") && !strings.HasPrefix(lower, "https://") {
-		return bad("want the beginning of a URL, http:// or https:// and a host at least")
+		return bad("want the beginning of a URL: at least http:// or https:// and a host")
 	}
 	if strings.Contains(pattern, "#") {
-		return bad("want no #: URLs are crawled without what stands behind it")
+		return bad("want no #: URLs are crawled without fragments")
 	}
 	url, err := p.resolver.AppendResolve(nil, nil, []byte(pattern))
 	if err != nil {
-		return bad("no URL: " + err.Error())
+		return bad("not a URL: " + err.Error())
 	}
 	if endsInDots(lower) {
-		return bad("a path that ends in . or .. leads elsewhere; want its end, or a regex")
+		return bad("the path ends in . or .., which resolves to another path; write that path, or a regex")
 	}
 	parts := weburl.Split(url)
 	in := schemes(1 << httpScheme)
@@ -36,7 +36,7 @@ func (p *parser) prefix(pattern string, include bool) error {
 	return nil
 }
 
-// endsInDots tells whether the last segment of a path is one that resolving takes away.
+// endsInDots reports whether the last segment of a path is . or .., which resolving removes.
 func endsInDots(url string) bool {
 	path, _, _ := strings.Cut(url, "?")
 	path = strings.ReplaceAll(path, "%2e", ".")
@@ -44,7 +44,7 @@ func endsInDots(url string) bool {
 	return last == "." || last == ".."
 }
 
-// surt compiles the beginning of a SURT.
+// surt compiles a SURT prefix.
 func (p *parser) surt(pattern string, include bool) error {
 	text := pattern
 	if p.fold {
@@ -58,7 +58,7 @@ func (p *parser) surt(pattern string, include bool) error {
 	return nil
 }
 
-// surtKey is the key of a prefix in SURT form, in lower case and without scheme, and the schemes that it is for.
+// surtKey returns the key of a SURT prefix (lower case, without scheme), and the schemes that it covers.
 func surtKey(pattern string) (schemes, []byte, error) {
 	in, rest := bothSchemes, strings.ToLower(pattern)
 	if scheme, tail, ok := strings.Cut(rest, "://"); ok {
@@ -67,34 +67,34 @@ func surtKey(pattern string) (schemes, []byte, error) {
 		case "https":
 			in = 1 << httpsScheme
 		default:
-			return 0, nil, fmt.Errorf("want http://(, https://( or ( first; other schemes aren't crawled")
+			return 0, nil, fmt.Errorf("want http://(, https://( or ( at the start; other schemes aren't crawled")
 		}
 		rest = tail
 	} else if !strings.HasPrefix(rest, "(") {
 		rest = "(" + rest
 	}
 	if strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return 0, nil, fmt.Errorf("want names in punycode and paths in percent-encoding, as URLs are crawled")
+		return 0, nil, fmt.Errorf("want names in punycode and paths in percent-encoding, as in canonical URLs")
 	}
 	if rest == "" || rest[0] != '(' {
-		return 0, nil, fmt.Errorf("want ( behind the scheme, such as http://(org,example,")
+		return 0, nil, fmt.Errorf("want ( after the scheme, such as http://(org,example,")
 	}
 	authority, path, closed := strings.Cut(rest[1:], ")")
 	switch {
 	case authority == "":
-		return 0, nil, fmt.Errorf("want labels from the right, such as (org,example,; default + is for all")
+		return 0, nil, fmt.Errorf("want labels from the right, such as (org,example,; use default + for all hosts")
 	case strings.Contains(authority, "@"):
-		return 0, nil, fmt.Errorf("want no user: URLs are crawled without")
+		return 0, nil, fmt.Errorf("want no user: URLs are crawled without user")
 	case !isLabels(authority, closed):
-		return 0, nil, fmt.Errorf("want labels from the right, a comma behind each, such as (org,example,www,:8080)/path")
+		return 0, nil, fmt.Errorf("want labels from the right, each with a comma, such as (org,example,www,:8080)/path")
 	case closed && path != "" && path[0] != '/':
-		return 0, nil, fmt.Errorf("want a path behind ), with / first")
+		return 0, nil, fmt.Errorf("want a path that starts with / after )")
 	}
 	return in, []byte(rest), nil
 }
 
-// isLabels tells whether the text between the parentheses could be that of a URL, or its beginning: "org,example,:80", or
-// an address.
+// isLabels reports whether the text between the parentheses can be an authority in SURT form or an address,
+// or its beginning, such as "org,example,:80". whole excludes mere beginnings.
 func isLabels(text string, whole bool) bool {
 	if text[0] == '[' {
 		i := strings.IndexByte(text, ']')
@@ -110,10 +110,11 @@ func isLabels(text string, whole bool) bool {
 		i = len(text)
 	}
 	name := text[:i]
-	if whole && strings.HasSuffix(text, ":") || !isPort(text[i:]) || strings.ContainsAny(name, "/?#[](") || strings.HasPrefix(name, ",") || strings.Contains(name, ",,") {
+	if whole && strings.HasSuffix(text, ":") || !isPort(text[i:]) || strings.ContainsAny(name, "/?#[](") ||
+		strings.HasPrefix(name, ",") || strings.Contains(name, ",,") {
 		return false
 	}
-	if strings.Contains(name, ".") { // an address isn't turned around
+	if strings.Contains(name, ".") { // an address is not reversed
 		if strings.Trim(name, "0123456789.") != "" {
 			return false
 		}
@@ -123,7 +124,8 @@ func isLabels(text string, whole bool) bool {
 	return strings.HasSuffix(name, ",") || !whole && i == len(text)
 }
 
-// isPort tells whether a text is a port with its colon, or nothing.
+// isPort reports whether the text is empty, or a colon and a port.
 func isPort(text string) bool {
-	return text == "" || text[0] == ':' && len(bytes.Trim([]byte(text[1:]), "0123456789")) == 0 && len(text) <= len(":65535")
+	return text == "" ||
+		text[0] == ':' && len(bytes.Trim([]byte(text[1:]), "0123456789")) == 0 && len(text) <= len(":65535")
 }

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// scheme is an index into what a prefix knows.
+// scheme is an index into prefix.best.
 type scheme uint8
 
 const (
@@ -15,26 +15,26 @@ const (
 	numSchemes
 )
 
-// schemes is a set of them: a bit for each.
+// schemes is a bit set of schemes.
 type schemes uint8
 
 const bothSchemes schemes = 1<<httpScheme | 1<<httpsScheme
 
-// prefix is one beginning of SURTs, without the scheme: "(org,example,)/docs/".
+// prefix is a SURT prefix without scheme: "(org,example,)/docs/".
 type prefix struct {
 	key    []byte
-	parent int32 // the longest other one that begins this one; -1: none
-	// best is the least rule of this one and of all that begin it, by scheme.
+	parent int32 // index of the longest other prefix of the key; -1: none
+	// best is the smallest rule number of this prefix and its ancestors, by scheme.
 	best [numSchemes]Number
 }
 
-// prefixes is a sorted list of them. With fold, keys are in lower case and case doesn't matter.
+// prefixes is a sorted list of prefixes. With fold, keys are in lower case and lookups ignore case.
 type prefixes struct {
 	fold bool
 	list []prefix
 }
 
-// add takes the prefix of rule n; call finish when all are there.
+// add adds the prefix of rule n; call finish after the last add.
 func (t *prefixes) add(key []byte, in schemes, n Number) {
 	p := prefix{key: key, parent: -1, best: [numSchemes]Number{None, None}}
 	for s := range p.best {
@@ -45,7 +45,7 @@ func (t *prefixes) add(key []byte, in schemes, n Number) {
 	t.list = append(t.list, p)
 }
 
-// finish sorts, and finds out who begins whom.
+// finish sorts the list and sets parent and best.
 func (t *prefixes) finish() {
 	slices.SortStableFunc(t.list, func(a, b prefix) int { return bytes.Compare(a.key, b.key) })
 	out := t.list[:0]
@@ -67,17 +67,18 @@ func (t *prefixes) finish() {
 	t.list = slices.Clip(out)
 }
 
-// better takes over the rules of another one that are earlier.
+// better takes over smaller rule numbers of another prefix.
 func (p *prefix) better(o *prefix) {
 	for s := range p.best {
 		p.best[s] = min(p.best[s], o.best[s])
 	}
 }
 
-// span is the part of the list that goes on behind an origin, whose authority in SURT form has n bytes.
+// span is the range of prefixes that extend the authority of an origin, which has n bytes in SURT form.
 type span struct{ lo, hi, n int32 }
 
-// origin returns the span of an authority, and the least rule of the prefixes that end in it, None if there is none.
+// origin returns the span of an authority, and the smallest rule of the prefixes of the authority itself,
+// or None.
 func (t *prefixes) origin(authority []byte, s scheme) (span, Number) {
 	if len(t.list) == 0 {
 		return span{}, None
@@ -86,7 +87,9 @@ func (t *prefixes) origin(authority []byte, s scheme) (span, Number) {
 	lo := exact.behind(span{0, int32(len(t.list)), 0}, authority)
 	at := span{int32(lo), int32(lo), int32(len(authority))}
 	if lo < len(t.list) && bytes.HasPrefix(t.list[lo].key, authority) {
-		at.hi += int32(sort.Search(len(t.list)-lo, func(i int) bool { return !bytes.HasPrefix(t.list[lo+i].key, authority) }))
+		at.hi += int32(sort.Search(len(t.list)-lo, func(i int) bool {
+			return !bytes.HasPrefix(t.list[lo+i].key, authority)
+		}))
 	}
 	if found := t.longest(lo-1, 0, authority); found >= 0 {
 		return at, t.list[found].best[s]
@@ -94,7 +97,7 @@ func (t *prefixes) origin(authority []byte, s scheme) (span, Number) {
 	return at, None
 }
 
-// find returns the least rule of the prefixes of a span that begin a path, None if there is none.
+// find returns the smallest rule in a span that is a prefix of the path, or None.
 func (t *prefixes) find(at span, s scheme, path []byte) Number {
 	if at.lo == at.hi {
 		return None
@@ -109,7 +112,7 @@ func (t *prefixes) find(at span, s scheme, path []byte) Number {
 	return None
 }
 
-// behind returns the first place of a span whose key, but for the bytes that all of them have, is greater than a text.
+// behind returns the first index in a span whose key, without its first n bytes, is greater than the text.
 func (t *prefixes) behind(at span, text []byte) int {
 	lo, hi := int(at.lo), int(at.hi)
 	for lo < hi {
@@ -123,8 +126,9 @@ func (t *prefixes) behind(at span, text []byte) int {
 	return lo
 }
 
-// longest returns the longest prefix that begins a text, of which all keys of interest have n bytes more in front; i is the
-// last one not behind the text. -1: there is none. All prefixes of a text are among those that begin the one before it.
+// longest returns the index of the longest prefix of a text, -1 without one. It ignores the first n bytes
+// of the keys. i is the last index whose key is not greater than the text: all prefixes of the text are
+// this key or its ancestors.
 func (t *prefixes) longest(i, n int, text []byte) int {
 	if i < 0 {
 		return -1
@@ -147,7 +151,7 @@ func (t *prefixes) lower(c byte) byte {
 	return c
 }
 
-// compare is bytes.Compare of a key and a text.
+// compare is bytes.Compare of a key and a text, with the folding of t.
 func (t *prefixes) compare(key, text []byte) int {
 	if !t.fold {
 		return bytes.Compare(key, text)

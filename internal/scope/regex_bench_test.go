@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRegex: one expression that RE2 has to work for, on the longest URL that a crawl takes: the bound of what a rule costs.
+// BenchmarkRegex matches an expensive expression with the longest URL of a crawl: the upper bound of the
+// cost of a rule.
 func BenchmarkRegex(b *testing.B) {
 	for _, c := range []struct{ name, re string }{{"literal", `\.php\?`}, {"set", `\.(zip|tar\.gz|iso|exe)$`}, {"nested", `(([^/]+/)*[^/]+/)*x$`}} {
 		s := mustParse(b, Rules, "- regex "+c.re)

@@ -27,7 +27,7 @@ func mustParse(t testing.TB, list List, lines ...string) *Set {
 	return s
 }
 
-// verdict is the ruling, and the line that it comes from.
+// verdict returns the ruling and the line of its rule.
 func verdict(s *Set, url string) string {
 	n := s.Lookup([]byte(url))
 	if n == None {
@@ -145,51 +145,51 @@ func TestFaults(t *testing.T) {
 		line string
 		want string // part of the fault
 	}{
-		{Rules, "host example.org", `"host": want + or - and a blank first`},
-		{Rules, "+host example.org", `want + or - and a blank first`},
+		{Rules, "host example.org", `"host": want + or - and a blank at the start`},
+		{Rules, "+host example.org", `want + or - and a blank at the start`},
 		{Rules, "+ hosts example.org", `"hosts": want host, pld, surt, prefix or regex`},
 		{Blacklist, "- hosts example.org", `"hosts": want host, pld or net`},
 		{Rules, "-", `want host, pld, surt, prefix or regex, and a pattern`},
 		{Rules, "- host", `and a pattern`},
-		{Rules, "- host a b", `want nothing behind the pattern`},
-		{Rules, "- host a/b", `"/": want a name or an address alone`},
+		{Rules, "- host a b", `want nothing after the pattern`},
+		{Rules, "- host a/b", `"/": want only a name or an address`},
 		{Rules, "- host a.example:80", `without a port`},
 		{Rules, "- host *", `want a name, or *.`},
 		{Rules, "- host a.*.example", `want a name, or *.`},
 		{Rules, "- host a..example", `an empty label`},
 		{Rules, "- host .example", `an empty label`},
 		{Rules, "- host *.192.0.2.1", `an address has no hosts below it`},
-		{Rules, "- host 192.0.2.256", `no name or address`},
-		{Rules, "- host a^b", `no name or address`},
+		{Rules, "- host 192.0.2.256", `not a name or an address of a host`},
+		{Rules, "- host a^b", `not a name or an address of a host`},
 		{Rules, "- pld com", `public suffix`},
 		{Rules, "- pld www.example.org", `belongs to the PLD example.org`},
-		{Rules, "- net 192.0.2.0/24", `networks go into a blacklist`},
+		{Rules, "- net 192.0.2.0/24", `networks are allowed only in a blacklist`},
 		{Rules, "- prefix example.org/x", `want the beginning of a URL`},
 		{Rules, "- prefix ftp://example.org/x", `want the beginning of a URL`},
-		{Rules, "- prefix http://", `no URL`},
+		{Rules, "- prefix http://", `not a URL`},
 		{Rules, "- prefix http://a/b#c", `want no #`},
 		{Rules, "- prefix http://a/b/..", `ends in . or ..`},
 		{Rules, "- prefix http://a/b/%2E", `ends in . or ..`},
 		{Rules, "- surt ftp://(org,", `other schemes`},
-		{Rules, "- surt http://example.org/", `want ( behind the scheme`},
+		{Rules, "- surt http://example.org/", `want ( after the scheme`},
 		{Rules, "- surt http://(example.org)/", `want labels from the right`},
 		{Rules, "- surt http://(org,example)/", `want labels from the right`},
 		{Rules, "- surt http://(org,,example,)/", `want labels from the right`},
 		{Rules, "- surt http://(", `want labels from the right`},
-		{Rules, "- surt http://(org,example,)x", `want a path behind )`},
+		{Rules, "- surt http://(org,example,)x", `want a path that starts with /`},
 		{Rules, "- surt http://(org,example,@me)/", `want no user`},
 		{Rules, "- surt http://(org,bücher,", `punycode`},
 		{Rules, "- regex (", `want RE2 syntax`},
-		{Rules, "- regex " + strings.Repeat("x", MaxRegexBytes+1), `at most 1000`},
-		{Rules, "default", `want + or - behind default`},
-		{Rules, "default - x", `want + or - behind default`},
+		{Rules, "- regex " + strings.Repeat("x", MaxRegexBytes+1), `the limit is 1000`},
+		{Rules, "default", `want + or - after default`},
+		{Rules, "default - x", `want + or - after default`},
 		{Blacklist, "default -", `a blacklist has no default`},
 		{Blacklist, "- prefix http://a/", `names sites, not pages`},
 		{Blacklist, "- net 192.0.2.1/24", `did you mean 192.0.2.0/24`},
 		{Blacklist, "- net x", `want an address or a range`},
 		{Blacklist, "- net fe80::1%eth0", `without a zone`},
 		{Blacklist, "- net ::ffff:192.0.2.1", `192.0.2.1`},
-		{Rules, "- host " + strings.Repeat("x", MaxLineBytes), `at most 8192 are read`},
+		{Rules, "- host " + strings.Repeat("x", MaxLineBytes), `the limit is 8192`},
 	} {
 		_, err := Parse(c.list, suffixes, Source{"f.txt", []byte("# first\n" + c.line)})
 		var faults *Faults
@@ -213,7 +213,7 @@ func TestAllFaultsAreReported(t *testing.T) {
 		}
 	}
 	_, err = Parse(Rules, suffixes, Source{"a", []byte("default +\n\n")}, Source{"b", []byte("default -")})
-	if err == nil || !strings.Contains(err.Error(), "b:1: a second default: the first is in a:1") {
+	if err == nil || !strings.Contains(err.Error(), "b:1: second default; the first is in a:1") {
 		t.Errorf("got %v", err)
 	}
 	_, err = Parse(Rules, suffixes, Source{"a", []byte(strings.Repeat("+ regex x\n", MaxRegexes+1))})
@@ -231,7 +231,7 @@ func TestCommentsAndBlanks(t *testing.T) {
 	}
 }
 
-// TestSampleFiles: those that are in the documentation.
+// TestSampleFiles parses the samples of the documentation.
 func TestSampleFiles(t *testing.T) {
 	text, err := os.ReadFile("../../docs/RULES.md")
 	if err != nil {
@@ -252,7 +252,7 @@ func TestSampleFiles(t *testing.T) {
 	}
 }
 
-// TestAgainstNaive: many random rules of few names, many random URLs of the same names.
+// TestAgainstNaive compares random rules and random URLs of a few names with the naive matcher.
 func TestAgainstNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 1))
 	t.Logf("seed %d", *seedFlag)
@@ -312,7 +312,8 @@ func TestAgainstNaive(t *testing.T) {
 	}
 }
 
-// naive tries rule by rule and returns the number of the first that matches, -1 for none. The rules are known to be good.
+// naive tries the rules in order and returns the number of the first match, -1 without one. The rules must
+// be valid.
 func naive(lines []string, url string) int {
 	n, fallback := -1, false
 	for _, line := range lines {
@@ -337,7 +338,7 @@ func naive(lines []string, url string) int {
 	return -1
 }
 
-// plainURL is a URL whose host has no dot at its end.
+// plainURL is a URL whose host has no trailing dot.
 func plainURL(url string) string {
 	parts := weburl.Split([]byte(url))
 	host := string(parts.Host)

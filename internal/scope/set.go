@@ -11,43 +11,42 @@ import (
 	"drumbeat/weburl"
 )
 
-// Number is a rule's place in the order of all rules of a Set.
+// Number is the position of a rule among all rules of a Set.
 type Number uint32
 
-// None is the number of no rule.
+// None is the Number for "no rule". It is larger than every other.
 const None Number = math.MaxUint32
 
-// Ruling is what a rule says.
+// Ruling is the decision of a rule.
 type Ruling uint8
 
-// The rulings. Undecided is that of None.
+// The rulings. Undecided is the ruling of None.
 const (
 	Undecided Ruling = iota
 	Include
 	Exclude
 )
 
-// String returns the ruling in a word.
 func (r Ruling) String() string { return [...]string{"undecided", "include", "exclude"}[r] }
 
-// Set holds compiled rules. A nil *Set has none. Immutable: share it freely.
+// Set is a compiled set of rules. A nil *Set has none. Immutable, safe for concurrent use.
 type Set struct {
 	list     List
 	suffixes *weburl.Suffixes
 	sources  []string
 	rules    []rule
-	text     []byte // of all rules' patterns
+	text     []byte // the patterns of all rules
 
-	hosts, below, plds names // below has the names that "*." stands before
-	deepest            int   // labels of the longest name in below
+	hosts, below, plds names // below has the names of the "*." rules
+	deepest            int   // number of labels of the longest name in below
 	surts, urls        prefixes
 	regexes            []expression
 	nets               networks
-	fallback           Number // the default's, None without
+	fallback           Number // rule number of the default, None without one
 	stats              Stats
 }
 
-// rule is a line that was understood. Its pattern is in Set.text.
+// rule is a parsed line. Its pattern is in Set.text.
 type rule struct {
 	start, line uint32
 	size        uint16
@@ -61,7 +60,7 @@ type expression struct {
 	re     *regexp.Regexp
 }
 
-// Rule is a rule as a person wrote it.
+// Rule is a rule in the form of its file.
 type Rule struct {
 	Include bool
 	File    string
@@ -69,26 +68,25 @@ type Rule struct {
 	Text    string // "- host example.org"
 }
 
-// String names the place and the text.
+// String returns file, line and text.
 func (r Rule) String() string { return fmt.Sprintf("%s:%d: %s", r.File, r.Line, r.Text) }
 
-// Stats are figures of a Set.
+// Stats counts the rules of a Set by kind.
 type Stats struct {
 	Rules, Hosts, PLDs, SURTs, Prefixes, Regexes, Nets int
 	Bytes                                              int64 // of RAM
 }
 
-// String is for a log or a person.
 func (s Stats) String() string {
 	rules := "rules"
 	if s.Rules == 1 {
 		rules = "rule"
 	}
-	return fmt.Sprintf("%d %s (%d host, %d pld, %d surt, %d prefix, %d regex, %d net), %d KiB", s.Rules, rules, s.Hosts, s.PLDs,
-		s.SURTs, s.Prefixes, s.Regexes, s.Nets, (s.Bytes+1023)>>10)
+	return fmt.Sprintf("%d %s (%d host, %d pld, %d surt, %d prefix, %d regex, %d net), %d KiB",
+		s.Rules, rules, s.Hosts, s.PLDs, s.SURTs, s.Prefixes, s.Regexes, s.Nets, (s.Bytes+1023)>>10)
 }
 
-// Stats returns the figures; zero of a nil Set.
+// Stats returns the statistics; zero for a nil Set.
 func (s *Set) Stats() Stats {
 	if s == nil {
 		return Stats{}
@@ -115,7 +113,7 @@ func (s *Set) count() {
 			s.stats.Nets++
 		}
 	}
-	const regexBytes = 8 << 10 // compiled, roughly
+	const regexBytes = 8 << 10 // rough size of a compiled expression
 	b := int64(cap(s.rules))*int64(unsafe.Sizeof(rule{})) + int64(cap(s.text)) + int64(len(s.regexes))*regexBytes +
 		int64(len(s.hosts.slots)+len(s.below.slots)+len(s.plds.slots))*int64(unsafe.Sizeof(slot{})) +
 		int64(cap(s.nets.list))*int64(unsafe.Sizeof(network{}))
@@ -128,7 +126,7 @@ func (s *Set) count() {
 	s.stats.Bytes = b
 }
 
-// Rule returns the rule of a number that is not None.
+// Rule returns the rule with a number, which must not be None.
 func (s *Set) Rule(n Number) Rule {
 	r := &s.rules[n]
 	sign := "-"
@@ -148,7 +146,7 @@ func (s *Set) Rule(n Number) Rule {
 	return Rule{r.include, s.sources[r.source], int(r.line), text}
 }
 
-// Ruling returns what a rule says; Undecided for None.
+// Ruling returns the decision of a rule; Undecided for None.
 func (s *Set) Ruling(n Number) Ruling {
 	switch {
 	case n == None:
@@ -159,22 +157,22 @@ func (s *Set) Ruling(n Number) Ruling {
 	return Exclude
 }
 
-// name is the pattern of a rule: of a host or PLD rule, the name.
+// name returns the pattern of a rule; for a host or PLD rule, the name.
 func (s *Set) name(n Number) []byte {
 	r := &s.rules[n]
 	return s.text[r.start : r.start+uint32(r.size)]
 }
 
-// Site is what a Set says of all URLs of an origin. The zero value is none: ask Set.Site.
+// Site is the result of a Set for all URLs of an origin. Use Set.Site; the zero value is not valid.
 type Site struct {
-	first      Number // the least rule that decides for all of them
-	surts, url span   // prefixes that go on behind the authority
+	first      Number // the smallest rule that matches all URLs of the origin
+	surts, url span   // prefixes that extend the authority
 	scheme     scheme
-	// single is true when first decides for every URL, so that Find need not look at one.
+	// single is true if first decides for every URL of the origin.
 	single bool
 }
 
-// Site looks an origin up by one of its canonical URLs. pld is the host's, as weburl.Suffixes gives it.
+// Site looks up the origin of a canonical URL. pld is the PLD of the host, from weburl.Suffixes.
 func (s *Set) Site(url, pld []byte) Site {
 	if s == nil {
 		return Site{first: None, single: true}
@@ -225,8 +223,8 @@ func (s *Set) Lookup(url []byte) Number {
 	return s.Find(&site, url)
 }
 
-// Host returns the first host or PLD rule that names a host as it stands in a canonical URL, or None. Of a host that is an
-// address it returns the first net rule too.
+// Host returns the first host or PLD rule that matches a host of a canonical URL, or None. For a host that
+// is an address it also considers the net rules.
 func (s *Set) Host(host, pld []byte) Number {
 	if s == nil {
 		return None
@@ -244,7 +242,7 @@ func (s *Set) Host(host, pld []byte) Number {
 	return best
 }
 
-// above looks for the names above a host among those that "*." stands before.
+// above returns the first "*." rule for a name above the host, or None.
 func (s *Set) above(host []byte) Number {
 	best := None
 	labels := 0
@@ -268,5 +266,5 @@ func (s *Set) Addr(a netip.Addr) Number {
 	return s.nets.find(a)
 }
 
-// HasNets tells whether there are net rules.
+// HasNets reports whether the Set has net rules.
 func (s *Set) HasNets() bool { return s != nil && len(s.nets.list) > 0 }

@@ -10,7 +10,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// manyHosts is a file of n host rules with ordinary names, in random order.
+// manyHosts returns a file of n host rules with ordinary names, in random order.
 func manyHosts(n int) []byte {
 	rng := rand.New(rand.NewPCG(*seedFlag, 2))
 	var b bytes.Buffer
@@ -20,7 +20,7 @@ func manyHosts(n int) []byte {
 	return b.Bytes()
 }
 
-// withPrefixes adds rules of every other kind but expressions.
+// withPrefixes adds rules of every other kind except expressions.
 func withPrefixes(text []byte) []byte {
 	b := bytes.NewBuffer(bytes.Clone(text))
 	for i := range 1000 {
@@ -30,7 +30,7 @@ func withPrefixes(text []byte) []byte {
 	return b.Bytes()
 }
 
-// TestManyHosts: what 10⁶ host rules take, and that a lookup among them allocates nothing.
+// TestManyHosts bounds the memory of 10⁶ host rules, and checks that a lookup does not allocate.
 func TestManyHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("10⁶ rules")
@@ -61,8 +61,8 @@ func TestManyHosts(t *testing.T) {
 	}
 }
 
-// BenchmarkLookup: the site of a URL, found out once for an origin of a page, and one URL of it; hosts alone, and with 4,000
-// prefixes, SURTs, PLDs and "*." rules besides.
+// BenchmarkLookup looks up a site and one URL of it: with hosts only, and with 4,000 prefixes, SURTs, PLDs
+// and "*." rules.
 func BenchmarkLookup(b *testing.B) {
 	for _, n := range []int{10, 1_000_000} {
 		for _, kinds := range []string{"host", "all"} {

@@ -6,8 +6,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// AppendSURT appends the SURT form of a canonical URL to dst: "http://(org,example,www,)/path?query". The path keeps its
-// case. Of anything but a canonical URL it appends some text, and never panics.
+// AppendSURT appends the SURT form of a canonical URL to dst: "http://(org,example,www,)/path?query". The
+// path keeps its case. For other input the output is undefined, but AppendSURT does not panic.
 func AppendSURT(dst, canonical []byte) []byte {
 	p := weburl.Split(canonical)
 	dst = append(dst, p.Scheme...)
@@ -21,7 +21,7 @@ func appendAuthority(dst []byte, p *weburl.Parts, canonical []byte) []byte {
 	dst = append(dst, '(')
 	host := trimDot(p.Host)
 	switch {
-	case len(host) > 0 && host[0] == '[': // one label, as Heritrix has it
+	case len(host) > 0 && host[0] == '[': // one label, as in Heritrix
 		dst = append(append(dst, host...), ',')
 	case isAddress(host):
 		dst = append(dst, host...)
@@ -36,7 +36,7 @@ func appendAuthority(dst []byte, p *weburl.Parts, canonical []byte) []byte {
 	return append(dst, ')')
 }
 
-// portOf returns ":8080", or nothing where the URL names no port.
+// portOf returns ":8080", or nothing if the URL has no port.
 func portOf(p *weburl.Parts, canonical []byte) []byte {
 	if len(p.Scheme) == 0 {
 		return nil
@@ -45,7 +45,7 @@ func portOf(p *weburl.Parts, canonical []byte) []byte {
 	return canonical[start : len(canonical)-len(p.Path)]
 }
 
-// trimDot takes the dot off a fully qualified name.
+// trimDot removes the trailing dot of a fully qualified name.
 func trimDot(host []byte) []byte {
 	if n := len(host); n > 1 && host[n-1] == '.' {
 		return host[:n-1]
@@ -53,7 +53,7 @@ func trimDot(host []byte) []byte {
 	return host
 }
 
-// isAddress tells whether a canonical host is an IP address: in brackets, or with a number for its last label.
+// isAddress reports whether a canonical host is an IP address: in brackets, or with a numeric last label.
 func isAddress(host []byte) bool {
 	if len(host) == 0 {
 		return false
