@@ -1,34 +1,36 @@
-// Package sitemap reads sitemaps: the URLs that a site wants to be crawled, in the forms of the sitemaps.org protocol: urlset
-// and sitemapindex, plain lists, RSS (0.9x, 1.0, 2.0) and Atom feeds, each as it is or packed by gzip. Bytes in, URLs out: what
-// becomes of them is the crawl's business, whose rules of scope, ports, depth and budget hold for them as for any link.
+// Package sitemap reads sitemaps, in the forms of the sitemaps.org protocol: urlset and sitemapindex, plain
+// lists, RSS (0.9x, 1.0, 2.0) and Atom feeds, plain or compressed with gzip. It returns the URLs; the crawl
+// applies its rules of scope, ports, depth and budget to them as to any link.
 //
-// # What is taken
+// # Accepted input
 //
-// The loc of each url and sitemap, the link of each item of RSS, the alternate link of each entry of Atom, each line of a list
-// that begins with http:// or https://. Elements are known by their local names and their parents, whatever their namespace: the
-// loc of an image or a video is none of ours. A list's lines that are no URLs are counted; a list that begins with
-// one is no sitemap. Text is what XML says it is: predefined and numeric references, CDATA, comments left out, blanks
-// at the ends trimmed.
+// Read returns the loc of each url and sitemap, the link of each RSS item, the alternate link of each Atom
+// entry, and each line of a list that starts with http:// or https://. Elements are matched by local name
+// and parent, whatever their namespace: the loc of an image or a video is ignored. In a list, other lines
+// count as faults; a list whose first line is not a URL is no sitemap. Text follows XML: predefined and
+// numeric references, CDATA, no comments. Blanks at both ends are trimmed.
 //
-// # What is refused
+// # Rejected input
 //
-// A document type with declarations in it ends the reading: no entity but XML's own five is known, so none can grow. A document
-// type without them is passed over; nothing outside of the document is ever read. A loc with an unknown reference
-// is a fault, as is one longer than MaxLoc. Elements deeper than maxDepth, and a tag longer than maxTag, end the reading. Tags
-// that don't match are forgiven.
+// A document type with declarations ends the reading: the only entities are the five of XML, so none can
+// expand. A document type without declarations is skipped. Nothing outside the document is ever read. A loc
+// with an unknown reference, or longer than MaxLoc, is a fault. Elements deeper than maxDepth and tags
+// longer than maxTag end the reading. End tags that don't match are tolerated.
 //
 // # Bounds
 //
-// 50,000 URLs and 50 MiB when unpacked, as the protocol says (Options may say less). What lies beyond isn't read; what was
-// found before stands. At most two layers of gzip, each streamed: memory is some 100 KB, whatever comes. Time is linear in
-// what is unpacked, 100 MB/s and more.
+// The limits are 50,000 URLs and 50 MiB uncompressed, from the protocol; Options may lower them. The rest
+// is not read; the URLs before it stay valid. At most two layers of gzip are accepted, both streamed.
+// Memory is about 100 KB for any input. Time is linear in the uncompressed size, at 100 MB/s or more.
 //
 // # Encodings
 //
-// A byte order mark, then the Content-Type's charset, then the XML declaration, then UTF-8. UTF-16 is also known by its zeros.
-// What isn't UTF-8 becomes U+FFFD where the encoding is known, and is left as it is in UTF-8: the URL standard percent-encodes it.
+// The encoding is, in this order: that of a byte order mark, of the charset in the Content-Type, of the XML
+// declaration, UTF-8. UTF-16 is also detected by its zero bytes. If another encoding is declared, malformed
+// bytes become U+FFFD. In UTF-8 they stay as they are: the URL standard percent-encodes them.
 //
-// The tokenizer is our own: encoding/xml takes ten to twenty times as long and allocates for each token (BenchmarkRead).
+// The package has its own tokenizer: encoding/xml takes 10 to 20 times as long and allocates for each token
+// (BenchmarkRead).
 //
 // All functions are safe for concurrent use.
 package sitemap

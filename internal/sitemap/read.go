@@ -13,39 +13,37 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Limits of the protocol, and of what one sitemap may cost.
+// Limits of the protocol and of the cost of one sitemap.
 const (
-	MaxURLs  = 50_000   // of a sitemap, or sitemaps of an index
-	MaxBytes = 50 << 20 // of a sitemap, unpacked
-	MaxLoc   = 8 << 10  // bytes of one URL's text; a longer one is a fault
+	MaxURLs  = 50_000   // URLs of a sitemap, or sitemaps of an index
+	MaxBytes = 50 << 20 // of a sitemap, uncompressed
+	MaxLoc   = 8 << 10  // bytes of a URL's text; a longer one is a fault
 
-	maxLayers = 2         // of gzip
-	maxRatio  = 200       // of the bytes unpacked to those received, as for pages, beyond
+	maxLayers = 2         // layers of gzip
+	maxRatio  = 200       // uncompressed to received bytes, beyond freeRatio; as for pages
 	freeRatio = 1 << 20   // bytes
-	maxDepth  = 64        // of elements
+	maxDepth  = 64        // nested elements
 	maxTag    = 64 << 10  // bytes
-	sniffs    = 4 << 10   // bytes in which the root element must be
-	buffer    = 32 << 10  // bytes of each stream
-	maxFaults = 1_000_000 // where counting ends
+	sniffs    = 4 << 10   // the root element must be within the first bytes
+	buffer    = 32 << 10  // bytes of the buffer of each stream
+	maxFaults = 1_000_000 // the count of faults ends here
 )
 
-// Form is what a sitemap turned out to be.
+// Form is the form of a sitemap.
 type Form uint8
 
-// The forms.
 const (
-	None   Form = iota // no sitemap
+	None   Form = iota // not a sitemap
 	URLSet             // pages
 	Index              // other sitemaps
-	List               // a text with a URL a line
+	List               // text with one URL a line
 	RSS                // of any version
 	Atom
-	Packed // gzip; only Sniff says so
+	Packed // gzip; only Sniff returns it
 )
 
 var formNames = [...]string{"none", "urlset", "sitemapindex", "list", "rss", "atom", "packed"}
 
-// String returns the name of the form.
 func (f Form) String() string {
 	if int(f) < len(formNames) {
 		return formNames[f]
@@ -53,37 +51,37 @@ func (f Form) String() string {
 	return fmt.Sprintf("form %d", uint8(f))
 }
 
-// Why reading ended before the end. What was found before stands.
+// Reasons why reading ended early. The URLs found before stay valid.
 var (
-	ErrForm   = errors.New("sitemap: it is none")
+	ErrForm   = errors.New("sitemap: not a sitemap")
 	ErrLong   = errors.New("sitemap: more bytes than the limit")
 	ErrMany   = errors.New("sitemap: more URLs than the limit")
-	ErrDTD    = errors.New("sitemap: its document type has declarations")
+	ErrDTD    = errors.New("sitemap: document type with declarations")
 	ErrDeep   = errors.New("sitemap: elements too deep")
-	ErrTag    = errors.New("sitemap: a tag without end")
-	ErrLayers = errors.New("sitemap: packed too often")
-	ErrBroken = errors.New("sitemap: broken off")
+	ErrTag    = errors.New("sitemap: tag too long")
+	ErrLayers = errors.New("sitemap: too many layers of gzip")
+	ErrBroken = errors.New("sitemap: truncated or damaged")
 )
 
 // Options of Read.
 type Options struct {
-	// ContentType is the header's value, for its charset; may be empty.
+	// ContentType is the value of the header; its charset is used. May be empty.
 	ContentType string
-	// MaxURLs and MaxBytes are bounds below the protocol's; 0 means those.
+	// MaxURLs and MaxBytes lower the limits of the protocol; 0 keeps them.
 	MaxURLs  int
 	MaxBytes int64
 }
 
-// Summary is what Read found.
+// Summary is the result of Read.
 type Summary struct {
 	Form   Form
-	URLs   int   // given to found
-	Faults int   // URLs and lines that could not be read
-	Bytes  int64 // unpacked
+	URLs   int   // passed to found
+	Faults int   // URLs and lines that could not be parsed
+	Bytes  int64 // uncompressed bytes
 }
 
-// Read reads a sitemap and gives the text of each URL to found, with the form, which isn't Packed; found must not keep it. It returns one of the errors above if
-// it could not be read to its end, or what found returned.
+// Read reads a sitemap and calls found with the text of each URL and the form, which is never Packed. found
+// must not keep url. Read returns one of the errors above if it ended early, or the error of found.
 func Read(body []byte, opt Options, found func(form Form, url []byte) error) (Summary, error) {
 	if opt.MaxURLs <= 0 || opt.MaxURLs > MaxURLs {
 		opt.MaxURLs = MaxURLs
@@ -110,11 +108,11 @@ type reader struct {
 	counted *counter
 }
 
-// counter ends a stream with ErrLong at a limit, and any fault of it with ErrBroken.
+// counter ends a stream with ErrLong at a limit. It wraps other errors in ErrBroken.
 type counter struct {
 	src     io.Reader
 	n, most int64
-	err     error // sticks
+	err     error // returned by all later reads
 }
 
 func (c *counter) Read(p []byte) (n int, err error) {
@@ -135,17 +133,17 @@ func (c *counter) Read(p []byte) (n int, err error) {
 
 var gzipMagic = []byte{0x1f, 0x8b}
 
-// unpack takes off the layers of gzip.
+// unpack removes the layers of gzip.
 func (r *reader) unpack(body []byte) (*bufio.Reader, error) {
 	var src io.Reader = bytes.NewReader(body)
 	for layer := 0; ; layer++ {
 		most := r.opt.MaxBytes
-		if layer > 0 { // all layers together
+		if layer > 0 { // the ratio limits all layers together
 			most = min(most, max(maxRatio*int64(len(body)), freeRatio))
 		}
 		r.counted = &counter{src: src, most: most}
 		in := bufio.NewReaderSize(r.counted, buffer)
-		head, _ := in.Peek(len(gzipMagic)) // a fault comes again when all before it has been read
+		head, _ := in.Peek(len(gzipMagic)) // an error returns when the bytes before it have been read
 		if !bytes.Equal(head, gzipMagic) {
 			return in, nil
 		}
@@ -160,14 +158,14 @@ func (r *reader) unpack(body []byte) (*bufio.Reader, error) {
 	}
 }
 
-// read finds out encoding and form and reads the rest.
+// read detects encoding and form, and reads the URLs.
 func (r *reader) read(in *bufio.Reader) error {
 	in = r.decoded(in)
 	head, err := in.Peek(sniffs)
 	switch r.sum.Form = sniff(head); r.sum.Form {
 	case None:
 		if err != nil && err != io.EOF && len(head) < sniffs {
-			return err // what was had doesn't say
+			return err // the bytes before the error don't show the form
 		}
 		if bytes.Contains(head, []byte("<!DOCTYPE")) && hasSubset(head) {
 			return ErrDTD
@@ -180,7 +178,7 @@ func (r *reader) read(in *bufio.Reader) error {
 	return x.run()
 }
 
-// decoded turns the text into UTF-8, without a byte order mark.
+// decoded converts the text to UTF-8 without a byte order mark.
 func (r *reader) decoded(in *bufio.Reader) *bufio.Reader {
 	head, _ := in.Peek(sniffs)
 	label := ""
@@ -200,7 +198,7 @@ func (r *reader) decoded(in *bufio.Reader) *bufio.Reader {
 			label = declared(head)
 		}
 		if e, name := charset.Lookup(label); e == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") {
-			return in // nothing said, nothing known, or what the bytes disprove
+			return in // no encoding, an unknown one, or one that the bytes contradict
 		}
 	}
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
@@ -210,7 +208,7 @@ func (r *reader) decoded(in *bufio.Reader) *bufio.Reader {
 	return bufio.NewReaderSize(e.NewDecoder().Reader(in), buffer)
 }
 
-// declared returns the encoding of an XML declaration; "" for none.
+// declared returns the encoding of an XML declaration; "" without one.
 func declared(head []byte) string {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	if !bytes.HasPrefix(head, []byte("<?xml")) {
@@ -235,8 +233,8 @@ func declared(head []byte) string {
 	return string(value)
 }
 
-// Sniff says what a body looks like, without reading further than its beginning. Feeds are told from sitemaps proper, since
-// many pages link to some.
+// Sniff detects the form of a body from its beginning. It returns feeds as their own forms, because many
+// pages link to feeds.
 func Sniff(body []byte) Form {
 	if bytes.HasPrefix(body, gzipMagic) {
 		return Packed
@@ -247,7 +245,7 @@ func Sniff(body []byte) Form {
 	return sniff(head)
 }
 
-// sniff takes the beginning of a text in UTF-8.
+// sniff detects the form from the beginning of a text in UTF-8.
 func sniff(head []byte) Form {
 	head = bytes.TrimLeft(head, " \t\r\n\x00")
 	if len(head) == 0 || head[0] != '<' {
@@ -282,7 +280,7 @@ func sniff(head []byte) Form {
 	}
 }
 
-// hasSubset tells whether the first document type of a text has declarations.
+// hasSubset reports whether the first document type of a text has declarations.
 func hasSubset(head []byte) bool {
 	at := bytes.Index(head, []byte("<!DOCTYPE"))
 	if at < 0 {
@@ -317,7 +315,7 @@ func firstLine(b []byte) []byte {
 	return bytes.TrimSpace(b)
 }
 
-// isURL tells a line of a list that is one from one that is none.
+// isURL reports whether a line of a list is a URL.
 func isURL(line []byte) bool {
 	rest, ok := cutFold(line, "http")
 	if !ok {
@@ -329,7 +327,7 @@ func isURL(line []byte) bool {
 	return bytes.HasPrefix(rest, []byte("://")) && !bytes.ContainsAny(line, " \t")
 }
 
-// cutFold is bytes.CutPrefix that compares without case.
+// cutFold is bytes.CutPrefix, ignoring case.
 func cutFold(b []byte, prefix string) ([]byte, bool) {
 	if len(b) < len(prefix) || !strings.EqualFold(string(b[:len(prefix)]), prefix) {
 		return nil, false
@@ -337,7 +335,7 @@ func cutFold(b []byte, prefix string) ([]byte, bool) {
 	return b[len(prefix):], true
 }
 
-// list reads a text with a URL a line.
+// list reads a text with one URL a line.
 func (r *reader) list(in *bufio.Reader) error {
 	line := make([]byte, 0, 256)
 	for {
@@ -345,7 +343,7 @@ func (r *reader) list(in *bufio.Reader) error {
 		if len(line)+len(part) <= MaxLoc {
 			line = append(line, part...)
 		} else if len(line) <= MaxLoc {
-			line = append(line, part[:MaxLoc+1-len(line)]...) // too long: marked by its length
+			line = append(line, part[:MaxLoc+1-len(line)]...) // a length above MaxLoc marks it
 		}
 		if err == bufio.ErrBufferFull {
 			continue
@@ -369,7 +367,7 @@ func (r *reader) list(in *bufio.Reader) error {
 	}
 }
 
-// take gives a URL to found, or counts it as a fault.
+// take passes a URL to found, or counts a fault.
 func (r *reader) take(url []byte, good bool) error {
 	if !good {
 		r.sum.Faults = min(r.sum.Faults+1, maxFaults)

@@ -31,7 +31,7 @@ func wide(s string, order unicode.Endianness, bom unicode.BOMPolicy) string {
 	return out
 }
 
-// urlset has the locs as they are given.
+// urlset returns a urlset with locs.
 func urlset(locs ...string) string {
 	s := `<?xml version="1.0" encoding="UTF-8"?><urlset` + ns + ">"
 	for _, l := range locs {
@@ -152,7 +152,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// zeros are as many blanks as are asked for, and count them.
+// zeros is a reader of a number of blanks; it counts the bytes read.
 type zeros struct{ left int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -167,7 +167,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// TestBomb: what unpacks to a gigabyte is read up to the limit, in a memory of some hundred KB.
+// TestBomb: a bomb of a gigabyte is read up to the limit, in a few hundred KB of memory.
 func TestBomb(t *testing.T) {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
@@ -194,7 +194,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// FuzzRead: anything ends, within the limits; what encoding/xml reads without fault of a urlset is read alike.
+// FuzzRead: Read ends within the limits. A urlset that encoding/xml accepts gives the same URLs.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(urlset("http://h/1", "http://h/<![CDATA[&]]>&#65;<!-- x -->")), "text/xml")
 	f.Add([]byte("<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap></sitemapindex>"), "")
@@ -225,7 +225,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// byXML reads a urlset by encoding/xml; ok is false for what that refuses, and for what it reads in another way.
+// byXML reads a urlset with encoding/xml. ok is false for input that encoding/xml rejects or reads in
+// another way.
 func byXML(body []byte) (urls []string, ok bool) {
 	d := xml.NewDecoder(bytes.NewReader(body))
 	var path []string

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// element is an element that matters.
+// element is an element that Read uses.
 type element uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	elLink
 )
 
-// elementOf knows an element by its local name.
+// elementOf returns the element with a local name.
 func elementOf(name []byte) element {
 	if n := bytes.LastIndexByte(name, ':'); n >= 0 {
 		name = name[n+1:]
@@ -55,19 +55,19 @@ func elementOf(name []byte) element {
 	return elOther
 }
 
-// scanner goes through an XML document once.
+// scanner scans an XML document once.
 type scanner struct {
 	in    *bufio.Reader
 	r     *reader
 	stack [maxDepth]element
 	depth int
-	text  []byte // of the element being captured
+	text  []byte // text of the element being captured
 	take  bool   // an element is being captured
-	bad   bool   // its text is no URL's
+	bad   bool   // the text is not a URL
 	tag   []byte
 }
 
-// wanted tells whether the innermost element's text is a URL.
+// wanted reports whether the text of the innermost element is a URL.
 func (s *scanner) wanted() bool {
 	if s.depth < 2 {
 		return false
@@ -81,7 +81,7 @@ func (s *scanner) wanted() bool {
 	return false
 }
 
-// run reads to the end of the root element.
+// run reads until the end of the root element.
 func (s *scanner) run() error {
 	for begun := false; !begun || s.depth > 0; {
 		err := s.characters()
@@ -89,20 +89,20 @@ func (s *scanner) run() error {
 			err = s.markup()
 		}
 		if err == io.EOF {
-			return ErrBroken // its root element isn't closed
+			return ErrBroken // the root element is not closed
 		}
 		if err != nil {
 			return err
 		}
 		begun = begun || s.depth > 0
-		if !begun && len(s.tag) > 0 { // the root was empty
+		if !begun && len(s.tag) > 0 { // the root element was empty
 			return nil
 		}
 	}
 	return nil
 }
 
-// characters reads text up to the next markup.
+// characters reads text until the next markup.
 func (s *scanner) characters() error {
 	for {
 		part, err := s.in.ReadSlice('<')
@@ -123,7 +123,7 @@ func (s *scanner) keep(part []byte) {
 	s.text = append(s.text, part...)
 }
 
-// markup reads what stands behind a "<".
+// markup reads the markup after a "<".
 func (s *scanner) markup() error {
 	s.tag = s.tag[:0]
 	head, err := s.in.Peek(1)
@@ -172,7 +172,7 @@ func (s *scanner) declaration() error {
 	return nil
 }
 
-// cdata keeps text in which "&" is one.
+// cdata adds a byte of a CDATA section, in which "&" stands for itself.
 func (s *scanner) cdata(c byte) {
 	switch {
 	case len(s.text) >= MaxLoc:
@@ -184,7 +184,7 @@ func (s *scanner) cdata(c byte) {
 	}
 }
 
-// skip reads up to and with end, and gives all before it to keep.
+// skip reads until end, inclusive, and passes all bytes before it to keep.
 func (s *scanner) skip(end string, keep func(byte)) error {
 	var last [3]byte
 	n := 0
@@ -209,7 +209,7 @@ func (s *scanner) skip(end string, keep func(byte)) error {
 	}
 }
 
-// readTag reads a tag up to its ">", which may stand in quotes before.
+// readTag reads a tag until its ">"; a ">" in quotes does not end it.
 func (s *scanner) readTag() error {
 	quote := byte(0)
 	for {
@@ -243,7 +243,7 @@ func (s *scanner) readTag() error {
 	}
 }
 
-// open takes a start tag.
+// open handles a start tag.
 func (s *scanner) open() error {
 	name := s.tag
 	if n := bytes.IndexAny(name, " \t\r\n/"); n >= 0 {
@@ -269,7 +269,7 @@ func (s *scanner) open() error {
 	return nil
 }
 
-// close takes an end tag.
+// close handles an end tag.
 func (s *scanner) close() error {
 	if s.depth == 0 {
 		return nil
@@ -287,7 +287,7 @@ func (s *scanner) close() error {
 	return nil
 }
 
-// atomLink takes the URL of a link that is the entry's.
+// atomLink takes the URL of an alternate link of an entry.
 func (s *scanner) atomLink() error {
 	rel, _ := attribute(s.tag, "rel")
 	if len(rel) > 0 && string(rel) != "alternate" {
@@ -301,7 +301,7 @@ func (s *scanner) atomLink() error {
 	return s.r.take(url, good && len(url) > 0 && len(url) <= MaxLoc)
 }
 
-// attribute returns the value of a tag's attribute as it stands there.
+// attribute returns the raw value of an attribute of a tag.
 func attribute(tag []byte, name string) ([]byte, bool) {
 	const blanks = " \t\r\n"
 	n := bytes.IndexAny(tag, blanks)
@@ -327,7 +327,7 @@ func attribute(tag []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// unescape replaces XML's own references, in place. It fails for any other.
+// unescape replaces the references of XML in place. It returns false for any other reference.
 func unescape(b []byte) ([]byte, bool) {
 	at := bytes.IndexByte(b, '&')
 	if at < 0 {
@@ -349,7 +349,7 @@ func unescape(b []byte) ([]byte, bool) {
 			return nil, false
 		}
 		b = b[end+1:]
-		out = utf8.AppendRune(out, r) // never longer than what it stands for
+		out = utf8.AppendRune(out, r) // never longer than the reference
 	}
 	return out, true
 }
