@@ -1,29 +1,33 @@
-// Package urlrule rewrites and judges canonical URLs by rules of the operator's: parameters of sessions and of advertising
-// are taken off, files that are no HTML by their names are left out, and so is what looks like a trap, a site that makes
-// new URLs without end.
+// Package urlrule rewrites and filters canonical URLs by rules of the operator. It removes session and
+// tracking parameters, and refuses files that are not HTML by their name and URLs that look like a trap, a
+// site that generates URLs without end.
 //
-// The paper relies on URLseen for uniqueness (§IV) and on budgets against traps (§VI, §VII.B); both stay. The rules spare
-// URLseen and the budgets what can be told from the bytes of one URL.
+// The paper uses URLseen for uniqueness (§IV) and budgets against traps (§VI, §VII.B); the crawler does so
+// too. These rules handle what the bytes of a single URL show, and spare URLseen and the budgets that work.
 //
 // # Rewriting
 //
-// In this order: parameters of the path (";jsessionid=…") and of the query are removed by name, runs of slashes in the path
-// become one, the query's parameters are sorted by name. What stays keeps its bytes and, but for sorting, its order. A
-// query that is empty afterwards loses its '?'. The result is canonical (package weburl), never longer, has the same origin, and
-// is its own rewriting. A parameter stays where its removal would leave a "." or ".." segment.
+// The steps are, in this order: remove parameters of the path (";jsessionid=…") and of the query by name,
+// replace runs of slashes in the path by one slash, sort the parameters of the query by name. The rest
+// keeps its bytes and, unless sorted, its order. A query that becomes empty loses its '?'. The result is
+// canonical (package weburl), has the same origin and is not longer; rewriting it again changes nothing. A
+// parameter stays if its removal would leave a "." or ".." segment.
 //
-// Rewriting comes before URLseen, so it is part of what a crawl takes for the same URL. Rules may change from one run to the
-// next: URLs known under another spelling stay known under it, and may be fetched once more under the new one.
+// Rewriting happens before URLseen, so the rules define which URLs are the same. If the rules change
+// between runs, a URL that was stored in another form may be fetched once more in the new form.
 //
 // # Judging
 //
-// A URL is refused for the extension of its last path segment, for its number of path segments, for a segment that
-// the path has more than so many times (a cycle of segments repeats each of its own), or for its number of parameters.
-// Defaults are the command line's. Of 204,968 files on a machine, their paths taken for URLs', the deepest had 18 segments, 33 had
-// one three times, none four times. Heritrix refuses two immediate repetitions and 20 segments, Nutch a segment's third one.
+// A URL is refused for the extension of its last path segment, for the number of its path segments, for a
+// segment that occurs too often in the path (a cycle repeats each of its segments), or for the number of
+// its parameters. The command line has the defaults. They are based on the paths of 204,968 files of one
+// machine: the deepest had 18 segments, 33 had a segment three times, none had one four times. Heritrix
+// refuses two immediate repetitions and more than 20 segments; Nutch refuses the third occurrence of a
+// segment.
 //
 // # Concurrency, memory
 //
-// Rules are immutable and may be shared. They take 16 KiB at most. Neither Judge nor AppendRewritten allocates, the latter
-// once dst is large enough; they take linear time, sorting n log n. No goroutines, no files.
+// Rules are immutable and safe for concurrent use. They take at most 16 KiB. Judge does not allocate;
+// AppendRewritten does not if dst is large enough. The time is linear in the URL, sorting takes n log n.
+// The package starts no goroutines and reads no files.
 package urlrule

@@ -2,22 +2,22 @@ package urlrule
 
 import "bytes"
 
-// Verdict says why a URL is refused.
+// Verdict is the reason why a URL is refused.
 type Verdict uint8
 
-// The verdicts.
 const (
 	Pass      Verdict = iota
-	Extension         // no HTML, by its name
+	Extension         // not HTML by its name
 	PathDepth         // too many segments
-	Repeated          // a segment too many times
+	Repeated          // a segment occurs too often
 	Params            // too many parameters
 )
 
-// maxLooked is how many segments of a path are looked at for repeats.
+// maxLooked is the number of segments that are checked for repeats.
 const maxLooked = 64
 
-// Judge judges a canonical URL by its path and query, which begin with a '/'. Seeds had better not be judged.
+// Judge checks the path and query of a canonical URL; path starts with '/'. Callers should not apply it to
+// seeds.
 func (r *Rules) Judge(path []byte) Verdict {
 	if !r.judges {
 		return Pass
@@ -48,15 +48,15 @@ func (r *Rules) Judge(path []byte) Verdict {
 	return Pass
 }
 
-// slash and ampersand are never written to.
 var slash, ampersand = []byte("/"), []byte("&")
 
-// skips tells whether the last segment has one of the extensions. A name with a colon is a wiki's page about a file.
+// skips reports whether the last segment has one of the extensions. A name with a colon is a wiki page
+// about a file and passes.
 func (r *Rules) skips(path []byte) bool {
 	x := uint64(0)
 	i := len(path) - 1
 	for least := max(1, i-maxExtensionBytes); ; i-- {
-		if i < least { // as path[0] is a '/', all that is left of a short one is a name
+		if i < least { // path[0] is '/', so a short path has only a name
 			return false
 		}
 		c := letterOrDigit[path[i]]
@@ -76,14 +76,15 @@ func (r *Rules) skips(path []byte) bool {
 	return false
 }
 
-// mayRepeat is false if no segment can occur more than r.repeats times, since there aren't so many of its length (modulo 16). It
-// takes a third of the time of repeated, and looks at up to eight segments, so that four bits hold each number of them.
+// mayRepeat returns false if no segment can occur more than r.repeats times, because too few segments have
+// the same length (modulo 16). It takes a third of the time of repeated. It handles up to eight segments,
+// so that four bits hold each count.
 func (r *Rules) mayRepeat(path []byte, segments int) bool {
 	const most = 8
 	if segments > most || r.repeats >= most {
 		return true
 	}
-	lengths := uint64(most-1-r.repeats) * 0x1111_1111_1111_1111 // a number beyond r.repeats sets its upper bit
+	lengths := uint64(most-1-r.repeats) * 0x1111_1111_1111_1111 // a count above r.repeats sets its upper bit
 	for rest := path[1:]; segments > 0; segments-- {
 		n := bytes.IndexByte(rest, '/')
 		if n < 0 {
@@ -97,9 +98,9 @@ func (r *Rules) mayRepeat(path []byte, segments int) bool {
 	return lengths&0x8888_8888_8888_8888 != 0
 }
 
-// repeated tells whether a segment occurs more than r.repeats times. What a slash at the end ends in isn't one.
+// repeated reports whether a segment occurs more than r.repeats times. A trailing slash starts no segment.
 func (r *Rules) repeated(path []byte) bool {
-	var starts [maxLooked + 1]uint16 // of the segments, and one more behind the last
+	var starts [maxLooked + 1]uint16 // starts of the segments, plus one after the last
 	path = path[:min(len(path), 1<<16-2)]
 	n, all := 0, true
 	for i, c := range path {

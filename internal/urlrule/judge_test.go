@@ -9,7 +9,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// defaults are the command line's guards.
+// defaults are the limits of the command line.
 func defaults(t testing.TB) *Rules {
 	t.Helper()
 	list, err := ParseExtensions("default")
@@ -67,7 +67,7 @@ func numbered(n int) string {
 	return b.String()
 }
 
-// TestJudgeAgainstDefinition holds Judge against the definition, written down plainly.
+// TestJudgeAgainstDefinition compares Judge with define.
 func TestJudgeAgainstDefinition(t *testing.T) {
 	r, err := New(Options{SkipExtensions: []string{"a", "bc"}, MaxPathDepth: 70, MaxRepeats: 2, MaxParams: 2})
 	if err != nil {
@@ -98,7 +98,7 @@ func TestJudgeAgainstDefinition(t *testing.T) {
 	}
 }
 
-// define is Judge for the rules of TestJudgeAgainstDefinition.
+// define is a plain version of Judge for the rules of TestJudgeAgainstDefinition.
 func define(path string) Verdict {
 	path, query, _ := strings.Cut(path, "?")
 	if strings.Count(query, "&") >= 2 {
@@ -148,7 +148,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// benchPaths are paths of bench/links' stream, which has 111 bytes a URL.
+// benchPaths are paths from the stream of bench/links, which has 111 bytes a URL.
 func benchPaths(b *testing.B) (urls, paths [][]byte) {
 	b.Helper()
 	s, err := links.New(links.Options{})

@@ -7,10 +7,11 @@ import (
 	"drumbeat/weburl"
 )
 
-// Rewrites tells whether there is a rule that rewrites.
+// Rewrites reports whether any rule rewrites.
 func (r *Rules) Rewrites() bool { return len(r.params) > 0 || r.sort || r.collapse }
 
-// AppendRewritten appends what the rules make of a canonical URL to dst, and tells whether that differs from it.
+// AppendRewritten appends the rewritten form of a canonical URL to dst, and reports whether it differs from
+// url.
 func (r *Rules) AppendRewritten(dst, url []byte) (out []byte, changed bool) {
 	if !r.Rewrites() {
 		return append(dst, url...), false
@@ -27,12 +28,12 @@ func (r *Rules) AppendRewritten(dst, url []byte) (out []byte, changed bool) {
 	return dst, !bytes.Equal(dst[start:], url)
 }
 
-// appendPath appends a path without the parameters to be stripped and without the slashes to be collapsed.
+// appendPath appends a path without stripped parameters and with collapsed slashes.
 func (r *Rules) appendPath(dst, path []byte) []byte {
 	if !r.collapse && (len(r.params) == 0 || bytes.IndexByte(path, ';') < 0) {
 		return append(dst, path...)
 	}
-	for len(path) > 0 { // a slash and the segment behind it
+	for len(path) > 0 { // a slash and the segment after it
 		end := bytes.IndexByte(path[1:], '/') + 1
 		if end == 0 {
 			end = len(path)
@@ -46,7 +47,7 @@ func (r *Rules) appendPath(dst, path []byte) []byte {
 	return dst
 }
 
-// appendSegment appends a segment without the parameters to be stripped.
+// appendSegment appends a segment without stripped parameters.
 func (r *Rules) appendSegment(dst, segment []byte) []byte {
 	start := len(dst)
 	rest := segment
@@ -72,7 +73,7 @@ func (r *Rules) appendSegment(dst, segment []byte) []byte {
 	return dst
 }
 
-// appendQuery appends a query, which begins with its '?' or is empty.
+// appendQuery appends a query, which starts with '?' or is empty.
 func (r *Rules) appendQuery(dst, query []byte) []byte {
 	if len(query) == 0 {
 		return dst
@@ -101,13 +102,13 @@ func (r *Rules) appendQuery(dst, query []byte) []byte {
 	if r.sort && len(dst) > start {
 		sortParams(dst[start+1:])
 	}
-	if len(r.params) > 0 && len(dst) == start+1 { // an empty one, or it was before
+	if len(r.params) > 0 && len(dst) == start+1 { // a single empty parameter, possibly from the input
 		dst = dst[:start]
 	}
 	return dst
 }
 
-// strips tells whether a parameter, "name" or "name=value", is to be removed.
+// strips reports whether a parameter, "name" or "name=value", is to be removed.
 func (r *Rules) strips(part []byte) bool {
 	name, value, _ := bytes.Cut(part, equals)
 	for i := range r.params {
@@ -122,9 +123,10 @@ func (r *Rules) strips(part []byte) bool {
 	return false
 }
 
-var equals = []byte("=") // never written to
+var equals = []byte("=") // read-only
 
-// foldPrefix tells whether name begins with prefix, which is in lower case and no longer.
+// foldPrefix reports whether name starts with prefix, ignoring case. prefix is in lower case and not
+// longer.
 func foldPrefix(name []byte, prefix string) bool {
 	for i := range len(prefix) {
 		c := name[i]
@@ -138,10 +140,11 @@ func foldPrefix(name []byte, prefix string) bool {
 	return true
 }
 
-// minToken is the least length of a session's token: PHP's had 22 characters at least, .NET's 24, Java's 32.
+// minToken is the least length of a session token: PHP used at least 22 characters, .NET 24, Java 32.
 const minToken = 16
 
-// isToken tells whether a value looks like a session's: long, of letters and digits, with one digit at least.
+// isToken reports whether a value looks like a session token: long, of letters and digits, with at least
+// one digit.
 func isToken(value []byte) bool {
 	digit := false
 	for _, c := range value {
@@ -153,15 +156,15 @@ func isToken(value []byte) bool {
 	return digit && len(value) >= minToken
 }
 
-// Bounds of a query that is put in order; larger ones stay as they are.
+// Bounds of a query to sort; larger queries stay as they are.
 const (
-	maxSorted      = 128 // parameters
+	maxSorted      = 128 // number of parameters
 	maxSortedBytes = 4 << 10
 )
 
-// sortParams sorts a query's parameters by name, in place.
+// sortParams sorts the parameters of a query by name, in place.
 func sortParams(query []byte) {
-	var parts [maxSorted][2]uint16 // start and end
+	var parts [maxSorted][2]uint16 // start and end of each
 	n, start, sorted := 0, 0, true
 	if len(query) > maxSortedBytes {
 		return

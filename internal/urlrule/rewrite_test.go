@@ -7,7 +7,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// newRules are rules of a strip list, as the command line gives it.
+// newRules returns the rules of a strip list as on the command line.
 func newRules(t testing.TB, strip string, opt Options) *Rules {
 	t.Helper()
 	names, err := ParseParams(strip)
@@ -90,7 +90,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// checkRewritten: what rules make of a canonical URL is canonical, no longer, of the same origin, and stays.
+// checkRewritten checks that the rewritten form of a canonical URL is canonical, not longer, of the same
+// origin, and stable.
 func checkRewritten(t *testing.T, r *Rules, url string) {
 	t.Helper()
 	out, changed := r.AppendRewritten(nil, []byte(url))

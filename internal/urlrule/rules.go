@@ -5,43 +5,43 @@ import (
 	"fmt"
 )
 
-// Options of Rules. The zero value has no rule at all.
+// Options of Rules. The zero value has no rules.
 type Options struct {
-	// StripParams are names of parameters to be removed, as ParseParams gives them.
+	// StripParams are the names of parameters to remove, in the form of ParseParams.
 	StripParams []string
-	// SortQuery sorts the parameters of the query by name; those of the same name keep their order.
+	// SortQuery sorts the parameters of the query by name; parameters with the same name keep their order.
 	SortQuery bool
-	// CollapseSlashes makes one of several slashes in a row, in the path.
+	// CollapseSlashes replaces runs of slashes in the path by one slash.
 	CollapseSlashes bool
-	// SkipExtensions are extensions in lower case, without dots, as ParseExtensions gives them.
+	// SkipExtensions are extensions in lower case without dots, in the form of ParseExtensions.
 	SkipExtensions []string
-	// MaxPathDepth is the most segments of a path; 0: no limit.
+	// MaxPathDepth is the maximum number of path segments; 0: no limit.
 	MaxPathDepth int
-	// MaxRepeats is how many times a path may have the same segment; 0: no limit.
+	// MaxRepeats is the maximum number of times that a path may have the same segment; 0: no limit.
 	MaxRepeats int
-	// MaxParams is the most parameters of a query; 0: no limit.
+	// MaxParams is the maximum number of query parameters; 0: no limit.
 	MaxParams int
 }
 
-// Rules are Options made ready. The zero value has no rule. Immutable: share it freely.
+// Rules are compiled Options. The zero value has no rules. Immutable, safe for concurrent use.
 type Rules struct {
 	params         []param
 	sort, collapse bool
 
-	extensions           []uint64 // open addressing, a power of two long; 0 is a free place
-	shift                uint8    // from a hash to a place
-	depth, repeats, most int      // most: parameters
+	extensions           []uint64 // open addressing, length a power of two; 0 is a free slot
+	shift                uint8    // from a hash to a slot
+	depth, repeats, most int      // most: number of parameters
 	judges               bool
 }
 
-// param names parameters.
+// param matches parameters by name.
 type param struct {
 	name   string // in lower case
-	prefix bool   // and what else begins with it
-	token  bool   // only if the value looks like a session's
+	prefix bool   // matches every name that starts with it
+	token  bool   // matches only values that look like a session token
 }
 
-// New returns the rules, or all faults of the options joined.
+// New returns the compiled rules, or all errors of the options joined.
 func New(opt Options) (*Rules, error) {
 	r := &Rules{sort: opt.SortQuery, collapse: opt.CollapseSlashes,
 		depth: opt.MaxPathDepth, repeats: opt.MaxRepeats, most: opt.MaxParams}
@@ -51,7 +51,7 @@ func New(opt Options) (*Rules, error) {
 		v    int
 	}{{"path depth", opt.MaxPathDepth}, {"repeats", opt.MaxRepeats}, {"parameters", opt.MaxParams}} {
 		if n.v < 0 {
-			faults = append(faults, fmt.Errorf("urlrule: %d %s: negative", n.v, n.name))
+			faults = append(faults, fmt.Errorf("urlrule: negative number of %s: %d", n.name, n.v))
 		}
 	}
 	for _, name := range opt.StripParams {
@@ -61,7 +61,7 @@ func New(opt Options) (*Rules, error) {
 		case name == "tracking":
 			r.params = append(r.params, trackingParams()...)
 		case name == "":
-			faults = append(faults, errors.New("urlrule: a parameter without a name"))
+			faults = append(faults, errors.New("urlrule: parameter without a name"))
 		case name[len(name)-1] == '*':
 			r.params = append(r.params, param{name: name[:len(name)-1], prefix: true})
 		default:
@@ -77,7 +77,8 @@ func New(opt Options) (*Rules, error) {
 		for _, name := range opt.SkipExtensions {
 			x := pack(name)
 			if x == 0 {
-				faults = append(faults, fmt.Errorf("urlrule: extension %q: want 1 to %d letters and digits", name, maxExtensionBytes))
+				faults = append(faults,
+					fmt.Errorf("urlrule: extension %q: want 1 to %d letters and digits", name, maxExtensionBytes))
 				continue
 			}
 			i := x * hashFactor >> r.shift
@@ -97,7 +98,7 @@ func New(opt Options) (*Rules, error) {
 // hashFactor spreads packed extensions: 2⁶⁴ divided by the golden ratio.
 const hashFactor = 0x9E3779B97F4A7C15
 
-// pack makes a number of an extension, in lower case; 0 if it isn't 1 to 8 letters and digits.
+// pack returns an extension in lower case as a number; 0 if it isn't 1 to 8 letters and digits.
 func pack(name string) (x uint64) {
 	if len(name) > maxExtensionBytes {
 		return 0
@@ -112,7 +113,7 @@ func pack(name string) (x uint64) {
 	return x
 }
 
-// letterOrDigit is a letter in lower case, a digit, or 0. Never written to.
+// letterOrDigit maps a letter to lower case, a digit to itself, and any other byte to 0. Read-only.
 var letterOrDigit = func() (to [256]byte) {
 	for c := byte('0'); c <= '9'; c++ {
 		to[c] = c
