@@ -268,7 +268,7 @@ func TestRunCacheTrace(t *testing.T) {
 		{func(c *Options) { c.From = links - 100 }, "100 of them after the first"},
 		{func(c *Options) { c.Sizes = []int64{10_000} }, "fewer than ten times"},
 		{func(c *Options) { c.Trace += "x" }, "no such file"},
-		{func(c *Options) { c.Trace = "cache_test.go" }, "no trace that can be read"},
+		{func(c *Options) { c.Trace = "cache_test.go" }, "is not a readable trace"},
 	} {
 		b := c
 		bad.change(&b)

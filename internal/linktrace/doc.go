@@ -1,26 +1,29 @@
-// Package linktrace records and replays the keys of a crawl's links, 8 bytes each, in the order in which they are parsed
-// and before any cache: what section V.A of the paper simulates caches with. Keys are hashes under a secret that each
-// crawl draws for itself, so a trace tells how often and how far apart links come back, and no URL.
+// Package linktrace records and replays the keys of a crawl's links: 8 bytes each, in the order of parsing,
+// before any cache. Section V.A of the paper simulates caches with such data. Keys are hashes with a secret
+// that is random for each crawl. So a trace shows how often and at what distance links repeat, but no URLs.
 //
 // # Contract
 //
-// A trace is no part of a crawl's state. Writer.Add never waits for the disk and never fails: what can't be written, for
-// want of room in the limit, of speed, or because of an error of the disk, is counted as lost; a limit or an error ends
-// the trace, and is told once. Opening an existing trace appends to it. The next block after anything was lost, and the
-// first of each Writer, begins a new generation: across its beginning the order has a gap, or, where a crawl goes back to
-// its last checkpoint, links come twice.
+// A trace is not part of a crawl's state. Writer.Add never waits for the disk and never fails. Keys that
+// can't be written count as lost: the size limit is reached, the disk is too slow, or it returns an error.
+// The limit or an error ends the trace and is reported once.
 //
-// A Reader checks every block. Damage is a *disk.CorruptError; a block that is cut off at the end of the file isn't, since a
-// trace that is being written, or was when the process was killed, ends like that.
+// Opening an existing trace appends to it. Each Writer starts a new generation, and so does the first block
+// after a loss. At the start of a generation the order has a gap, or links repeat because the crawl went
+// back to its last checkpoint.
+//
+// A Reader checks every block. Damage is a *disk.CorruptError. A truncated block at the end of the file is
+// not damage: a trace that is being written ends like that, and so does one whose process was killed.
 //
 // # Concurrency
 //
-// Add is safe for concurrent use. A Writer owns one goroutine, which Close ends and waits for. A Reader belongs to one
-// goroutine.
+// Add is safe for concurrent use. A Writer owns one goroutine; Close waits for its end. A Reader belongs to
+// one goroutine.
 //
 // # Memory and disk
 //
-// A Writer has maxQueued blocks of 64 KiB at most, 4 MiB, and writes Options.LimitBytes at most. A Reader has one block.
+// A Writer holds at most maxQueued blocks of 64 KiB (4 MiB) and writes at most Options.LimitBytes. A Reader
+// holds one block.
 //
 // The format: docs/formats/linktrace.md.
 package linktrace

@@ -11,12 +11,13 @@ import (
 	"drumbeat/drum"
 )
 
-// A trace is a header of package disk (kind "ltrc", version 1, number and place 0), then blocks. Integers are little-endian.
+// A trace is a header of package disk (kind "ltrc", version 1, number and place 0), followed by blocks.
+// Integers are little-endian.
 //
 //	offset size field       meaning
 //	0      4    keys        n, 1 to 8192
-//	4      4    generation  from 1; rises where the order has a gap
-//	8      8    first       keys in all blocks before
+//	4      4    generation  from 1; rises at a gap of the order
+//	8      8    first       number of keys in all blocks before
 //	16     8n   keys        in order
 //	16+8n  8    checksum    xxhash64 of bytes [0, 16+8n)
 const (
@@ -26,14 +27,14 @@ const (
 	blockHead = 16
 	blockSum  = 8
 	blockKeys = 8192
-	// maxGeneration is more than blocks will ever be lost.
+	// maxGeneration is an upper bound that losses do not reach.
 	maxGeneration = 1 << 30
 	maxBlock      = blockHead + 8*blockKeys + blockSum
 )
 
 func traceHeader() disk.Header { return disk.Header{Kind: traceKind, Version: traceVersion} }
 
-// head is the beginning of a block.
+// head is the head of a block.
 type head struct {
 	keys, generation uint32
 	first            uint64
@@ -45,7 +46,7 @@ func decodeHead(b []byte) head {
 	return head{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:])}
 }
 
-// appendBlock codes a block of at most blockKeys keys.
+// appendBlock appends a block of at most blockKeys keys.
 func appendBlock(dst []byte, h head, keys []drum.Key) []byte {
 	start := len(dst)
 	dst = slices.Grow(dst, int(h.bytes()))
@@ -58,7 +59,7 @@ func appendBlock(dst []byte, h head, keys []drum.Key) []byte {
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
 }
 
-// checkHead tells what is wrong with the head of a block at off, which follows last.
+// checkHead checks the head of a block at off; last is the head of the block before.
 func checkHead(name string, off int64, h, last head) error {
 	corrupt := func(at int64, want string, got any) error {
 		return &disk.CorruptError{Path: name, Offset: off + at, Want: want, Got: fmt.Sprint(got)}
@@ -74,16 +75,16 @@ func checkHead(name string, off int64, h, last head) error {
 	return nil
 }
 
-// Summary is what the heads of a trace's blocks say.
+// Summary is the result of reading all heads of a trace.
 type Summary struct {
-	// Links is the number of keys, Generations that of the last generation: one more than there are gaps.
+	// Links is the number of keys. Generations is the last generation, the number of gaps plus one.
 	Links       int64
 	Generations int
-	// EndBytes is where the last whole block ends, CutBytes what is left of one that was cut off.
+	// EndBytes is the end of the last whole block. CutBytes is the size of a truncated block after it.
 	EndBytes, CutBytes int64
 }
 
-// scan reads the heads, and checks the last whole block.
+// scan reads the heads and checks the last whole block.
 func scan(f disk.File) (Summary, error) {
 	if err := disk.CheckHeader(f, traceHeader()); err != nil {
 		return Summary{}, err
@@ -124,7 +125,7 @@ func scan(f disk.File) (Summary, error) {
 	return s, nil
 }
 
-// readBlock reads the block at off, whose head is known, into b, and checks it.
+// readBlock reads the block at off with head h into b, and checks it.
 func readBlock(f disk.File, off int64, h head, b []byte) ([]byte, error) {
 	b = slices.Grow(b[:0], int(h.bytes()))[:h.bytes()]
 	if err := disk.ReadFull(f, b, off); err != nil {
@@ -132,8 +133,8 @@ func readBlock(f disk.File, off int64, h head, b []byte) ([]byte, error) {
 	}
 	sumAt := len(b) - blockSum
 	if want, got := xxhash.Sum64(b[:sumAt]), binary.LittleEndian.Uint64(b[sumAt:]); want != got {
-		return b, &disk.CorruptError{Path: f.Name(), Offset: off + int64(sumAt), Want: fmt.Sprintf("checksum %016x", want),
-			Got: fmt.Sprintf("%016x", got)}
+		return b, &disk.CorruptError{Path: f.Name(), Offset: off + int64(sumAt),
+			Want: fmt.Sprintf("checksum %016x", want), Got: fmt.Sprintf("%016x", got)}
 	}
 	return b, nil
 }

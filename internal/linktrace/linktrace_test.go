@@ -55,7 +55,7 @@ func readAll(fs disk.FS, piece int) ([]uint64, Summary, error) {
 	}
 }
 
-// TestTrace: what was added is read again in order, over several openings and with a torn block at the end.
+// TestTrace: the keys added are read in order, across several openings and with a torn block at the end.
 func TestTrace(t *testing.T) {
 	fs, rng := newFS(t), rand.New(rand.NewPCG(1, 2))
 	var want []uint64
@@ -68,7 +68,7 @@ func TestTrace(t *testing.T) {
 				want = append(want, uint64(keys[i]))
 			}
 			w.Add(keys)
-			if rng.IntN(30) == 0 { // the writer may lag behind by no more than maxQueued
+			if rng.IntN(30) == 0 { // let the writer catch up: the queue holds maxQueued blocks
 				w.mu.Lock()
 				queued := len(w.blocks)
 				w.mu.Unlock()
@@ -84,7 +84,7 @@ func TestTrace(t *testing.T) {
 		if !slices.Equal(got, want) || sum.Links != int64(len(want)) || sum.Generations != opening {
 			t.Fatalf("opening %d: got %d links, %+v, want %d", opening, len(got), sum, len(want))
 		}
-		// The process is killed while it writes.
+		// A kill during a write leaves a torn block.
 		f, err := fs.Open(traceName)
 		must(t, err)
 		_, err = f.WriteAt(appendBlock(nil, head{3, uint32(opening), uint64(sum.Links)}, []drum.Key{1, 2, 3})[:opening*10], sum.EndBytes)
@@ -95,7 +95,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestGolden spells a trace of three links by hand.
+// TestGolden holds the bytes of a trace of three links.
 func TestGolden(t *testing.T) {
 	fs := newFS(t)
 	w := mustCreate(t, fs, 1<<20, nil)
@@ -118,7 +118,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestLimit: at its limit a trace ends, says so once, and counts what comes after.
+// TestLimit: at its limit a trace ends, reports it once, and counts later links as lost.
 func TestLimit(t *testing.T) {
 	fs, told := newFS(t), 0
 	w := mustCreate(t, fs, MinLimitBytes+100, func(err error) {
@@ -138,15 +138,15 @@ func TestLimit(t *testing.T) {
 		t.Errorf("got %d bytes, %v", size, err)
 	}
 	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 100}); err == nil {
-		t.Error("a limit of 100 bytes is taken")
+		t.Error("Create accepts a limit of 100 bytes")
 	}
-	// Appending to a full trace is no error: the next one's limit may be larger.
+	// Appending to a full trace is not an error: the new limit may be larger.
 	w = mustCreate(t, fs, MinLimitBytes+100, func(error) {})
 	w.Add(make([]drum.Key, blockKeys))
 	must(t, w.Close())
 }
 
-// TestFullDisk: an error of the disk ends the trace, never the caller.
+// TestFullDisk: an error of the disk ends the trace; Add does not fail.
 func TestFullDisk(t *testing.T) {
 	fs, told := newFS(t), 0
 	w := mustCreate(t, fs, 1<<30, func(err error) {
@@ -176,7 +176,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// slowFS is a disk on which writes wait.
+// slowFS is a disk whose writes block.
 type slowFS struct {
 	disk.FS
 	wait chan struct{}
@@ -199,7 +199,7 @@ func (s slowFile) WriteAt(p []byte, off int64) (int, error) {
 	return s.File.WriteAt(p, off)
 }
 
-// TestSlowDisk: Add doesn't wait for the disk; what is lost is counted, and the gap shows in the trace.
+// TestSlowDisk: Add does not wait for the disk. It counts lost links, and the trace has a gap.
 func TestSlowDisk(t *testing.T) {
 	fs := newFS(t)
 	slow := slowFS{fs, make(chan struct{})}
@@ -222,7 +222,7 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
-// TestDamage: every flipped bit and every other length is refused or, where only a torn block is left, read up to it.
+// TestDamage: a flipped bit is an error. A truncated trace is an error too, or is read up to its torn block.
 func TestDamage(t *testing.T) {
 	for _, sound := range [][]byte{trace(1, 2, 3), trace(500, 1)} {
 		whole, _, err := readBytes(t, sound)
@@ -258,7 +258,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// trace is one with blocks of so many keys.
+// trace returns a trace whose blocks have these numbers of keys.
 func trace(blocks ...int) []byte {
 	b := traceHeader().Append(nil)
 	first := uint64(0)
@@ -282,8 +282,8 @@ func readBytes(t testing.TB, b []byte) ([]uint64, Summary, error) {
 	return readAll(fs, 64)
 }
 
-// FuzzReader: whatever the file holds, reading ends, and reads what the summary says or tells of damage; appending to what
-// can be read leaves it as it was.
+// FuzzReader: for any file, reading ends with the number of links of the summary, or with an error.
+// Appending to a readable trace leaves its links unchanged.
 func FuzzReader(f *testing.F) {
 	for _, blocks := range [][]int{nil, {1}, {3, 1, 2}, {blockKeys}} {
 		f.Add(trace(blocks...))
@@ -296,10 +296,10 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		if sum.Generations == maxGeneration {
-			return // there is no next one
+			return // no further generation is possible
 		}
 		if int64(len(got)) != sum.Links {
-			t.Fatalf("got %d links, the heads say %d", len(got), sum.Links)
+			t.Fatalf("got %d links, want %d as in the heads", len(got), sum.Links)
 		}
 		fs := newFS(t)
 		file, err := fs.Create(traceName)

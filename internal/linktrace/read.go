@@ -7,17 +7,17 @@ import (
 	"drumbeat/disk"
 )
 
-// Reader replays a trace. It is used by one goroutine.
+// Reader replays a trace. It belongs to one goroutine.
 type Reader struct {
 	f     disk.File
 	sum   Summary
 	at    int64
 	last  head
 	block []byte
-	keys  []byte // of block, not yet read
+	keys  []byte // keys of block not yet read
 }
 
-// Open opens a trace and looks at the heads of its blocks.
+// Open opens a trace and reads the heads of its blocks.
 func Open(fs disk.FS, path string) (*Reader, error) {
 	f, err := fs.OpenRead(path)
 	if err != nil {
@@ -26,15 +26,15 @@ func Open(fs disk.FS, path string) (*Reader, error) {
 	sum, err := scan(f)
 	if err != nil {
 		_ = f.Close() // the first error says more
-		return nil, fmt.Errorf("linktrace: %s is no trace that can be read: %w", path, err)
+		return nil, fmt.Errorf("linktrace: %s is not a readable trace: %w", path, err)
 	}
 	return &Reader{f: f, sum: sum, at: disk.HeaderBytes}, nil
 }
 
-// Summary is what was found at Open; links that come later aren't read.
+// Summary returns the state at Open; Read ignores links that are added later.
 func (r *Reader) Summary() Summary { return r.sum }
 
-// Read fills keys; fewer than that are the last ones.
+// Read fills keys and returns their number. It returns fewer than len(keys) at the end of the trace.
 func (r *Reader) Read(keys []uint64) (int, error) {
 	n := 0
 	for n < len(keys) {
@@ -73,7 +73,6 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// Close closes the file.
 func (r *Reader) Close() error {
 	if err := r.f.Close(); err != nil {
 		return fmt.Errorf("linktrace: close: %w", err)

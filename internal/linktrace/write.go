@@ -16,34 +16,35 @@ import (
 type Options struct {
 	FS   disk.FS
 	Path string
-	// LimitBytes is the most that the file may have; at least MinLimitBytes.
+	// LimitBytes is the maximum size of the file; at least MinLimitBytes.
 	LimitBytes int64
-	// Ended is told once why the trace ended before Close: ErrLimit, or an error of the disk. It may be called by any
-	// goroutine, and must not wait. May be nil.
+	// Ended is called once if the trace ends before Close: with ErrLimit or an error of the disk. Any
+	// goroutine may call it; it must not block. May be nil.
 	Ended func(why error)
 }
 
-// MinLimitBytes is the least limit: a header and a block.
+// MinLimitBytes is the smallest limit: a header and a block.
 const MinLimitBytes = disk.HeaderBytes + maxBlock
 
-// ErrLimit says that a trace has reached its limit.
+// ErrLimit is the reason for the end of a trace at its limit.
 var ErrLimit = errors.New("linktrace: the trace has reached its limit")
 
-// maxQueued bounds the blocks that wait for the disk: 4 MiB, which a crawl of 10,000 pages/s with 59 links each makes in 0.9 s.
+// maxQueued bounds the blocks that wait for the disk: 4 MiB. A crawl of 10,000 pages/s with 59 links each
+// fills this in 0.9 s.
 const maxQueued = 64
 
 // Writer appends to a trace.
 type Writer struct {
 	opt            Options
 	f              disk.File
-	recorded, lost atomic.Int64 // links
-	done           atomic.Bool  // nothing is taken any more
+	recorded, lost atomic.Int64 // numbers of links
+	done           atomic.Bool  // the trace has ended
 
-	mu      gosync.Mutex // guards all below; held for a copy of a page's keys, or the coding of a block, never for I/O
-	keys    []drum.Key   // of the next block
+	mu      gosync.Mutex // guards all fields below; held to copy keys or encode a block, never for I/O
+	keys    []drum.Key   // keys of the next block
 	gen     uint32
-	links   uint64 // in blocks that were handed on
-	bytes   int64  // of the file, with those
+	links   uint64 // links in the blocks passed to the goroutine
+	bytes   int64  // size of the file with these blocks
 	free    [][]byte
 	closed  bool
 	ended   bool
@@ -51,10 +52,11 @@ type Writer struct {
 	writing gosync.WaitGroup
 }
 
-// Create opens a trace for appending, and makes it if there is none. What is left of a block that was cut off at its end goes.
+// Create opens a trace for appending and creates it if needed. It removes a truncated block at the end.
 func Create(opt Options) (*Writer, error) {
 	if opt.LimitBytes < MinLimitBytes {
-		return nil, fmt.Errorf("linktrace: limit of %d bytes: want at least %d", opt.LimitBytes, int64(MinLimitBytes))
+		return nil, fmt.Errorf("linktrace: limit of %d bytes is too small; want at least %d",
+			opt.LimitBytes, int64(MinLimitBytes))
 	}
 	w := &Writer{opt: opt, blocks: make(chan []byte, maxQueued), keys: make([]drum.Key, 0, blockKeys)}
 	f, err := opt.FS.Create(opt.Path)
@@ -67,7 +69,8 @@ func Create(opt Options) (*Writer, error) {
 	}
 	w.f = f
 	if err := w.begin(fresh); err != nil {
-		return nil, errors.Join(fmt.Errorf("linktrace: %s can't be appended to; give another file: %w", opt.Path, err), f.Close())
+		err = fmt.Errorf("linktrace: can't append to %s; give another file: %w", opt.Path, err)
+		return nil, errors.Join(err, f.Close())
 	}
 	w.startWriting()
 	return w, nil
@@ -88,7 +91,7 @@ func (w *Writer) begin(fresh bool) error {
 		return err
 	}
 	if s.Generations >= maxGeneration {
-		return fmt.Errorf("it has %d generations", s.Generations)
+		return fmt.Errorf("the file has %d generations, the maximum", s.Generations)
 	}
 	if s.CutBytes > 0 {
 		if err := w.f.Truncate(s.EndBytes); err != nil {
@@ -99,7 +102,7 @@ func (w *Writer) begin(fresh bool) error {
 	return nil
 }
 
-// Add records keys.
+// Add records keys. It drops them if the trace has ended.
 func (w *Writer) Add(keys []drum.Key) {
 	if w.done.Load() {
 		w.lost.Add(int64(len(keys)))
@@ -116,7 +119,7 @@ func (w *Writer) Add(keys []drum.Key) {
 	}
 }
 
-// seal hands the block on. w.mu is held.
+// seal passes the block to the goroutine. Held: mu.
 func (w *Writer) seal() {
 	n := len(w.keys)
 	if n == 0 {
@@ -140,20 +143,20 @@ func (w *Writer) seal() {
 	select {
 	case w.blocks <- b:
 		w.links, w.bytes, w.keys = w.links+uint64(n), w.bytes+h.bytes(), w.keys[:0]
-	default: // the disk is too slow: the crawl doesn't wait for it
+	default: // the disk is too slow
 		w.free = append(w.free, b)
 		w.lose(n)
 		w.gen = min(h.generation+1, maxGeneration)
 	}
 }
 
-// lose drops the block. w.mu is held.
+// lose drops the block. Held: mu.
 func (w *Writer) lose(n int) {
 	w.lost.Add(int64(n))
 	w.keys = w.keys[:0]
 }
 
-// end ends the trace and tells why, once. w.mu is held.
+// end ends the trace and reports why, once. Held: mu.
 func (w *Writer) end(why error) {
 	w.done.Store(true)
 	if !w.ended && w.opt.Ended != nil {
@@ -189,11 +192,12 @@ func (w *Writer) startWriting() {
 	})
 }
 
-// Links returns how many links were written to the file and how many were lost, since Create. Those of blocks under way are
-// in neither; after Close there are none.
+// Links returns the number of links written to the file and the number lost since Create. Links in queued
+// blocks are in neither; after Close there are none.
 func (w *Writer) Links() (recorded, lost int64) { return w.recorded.Load(), w.lost.Load() }
 
-// Close writes what is left and closes the file. Errors were told to Options.Ended, but for the last.
+// Close writes the remaining keys and closes the file. It returns only an error of closing; Options.Ended
+// gets the others.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if w.closed {
