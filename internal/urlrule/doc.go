@@ -2,8 +2,8 @@
 // tracking parameters, and refuses files that are not HTML by their name and URLs that look like a trap, a
 // site that generates URLs without end.
 //
-// The paper uses URLseen for uniqueness (§IV) and budgets against traps (§VI, §VII.B); the crawler does so
-// too. These rules handle what the bytes of a single URL show, and spare URLseen and the budgets that work.
+// The paper uses URLseen for uniqueness (§IV) and budgets against traps (§VI, §VII.B); so does the crawler.
+// These rules handle the cases that a single URL shows, and spare URLseen and the budgets that work.
 //
 // # Rewriting
 //
