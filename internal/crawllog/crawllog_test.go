@@ -69,7 +69,7 @@ func FuzzEntry(f *testing.F) {
 			t.Fatalf("got %d bytes: %q", len(line), line)
 		}
 		if strings.ContainsFunc(string(line[:len(line)-1]), func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Fatalf("line %q has what can't be printed", line)
+			t.Fatalf("line %q has unprintable characters", line)
 		}
 		var back Entry
 		if err := json.Unmarshal(line, &back); err != nil {
@@ -100,14 +100,14 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// manifest is what the tests' crawl keeps.
+// manifest is the manifest of the test crawl.
 type manifest struct {
 	Gen     uint64
 	Covered int
 	State   *State
 }
 
-// testCrawl appends entries, numbered in order by Bytes, and takes checkpoints.
+// testCrawl appends entries, with consecutive numbers in Bytes, and takes checkpoints.
 type testCrawl struct {
 	t    *testing.T
 	rng  *rand.Rand
@@ -128,8 +128,8 @@ func (c *testCrawl) start() {
 			c.t.Fatal(err)
 		}
 	}
-	// The manifest may have been found without being durable (killed between its rename and the directory's sync).
-	// Open acts on it, so it is made durable first.
+	// The manifest may be visible but not durable: killed between its rename and the sync of the directory.
+	// Open relies on it, so sync it first.
 	if err := c.mem.SyncFS("/state"); err != nil {
 		c.t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func (c *testCrawl) checkpoint(more int) error {
 	return frozen.Commit()
 }
 
-// check reads everything: entries 0 to covered-1 must be there, in order.
+// check reads all files: entries 0 to covered-1 must be there, in order.
 func (c *testCrawl) check() {
 	c.t.Helper()
 	m := c.manifest()
@@ -293,11 +293,11 @@ func TestRotation(t *testing.T) {
 	}
 	c.log.Close()
 	if err := c.add(1); err == nil {
-		t.Error("a closed log takes entries")
+		t.Error("a closed log accepts entries")
 	}
 }
 
-// TestFailStop: after a full disk nothing more is taken, and nothing can be saved.
+// TestFailStop: after a write error Append and Save fail.
 func TestFailStop(t *testing.T) {
 	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()

@@ -1,23 +1,23 @@
-// Package crawllog keeps the crawl log: one JSON line for each outcome of a URL (fetched, refused, given
-// up), in rotated files of zstd frames. The paper's section VIII counts such outcomes after the fact;
-// whoever asks "what became of this URL" needs the lines.
+// Package crawllog writes the crawl log: one JSON line for each outcome of a URL (fetched, refused, given
+// up), in rotated files of zstd frames. The paper's section VIII counts such outcomes after the crawl. The
+// log also answers what happened to a single URL.
 //
 // # Contract
 //
-// Lines are in the files exactly once after a crash, as far as the manifest covers them: the same rules as
-// for WARC files, by the same code (package warc/outfile). The order is that of the calls of Append. A file
-// is crawl-YYYYMMDDhhmmssmmm-SERIAL.jsonl.zst in <directory>/log, with ".open" behind until it is final;
-// `zstd -dc` reads it, also while it is open, up to the last whole frame. A file is closed when it has
-// FileBytes. See docs/formats/crawllog.md.
+// After a crash the files contain each line exactly once, as far as the manifest covers them. The rules are
+// those of the WARC files, in shared code (package warc/outfile). The order of the lines is the order of
+// the calls of Append. A file is named crawl-YYYYMMDDhhmmssmmm-SERIAL.jsonl.zst in <directory>/log; the
+// suffix ".open" marks it until it is final. `zstd -dc` reads it, an open one up to the last whole frame. A
+// file is closed at FileBytes. See docs/formats/crawllog.md.
 //
 // # Concurrency
 //
-// A Log is safe for concurrent use. Append encodes into a buffer under one lock (some 300 ns); every
-// BlockBytes of lines it compresses them, which takes about a millisecond. Freeze copies nothing. No
-// goroutines.
+// A Log is safe for concurrent use. Append encodes into a buffer under one lock (about 300 ns). After each
+// BlockBytes of lines it compresses them, which takes about a millisecond. Freeze copies nothing. The
+// package starts no goroutines.
 //
 // # Memory and disk
 //
-// BlockBytes of lines and as much compressed, the file buffer of 64 KiB, each twice between Freeze and
-// Save; the compressor takes some 2 MiB. On disk some 40 bytes a line.
+// A Log holds BlockBytes of lines, the same amount compressed, and a file buffer of 64 KiB, each twice
+// between Freeze and Save. The compressor takes about 2 MiB. On disk a line takes about 40 bytes.
 package crawllog

@@ -14,58 +14,61 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLine is more than the bytes of any line: longer URLs and texts are cut.
+// MaxLine bounds a line, in bytes: longer URLs and texts are truncated.
 const (
 	MaxLine   = 17 << 10
 	maxURL    = 8 << 10
-	maxTarget = 2200 // a URL of the usual limit, and its escapes as a rule
-	maxVia    = 600  // what goes with a URL of it, and some escapes
+	maxTarget = 2200 // a URL of the default limit, with the usual number of escapes
+	maxVia    = 600  // a URL with some escapes
 	maxText   = 256
 	timeForm  = "2006-01-02T15:04:05.000Z"
 )
 
-// Entry is the outcome of one URL. Fields that are zero aren't written, except Time and URL.
+// Entry is the outcome of one URL. Zero fields are not written, except Time and URL.
 type Entry struct {
-	// Time of the outcome or of the fetch's start, written in UTC with milliseconds.
+	// Time of the outcome, or of the start of the fetch; written in UTC with milliseconds.
 	Time time.Time
-	// URL is canonical, Key its key.
+	// URL is canonical; Key is its key.
 	URL string
 	Key uint64
-	// Status of the HTTP answer; 0 if there was none.
+	// Status of the HTTP response; 0 without one.
 	Status int
-	// Reason why the URL was refused or given up, in a word or two; "" if it was fetched.
+	// Reason why the URL was refused or given up, in one or two words; "" if it was fetched.
 	Reason string
-	// Truncated says why the body isn't whole; "" if it is.
+	// Truncated is the reason why the body is incomplete; "" if it is complete.
 	Truncated string
-	// Page is set if links were looked for in the body.
+	// Page is set if the body was parsed for links.
 	Page bool
-	// Bytes received, head and body as on the wire.
+	// Bytes received: header and body, as transferred.
 	Bytes int64
-	// Depth in links from a seed.
+	// Depth is the number of links from a seed.
 	Depth int
-	// Via is the URL of the page that the URL was first found on, "" for a seed; Parent is its key, if Via is cut.
+	// Via is the URL of the page on which the URL was first found, "" for a seed. Parent is its key if Via
+	// is truncated.
 	Via    string
 	Parent uint64
-	// IP is the address fetched from; the zero Addr if none was.
+	// IP is the address that the URL was fetched from; the zero Addr if it was not fetched.
 	IP netip.Addr
-	// Elapsed from the start of the fetch to its end, written in whole milliseconds.
+	// Elapsed time of the fetch, written in whole milliseconds.
 	Elapsed time.Duration
-	// Attempts before this one.
+	// Attempts is the number of earlier attempts.
 	Attempts int
-	// MIME type; parameters are cut off.
+	// MIME type without parameters.
 	MIME string
-	// Robots are the directives that the response gave for robots: "noindex, nofollow", one of them, or "".
+	// Robots are the robots directives of the response: "noindex", "nofollow", "noindex, nofollow" or "".
 	Robots string
-	// Canonical, Refresh and Redirect are the URLs that the response names as its canonical one and leads to.
+	// Canonical, Refresh and Redirect are URLs of the response: its canonical URL, and the targets of its
+	// refresh and redirect.
 	Canonical, Refresh, Redirect string
-	// Dropped says why Redirect isn't followed: "too-many-redirects"; "" if it is, or if the rules for links say why.
+	// Dropped is "too-many-redirects" if that is the reason not to follow Redirect. It is "" if Redirect is
+	// followed, or if the rules for links decide.
 	Dropped string
-	// File and Offset say where the response record is; "" if nothing was stored.
+	// File and Offset are the position of the response record; File is "" if nothing was stored.
 	File   string
 	Offset int64
 }
 
-// line is an Entry as encoding/json reads it.
+// line is the JSON form of an Entry, for decoding.
 type line struct {
 	TS        time.Time  `json:"ts"`
 	URL       string     `json:"url"`
@@ -91,15 +94,16 @@ type line struct {
 	Offset    int64      `json:"offset"`
 }
 
-// UnmarshalJSON reads what Append writes. Unknown fields are skipped.
+// UnmarshalJSON decodes a line of Append. It ignores unknown fields.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	var v line
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
 	*e = Entry{
-		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page, Bytes: v.Bytes,
-		Depth: v.Depth, Via: v.Via, IP: v.IP, Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
+		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page,
+		Bytes: v.Bytes, Depth: v.Depth, Via: v.Via, IP: v.IP,
+		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset,
 	}
@@ -119,7 +123,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Append appends the entry as one line of JSON with its end to dst.
+// Append appends the entry to dst as one line of JSON with its newline.
 func (e *Entry) Append(dst []byte) []byte {
 	dst = append(dst, `{"ts":"`...)
 	dst = e.Time.UTC().AppendFormat(dst, timeForm)
@@ -179,7 +183,7 @@ func appendText(dst []byte, name, v string) []byte {
 	return appendString(append(dst, name...), v, maxText)
 }
 
-// appendTarget appends a URL that the entry's leads to.
+// appendTarget appends a URL of the response.
 func appendTarget(dst []byte, name, v string) []byte {
 	if v == "" {
 		return dst
@@ -187,7 +191,7 @@ func appendTarget(dst []byte, name, v string) []byte {
 	return appendString(append(dst, name...), v, maxTarget)
 }
 
-// plain tells whether nothing in s is escaped.
+// plain reports whether s needs no escapes.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
@@ -197,16 +201,16 @@ func plain(s string) bool {
 	return true
 }
 
-// appendString appends s as a JSON string of at most limit bytes, cut between characters. Bytes that aren't
-// UTF-8 become U+FFFD. What can't be printed is escaped: U+2028 ends a line for some readers, U+009B begins
-// an escape sequence for some terminals.
+// appendString appends s as a JSON string of at most limit bytes; it truncates between characters. Bytes
+// that aren't UTF-8 become U+FFFD. Unprintable characters are escaped: U+2028 ends a line for some readers,
+// U+009B starts an escape sequence for some terminals.
 func appendString(dst []byte, s string, limit int) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
 	if len(s) <= limit-12 && plain(s) {
 		return append(append(dst, s...), '"')
 	}
-	limit += len(dst) - 12 // the longest escape
+	limit += len(dst) - 12 // leave room for the longest escape
 	for i := 0; i < len(s) && len(dst) <= limit; {
 		c := s[i]
 		switch {

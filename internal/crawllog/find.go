@@ -14,10 +14,12 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// Find calls fn with the entries of some URLs, the newest files first, and goes on behind damage, which it hands to damaged. It
-// ends when fn returns io.EOF, which isn't an error then, and when it has read maxBytes, compressed; cut says that it did. Lines of other
-// URLs aren't decoded: some 500 MB of log, uncompressed, take a second. Memory: a frame.
-func Find(opt Options, st *State, urls []string, maxBytes int64, fn func(*Entry) error, damaged func(error) error) (cut bool, err error) {
+// Find calls fn with the entries of some URLs, the newest files first. It passes damage to damaged and
+// continues after it. It stops without an error if fn returns io.EOF, or when it has read maxBytes
+// (compressed); then cut is true. Lines of other URLs are not decoded: 500 MB of log, uncompressed, take
+// about a second. Memory: one frame.
+func Find(opt Options, st *State, urls []string, maxBytes int64,
+	fn func(*Entry) error, damaged func(error) error) (cut bool, err error) {
 	if err := opt.defaults(); err != nil {
 		return false, err
 	}
@@ -57,21 +59,22 @@ func Find(opt Options, st *State, urls []string, maxBytes int64, fn func(*Entry)
 	return s.sum.Bytes >= maxBytes, nil
 }
 
-// finder knows the lines of some URLs.
+// finder selects the lines of some URLs.
 type finder struct {
-	want map[string]bool // URLs as they stand in a line, quotes included
+	want map[string]bool // URLs in the form of a line, with quotes
 }
 
-// What a line has before its URL: Append's form.
+// The text before the URL in a line, as Append writes it.
 const (
 	lineHead  = `{"ts":"`
 	lineURL   = `","url":`
 	beforeURL = len(lineHead) + len(timeForm) + len(lineURL)
 )
 
-// wanted tells whether a line is of one of the URLs; of lines of another form, whether decoding it says so.
+// wanted reports whether a line is for one of the URLs. It decodes lines of another form than Append's.
 func (f *finder) wanted(line []byte) bool {
-	if len(line) <= beforeURL || string(line[:len(lineHead)]) != lineHead || string(line[beforeURL-len(lineURL):beforeURL]) != lineURL {
+	if len(line) <= beforeURL || string(line[:len(lineHead)]) != lineHead ||
+		string(line[beforeURL-len(lineURL):beforeURL]) != lineURL {
 		var e Entry
 		return json.Unmarshal(line, &e) != nil || f.want[string(appendString(nil, e.URL, maxURL))]
 	}
@@ -79,7 +82,7 @@ func (f *finder) wanted(line []byte) bool {
 	for end := 1; ; end++ {
 		i := bytes.IndexAny(url[end:], `"\`)
 		if i < 0 {
-			return true // no line of ours: that is for the decoder to say
+			return true // not a line of Append: the decoder reports it
 		}
 		if end += i; url[end] == '"' {
 			return f.want[string(url[:end+1])]

@@ -10,7 +10,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestFind: entries are found wherever they are in a log, the newest first; those of other URLs aren't handed on; the bound holds.
+// TestFind: Find returns the entries of the URLs from all parts of a log, the newest first, and respects
+// the bound.
 func TestFind(t *testing.T) {
 	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 20_000, BlockBytes: minBlock}
@@ -65,6 +66,6 @@ func TestFind(t *testing.T) {
 	}
 	first := ""
 	if cut, err = Find(opt, st, urls, 1<<30, func(e *Entry) error { first = e.URL; return io.EOF }, wrong); err != nil || cut || first != urlOf(n-2) && first != urlOf(n-1) {
-		t.Errorf("the first found is %s, cut %v, %v", first, cut, err)
+		t.Errorf("the first entry is %s, cut %v, %v", first, cut, err)
 	}
 }

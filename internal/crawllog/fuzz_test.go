@@ -13,10 +13,11 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// fuzzAllocBytes bounds what reading the small files of the fuzz tests may take from the heap: mostly zstd's windows.
+// fuzzAllocBytes bounds the heap allocations for reading the small files of the fuzz tests: mostly zstd's
+// windows.
 const fuzzAllocBytes = 256 << 20
 
-// soundLog is a checkpointed log: an open file with whole frames, and lines behind them in a tail.
+// soundLog is a checkpointed log: an open file with whole frames, and further lines in a tail.
 type soundLog struct {
 	*damage.Case[State]
 	entries []string
@@ -46,7 +47,7 @@ func newSoundLog(f testing.TB) *soundLog {
 		e.Bytes, e.Time = int64(i)+1, when.Add(time.Duration(i)*time.Second)
 		e.URL = fmt.Sprintf("https://example.org/%x/%s", uint64(i)*0x9e3779b97f4a7c15, strings.Repeat("x", i%90))
 		must(l.Append(&e))
-		if i == 200 { // a closed file that isn't final yet
+		if i == 200 { // a closed file that is not final yet
 			must(l.Roll(e.Time))
 		}
 	}
@@ -71,13 +72,13 @@ func walked(opt Options, st *State) (entries []string, err error) {
 	return entries, err
 }
 
-// FuzzFiles damages the files and the state of a log. Damaged files: found, or as they were; nothing that was not written is
-// read. Damaged states: no panic, no large allocation, an end.
+// FuzzFiles damages the files and the state of a log. Damaged files: an error, or the written entries.
+// Damaged states: no panic, no large allocation, no endless loop.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSoundLog(f).check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
+// TestStates applies each single step of damage.Edit to the state; without -long only some of them.
 func TestStates(t *testing.T) {
 	s := newSoundLog(t)
 	s.Sweep(t, 4, *longFlag, s.check)
@@ -100,7 +101,7 @@ func (s *soundLog) check(t *testing.T, edits, flips []byte) {
 		return
 	}
 	if err == nil && !slices.Equal(entries, s.entries) {
-		t.Fatalf("no damage found in %v but %d entries, want %d", changed, len(entries), len(s.entries))
+		t.Fatalf("no error for damage in %v and %d entries, want %d", changed, len(entries), len(s.entries))
 	}
 	for i, e := range entries {
 		if e != s.entries[i] {

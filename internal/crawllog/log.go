@@ -14,7 +14,6 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// Defaults of the options.
 const (
 	DefaultFileBytes  = 256 << 20
 	DefaultBlockBytes = 256 << 10
@@ -24,22 +23,22 @@ const (
 	subdir      = "log"
 	suffix      = ".jsonl.zst"
 	fileBuffer  = 64 << 10
-	windowBytes = 512 << 10 // a frame is read with no more memory than this
+	windowBytes = 512 << 10 // bounds the memory to read a frame
 	minBlock    = 2 * MaxLine
 	stamp14     = "20060102150405"
 )
 
 // Options of a Log. Set is required.
 type Options struct {
-	// Set holds the output directories; the log is in the first.
+	// Set holds the output directories; the log is in the first one.
 	Set disk.Set
-	// State holds the directories of the checkpoints' tail files. Empty: Set.
+	// State holds the directories of the checkpoint's tail files. Empty: Set.
 	State disk.Set
-	// Prefix of the file names, by which several logs share a directory; "" means crawl. Letters only.
+	// Prefix of the file names, so that several logs can share a directory; "" means crawl. Letters only.
 	Prefix string
-	// FileBytes is where a file is full, compressed. 0: DefaultFileBytes.
+	// FileBytes is the size at which a file is full, compressed. 0: DefaultFileBytes.
 	FileBytes int64
-	// BlockBytes of lines make a frame; at least 32 KiB. 0: DefaultBlockBytes.
+	// BlockBytes is the size of the lines of a frame; at least 34 KiB. 0: DefaultBlockBytes.
 	BlockBytes int
 	// Mode of final files: see outfile.Options.
 	Mode fs.FileMode
@@ -83,16 +82,16 @@ type Log struct {
 	files *outfile.Store
 	zstd  *zstd.Encoder
 
-	mu      sync.Mutex // guards what follows; a full buffer is compressed and perhaps written under it
+	mu      sync.Mutex // guards the fields below; held to compress a full buffer and perhaps to write it
 	lines   []byte     // not yet compressed
-	frame   []byte     // scratch
-	pinned  *Frozen    // lines' present bytes belong to it
-	begun   int64      // when the first entry came that isn't in a closed file, in Unix seconds; 0: there is none
+	frame   []byte     // scratch buffer
+	pinned  *Frozen    // the current bytes of lines belong to it
+	begun   int64      // Unix seconds of the first entry that isn't in a closed file; 0: none
 	entries int64
 	err     error
 }
 
-// Open makes a Log that goes on with what st names; nil for a new one.
+// Open opens a Log that continues from st; nil starts a new one.
 func Open(opt Options, st *State) (*Log, error) {
 	if err := opt.defaults(); err != nil {
 		return nil, err
@@ -119,8 +118,8 @@ func Open(opt Options, st *State) (*Log, error) {
 	return l, nil
 }
 
-// Append adds an entry: a copy into a buffer, and for each BlockBytes of lines some compression. The entry's
-// time names a file that is begun. After an error the Log takes nothing more.
+// Append adds an entry: it copies the entry into a buffer, and compresses each BlockBytes of lines. A new
+// file gets the time of the entry as its name. After an error the Log accepts no more entries.
 func (l *Log) Append(e *Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +146,8 @@ func (l *Log) Append(e *Entry) error {
 	return nil
 }
 
-// grow makes room for a line: the buffer starts small and ends at BlockBytes. A buffer of earlier content
-// stays unchanged for a Frozen that refers to it.
+// grow makes room for a line: the buffer grows up to BlockBytes. It leaves an old buffer unchanged, because
+// a Frozen may refer to it.
 func (l *Log) grow() {
 	if cap(l.lines)-len(l.lines) >= MaxLine {
 		return
@@ -157,7 +156,7 @@ func (l *Log) grow() {
 	l.lines = append(make([]byte, 0, size), l.lines...)
 }
 
-// flush compresses the lines into a frame and hands it to the file.
+// flush compresses the lines into a frame and passes it to the file.
 func (l *Log) flush(now time.Time) error {
 	if len(l.lines) == 0 {
 		return nil
@@ -188,14 +187,15 @@ func (l *Log) flush(now time.Time) error {
 	return nil
 }
 
-// Roll compresses what is buffered and closes the file; now names it if it was not begun yet. To be called
+// Roll compresses the buffered lines and closes the file; now names the file if it has no name yet. Call it
 // before the last checkpoint of a run, whose Commit then makes the file final.
 func (l *Log) Roll(now time.Time) error {
 	_, err := l.roll(math.MaxInt64, now)
 	return err
 }
 
-// RollOld is Roll if the oldest entry that isn't in a closed file came at begunBy or before. It reports whether that was so.
+// RollOld calls Roll if the oldest entry that isn't in a closed file is from begunBy or before. It reports
+// whether it did.
 func (l *Log) RollOld(begunBy, now time.Time) (rolled bool, err error) {
 	return l.roll(begunBy.Unix(), now)
 }
@@ -216,17 +216,17 @@ func (l *Log) roll(begunBy int64, now time.Time) (rolled bool, err error) {
 	return true, l.err
 }
 
-// Finished returns the files that got their final names since Open.
+// Finished returns the files that became final since Open.
 func (l *Log) Finished() outfile.Finished { return l.files.Finished() }
 
-// Entries returns the number of entries since the crawl began.
+// Entries returns the number of entries since the start of the crawl.
 func (l *Log) Entries() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.entries
 }
 
-// Close closes the file without writing: what no state covers is lost.
+// Close closes the file without writing; data that no state covers is lost.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,18 +238,18 @@ func (l *Log) Close() error {
 
 const stateVersion = 2
 
-// State is what a manifest holds of a Log.
+// State is the state of a Log in a manifest.
 type State struct {
 	V     int
 	Files outfile.State
-	// Lines that aren't in a frame yet; they follow what Files names.
+	// Lines that are not in a frame yet; they follow the data of Files.
 	Lines   disk.Ref
 	Entries int64
-	// Begun is when the first entry came that isn't in a closed file, in Unix seconds; 0: there is none.
+	// Begun is the time of the first entry that isn't in a closed file, in Unix seconds; 0: none.
 	Begun int64
 }
 
-// Frozen is a Log's content at one moment; see the checkpoint protocol.
+// Frozen is the content of a Log at one moment, for a checkpoint.
 type Frozen struct {
 	log   *Log
 	files *outfile.Frozen
@@ -257,7 +257,7 @@ type Frozen struct {
 	lines []byte
 }
 
-// Freeze notes the content. It copies nothing.
+// Freeze captures the content. It copies nothing.
 func (l *Log) Freeze() *Frozen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +267,7 @@ func (l *Log) Freeze() *Frozen {
 	return f
 }
 
-// Save writes what was in RAM to the tail files and returns the state for the manifest.
+// Save writes the data in RAM to the tail files and returns the state for the manifest.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	files, err := f.files.Save(tails)
 	if err == nil {
@@ -291,7 +291,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &st, nil
 }
 
-// Commit gives the files that the state, now durable, covers whole their final names.
+// Commit renames the files that the durable state covers completely to their final names.
 func (f *Frozen) Commit() error {
 	if err := f.files.Commit(); err != nil {
 		return fmt.Errorf("crawllog: commit: %w", err)

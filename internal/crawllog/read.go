@@ -17,8 +17,8 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// Read calls fn with each entry of a log file (zstd frames of JSON lines), valid until the next. An error
-// of fn ends it and is returned.
+// Read calls fn with each entry of a log file (zstd frames of JSON lines); the entry is valid until the
+// next call. Read stops at an error of fn and returns it.
 func Read(r io.Reader, fn func(*Entry) error) error {
 	dec, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 	if err != nil {
@@ -46,7 +46,7 @@ func readLines(r io.Reader, fn func(*Entry) error) error {
 	return nil
 }
 
-// ReadFile is Read of a file.
+// ReadFile reads the log file with the given name; see Read.
 func ReadFile(fsys disk.FS, name string, fn func(*Entry) error) error {
 	f, err := fsys.OpenRead(name)
 	if err != nil {
@@ -63,8 +63,8 @@ func ReadFile(fsys disk.FS, name string, fn func(*Entry) error) error {
 	return nil
 }
 
-// Files returns the paths of the final files of the log with that prefix in the order in which they were
-// written, whatever the clock did.
+// Files returns the paths of the final files of the log with a prefix, in the order of writing; it sorts by
+// serial, not by time.
 func Files(set disk.Set, prefix string) ([]string, error) {
 	names, err := set.FS.List(set.Path(0, subdir))
 	if err != nil {
@@ -78,7 +78,7 @@ func Files(set disk.Set, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// serial returns the number at the end of a final file's name; -1 for other names.
+// serial returns the serial number in a final file's name; -1 for other names.
 func serial(name, prefix string) int64 {
 	base, ok := strings.CutSuffix(name, suffix)
 	if !ok || !strings.HasPrefix(base, prefix+"-") {
@@ -91,8 +91,8 @@ func serial(name, prefix string) int64 {
 	return int64(n)
 }
 
-// Walk calls fn with each entry that a state names and that isn't in a final file, in order: with those of
-// Files before them, all entries of a crawl. It changes nothing.
+// Walk calls fn with each entry that a state covers and that isn't in a final file, in order. The entries
+// of Files followed by these are all entries of a crawl. Walk changes nothing.
 func Walk(opt Options, st *State, fn func(*Entry) error) error {
 	if err := opt.defaults(); err != nil {
 		return err

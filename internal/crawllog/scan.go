@@ -14,15 +14,16 @@ import (
 
 const (
 	frameMagic = "\x28\xb5\x2f\xfd"
-	// maxFrame bounds what a frame takes in a file and in RAM; the writer's have some hundred KiB.
+	// maxFrame bounds a frame in the file and in RAM; the frames of a Log have a few hundred KiB.
 	maxFrame = 64 << 20
 )
 
-// Scanned counts what Scan read.
+// Scanned counts the data that Scan read.
 type Scanned struct{ Files, Lines, Bytes int64 }
 
-// Scan reads all there is of a log, final files and what st names, and goes on behind damage, which it hands to damaged. fn
-// gets the entries, valid during the call. Files that were moved away are not missed. Memory: a frame.
+// Scan reads a whole log: the final files and the data that st names. It passes damage to damaged and
+// continues after it. It calls fn with each entry, valid during the call. Missing final files are not an
+// error: they may have been moved away. Memory: one frame.
 func Scan(opt Options, st *State, fn func(*Entry) error, damaged func(error) error) (Scanned, error) {
 	var sum Scanned
 	if err := opt.defaults(); err != nil {
@@ -79,7 +80,7 @@ func (s *scanner) file(opt *Options, c outfile.StreamContent) error {
 	return errors.Join(s.frames(c, b), b.Close())
 }
 
-// frames goes from frame to frame.
+// frames reads frame after frame.
 func (s *scanner) frames(c outfile.StreamContent, b *outfile.Bytes) error {
 	for off := int64(0); off < b.Size(); {
 		n, err := s.load(b, off)
@@ -105,7 +106,7 @@ func (s *scanner) frames(c outfile.StreamContent, b *outfile.Bytes) error {
 	return nil
 }
 
-// load decodes the frame at off into s.text and returns its length.
+// load decodes the frame at off into s.text and returns its length in the file.
 func (s *scanner) load(b *outfile.Bytes, off int64) (int64, error) {
 	n, err := frameLength(b, off)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *scanner) load(b *outfile.Bytes, off int64) (int64, error) {
 	return n, err
 }
 
-// frameLength goes through the blocks of a frame (RFC 8878 3.1.1) without decoding them.
+// frameLength returns the length of a frame from its block headers (RFC 8878 3.1.1), without decoding.
 func frameLength(b *outfile.Bytes, off int64) (int64, error) {
 	head := make([]byte, min(zstd.HeaderMaxSize, b.Size()-off))
 	if _, err := b.ReadAt(head, off); err != nil {
@@ -145,7 +146,7 @@ func frameLength(b *outfile.Bytes, off int64) (int64, error) {
 		}
 		n += int64(len(block)) + size
 		if n > maxFrame {
-			return 0, fmt.Errorf("a frame of more than %d bytes", maxFrame)
+			return 0, fmt.Errorf("frame of more than %d bytes", maxFrame)
 		}
 		if bits&1 != 0 {
 			break
@@ -155,12 +156,12 @@ func frameLength(b *outfile.Bytes, off int64) (int64, error) {
 		n += 4
 	}
 	if off+n > b.Size() {
-		return 0, fmt.Errorf("a frame of %d bytes, %d before the end", n, b.Size()-off)
+		return 0, fmt.Errorf("frame of %d bytes, but the file has only %d more", n, b.Size()-off)
 	}
 	return n, nil
 }
 
-// lines hands on the entries of whole lines.
+// lines decodes whole lines and calls fn with their entries.
 func (s *scanner) lines(text []byte, path string, off int64) error {
 	for len(text) > 0 {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
@@ -189,8 +190,8 @@ func (s *scanner) lines(text []byte, path string, off int64) error {
 	return nil
 }
 
-// Files are the options of the store of the files, for those who look at volumes.
+// Files returns the options of the store of the log's files.
 func (o Options) Files() outfile.Options {
-	_ = o.defaults() // no directory: no files
+	_ = o.defaults() // without a directory there are no files
 	return o.outfile()
 }

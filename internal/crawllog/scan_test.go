@@ -10,8 +10,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestScanGoesOnBehindDamage: all entries of a whole log; with a wrong byte anywhere something is said, entries of other
-// frames are found, and none that wasn't there.
+// TestScanGoesOnBehindDamage: Scan returns all entries of an undamaged log. With a wrong byte anywhere it
+// reports damage and returns the entries of the other frames; it never returns an entry that was not
+// written.
 func TestScanGoesOnBehindDamage(t *testing.T) {
 	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 70_000, BlockBytes: minBlock}
@@ -79,7 +80,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 		urls, damages := scan()
 		for url := range urls {
 			if !whole[url] {
-				t.Fatalf("%s at %d: found %q, which wasn't there", name, off, url)
+				t.Fatalf("%s at %d: found %q, which was not written", name, off, url)
 			}
 		}
 		if len(urls) < n && len(damages) == 0 || len(urls) < n/4 {
