@@ -1,9 +1,9 @@
-// Package list is a doubly linked list whose elements carry their own links.
+// Package list is a doubly linked list whose elements embed their links.
 //
-// An element knows its place, so it leaves its list in constant time, and no operation allocates. The lines of package polite and
-// the table of hosts in trouble of package health are such lists.
+// An element can be removed in constant time without a search, and no operation allocates. Package polite
+// uses such lists for its queues, package health for its table of hosts.
 //
-// An element type embeds Link of itself, which gives it the method that List needs:
+// An element type embeds Link of itself. Link provides the method that List needs:
 //
 //	type host struct {
 //		link // type link = list.Link[host]
@@ -15,19 +15,20 @@
 //
 // # Contract
 //
-// An element is in one list at a time, or in none. The list doesn't check that: inserting an element that is in a list, or removing
-// one from a list that it isn't in, breaks both lists. The zero List is empty and ready for use; the zero Link is in no list. Next is
-// nil behind the last element; take it before the element is removed.
+// An element is in at most one list at a time. The list does not check this: inserting an element that is
+// in a list, or removing one from a list that it is not in, corrupts both lists. The zero List is empty and
+// ready for use; the zero Link is in no list. To remove elements in a loop, call Next before Remove.
 //
 // # Concurrency and cost
 //
-// A List isn't safe for concurrent use. It takes 24 bytes, a Link 16. Each operation costs some nanoseconds.
+// A List is not safe for concurrent use. It takes 24 bytes, a Link 16. Each operation takes a few
+// nanoseconds.
 package list
 
-// Link is the place of a T in a list.
+// Link is the link of a T; T embeds it.
 type Link[T any] struct{ prev, next *T }
 
-// ListLink returns the link itself. Who embeds a Link has this method.
+// ListLink returns the link. Types that embed a Link get this method.
 func (k *Link[T]) ListLink() *Link[T] { return k }
 
 // Element is a pointer to a T that embeds a Link[T].
@@ -45,25 +46,25 @@ type List[T any, P Element[T]] struct {
 // Len returns the number of elements.
 func (l *List[T, P]) Len() int { return l.n }
 
-// Front returns the first element, nil if there is none.
+// Front returns the first element, nil for an empty list.
 func (l *List[T, P]) Front() *T { return l.head }
 
-// Back returns the last element, nil if there is none.
+// Back returns the last element, nil for an empty list.
 func (l *List[T, P]) Back() *T { return l.tail }
 
-// Next returns the element behind x, nil if x is the last one.
+// Next returns the element after x, nil if x is the last one.
 func (l *List[T, P]) Next(x *T) *T { return P(x).ListLink().next }
 
 // Prev returns the element before x, nil if x is the first one.
 func (l *List[T, P]) Prev(x *T) *T { return P(x).ListLink().prev }
 
-// PushBack makes x the last element.
+// PushBack inserts x as the last element.
 func (l *List[T, P]) PushBack(x *T) { l.InsertAfter(x, l.tail) }
 
-// PushFront makes x the first element.
+// PushFront inserts x as the first element.
 func (l *List[T, P]) PushFront(x *T) { l.InsertAfter(x, nil) }
 
-// InsertAfter puts x behind an element of the list, or in front of all if after is nil.
+// InsertAfter inserts x after an element of the list, or as the first element if after is nil.
 func (l *List[T, P]) InsertAfter(x, after *T) {
 	k := P(x).ListLink()
 	k.prev = after
@@ -81,7 +82,7 @@ func (l *List[T, P]) InsertAfter(x, after *T) {
 	l.n++
 }
 
-// Remove takes x out of the list.
+// Remove removes x from the list.
 func (l *List[T, P]) Remove(x *T) {
 	k := P(x).ListLink()
 	if k.prev == nil {

@@ -15,7 +15,7 @@ type element struct {
 
 type elements = List[element, *element]
 
-// numbers are those of the elements, read from the front; it checks the links the other way too.
+// numbers returns the numbers of the elements from the front; it also checks the backward links.
 func numbers(t *testing.T, l *elements) (all []int) {
 	t.Helper()
 	var last *element
@@ -31,14 +31,14 @@ func numbers(t *testing.T, l *elements) (all []int) {
 	return all
 }
 
-// TestModel compares two lists, between which elements move, with slices.
+// TestModel compares two lists that exchange elements with slices.
 func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var lists [2]elements
 	var models [2][]int
 	all := make([]element, 20)
-	in := make([]int, len(all)) // 0: none, else list + 1
+	in := make([]int, len(all)) // 0: no list, otherwise the list's index + 1
 	for i := range all {
 		all[i].number = i
 	}
@@ -50,7 +50,7 @@ func TestModel(t *testing.T) {
 			models[at] = slices.DeleteFunc(models[at], func(m int) bool { return m == n })
 			in[n] = 0
 			if e.link != (link{}) {
-				t.Fatalf("seed %d: element %d keeps its links", seed, n)
+				t.Fatalf("seed %d: element %d still has links", seed, n)
 			}
 		} else {
 			at := rng.IntN(2)
