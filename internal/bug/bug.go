@@ -1,23 +1,25 @@
-// Package bug ends the process with the command's exit code for a bug where a goroutine panics that nobody looks after.
+// Package bug ends the process with the exit code for a bug when a goroutine panics and no other code
+// handles the panic.
 //
-// Go ends it with status 2, which means a bad flag to who runs the command. Goroutines of crawl and dnscache end it by way of
-// their Options.Panicked. This package is for the few goroutines and callbacks that have no such option at hand: those that read
-// a log of drum's ahead, that write a trace, that end an exchange when its context does, that sweep idle connections, that take
-// signals.
+// By default Go exits with status 2, which the command uses for wrong flags. Most goroutines of crawl and
+// dnscache use their Options.Panicked. This package is for the few goroutines and callbacks without such an
+// option, for example the read-ahead of a drum's log, the writer of a link trace and the signal handler.
 //
 // # Contract
 //
-// The command sets once, before it starts a goroutine, what ends the process. A goroutine that nobody else looks after defers
-// Fatal first, or behind what must not run when it panics. A panic whose place is the caller's, as that of a worker of drum, is
-// handed to the caller instead, and one over bytes that a site sent is contained where they are read.
+// The command calls EndBy once, before it starts a goroutine. A goroutine that needs this package defers
+// Fatal first, or after deferred calls that must not run on a panic. A worker whose panic belongs to its
+// caller, such as a worker of drum, passes it to the caller instead. A panic over bytes from a site is
+// contained by their reader; see Contained.
 //
 // # Concurrency
 //
-// Both functions may be called by any goroutine. Several may panic at once: what ends the process has to bear that.
+// All functions are safe for concurrent use. Several goroutines may panic at once, so the function of EndBy
+// must accept concurrent calls.
 //
 // # Cost
 //
-// A deferred call; nothing is allocated.
+// A deferred call; no allocation.
 package bug
 
 import (
@@ -27,11 +29,11 @@ import (
 
 var end atomic.Pointer[func(value any, stack []byte)]
 
-// EndBy sets what ends the process. Without it, as in tests, a panic goes on as it does in Go.
+// EndBy sets the function that ends the process. Without it, as in tests, a panic continues as usual.
 func EndBy(f func(value any, stack []byte)) { end.Store(&f) }
 
-// Fatal is deferred first by a goroutine or a callback: its panic ends the process. Nothing is undone: to the files it is a
-// kill -9.
+// Fatal ends the process on a panic; a goroutine or a callback defers it. Nothing is cleaned up: for the
+// files it equals kill -9.
 func Fatal() {
 	if p := recover(); p != nil {
 		if f := end.Load(); f != nil {

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// Error is a panic while something was read that a site had sent: a bug of this program, which the site's URL pays for, not the
+// Error is a panic over data from a site. It is a bug of this program, but it fails only the URL, not the
 // crawl.
 type Error struct {
 	Value any
@@ -14,8 +14,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("crawl: BUG: panic: %v", e.Value) }
 
-// Contained calls f and turns a panic into an *Error. It is for code that reads what comes from outside and changes nothing
-// that others see: never around what a panic would leave half done.
+// Contained calls f and turns a panic into an *Error. f must only read external data and change no shared
+// state: a panic would leave that state inconsistent.
 func Contained(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
