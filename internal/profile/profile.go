@@ -1,18 +1,19 @@
-// Package profile writes the profiles of a run into a directory, for `go tool pprof`:
+// Package profile writes profiles of a run into a directory, for `go tool pprof`:
 //
-//	cpu.pprof        where CPU time went, sampled 100 times a second
-//	allocs.pprof     what was allocated since the start of the process
-//	heap.pprof       what lived at the end
-//	mutex.pprof      what waited for locks; one contention in a hundred is sampled
-//	block.pprof      what waited for channels, locks and the network; one event for every 100 µs blocked
-//	goroutine.pprof  where goroutines were at the end
+//	cpu.pprof        CPU time, sampled 100 times a second
+//	allocs.pprof     allocations since the start of the process
+//	heap.pprof       live memory at the end
+//	mutex.pprof      waits for locks; one contention in 100 is sampled
+//	block.pprof      waits for channels, locks and the network; one sample for 100 µs blocked
+//	goroutine.pprof  stacks of the goroutines at the end
 //
-// Together they cost about one percent of the run.
+// Together they cost about one percent of the run time.
 //
 // # Contract
 //
-// Only one profile can be taken in a process at a time: Start fails while there is another. Files of an earlier run are
-// replaced. The rates of sampling are the process's, and back to what they were after stop.
+// A process can have only one running profile: Start fails if there is another. Files of an earlier run are
+// replaced. The sampling rates apply to the whole process. stop restores the rate of mutex.pprof, and sets
+// the rate of block.pprof to 0.
 package profile
 
 import (
@@ -25,12 +26,12 @@ import (
 )
 
 const (
-	mutexFraction = 100     // one of so many contention events is sampled
-	blockRate     = 100_000 // ns blocked for one sample
+	mutexFraction = 100     // one contention event in 100 is sampled
+	blockRate     = 100_000 // nanoseconds blocked for one sample
 )
 
-// Start begins the profiles of a directory, which is made if need be. The function it returns ends them and writes the
-// files; it must be called once.
+// Start starts the profiles and creates dir if needed. stop ends them and writes the files; it must be
+// called exactly once.
 func Start(dir string) (stop func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("profile: %w", err)

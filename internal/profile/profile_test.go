@@ -13,7 +13,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Start(t.TempDir()); err == nil {
-		t.Error("a second profile at once was not refused")
+		t.Error("Start accepted a second concurrent profile")
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -35,6 +35,6 @@ func TestStartRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Start(file); err == nil {
-		t.Error("a file was taken for a directory")
+		t.Error("Start accepted a file as directory")
 	}
 }
