@@ -28,9 +28,12 @@ var when = time.Date(2026, 11, 21, 22, 43, 5, 678e6, time.UTC)
 
 func sample() Entry {
 	return Entry{
-		Time: when, URL: "https://example.org/a?b=\"c\"", Status: 200, Reason: "r", Truncated: "length", Page: true, Bytes: 12345, Depth: 3,
-		Key: 0xdef, Via: "https://example.org/via", Parent: 0xabc, IP: netip.MustParseAddr("192.0.2.7"), Elapsed: 87 * time.Millisecond, Attempts: 1, MIME: "text/html",
-		Robots: "noindex", Canonical: "https://example.org/c", Refresh: "https://example.org/r", Redirect: "https://example.org/d", Dropped: "too-many-redirects",
+		Time: when, URL: "https://example.org/a?b=\"c\"", Status: 200, Reason: "r", Truncated: "length", Page: true,
+		Bytes: 12345, Depth: 3,
+		Key: 0xdef, Via: "https://example.org/via", Parent: 0xabc, IP: netip.MustParseAddr("192.0.2.7"),
+		Elapsed: 87 * time.Millisecond, Attempts: 1, MIME: "text/html",
+		Robots: "noindex", Canonical: "https://example.org/c", Refresh: "https://example.org/r",
+		Redirect: "https://example.org/d", Dropped: "too-many-redirects",
 		File: "DRUMBEAT-1.warc.gz", Offset: 99,
 	}
 }
@@ -200,7 +203,7 @@ func (c *testCrawl) check() {
 	n := 0
 	visit := func(e *Entry) error {
 		if n++; e.Bytes != int64(n) {
-			return fmt.Errorf("entry %d is number %d", n, e.Bytes)
+			return fmt.Errorf("entry %d has number %d", n, e.Bytes)
 		}
 		return nil
 	}

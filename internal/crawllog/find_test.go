@@ -60,12 +60,14 @@ func TestFind(t *testing.T) {
 			t.Errorf("entry %d was not found", i)
 		}
 	}
-	cut, err = Find(opt, st, urls[1:2], 1, func(*Entry) error { t.Error("the oldest entry found within a byte"); return nil }, wrong)
+	cut, err = Find(opt, st, urls[1:2], 1,
+		func(*Entry) error { t.Error("Find returned the oldest entry with a bound of 1 byte"); return nil }, wrong)
 	if err != nil || !cut {
 		t.Errorf("with a bound: cut %v, %v", cut, err)
 	}
 	first := ""
-	if cut, err = Find(opt, st, urls, 1<<30, func(e *Entry) error { first = e.URL; return io.EOF }, wrong); err != nil || cut || first != urlOf(n-2) && first != urlOf(n-1) {
+	cut, err = Find(opt, st, urls, 1<<30, func(e *Entry) error { first = e.URL; return io.EOF }, wrong)
+	if err != nil || cut || first != urlOf(n-2) && first != urlOf(n-1) {
 		t.Errorf("the first entry is %s, cut %v, %v", first, cut, err)
 	}
 }

@@ -23,7 +23,8 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 	const n = 6000
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
-		e := Entry{Time: time.Unix(1e9, 0), URL: fmt.Sprintf("http://h.test/%d/%x%x%x", i, rng.Uint64(), rng.Uint64(), rng.Uint64()), Status: 200}
+		e := Entry{Time: time.Unix(1e9, 0),
+			URL: fmt.Sprintf("http://h.test/%d/%x%x%x", i, rng.Uint64(), rng.Uint64(), rng.Uint64()), Status: 200}
 		if err := l.Append(&e); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 	}
 	whole, damages := scan()
 	if len(whole) != n || len(damages) > 0 {
-		t.Fatalf("a whole log: %d entries, %v", len(whole), damages)
+		t.Fatalf("an undamaged log: %d entries, %v", len(whole), damages)
 	}
 	names, err := mem.List("d/log")
 	if err != nil || len(names) < 2 {

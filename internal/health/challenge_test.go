@@ -55,7 +55,7 @@ func TestMarksAreWellFormed(t *testing.T) {
 	for _, m := range marks {
 		if m.header == "" && m.text == "" && m.title == "" || m.title != strings.ToLower(m.title) ||
 			m.header != "" && m.text != strings.ToLower(m.text) || m.vendor == "" {
-			t.Errorf("%+v", m)
+			t.Errorf("got %+v", m)
 		}
 	}
 }
@@ -64,6 +64,6 @@ func TestPagesCostNothing(t *testing.T) {
 	body := []byte(strings.Repeat("<p>text", 1000))
 	header := func(string) []byte { panic("a field of a page was looked at") }
 	if n := testing.AllocsPerRun(100, func() { Challenged(200, header, body) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations", n)
 	}
 }

@@ -47,7 +47,7 @@ func wantRests(t *testing.T, got, want []time.Duration) {
 	}
 	for i := range got {
 		if got[i] != want[i] {
-			t.Fatalf("rest %d: got %v, want %v (%v)", i, got[i], want[i], got)
+			t.Fatalf("back-off %d: got %v, want %v (%v)", i, got[i], want[i], got)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestRecovery(t *testing.T) {
 	h := newHost()
 	h.times(6, Event{Kind: TooFast})
 	if v := h.note(Event{Kind: Page}); v.Rest != 0 || h.s.Failures != 0 || h.s.Level != 3 {
-		t.Fatalf("%+v, %+v", v, h.s)
+		t.Fatalf("got %+v, %+v", v, h.s)
 	}
 	if v := h.note(Event{Kind: Timeout}); v.Rest != 80*time.Second {
 		t.Errorf("a failure after the success: back-off %v, want 80s", v.Rest)
@@ -92,12 +92,12 @@ func TestEveryOtherPageFails(t *testing.T) {
 	h := newHost()
 	for range 1000 {
 		if v := h.note(Event{Kind: ServerError, Status: 500}); v.Rest != 10*time.Second {
-			t.Fatalf("rest %v", v.Rest)
+			t.Fatalf("got back-off %v", v.Rest)
 		}
 		h.note(Event{Kind: Page})
 	}
 	if !h.s.Clean() {
-		t.Errorf("%v", h.s)
+		t.Errorf("got %v", h.s)
 	}
 }
 
@@ -105,7 +105,8 @@ func TestRetryAfter(t *testing.T) {
 	for _, c := range []struct {
 		asked, rest time.Duration
 		why         Why
-	}{{time.Second, 10 * time.Second, BackOff}, {time.Minute, time.Minute, BackOff}, {2 * time.Hour, 2 * time.Hour, Asked},
+	}{{time.Second, 10 * time.Second, BackOff}, {time.Minute, time.Minute, BackOff},
+		{2 * time.Hour, 2 * time.Hour, Asked},
 		{100 * time.Hour, MaxRetryAfter, Asked}, {-time.Hour, 10 * time.Second, BackOff}} {
 		h := newHost()
 		if v := h.note(Event{Kind: TooFast, Status: 429, RetryAfter: c.asked}); v.Rest != c.rest || v.Why != c.why {
@@ -149,7 +150,7 @@ func TestHangups(t *testing.T) {
 	v := h.times(4, Event{Kind: Hangup})
 	wantRests(t, h.rests, append(seconds(10, 20, 40), 24*time.Hour))
 	if v.Why != Unwelcome {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v", v)
 	}
 }
 
@@ -165,7 +166,7 @@ func TestRefusalsAmongPages(t *testing.T) {
 		h.note(Event{Kind: Answer})
 	}
 	if h.s.Stage != 0 || h.s.End != Open {
-		t.Errorf("%v", h.s)
+		t.Errorf("got %v", h.s)
 	}
 	h.times(9, Event{Kind: Refusal, Place: RootPlace})
 	h.times(5, Event{Kind: Answer}) // a redirect or 404 does not count as a page
@@ -179,14 +180,14 @@ func TestForgiven(t *testing.T) {
 	h := newHost()
 	h.times(20, Event{Kind: Refusal, Place: RootPlace})
 	if h.s.Stage != 2 {
-		t.Fatalf("%v", h.s)
+		t.Fatalf("got %v", h.s)
 	}
 	h.times(19, Event{Kind: Page})
 	if h.s.Stage != 1 {
-		t.Fatalf("%v", h.s)
+		t.Fatalf("got %v", h.s)
 	}
 	if h.note(Event{Kind: Page}); !h.s.Clean() {
-		t.Errorf("%v", h.s)
+		t.Errorf("got %v", h.s)
 	}
 }
 
@@ -198,7 +199,7 @@ func TestOff(t *testing.T) {
 		v := h.note(Event{Kind: TooFast})
 		w := h.note(Event{Kind: Hangup})
 		if v.Rest > time.Minute || w.Rest > time.Minute || v.Began || w.End != Open {
-			t.Fatalf("%+v %+v", v, w)
+			t.Fatalf("got %+v %+v", v, w)
 		}
 	}
 	var back State
@@ -215,7 +216,7 @@ func TestResting(t *testing.T) {
 	}
 	h.s.Note(&h.p, Event{Kind: TooFast, RetryAfter: 2 * time.Minute}, start)
 	if until, why, ok := h.s.InBackoff(start); !ok || why != BackOff || !until.Equal(start.Add(2*time.Minute)) {
-		t.Errorf("%v %v %v", until, why, ok)
+		t.Errorf("got %v %v %v", until, why, ok)
 	}
 	if _, _, ok := h.s.InBackoff(start.Add(2 * time.Minute)); ok {
 		t.Error("InBackoff is true after the end of the back-off")
@@ -224,7 +225,7 @@ func TestResting(t *testing.T) {
 	h.s.Note(&h.p, Event{Kind: TooFast, RetryAfter: 5 * time.Hour}, start)
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
 	if until, why, _ := h.s.InBackoff(start); why != Asked || !until.Equal(start.Add(5*time.Hour)) {
-		t.Errorf("%v %v", until, why)
+		t.Errorf("got %v %v", until, why)
 	}
 }
 
@@ -241,8 +242,10 @@ func TestPlaceOf(t *testing.T) {
 
 // TestGolden holds the example bytes of docs/formats/robots.md.
 func TestGolden(t *testing.T) {
-	s := State{Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Pages: 0, Place: 7, Wide: true, Why: Failing, Last: TooFast,
-		Status: 503, At: time.Unix(1795262400, 0).UTC(), Until: time.Unix(1795266000, 0).UTC()}
+	s := State{
+		Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Pages: 0, Place: 7, Wide: true, Why: Failing,
+		Last: TooFast, Status: 503, At: time.Unix(1795262400, 0).UTC(), Until: time.Unix(1795266000, 0).UTC(),
+	}
 	want := []byte("\x01\x52\x02\x04\x07\x03\x01\x02\x00\xf7\x03\xc0\x8f\x86\xd8\x06\xd0\xab\x86\xd8\x06")
 	if got := s.Append(nil); !bytes.Equal(got, want) {
 		t.Errorf("got % x\nwant % x", got, want)
@@ -310,10 +313,12 @@ func TestClockThatWasAhead(t *testing.T) {
 	if !s.Mend(start) || s.Mend(start) {
 		t.Error("Mend did not correct a time one year ahead exactly once")
 	}
-	if until, why, ok := s.InBackoff(start); !ok || why != Asked || !until.Equal(start.Add(10*time.Hour)) || s.Failures != 1 {
+	if until, why, ok := s.InBackoff(start); !ok || why != Asked || !until.Equal(start.Add(10*time.Hour)) ||
+		s.Failures != 1 {
 		t.Errorf("back-off %v until %v: %v", ok, until, why)
 	}
-	if noted.Note(&p, Event{Kind: Unreachable}, start.Add(time.Hour)); noted.Until.After(start.Add(11*time.Hour)) || noted.Failures != 2 {
+	if noted.Note(&p, Event{Kind: Unreachable}, start.Add(time.Hour)); noted.Until.After(start.Add(11*time.Hour)) ||
+		noted.Failures != 2 {
 		t.Errorf("after another failure: %v", noted)
 	}
 	over := State{Failures: 1, Last: TooFast, At: ahead, Until: ahead.Add(-time.Minute)}

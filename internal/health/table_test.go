@@ -17,7 +17,7 @@ func TestHostTableIsBounded(t *testing.T) {
 		table.Note(&p, 0, nil, failure, now) // 0 stays the newest
 	}
 	if n := len(table.hosts); n != MaxTroubled {
-		t.Errorf("%d hosts, want %d", n, MaxTroubled)
+		t.Errorf("got %d hosts, want %d", n, MaxTroubled)
 	}
 	if s := table.Get(0, nil, now); s.Failures == 0 {
 		t.Error("the newest host was forgotten")
@@ -27,7 +27,7 @@ func TestHostTableIsBounded(t *testing.T) {
 	}
 	onDisk := State{Failures: 9, Last: TooFast, At: now}
 	if table.Note(&p, 1, &onDisk, failure, now.Add(time.Minute)); table.Get(1, nil, now).Failures != 10 {
-		t.Errorf("%v, want 10 failures", table.Get(1, nil, now))
+		t.Errorf("got %v, want 10 failures", table.Get(1, nil, now))
 	}
 	if _, tell := table.Note(&p, 5_000_000, nil, Event{Kind: Page}, now); tell || len(table.hosts) != MaxTroubled {
 		t.Error("a page of a healthy host was stored")
@@ -55,7 +55,7 @@ func TestHostTableOfAClockThatWasAhead(t *testing.T) {
 	}
 	table.Note(&p, 1, nil, Event{Kind: TooFast, Status: 503}, now)
 	if s := table.Get(1, &onDisk, now.Add(time.Second)); s.Failures != 1 {
-		t.Errorf("%d failures, want the one since", s.Failures)
+		t.Errorf("got %d failures, want the one since", s.Failures)
 	}
 	table.Note(&p, 2, nil, Event{Kind: TooFast, RetryAfter: 5 * time.Hour}, now.Add(year))
 	if s := table.Get(2, nil, now); !s.Until.Equal(now.Add(5 * time.Hour)) {

@@ -73,7 +73,7 @@ func TestTrace(t *testing.T) {
 				queued := len(w.blocks)
 				w.mu.Unlock()
 				if queued > maxQueued/2 {
-					t.Fatalf("%d blocks wait", queued)
+					t.Fatalf("%d blocks are queued", queued)
 				}
 			}
 		}
@@ -87,9 +87,11 @@ func TestTrace(t *testing.T) {
 		// A kill during a write leaves a torn block.
 		f, err := fs.Open(traceName)
 		must(t, err)
-		_, err = f.WriteAt(appendBlock(nil, head{3, uint32(opening), uint64(sum.Links)}, []drum.Key{1, 2, 3})[:opening*10], sum.EndBytes)
+		_, err = f.WriteAt(appendBlock(nil, head{3, uint32(opening), uint64(sum.Links)},
+			[]drum.Key{1, 2, 3})[:opening*10], sum.EndBytes)
 		must(t, errors.Join(err, f.Close()))
-		if got, sum, err := readAll(fs, 1000); err != nil || len(got) != len(want) || sum.CutBytes != int64(opening)*10 {
+		if got, sum, err := readAll(fs, 1000); err != nil || len(got) != len(want) ||
+			sum.CutBytes != int64(opening)*10 {
 			t.Fatalf("opening %d: got %d links, %+v, %v with a torn block", opening, len(got), sum, err)
 		}
 	}
@@ -233,7 +235,8 @@ func TestDamage(t *testing.T) {
 				b[i] ^= bit
 				got, sum, err := readBytes(t, b)
 				corrupt := new(disk.CorruptError)
-				if err == nil && sum.CutBytes == 0 || err != nil && !errors.As(err, &corrupt) || !slices.Equal(got, whole[:len(got)]) {
+				if err == nil && sum.CutBytes == 0 || err != nil && !errors.As(err, &corrupt) ||
+					!slices.Equal(got, whole[:len(got)]) {
 					t.Fatalf("byte %d of %d damaged: got %d links, %+v, %v", i, len(sound), len(got), sum, err)
 				}
 			}
@@ -253,7 +256,8 @@ func TestDamage(t *testing.T) {
 	must(t, err)
 	_, err = f.WriteAt([]byte("not a trace of links, but forty bytes and more"), 0)
 	must(t, errors.Join(err, f.Close()))
-	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil || !strings.Contains(err.Error(), "give another file") {
+	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil ||
+		!strings.Contains(err.Error(), "give another file") {
 		t.Errorf("got %v for another file's name", err)
 	}
 }

@@ -86,7 +86,7 @@ func TestAllocations(t *testing.T) {
 		l.Remove(&a)
 		l.Remove(&b)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations", n)
 	}
 }
 

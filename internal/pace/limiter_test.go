@@ -44,7 +44,7 @@ func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) f
 			t.Fatalf("%v used in the 10 s from %v on, %v allowed", sum, first.at, want)
 		}
 		if first.at >= full && first.at+window <= end && sum < least*want-unit {
-			t.Fatalf("%v used in the 10 s from %v on, %v allowed", sum, first.at, want)
+			t.Fatalf("%v used in the 10 s from %v on, too little: %v allowed", sum, first.at, want)
 		}
 		if sum -= first.units; i == len(u.list)-1 && sum > 1e-6 {
 			t.Fatalf("BUG in the test: %v left", sum)
@@ -107,7 +107,8 @@ func TestRateIsHeld(t *testing.T) {
 
 // TestRateChanges: a change applies within a second, whatever the wait before it was.
 func TestRateChanges(t *testing.T) {
-	for _, text := range []string{"08:00-09:00 100; else 5", "08:00-09:00 5; else 100", "08:00-09:00 100; else 0.01", "08:00-09:00 50; else pause",
+	for _, text := range []string{"08:00-09:00 100; else 5", "08:00-09:00 5; else 100",
+		"08:00-09:00 100; else 0.01", "08:00-09:00 50; else pause",
 		"08:00-09:00 5; else none"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := mustParse(t, text, Pages).In(time.UTC)
@@ -135,7 +136,7 @@ func TestRateChanges(t *testing.T) {
 				}
 			}
 			if want := min(9*after, 8000); float64(n) < want {
-				t.Errorf("%s: %d pages in the 10 s after the change, want %v at least", text, n, want)
+				t.Errorf("%s: %d pages in the 10 s after the change, want at least %v", text, n, want)
 			}
 		})
 	}
@@ -178,7 +179,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 			readers.Wait()
 			allowed := func(from, to time.Duration) float64 { return rate * (to - from).Seconds() }
 			log.checkWindows(t, allowed, 2*pieceLeast, c.mean, 0.88, 15*time.Second, 40*time.Second)
-			t.Logf("%s: %d exchanges at once at most, %d reads", c.text, most, len(log.list))
+			t.Logf("%s: at most %d concurrent exchanges, %d reads", c.text, most, len(log.list))
 		})
 	}
 }
@@ -246,7 +247,7 @@ func TestMetersShare(t *testing.T) {
 			m.sleep(d)
 		}
 		if d := time.Since(late); d > 200*time.Millisecond {
-			t.Errorf("a reader that came later waited for %v", d)
+			t.Errorf("a later reader waited for %v", d)
 		}
 		m.End(time.Now())
 		readers.Wait()

@@ -33,7 +33,8 @@ func TestScheduleAt(t *testing.T) {
 		{"200", Pages, "05 00:00", 200}, {"0.5/s", Pages, "05 00:00", 0.5}, {"none", Pages, "05 00:00", noLimit},
 		{"0", Pages, "05 00:00", noLimit}, {"0", Bits, "05 00:00", noLimit}, {"pause", Pages, "05 00:00", 0},
 		// the first entry that matches counts
-		{"08:00-12:00 1; 08:00-20:00 2; else 3", Pages, "05 09:00", 1}, {"08:00-12:00 1; 08:00-20:00 2; else 3", Pages, "05 12:00", 2},
+		{"08:00-12:00 1; 08:00-20:00 2; else 3", Pages, "05 09:00", 1},
+		{"08:00-12:00 1; 08:00-20:00 2; else 3", Pages, "05 12:00", 2},
 		{"08:00-12:00 none; 08:00-20:00 2", Pages, "05 09:00", noLimit},
 		// no limit at times that no entry matches
 		{"mon 5", Pages, "05 12:00", 5}, {"mon 5", Pages, "06 00:00", noLimit},
@@ -43,13 +44,17 @@ func TestScheduleAt(t *testing.T) {
 		{"fri 22:00-06:00 7; else 1", Pages, "09 05:59", 1}, {"sun 22:00-06:00 7; else 1", Pages, "05 03:00", 7},
 		{"22:00-00:00 7; else 1", Pages, "05 23:59", 7}, {"22:00-00:00 7; else 1", Pages, "05 00:00", 1},
 		// ranges that include the weekend, full names, any case, blanks
-		{"fri-mon 7; else 1", Pages, "11 12:00", 7}, {"fri-mon 7; else 1", Pages, "05 12:00", 7}, {"fri-mon 7; else 1", Pages, "06 12:00", 1},
-		{"Saturday , SUN 7 ;else  1", Pages, "11 12:00", 7}, {"mon - fri  08:00 - 20:00 , 21:00-22:00   1_000", Pages, "07 21:30", 1000},
+		{"fri-mon 7; else 1", Pages, "11 12:00", 7}, {"fri-mon 7; else 1", Pages, "05 12:00", 7},
+		{"fri-mon 7; else 1", Pages, "06 12:00", 1},
+		{"Saturday , SUN 7 ;else  1", Pages, "11 12:00", 7},
+		{"mon - fri  08:00 - 20:00 , 21:00-22:00   1_000", Pages, "07 21:30", 1000},
 		// several ranges
-		{"8:00-12:00,13:00-17:00 7; else 1", Pages, "05 12:30", 1}, {"8:00-12:00,13:00-17:00 7; else 1", Pages, "05 13:00", 7},
+		{"8:00-12:00,13:00-17:00 7; else 1", Pages, "05 12:30", 1},
+		{"8:00-12:00,13:00-17:00 7; else 1", Pages, "05 13:00", 7},
 		// units
 		{"1.5 Mbit/s", Bits, "05 00:00", 1.5e6}, {"64KBIT", Bits, "05 00:00", 64e3}, {"8000", Bits, "05 00:00", 8000},
-		{"9000bit", Bits, "05 00:00", 9000}, {"1e6", Pages, "05 00:00", 1e6}, {"mon 20; else 2000", Connections, "06 00:00", 2000},
+		{"9000bit", Bits, "05 00:00", 9000}, {"1e6", Pages, "05 00:00", 1e6},
+		{"mon 20; else 2000", Connections, "06 00:00", 2000},
 	} {
 		s := mustParse(t, c.text, c.unit).In(time.UTC)
 		at, err := time.Parse("2006-01-02 15:04", "2026-01-"+c.at)
@@ -77,16 +82,24 @@ func TestParseFaults(t *testing.T) {
 		{"else 5; mon 6", Pages, `"else" at character 1: else must come last`},
 		{"mon 6; else", Pages, `"else" at character 8: want a value after it`},
 		{"mon 6; 08:00-09:00", Pages, `"08:00-09:00" at character 8: want a value after it`},
-		{"mon 6; 7", Pages, `"7" at character 8: want days`}, {"mon 6; else 08:00-09:00 7", Pages, `"08:00-09:00" at character 13: else takes no times`},
-		{"mon-fry 6", Pages, `"mon-fry" at character 1: want a day`}, {"sat,son 6", Pages, `"son" at character 5: want a day`},
-		{"mon 08:00-25:00 6", Pages, `"08:00-25:00" at character 5: want a range of times`}, {"08:00-08:00 6", Pages, "the range is empty"},
-		{"24:00-08:00 6", Pages, "want a range of times"}, {"08:00 6", Pages, "want a range of times"}, {"08:60-09:00 6", Pages, "want a range of times"}, {"8-9 6", Pages, "want a value"},
-		{"mon 5 pages", Pages, `"5 pages" at character 5: want a value`}, {"-5", Pages, "want a value"}, {"NaN", Pages, "want a day"}, {"inf", Pages, "want a day"},
+		{"mon 6; 7", Pages, `"7" at character 8: want days`},
+		{"mon 6; else 08:00-09:00 7", Pages, `"08:00-09:00" at character 13: else takes no times`},
+		{"mon-fry 6", Pages, `"mon-fry" at character 1: want a day`},
+		{"sat,son 6", Pages, `"son" at character 5: want a day`},
+		{"mon 08:00-25:00 6", Pages, `"08:00-25:00" at character 5: want a range of times`},
+		{"08:00-08:00 6", Pages, "the range is empty"},
+		{"24:00-08:00 6", Pages, "want a range of times"}, {"08:00 6", Pages, "want a range of times"},
+		{"08:60-09:00 6", Pages, "want a range of times"}, {"8-9 6", Pages, "want a value"},
+		{"mon 5 pages", Pages, `"5 pages" at character 5: want a value`}, {"-5", Pages, "want a value"},
+		{"NaN", Pages, "want a day"}, {"inf", Pages, "want a day"},
 		{"1e400", Pages, "want a value"}, {"1e7", Pages, "between 0.001 and 1000000"}, {"0.0001", Pages, "between"},
-		{"200", Bits, "between 8kbit and"}, {"200MB", Bits, "unknown unit MB"}, {"200 MiB", Bits, "unknown unit MiB"}, {"Mbit", Bits, "want a day"},
-		{"pause", Bits, "only the rate"}, {"pause", Connections, "only the rate"}, {"0", Connections, "can't be 0"}, {"1.5", Connections, "want a whole number"},
+		{"200", Bits, "between 8kbit and"}, {"200MB", Bits, "unknown unit MB"},
+		{"200 MiB", Bits, "unknown unit MiB"}, {"Mbit", Bits, "want a day"},
+		{"pause", Bits, "only the rate"}, {"pause", Connections, "only the rate"}, {"0", Connections, "can't be 0"},
+		{"1.5", Connections, "want a whole number"},
 		{"5/s", Connections, "want a value"}, {"0x10", Pages, "want a value"},
-		{strings.Repeat("mon 5;", 70) + "else 1", Pages, "more than 64 entries"}, {strings.Repeat(" ", 5000), Pages, "the limit is 4096"},
+		{strings.Repeat("mon 5;", 70) + "else 1", Pages, "more than 64 entries"},
+		{strings.Repeat(" ", 5000), Pages, "the limit is 4096"},
 	} {
 		if s, err := Parse(c.text, c.unit); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.60q: got %v, %v; want an error with %q", c.text, s, err, c.want)
@@ -98,7 +111,7 @@ func TestParseFaults(t *testing.T) {
 func TestScheduleNext(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip("no data base of time zones: ", err)
+		t.Skip("no time zone database: ", err)
 	}
 	for _, c := range []struct{ text, from, want string }{
 		{"mon-fri 08:00-20:00 5; else 9", "2026-01-05 09:30", "2026-01-05 20:00"},
@@ -157,7 +170,8 @@ func randomSchedule(r *rand.Rand) string {
 			continue
 		}
 		days := dayNames[r.IntN(7)][:3] + "-" + dayNames[r.IntN(7)][:3]
-		parts = append(parts, fmt.Sprintf("%s %02d:%02d-%02d:%02d %d", days, from/60, from%60, to/60, to%60, 1+r.IntN(3)))
+		parts = append(parts, fmt.Sprintf("%s %02d:%02d-%02d:%02d %d", days, from/60, from%60,
+			to/60, to%60, 1+r.IntN(3)))
 	}
 	return strings.Join(append(parts, fmt.Sprintf("else %d", 1+r.IntN(3))), "; ")
 }
@@ -182,8 +196,9 @@ func TestScheduleBounds(t *testing.T) {
 // FuzzParse: Parse does not panic. Formatting and parsing a schedule gives the same values, within their
 // bounds.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"200Mbit", "mon-fri 08:00-20:00 200Mbit; sat,sun 00:00-24:00 1Gbit; else 500Mbit", "22:00-06:00 none; else 20",
-		"pause", "fri-mon 22:00-06:00,07:00-08:00 5;else 0", "1.5 Mbit/s", "mon - fri 5", "else 7", "0.001", "1_000", "8e3bit"} {
+	for _, text := range []string{"200Mbit", "mon-fri 08:00-20:00 200Mbit; sat,sun 00:00-24:00 1Gbit; else 500Mbit",
+		"22:00-06:00 none; else 20", "pause", "fri-mon 22:00-06:00,07:00-08:00 5;else 0", "1.5 Mbit/s", "mon - fri 5", "else 7", "0.001",
+		"1_000", "8e3bit"} {
 		for unit := range 3 {
 			f.Add(text, uint8(unit))
 		}
@@ -209,7 +224,7 @@ func FuzzParse(f *testing.F) {
 			at = at.Add(31 * time.Minute)
 		}
 		if next := s.Next(at); !next.IsZero() && (!next.After(at) || s.At(next) == s.At(at)) {
-			t.Fatalf("%q: after %v it says %v", text, at, next)
+			t.Fatalf("%q: Next after %v is %v", text, at, next)
 		}
 	})
 }

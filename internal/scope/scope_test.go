@@ -94,12 +94,14 @@ func TestFirstMatchWins(t *testing.T) {
 }
 
 func TestDefaultComesLast(t *testing.T) {
-	s, err := Parse(Rules, suffixes, Source{"a", []byte("default -\n+ host a.example\n")}, Source{"b", []byte("+ regex /b$\n")})
+	s, err := Parse(Rules, suffixes, Source{"a", []byte("default -\n+ host a.example\n")},
+		Source{"b", []byte("+ regex /b$\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
-		"http://a.example/": "a:2: + host a.example", "http://x.example/b": "b:1: + regex /b$", "http://x.example/": "a:1: default -",
+		"http://a.example/": "a:2: + host a.example", "http://x.example/b": "b:1: + regex /b$",
+		"http://x.example/": "a:1: default -",
 	} {
 		if got := s.Rule(s.Lookup([]byte(url))).String(); got != want {
 			t.Errorf("%s: got %s, want %s", url, got, want)
@@ -120,12 +122,15 @@ func TestNoRules(t *testing.T) {
 
 func TestBlacklist(t *testing.T) {
 	s := mustParse(t, Blacklist,
-		"+ net 192.0.2.64/28", "- net 192.0.2.0/24", "- net 198.51.100.7", "- net 2001:db8::/32", "- host a.example", "- pld b.example",
+		"+ net 192.0.2.64/28", "- net 192.0.2.0/24", "- net 198.51.100.7", "- net 2001:db8::/32",
+		"- host a.example", "- pld b.example",
 		"+ net 10.1.2.0/24", "- net 10.0.0.0/8", "+ net 10.1.0.0/16")
 	for addr, want := range map[string]Ruling{
-		"192.0.2.1": Exclude, "192.0.2.64": Include, "192.0.2.80": Exclude, "192.0.3.1": Undecided, "198.51.100.7": Exclude,
+		"192.0.2.1": Exclude, "192.0.2.64": Include, "192.0.2.80": Exclude, "192.0.3.1": Undecided,
+		"198.51.100.7": Exclude,
 		"198.51.100.8": Undecided, "2001:db8::1": Exclude, "2001:db9::1": Undecided, "::ffff:192.0.2.1": Exclude,
-		"10.1.2.3": Include, "10.1.3.3": Exclude, "10.2.0.1": Exclude, "11.0.0.0": Undecided, "9.255.255.255": Undecided,
+		"10.1.2.3": Include, "10.1.3.3": Exclude, "10.2.0.1": Exclude, "11.0.0.0": Undecided,
+		"9.255.255.255": Undecided,
 	} {
 		if got := s.Ruling(s.Addr(netip.MustParseAddr(addr))); got != want {
 			t.Errorf("%s: got %v, want %v", addr, got, want)
@@ -201,7 +206,8 @@ func TestFaults(t *testing.T) {
 }
 
 func TestAllFaultsAreReported(t *testing.T) {
-	_, err := Parse(Rules, suffixes, Source{"a", []byte("x\n+ host ok.example\ny\n")}, Source{"b", []byte(strings.Repeat("z\n", 200))})
+	_, err := Parse(Rules, suffixes, Source{"a", []byte("x\n+ host ok.example\ny\n")},
+		Source{"b", []byte(strings.Repeat("z\n", 200))})
 	var faults *Faults
 	if !errors.As(err, &faults) || len(faults.List) != MaxFaults || faults.More != 102 {
 		t.Fatalf("got %v", err)
@@ -223,8 +229,10 @@ func TestAllFaultsAreReported(t *testing.T) {
 }
 
 func TestCommentsAndBlanks(t *testing.T) {
-	s := mustParse(t, Rules, "\ufeff+\thost\t a.example\t# why\r", "", "  # - host b.example", `- regex x#y`, "   - host c.example   ")
-	for url, want := range map[string]string{"http://a.example/": "include 1", "http://b.example/": "undecided", "http://c.example/": "exclude 5"} {
+	s := mustParse(t, Rules, "\ufeff+\thost\t a.example\t# why\r", "", "  # - host b.example", `- regex x#y`,
+		"   - host c.example   ")
+	for url, want := range map[string]string{"http://a.example/": "include 1", "http://b.example/": "undecided",
+		"http://c.example/": "exclude 5"} {
 		if got := verdict(s, url); got != want {
 			t.Errorf("%s: got %s, want %s", url, got, want)
 		}
@@ -239,7 +247,7 @@ func TestSampleFiles(t *testing.T) {
 	}
 	samples := regexp.MustCompile("(?s)```(rules|blacklist)\n(.*?)```").FindAllSubmatch(text, -1)
 	if len(samples) < 2 {
-		t.Fatalf("%d samples", len(samples))
+		t.Fatalf("got %d samples", len(samples))
 	}
 	for _, m := range samples {
 		list := Rules
@@ -258,7 +266,8 @@ func TestAgainstNaive(t *testing.T) {
 	t.Logf("seed %d", *seedFlag)
 	pick := func(list ...string) string { return list[rng.IntN(len(list))] }
 	host := func() string {
-		return pick("", "", "www.", "a.", "b.a.") + pick("x", "xy", "y") + "." + pick("org", "co.uk", "com", "example") + pick("", "", "", ".")
+		return pick("", "", "www.", "a.", "b.a.") + pick("x", "xy", "y") + "." +
+			pick("org", "co.uk", "com", "example") + pick("", "", "", ".")
 	}
 	path := func() (p string) {
 		for range rng.IntN(4) {

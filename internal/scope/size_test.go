@@ -46,18 +46,19 @@ func TestManyHosts(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	st := s.Stats()
 	heap := float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)+int64(len(text))) / n
-	t.Logf("%v: %.1f bytes a rule by its own count", st, float64(st.Bytes)/n)
+	t.Logf("%v: %.1f bytes a rule in Stats", st, float64(st.Bytes)/n)
 	if perRule := float64(st.Bytes) / n; perRule > 64 || heap > 80 {
 		t.Errorf("%.1f bytes a rule, %.1f of heap", perRule, heap)
 	}
-	urls := [][]byte{[]byte("https://www.docs7.example/private/x"), []byte("http://www.site12345.example/"), []byte("http://a.b.c.below7.example/x?y"),
+	urls := [][]byte{[]byte("https://www.docs7.example/private/x"), []byte("http://www.site12345.example/"),
+		[]byte("http://a.b.c.below7.example/x?y"),
 		[]byte("https://www.nobody.co.uk/a/b/c.html?q=1")}
 	if got := testing.AllocsPerRun(100, func() {
 		for _, u := range urls {
 			s.Lookup(u)
 		}
 	}); got != 0 {
-		t.Errorf("%v allocations", got)
+		t.Errorf("got %v allocations", got)
 	}
 }
 

@@ -31,11 +31,13 @@ func TestSURTRules(t *testing.T) {
 		rule     string
 		yes, not []string
 	}{
-		{"http://(org,example,", []string{"http://example.org/", "https://www.example.org/x", "http://example.org:8080/"},
+		{"http://(org,example,", []string{"http://example.org/", "https://www.example.org/x",
+			"http://example.org:8080/"},
 			[]string{"http://example.com/", "http://example.organ/", "http://xexample.org/"}},
 		{"http://(org,example,)", []string{"http://example.org/", "https://example.org/x", "http://example.org./"},
 			[]string{"http://www.example.org/", "http://example.org:8080/"}},
-		{"http://(org,example,)/docs/", []string{"http://example.org/docs/", "https://example.org/DOCS/x?y", "http://example.org/docs/x"},
+		{"http://(org,example,)/docs/",
+			[]string{"http://example.org/docs/", "https://example.org/DOCS/x?y", "http://example.org/docs/x"},
 			[]string{"http://example.org/docs", "http://example.org/", "http://www.example.org/docs/"}},
 		{"HTTP://(ORG,EXAMPLE,)/Docs/", []string{"http://example.org/docs/"}, []string{"http://example.org/doc/"}},
 		{"https://(org,example,", []string{"https://example.org/"}, []string{"http://example.org/"}},
@@ -43,12 +45,16 @@ func TestSURTRules(t *testing.T) {
 		{"org,example,", []string{"https://example.org/", "http://a.b.example.org/"}, []string{"http://org.example/"}},
 		{"org", []string{"http://example.org/", "http://example.organ/"}, []string{"http://example.com/"}},
 		{"http://(org,exam", []string{"http://example.org/", "http://examen.org/"}, []string{"http://ex.org/"}},
-		{"http://(org,example,:8080)/", []string{"http://example.org:8080/x", "https://example.org:8080/"}, []string{"http://example.org/"}},
-		{"http://(org,example,:", []string{"http://example.org:8080/x", "http://example.org:81/"}, []string{"http://example.org/"}},
+		{"http://(org,example,:8080)/", []string{"http://example.org:8080/x", "https://example.org:8080/"},
+			[]string{"http://example.org/"}},
+		{"http://(org,example,:", []string{"http://example.org:8080/x", "http://example.org:81/"},
+			[]string{"http://example.org/"}},
 		{"http://(192.0.2.", []string{"http://192.0.2.1/", "http://192.0.2.77:81/"}, []string{"http://192.0.3.1/"}},
-		{"http://(192.0.2.1)/x", []string{"http://192.0.2.1/x"}, []string{"http://192.0.2.1/", "http://192.0.2.1:81/x"}},
+		{"http://(192.0.2.1)/x", []string{"http://192.0.2.1/x"},
+			[]string{"http://192.0.2.1/", "http://192.0.2.1:81/x"}},
 		{"http://([2001:db8::1],)", []string{"http://[2001:db8::1]/x"}, []string{"http://[2001:db8::11]/"}},
-		{"http://([2001:db8::1]", []string{"http://[2001:db8::1]/x", "http://[2001:db8::1]:81/"}, []string{"http://[2001:db8::11]/"}},
+		{"http://([2001:db8::1]", []string{"http://[2001:db8::1]/x", "http://[2001:db8::1]:81/"},
+			[]string{"http://[2001:db8::11]/"}},
 	} {
 		s := mustParse(t, Rules, "+ surt "+c.rule)
 		for _, url := range c.yes {

@@ -57,49 +57,72 @@ func TestRead(t *testing.T) {
 		err        error
 	}{
 		{name: "urlset", body: urlset("http://h/1", " \n http://h/2\t"), form: URLSet, urls: "http://h/1 http://h/2"},
-		{name: "no declaration", body: "<urlset><url><loc>http://h/1</loc></url></urlset>", form: URLSet, urls: "http://h/1"},
-		{name: "prefixes", body: `<s:urlset xmlns:s="x"><s:url><s:loc>http://h/1</s:loc></s:url></s:urlset>`, form: URLSet, urls: "http://h/1"},
+		{name: "no declaration", body: "<urlset><url><loc>http://h/1</loc></url></urlset>", form: URLSet,
+			urls: "http://h/1"},
+		{name: "prefixes", body: `<s:urlset xmlns:s="x"><s:url><s:loc>http://h/1</s:loc></s:url></s:urlset>`,
+			form: URLSet, urls: "http://h/1"},
 		{name: "images and videos", body: urlset("http://h/1</loc><image:image><image:loc>http://i/1</image:loc></image:image><loc>http://h/2"), form: URLSet,
 			urls: "http://h/1 http://h/2"},
 		{name: "sitemap in a urlset", body: "<urlset><sitemap><loc>http://h/1</loc></sitemap><url><loc>http://h/2</loc></url></urlset>", form: URLSet, urls: "http://h/2"},
 		{name: "index", body: "<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap><sitemap><loc>http://h/2.xml.gz</loc></sitemap></sitemapindex>",
 			form: Index, urls: "http://h/1.xml http://h/2.xml.gz"},
-		{name: "references", body: urlset("http://h/?a=1&amp;b=2&#38;c&#x3d;3&apos;&quot;&lt;&gt;"), form: URLSet, urls: `http://h/?a=1&b=2&c=3'"<>`},
-		{name: "unknown reference", body: urlset("http://h/&nbsp;", "http://h/&", "http://h/&#0;", "http://h/&#x110000;", "http://h/2"), form: URLSet, urls: "http://h/2", faults: 4},
-		{name: "CDATA and comments", body: urlset("<![CDATA[http://h/?a&amp;b]]>", "http://h/<!-- x -->2", "<![CDATA[http://h/]]]>3"), form: URLSet,
+		{name: "references", body: urlset("http://h/?a=1&amp;b=2&#38;c&#x3d;3&apos;&quot;&lt;&gt;"), form: URLSet,
+			urls: `http://h/?a=1&b=2&c=3'"<>`},
+		{name: "unknown reference", body: urlset("http://h/&nbsp;", "http://h/&", "http://h/&#0;",
+			"http://h/&#x110000;", "http://h/2"), form: URLSet, urls: "http://h/2", faults: 4},
+		{name: "CDATA and comments", body: urlset("<![CDATA[http://h/?a&amp;b]]>", "http://h/<!-- x -->2",
+			"<![CDATA[http://h/]]]>3"), form: URLSet,
 			urls: "http://h/?a&amp;b http://h/2 http://h/]3"},
-		{name: "comments anywhere", body: "<!-- a --><?x y?><!-- - -- > -->" + urlset("http://h/1") + "<!-- b -->", form: URLSet, urls: "http://h/1"},
+		{name: "comments anywhere", body: "<!-- a --><?x y?><!-- - -- > -->" + urlset("http://h/1") + "<!-- b -->",
+			form: URLSet, urls: "http://h/1"},
 		{name: "empty ones", body: urlset("", " ", "http://h/1") + "<url/>", form: URLSet, urls: "http://h/1"},
 		{name: "empty root", body: "<urlset/>", form: URLSet},
-		{name: "tags that don't match", body: "<urlset><url><loc>http://h/1</url></loc><url><loc>http://h/2</loc></url></urlset>", form: URLSet, urls: "http://h/1 http://h/2"},
-		{name: "quotes with >", body: `<urlset a=">" b='>"'><url x="<loc>"><loc>http://h/1</loc></url></urlset>`, form: URLSet, urls: "http://h/1"},
-		{name: "broken off", body: "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/2</l", form: URLSet, urls: "http://h/1", err: ErrBroken},
+		{name: "tags that don't match",
+			body: "<urlset><url><loc>http://h/1</url></loc><url><loc>http://h/2</loc></url></urlset>", form: URLSet,
+			urls: "http://h/1 http://h/2"},
+		{name: "quotes with >", body: `<urlset a=">" b='>"'><url x="<loc>"><loc>http://h/1</loc></url></urlset>`,
+			form: URLSet, urls: "http://h/1"},
+		{name: "broken off", body: "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/2</l", form: URLSet,
+			urls: "http://h/1", err: ErrBroken},
 		{name: "broken off in a comment", body: "<urlset><!-- ", form: URLSet, err: ErrBroken},
-		{name: "too long a loc", body: urlset("http://h/"+strings.Repeat("a", MaxLoc), "http://h/1"), form: URLSet, urls: "http://h/1", faults: 1},
-		{name: "too long a tag", body: `<urlset><url x="` + strings.Repeat("a", maxTag) + `">`, form: URLSet, err: ErrTag},
+		{name: "too long a loc", body: urlset("http://h/"+strings.Repeat("a", MaxLoc), "http://h/1"), form: URLSet,
+			urls: "http://h/1", faults: 1},
+		{name: "too long a tag", body: `<urlset><url x="` + strings.Repeat("a", maxTag) + `">`, form: URLSet,
+			err: ErrTag},
 		{name: "too deep", body: "<urlset>" + strings.Repeat("<a>", 1000), form: URLSet, err: ErrDeep},
 		{name: "entities", body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset("http://h/&a;"), err: ErrDTD},
 		{name: "late entities", body: "<urlset><!DOCTYPE urlset [<!ENTITY a 'b'>]><url><loc>&a;</loc></url></urlset>", form: URLSet, err: ErrDTD},
-		{name: "document type without declarations", body: `<!DOCTYPE urlset SYSTEM "http://h/x.dtd">` + urlset("http://h/1"), form: URLSet, urls: "http://h/1"},
-		{name: "HTML", body: "<!DOCTYPE html><html><body><urlset><url><loc>http://h/1</loc></url></urlset>", err: ErrForm},
+		{name: "document type without declarations",
+			body: `<!DOCTYPE urlset SYSTEM "http://h/x.dtd">` + urlset("http://h/1"), form: URLSet, urls: "http://h/1"},
+		{name: "HTML", body: "<!DOCTYPE html><html><body><urlset><url><loc>http://h/1</loc></url></urlset>",
+			err: ErrForm},
 		{name: "nothing", body: "", err: ErrForm},
 		{name: "text", body: "hello, world\n", err: ErrForm},
 		{name: "list", body: "http://h/1\r\n\n  HTTPS://h/2 \rhttp://h/3\nno URL\nhttp://h/ 4\nftp://h/5\nhttp://h/6", form: List,
 			urls: "http://h/1 HTTPS://h/2 http://h/3 http://h/6", faults: 3},
 		{name: "list with BOM", body: "\xef\xbb\xbfhttp://h/ü\n", form: List, urls: "http://h/ü"},
-		{name: "list with a long line", body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List, urls: "http://h/1 http://h/2", faults: 1},
+		{name: "list with a long line",
+			body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List,
+			urls: "http://h/1 http://h/2", faults: 1},
 		{name: "RSS 2.0", body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image><item><link>http://h/1</link><guid>http://h/g</guid></item>" +
-			"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>", form: RSS, urls: "http://h/1 http://h/?a&b"},
+			"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>",
+			form: RSS, urls: "http://h/1 http://h/?a&b"},
 		{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item rdf:about='x'><link>http://h/1</link></item></rdf:RDF>", form: RSS, urls: "http://h/1"},
 		{name: "Atom", body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/><link rel="alternate" href="http://h/2?a&amp;b" />` +
-			`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom, urls: "http://h/1 http://h/2?a&b"},
+			`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom,
+			urls: "http://h/1 http://h/2?a&b"},
 		{name: "UTF-8 BOM", body: "\xef\xbb\xbf" + urlset("http://h/ü"), form: URLSet, urls: "http://h/ü"},
-		{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet, urls: "http://h/ü"},
-		{name: "UTF-16BE", body: wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM), form: URLSet, urls: "http://h/ü"},
-		{name: "UTF-16 without BOM", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.IgnoreBOM), form: URLSet, urls: "http://h/ü"},
+		{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet,
+			urls: "http://h/ü"},
+		{name: "UTF-16BE", body: wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM), form: URLSet,
+			urls: "http://h/ü"},
+		{name: "UTF-16 without BOM", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.IgnoreBOM),
+			form: URLSet, urls: "http://h/ü"},
 		{name: "Latin-1", body: latin, form: URLSet, urls: "http://h/é"},
-		{name: "said to be UTF-16, but isn't", body: strings.Replace(urlset("http://h/1"), "UTF-8", "UTF-16", 1), form: URLSet, urls: "http://h/1"},
-		{name: "unknown encoding", body: strings.Replace(urlset("http://h/1"), "UTF-8", "x-klingon", 1), form: URLSet, urls: "http://h/1"},
+		{name: "said to be UTF-16, but isn't", body: strings.Replace(urlset("http://h/1"), "UTF-8", "UTF-16", 1),
+			form: URLSet, urls: "http://h/1"},
+		{name: "unknown encoding", body: strings.Replace(urlset("http://h/1"), "UTF-8", "x-klingon", 1),
+			form: URLSet, urls: "http://h/1"},
 		{name: "not UTF-8", body: urlset("http://h/\xff"), form: URLSet, urls: "http://h/\xff"},
 	} {
 		for layers, body := 0, []byte(c.body); layers <= 3; layers, body = layers+1, packed(body) {
@@ -111,7 +134,8 @@ func TestRead(t *testing.T) {
 				continue
 			}
 			if !errors.Is(err, c.err) || urls != c.urls || sum.Form != c.form || sum.Faults != c.faults {
-				t.Errorf("%s packed %d times: got %v %q, %d faults, %v; want %v %q, %d, %v", c.name, layers, sum.Form, urls, sum.Faults, err,
+				t.Errorf("%s packed %d times: got %v %q, %d faults, %v; want %v %q, %d, %v", c.name, layers,
+					sum.Form, urls, sum.Faults, err,
 					c.form, c.urls, c.faults, c.err)
 			}
 			if f := Sniff(body); layers > 0 && f != Packed || layers == 0 && f != c.form {
@@ -119,7 +143,8 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
-	if urls, _, err := readAll([]byte(strings.Replace(latin, "encoding='ISO-8859-1'", "", 1)), Options{ContentType: "text/xml; charset=windows-1252"}); urls != "http://h/é" {
+	if urls, _, err := readAll([]byte(strings.Replace(latin, "encoding='ISO-8859-1'", "", 1)),
+		Options{ContentType: "text/xml; charset=windows-1252"}); urls != "http://h/é" {
 		t.Errorf("charset of the header: got %q, %v", urls, err)
 	}
 }
@@ -139,15 +164,18 @@ func TestLimits(t *testing.T) {
 	}
 	two := urlset("http://h/1", "http://h/2")
 	cut := int64(strings.Index(two, "h/2"))
-	if urls, sum, err := readAll([]byte(two), Options{MaxBytes: cut}); sum.Bytes != cut || !errors.Is(err, ErrLong) || urls != "http://h/1" {
+	if urls, sum, err := readAll([]byte(two), Options{MaxBytes: cut}); sum.Bytes != cut ||
+		!errors.Is(err, ErrLong) || urls != "http://h/1" {
 		t.Errorf("got %q, %d bytes, %v", urls, sum.Bytes, err)
 	}
 	exact := urlset("http://h/1")
-	if urls, _, err := readAll([]byte(exact), Options{MaxBytes: int64(len(exact))}); urls != "http://h/1" || err != nil {
+	if urls, _, err := readAll([]byte(exact), Options{MaxBytes: int64(len(exact))}); urls != "http://h/1" ||
+		err != nil {
 		t.Errorf("as long as allowed: got %q, %v", urls, err)
 	}
 	stop := errors.New("stop")
-	if sum, err := Read([]byte(exact), Options{}, func(Form, []byte) error { return stop }); err != stop || sum.URLs != 1 {
+	if sum, err := Read([]byte(exact), Options{}, func(Form, []byte) error { return stop }); err != stop ||
+		sum.URLs != 1 {
 		t.Errorf("got %+v, %v", sum, err)
 	}
 }
@@ -204,10 +232,11 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM)), "")
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		var got []string
-		sum, err := Read(body, Options{ContentType: contentType, MaxBytes: 1 << 20, MaxURLs: 1000}, func(_ Form, u []byte) error {
-			got = append(got, string(u))
-			return nil
-		})
+		sum, err := Read(body, Options{ContentType: contentType, MaxBytes: 1 << 20, MaxURLs: 1000},
+			func(_ Form, u []byte) error {
+				got = append(got, string(u))
+				return nil
+			})
 		if sum.URLs != len(got) || len(got) > 1000 || sum.Bytes > 1<<20 {
 			t.Fatalf("%+v, %d URLs", sum, len(got))
 		}
@@ -250,7 +279,8 @@ func byXML(body []byte) (urls []string, ok bool) {
 			}
 		case xml.EndElement:
 			if strings.HasSuffix(strings.Join(path, "/"), "url/loc") {
-				if u := strings.Trim(text.String(), " \t\r\n"); strings.TrimSpace(u) != u || strings.ContainsAny(u, "\r") {
+				if u := strings.Trim(text.String(), " \t\r\n"); strings.TrimSpace(u) != u ||
+					strings.ContainsAny(u, "\r") {
 					return nil, false
 				} else if u != "" {
 					urls = append(urls, u)
@@ -278,7 +308,8 @@ func BenchmarkRead(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if sum, err := Read(body, Options{}, func(Form, []byte) error { return nil }); err != nil || sum.URLs != 5000 {
+			if sum, err := Read(body, Options{}, func(Form, []byte) error { return nil }); err != nil ||
+				sum.URLs != 5000 {
 				b.Fatal(sum, err)
 			}
 		}

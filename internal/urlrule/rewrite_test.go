@@ -84,7 +84,8 @@ func TestRewrite(t *testing.T) {
 		}
 		got, changed := r.AppendRewritten([]byte("dst"), []byte(origin+test.url))
 		if string(got) != "dst"+origin+want || changed != (want != test.url) {
-			t.Errorf("strip %q, sort %v, collapse %v: %s: got %s, %v, want %s", test.strip, test.sort, test.collapse, test.url, got, changed, want)
+			t.Errorf("strip %q, sort %v, collapse %v: %s: got %s, %v, want %s", test.strip, test.sort,
+				test.collapse, test.url, got, changed, want)
 		}
 		checkRewritten(t, r, origin+test.url)
 	}
@@ -130,9 +131,10 @@ func TestParseFaults(t *testing.T) {
 		}
 	}
 	if _, err := ParseParams(strings.Repeat("a,", maxListed+1)); err == nil {
-		t.Error("a list without end: no error")
+		t.Error("a list that is too long: no error")
 	}
-	for _, bad := range []Options{{MaxPathDepth: -1}, {MaxRepeats: -1}, {MaxParams: -1}, {StripParams: []string{""}}, {SkipExtensions: []string{"a b"}}} {
+	for _, bad := range []Options{{MaxPathDepth: -1}, {MaxRepeats: -1}, {MaxParams: -1},
+		{StripParams: []string{""}}, {SkipExtensions: []string{"a b"}}} {
 		if _, err := New(bad); err == nil {
 			t.Errorf("New(%+v): no error", bad)
 		}
@@ -150,7 +152,7 @@ func FuzzRewrite(f *testing.F) {
 		}
 		r, err := New(Options{StripParams: names, SortQuery: bits&1 != 0, CollapseSlashes: bits&2 != 0})
 		if err != nil {
-			t.Fatalf("names that ParseParams(%q) gave: %v", strip, err)
+			t.Fatalf("New with the names of ParseParams(%q): %v", strip, err)
 		}
 		checkRewritten(t, r, url)
 	})
