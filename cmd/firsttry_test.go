@@ -182,7 +182,7 @@ func TestExplainHostWithPort(t *testing.T) {
 	wantExit(t, term.ExitDone, "", append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
 	for _, host := range []string{"127.0.0.1:" + port, "127.0.0.1"} {
 		out, _ := wantExit(t, term.ExitDone, "", "explain", "host", "--dir", dir, host)
-		if !strings.Contains(out, "4 responses in the indexes") || strings.Contains(out, "never asked for") {
+		if !strings.Contains(out, "4 responses in the indexes") || strings.Contains(out, "never requested") {
 			t.Errorf("%s: got\n%s", host, out)
 		}
 	}

@@ -346,7 +346,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 		// The manifest of an older program has no options of the last run.
 		tamper(t, mem, &opt, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
 		reports, err = x.URLs([]string{"http://a.test/"})
-		if err != nil || !strings.Contains(reports[0].Link.Why, "older program") || reports[0].Robots.DelayWhy == "" {
+		if err != nil || !strings.Contains(reports[0].Link.Why, "older version") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without options of the last run: %+v, %v", reports, err)
 		}
 		if err := errors.Join(mem.Remove("d0/"+state.ManifestName), mem.Remove("d1/"+state.ManifestName)); err != nil {
@@ -386,7 +386,7 @@ func TestExplainLinks(t *testing.T) {
 		for url, want := range map[string]string{
 			"http://two.site.test/":                           "taken, if the page is less than 3 links from a seed (--max-depth)",
 			"http://two.site.test:8099/":                      "taken, if the page is less than 3 links from a seed (--max-depth)",
-			"http://two.site.test:8100/":                      "dropped: its port may not be connected to (--ports): port 8100",
+			"http://two.site.test:8100/":                      "dropped: connections to its port are not allowed (--ports): port 8100",
 			"http://other.test/":                              "dropped: outside of --scope",
 			"http://two.site.test/" + strings.Repeat("x", 80): "dropped: 101 bytes, more than 100",
 		} {
@@ -468,13 +468,13 @@ func TestExplainTrouble(t *testing.T) {
 				t.Errorf("%s: place %s, want %s", rep.URL, rep.Place, want)
 			}
 			why := strings.Join(rep.Why, "; ")
-			wants := map[string][2]string{"closed": {"deferred", "the host said that it doesn't want us"}, "busy": {"deferred", "rests until"},
+			wants := map[string][2]string{"closed": {"deferred", "the host refused us several times"}, "busy": {"deferred", "backs off until"},
 				"ill": {"deferred", "robots.txt is unreachable"}, "good": {"fetched", "fetched"}}
 			if w, ok := wants[name]; ok && rep.Place == w[0] && !strings.Contains(why, w[1]) {
 				t.Errorf("%s: %s: %s, want %q", rep.URL, rep.Place, why, w[1])
 			}
 			if rep.Place == "deferred" && (name == "closed" || name == "busy") {
-				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) || !strings.Contains(why, "left alone") || rep.Verdict.Decision != "back-off" {
+				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) || !strings.Contains(why, "no requests to its host") || rep.Verdict.Decision != "back-off" {
 					t.Errorf("%s: health %+v, verdict %+v: %s", rep.URL, h, rep.Verdict, why)
 				}
 			}

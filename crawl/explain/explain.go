@@ -11,24 +11,25 @@ import (
 	"drumbeat/disk"
 )
 
-// Options say which crawl is asked, and how.
+// Options say which crawl the Explainer reads, and how.
 type Options struct {
-	// FS is the file system; nil means the machine's. Nothing is written, no lock taken: the crawl may run.
+	// FS is the file system; nil means the machine's. The Explainer neither writes nor locks.
 	FS disk.FS
-	// Dirs are all directories of the crawl, in any order; Out those of its output if it has some of its own. Without them pages
-	// aren't looked up in the output.
+	// Dirs are all directories of the crawl, in any order. Out are its output directories, if it has
+	// separate ones. Without Out, such a crawl's output is not searched.
 	Dirs, Out []string
-	// Fast leaves out all that reads more than some blocks: the queues, indexes and logs.
+	// Fast skips the queues, the indexes and the logs, and reads only single blocks.
 	Fast bool
-	// Progress, if set, is called every ProgressEvery, 0 meaning 1 s, from another goroutine, while files are scanned.
+	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s) during a scan.
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
 }
 
-// Explainer answers why URLs were or weren't crawled, by what the crawl's last checkpoint names. For one goroutine.
+// Explainer explains from the last checkpoint why URLs were crawled or not. It is not safe for concurrent
+// use.
 type Explainer struct{ Opt Options }
 
-// NewExplainer returns one; the directories are looked at with each question.
+// NewExplainer returns an Explainer. It reads no file yet: each call reads the directories again.
 func NewExplainer(opt Options) (*Explainer, error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -39,20 +40,21 @@ func NewExplainer(opt Options) (*Explainer, error) {
 	return &Explainer{Opt: opt}, nil
 }
 
-// AsOf is the moment that an answer is about.
+// AsOf describes the checkpoint that an answer comes from.
 type AsOf struct {
 	Crawl      string    `json:"crawl"`
 	Checkpoint uint64    `json:"checkpoint"`
 	Time       time.Time `json:"time"` // of the checkpoint
 	AgeSeconds float64   `json:"age_seconds"`
-	// State is running (a process holds the directories), finished, stopped (in order), interrupted, or unknown.
+	// State is running (a process locks the directories), finished, stopped (in order), interrupted, or
+	// unknown.
 	State string `json:"state"`
-	Done  string `json:"done,omitempty"` // why a finished crawl is over
-	// BytesRead is what was read for this answer and those that were given with it, manifest and suffix list included.
+	Done  string `json:"done,omitempty"` // why the crawl finished
+	// BytesRead counts the bytes read for all answers of the call, with the manifest and the suffix list.
 	BytesRead int64 `json:"bytes_read"`
 }
 
-// The states of AsOf.
+// The values of AsOf.State.
 const (
 	StateRunning     = "running"
 	stateFinished    = "finished"
@@ -61,38 +63,38 @@ const (
 	stateUnknown     = "unknown"
 )
 
-// RecordReport is what travels with a URL.
+// RecordReport is the data that the queues keep with a URL.
 type RecordReport struct {
 	Found     time.Time `json:"found,omitzero"`
 	Depth     int       `json:"depth"`
-	Parent    string    `json:"parent,omitempty"`     // key of the page that it was found on first
-	ParentURL string    `json:"parent_url,omitempty"` // if it is short enough to be kept, or easy to find
+	Parent    string    `json:"parent,omitempty"`     // key of the page on which it was found first
+	ParentURL string    `json:"parent_url,omitempty"` // if the record keeps it, or a cheap search finds it
 	Budget    uint32    `json:"budget,omitempty"`     // of its PLD at the last STAR check
-	Attempts  int       `json:"attempts,omitempty"`   // exchanges tried
-	Waits     int       `json:"waits,omitempty"`      // times deferred without one
+	Attempts  int       `json:"attempts,omitempty"`   // requests tried
+	Waits     int       `json:"waits,omitempty"`      // deferrals without a request
 	Redirects int       `json:"redirects,omitempty"`  // since the last page that linked to it
-	Faults    int       `json:"faults,omitempty"`     // exchanges that may have failed by a fault of this machine
-	Reason    string    `json:"reason,omitempty"`     // why it was deferred last
+	Faults    int       `json:"faults,omitempty"`     // failures that this machine may have caused
+	Reason    string    `json:"reason,omitempty"`     // of the last deferral
 	Flags     []string  `json:"flags,omitempty"`
 }
 
-// QueueReport is where in BEAST a URL is.
+// QueueReport is the position of a URL in BEAST.
 type QueueReport struct {
 	Number  int64 `json:"number"`
-	Current int64 `json:"current"` // the queue that is being read
+	Current int64 `json:"current"` // the queue that BEAST reads now
 	Ahead   int64 `json:"ahead"`   // Number - Current
 	Horizon int64 `json:"horizon"`
 }
 
-// EndedReport is how a URL ended, as index or crawl log have it.
+// EndedReport is the end of a URL, from an index or the crawl log.
 type EndedReport struct {
 	Source    string    `json:"source"` // index or log
 	Time      time.Time `json:"time"`
 	Status    int       `json:"status,omitempty"`
-	Reason    string    `json:"reason,omitempty"` // refused because of
+	Reason    string    `json:"reason,omitempty"` // of a refusal
 	MIME      string    `json:"mime,omitempty"`
 	Redirect  string    `json:"redirect,omitempty"`
-	Dropped   string    `json:"dropped,omitempty"` // why the redirect isn't followed
+	Dropped   string    `json:"dropped,omitempty"` // why the redirect is not followed
 	Truncated string    `json:"truncated,omitempty"`
 	IP        string    `json:"ip,omitempty"`
 	Attempts  int       `json:"attempts,omitempty"` // before the last one
@@ -102,7 +104,7 @@ type EndedReport struct {
 	Length    int64     `json:"length,omitempty"`
 }
 
-// PLDReport is what STAR and BEAST know of a PLD.
+// PLDReport is what STAR and BEAST know about a PLD.
 type PLDReport struct {
 	PLD       string    `json:"pld"`
 	Known     bool      `json:"known"`
@@ -113,23 +115,23 @@ type PLDReport struct {
 	Placed    uint32    `json:"placed"`  // URLs put into numbered queues
 	Fetched   uint32    `json:"fetched"` // responses
 	Bytes     uint64    `json:"bytes"`
-	Budget    uint32    `json:"budget,omitempty"`          // pages, by the function; delays follow it
+	Budget    uint32    `json:"budget,omitempty"`          // pages, from the budget function; sets delays
 	PerQueue  uint32    `json:"pages_per_queue,omitempty"` // more than Budget in small crawls
-	Next      int64     `json:"next_queue"`                // the ledger: where its next URL goes …
-	Used      uint32    `json:"used"`                      // … and how many it has there
-	Checks    int64     `json:"checks_waiting"`            // URLs that wait for their budget; not with Fast
+	Next      int64     `json:"next_queue"`                // ledger: queue of its next URL
+	Used      uint32    `json:"used"`                      // ledger: its URLs in that queue
+	Checks    int64     `json:"checks_waiting"`            // URLs that wait for their budget; 0 with Fast
 }
 
-// DelayReport is a rest longer than the plain delay.
+// DelayReport is a back-off: a delay longer than the usual one of the host or server.
 type DelayReport struct {
 	Who   string    `json:"who"` // host NAME or server ADDRESS
 	Until time.Time `json:"until"`
 }
 
-// OriginReport is what RobotsCache and RobotsRequested know of an origin.
+// OriginReport is what RobotsCache and RobotsRequested know about an origin.
 type OriginReport struct {
 	Origin      string    `json:"origin"`
-	State       string    `json:"state"` // of robots.txt: none, rules, no file, unreachable, no host, forbidden
+	State       string    `json:"state"` // none, rules, no file, unreachable, no host, forbidden
 	Stale       bool      `json:"stale,omitempty"`
 	Failures    int       `json:"failures,omitempty"`
 	Fetched     time.Time `json:"fetched,omitzero"`
@@ -137,66 +139,69 @@ type OriginReport struct {
 	RetryAt     time.Time `json:"retry_at,omitzero"`
 	Addresses   []string  `json:"addresses,omitempty"`
 	AddrExpires time.Time `json:"addresses_expire,omitzero"`
-	CrawlDelay  float64   `json:"crawl_delay,omitempty"` // seconds, as robots.txt says
+	CrawlDelay  float64   `json:"crawl_delay,omitempty"` // seconds, from robots.txt
 	Rules       int       `json:"rules"`
 	OwnGroup    bool      `json:"own_group,omitempty"` // the rules are of a group that names our agent
-	Cut         int       `json:"rules_cut,omitempty"` // rules left out or shortened by limits
-	// Delay is the time between two visits, in seconds, by the budget and what else is known; Why says what makes it so.
+	Cut         int       `json:"rules_cut,omitempty"` // rules dropped or shortened by limits
+	// Delay is the time between two requests in seconds. DelayWhy names the flag or rule that sets it.
 	Delay    float64   `json:"delay"`
 	DelayWhy string    `json:"delay_why"`
-	Asked    time.Time `json:"asked,omitzero"` // robots.txt or addresses: last request
-	// Asking is where a request for them is now: "" for none, requested (its merge is waited for), queued, under way, or deferred
-	// until AskAt. Not with Fast.
+	Asked    time.Time `json:"asked,omitzero"` // last request for robots.txt or addresses
+	// Asking is the state of a request for robots.txt or addresses: "" (none), requested (waits for the
+	// next merge of RobotsRequested), queued, under way, or put off until AskAt. Empty with Fast.
 	Asking string    `json:"asking,omitempty"`
 	AskAt  time.Time `json:"ask_at,omitzero"`
-	// Waiting are answers and URLs that RobotsCache hasn't merged yet; what the answers say is in this report. Not with Fast.
+	// WaitingAnswers and WaitingURLs count the tuples that wait for RobotsCache's next merge. The other
+	// fields include the content of those answers. 0 with Fast.
 	WaitingAnswers int64 `json:"waiting_answers,omitempty"`
 	WaitingURLs    int64 `json:"waiting_urls,omitempty"`
-	// FailingSince is when the first of Failures was, Pages how many URLs were admitted (with --max-pages-per-host alone).
+	// FailingSince is the time of the first of Failures. Pages counts admitted URLs; only
+	// --max-pages-per-host counts them.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Pages        int64     `json:"pages,omitempty"`
-	// Health is that of the host, whichever origin it was learned from; nil while it is well.
+	// Health is the health of the host over all its origins; nil if the host is well.
 	Health *HealthReport `json:"health,omitempty"`
 }
 
-// HealthReport is how a host has treated us lately (package health).
+// HealthReport describes the recent failures and refusals of a host (package internal/health).
 type HealthReport struct {
-	Text     string    `json:"text"` // all of it in words
+	Text     string    `json:"text"` // the other fields in words
 	Failures int       `json:"failures,omitempty"`
-	Rests    int       `json:"rests,omitempty"`    // long rests since the last success
+	Rests    int       `json:"rests,omitempty"`    // long back-offs since the last success
 	Refusals int       `json:"refusals,omitempty"` // since the last page
 	Stage    int       `json:"stage,omitempty"`    // runs of refusals
 	End      string    `json:"end"`                // open, not welcome, given up
-	Until    time.Time `json:"until,omitzero"`     // it rests until then …
-	Why      string    `json:"why,omitempty"`      // … because of this
-	Last     string    `json:"last"`               // event
+	Until    time.Time `json:"until,omitzero"`     // end of the back-off
+	Why      string    `json:"why,omitempty"`      // cause of the back-off
+	Last     string    `json:"last"`               // last event
 	Status   int       `json:"status,omitempty"`
 	At       time.Time `json:"at,omitzero"`
 }
 
-// VerdictReport is what an origin's robots.txt says of a URL now.
+// VerdictReport is what an origin's robots.txt says about a URL now.
 type VerdictReport struct {
-	// Decision is what RobotsCache would say: request, resolve, allow, disallow, wait and so on; Until is set where it is known.
+	// Decision is the decision of RobotsCache: request, resolve, allow, disallow, wait and so on. Until is
+	// its end, if known.
 	Decision string    `json:"decision"`
 	Until    time.Time `json:"until,omitzero"`
-	Allowed  bool      `json:"allowed"` // by the rules, whatever else
+	Allowed  bool      `json:"allowed"` // by the rules alone
 	Rule     string    `json:"rule"`    // that decides, as robots.txt spells it; "" if none does
 }
 
-// LinkReport is what would become of the URL as a link on a page now.
+// LinkReport is what the crawler would do with the URL if a page linked to it now.
 type LinkReport struct {
 	Taken bool   `json:"taken"`
 	Why   string `json:"why"`
-	// Rewritten is the URL that would be taken for it (--strip-params and the like), if it is another one.
+	// Rewritten is the URL that the crawler takes instead (--strip-params and the like), if it differs.
 	Rewritten string `json:"rewritten,omitempty"`
-	// Blocked: the blacklist names it, so it is refused wherever it is.
+	// Blocked means that the blacklist names the URL; the crawler then refuses it in every place.
 	Blocked bool `json:"blocked,omitempty"`
 }
 
 // URLReport is the answer about a URL.
 type URLReport struct {
 	Asked string `json:"asked"`
-	Error string `json:"error,omitempty"` // not a URL for the crawler
+	Error string `json:"error,omitempty"` // why Asked is no URL for the crawler
 	URL   string `json:"url,omitempty"`
 	Host  string `json:"host,omitempty"`
 	PLD   string `json:"pld,omitempty"`
@@ -204,12 +209,13 @@ type URLReport struct {
 	AsOf  *AsOf  `json:"as_of,omitempty"`
 
 	Seen bool `json:"seen"` // in URLseen
-	// Place is one of the crawl's places, or: unseen; link (met, URLseen hasn't judged it); ended (fetched or refused, which one no
-	// file says); not-scanned (seen; Fast); unknown (what can't be read may have it).
+	// Place is one of the crawl's places, or unseen, link (found; URLseen has not checked it), ended
+	// (fetched or refused; no file says which), not-scanned (seen; Fast), or unknown (an unreadable file
+	// may hold it).
 	Place  string        `json:"place"`
 	Why    []string      `json:"why"`
 	Queue  *QueueReport  `json:"queue,omitempty"`
-	Due    time.Time     `json:"due,omitzero"` // later: when it comes back
+	Due    time.Time     `json:"due,omitzero"` // when a deferred URL returns
 	Record *RecordReport `json:"record,omitempty"`
 	Ended  *EndedReport  `json:"ended,omitempty"`
 
@@ -224,7 +230,7 @@ type URLReport struct {
 	parent uint64
 }
 
-// RobotsReport is the answer of explain robots.
+// RobotsReport is the answer of "explain robots".
 type RobotsReport struct {
 	Asked   string         `json:"asked"`
 	Error   string         `json:"error,omitempty"`
@@ -232,7 +238,7 @@ type RobotsReport struct {
 	AsOf    *AsOf          `json:"as_of,omitempty"`
 	Robots  *OriginReport  `json:"robots,omitempty"`
 	Verdict *VerdictReport `json:"verdict,omitempty"`
-	Text    string         `json:"text,omitempty"` // the rules that apply to us, as a robots.txt
+	Text    string         `json:"text,omitempty"` // the rules for our agent, as a robots.txt
 	Damage  []string       `json:"damage,omitempty"`
 }
 
@@ -245,8 +251,9 @@ type HostReport struct {
 	Site    *PLDReport      `json:"site,omitempty"`
 	Origins []*OriginReport `json:"origins,omitempty"`
 	Delays  []DelayReport   `json:"delays,omitempty"`
-	// Places are the host's URLs by place, Later those in later by reason, NextDue when the first of them comes back; Queues those in
-	// BEAST by queue number, of the first MaxHostQueues. Stored are its responses in the indexes. Nil with Fast.
+	// Places counts the host's URLs by place. Deferred counts the deferred ones by reason; NextDue is when
+	// the first of them returns. Queues counts those in BEAST by queue number, for the first MaxHostQueues
+	// queues. Stored counts the host's responses in the indexes. All are nil with Fast.
 	Places   map[string]int64 `json:"places,omitempty"`
 	Deferred map[string]int64 `json:"deferred,omitempty"`
 	NextDue  time.Time        `json:"next_due,omitzero"`
@@ -256,15 +263,16 @@ type HostReport struct {
 	Damage   []string         `json:"damage,omitempty"`
 }
 
-// MaxHostQueues bounds HostReport.Queues.
+// MaxHostQueues limits HostReport.Queues.
 const MaxHostQueues = 32
 
-// maxExplainTries bounds how often an answer is begun anew because the crawl has made a checkpoint meanwhile. It happens when one
-// comes in the milliseconds in which the files are opened.
+// maxExplainTries limits how often a call starts again because a checkpoint came while it opened files.
+// Opening takes milliseconds, so this is rare.
 const maxExplainTries = 20
 
-// with calls use with the files of the last checkpoint: those that need says are open before use begins, and stay readable whatever the
-// crawl does. If files that weren't opened, beyond maxPinned, vanish meanwhile, all begins anew.
+// with calls use with the files of the last checkpoint. It opens the files that need returns before it
+// calls use, so they stay readable if the crawl deletes them. It starts again if a checkpoint came in
+// between, or if a file beyond maxPinned disappeared.
 func (e *Explainer) with(need func(v *view) []string, use func(v *view) error) error {
 	for range maxExplainTries {
 		v, err := openExplainView(&e.Opt)
@@ -285,11 +293,11 @@ func (e *Explainer) with(need func(v *view) []string, use func(v *view) error) e
 			return err
 		}
 	}
-	return fmt.Errorf("crawl: %s: checkpoints follow each other too fast: %d times in a row one came while its files were opened",
+	return fmt.Errorf("crawl: %s: the crawl made a new checkpoint each of the %d times that its files were opened",
 		e.Opt.Dirs[0], maxExplainTries)
 }
 
-// damaged takes what can't be read into a report's list.
+// damaged returns a function that adds an error to list and to v.hurt, and returns nil.
 func (v *view) damaged(list *[]string) func(error) error {
 	return func(err error) error {
 		if err == nil {
@@ -309,5 +317,5 @@ func (v *view) damaged(list *[]string) func(error) error {
 	}
 }
 
-// maxExplainDamage bounds a report's list; audit --deep has all.
+// maxExplainDamage limits the damage list of a report; "audit --deep" prints all damage.
 const maxExplainDamage = 10

@@ -17,20 +17,20 @@ import (
 	"drumbeat/weburl"
 )
 
-// maxHostOrigins bounds the origins of a host that are reported.
+// maxHostOrigins limits the reported origins of a host.
 const maxHostOrigins = 16
 
-// maxHostIndexBytes bounds the index lines of a host that are counted, in each file.
+// maxHostIndexBytes limits the index lines read for a host, per index file.
 const maxHostIndexBytes = 64 << 20
 
-// hostAsked is a host with what is known of it so far.
+// hostAsked is a host and its unfinished answer.
 type hostAsked struct {
 	rep     *HostReport
 	origins []string
 	queues  map[int64]int64
 }
 
-// Hosts answers for each of some hosts, given as names, addresses, either with a port, or URLs.
+// Hosts explains hosts, given as names or addresses, with or without port, or as URLs.
 func (e *Explainer) Hosts(asked []string) (reports []*HostReport, err error) {
 	var hosts []*hostAsked
 	err = e.with(
@@ -48,7 +48,7 @@ func (e *Explainer) Hosts(asked []string) (reports []*HostReport, err error) {
 	return reports, err
 }
 
-// askHost begins an answer: the origins are http and https at their own ports, and at the one that was asked for.
+// askHost starts an answer. The origins are http and https at their default ports, and at the port of asked.
 func (v *view) askHost(asked string) *hostAsked {
 	h := &hostAsked{rep: &HostReport{Asked: asked}}
 	url, err := v.canonicalAsked(asked)
@@ -125,7 +125,7 @@ func (v *view) explainHosts(hosts []*hostAsked) error {
 			if err := v.asking(asking, v.damaged(&h.rep.Damage)); err != nil {
 				return err
 			}
-			break // once for all
+			break // one call serves all hosts
 		}
 	}
 	for _, h := range hosts {
@@ -137,7 +137,7 @@ func (v *view) explainHosts(hosts []*hostAsked) error {
 	return nil
 }
 
-// countHosts reads all places and counts the URLs of the hosts.
+// countHosts counts the URLs of the hosts in all places.
 func (v *view) countHosts(byHost map[string][]*hostAsked) error {
 	p := v.r.StartProgress(v.opt.Progress, v.opt.ProgressEvery, "state")
 	defer p.End()
@@ -159,7 +159,9 @@ func (v *view) countHosts(byHost map[string][]*hostAsked) error {
 		}
 		return nil
 	}
-	err := star.WalkChecks(v.r.Set, state.NameStar, v.star, func(aux []byte) error { return visit(Spot{Place: state.PlaceStar}, aux) })
+	err := star.WalkChecks(v.r.Set, state.NameStar, v.star, func(aux []byte) error {
+		return visit(Spot{Place: state.PlaceStar}, aux)
+	})
 	_ = damaged(err)
 	_, err = drum.ScanState(v.r.Set, state.NameRobotsCache, v.cache.Waiting(), drum.Scan{
 		Tuple: func(t drum.Tuple) error {
@@ -185,7 +187,7 @@ func (v *view) countHosts(byHost map[string][]*hostAsked) error {
 	return nil
 }
 
-// count takes a URL of the host.
+// count counts a URL of the host.
 func (h *hostAsked) count(at Spot, rec *weburl.Record) {
 	rep := h.rep
 	rep.Places[at.Place.String()]++
@@ -204,7 +206,7 @@ func (h *hostAsked) count(at Spot, rec *weburl.Record) {
 	}
 }
 
-// addOrigin notes the origin of a URL of the host: another port than those that were asked for.
+// addOrigin adds the origin of a URL of the host, which may have a port that was not asked for.
 func (h *hostAsked) addOrigin(url []byte) {
 	if len(h.origins) < maxHostOrigins {
 		if origin := string(weburl.Origin(url)); !slices.Contains(h.origins, origin) {
@@ -220,7 +222,8 @@ func (v *view) countStored(h *hostAsked, damaged func(error) error) {
 	}
 	n := int64(0)
 	err := warc.FindHost(v.r.WARCFiles(), v.warc, "http://"+h.rep.Host+"/", maxHostIndexBytes, func(url string) bool {
-		if bytes.Equal(weburl.Split([]byte(url)).Host, []byte(h.rep.Host)) { // an index calls www.x.test x.test
+		// An index key drops a leading "www.", so lines of another host may match.
+		if bytes.Equal(weburl.Split([]byte(url)).Host, []byte(h.rep.Host)) {
 			n++
 			h.addOrigin([]byte(url))
 		}
@@ -230,7 +233,7 @@ func (v *view) countStored(h *hostAsked, damaged func(error) error) {
 	h.rep.Stored = &n
 }
 
-// tidy leaves out what says nothing.
+// tidy cuts Queues to MaxHostQueues and removes origins without data.
 func (rep *HostReport) tidy() {
 	if len(rep.Queues) > MaxHostQueues {
 		numbers := make([]int64, 0, len(rep.Queues))
@@ -247,16 +250,17 @@ func (rep *HostReport) tidy() {
 	})
 }
 
-// concludeHost says in words what the fields say.
+// concludeHost fills Why from the other fields.
 func (v *view) concludeHost(rep *HostReport) {
 	say := func(format string, args ...any) { rep.Why = append(rep.Why, fmt.Sprintf(format, args...)) }
 	if len(rep.Origins) == 0 {
-		say("robots.txt of %s was never asked for", rep.Host)
+		say("robots.txt of %s was never requested", rep.Host)
 	}
 	for _, o := range rep.Origins {
 		switch o.State {
 		case "unreachable":
-			say("%s: robots.txt is unreachable (%d failures); nothing is fetched, the next request follows from %s on", o.Origin, o.Failures, v.when(o.RetryAt))
+			say("%s: robots.txt is unreachable (%d failures); nothing is fetched; next request from %s",
+				o.Origin, o.Failures, v.when(o.RetryAt))
 		case "no host", "forbidden":
 			say("%s: can't be reached: %s, until %s", o.Origin, o.State, v.when(o.Expires))
 		case "none":
@@ -266,11 +270,11 @@ func (v *view) concludeHost(rep *HostReport) {
 	for _, o := range rep.Origins {
 		if o.Health != nil {
 			say("its health: %s", o.Health.Text)
-			break // one for all origins
+			break // all origins share it
 		}
 	}
 	for _, d := range rep.Delays {
-		say("%s rests until %s", d.Who, v.when(d.Until))
+		say("%s backs off until %s", d.Who, v.when(d.Until))
 	}
 	if v.opt.Fast {
 		say("its URLs were not counted (--fast)")
@@ -285,8 +289,8 @@ func (v *view) concludeHost(rep *HostReport) {
 		}
 	}
 	if waiting == 0 {
-		say("no URL of it waits")
+		say("none of its URLs wait")
 	} else {
-		say("%d URLs of it wait: %s", waiting, strings.Join(parts, ", "))
+		say("%d of its URLs wait: %s", waiting, strings.Join(parts, ", "))
 	}
 }

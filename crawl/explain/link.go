@@ -14,14 +14,14 @@ import (
 	"drumbeat/weburl"
 )
 
-// useNoted makes the policy of links from the options of the last run.
+// useLastRun builds the link policy from the options of the last run.
 func (v *view) useLastRun() error {
 	r := v.r
 	v.run = &state.LastRun{Scope: state.ScopeAll, MaxDepth: -1} // any depth
-	v.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &admit.Lists{Suffixes: r.Suffixes}, MaxDepth: -1,
-		KeepEscapes: v.m.Frozen.KeepEscapes, Sites: admit.NewSites(state.ScopeAll, r.HostKey, nil)}
+	v.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &admit.Lists{Suffixes: r.Suffixes},
+		MaxDepth: -1, KeepEscapes: v.m.Frozen.KeepEscapes, Sites: admit.NewSites(state.ScopeAll, r.HostKey, nil)}
 	if v.m.Run == nil {
-		v.scopeFault = "the checkpoint was made by an older program, which noted no options"
+		v.scopeFault = "an older version made the checkpoint and kept no options"
 		return nil
 	}
 	run := v.m.Run
@@ -49,7 +49,8 @@ func (v *view) useLastRun() error {
 	return nil
 }
 
-// readRules reads the files that say what is in scope, as they are now. Where that fails, what they say isn't known.
+// readRules reads the rule files and the seed file in their present state. On an error the scope is
+// unknown, and scopeFault says why.
 func (v *view) readRules(run *state.LastRun) {
 	r := v.r
 	fault := func(what string, err error) {
@@ -79,7 +80,7 @@ func (v *view) readRules(run *state.LastRun) {
 	}
 }
 
-// readSeeds puts the sites of the seed file, as it is now, in scope.
+// readSeeds puts the sites of the seed file in scope.
 func (v *view) readSeeds(name string) (err error) {
 	f, err := v.r.Meter.OpenRead(name)
 	if err != nil {
@@ -94,12 +95,12 @@ func (v *view) readSeeds(name string) (err error) {
 	return err
 }
 
-// dropTexts say why links aren't taken, by what counts them.
+// dropTexts say why a link is dropped, by the counter that counts it.
 var dropTexts = map[state.Counter]string{
 	state.CountLinksDepth:     "beyond --max-depth",
-	state.CountLinksPort:      "its port may not be connected to (--ports)",
+	state.CountLinksPort:      "connections to its port are not allowed (--ports)",
 	state.CountLinksScope:     "outside of --scope",
-	state.CountLinksExtension: "no HTML by its name (--skip-extensions)",
+	state.CountLinksExtension: "its extension is not that of a page (--skip-extensions)",
 	state.CountLinksPathDepth: "too many path segments (--max-path-depth)",
 	state.CountLinksRepeated:  "its path repeats a segment too often (--max-repeats)",
 	state.CountLinksParams:    "too many parameters (--max-params)",
@@ -110,7 +111,7 @@ var dropTexts = map[state.Counter]string{
 	state.CountLinksRedirects: "too many redirects (--max-redirects)",
 }
 
-// link says what would become of a URL as a link on a page now, by the code that judges links.
+// link reports what the crawler would do with a URL on a page now. It uses the crawler's own admission code.
 func (v *view) link(url []byte) *LinkReport {
 	p := v.links
 	if p.MaxURLBytes > 0 && len(url) > p.MaxURLBytes {
@@ -127,7 +128,8 @@ func (v *view) link(url []byte) *LinkReport {
 	if f < 0 {
 		count := state.Counter(^f)
 		if v.scopeFault != "" && count == state.CountLinksScope {
-			return &LinkReport{Taken: true, Why: "whether it is in scope isn't known: " + v.scopeFault, Rewritten: rep.Rewritten}
+			why := "whether it is in scope is unknown: " + v.scopeFault
+			return &LinkReport{Taken: true, Why: why, Rewritten: rep.Rewritten}
 		}
 		rep.Blocked = count == state.CountLinksBlocked
 		rep.Why = "dropped: " + dropTexts[count]
@@ -143,12 +145,12 @@ func (v *view) link(url []byte) *LinkReport {
 		rep.Why += fmt.Sprintf(", if the page is less than %d links from a seed (--max-depth)", p.MaxDepth)
 	}
 	if v.scopeFault != "" {
-		rep.Why += "; whether it is in scope isn't known: " + v.scopeFault
+		rep.Why += "; whether it is in scope is unknown: " + v.scopeFault
 	}
 	return rep
 }
 
-// linkRule is the rule that drops a link, if it is one of a file's.
+// linkRule returns the rule or the port that drops a link; "" if the counter says all.
 func linkRule(b *admit.Batch, url []byte, count state.Counter) string {
 	switch site := b.SiteOf(url); count {
 	case state.CountLinksBlocked:

@@ -16,8 +16,11 @@ import (
 	"drumbeat/weburl"
 )
 
-// origin reports on an origin, once. check gets the URL records that wait in RobotsCache for it; nil leaves what waits out.
-func (v *view) origin(origin string, budget uint32, check func(data []byte) error, damaged func(error) error) (*OriginReport, *robots.HostData) {
+// origin reports on an origin. It calls check with each URL record that waits for the origin in
+// RobotsCache; a nil check skips all waiting tuples.
+func (v *view) origin(
+	origin string, budget uint32, check func(data []byte) error, damaged func(error) error,
+) (*OriginReport, *robots.HostData) {
 	rep := &OriginReport{Origin: origin}
 	key := drum.Key(v.r.Hasher.OriginKey([]byte(origin)))
 	var h robots.HostData
@@ -33,7 +36,7 @@ func (v *view) origin(origin string, budget uint32, check func(data []byte) erro
 				return check(t.Value)
 			}
 			rep.WaitingAnswers++
-			u, err := robots.DecodeUpdate(append([]byte(nil), t.Value...)) // rules stay slices of it
+			u, err := robots.DecodeUpdate(append([]byte(nil), t.Value...)) // u keeps slices of its input
 			if err != nil {
 				return err
 			}
@@ -63,20 +66,20 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 	}
 	run := v.m.Run
 	if run == nil {
-		rep.DelayWhy = "not known: the checkpoint notes no options"
+		rep.DelayWhy = "not known: the checkpoint has no options"
 		return
 	}
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	defer func() {
 		if run.PLDDelay > 0 {
-			rep.DelayWhy += fmt.Sprintf("; between requests to its PLD up to %v", millis(run.PLDDelay))
+			rep.DelayWhy += fmt.Sprintf("; up to %v between requests to its PLD", millis(run.PLDDelay))
 		}
 		if run.HostDelayFactor > 0 {
-			rep.DelayWhy += fmt.Sprintf("; at least %g times as long as the last answer took", run.HostDelayFactor)
+			rep.DelayWhy += fmt.Sprintf("; at least %g times the last response time", run.HostDelayFactor)
 		}
 	}()
-	opt := polite.Options{HostDelay: millis(run.HostDelay), HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)),
-		DefaultBudget: run.BudgetDefault, MaxCrawlDelay: millis(run.MaxCrawlDelay)}
+	opt := polite.Options{HostDelay: millis(run.HostDelay), MaxCrawlDelay: millis(run.MaxCrawlDelay),
+		HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)), DefaultBudget: run.BudgetDefault}
 	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
 	rep.Delay, rep.DelayWhy = asked.Seconds(), "--host-delay"
 	switch {
@@ -87,7 +90,7 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 	case plain < opt.HostDelay:
 		rep.DelayWhy = fmt.Sprintf("--host-delay %v, shorter for a budget of %d pages", opt.HostDelay, budget)
 	}
-	// A host alone on its server and in its PLD waits for whichever is longest.
+	// A host that is alone on its server and in its PLD waits for the longest of the delays.
 	for _, other := range []struct {
 		flag        string
 		full, least int64
@@ -95,7 +98,8 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 		o := polite.Options{HostDelay: millis(other.full), HostDelayMin: min(millis(other.least), millis(other.full)),
 			DefaultBudget: run.BudgetDefault}
 		if d := o.DelayAfter(budget, 0, polite.Result{}); d.Seconds() > rep.Delay {
-			rep.Delay, rep.DelayWhy = d.Seconds(), fmt.Sprintf("%s, which is longer than the host's own %v", other.flag, asked)
+			rep.Delay = d.Seconds()
+			rep.DelayWhy = fmt.Sprintf("%s, which is longer than the host's own %v", other.flag, asked)
 		}
 	}
 	if run.NetworkRate > 0 && 1/run.NetworkRate > rep.Delay {
@@ -103,8 +107,8 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 	}
 }
 
-// health puts what is known of the host's health into h, as the crawl does: the later of what RobotsCache has for this origin and
-// of what was noted for any origin of the host.
+// health sets h.Health as the crawl does: the newer of RobotsCache's entry for this origin and the
+// checkpoint's entry for the host.
 func (v *view) health(rep *OriginReport, h *robots.HostData) error {
 	if !v.hostsRead {
 		v.hostsRead = true
@@ -121,23 +125,24 @@ func (v *view) health(rep *OriginReport, h *robots.HostData) error {
 	if s.Clean() {
 		return nil
 	}
-	rep.Health = &HealthReport{Text: s.String(), Failures: s.Failures, Rests: s.Rests, Refusals: s.Refusals, Stage: s.Stage,
-		End: s.End.String(), Until: s.Until, Last: s.Last.String(), Status: s.Status, At: s.At}
+	rep.Health = &HealthReport{Text: s.String(), Failures: s.Failures, Rests: s.Rests, Refusals: s.Refusals,
+		Stage: s.Stage, End: s.End.String(), Until: s.Until, Last: s.Last.String(), Status: s.Status, At: s.At}
 	if !s.Until.IsZero() {
 		rep.Health.Why = s.Why.String()
 	}
 	return nil
 }
 
-// decodeRequested reads a value of RobotsRequested.
+// decodeRequested decodes a value of RobotsRequested: the time of the last request.
 func decodeRequested(value []byte) (last time.Time, err error) {
 	if len(value) != 16 {
-		return last, fmt.Errorf("crawl: RobotsRequested has a value of %d bytes", len(value))
+		return last, fmt.Errorf("crawl: a value of RobotsRequested has %d bytes, want 16", len(value))
 	}
 	return time.Unix(int64(binary.LittleEndian.Uint64(value)), 0).UTC(), nil
 }
 
-// requests notes when an origin was asked last, and whether a request waits in RobotsRequested.
+// requests sets the time of the origin's last request and, if waiting is set, whether a request waits in
+// RobotsRequested.
 func (v *view) requests(rep *OriginReport, key drum.Key, waiting bool) error {
 	value, found, err := drum.Lookup(v.r.Set, state.NameRobotsRequested, v.requested, key)
 	if err != nil {
@@ -151,10 +156,13 @@ func (v *view) requests(rep *OriginReport, key drum.Key, waiting bool) error {
 	if !waiting {
 		return nil
 	}
-	return drum.WalkKey(v.r.Set, state.NameRobotsRequested, v.requested, key, func(drum.Tuple) error { rep.Asking = "requested"; return nil })
+	return drum.WalkKey(v.r.Set, state.NameRobotsRequested, v.requested, key, func(drum.Tuple) error {
+		rep.Asking = "requested"
+		return nil
+	})
 }
 
-// asking looks for the origins' requests that are queued, under way or deferred.
+// asking reports the origins' requests that are queued, under way or deferred.
 func (v *view) asking(reports map[string]*OriginReport, damaged func(error) error) error {
 	if len(reports) == 0 {
 		return nil
@@ -174,7 +182,7 @@ func (v *view) asking(reports map[string]*OriginReport, damaged func(error) erro
 	if _, err := queue.Scan(v.r.Set, state.NameRobotsFetch, v.fetching, note("queued"), damaged); err != nil {
 		return err
 	}
-	_, err := queue.ScanCalendar(v.r.Set, state.NameRobotsDeferred, v.robotsDeferred, func(due int64, rec []byte) error {
+	deferred := func(due int64, rec []byte) error {
 		var job robots.Job
 		if err := job.Decode(rec); err != nil {
 			return damaged(err)
@@ -183,7 +191,8 @@ func (v *view) asking(reports map[string]*OriginReport, damaged func(error) erro
 			rep.Asking, rep.AskAt = "put off", time.UnixMilli(due).UTC()
 		}
 		return nil
-	}, damaged)
+	}
+	_, err := queue.ScanCalendar(v.r.Set, state.NameRobotsDeferred, v.robotsDeferred, deferred, damaged)
 	if err != nil {
 		return err
 	}
@@ -194,7 +203,7 @@ func (v *view) asking(reports map[string]*OriginReport, damaged func(error) erro
 	return damaged(state.EachRecord("robots requests in RAM", jobs, note("under way")))
 }
 
-// verdict says what robots.txt, as it is known, has for a URL.
+// verdict reports what the known robots.txt says about a URL.
 func (v *view) verdict(h *robots.HostData, url []byte) *VerdictReport {
 	path := weburl.Split(url).Path
 	decision, until := h.Decide(path, v.now)
@@ -208,7 +217,8 @@ func (v *view) verdict(h *robots.HostData, url []byte) *VerdictReport {
 	return rep
 }
 
-// canonicalAsked makes a canonical URL of what was asked; a host alone stands for its https form, as in a seed file.
+// canonicalAsked returns the canonical URL of an argument. A host without scheme means its https URL, as in
+// a seed file.
 func (v *view) canonicalAsked(asked string) (string, error) {
 	if asked == "" {
 		return "", errors.New("an empty URL")

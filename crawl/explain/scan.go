@@ -25,11 +25,12 @@ import (
 type Spot struct {
 	Place state.Place
 	Queue beast.Number // of PlaceBeast
-	Due   int64        // of PlaceLater: Unix ms
+	Due   int64        // of PlaceDeferred: Unix ms
 }
 
-// scan calls visit for the URL records of all places but those that are looked up by key, star and robotscheck: the small ones first.
-// An fs.SkipAll of visit ends it. What can't be read is handed to damaged, and the scan goes on behind it.
+// scan calls visit for the URL records of all places, small places first. It skips star and robotscheck,
+// which are looked up by key. If visit returns fs.SkipAll, scan stops and returns nil. It passes what it
+// can't read to damaged and continues after it.
 func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) error) error {
 	in := func(p state.Place) func([]byte) error {
 		return func(data []byte) error { return visit(Spot{Place: p}, data) }
@@ -85,7 +86,7 @@ func (v *view) scanRAM(visit func([]byte) error, damaged func(error) error) erro
 	return state.EachRecord("URLs in RAM", ram, visit)
 }
 
-// scanUnstreamed reads URLseen's text logs for what is unique and hasn't been handed on.
+// scanUnstreamed reads the unique URLs in URLseen's text logs that are not yet passed on.
 func (v *view) scanUnstreamed(visit func([]byte) error, damaged func(error) error) error {
 	if v.seen.Unstreamed == 0 {
 		return nil
@@ -104,7 +105,7 @@ func (v *view) scanUnstreamed(visit func([]byte) error, damaged func(error) erro
 	return err
 }
 
-// finder looks for some URLs.
+// finder finds the places of a set of URLs.
 type finder struct {
 	v       *view
 	damaged func(error) error
@@ -123,7 +124,7 @@ func (v *view) newFinder(reports []*URLReport) *finder {
 	return f
 }
 
-// urls are those that haven't been found.
+// urls returns the URLs that are not found yet.
 func (f *finder) urls() (list []string) {
 	for url := range f.want {
 		list = append(list, url)
@@ -131,7 +132,7 @@ func (f *finder) urls() (list []string) {
 	return list
 }
 
-// found notes that a URL need not be looked for any more.
+// found calls note for the reports of a URL and removes the URL from the search.
 func (f *finder) found(url string, note func(rep *URLReport)) {
 	for _, rep := range f.want[url] {
 		note(rep)
@@ -142,7 +143,7 @@ func (f *finder) found(url string, note func(rep *URLReport)) {
 	}
 }
 
-// take looks at a record; fs.SkipAll when all have been found.
+// take checks one record. It returns fs.SkipAll when all URLs are found.
 func (f *finder) take(at Spot, data []byte) error {
 	if f.left == 0 {
 		return fs.SkipAll
@@ -175,14 +176,14 @@ func (v *view) queueReport(n beast.Number) *QueueReport {
 		Horizon: int64(v.beast.Horizon)}
 }
 
-// record notes what travels with the URL.
+// record fills in Record.
 func (rep *URLReport) record(rec *weburl.Record) {
-	r := &RecordReport{Found: time.Unix(rec.Found, 0).UTC(), Depth: int(rec.Depth), Budget: rec.Budget, Attempts: int(rec.Attempts),
-		Waits: int(rec.Waits), Redirects: int(rec.Redirects), Faults: int(rec.Faults)}
+	r := &RecordReport{Found: time.Unix(rec.Found, 0).UTC(), Depth: int(rec.Depth), Budget: rec.Budget,
+		Attempts: int(rec.Attempts), Waits: int(rec.Waits), Redirects: int(rec.Redirects), Faults: int(rec.Faults)}
 	if rec.Reason != 0 {
 		r.Reason = state.Reason(rec.Reason).String()
 	}
-	if rec.Parent == 0 { // whole
+	if rec.Parent == 0 { // the record holds the whole parent URL
 		r.ParentURL = string(rec.AppendVia(nil))
 	}
 	for _, f := range [...]struct {
@@ -198,7 +199,7 @@ func (rep *URLReport) record(rec *weburl.Record) {
 	rep.Record, rep.parent = r, rec.Parent
 }
 
-// find says of seen URLs where they are: those that ended are looked for before the long queues are read.
+// find finds the places of seen URLs. It searches the output before the queues, which are long.
 func (v *view) find(f *finder, damaged func(error) error) error {
 	ram := func(data []byte) error { return f.take(Spot{Place: state.PlaceRAM}, data) }
 	if err := v.scanRAM(ram, damaged); err != nil && !errors.Is(err, fs.SkipAll) {
@@ -218,7 +219,7 @@ func (v *view) find(f *finder, damaged func(error) error) error {
 	return v.scan(f.take, damaged)
 }
 
-// findStored looks into the indexes of the output.
+// findStored searches the indexes of the output.
 func (v *view) findStored(f *finder, damaged func(error) error) error {
 	if v.r.Out.Len() == 0 {
 		return nil
@@ -226,16 +227,16 @@ func (v *view) findStored(f *finder, damaged func(error) error) error {
 	return warc.Find(v.r.WARCFiles(), v.warc, f.urls(), func(x *warc.Indexed) error {
 		f.found(x.URL, func(rep *URLReport) {
 			rep.Place = state.PlaceFetched.String()
-			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME, Redirect: x.Redirect,
-				Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
+			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME,
+				Redirect: x.Redirect, Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
 			v.readMeta(rep, x)
 		})
 		return nil
 	}, damaged)
 }
 
-// readMeta takes from the output what was noted of a stored URL's way there. Without it, as when the file is elsewhere, the answer
-// lacks only that.
+// readMeta fills in Record from the metadata record of a stored URL. It ignores errors, as when the file
+// was moved away: the answer then only lacks Record.
 func (v *view) readMeta(rep *URLReport, x *warc.Indexed) {
 	fields, err := warc.Meta(v.r.WARCFiles(), v.warc, x)
 	if err != nil || len(fields) == 0 {
@@ -255,7 +256,8 @@ func (v *view) readMeta(rep *URLReport, x *warc.Indexed) {
 	rep.Record.Found = time.Time{}
 }
 
-// findDropped asks the crawl log why redirects that are in an index aren't followed, if that has happened in this crawl.
+// findDropped reads from the crawl log why redirects in an index are not followed. It returns at once if
+// the crawl has dropped no redirect.
 func (v *view) findDropped(reports []*URLReport, damaged func(error) error) error {
 	stored := map[string][]*URLReport{}
 	for _, rep := range reports {
@@ -266,7 +268,8 @@ func (v *view) findDropped(reports []*URLReport, damaged func(error) error) erro
 	if len(stored) == 0 || v.m.Accounts.Counters[state.CountLinksRedirects] == 0 {
 		return nil
 	}
-	_, err := crawllog.Find(v.logOptions(), v.log, slices.Collect(maps.Keys(stored)), maxLogBytes, func(e *crawllog.Entry) error {
+	urls := slices.Collect(maps.Keys(stored))
+	_, err := crawllog.Find(v.logOptions(), v.log, urls, maxLogBytes, func(e *crawllog.Entry) error {
 		for _, rep := range stored[e.URL] {
 			rep.Ended.Dropped = e.Dropped
 		}
@@ -278,16 +281,17 @@ func (v *view) findDropped(reports []*URLReport, damaged func(error) error) erro
 	return err
 }
 
-// maxLogBytes bounds what is read of the crawl log for one lot of questions, compressed: a minute's work.
+// maxLogBytes limits the compressed bytes of the crawl log that one call reads: about a minute of work.
 const maxLogBytes = 8 << 30
 
-// findLogged looks into the crawl log.
+// findLogged searches the crawl log.
 func (v *view) findLogged(f *finder, damaged func(error) error) error {
 	cut, err := crawllog.Find(v.logOptions(), v.log, f.urls(), maxLogBytes, func(e *crawllog.Entry) error {
 		f.found(e.URL, func(rep *URLReport) {
 			rep.Place = state.PlaceFetched.String()
-			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason, MIME: e.MIME,
-				Truncated: e.Truncated, Redirect: e.Redirect, Dropped: e.Dropped, Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
+			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason,
+				MIME: e.MIME, Truncated: e.Truncated, Redirect: e.Redirect, Dropped: e.Dropped,
+				Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
 			if e.Reason != "" {
 				rep.Place = state.PlaceRefused.String()
 			}
@@ -311,7 +315,7 @@ func (v *view) findLogged(f *finder, damaged func(error) error) error {
 	return err
 }
 
-// matcher looks among what waits under the key of a PLD or origin.
+// matcher returns a function that checks the records that wait under the key of a PLD or origin.
 func (f *finder) matcher(p state.Place) func([]byte) error {
 	return func(data []byte) error {
 		if f == nil {
@@ -324,7 +328,7 @@ func (f *finder) matcher(p state.Place) func([]byte) error {
 	}
 }
 
-// site reports on a PLD.
+// site reports on a PLD; check gets the URLs that wait for its budget.
 func (v *view) site(pld string, check func(aux []byte) error, damaged func(error) error) *PLDReport {
 	rep := &PLDReport{PLD: pld}
 	known, err := star.LookUp(v.r.Set, state.NameStar, v.star, v.r.Hasher.PLDKey([]byte(pld)), check)
@@ -334,8 +338,8 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	}
 	p := known.Merged
 	ledger := beast.DecodeLedger(&p.Ledger)
-	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched, Bytes: p.Bytes,
-		Checks: known.Checks}
+	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched,
+		Bytes: p.Bytes, Checks: known.Checks}
 	if ledger.Epoch == v.beast.Epoch {
 		rep.Next, rep.Used = int64(ledger.Next), ledger.Used
 	}
@@ -351,8 +355,9 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 		_ = damaged(err)
 		return rep
 	}
-	now, err := star.BudgetOf(v.r.Set, v.star, star.Budgets{Function: fn, Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks,
-		QueuePages: run.QueuePages}, p.Indegree)
+	budgets := star.Budgets{Function: fn, Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks,
+		QueuePages: run.QueuePages}
+	now, err := star.BudgetOf(v.r.Set, v.star, budgets, p.Indegree)
 	if err != nil {
 		_ = damaged(err)
 		return rep

@@ -10,7 +10,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// URLs answers for each of some URLs; one that isn't one has an Error. The error of the call is a directory that can't be read.
+// URLs explains each URL. The Error of a report says why its argument is no URL; the error of the call is
+// that of a directory that can't be read.
 func (e *Explainer) URLs(asked []string) (reports []*URLReport, err error) {
 	err = e.with(
 		func(v *view) []string {
@@ -21,7 +22,7 @@ func (e *Explainer) URLs(asked []string) (reports []*URLReport, err error) {
 	return reports, err
 }
 
-// askURLs begins the answers.
+// askURLs starts the answers.
 func (v *view) askURLs(asked []string) []*URLReport {
 	reports := make([]*URLReport, 0, len(asked))
 	for _, a := range asked {
@@ -40,7 +41,8 @@ func (v *view) askURLs(asked []string) []*URLReport {
 	return reports
 }
 
-// urlFiles are the files that answers about URLs need.
+// urlFiles returns the names of the files that answers about URLs need; with all, also those without an
+// index.
 func (v *view) urlFiles(reports []*URLReport, all bool) []string {
 	var urls, origins, plds []drum.Key
 	for _, rep := range reports {
@@ -77,7 +79,8 @@ func (v *view) explainURLs(all []*URLReport) error {
 	if v.opt.Fast {
 		f = nil
 	}
-	sites, hosts, origins := map[string]*PLDReport{}, map[string]*robots.HostData{}, map[string]*OriginReport{}
+	sites, hosts := map[string]*PLDReport{}, map[string]*robots.HostData{}
+	origins := map[string]*OriginReport{}
 	for _, rep := range reports {
 		damaged := v.damaged(&rep.Damage)
 		if sites[rep.PLD] == nil {
@@ -86,7 +89,8 @@ func (v *view) explainURLs(all []*URLReport) error {
 		rep.Site = sites[rep.PLD]
 		origin := string(weburl.Origin([]byte(rep.URL)))
 		if origins[origin] == nil {
-			origins[origin], hosts[origin] = v.origin(origin, rep.Site.Budget, f.checks(state.PlaceRobotsCheck), damaged)
+			check := f.checks(state.PlaceRobotsCheck)
+			origins[origin], hosts[origin] = v.origin(origin, rep.Site.Budget, check, damaged)
 		}
 		rep.Robots = origins[origin]
 		rep.Verdict = v.verdict(hosts[origin], []byte(rep.URL))
@@ -106,12 +110,12 @@ func (v *view) explainURLs(all []*URLReport) error {
 	return nil
 }
 
-// findAll says of seen URLs where they are.
+// findAll finds the places of seen URLs, the requests of their origins, and their parents.
 func (v *view) findAll(f *finder, reports []*URLReport, origins map[string]*OriginReport) error {
 	p := v.r.StartProgress(v.opt.Progress, v.opt.ProgressEvery, "state")
 	defer p.End()
 	damaged := v.damaged(new([]string))
-	asked := map[string]*OriginReport{} // those that something may be asked of
+	asked := map[string]*OriginReport{} // origins that may have a request
 	for _, rep := range reports {
 		switch rep.Verdict.Decision {
 		case robots.Request.String(), robots.Resolve.String(), robots.Wait.String():
@@ -140,7 +144,7 @@ func (v *view) findAll(f *finder, reports []*URLReport, origins map[string]*Orig
 	return nil
 }
 
-// What Place says besides the crawl's places.
+// The values of URLReport.Place besides the crawl's places.
 const (
 	placeUnseen     = "unseen"
 	PlaceLink       = "link"
@@ -149,7 +153,7 @@ const (
 	PlaceUnknown    = "unknown"
 )
 
-// checks is the matcher for what waits under a key; nil without a finder.
+// checks returns the matcher for a place; nil if f is nil.
 func (f *finder) checks(p state.Place) func([]byte) error {
 	if f == nil {
 		return nil
@@ -157,7 +161,7 @@ func (f *finder) checks(p state.Place) func([]byte) error {
 	return f.matcher(p)
 }
 
-// lookUpSeen asks URLseen: its cache, and if that doesn't have the key what waits in its bucket.
+// lookUpSeen looks the URL up in URLseen's cache, then in the tuples that wait in its bucket.
 func (v *view) lookUpSeen(rep *URLReport) error {
 	damaged := v.damaged(&rep.Damage)
 	_, found, err := drum.Lookup(v.r.Set, state.NameURLSeen, v.seen, drum.Key(rep.key))
@@ -186,14 +190,15 @@ func (v *view) lookUpSeen(rep *URLReport) error {
 	return damaged(err)
 }
 
-// How many parents are looked for, and how much of an index's lines of a host is read for one.
+// Limits of the search for parents: parents of a call, and bytes of index lines of a host for each.
 const (
 	maxParents     = 16
 	maxParentBytes = 64 << 10
 )
 
-// parents adds the keys of pages on which URLs were found first, and finds those pages' URLs that are too long to be kept whole, where
-// that is easy: other URLs asked about, and responses of the same host in the indexes.
+// parents fills in the keys of the pages on which URLs were found first. A record keeps only the key of a
+// long parent URL; parents then searches for the URL among the call's own URLs and the indexed responses of
+// the same host.
 func (v *view) parents(reports []*URLReport, damaged func(error) error) {
 	byKey := map[uint64]string{}
 	for _, rep := range reports {
@@ -226,7 +231,7 @@ func (v *view) parents(reports []*URLReport, damaged func(error) error) {
 	}
 }
 
-// Robots answers what the stored rules say of each of some URLs.
+// Robots explains what the stored robots.txt rules say about each URL.
 func (e *Explainer) Robots(asked []string) (reports []*RobotsReport, err error) {
 	var urls []*URLReport
 	err = e.with(

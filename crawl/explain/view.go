@@ -23,13 +23,13 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// view is the crawl as one manifest names it, for reading.
+// view is a crawl as one manifest names it, open for reading.
 type view struct {
 	r      *state.Saved
-	run    *state.LastRun // options of the last run; zero if it noted none
+	run    *state.LastRun // options of the last run; defaults if the manifest has none
 	links  *admit.Policy
 	policy health.Policy
-	hosts  health.Table // hosts in trouble
+	hosts  health.Table // hosts with failures or refusals
 	m      *state.Manifest
 	opt    *Options
 	pins   *pinnedFS
@@ -44,16 +44,16 @@ type view struct {
 	warc                            *warc.State
 	log                             *crawllog.State
 
-	hostsRead    bool // what was noted of the health of hosts
+	hostsRead    bool // hosts is read
 	hostDelays   map[uint64]time.Time
 	serverDelays map[netip.Addr]time.Time
-	scopeFault   string   // why the scope isn't known
-	vanished     bool     // a file that the manifest names isn't there
-	logCut       bool     // the crawl log was not read to its beginning
-	hurt         []string // what could not be read for any answer: what wasn't found may be there
+	scopeFault   string   // why the scope is unknown
+	vanished     bool     // a file that the manifest names does not exist
+	logCut       bool     // the older part of the crawl log was not read
+	hurt         []string // damage found for any answer; a URL that was not found may be there
 }
 
-// openExplainView reads what a crawl's files can't be read without. It takes no lock and writes nothing.
+// openExplainView reads the manifest and the states that every answer needs. It neither locks nor writes.
 func openExplainView(opt *Options) (*view, error) {
 	pins := &pinnedFS{FS: opt.FS, files: map[string]disk.File{}}
 	r := state.NewSaved(pins, opt.Dirs, opt.Dirs)
@@ -70,7 +70,8 @@ func openExplainView(opt *Options) (*view, error) {
 	}
 	m, _, err := state.ReadManifest(r.Set)
 	if err == nil && m == nil {
-		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing is known yet: %w", opt.Dirs[0], state.ErrIncompatible)
+		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to explain yet: %w",
+			opt.Dirs[0], state.ErrIncompatible)
 	}
 	if err == nil {
 		err = r.Take(match, m, opt.Out)
@@ -91,8 +92,8 @@ func (v *view) open() error {
 		return err
 	}
 	if got := r.Suffixes.Digest(); got != m.Frozen.Suffixes {
-		return fmt.Errorf("crawl: the list of suffixes in %s has digest %s, had %s: %w", r.Set.Path(0, state.SuffixesName), got, m.Frozen.Suffixes,
-			state.ErrIncompatible)
+		return fmt.Errorf("crawl: the suffix list in %s has digest %s, want %s: %w",
+			r.Set.Path(0, state.SuffixesName), got, m.Frozen.Suffixes, state.ErrIncompatible)
 	}
 	if err := v.states(); err != nil {
 		return err
@@ -104,24 +105,27 @@ func (v *view) open() error {
 
 // states decodes the states of all structures.
 func (v *view) states() error {
+	m := v.m
 	return errors.Join(
-		stateInto(v.m, state.NameURLSeen, &v.seen), stateInto(v.m, state.NameRobotsCache, &v.cache), stateInto(v.m, state.NameRobotsRequested, &v.requested),
-		stateInto(v.m, state.NameStar, &v.star), stateInto(v.m, state.NameBeast, &v.beast), stateInto(v.m, state.NameAwaitRobots, &v.awaiting),
-		stateInto(v.m, state.NameRobotsFetch, &v.fetching), stateInto(v.m, state.NameReady, &v.ready), stateInto(v.m, state.NameDeferred, &v.deferred),
-		stateInto(v.m, state.NameHeld, &v.held),
-		stateInto(v.m, state.NameRobotsDeferred, &v.robotsDeferred), stateInto(v.m, state.NameWARC, &v.warc), stateInto(v.m, state.NameCrawlLog, &v.log))
+		stateInto(m, state.NameURLSeen, &v.seen), stateInto(m, state.NameRobotsCache, &v.cache),
+		stateInto(m, state.NameRobotsRequested, &v.requested), stateInto(m, state.NameStar, &v.star),
+		stateInto(m, state.NameBeast, &v.beast), stateInto(m, state.NameAwaitRobots, &v.awaiting),
+		stateInto(m, state.NameRobotsFetch, &v.fetching), stateInto(m, state.NameReady, &v.ready),
+		stateInto(m, state.NameDeferred, &v.deferred), stateInto(m, state.NameHeld, &v.held),
+		stateInto(m, state.NameRobotsDeferred, &v.robotsDeferred), stateInto(m, state.NameWARC, &v.warc),
+		stateInto(m, state.NameCrawlLog, &v.log))
 }
 
 func stateInto[S any](m *state.Manifest, name string, at **S) error {
 	s, err := state.Part[S](m, name)
 	if err == nil && s == nil {
-		err = fmt.Errorf("crawl: manifest has no state of %s: %w", name, state.ErrIncompatible)
+		err = fmt.Errorf("crawl: the manifest has no state of %s: %w", name, state.ErrIncompatible)
 	}
 	*at = s
 	return err
 }
 
-// state tells whether the crawl runs.
+// state returns a value of AsOf.State.
 func (v *view) state() string {
 	all := true
 	for _, dir := range v.r.Set.Paths {
@@ -142,7 +146,7 @@ func (v *view) state() string {
 	return stateInterrupted
 }
 
-// same tells whether the manifest is still the last one.
+// same reports whether the manifest is still the last one.
 func (v *view) same() (bool, error) {
 	m, _, err := state.ReadManifest(v.r.Set)
 	if err != nil {
@@ -153,7 +157,8 @@ func (v *view) same() (bool, error) {
 
 func (v *view) close() { v.pins.close() }
 
-// pin opens files, so that they can be read after they were deleted. What can't be opened is for its reader to report.
+// pin opens files so that they stay readable after the crawl deletes them. It ignores files that it can't
+// open; the code that reads them reports the error.
 func (v *view) pin(names []string) {
 	for dir := range v.r.Set.Paths {
 		names = append(names, disk.TailPath(v.r.Set, dir, v.m.Gen))
@@ -165,7 +170,7 @@ func (v *view) pin(names []string) {
 	}
 }
 
-// keyFiles are the files of the stores that are looked up by key.
+// keyFiles returns the names of the files that lookups of the keys read.
 func (v *view) keyFiles(urls, origins, plds []drum.Key) []string {
 	_, indegree := star.Stores(state.NameStar)
 	names := drum.KeyFiles(v.r.Set, state.NameURLSeen, v.seen, urls)
@@ -177,7 +182,7 @@ func (v *view) keyFiles(urls, origins, plds []drum.Key) []string {
 	return names
 }
 
-// scannedFiles are those of queues, logs and indexes.
+// scannedFiles returns the names of the open files of queues, logs and indexes.
 func (v *view) scannedFiles() []string {
 	set := v.r.Set
 	names := queue.Files(set, state.NameReady, v.ready)
@@ -206,7 +211,7 @@ func (v *view) logOptions() crawllog.Options {
 	return crawllog.Options{Set: v.r.Set, Prefix: "crawl"}
 }
 
-// readDelays reads the rests of the manifest.
+// readDelays reads the back-offs in the checkpoint, once.
 func (v *view) readDelays() error {
 	if v.hostDelays != nil {
 		return nil
@@ -230,7 +235,7 @@ func (v *view) readDelays() error {
 	return nil
 }
 
-// delaysOf are the rests of a host and its servers.
+// delaysOf returns the back-offs of a host and its servers that have not ended.
 func (v *view) delaysOf(host string, addrs []string) (list []DelayReport, err error) {
 	if err := v.readDelays(); err != nil {
 		return nil, err
@@ -256,19 +261,18 @@ func (v *view) delaysOf(host string, addrs []string) (list []DelayReport, err er
 	return list, nil
 }
 
-// maxPinned bounds the files that are kept open; what the manifest names beyond is opened when it is read. A hundredth of what
-// programs may open as a rule.
+// maxPinned limits the files that are kept open. Files beyond it are opened when they are read.
 const maxPinned = 8192
 
 var errReadOnly = errors.New("crawl: explain writes nothing")
 
-// pinnedFS is an FS for reading alone, on which files that were pinned can be read whatever becomes of their names.
+// pinnedFS is a read-only FS. A pinned file stays readable after it is removed or renamed.
 type pinnedFS struct {
 	disk.FS
 	files map[string]disk.File
 }
 
-// pin opens a file and keeps it; false when no more can be.
+// pin opens a file and keeps it open. It returns false when no more files can be pinned.
 func (p *pinnedFS) pin(name string) bool {
 	if p.files[name] != nil {
 		return true
@@ -283,7 +287,7 @@ func (p *pinnedFS) pin(name string) bool {
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		n := 0
-		for name, f := range p.files { // make room for those that are opened one by one
+		for name, f := range p.files { // leave descriptors for the files that are opened later
 			if n++; n > pinSpare {
 				break
 			}
@@ -295,7 +299,7 @@ func (p *pinnedFS) pin(name string) bool {
 	return true
 }
 
-// pinSpare is how many files are read at once at most, and some.
+// pinSpare is the number of descriptors to leave: more than the files that are read at once.
 const pinSpare = 16
 
 func (p *pinnedFS) close() {
@@ -305,7 +309,7 @@ func (p *pinnedFS) close() {
 	p.files = nil
 }
 
-// pinnedFile is a file that stays open.
+// pinnedFile is a file whose Close does nothing.
 type pinnedFile struct{ disk.File }
 
 func (pinnedFile) Close() error { return nil }
@@ -328,7 +332,7 @@ func (p *pinnedFS) Size(name string) (int64, error) {
 
 func readOnly(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: errReadOnly} }
 
-// Create implements disk.FS; like all that changes something it fails.
+// Create implements disk.FS; like all methods that change files it fails.
 func (p *pinnedFS) Create(name string) (disk.File, error) { return nil, readOnly("create", name) }
 
 // Open implements disk.FS.
