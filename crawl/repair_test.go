@@ -274,7 +274,7 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 			for _, dir := range opt.Dirs { // damage the copies too
 				spoil(t, rand.New(rand.NewPCG(1, 1)), mem, dir+"/"+name, 20)
 			}
-			if _, err := repairOf(t, mem, &opt, nil); err == nil || !strings.Contains(err.Error(), "nothing can be done") {
+			if _, err := repairOf(t, mem, &opt, nil); err == nil || !strings.Contains(err.Error(), "repair is impossible") {
 				t.Errorf("damage to %s: %v", name, err)
 			}
 		}

@@ -1,17 +1,18 @@
-// Package repair puts a damaged crawl in order, so that it goes on and its books balance.
+// Package repair brings a damaged crawl into a consistent state, so that it can continue.
 //
-// Run begins with a deep audit (package crawl/audit). From what can be read it makes anew each structure that can't: URLs that lost
-// their place get one again, in a queue; URLs that stand in two places keep one; what URLseen doesn't know is fed to it; what is
-// lost for good is counted as lost (state.ReasonLost). Output files that are damaged are moved aside; whole ones stay as they are.
+// Run starts with a deep audit (package crawl/audit). It rebuilds each damaged structure from what is
+// readable. A URL that lost its place gets one again, in a queue. A URL in two places keeps one. A URL that
+// URLseen lacks is added to it. A URL that can't be restored is counted as lost (state.ReasonLost). Run
+// moves damaged output files aside and leaves whole ones alone.
 //
-// Nothing of the crawl changes until all that is new lies in shadow directories and is durable. Then a journal, state/REPAIR, is
-// written; it lists the moves and holds the new manifest. From that moment the repair will be done: cut off at any operation, the
-// next Run ends it, and until then the crawl refuses to run (state.ErrRepairing). What was replaced lies in
-// state/damaged/<checkpoint> afterwards, for the operator to delete.
+// Run writes the new files to shadow directories and changes nothing else until they are durable. Then it
+// writes a journal, state/REPAIR, with the list of moves and the new manifest. From then on the repair is
+// committed: after a crash the next Run finishes it, and until then the crawl refuses to run
+// (state.ErrRepairing). The replaced files are in state/damaged/<checkpoint>; the operator may delete them.
 //
-// Run takes the locks of the crawl's directories. It needs space for a second copy of each structure that it makes anew. With
-// Options.DryRun it says what it would do and changes nothing.
+// Run locks the crawl's directories. It needs space for a second copy of each structure that it rebuilds.
+// With Options.DryRun it reports what it would do and changes nothing.
 //
-// Errors that no repair can mend say why: without the manifest, or
-// without the hash secret, nothing tells which files belong to the crawl, or what a key stands for.
+// Run can't repair a crawl without the manifest, which names the crawl's files, or without the hash secret,
+// which turns URLs into keys. The error then says so.
 package repair

@@ -14,14 +14,15 @@ import (
 	"drumbeat/disk"
 )
 
-// A repair ends with the journal state/REPAIR: with it durable, the repair will be done, whatever comes between. It lists the
-// moves of files, those aside first, and holds the new manifest. Format: "drumbeat-repair 1 <length> <xxhash64 hex>\n", JSON.
+// journal is the content of state/REPAIR. Once the file is durable, the repair is committed: finishRepair
+// carries it out, after a crash too. Format: "drumbeat-repair 1 <length> <xxhash64 hex>\n", then JSON.
 type journal struct {
 	Moves    []journalMove `json:"moves"`
-	Manifest []byte        `json:"manifest"` // the file
+	Manifest []byte        `json:"manifest"` // content of the new manifest file
 }
 
-// journalMove renames a file. Aside: what was there before, into state/damaged; else what is new.
+// journalMove renames a file. A move with Aside moves an old file into state/damaged; others install a new
+// file.
 type journalMove struct {
 	Aside    bool `json:"aside,omitempty"`
 	From, To string
@@ -29,19 +30,20 @@ type journalMove struct {
 
 const journalMagic = "drumbeat-repair"
 
-// asideDir is where the repair that makes manifest number gen puts what it replaces.
+// asideDir returns the directory for the files that the repair with manifest number gen replaces.
 func asideDir(gen uint64) string { return fmt.Sprintf("state/%s/%010d", state.DamagedDir, gen) }
 
-// aside adds the move of a file of directory dir, if there is one.
+// aside adds the move of a file of directory dir, if the file exists.
 func (j *journal) aside(fsys disk.FS, dir, file string, gen uint64) {
 	if _, err := fsys.Size(file); err != nil {
 		return
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(file, dir), "/")
-	j.Moves = append(j.Moves, journalMove{Aside: true, From: file, To: path.Join(dir, asideDir(gen), strings.TrimPrefix(rel, "state/"))})
+	to := path.Join(dir, asideDir(gen), strings.TrimPrefix(rel, "state/"))
+	j.Moves = append(j.Moves, journalMove{Aside: true, From: file, To: to})
 }
 
-// replace notes that the files of a store or queue are replaced by those in the shadow directories.
+// replace records that shadow files replace those of a store or queue.
 func (w *repair) replace(name string) {
 	if w.replaced == nil {
 		w.replaced = map[string]bool{}
@@ -49,7 +51,7 @@ func (w *repair) replace(name string) {
 	w.replaced[name] = true
 }
 
-// moves lists what is to be renamed: the old files of what was replaced, then the new ones.
+// moves adds the renames: the files of replaced structures move aside, then the new files move in.
 func (w *repair) moves() error {
 	for name := range w.replaced {
 		for i := range w.Saved.Set.Paths {
@@ -63,7 +65,7 @@ func (w *repair) moves() error {
 			}
 		}
 	}
-	for i := range w.Saved.Set.Paths { // their strings have been copied
+	for i := range w.Saved.Set.Paths { // the new tail files hold copies of the old ones' contents
 		files, err := FilesIn(w.Saved.Set.FS, w.Saved.Set.Path(i, "state"), false)
 		if err != nil {
 			return err
@@ -88,7 +90,8 @@ func (w *repair) moves() error {
 	return nil
 }
 
-// FilesIn lists the files of a directory; deep: those of directories in it, too.
+// FilesIn lists the files of a directory and, with deep, those of its subdirectories. A missing directory
+// is empty.
 func FilesIn(fsys disk.FS, dir string, deep bool) ([]string, error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +116,7 @@ func FilesIn(fsys disk.FS, dir string, deep bool) ([]string, error) {
 	return files, nil
 }
 
-// install makes the journal durable and does what it says.
+// install writes the journal and carries it out.
 func (w *repair) install() error {
 	if err := w.moves(); err != nil {
 		return err
@@ -136,7 +139,8 @@ func (w *repair) install() error {
 	}
 	head := fmt.Sprintf("%s 1 %d %016x\n", journalMagic, len(body), xxhash.Sum64(body))
 	w.hook("repair")
-	if err := disk.WriteFileAtomic(w.Saved.Set.FS, w.Saved.Set.Path(0, state.JournalName), append([]byte(head), body...)); err != nil {
+	name := w.Saved.Set.Path(0, state.JournalName)
+	if err := disk.WriteFileAtomic(w.Saved.Set.FS, name, append([]byte(head), body...)); err != nil {
 		return fmt.Errorf("crawl: repair: %w", err)
 	}
 	w.hook("repair")
@@ -144,7 +148,7 @@ func (w *repair) install() error {
 	return err
 }
 
-// syncAll makes everything written so far durable.
+// syncAll makes all files written so far durable.
 func syncAll(r *state.Saved) error {
 	for _, set := range []disk.Set{r.Set, r.Out} {
 		for _, dir := range set.Paths {
@@ -156,7 +160,8 @@ func syncAll(r *state.Saved) error {
 	return nil
 }
 
-// finishRepair does what a journal says, if there is one. Done again after a crash it goes on where it was.
+// finishRepair carries out a journal and reports whether there was one. After a crash it continues where it
+// stopped.
 func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 	name := r.Set.Path(0, state.JournalName)
 	data, err := disk.ReadFile(r.Set.FS, name)
@@ -170,7 +175,8 @@ func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// What is aside must be so durably before anything new takes its place: after a cut the two could not be told apart.
+	// The old files must be aside durably before new ones take their names: after a crash the two look the
+	// same.
 	for _, aside := range []bool{true, false} {
 		for _, m := range j.Moves {
 			if m.Aside != aside {
@@ -198,7 +204,7 @@ func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 	return true, removeShadow(r)
 }
 
-// move renames a file unless that has been done.
+// moveFile renames a file unless that is done already.
 func moveFile(fsys disk.FS, m journalMove) error {
 	_, toErr := fsys.Size(m.To)
 	_, fromErr := fsys.Size(m.From)

@@ -11,7 +11,7 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// outputs are the stores of output files, by the structure that they belong to.
+// outputs returns the output file stores with the names of their structures.
 func (w *repair) outputs() []outputStore {
 	all := []outputStore{
 		{state.NameCrawlLog, crawllog.Options{Set: w.Saved.Set, Prefix: "crawl"}.Files()},
@@ -30,7 +30,7 @@ type outputStore struct {
 	opt  outfile.Options
 }
 
-// filesOf returns the part of a state that lists volumes.
+// filesOf returns the part of a structure's state that lists its volumes; nil if the manifest has none.
 func filesOf(m *state.Manifest, name string) (*outfile.State, error) {
 	if name == state.NameWARC {
 		st, err := state.Part[warc.State](m, name)
@@ -46,7 +46,7 @@ func filesOf(m *state.Manifest, name string) (*outfile.State, error) {
 	return &st.Files, nil
 }
 
-// badVolumes are the paths of the open output files with which a crawl could not be opened.
+// badVolumes returns the paths of open output files that are too damaged for the crawl to open.
 func (w *repair) badVolumes() []string {
 	var bad []string
 	for _, o := range w.outputs() {
@@ -63,7 +63,7 @@ func (w *repair) badVolumes() []string {
 	return bad
 }
 
-// dropVolumes takes those out of the state, and moves their files aside.
+// dropVolumes removes such files from the state and moves them aside.
 func (w *repair) dropVolumes() error {
 	for _, o := range w.outputs() {
 		st, err := filesOf(w.Manifest, o.name)
@@ -104,7 +104,7 @@ func (w *repair) dropVolumes() error {
 	return nil
 }
 
-// writeLost lists the keys of the URLs that are lost, for whoever can make something of them.
+// writeLost writes the keys of lost URLs to lost-keys.txt, one in hex a line.
 func (w *repair) writeLost() error {
 	if w.out.Forgotten == 0 {
 		return nil
@@ -141,6 +141,7 @@ func (w *repair) writeLost() error {
 	if err != nil {
 		return fmt.Errorf("crawl: repair: write %s: %w", path, err)
 	}
-	w.journal.Moves = append(w.journal.Moves, journalMove{From: path, To: w.Saved.Set.Path(0, asideDir(w.gen), "lost-keys.txt")})
+	to := w.Saved.Set.Path(0, asideDir(w.gen), "lost-keys.txt")
+	w.journal.Moves = append(w.journal.Moves, journalMove{From: path, To: to})
 	return nil
 }

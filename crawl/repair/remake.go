@@ -13,11 +13,11 @@ import (
 	"drumbeat/weburl"
 )
 
-// ignore is for a scan of what has been reported already.
+// ignore drops the error of damage that the audit has already reported.
 func ignore(error) error { return nil }
 
-// copyRefs copies the strings that a structure's state names to the new tail files. One that can't be read becomes the empty
-// string: its owner is made anew.
+// copyRefs copies the tails that a structure's state refers to into the new tail files. An unreadable tail
+// becomes empty, because its owner is rebuilt.
 func (w *repair) copyRefs(part json.RawMessage) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(part))
 	d.UseNumber()
@@ -62,7 +62,7 @@ func (w *repair) copyRefsIn(v any) (any, error) {
 	return v, nil
 }
 
-// isRef tells whether an object has the fields of a disk.Ref, and no others.
+// isRef reports whether an object has exactly the fields of a disk.Ref.
 func isRef(v map[string]any) bool {
 	for _, k := range [...]string{"Dir", "Gen", "Off", "Len", "Sum"} {
 		if _, ok := v[k]; !ok {
@@ -80,8 +80,8 @@ func (w *repair) copyRef(ref disk.Ref) (disk.Ref, error) {
 	return w.tails.Write(ref.Dir, data)
 }
 
-// remakePart is for a structure whose state is S: change gets the old state, and the new one, whose strings are in the new
-// tail files already.
+// remakePart changes the state, of type S, of a structure. change gets the old state and the new one, which
+// already refers to the new tail files.
 func remakePart[S any](w *repair, name string, change func(old, new *S) error) error {
 	old, err := state.Part[S](w.Manifest, name)
 	if err != nil || old == nil {
@@ -100,7 +100,7 @@ func remakePart[S any](w *repair, name string, change func(old, new *S) error) e
 
 const repairBlockBytes = 128 << 10
 
-// remakeQueue copies what can be read of a queue into a new one.
+// remakeQueue copies the readable records of a queue that keep accepts into a new queue.
 func (w *repair) remakeQueue(name string, st *queue.State, keep func(rec []byte) bool) (*queue.State, error) {
 	w.replace(name)
 	q, err := queue.New(queue.Options{Set: w.shadow, Name: name, BlockBytes: repairBlockBytes})
@@ -122,14 +122,15 @@ func (w *repair) remakeQueue(name string, st *queue.State, keep func(rec []byte)
 	return next, q.Close()
 }
 
-// damagedQueue tells whether not all of a queue can be read.
+// damagedQueue reports whether a part of a queue is unreadable.
 func (w *repair) damagedQueue(name string, st *queue.State) (bool, error) {
 	damages := 0
-	lost, err := queue.Scan(w.Saved.Set, name, st, func([]byte) error { return nil }, func(error) error { damages++; return nil })
+	damage := func(error) error { damages++; return nil }
+	lost, err := queue.Scan(w.Saved.Set, name, st, func([]byte) error { return nil }, damage)
 	return damages > 0 || lost > 0, err
 }
 
-// urlQueue remakes a queue of URLs if it is damaged, if all says so, or if it holds records that are to be dropped.
+// urlQueue rebuilds a queue of URLs if it is damaged or holds droppable records.
 func (w *repair) urlQueue(name string, p state.Place, old, next *queue.State) (*queue.State, error) {
 	bad, err := w.damagedQueue(name, old)
 	if err != nil {
@@ -149,7 +150,7 @@ func (w *repair) urlQueue(name string, p state.Place, old, next *queue.State) (*
 	return next, err
 }
 
-// droppable tells whether a record may have to be left out: it can't be read, or its URL is elsewhere too.
+// droppable reports whether repair may drop a record: it is unreadable, or its URL is in another place too.
 func (w *repair) droppable(data []byte) bool {
 	var rec weburl.Record
 	return rec.Decode(data) != nil || w.doubled[w.Saved.Hasher.URLKey(rec.URL)] != nil
@@ -194,17 +195,21 @@ func (w *repair) remakeBeast() error {
 	}
 	return remakePart(w, state.NameBeast, func(old, next *beast.State) error {
 		olds := map[string]*queue.State{}
-		note := func(name string, _ beast.Number, q *queue.State) (*queue.State, error) { olds[name] = q; return q, nil }
+		note := func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
+			olds[name] = q
+			return q, nil
+		}
 		if err := beast.EachQueue(state.NameBeast, old, note); err != nil {
 			return err
 		}
-		return beast.EachQueue(state.NameBeast, next, func(name string, n beast.Number, q *queue.State) (*queue.State, error) {
+		remake := func(name string, n beast.Number, q *queue.State) (*queue.State, error) {
 			p := state.PlaceBeast
 			if n == beast.Failed {
 				p = state.PlaceFailed
 			}
 			return w.urlQueue(name, p, olds[name], q)
-		})
+		}
+		return beast.EachQueue(state.NameBeast, next, remake)
 	})
 }
 

@@ -16,48 +16,51 @@ import (
 	"drumbeat/weburl"
 )
 
-// Report is what Repair found, did (or, dry, would do) and what is lost.
+// Report is what Run found and did, or with DryRun would do.
 type Report struct {
-	Deep *audit.DeepReport // of the crawl as it was found
-	// Finished: an earlier repair was cut off, and has been brought to its end first.
+	Deep *audit.DeepReport // of the crawl before the repair
+	// Finished means that Run first finished an interrupted repair.
 	Finished bool
 	Dry      bool
-	// Actions are what was done, in order.
+	// Actions describe the steps of the repair in order.
 	Actions []string
-	// Lost URLs were in a damaged place. Of these, Forgotten were taken out of URLseen, so that they are new when a link or
-	// the seeds lead to them again; Unnamed can't be told from those that ended, and are counted as refused for
-	// ReasonLost.
+	// Forgotten and Unnamed count the lost URLs: those that were in a damaged place. Run removes the
+	// Forgotten from URLseen, so that a link or the seeds can find them again. The Unnamed can't be told
+	// from ended URLs; they stay in URLseen and count as refused with ReasonLost.
 	Forgotten, Unnamed int64
-	// Links are texts of links that are lost: URLs to which only these lead are not found.
+	// Links counts lost texts of links. A URL that only these lead to is not found.
 	Links int64
-	// Again: texts of links that are given to URLseen once more, since what it had decided about them is lost.
+	// Again counts texts of links that URLseen gets again, because its results for them are lost.
 	Again int64
-	// Unseen keys are missing in URLseen and could not be restored: those URLs may be fetched again.
+	// Unseen counts keys that URLseen lacks and that can't be restored; their URLs may be fetched again.
 	Unseen int64
-	// Doubled records of one URL were dropped.
+	// Doubled counts the dropped records of URLs that were in two places.
 	Doubled int64
-	// Left is what is damaged and stays as it is.
+	// Left describes damage that stays.
 	Left []string
-	// Aside is the directory, under each of the crawl's, that has the files that were replaced; "" if there are none.
+	// Aside is the directory, relative to each of the crawl's, that holds the replaced files; "" if there
+	// are none.
 	Aside string
 }
 
+// Nothing reports whether the crawl needs no repair.
 // Nothing is true when there was nothing to do.
 func (r *Report) Nothing() bool { return len(r.Actions) == 0 }
 
-// Options say what is repaired, and how.
+// Options say which crawl Run repairs, and how.
 type Options struct {
 	audit.Options
-	// DryRun finds out what would be done and lost, and changes nothing.
+	// DryRun reports what Run would do and lose, and changes nothing.
 	DryRun bool
-	// hook is called at places where the tests cut the program off.
+	// hook is called where tests simulate a crash.
 	hook func(place string)
 }
 
-// Run brings a stopped crawl with damaged files to a state that balances and can go on: it reads everything as AuditDeep
-// does; makes each damaged structure anew from what can be read of it; takes those keys out of URLseen whose URLs are in
-// no place any more, so that they can be found again; and corrects the accounts. What it replaces it moves to
-// state/damaged. Nothing changes before all that is new is durable; cut off, it is finished by the next Repair.
+// Run repairs a stopped crawl so that its accounts balance and it can continue. It reads everything, as
+// audit.Deep does, rebuilds each damaged structure from its readable part, removes the keys of lost URLs
+// from URLseen so that they can be found again, and corrects the accounts. It moves what it replaces to
+// state/damaged. The crawl does not change until the new files are durable; the next Run finishes an
+// interrupted one.
 func Run(opt Options) (rep *Report, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -74,14 +77,16 @@ func Run(opt Options) (rep *Report, err error) {
 		return nil, err
 	}
 	if r.SeparateOut && r.Out.Len() == 0 {
-		return nil, fmt.Errorf("crawl: the output is elsewhere: give its directories too (--out): %w", state.ErrIncompatible)
+		return nil, fmt.Errorf("crawl: the output is in separate directories: give them with --out: %w",
+			state.ErrIncompatible)
 	}
 	x, err := audit.NewScanner(r, m, &opt.Options)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	w := &repair{Scanner: x, opt: &opt, out: rep, hook: opt.hook, deferred: map[uint8]int64{}, doubled: map[uint64]*doubledKey{}}
+	w := &repair{Scanner: x, opt: &opt, out: rep, hook: opt.hook,
+		deferred: map[uint8]int64{}, doubled: map[uint64]*doubledKey{}}
 	x.Visit = w.noteDoubled
 	if err := x.Run(); err != nil {
 		return nil, err
@@ -94,7 +99,7 @@ func Run(opt Options) (rep *Report, err error) {
 	}
 	secret, err := r.OpenSecret(m)
 	if err == nil {
-		err = r.HealCopies(state.SecretName, state.SecretFile(secret)) // the manifest is written at the end
+		err = r.HealCopies(state.SecretName, state.SecretFile(secret)) // install writes the manifest
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +107,8 @@ func Run(opt Options) (rep *Report, err error) {
 	return rep, w.run()
 }
 
-// openRepair is openAudit that first finishes what an earlier repair has begun, and says what can't be repaired.
+// openRepair opens the crawl as audit.Open does. It first finishes an interrupted repair. Its error says if
+// the crawl can't be repaired.
 func openRepair(opt *Options, rep *Report) (*state.Saved, *state.Manifest, error) {
 	opt.Repairing = true
 	r, m, err := audit.Open(&opt.Options)
@@ -131,20 +137,22 @@ func openRepair(opt *Options, rep *Report) (*state.Saved, *state.Manifest, error
 	return r, m, removeShadow(r)
 }
 
-// cantRepair says what the loss of a file means that nothing else holds.
+// cantRepair adds to the loss of an irreplaceable file why it prevents a repair.
 func cantRepair(err error) error {
 	var lost *state.LostError
 	if errors.Is(err, state.ErrIncompatible) || !errors.As(err, &lost) {
 		return err
 	}
-	why := "without the secret no key can be made again"
+	why := "without the secret the keys can't be computed"
 	if lost.Name == state.ManifestName {
-		why = "the manifest alone says which files belong to the crawl, no copy is whole, and a former one would name files that are gone"
+		why = "only the manifest names the crawl's files, no copy of it is whole, " +
+			"and an older one would name files that are deleted"
 	}
-	return fmt.Errorf("crawl: nothing can be done, %s; pages and logs are whole; crawl anew in another directory: %w", why, err)
+	return fmt.Errorf("crawl: repair is impossible: %s; "+
+		"pages and logs are whole; start a new crawl in another directory: %w", why, err)
 }
 
-// repairSuffixes writes a lost copy of the public suffix list anew, if the program's own is the same.
+// repairSuffixes rewrites a lost public suffix list if the program's built-in list is the same.
 func repairSuffixes(r *state.Saved, m *state.Manifest, rep *Report) error {
 	err := r.OpenSuffixes(m.Frozen.Private, true)
 	if err == nil && r.Suffixes.Digest() == m.Frozen.Suffixes {
@@ -152,7 +160,8 @@ func repairSuffixes(r *state.Saved, m *state.Manifest, rep *Report) error {
 	}
 	own := weburl.NewSuffixes(m.Frozen.Private)
 	if own.Digest() != m.Frozen.Suffixes {
-		return fmt.Errorf("crawl: %s is damaged, and this program's list is another one; put the list back that the crawl began with: %w",
+		return fmt.Errorf("crawl: %s is damaged and this program's list differs; "+
+			"restore the list that the crawl started with: %w",
 			r.Set.Path(0, state.SuffixesName), errors.Join(err, state.ErrIncompatible))
 	}
 	var b strings.Builder
@@ -162,31 +171,31 @@ func repairSuffixes(r *state.Saved, m *state.Manifest, rep *Report) error {
 	if err := disk.WriteFileAtomic(r.Set.FS, r.Set.Path(0, state.SuffixesName), []byte(b.String())); err != nil {
 		return fmt.Errorf("crawl: repair: %w", err)
 	}
-	rep.Actions = append(rep.Actions, "the public suffix list is written anew: this program's is the same")
+	rep.Actions = append(rep.Actions, "rewrite the public suffix list: this program's list is the same")
 	return nil
 }
 
-// doubledKey is a key met in more than one place.
+// doubledKey is a key that is in more than one place, or in a place though its URL has ended.
 type doubledKey struct {
-	ended bool // then no place may have it
-	kept  bool // a place that was made anew has it
+	ended bool // no place may keep it
+	kept  bool // a rebuilt place has it
 }
 
-// maxDoubled bounds the doubled keys that Repair remembers.
+// maxDoubled limits the doubled keys that a repair keeps in RAM.
 const maxDoubled = 1 << 20
 
-// repair is the work of Repair.
+// repair is the state of one Run.
 type repair struct {
 	*audit.Scanner
 	opt  *Options
 	out  *Report
 	hook func(string)
 
-	rebuild  map[string]bool // structures to be made anew
+	rebuild  map[string]bool // structures to rebuild
 	doubled  map[uint64]*doubledKey
-	inPlaces [state.NumPlaces]bool // that hold doubled keys
-	known    bool                  // every ended key is known: a key that is in no place is lost
-	deferred map[uint8]int64       // records of later by reason
+	inPlaces [state.NumPlaces]bool // places that hold doubled keys
+	known    bool                  // all ended keys are known, so a key in no place is lost
+	deferred map[uint8]int64       // deferred records by reason
 
 	gen      uint64
 	shadow   disk.Set
@@ -197,7 +206,7 @@ type repair struct {
 	replaced map[string]bool
 }
 
-// noteDoubled remembers the keys that are in a place too many.
+// noteDoubled records the keys that are in more than one place or ended.
 func (w *repair) noteDoubled(key uint64, entries []audit.TaggedKey, _ bool) error {
 	live, ended := 0, false
 	for _, e := range entries {
@@ -219,7 +228,7 @@ func (w *repair) noteDoubled(key uint64, entries []audit.TaggedKey, _ bool) erro
 	return nil
 }
 
-// structuresOf are the structures that hold the URLs of a place.
+// structureOf returns the structure that holds the URLs of a place.
 func structureOf(p state.Place) string {
 	switch p {
 	case state.PlaceStar:
@@ -243,7 +252,7 @@ func structureOf(p state.Place) string {
 	return state.NameURLSeen
 }
 
-// decide finds out what is to be done, and says so.
+// decide fills in rebuild and describes what the repair does.
 func (w *repair) decide() {
 	do := func(format string, args ...any) { w.out.Actions = append(w.out.Actions, fmt.Sprintf(format, args...)) }
 	w.rebuild = map[string]bool{}
@@ -254,25 +263,27 @@ func (w *repair) decide() {
 		}
 		switch s.Name {
 		case state.NameWARC, state.NameCrawlLog, state.NameSeedLog, state.NameRobotsLog: // see dropVolumes
-			w.out.Left = append(w.out.Left, fmt.Sprintf("%s: %d damaged pieces; the rest of these files can be read", s.Name, s.Damages))
+			left := fmt.Sprintf("%s: %d damaged pieces; the rest is readable", s.Name, s.Damages)
+			w.out.Left = append(w.out.Left, left)
 			continue
 		}
 		w.rebuild[s.Name] = true
 		if s.Name == state.NameIdentity {
-			do("%d of manifest, secret and their copies are written anew from what is whole", s.Damages)
+			do("rewrite %d of manifest, secret and their copies from a whole one", s.Damages)
 			continue
 		}
-		do("%s is made anew: %d damaged pieces, %d records lost%s", s.Name, s.Damages, s.Lost, meaning(s.Name))
+		do("rebuild %s: %d damaged pieces, %d records lost%s", s.Name, s.Damages, s.Lost, meaning(s.Name))
 	}
 	for p := range state.NumPlaces {
 		if w.inPlaces[p] && !w.rebuild[structureOf(p)] {
 			w.rebuild[structureOf(p)] = true
-			do("%s is made anew: it holds URLs that are elsewhere too", structureOf(p))
+			do("rebuild %s: it holds URLs that are in another place too", structureOf(p))
 		}
 	}
-	if w.rebuild[state.NameRobotsCache] || w.rebuild[state.NameRobotsFetch] || w.rebuild[state.NameRobotsDeferred] || w.rebuild[state.NameJobs] {
+	if w.rebuild[state.NameRobotsCache] || w.rebuild[state.NameRobotsFetch] ||
+		w.rebuild[state.NameRobotsDeferred] || w.rebuild[state.NameJobs] {
 		if !w.rebuild[state.NameRobotsRequested] {
-			do("%s forgets what was asked: requests that are lost are made again", state.NameRobotsRequested)
+			do("clear %s, so that lost requests are made again", state.NameRobotsRequested)
 		}
 		w.rebuild[state.NameRobotsRequested] = true
 	}
@@ -286,37 +297,38 @@ func (w *repair) decide() {
 		w.out.Unseen = max(0, (ended-w.Fetched.N-w.Refused.N)-k.Nowhere)
 	}
 	if w.out.Forgotten > 0 {
-		do("%d keys of URLs that are lost are taken out of URLseen", w.out.Forgotten)
+		do("remove %d keys of lost URLs from URLseen", w.out.Forgotten)
 	}
 	if w.out.Links = w.LostTexts; w.out.Links > 0 {
-		do("%d links are lost that URLseen had not judged, or not handed on", w.out.Links)
+		do("%d links are lost that URLseen had not checked or not passed on", w.out.Links)
 	}
 	if w.out.Links+w.out.Forgotten > 0 {
-		do("the seeds are fed again")
+		do("read the seeds again")
 	}
 	if w.out.Unnamed > 0 {
-		do("%d lost URLs can't be told from those that ended, whose keys are not all known: they stay in URLseen, counted as refused (%s)",
+		do("keep %d lost URLs in URLseen as refused (%s): not all ended keys are known, so they may have ended",
 			w.out.Unnamed, state.ReasonLost)
 	}
 	if w.out.Unseen > 0 {
-		do("%d keys of ended URLs are lost and not known from output or log: these URLs may be fetched again", w.out.Unseen)
+		do("%d keys of ended URLs are lost, and neither output nor log has them: these URLs may be fetched again",
+			w.out.Unseen)
 	}
 	if k.NotSeen > 0 {
-		do("%d keys are put into URLseen again, from places, output and crawl log", k.NotSeen)
+		do("add %d keys to URLseen again, from places, output and crawl log", k.NotSeen)
 	}
 	if w.out.Forgotten > 0 || k.NotSeen > 0 || w.rebuild[state.NameURLSeen] {
 		w.rebuild[state.NameURLSeen] = true
 	}
 	w.decideOutput(do)
 	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
-		do("the accounts are computed anew")
+		do("compute the accounts anew")
 	}
 }
 
-// decideOutput looks for files of the output that the crawl could not be opened with.
+// decideOutput adds the actions for output files that the crawl can't open.
 func (w *repair) decideOutput(do func(string, ...any)) {
 	for _, d := range w.badVolumes() {
-		do("%s is moved aside: it is shorter than it should be, or its end is lost; what is in it stays fetched", d)
+		do("move %s aside: it is too short or its end is damaged; its URLs stay fetched", d)
 	}
 	for _, name := range []string{state.NameCrawlLog, state.NameSeedLog, state.NameRobotsLog} {
 		st, err := state.Part[crawllog.State](w.Manifest, name)
@@ -329,33 +341,34 @@ func (w *repair) decideOutput(do func(string, ...any)) {
 	}
 }
 
-// meaning says what the loss of records of a structure means.
+// meaning returns the consequence of lost records of a structure, or "".
 func meaning(name string) string {
 	edges, indegree := star.Stores(state.NameStar)
 	switch name {
 	case edges:
-		return "; links between these PLDs may count again"
+		return "; links between these PLDs may count twice"
 	case indegree:
-		return "; these PLDs begin again with in-degree 0"
+		return "; these PLDs start again with in-degree 0"
 	case state.NameNames:
 		return "; these hosts and PLDs get their names again when a link leads to them"
-	case state.NameRobotsCache, state.NameRobotsRequested, state.NameRobotsFetch, state.NameRobotsDeferred, state.NameJobs:
-		return "; robots.txt is asked for again"
+	case state.NameRobotsCache, state.NameRobotsRequested, state.NameRobotsFetch, state.NameRobotsDeferred,
+		state.NameJobs:
+		return "; robots.txt is requested again"
 	case state.NameDelays:
-		return "; hosts and servers that rested for long count as just visited"
+		return "; hosts and servers in a long back-off count as just visited"
 	case state.NameHosts:
-		return "; hosts that failed or refused are known by RobotsCache alone, each origin apart"
+		return "; failures and refusals are known only per origin, from RobotsCache"
 	case state.NameScope:
-		return "; what redirects of seeds added to --scope is out of scope"
+		return "; sites that redirects of seeds added to --scope are out of scope"
 	case state.NameSketches:
-		return "; the estimates of distinct hosts and servers begin again"
+		return "; the estimates of distinct hosts and servers start again"
 	}
 	return ""
 }
 
-// run makes everything new in shadow directories, then puts it in place.
+// run writes the new files to the shadow directories, then installs them.
 func (w *repair) run() error {
-	w.Scanner.Report = &audit.DeepReport{Damaged: map[string]bool{}} // what is read again has been reported
+	w.Scanner.Report = &audit.DeepReport{Damaged: map[string]bool{}} // the same damage is read again
 	w.gen = w.Manifest.Gen + 1
 	w.shadow = disk.Set{FS: w.Saved.Set.FS}
 	for i := range w.Saved.Set.Paths {
@@ -377,8 +390,8 @@ func (w *repair) run() error {
 			return err
 		}
 	}
-	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeBeast, w.remakeRobots, w.remakeQueues,
-		w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
+	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeBeast, w.remakeRobots,
+		w.remakeQueues, w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -391,7 +404,7 @@ func (w *repair) run() error {
 	return w.install()
 }
 
-// account makes the accounts those of the files.
+// account sets the accounts from the new files.
 func (w *repair) account() {
 	a := &w.next.Accounts
 	unique := w.newSeen
@@ -415,7 +428,7 @@ func (w *repair) account() {
 	before := a.Places[state.PlaceRefused].N
 	if w.known {
 		a.Places[state.PlaceFetched] = w.Fetched
-	} else if ended.N < a.Places[state.PlaceFetched].N { // keys of fetched URLs are gone, nobody knows which
+	} else if ended.N < a.Places[state.PlaceFetched].N { // unknown keys of fetched URLs are lost
 		a.Places[state.PlaceFetched] = ended
 	}
 	refused := ended
@@ -437,7 +450,7 @@ func (w *repair) account() {
 	}
 }
 
-// keep tells whether a record of a place goes into what is made anew.
+// keep reports whether a rebuilt place takes a record.
 func (w *repair) keep(p state.Place, data []byte) bool {
 	var rec weburl.Record
 	if rec.Decode(data) != nil {
@@ -460,7 +473,7 @@ func (w *repair) keep(p state.Place, data []byte) bool {
 	return true
 }
 
-// removeShadow deletes what a repair left that was cut off before it changed anything.
+// removeShadow deletes the shadow directories of a repair that did not reach its journal.
 func removeShadow(r *state.Saved) error {
 	for i := range r.Set.Paths {
 		if err := removeTree(r.Set.FS, r.Set.Path(i, state.ShadowDir)); err != nil {
@@ -470,7 +483,7 @@ func removeShadow(r *state.Saved) error {
 	return nil
 }
 
-// removeTree deletes a directory with all that is in it, if it exists.
+// removeTree deletes a directory and its contents, if it exists.
 func removeTree(fsys disk.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,8 +12,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// remakeDrum makes a store of what can be read of one: its entries and tuples as far as the functions say yes. With none
-// of them they are all left out.
+// remakeDrum rebuilds a store from the readable entries and tuples of an old one that entry and tuple
+// accept. A nil entry drops all entries.
 func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.Key, []byte) bool,
 	tuple func(drum.Tuple) bool) (*drum.State, error) {
 	name := opt.Name
@@ -23,29 +23,32 @@ func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.K
 	}
 	if entry != nil {
 		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
-			_, err := drum.ScanState(w.Saved.Set, name, old.Cache(), drum.Scan{Damaged: ignore, Entry: func(key drum.Key, value []byte) error {
+			each := func(key drum.Key, value []byte) error {
 				if !entry(key, value) {
 					return nil
 				}
 				return add(key, value)
-			}})
+			}
+			_, err := drum.ScanState(w.Saved.Set, name, old.Cache(), drum.Scan{Damaged: ignore, Entry: each})
 			return err
 		}); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := drum.ScanState(w.Saved.Set, name, old.Waiting(), drum.Scan{Damaged: ignore, Tuple: func(t drum.Tuple) error {
+	each := func(t drum.Tuple) error {
 		if !tuple(t) {
 			return nil
 		}
 		return d.Add([]drum.Tuple{t})
-	}}); err != nil {
+	}
+	scan := drum.Scan{Damaged: ignore, Tuple: each}
+	if _, err := drum.ScanState(w.Saved.Set, name, old.Waiting(), scan); err != nil {
 		return nil, err
 	}
 	return w.saveDrum(d)
 }
 
-// newDrum opens a store in the shadow directories with the buckets of the old one.
+// newDrum opens an empty store in the shadow directories with the number of buckets of the old one.
 func (w *repair) newDrum(opt drum.Options, old *drum.State) (*drum.Drum, error) {
 	w.replace(opt.Name)
 	opt.Set, opt.Buckets, opt.ValueBytes, opt.Op, opt.Aux = w.shadow, old.Buckets, old.ValueBytes, old.Op, old.Aux
@@ -65,8 +68,8 @@ func (w *repair) saveDrum(d *drum.Drum) (*drum.State, error) {
 	return st, d.Close()
 }
 
-// remakeSeen makes URLseen of the keys of all URLs that are in a place or have ended, and gives it all texts again that it
-// had not emitted.
+// remakeSeen rebuilds URLseen from the keys of all URLs that are in a place or have ended. It adds again
+// the texts that URLseen has not emitted.
 func (w *repair) remakeSeen() error {
 	if !w.rebuild[state.NameURLSeen] {
 		return nil
@@ -88,14 +91,17 @@ func (w *repair) remakeSeen() error {
 		}); err != nil {
 			return err
 		}
-		if _, err := drum.ScanState(w.Saved.Set, state.NameURLSeen, old.Waiting(), drum.Scan{Damaged: ignore, Text: func(aux []byte, unique bool) error {
+		again := func(aux []byte, _ bool) error {
 			var rec weburl.Record
 			if rec.Decode(aux) != nil {
 				return nil
 			}
 			w.out.Again++
-			return d.Add([]drum.Tuple{{Key: drum.Key(w.Saved.Hasher.URLKey(rec.URL)), Op: drum.CheckUpdate, Aux: aux}})
-		}}); err != nil {
+			key := drum.Key(w.Saved.Hasher.URLKey(rec.URL))
+			return d.Add([]drum.Tuple{{Key: key, Op: drum.CheckUpdate, Aux: aux}})
+		}
+		scan := drum.Scan{Damaged: ignore, Text: again}
+		if _, err := drum.ScanState(w.Saved.Set, state.NameURLSeen, old.Waiting(), scan); err != nil {
 			return err
 		}
 		st, err := w.saveDrum(d)
@@ -107,7 +113,8 @@ func (w *repair) remakeSeen() error {
 	})
 }
 
-// anywhere tells whether a URL is in a place, but for that of the texts that URLseen gets again, or has ended.
+// anywhere reports whether a URL has ended or is in a place. It ignores unstreamed, whose texts URLseen
+// gets again.
 func anywhere(entries []audit.TaggedKey) bool {
 	return slices.ContainsFunc(entries, func(e audit.TaggedKey) bool { return e.Tag != uint8(state.PlaceUnstreamed) })
 }
@@ -120,7 +127,8 @@ func (w *repair) remakeStar() error {
 	return remakePart(w, state.NameStar, func(old, next *star.State) error {
 		if w.rebuild[edges] {
 			st, err := w.remakeDrum(drum.Options{Name: edges, Codec: drum.Rice}, old.Edges,
-				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool { return len(t.Value) == star.EdgeBytes })
+				func(drum.Key, []byte) bool { return true },
+				func(t drum.Tuple) bool { return len(t.Value) == star.EdgeBytes })
 			if err != nil {
 				return err
 			}
@@ -156,10 +164,10 @@ func (w *repair) remakeStar() error {
 	})
 }
 
-// repairRanks is the default of Options.BudgetRanks, and the one below.
+// repairRanks is the default of Options.BudgetRanks plus one.
 const repairRanks = 10_001
 
-// remakeNames keeps the names whose keys are right.
+// remakeNames keeps the names that match their keys.
 func (w *repair) remakeNames() error {
 	if !w.rebuild[state.NameNames] {
 		return nil
@@ -170,7 +178,8 @@ func (w *repair) remakeNames() error {
 			return err == nil
 		}
 		w.Names = weburl.Sum{}
-		st, err := w.remakeDrum(drum.Options{Name: state.NameNames, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}, old,
+		opt := drum.Options{Name: state.NameNames, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}
+		st, err := w.remakeDrum(opt, old,
 			func(key drum.Key, value []byte) bool {
 				ok := valid(key, value)
 				if ok {
@@ -188,7 +197,8 @@ func (w *repair) remakeNames() error {
 func (w *repair) remakeRobots() error {
 	if w.rebuild[state.NameRobotsCache] {
 		err := remakePart(w, state.NameRobotsCache, func(old, next *drum.State) error {
-			st, err := w.remakeDrum(drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true}, old,
+			opt := drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true}
+			st, err := w.remakeDrum(opt, old,
 				func(_ drum.Key, value []byte) bool {
 					var h robots.HostData
 					return h.Decode(value) == nil
@@ -222,7 +232,7 @@ func (w *repair) remakeRobots() error {
 	})
 }
 
-// remakeRAM copies the manifest's own strings.
+// remakeRAM rewrites the tails that the manifest itself refers to, with the kept URLs in RAM.
 func (w *repair) remakeRAM() error {
 	ram, err := disk.ReadTail(w.Saved.Set, w.Manifest.RAM)
 	if err != nil {
@@ -243,8 +253,8 @@ func (w *repair) remakeRAM() error {
 	for _, s := range []struct {
 		name string
 		ref  *disk.Ref
-	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts}, {state.NameSketches, &w.next.Sketches},
-		{state.NameScope, &w.next.Scope}} {
+	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts},
+		{state.NameSketches, &w.next.Sketches}, {state.NameScope, &w.next.Scope}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
 		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {
