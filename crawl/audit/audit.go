@@ -17,34 +17,34 @@ import (
 	"drumbeat/weburl"
 )
 
-// Row is what the audit found of one place.
+// Row compares one place, or one store, with its account.
 type Row struct {
 	Place string
-	// Files is what the files hold; Account what the crawl believes. For ended URLs there are no files: their account is
-	// taken.
+	// Files is the sum of the keys in the files; Account is the sum in the crawl's accounts. Run and
+	// Balance find no files for ended URLs and take Account for Files.
 	Files, Account weburl.Sum
 	Ended          bool
 }
 
-// OK is true when files and account agree.
+// OK reports whether files and account agree.
 func (a *Row) OK() bool { return a.Ended || a.Files == a.Account }
 
 // Report is the balance of a stopped crawl: every unique URL is in exactly one place.
 type Report struct {
 	Crawl      string
 	Checkpoint uint64
-	Unique     Row // URLseen's keys against the account of unique URLs
-	Names      Row // those of the store of names
+	Unique     Row // keys of URLseen against the account of unique URLs
+	Names      Row // keys of the store of names
 	Rows       []Row
-	Refused    map[string]int64
-	Placed     weburl.Sum // sum over Rows of what the files hold
-	Bad        []string   // every discrepancy, in words
+	Refused    map[string]int64 // ended and held URLs by reason
+	Placed     weburl.Sum       // sum of Files over Rows
+	Bad        []string         // every discrepancy, in words
 }
 
-// Balanced is true when nothing is amiss.
+// Balanced reports whether the audit found no discrepancy.
 func (a *Report) Balanced() bool { return len(a.Bad) == 0 }
 
-// Write prints the table.
+// Write prints the report as a table.
 func (a *Report) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "place\tURLs in files\tURLs in account\tkey sum\t\t\n")
@@ -73,42 +73,44 @@ func (a *Report) Write(w io.Writer) error {
 		}
 	}
 	if a.Balanced() {
-		_, err := fmt.Fprintf(w, "balanced: %d unique URLs, each in exactly one place (checkpoint %d)\n", a.Unique.Files.N, a.Checkpoint)
+		_, err := fmt.Fprintf(w, "balanced: %d unique URLs, each in exactly one place (checkpoint %d)\n",
+			a.Unique.Files.N, a.Checkpoint)
 		return err
 	}
 	_, err := fmt.Fprintln(w, "NOT balanced")
 	return err
 }
 
-// Options say what is audited, and how.
+// Options say which crawl to audit, and how.
 type Options struct {
 	// FS is the file system; nil means the machine's.
 	FS disk.FS
-	// Dirs are all directories of the crawl, in any order; Out those of its output if it has some of its own. Without
-	// them AuditDeep leaves the output out, and says so.
+	// Dirs are all directories of the crawl, in any order. Out are its output directories, if it has
+	// separate ones. Without Out, Deep does not read such a crawl's output, and the report says so.
 	Dirs, Out []string
-	// RAMBytes bounds what AuditDeep sorts in RAM; 0 means 256 MiB. The buffers that the crawl left in its last checkpoint
-	// come on top.
+	// RAMBytes limits the RAM in which Deep sorts; 0 means 256 MiB. The buffers in the last checkpoint come
+	// on top.
 	RAMBytes int64
-	// TempDir is where AuditDeep makes a directory audit-tmp and sorts what doesn't fit into RAM, 13 bytes a URL; ""
-	// means the first of Dirs. What it made is removed at the end.
+	// TempDir is where Deep makes the directory audit-tmp, to sort what does not fit into RAM: 13 bytes a
+	// URL. "" means the first of Dirs. Deep removes audit-tmp at the end.
 	TempDir string
-	// Progress, if set, is called every ProgressEvery, 0 meaning 1 s, from another goroutine, and once at the end.
+	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and once at the
+	// end.
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
 
-	Repairing bool
+	Repairing bool // open a crawl although its repair is unfinished
 	without   bool // the directories with the highest numbers may be missing
 }
 
-// Run reads the files of a stopped crawl, never its counters but for ended URLs, and compares number and key sum of
-// URLseen with those of all places. It changes nothing but takes the directories' locks. The error is damage found in a
-// file (*disk.CorruptError) or a directory that can't be read.
+// Run reads the files of a stopped crawl and compares the number and key sum of URLseen with those of all
+// places. It takes only the sums of ended URLs from the accounts. It locks the directories and changes
+// nothing. The error is damage in a file (*disk.CorruptError) or a directory that can't be read.
 func Run(fsys disk.FS, dirs []string) (*Report, error) {
 	return Balance(Options{FS: fsys, Dirs: dirs})
 }
 
-// Balance is Audit with options.
+// Balance is Run with options.
 func Balance(opt Options) (rep *Report, err error) {
 	r, m, err := Open(&opt)
 	if r != nil {
@@ -122,8 +124,8 @@ func Balance(opt Options) (rep *Report, err error) {
 	return auditSaved(r, m)
 }
 
-// Open takes the directories' locks, and reads what a crawl's files can't be read without. What it returns is to be unlocked
-// also after an error.
+// Open locks the directories of a crawl and reads its manifest. The caller must unlock a non-nil Saved,
+// after an error too.
 func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -132,7 +134,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 		return nil, nil, errors.New("crawl: no directory given")
 	}
 	r := state.NewSaved(opt.FS, opt.Dirs, opt.Dirs)
-	if m, err := opt.match(r.Meter); err != nil { // before a lock file is made in what isn't a crawl's
+	if m, err := opt.match(r.Meter); err != nil { // before Lock creates a file in a foreign directory
 		return r, nil, state.MatchError(err)
 	} else if m.Set.Len() == 0 {
 		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], state.ErrIncompatible)
@@ -158,7 +160,8 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 		return r, nil, err
 	}
 	if m == nil {
-		return r, nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w", opt.Dirs[0], state.ErrIncompatible)
+		return r, nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w",
+			opt.Dirs[0], state.ErrIncompatible)
 	}
 	if err := r.Take(match, m, opt.Out); err != nil {
 		return r, nil, err
@@ -177,10 +180,11 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	}
 	var keys weburl.Sum
 	if seen != nil {
-		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: func(key drum.Key, _ []byte) error {
+		sum := func(key drum.Key, _ []byte) error {
 			keys.Add(uint64(key))
 			return nil
-		}})
+		}
+		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: sum})
 		if err != nil {
 			return nil, err
 		}
@@ -205,27 +209,28 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	return balance(m, &files, keys, names), nil
 }
 
-// balance compares what the files hold with the accounts.
+// balance compares the sums of the files with the accounts.
 func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names weburl.Sum) *Report {
 	rep := &Report{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
 	rep.Unique = Row{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
 	rep.Names = Row{Place: state.NameNames, Files: names, Account: m.Accounts.Names}
 	if !rep.Names.OK() {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %d keys, the account says %d%s", state.NameNames, names.N, m.Accounts.Names.N,
-			sameNumber(names, m.Accounts.Names)))
+		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %d keys, the account says %d%s",
+			state.NameNames, names.N, m.Accounts.Names.N, sameNumber(names, m.Accounts.Names)))
 	}
-	// Unique texts that a pass hasn't handed on yet have no account of their own: they enter it when they do.
+	// URLseen's unique texts enter the accounts when a pass emits them, so take their sum from the files.
 	m.Accounts.Places[state.PlaceUnstreamed] = files[state.PlaceUnstreamed]
 	rep.Unique.Account.Merge(files[state.PlaceUnstreamed])
 	for p := range state.NumPlaces {
-		row := Row{Place: p.String(), Files: files[p], Account: m.Accounts.Places[p], Ended: p == state.PlaceFetched || p == state.PlaceRefused}
+		row := Row{Place: p.String(), Files: files[p], Account: m.Accounts.Places[p],
+			Ended: p == state.PlaceFetched || p == state.PlaceRefused}
 		if row.Ended {
 			row.Files = row.Account
 		}
 		rep.Placed.Merge(row.Files)
 		if !row.OK() {
-			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %d URLs, the account says %d%s", p, row.Files.N, row.Account.N,
-				sameNumber(row.Files, row.Account)))
+			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %d URLs, the account says %d%s",
+				p, row.Files.N, row.Account.N, sameNumber(row.Files, row.Account)))
 		}
 		rep.Rows = append(rep.Rows, row)
 	}
@@ -235,24 +240,24 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 		}
 	}
 	if !rep.Unique.OK() {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: its cache holds %d keys, the account says %d%s", rep.Unique.Files.N,
-			rep.Unique.Account.N, sameNumber(rep.Unique.Files, rep.Unique.Account)))
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: the cache holds %d keys, the account says %d%s",
+			rep.Unique.Files.N, rep.Unique.Account.N, sameNumber(rep.Unique.Files, rep.Unique.Account)))
 	}
 	if rep.Placed != rep.Unique.Files {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen knows %d URLs, all places together hold %d%s", rep.Unique.Files.N, rep.Placed.N,
-			sameNumber(rep.Placed, rep.Unique.Files)))
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen holds %d URLs, all places together hold %d%s",
+			rep.Unique.Files.N, rep.Placed.N, sameNumber(rep.Placed, rep.Unique.Files)))
 	}
 	return rep
 }
 
 func sameNumber(a, b weburl.Sum) string {
 	if a.N == b.N {
-		return ", but they are not the same ones"
+		return ", but their keys differ"
 	}
 	return ""
 }
 
-// auditPlaces adds up the records in the files of every place.
+// auditPlaces sums the keys of the records in the files of every place.
 func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum) error {
 	add := func(p state.Place) func([]byte) error {
 		return func(data []byte) error {
@@ -289,12 +294,13 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 		return err
 	}
 	check := add(state.PlaceRobotsCheck)
-	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+	tuple := func(t drum.Tuple) error {
 		if t.Op != drum.Check {
 			return nil
 		}
 		return check(t.Value)
-	}}); err != nil {
+	}
+	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
 		return err
 	}
 	for _, q := range state.URLQueues {
@@ -306,12 +312,13 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 			return err
 		}
 	}
-	inLater := add(state.PlaceDeferred)
-	later, err := state.Part[queue.CalendarState](m, state.NameDeferred)
+	inDeferred := add(state.PlaceDeferred)
+	deferred, err := state.Part[queue.CalendarState](m, state.NameDeferred)
 	if err != nil {
 		return err
 	}
-	if _, err := queue.ScanCalendar(r.Set, state.NameDeferred, later, func(_ int64, rec []byte) error { return inLater(rec) }, nil); err != nil {
+	each := func(_ int64, rec []byte) error { return inDeferred(rec) }
+	if _, err := queue.ScanCalendar(r.Set, state.NameDeferred, deferred, each, nil); err != nil {
 		return err
 	}
 	ram, err := disk.ReadTail(r.Set, m.RAM)

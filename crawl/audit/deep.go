@@ -17,19 +17,19 @@ import (
 	"drumbeat/weburl"
 )
 
-// DeepReport is what AuditDeep found.
+// DeepReport is the result of Deep.
 type DeepReport struct {
 	Report
 	// Structures has a row for each structure of the manifest.
 	Structures []StructureReport
-	// Damages are the first MaxDamages pieces that can't be read, or that can't be what was written; DamageCount is their
-	// number.
+	// Damages are the first MaxDamages pieces that are unreadable or invalid. DamageCount is the number of
+	// all.
 	Damages     []Damage
 	DamageCount int64
 	Keys        KeysReport
 	Output      OutputReport
-	// Unnamed are the first files of the state that the manifest doesn't name: recovery deletes them. UnnamedCount is their
-	// number.
+	// Unnamed are the first MaxDamages state files that the manifest does not name; the next start deletes
+	// them. UnnamedCount is the number of all.
 	Unnamed      []string
 	UnnamedCount int64
 	Bytes        int64 // read
@@ -38,26 +38,27 @@ type DeepReport struct {
 	Damaged map[string]bool // structures with damage, also beyond MaxDamages
 }
 
-// MaxDamages bounds the lists of a DeepReport.
+// MaxDamages limits the lists of a DeepReport.
 const MaxDamages = 1000
 
-// StructureReport is one structure on disk.
+// StructureReport is the result for one structure.
 type StructureReport struct {
 	Name string
-	// Records are the URLs, requests, entries or texts that could be read; Lost those that the manifest counts and that
-	// could not.
+	// Records counts the readable URLs, requests, entries or texts. Lost counts those that the manifest
+	// counts and that are unreadable.
 	Records, Lost int64
 	Damages       int64
 }
 
-// Damage is one piece of a file that isn't what was written.
+// Damage is one damaged piece of a file.
 type Damage struct {
 	Structure string
 	File      string
 	Offset    int64
-	Want, Got string // Want is "" when the error has no such form; Got then is its text
+	Want, Got string // Want is "" if the error is no *disk.CorruptError; Got then is the error's text
 }
 
+// String returns the damage in one line.
 func (d *Damage) String() string {
 	if d.Want == "" {
 		return fmt.Sprintf("%s: %s", d.Structure, d.Got)
@@ -65,34 +66,35 @@ func (d *Damage) String() string {
 	return fmt.Sprintf("%s: %s at %d: want %s, got %s", d.Structure, d.File, d.Offset, d.Want, d.Got)
 }
 
-// KeysReport is the comparison of all keys, one by one.
+// KeysReport is the result of comparing all keys one by one.
 type KeysReport struct {
-	NotSeen  int64 // URLs in a place, or ended, whose key isn't in URLseen
-	Twice    int64 // keys in two places, or in one and ended, or ended twice
-	Nowhere  int64 // keys in URLseen in no place and not known to have ended
+	NotSeen  int64 // URLs in a place, or ended, whose key is not in URLseen
+	Twice    int64 // keys in two places, in one and ended, or ended twice
+	Nowhere  int64 // keys in URLseen that are in no place and not known to have ended
 	Examples []string
 }
 
 // OutputReport is the comparison of WARC files, index and crawl log.
 type OutputReport struct {
-	Checked  bool // false: the output's directories were not given
+	Checked  bool // false if the output's directories were not given
 	WARC     warc.Verified
 	LogLines int64
-	// Robots and DNS are the records of robots.txt files and DNS answers in WARC files and indexes, RobotsStored and DNSStored what the
-	// account says.
+	// Robots and DNS count the records of robots.txt files and of DNS answers in the WARC files and
+	// indexes. RobotsStored and DNSStored are the accounts of them.
 	Robots, DNS, RobotsStored, DNSStored int64
-	// StoredAll: output and crawl log name every fetched URL; RefusedAll: the crawl log names every refused one. Then
-	// every ended URL is known by its key, not by number alone.
+	// StoredAll means that output and crawl log name every fetched URL. RefusedAll means that the crawl log
+	// names every refused URL. With both, the key of every ended URL is known, not only their number and
+	// sum.
 	StoredAll, RefusedAll bool
-	Disagree              int64 // lines of the crawl log about a stored response that isn't where they say
+	Disagree              int64 // keys with a line of the crawl log that names a response that is not there
 }
 
-// Balanced is true when nothing is amiss and nothing is damaged.
+// Balanced reports whether the audit found neither discrepancies nor damage.
 func (d *DeepReport) Balanced() bool { return d.Report.Balanced() && d.DamageCount == 0 }
 
-// Deep reads all that the manifest names once, in the order of the files, verifies every checksum, sorts the keys of
-// all places and of the output in bounded RAM, and compares them one by one with URLseen. It goes on behind damage. It
-// changes nothing but TempDir.
+// Deep reads once, in file order, everything that the manifest names. It verifies every checksum, sorts the
+// keys of all places and of the output in bounded RAM, and compares them one by one with URLseen. It
+// continues after damage. It changes only TempDir.
 func Deep(opt Options) (rep *DeepReport, err error) {
 	r, m, err := Open(&opt)
 	if r != nil {
@@ -112,7 +114,7 @@ func Deep(opt Options) (rep *DeepReport, err error) {
 	return x.Report, nil
 }
 
-// Scanner is the work of AuditDeep, and the first half of Repair's.
+// Scanner runs a deep audit. A repair uses one too.
 type Scanner struct {
 	Saved    *state.Saved
 	Manifest *state.Manifest
@@ -124,18 +126,18 @@ type Scanner struct {
 	Files   [state.NumPlaces]weburl.Sum
 	Seen    weburl.Sum
 	Names   weburl.Sum
-	Fetched weburl.Sum // URLs with a response in the output or a line of it in the crawl log
+	Fetched weburl.Sum // URLs with a response in the output or a fetched line in the crawl log
 	Refused weburl.Sum // URLs with a refusal in the crawl log
-	// visit, if set, is called with every key and its entries, seen telling whether it is in URLseen.
+	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
 	Visit func(key uint64, entries []TaggedKey, seen bool) error
 	row   *StructureReport
-	// lostTexts of links that URLseen had not judged or not handed on.
+	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
 }
 
 const defaultAuditRAM = 256 << 20
 
-// NewScanner prepares a deep audit of a crawl that Open returned. Close removes its temporary files.
+// NewScanner prepares a deep audit of a crawl that Open returned. The caller must call Close.
 func NewScanner(r *state.Saved, m *state.Manifest, opt *Options) (*Scanner, error) {
 	if opt.RAMBytes == 0 {
 		opt.RAMBytes = defaultAuditRAM
@@ -153,7 +155,7 @@ func NewScanner(r *state.Saved, m *state.Manifest, opt *Options) (*Scanner, erro
 // Close removes the temporary files.
 func (x *Scanner) Close() error { return x.sorter.Close() }
 
-// Run reads all files and fills Report. Damage is part of the report, not an error.
+// Run reads all files and fills Report. It reports damage there, not as an error.
 func (x *Scanner) Run() error {
 	began, before := time.Now(), x.Saved.Meter.Counts().ReadBytes
 	x.meter = x.Saved.StartProgress(x.opt.Progress, x.opt.ProgressEvery, "state", "warc", "log")
@@ -176,7 +178,7 @@ func (x *Scanner) Run() error {
 	return nil
 }
 
-// Begin makes the structure the one that damage and counts belong to.
+// Begin selects the structure that the following damage and counts belong to.
 func (x *Scanner) Begin(name string) {
 	x.meter.Set(name)
 	for i := range x.Report.Structures {
@@ -189,7 +191,7 @@ func (x *Scanner) Begin(name string) {
 	x.row = &x.Report.Structures[len(x.Report.Structures)-1]
 }
 
-// damage notes damage of the present structure.
+// damage records damage of the current structure. It returns err only if a test's simulated crash caused it.
 func (x *Scanner) damage(err error) error {
 	if errors.Is(err, disk.ErrCrashed) {
 		return err
@@ -208,24 +210,24 @@ func (x *Scanner) damage(err error) error {
 	return nil
 }
 
-// lost notes records that could not be read.
+// lost records n lost records of the current structure.
 func (x *Scanner) lost(n int64) { x.row.Lost += n }
 
-// record takes a URL record of a place: its key goes to the sorter.
+// record decodes a URL record of a place and adds its key to the sorter.
 func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 	var rec weburl.Record
 	x.row.Records++
 	if err := rec.Decode(data); err != nil {
 		x.lost(1)
 		x.row.Records--
-		return rec, x.damage(fmt.Errorf("a record that can't be read: %w", err))
+		return rec, x.damage(fmt.Errorf("unreadable record: %w", err))
 	}
 	key := x.Saved.Hasher.URLKey(rec.URL)
 	x.Files[p].Add(key)
 	return rec, x.sorter.Add(TaggedKey{Key: key, Tag: uint8(p)})
 }
 
-// markOf hashes where a response is.
+// markOf hashes the position and status of a response; never 0.
 func markOf(file string, offset int64, status int) uint32 {
 	b := make([]byte, 0, 128)
 	b = append(b, file...)
@@ -280,9 +282,9 @@ func (x *Scanner) scanOutput() error {
 	return err
 }
 
-// capture takes a stored response.
+// capture adds a stored response.
 func (x *Scanner) capture(c *warc.Capture) error {
-	switch c.Kind { // these aren't URLs of the crawl
+	switch c.Kind { // these are not URLs of the crawl
 	case warc.KindRobots:
 		x.Report.Output.Robots++
 		return nil
@@ -294,7 +296,7 @@ func (x *Scanner) capture(c *warc.Capture) error {
 	return x.sorter.Add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
 }
 
-// logEntry takes a line of the crawl log.
+// logEntry adds a line of the crawl log.
 func (x *Scanner) logEntry(e *crawllog.Entry) error {
 	k := TaggedKey{Key: x.Saved.Hasher.URLKey([]byte(e.URL)), Tag: tagLogRefused}
 	if e.Reason == "" {
@@ -306,7 +308,7 @@ func (x *Scanner) logEntry(e *crawllog.Entry) error {
 	return x.sorter.Add(k)
 }
 
-// compareKeys goes through URLseen's keys and all others side by side, in order.
+// compareKeys merges the keys of URLseen with all others and compares them.
 func (x *Scanner) compareKeys() error {
 	return x.EachKey(func(key uint64, entries []TaggedKey, seen bool) error {
 		if seen {
@@ -316,7 +318,7 @@ func (x *Scanner) compareKeys() error {
 	})
 }
 
-// EachKey calls fn for each key that is in URLseen (seen) or was met elsewhere, in order.
+// EachKey calls fn in key order for each key that is in URLseen (seen) or was found elsewhere.
 func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
 	stream, err := x.sorter.sorted()
 	if err != nil {
@@ -357,7 +359,7 @@ func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) er
 	return err
 }
 
-// compare judges one key.
+// compare compares the entries of one key.
 func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 	var live, stored, logged, refused int
 	for _, e := range entries {
@@ -401,7 +403,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 	return nil
 }
 
-// agree tells whether each line of the crawl log that names a stored response names one that is there.
+// agree reports whether every line of the crawl log that names a stored response names an existing one.
 func agree(entries []TaggedKey) bool {
 	for _, e := range entries {
 		if e.Tag == tagLogFetched && e.Mark != 0 &&
@@ -412,7 +414,7 @@ func agree(entries []TaggedKey) bool {
 	return true
 }
 
-// maxExamples bounds the keys that are shown.
+// maxExamples limits KeysReport.Examples.
 const maxExamples = 20
 
 func (x *Scanner) example(what string, key uint64, entries []TaggedKey) {
@@ -438,7 +440,7 @@ func tagName(tag uint8) string {
 	return state.Place(tag).String()
 }
 
-// conclude makes the balance of what was read.
+// conclude compares the sums with the accounts and describes the discrepancies.
 func (x *Scanner) conclude() {
 	rep, out := x.Report, &x.Report.Output
 	fetched, refused := x.Manifest.Accounts.Places[state.PlaceFetched], x.Manifest.Accounts.Places[state.PlaceRefused]
@@ -460,7 +462,8 @@ func (x *Scanner) conclude() {
 	if out.RefusedAll {
 		ended(state.PlaceRefused, x.Refused, "the crawl log")
 	}
-	out.RobotsStored, out.DNSStored = x.Manifest.Accounts.Counters[state.CountRobotsStored], x.Manifest.Accounts.Counters[state.CountDNSStored]
+	counters := &x.Manifest.Accounts.Counters
+	out.RobotsStored, out.DNSStored = counters[state.CountRobotsStored], counters[state.CountDNSStored]
 	whole := out.Checked && out.WARC.AbsentFiles == 0 && !rep.Damaged[state.NameWARC]
 	for _, s := range []struct {
 		what           string
@@ -472,7 +475,7 @@ func (x *Scanner) conclude() {
 	}
 	k := &rep.Keys
 	if k.NotSeen > 0 {
-		bad("%d URLs are in a place or in the output, but not in URLseen", k.NotSeen)
+		bad("%d URLs are in a place or in the output but not in URLseen", k.NotSeen)
 	}
 	if k.Twice > 0 {
 		bad("%d URLs are in more than one place, or ended more than once", k.Twice)
@@ -481,6 +484,6 @@ func (x *Scanner) conclude() {
 		bad("%d keys of URLseen are in no place, and neither fetched nor refused", k.Nowhere)
 	}
 	if out.Disagree > 0 {
-		bad("%d lines of the crawl log name a response that isn't where they say", out.Disagree)
+		bad("%d URLs have a line in the crawl log that names a response that is not there", out.Disagree)
 	}
 }

@@ -1,17 +1,19 @@
-// Package audit checks a stopped crawl: whether every unique URL is in exactly one place, and whether every file can be read.
+// Package audit checks a stopped crawl: every unique URL is in exactly one place, and every file is
+// readable.
 //
-// Run and Balance read the files of state and compare, for each place, number and key sum of the URLs in it with the crawl's
-// accounts, and the sum of all places with URLseen. Deep reads every file of state and output, verifies what can be verified,
-// sorts the keys of all places by external merge sort, and so names URLs that are in two places, in none, or that URLseen doesn't
-// know; damage is listed with file and offset, and reading goes on behind it. ForgetMissing lets directories go that hold nothing
-// of the crawl, after Deep has read all others. ReadGraph reads the names of hosts and PLDs and the edges between PLDs.
+// Run and Balance read the state. For each place they compare the number and key sum of its URLs with the
+// crawl's accounts, and they compare all places together with URLseen. Deep reads every file of state and
+// output and verifies every checksum. It sorts the keys of all places by external merge sort, and so finds
+// URLs that are in two places, in none, or not in URLseen. It lists damage by file and offset and continues
+// after it. ForgetMissing removes missing directories from the crawl if they hold nothing of it. ReadGraph
+// reads the names of hosts and PLDs and the edges between PLDs.
 //
-// All of them take the locks of the crawl's directories: a crawl that runs is refused (disk.ErrLocked). Nothing of the crawl is
-// changed, but for the identities that ForgetMissing writes. Memory is bounded by Options.RAMBytes and the buffers that the last
-// checkpoint holds; Deep sorts on disk what doesn't fit, in Options.TempDir.
+// All of them lock the crawl's directories and so refuse a running crawl (disk.ErrLocked). They change
+// nothing of the crawl, except that ForgetMissing writes identities. Options.RAMBytes limits memory; the
+// buffers in the last checkpoint come on top. Deep sorts in Options.TempDir what does not fit into RAM.
 //
-// Errors: disk.ErrLocked, those of package crawl/state for directories that are no crawl's, and for Run and Balance the first
-// damage (*disk.CorruptError). Deep returns damage in its report.
+// The errors are disk.ErrLocked and those of package crawl/state for directories that are no crawl's. Run
+// and Balance also return the first damage as a *disk.CorruptError; Deep puts damage into its report.
 //
-// Open and Scanner are for package crawl/repair, which begins with a deep audit.
+// Package crawl/repair uses Open and Scanner, because a repair starts with a deep audit.
 package audit

@@ -8,7 +8,7 @@ import (
 	"drumbeat/disk"
 )
 
-// match finds out which directory is which.
+// match finds the number of each directory by its identity.
 func (o *Options) match(fsys disk.FS) (disk.Match, error) {
 	if !o.without {
 		return disk.MatchIdentities(fsys, o.Dirs, state.KindState)
@@ -18,18 +18,20 @@ func (o *Options) match(fsys disk.FS) (disk.Match, error) {
 		return m, err
 	}
 	left := m.Set.Len() - len(missing)
-	if missing[0] != left { // what is left must have the lowest numbers, by which the files are known
-		return m, fmt.Errorf("directory %d of %d is missing, and a later one isn't: only the last ones can be let go", missing[0], m.Set.Len())
+	if missing[0] != left { // files name directories by number, so the numbers that remain must have no gap
+		return m, fmt.Errorf("directory %d of %d is missing and a later one is not: only the last ones can be removed",
+			missing[0], m.Set.Len())
 	}
 	m.Set.Paths = m.Set.Paths[:left]
 	return m, nil
 }
 
-// ErrHolds: a directory that was to be let go has files of the crawl.
+// ErrHolds means that a directory to forget holds files of the crawl.
 var ErrHolds = errors.New("a missing directory holds files of the crawl")
 
-// ForgetMissing lets those directories of a stopped crawl go that Dirs of opt don't name, if the crawl has nothing in them:
-// every file is read first, as AuditDeep does. It returns how many are left and how many were let go.
+// ForgetMissing removes from a stopped crawl the directories that opt.Dirs does not name, if they hold
+// nothing of the crawl. It first runs Deep on the others. It returns the numbers of remaining and removed
+// directories.
 func ForgetMissing(opt Options) (left, gone int, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -44,14 +46,14 @@ func ForgetMissing(opt Options) (left, gone int, err error) {
 	opt.without = true
 	rep, err := Deep(opt)
 	if err != nil && !errors.Is(err, state.ErrIncompatible) && !errors.Is(err, disk.ErrLocked) {
-		err = fmt.Errorf("crawl: %w: %v", ErrHolds, err) // a state that names a directory which isn't there
+		err = fmt.Errorf("crawl: %w: %v", ErrHolds, err) // the state names a missing directory
 	}
 	if err != nil {
 		return 0, 0, err
 	}
 	if rep.DamageCount > 0 || !rep.Balanced() {
-		return 0, 0, fmt.Errorf("crawl: %w: %d files or pieces can't be read, and the books %s", ErrHolds, rep.DamageCount,
-			map[bool]string{true: "balance", false: "don't balance"}[rep.Balanced()])
+		return 0, 0, fmt.Errorf("crawl: %w: %d files or pieces are unreadable, and the accounts %s", ErrHolds,
+			rep.DamageCount, map[bool]string{true: "balance", false: "don't balance"}[rep.Report.Balanced()])
 	}
 	r, m, err := Open(&opt)
 	if r != nil {
@@ -61,10 +63,11 @@ func ForgetMissing(opt Options) (left, gone int, err error) {
 		return 0, 0, err
 	}
 	if m.Gen != rep.Checkpoint {
-		return 0, 0, fmt.Errorf("crawl: %w: it went on meanwhile", state.ErrIncompatible)
+		return 0, 0, fmt.Errorf("crawl: %w: the crawl continued during the check", state.ErrIncompatible)
 	}
 	left = r.Set.Len()
-	for n := range left { // cut off in between, the highest count still wins: the command is given again
+	// After a crash in this loop the highest count wins, and the operator repeats the command.
+	for n := range left {
 		id := disk.Identity{Crawl: r.CrawlID, Number: n, Count: left, Kind: state.KindState}
 		if err := disk.WriteIdentity(opt.FS, r.Set.Path(n), id); err != nil {
 			return 0, 0, fmt.Errorf("crawl: %w", err)

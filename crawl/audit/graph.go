@@ -10,32 +10,33 @@ import (
 	"drumbeat/weburl"
 )
 
-// auditNames adds up the keys of the store of names, and verifies each.
+// auditNames sums the keys of the store of names and verifies each name.
 func auditNames(r *state.Saved, m *state.Manifest) (sum weburl.Sum, err error) {
 	st, err := state.Part[drum.State](m, state.NameNames)
 	if err != nil || st == nil {
 		return sum, err
 	}
-	_, err = drum.ScanState(r.Set, state.NameNames, st.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
+	entry := func(key drum.Key, value []byte) error {
 		sum.Add(uint64(key))
 		_, _, err := state.CheckName(r.Hasher, key, value)
 		return err
-	}})
+	}
+	_, err = drum.ScanState(r.Set, state.NameNames, st.Cache(), drum.Scan{Entry: entry})
 	return sum, err
 }
 
-// Graph gets what a crawl knows of hosts and PLDs. Nil functions are not called; bytes are valid during a call; an error ends
-// the reading and is returned.
+// Graph receives what a crawl knows about hosts and PLDs. ReadGraph skips nil functions. Byte slices are
+// valid during the call. An error stops the reading and is returned.
 type Graph struct {
-	// PLD and Host get each name at least once: those merged in order of keys, then those that wait.
+	// PLD and Host get each name at least once: merged names in key order, then waiting ones.
 	PLD  func(key uint64, name []byte) error
 	Host func(key, pld uint64, name []byte) error
-	// Edge gets each edge between two PLDs at least once, by their keys. Both have names.
+	// Edge gets each edge between two PLDs at least once, as keys. Both PLDs have names.
 	Edge func(from, to uint64) error
 }
 
-// ReadGraph reads names and edges of a stopped crawl in sequence, and verifies what it reads. Memory: some reads, and what was in
-// buffers. It changes nothing but takes the directories' locks.
+// ReadGraph reads and verifies the names and edges of a stopped crawl in sequence. It uses little memory
+// besides the buffers in the last checkpoint. It locks the directories and changes nothing.
 func ReadGraph(opt Options, g Graph) (err error) {
 	r, m, err := Open(&opt)
 	if r != nil {

@@ -16,19 +16,18 @@ import (
 	"drumbeat/disk"
 )
 
-// TaggedKey is the key of a URL and where it was met: the number of a Place, or one of the tags below.
+// TaggedKey is the key of a URL and where it was found: the number of a Place, or one of the tags below.
 type TaggedKey struct {
 	Key  uint64
 	Tag  uint8
-	Mark uint32 // of ended URLs: where the response is, hashed
+	Mark uint32 // of a response: hash of its position; 0 for none
 }
 
-// The tags beyond the places.
+// The tags after the places.
 const (
 	tagStored     = uint8(state.NumPlaces) + iota // a response record in a WARC file
 	tagLogFetched                                 // a line of the crawl log with a status
 	tagLogRefused                                 // a line of the crawl log with a reason
-	tagUnique                                     // a text that URLseen's pass found unique and didn't hand on yet, as such
 )
 
 const (
@@ -40,8 +39,8 @@ const (
 	runPrefix      = "keys-"
 )
 
-// keySorter sorts any number of tagged keys in bounded RAM: what doesn't fit goes to sorted runs in a directory of its own,
-// which Close removes. For one goroutine.
+// keySorter sorts any number of tagged keys in bounded RAM. It spills sorted runs to its own directory,
+// which Close removes. It is not safe for concurrent use.
 type keySorter struct {
 	fs   disk.FS
 	dir  string
@@ -51,20 +50,21 @@ type keySorter struct {
 	n    int64
 }
 
-// keyRun is a sorted run on disk; its checksum is kept here, since the file doesn't outlive the program.
+// keyRun is a sorted run on disk. The file does not outlive the process, so its checksum stays in RAM.
 type keyRun struct {
 	Name  string
 	bytes int64
 	sum   uint64
 }
 
-// newKeySorter sorts in ram bytes and spills to files in dir.
+// newKeySorter returns a sorter with a buffer of ram bytes that spills to files in dir.
 func newKeySorter(fsys disk.FS, dir string, ram int64) *keySorter {
 	return &keySorter{fs: fsys, dir: dir, max: int(max(ram, leastSortBytes) / taggedKeyRAM)}
 }
 
+// Add adds a key.
 func (s *keySorter) Add(k TaggedKey) error {
-	if len(s.buf) == cap(s.buf) { // grows to max and not beyond, so that a small crawl takes little
+	if len(s.buf) == cap(s.buf) { // double up to max, so that a small crawl takes little RAM
 		s.buf = slices.Grow(s.buf, max(0, min(s.max-len(s.buf), len(s.buf)+1024)))
 	}
 	s.buf = append(s.buf, k)
@@ -75,7 +75,7 @@ func (s *keySorter) Add(k TaggedKey) error {
 	return s.spill()
 }
 
-// compareTagged orders by key, then by tag.
+// compareTagged orders by key, tag and mark.
 func compareTagged(a, b TaggedKey) int {
 	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Mark, b.Mark))
 }
@@ -133,12 +133,13 @@ func (s *keySorter) Close() error {
 	return removeRuns(s.fs, s.dir)
 }
 
-// sorted returns all keys in order. Nothing may be added afterwards.
+// sorted returns all keys in order. Add must not be called afterwards.
 func (s *keySorter) sorted() (*keyStream, error) {
 	slices.SortFunc(s.buf, compareTagged)
 	st := &keyStream{}
-	// The runs share as much again as the buffer takes; a page each is the least.
-	share := min(RunBufferBytes, max(leastRunBytes, s.max*taggedKeyRAM/(len(s.runs)+1))) / taggedKeyBytes * taggedKeyBytes
+	// The runs share as much RAM as the buffer; each gets at least leastRunBytes.
+	share := min(RunBufferBytes, max(leastRunBytes, s.max*taggedKeyRAM/(len(s.runs)+1)))
+	share -= share % taggedKeyBytes
 	if len(s.buf) > 0 {
 		st.heads = append(st.heads, &runReader{ram: s.buf})
 	}
@@ -167,19 +168,20 @@ func (s *keySorter) sorted() (*keyStream, error) {
 // keyStream merges the runs.
 type keyStream struct{ heads []*runReader }
 
-// runReader reads one run; cur is its present entry.
+// runReader reads one run. cur is its current entry.
 type runReader struct {
 	cur    TaggedKey
 	ram    []TaggedKey
 	run    keyRun
 	f      disk.File
 	digest *xxhash.Digest
-	chunk  int64 // bytes of a read
+	chunk  int64 // bytes per read
 	off    int64
-	buf    []byte // rest holds what of it wasn't read
-	rest   []byte
+	buf    []byte
+	rest   []byte // the unread part of buf
 }
 
+// next reads the next entry into cur; false at the end of the run.
 func (r *runReader) next() (bool, error) {
 	if r.f == nil {
 		if len(r.ram) == 0 {
@@ -207,12 +209,13 @@ func (r *runReader) next() (bool, error) {
 		r.digest.Write(r.rest)
 		r.off += n
 	}
-	r.cur = TaggedKey{Key: binary.LittleEndian.Uint64(r.rest), Tag: r.rest[8], Mark: binary.LittleEndian.Uint32(r.rest[9:])}
+	r.cur = TaggedKey{Key: binary.LittleEndian.Uint64(r.rest), Tag: r.rest[8],
+		Mark: binary.LittleEndian.Uint32(r.rest[9:])}
 	r.rest = r.rest[taggedKeyBytes:]
 	return true, nil
 }
 
-// The heap of the runs by their present entries.
+// keyStream implements heap.Interface over the current entries of the runs.
 
 func (s *keyStream) Len() int           { return len(s.heads) }
 func (s *keyStream) Less(i, j int) bool { return compareTagged(s.heads[i].cur, s.heads[j].cur) < 0 }
@@ -224,7 +227,8 @@ func (s *keyStream) Pop() any {
 	return last
 }
 
-// group returns the next key with all its entries, valid until the next call; ok is false at the end.
+// group returns the next key with all its entries, which are valid until the next call; ok is false at the
+// end.
 func (s *keyStream) group(dst []TaggedKey) (entries []TaggedKey, ok bool, err error) {
 	dst = dst[:0]
 	for len(s.heads) > 0 && (len(dst) == 0 || s.heads[0].cur.Key == dst[0].Key) {
@@ -248,6 +252,7 @@ func (s *keyStream) group(dst []TaggedKey) (entries []TaggedKey, ok bool, err er
 	return dst, len(dst) > 0, nil
 }
 
+// Close closes the runs.
 func (s *keyStream) Close() error {
 	var errs []error
 	for _, h := range s.heads {
@@ -259,7 +264,7 @@ func (s *keyStream) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeRuns deletes what a keySorter left in its directory, and the directory; other files stay.
+// removeRuns deletes a keySorter's runs and directory. It refuses a directory with other files.
 func removeRuns(fsys disk.FS, dir string) error {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -270,7 +275,7 @@ func removeRuns(fsys disk.FS, dir string) error {
 	}
 	for _, name := range names {
 		if !strings.HasPrefix(name, runPrefix) {
-			return fmt.Errorf("crawl: sort keys: %s holds %s, which is none of ours", dir, name)
+			return fmt.Errorf("crawl: sort keys: %s holds a foreign file %s", dir, name)
 		}
 		if err := fsys.Remove(dir + "/" + name); err != nil {
 			return fmt.Errorf("crawl: sort keys: %w", err)

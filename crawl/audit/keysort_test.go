@@ -8,8 +8,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestKeySorter: whatever the RAM, all entries come out in order, each once, grouped by key; the runs are gone afterwards, and
-// a wrong byte in one is found.
+// TestKeySorter checks that all entries come out once, in order and grouped by key, with and without runs
+// on disk; that Close removes the runs; and that a wrong byte in a run is an error.
 func TestKeySorter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for _, n := range []int{0, 1, 1000, 150_000} {

@@ -18,10 +18,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// scanState reads every structure but the cache of URLseen.
+// scanState reads every structure except the cache of URLseen.
 func (x *Scanner) scanState() error {
-	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanBeast, x.scanRobots, x.scanQueues, x.scanCalendars,
-		x.scanRAM, x.scanIdentity} {
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanBeast, x.scanRobots, x.scanQueues,
+		x.scanCalendars, x.scanRAM, x.scanIdentity} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (x *Scanner) scanState() error {
 	return nil
 }
 
-// scanTexts reads what of URLseen isn't its cache.
+// scanTexts reads URLseen except its cache.
 func (x *Scanner) scanTexts() error {
 	x.Begin(state.NameURLSeen)
 	st, err := state.Part[drum.State](x.Manifest, state.NameURLSeen)
@@ -44,7 +44,7 @@ func (x *Scanner) scanTexts() error {
 			}
 			var rec weburl.Record
 			if err := rec.Decode(aux); err != nil {
-				return x.damage(fmt.Errorf("a record that can't be read: %w", err))
+				return x.damage(fmt.Errorf("unreadable record: %w", err))
 			}
 			return nil
 		},
@@ -84,7 +84,7 @@ func (x *Scanner) scanStar() error {
 		x.Begin(s.name)
 		s.scan.Damaged = x.damage
 		if s.st == nil {
-			return fmt.Errorf("crawl: manifest: %s has no state", s.name)
+			return fmt.Errorf("crawl: the manifest has no state of %s", s.name)
 		}
 		found, err := drum.ScanState(x.Saved.Set, s.name, s.st, s.scan)
 		if err != nil {
@@ -119,7 +119,7 @@ func (x *Scanner) scanNames() error {
 	return err
 }
 
-// scanRef verifies a string of a tail file.
+// scanRef verifies a tail.
 func (x *Scanner) scanRef(ref disk.Ref) error {
 	if _, err := disk.ReadTail(x.Saved.Set, ref); err != nil {
 		return x.damage(err)
@@ -127,15 +127,15 @@ func (x *Scanner) scanRef(ref disk.Ref) error {
 	return nil
 }
 
-// edgeTuple takes an edge that waits.
+// edgeTuple verifies a waiting edge.
 func (x *Scanner) edgeTuple(t drum.Tuple) error {
 	if len(t.Value) != star.EdgeBytes {
-		return x.damage(fmt.Errorf("an edge of %d bytes waits in STAR, want %d", len(t.Value), star.EdgeBytes))
+		return x.damage(fmt.Errorf("an edge that waits in STAR has %d bytes, want %d", len(t.Value), star.EdgeBytes))
 	}
 	return nil
 }
 
-// starTuple takes a tuple that waits for STAR: a check carries a URL, of the PLD that is its key.
+// starTuple verifies a tuple that waits for STAR. A check carries a URL, whose PLD must match the key.
 func (x *Scanner) starTuple(t drum.Tuple) error {
 	if t.Op&drum.Check == 0 {
 		return nil
@@ -146,7 +146,7 @@ func (x *Scanner) starTuple(t drum.Tuple) error {
 		return err
 	}
 	if want := x.Saved.PLDKey(weburl.Split(rec.URL).Host); want != uint64(t.Key) {
-		return x.damage(fmt.Errorf("%s waits under the key of another PLD, %x: want %x", rec.URL, t.Key, want))
+		return x.damage(fmt.Errorf("%s waits under the PLD key %x, want %x", rec.URL, t.Key, want))
 	}
 	return nil
 }
@@ -201,16 +201,17 @@ func (x *Scanner) scanRobots() error {
 func (x *Scanner) robotsEntry(key drum.Key, value []byte) error {
 	var h robots.HostData
 	if err := h.Decode(value); err != nil {
-		return x.damage(fmt.Errorf("the host data of origin %x can't be read: %w", key, err))
+		return x.damage(fmt.Errorf("unreadable host data of origin %x: %w", key, err))
 	}
 	return nil
 }
 
-// robotsTuple takes a tuple that waits for RobotsCache: a check carries a URL, of the origin that is its key.
+// robotsTuple verifies a tuple that waits for RobotsCache. A check carries a URL, whose origin must match
+// the key.
 func (x *Scanner) robotsTuple(t drum.Tuple) error {
 	if t.Op != drum.Check {
 		if _, err := robots.DecodeUpdate(t.Value); err != nil {
-			return x.damage(fmt.Errorf("an update of origin %x can't be read: %w", t.Key, err))
+			return x.damage(fmt.Errorf("unreadable update of origin %x: %w", t.Key, err))
 		}
 		return nil
 	}
@@ -220,19 +221,19 @@ func (x *Scanner) robotsTuple(t drum.Tuple) error {
 		return err
 	}
 	if want := x.Saved.Hasher.OriginKey(weburl.Origin(rec.URL)); want != uint64(t.Key) {
-		return x.damage(fmt.Errorf("%s waits under the key of another origin, %x: want %x", rec.URL, t.Key, want))
+		return x.damage(fmt.Errorf("%s waits under the origin key %x, want %x", rec.URL, t.Key, want))
 	}
 	return nil
 }
 
-// job takes a robots request; key, if not 0, must be that of its origin.
+// job verifies a robots request; key, if not 0, must match its origin.
 func (x *Scanner) job(data []byte, key drum.Key) error {
 	var job robots.Job
 	if err := job.Decode(data); err != nil {
 		return x.damage(err)
 	}
 	if want := x.Saved.Hasher.OriginKey(job.Origin); key != 0 && want != uint64(key) {
-		return x.damage(fmt.Errorf("a request for %s waits under another key, %x: want %x", job.Origin, key, want))
+		return x.damage(fmt.Errorf("a request for %s waits under the key %x, want %x", job.Origin, key, want))
 	}
 	return nil
 }
@@ -272,7 +273,8 @@ func (x *Scanner) scanCalendars() error {
 		if st == nil {
 			continue
 		}
-		lost, err := queue.ScanCalendar(x.Saved.Set, c.name, st, func(_ int64, rec []byte) error { return c.fn(rec) }, x.damage)
+		each := func(_ int64, rec []byte) error { return c.fn(rec) }
+		lost, err := queue.ScanCalendar(x.Saved.Set, c.name, st, each, x.damage)
 		x.lost(lost)
 		if err != nil {
 			return err
@@ -281,12 +283,15 @@ func (x *Scanner) scanCalendars() error {
 	return nil
 }
 
-// scanRAM reads what was in RAM at the checkpoint.
+// scanRAM reads the tails that the manifest itself refers to.
 func (x *Scanner) scanRAM() error {
 	x.Begin(state.NameRAM)
 	ram, err := disk.ReadTail(x.Saved.Set, x.Manifest.RAM)
 	if err == nil {
-		err = state.EachRecord("URLs in RAM", ram, func(rec []byte) error { _, err := x.record(state.PlaceRAM, rec); return err })
+		err = state.EachRecord("URLs in RAM", ram, func(rec []byte) error {
+			_, err := x.record(state.PlaceRAM, rec)
+			return err
+		})
 	}
 	if err != nil {
 		x.lost(max(0, x.Manifest.Accounts.Places[state.PlaceRAM].N-x.row.Records))
@@ -297,7 +302,10 @@ func (x *Scanner) scanRAM() error {
 	x.Begin(state.NameJobs)
 	jobs, err := disk.ReadTail(x.Saved.Set, x.Manifest.Jobs)
 	if err == nil {
-		err = state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
+		err = state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
+			x.row.Records++
+			return x.job(rec, 0)
+		})
 	}
 	if err != nil {
 		if err := x.damage(err); err != nil {
@@ -317,7 +325,10 @@ func (x *Scanner) scanRAM() error {
 	for _, s := range []struct {
 		name string
 		ref  disk.Ref
-	}{{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches}, {state.NameScope, x.Manifest.Scope}} {
+	}{
+		{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches},
+		{state.NameScope, x.Manifest.Scope},
+	} {
 		x.Begin(s.name)
 		if err := x.scanRef(s.ref); err != nil {
 			return err
@@ -326,7 +337,7 @@ func (x *Scanner) scanRAM() error {
 	return nil
 }
 
-// scanIdentity looks at manifest and secret where they were read from copies.
+// scanIdentity verifies the copies of manifest and secret.
 func (x *Scanner) scanIdentity() error {
 	x.Begin(state.NameIdentity)
 	secret, err := x.Saved.OpenSecret(x.Manifest)
@@ -341,7 +352,7 @@ func (x *Scanner) scanIdentity() error {
 	return nil
 }
 
-// unnamed lists the files under state that the manifest doesn't name.
+// unnamed lists the files under state that the manifest does not name.
 func (x *Scanner) unnamed() error {
 	named := map[string]bool{}
 	add := func(names []string) {
@@ -352,7 +363,8 @@ func (x *Scanner) unnamed() error {
 	named[x.Saved.Set.Path(0, state.SuffixesName)] = true
 	add(state.CopyPaths(x.Saved.Set, state.ManifestName))
 	add(state.CopyPaths(x.Saved.Set, state.SecretName))
-	for _, name := range []string{state.NameURLSeen, state.NameNames, state.NameRobotsCache, state.NameRobotsRequested} {
+	drums := []string{state.NameURLSeen, state.NameNames, state.NameRobotsCache, state.NameRobotsRequested}
+	for _, name := range drums {
 		if st, err := state.Part[drum.State](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

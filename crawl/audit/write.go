@@ -9,13 +9,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// shownDamages and shownUnnamed bound what Write prints; the lists are in the report.
+// shownDamages and shownUnnamed limit what Write prints of the report's lists.
 const (
 	shownDamages = 50
 	shownUnnamed = 10
 )
 
-// Write prints the tables.
+// Write prints the report as tables.
 func (d *DeepReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "structure\trecords\tdamaged pieces\trecords lost\t\n")
@@ -35,12 +35,13 @@ func (d *DeepReport) Write(w io.Writer) error {
 	}
 	d.writeOutput(w)
 	k := &d.Keys
-	fmt.Fprintf(w, "keys: %d not in URLseen, %d more than once, %d in no place and not known to have ended\n", k.NotSeen, k.Twice, k.Nowhere)
+	fmt.Fprintf(w, "keys: %d not in URLseen, %d more than once, %d in no place and not known to have ended\n",
+		k.NotSeen, k.Twice, k.Nowhere)
 	for _, text := range k.Examples {
 		fmt.Fprintln(w, "  ", text)
 	}
 	if d.UnnamedCount > 0 {
-		fmt.Fprintf(w, "%d files are left over from after the checkpoint; the next start deletes them\n", d.UnnamedCount)
+		fmt.Fprintf(w, "%d files are newer than the checkpoint; the next start deletes them\n", d.UnnamedCount)
 		for i, name := range d.Unnamed {
 			if i == shownUnnamed {
 				break
@@ -54,31 +55,33 @@ func (d *DeepReport) Write(w io.Writer) error {
 	if d.DamageCount > 0 {
 		fmt.Fprintf(w, "%d damaged pieces: see drumbeat repair --dry-run\n", d.DamageCount)
 	}
-	_, err := fmt.Fprintf(w, "read %s in %v, %s/s\n", humanize.IBytes(uint64(d.Bytes)), d.Elapsed.Round(10*time.Millisecond),
+	_, err := fmt.Fprintf(w, "read %s in %v, %s/s\n",
+		humanize.IBytes(uint64(d.Bytes)), d.Elapsed.Round(10*time.Millisecond),
 		humanize.IBytes(uint64(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3))))
 	return err
 }
 
-// writeOutput prints what is known of the output.
+// writeOutput prints the results of output and crawl log.
 func (d *DeepReport) writeOutput(w io.Writer) {
 	o := &d.Output
 	if !o.Checked {
 		fmt.Fprintln(w, "output: not read; give its directories with --out")
 	} else {
 		v := &o.WARC
-		fmt.Fprintf(w, "output: %d records with %d responses (%d of robots.txt files, %d DNS answers) and %d index lines in %d files (%s)",
+		fmt.Fprintf(w, "output: %d records with %d responses (%d robots.txt files, %d DNS answers) "+
+			"and %d index lines in %d files (%s)",
 			v.Records, v.Captures, o.Robots, o.DNS, v.Lines, v.Files, humanize.IBytes(uint64(v.Bytes)))
 		if v.AbsentFiles+v.AbsentIndexes > 0 {
-			fmt.Fprintf(w, "; %d WARC files and %d indexes have been moved away", v.AbsentFiles, v.AbsentIndexes)
+			fmt.Fprintf(w, "; %d WARC files and %d indexes are not there (moved away)", v.AbsentFiles, v.AbsentIndexes)
 		}
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "crawl log: %d lines\n", o.LogLines)
 	all := func(yes bool) string {
 		if yes {
-			return "all known by their keys"
+			return "all keys are known"
 		}
-		return "known by number and sum of their keys alone"
+		return "only number and key sum are known"
 	}
 	fmt.Fprintf(w, "fetched URLs: %s; refused URLs: %s\n", all(o.StoredAll), all(o.RefusedAll))
 }
