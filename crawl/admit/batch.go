@@ -11,76 +11,79 @@ import (
 	"drumbeat/weburl"
 )
 
-// maxEdgesPerPage bounds the PLD-PLD edges that one page may add: a link farm's page of 10^5 hosts says no more than one
-// of a thousand.
+// maxEdgesPerPage limits the PLD-PLD edges that one page adds. More links on a link farm's page carry no
+// more information.
 const maxEdgesPerPage = 1000
 
-// maxLinkBytesPerPage bounds the records of one page's links, and so what a transaction hands on: 50,000 links, the most that
-// parse finds, of 160 bytes. A page with a long base makes two thousand bytes of every three.
+// maxLinkBytesPerPage limits the records of one page's links, and so the size of a transaction: 50,000
+// links, the most that parse returns, of 160 bytes. On a page with a long base URL a link of three bytes
+// takes two thousand.
 const maxLinkBytesPerPage = 8 << 20
 
-// What a batch keeps for the next page.
+// Limits of the buffers that a batch keeps for the next page.
 const (
 	keepLinkBytes = 256 << 10
 	keepLinks     = 4096
 )
 
-// recordBytes is what a link's record takes at most behind its URL, but for the page's URL.
+// recordBytes is the maximum length of a link's record after its URL, without the page's URL.
 const recordBytes = 40
 
-// Batch turns the links of one page into tuples for URLseen and edges for STAR. It is owned by one worker and
-// reused; nothing is allocated per link once its buffers have grown.
+// Batch turns the links of one page into tuples for URLseen, edges for STAR and names. One worker owns and
+// reuses it; a link allocates nothing once the buffers have grown.
 //
-// Nine in ten links of a page of documentation repeat another one of the page. Those that the parser recognises come
-// through again: for them the first one's fate is counted once more, and nothing else is done. What is the same for all
-// URLs of an origin is found out once (linksites.go), and what is the same for all records of the page is coded once.
+// On a page of documentation, nine of ten links repeat another link of the page. For a repeat that the
+// parser finds, the batch only counts the verdict of the first link again (Repeat). It computes data that
+// all URLs of an origin share once (Site), and encodes data that all records of a page share once (tail).
 type Batch struct {
 	p        *Policy
 	arena    []byte // the URLs
-	Ends     []int  // in arena
+	Ends     []int  // ends of the URLs in arena
 	Keys     []drum.Key
-	Seen     []bool    // of keys: met a moment ago
-	verdicts []verdict // of the links that came, repeats apart
-	Again    int64     // repeats of links in keys
+	Seen     []bool    // for each of Keys: the cache has it
+	verdicts []verdict // of the links except repeats
+	Again    int64     // repeats of links in Keys
 	asset    bool      // the link being added is a part of the page
-	fresh    []int     // of keys: where a refresh leads (weburl.FlagRefresh), ascending
+	fresh    []int     // indexes in Keys of targets of a refresh (weburl.FlagRefresh), ascending
 	Traced   []drum.Key
-	coded    []byte // the records of tuples
+	coded    []byte // the records of Tuples
 	tails    [4][]byte
 	Tuples   []drum.Tuple
-	Faults   [][2]string // seeds that were held back, and why
+	Faults   [][2]string // dropped seeds and the reasons
 	Edges    []star.Edge
 	Names    Names
 	Rec      weburl.Record
-	vias     int64  // bytes that the page's URL takes in the records of keys
-	origin   []byte // of that URL, with the '/' behind it
+	vias     int64  // bytes of the page's URL in the records of Keys
+	origin   []byte // of the page's URL, up to and including the '/'
 	Counts   [state.NumCounters]int64
 
 	fromPLD uint64
-	plds    map[uint64]struct{} // that edges lead to
+	plds    map[uint64]struct{} // targets of Edges
 	sites   linkSites
 
-	Rules, Blacklist *scope.Set // in force when the page began
+	Rules, Blacklist *scope.Set // in force at the start of the page
 	Rewriter         linkRewriter
 }
 
-// fate is what becomes of a link: its index in keys, or what counts it instead.
+// verdict is the result for a link: its index in Keys, or the complement (^) of the Counter that counts its
+// drop.
 type verdict int32
 
-// fateNoFollow counts as CountLinksFiltered, but not as a link. The others are ^Counter.
+// verdictNoFollow counts as CountLinksFiltered and CountLinksNoFollow, but not as a link.
 const verdictNoFollow verdict = -1 << 31
 
-// NewBatch returns an empty batch; Start begins the first page.
+// NewBatch returns an empty batch. The caller must call Start for each page.
 func NewBatch(p *Policy) *Batch {
 	return &Batch{p: p, plds: make(map[uint64]struct{})}
 }
 
-// Start begins the batch of one page. depth and flags are those of the links, via is the URL that they are found on: that of the page,
-// or a robots.txt (parentOf).
+// Start begins the batch of a page. depth and flags are those of the links. via is the URL on which they
+// are found: the page's, or that of a robots.txt. pageURL is the source of edges; empty for none.
 func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.Time) {
-	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.Keys) > keepLinks || cap(b.verdicts) > keepLinks ||
-		cap(b.Traced) > keepLinks {
-		b.arena, b.coded, b.Ends, b.Keys, b.Seen, b.verdicts, b.Traced, b.Tuples = nil, nil, nil, nil, nil, nil, nil, nil
+	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.Keys) > keepLinks ||
+		cap(b.verdicts) > keepLinks || cap(b.Traced) > keepLinks {
+		b.arena, b.coded, b.Ends, b.Keys = nil, nil, nil, nil
+		b.Seen, b.verdicts, b.Traced, b.Tuples = nil, nil, nil, nil
 	}
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
 	b.Again, b.Traced, b.fresh = 0, b.Traced[:0], b.fresh[:0]
@@ -103,7 +106,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 	}
 }
 
-// Add takes one canonical URL.
+// Add adds a link, given as a canonical URL.
 func (b *Batch) Add(url []byte) {
 	b.Counts[state.CountLinks]++
 	if b.p.URLRules.Rewrites() {
@@ -126,17 +129,18 @@ func (b *Batch) Add(url []byte) {
 	}
 }
 
-// assetHops is how much deeper than a page its parts may be: a style sheet, one that it imports, an image of that.
+// assetHops is how much deeper than a page its parts may be: a style sheet, its import, and an image of
+// that.
 const assetHops = 3
 
-// AddAsset is add for a part of the page.
+// AddAsset adds a link to a part of the page, such as an image.
 func (b *Batch) AddAsset(url []byte) {
 	b.asset = true
 	b.Add(url)
 	b.asset = false
 }
 
-// AddRefresh is add for the target of a refresh.
+// AddRefresh adds the target of a refresh.
 func (b *Batch) AddRefresh(url []byte) {
 	n := len(b.Keys)
 	if b.Add(url); len(b.Keys) > n {
@@ -151,12 +155,12 @@ func (b *Batch) take(url []byte, key drum.Key) {
 	b.vias += b.viaBytes(url)
 }
 
-// full is true when a URL would make the batch too large.
+// full reports whether a URL would exceed maxLinkBytesPerPage.
 func (b *Batch) full(url []byte) bool {
 	return len(b.arena)+len(url)+(len(b.Keys)+1)*recordBytes+int(b.vias+b.viaBytes(url)) > maxLinkBytesPerPage
 }
 
-// near tells whether a URL's record has no copy of its own origin, which is the page's.
+// near reports whether a URL has the page's origin, which its record then does not repeat.
 func (b *Batch) near(url []byte) bool { return len(b.origin) > 0 && bytes.HasPrefix(url, b.origin) }
 
 func (b *Batch) viaBytes(url []byte) int64 {
@@ -166,11 +170,12 @@ func (b *Batch) viaBytes(url []byte) int64 {
 	return int64(len(b.Rec.Via))
 }
 
-// Judge returns the fate of a URL, and, where a seed's log wants to know, its reason.
+// Admit returns the verdict on a URL. For a seed, why is the reason of a drop for the seed log.
 func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	p := b.p
 	site := b.SiteOf(url)
-	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge && !b.asset { // an image recommends nobody
+	// A part of the page is no recommendation, so it adds no edge.
+	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge && !b.asset {
 		site.edge = true
 		b.addEdge(site)
 	}
@@ -210,7 +215,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	return verdict(len(b.Keys)), ""
 }
 
-// because names the rule that holds a seed back; nobody asks for those of other links.
+// because describes the rule that drops a seed; "" for other links, which are only counted.
 func (b *Batch) because(what string, set *scope.Set, n scope.Number) string {
 	if b.Rec.Flags&weburl.FlagSeed == 0 {
 		return ""
@@ -218,7 +223,7 @@ func (b *Batch) because(what string, set *scope.Set, n scope.Number) string {
 	return what + " by " + set.Rule(n).String()
 }
 
-// addEdge notes that the page links to another PLD.
+// addEdge adds an edge from the page's PLD to another, once a page.
 func (b *Batch) addEdge(to *Site) {
 	if len(b.plds) >= maxEdgesPerPage || b.p.Sites.kind != state.ScopeAll {
 		return
@@ -230,7 +235,7 @@ func (b *Batch) addEdge(to *Site) {
 	}
 }
 
-// NoFollow takes a link that asks not to be followed.
+// NoFollow counts a link that the page asks not to follow.
 func (b *Batch) NoFollow() {
 	b.verdicts = append(b.verdicts, verdictNoFollow)
 	if b.p.URLRules.Rewrites() {
@@ -240,7 +245,7 @@ func (b *Batch) NoFollow() {
 	b.Counts[state.CountLinksNoFollow]++
 }
 
-// Repeat takes the nth link of add and noFollow, counted from 0, once more.
+// Repeat adds the nth link of Add and NoFollow, counted from 0, once more.
 func (b *Batch) Repeat(n int) {
 	f := b.verdicts[n]
 	if f == verdictNoFollow {
@@ -263,7 +268,7 @@ func (b *Batch) Repeat(n int) {
 		b.Again++
 		return
 	}
-	start := 0 // without a cache URLseen gets every link
+	start := 0 // without a cache URLseen checks every repeat
 	if f > 0 {
 		start = b.Ends[f-1]
 	}
@@ -274,15 +279,16 @@ func (b *Batch) Repeat(n int) {
 	}
 }
 
-// fault notes a seed that isn't taken. Other links are counted only.
+// fault records why a seed is dropped.
 func (b *Batch) fault(url []byte, why string) {
 	if b.Rec.Flags&weburl.FlagSeed != 0 {
 		b.Faults = append(b.Faults, [2]string{string(url), why})
 	}
 }
 
-// Code makes the tuples of the links that the cache didn't know, and returns the bytes of their records. All that stands
-// behind the URL is the same for the whole page, but that links within its origin leave that out of its URL, and the refreshes.
+// Code encodes the tuples of the links that the cache does not have, and returns the bytes of their
+// records. All records of a page have the same tail after the URL, except links within the page's origin
+// and targets of a refresh.
 func (b *Batch) Code() (text int64) {
 	var tails [4][]byte
 	b.coded = b.coded[:0]
@@ -304,16 +310,18 @@ func (b *Batch) Code() (text int64) {
 			if tails[kind] == nil {
 				tails[kind] = b.tail(kind)
 			}
-			from := len(b.coded) // records coded before stay valid where they are if this grows
+			from := len(b.coded) // if coded grows, earlier records keep the old array
 			b.coded = append(append(b.coded, url...), tails[kind]...)
-			b.Tuples = append(b.Tuples, drum.Tuple{Key: b.Keys[i], Op: drum.CheckUpdate, Aux: b.coded[from:len(b.coded):len(b.coded)]})
+			aux := b.coded[from:len(b.coded):len(b.coded)]
+			b.Tuples = append(b.Tuples, drum.Tuple{Key: b.Keys[i], Op: drum.CheckUpdate, Aux: aux})
 		}
 		start = end
 	}
 	return int64(len(b.coded))
 }
 
-// tail is what stands behind the URLs of a kind of links: 1 within the page's origin, 2 refreshes.
+// tail returns the bytes after the URL in the records of a kind of links. Bit 0 means within the page's
+// origin, bit 1 target of a refresh.
 func (b *Batch) tail(kind int) []byte {
 	rec := b.Rec
 	if kind&1 != 0 {
@@ -326,5 +334,5 @@ func (b *Batch) tail(kind int) []byte {
 	return b.tails[kind]
 }
 
-// TooManyRedirects says why a redirect isn't followed.
+// TooManyRedirects is the reason in the logs for a redirect beyond --max-redirects.
 const TooManyRedirects = "too-many-redirects"

@@ -1,17 +1,19 @@
 // Package admit decides which links become URLs of the crawl.
 //
-// A Policy asks, in this order: blacklist, scope rules, depth, redirects, port, --scope, the rules for names and traps, and the
-// operator's filter. Each no is a counter of its own (state.CountLinksBlocked and so on), so that nothing is dropped in silence; for
-// a seed it is a line of the seed log as well. Explain asks the same Policy about a URL, made from the options that the last run
-// noted.
+// A Policy checks, in this order: blacklist, scope rules, depth, redirects, port, --scope, the rules for
+// names and traps, and the operator's filter. Each check that drops a link has a counter
+// (state.CountLinksBlocked and so on); a dropped seed also gets a line in the seed log. Package
+// crawl/explain checks URLs with the same Policy, built from the options of the last run.
 //
-// A Batch takes the links of one page. It is owned by one goroutine and used again for the next page; nothing is allocated for a
-// link once its buffers have grown. What it takes it codes into tuples for URLseen, edges between PLDs for STAR, and names of hosts
-// and PLDs; whoever owns it sends them in one transaction with the page's own end. What is the same for all URLs of an origin is found
-// out once a page, and a link that repeats another one of its page counts as that one did.
+// A Batch admits the links of one page. One goroutine owns it and reuses it for the next page, so a link
+// allocates nothing once the buffers have grown. The Batch encodes the admitted links as tuples for
+// URLseen, edges between PLDs for STAR, and names of hosts and PLDs. The owner sends these in one
+// transaction with the page's end. The Batch computes once a page what all URLs of an origin share, and
+// counts a repeated link like its first occurrence.
 //
-// Lists are the scope rules and the blacklist in force; a reload replaces them while batches, lookups and exchanges ask. Sites are
-// the hosts or PLDs that --scope allows, from the seeds and their redirects, at most maxScope of them.
+// Lists are the scope rules and the blacklist in force. A reload replaces them while batches, lookups and
+// requests read them. Sites are the hosts or PLDs that --scope allows: at most maxScope, from the seeds and
+// their redirects.
 //
 // A plain link costs 30 to 42 ns, the default trap guards 52 ns more (docs/BENCHMARKS.md).
 package admit

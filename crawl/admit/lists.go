@@ -11,14 +11,17 @@ import (
 	"drumbeat/weburl"
 )
 
-// Lists are the scope rules and the blacklist in force. A reload replaces them while others ask.
+// Lists are the scope rules and the blacklist in force. They are safe for concurrent use during a reload.
 type Lists struct {
 	Rules, Blacklist atomic.Pointer[scope.Set]
 	Suffixes         *weburl.Suffixes
 }
 
-// ReadRules reads and compiles files of one kind; nil for no files. keepEscapes is Options.KeepEscapes. Faults in them are *scope.Faults.
-func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string, keepEscapes bool) (*scope.Set, error) {
+// ReadRules reads and compiles rule files of one kind. It returns nil without files. keepEscapes is
+// Options.KeepEscapes. Errors in the rules are *scope.Faults.
+func ReadRules(
+	fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string, keepEscapes bool,
+) (*scope.Set, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -28,7 +31,7 @@ func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names [
 	for _, name := range names {
 		size, err := fsys.Size(name)
 		if err == nil && size > left {
-			err = fmt.Errorf("%d bytes; all rules together have at most %d", size, int64(scope.MaxBytes))
+			err = fmt.Errorf("%d bytes; all rules together may have at most %d bytes", size, int64(scope.MaxBytes))
 		}
 		var text []byte
 		if err == nil {
@@ -36,7 +39,7 @@ func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names [
 			text, err = disk.ReadFile(fsys, name)
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("crawl: read rules of %s: %w", name, err))
+			faults = append(faults, fmt.Errorf("crawl: read rules %s: %w", name, err))
 			continue
 		}
 		sources = append(sources, scope.Source{Name: name, Text: text})
@@ -52,24 +55,24 @@ func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names [
 	return set, nil
 }
 
-// BlockedHost tells whether the blacklist names a host as it stands in a canonical URL.
+// BlockedHost reports whether the blacklist names a host, spelled as in a canonical URL.
 func (l *Lists) BlockedHost(host []byte) bool {
 	b := l.Blacklist.Load()
 	return b != nil && b.Ruling(b.Host(host, l.Suffixes.PLDBytes(host))) == scope.Exclude
 }
 
-// BlockedURL tells whether it names the host of a URL.
+// BlockedURL reports whether the blacklist names the host of a URL.
 func (l *Lists) BlockedURL(url []byte) bool {
 	return l.Blacklist.Load() != nil && l.BlockedHost(weburl.Split(url).Host)
 }
 
-// BlockedAddr tells whether it names a network that holds an address.
+// BlockedAddr reports whether the blacklist names a network that contains an address.
 func (l *Lists) BlockedAddr(a netip.Addr) bool {
 	b := l.Blacklist.Load()
 	return b.HasNets() && b.Ruling(b.Addr(a)) == scope.Exclude
 }
 
-// Open returns the addresses that aren't blocked: the same slice if none is.
+// Open returns the addresses that are not blocked; addrs itself if none is.
 func (l *Lists) Open(addrs []netip.Addr) []netip.Addr {
 	for i, a := range addrs {
 		if l.BlockedAddr(a) {
@@ -85,5 +88,5 @@ func (l *Lists) Open(addrs []netip.Addr) []netip.Addr {
 	return addrs
 }
 
-// Closed tells whether there are addresses, and all are blocked.
+// Closed reports whether there are addresses and all are blocked.
 func (l *Lists) Closed(addrs []netip.Addr) bool { return len(addrs) > 0 && len(l.Open(addrs)) == 0 }

@@ -7,13 +7,13 @@ import (
 	"drumbeat/drum"
 )
 
-// Names are the names that go with the links of a page.
+// Names are the names of hosts and PLDs that a page's links bring to the store of names.
 type Names struct {
 	text   []byte
 	Tuples []drum.Tuple
 }
 
-// Reset forgets the names, and keeps buffers of ordinary size.
+// Reset clears the names. It keeps buffers of ordinary size for the next page.
 func (l *Names) Reset() {
 	if cap(l.text) > keepLinkBytes || cap(l.Tuples) > keepLinks {
 		*l = Names{}
@@ -22,22 +22,23 @@ func (l *Names) Reset() {
 }
 
 func (l *Names) add(key uint64, pldBytes int, text []byte) {
-	from := len(l.text) // values made before stay valid where they are if this grows
+	from := len(l.text) // if text grows, earlier values keep the old array
 	l.text = state.AppendName(l.text, pldBytes, text)
-	l.Tuples = append(l.Tuples, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Value: l.text[from:len(l.text):len(l.text)]})
+	value := l.text[from:len(l.text):len(l.text)]
+	l.Tuples = append(l.Tuples, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Value: value})
 }
 
-// nameHost notes the names of a site's host and PLD, once a page.
+// nameHost adds the names of a site's host and PLD, once a page.
 func (b *Batch) nameHost(s *Site) {
 	b.namePLD(s)
 	if !s.hostNamed {
 		s.hostNamed = true
-		host := bytes.TrimSuffix(s.host(), []byte(".")) // as hostKey does
+		host := bytes.TrimSuffix(s.host(), []byte(".")) // as in Saved.HostKey
 		b.Names.add(b.p.Hasher.HostKey(host), s.pldBytes, host)
 	}
 }
 
-// namePLD notes the name of a site's PLD, once a page.
+// namePLD adds the name of a site's PLD, once a page.
 func (b *Batch) namePLD(s *Site) {
 	if !s.pldNamed {
 		s.pldNamed = true

@@ -5,8 +5,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// Policy decides which links become URLs: blacklist, scope rules, depth, redirects, port, --scope, and the rules for names and traps.
-// Its fields are set before it is used, and don't change; Lists and Sites guard what does.
+// Policy holds the settings that decide which links become URLs. The caller sets the fields before first
+// use and does not change them. Lists and Sites are safe for concurrent use.
 type Policy struct {
 	Hasher   *weburl.Hasher
 	Suffixes *weburl.Suffixes
@@ -14,28 +14,30 @@ type Policy struct {
 	Sites    *Sites // what --scope allows
 	URLRules urlrule.Rules
 
-	MaxDepth     int // links from a seed; below 0 for any number
+	MaxDepth     int // links from a seed; negative for any number
 	MaxRedirects int // from the last page that linked to a URL
 	MaxURLBytes  int // 0 for any length
 	KeepEscapes  bool
 	AllowedPort  func(uint16) bool // nil: every port
 	LinkFilter   func([]byte) bool // nil: every URL
 
-	// Traced: Batch.Traced gets the keys of all links. Cached: a cache stands before URLseen, so that a page's repeats are only counted.
+	// Traced collects the keys of all links in Batch.Traced. Cached means that a cache precedes URLseen, so
+	// a Batch only counts a page's repeated links.
 	Traced, Cached bool
 }
 
-// PortAllowed tells whether a URL's port may be connected to; 0 is none.
+// PortAllowed reports whether connections to a URL's port are allowed; 0 never is.
 func (p *Policy) PortAllowed(port uint16) bool {
 	return port != 0 && (p.AllowedPort == nil || p.AllowedPort(port))
 }
 
-// URLOptions are those of the URLs that the crawl takes up.
+// URLOptions returns the options for parsing URLs that the crawl admits.
 func (p *Policy) URLOptions() weburl.Options {
 	return weburl.Options{MaxBytes: p.MaxURLBytes, Fold: !p.KeepEscapes}
 }
 
-// ParseSeed is ParseSeed with the crawl's spelling of escapes.
+// ParseSeed parses a line of a seed file as the function ParseSeed does, and folds escapes unless
+// KeepEscapes is set.
 func (p *Policy) ParseSeed(line []byte) (url string, bare bool, err error) {
 	if url, bare, err = ParseSeed(string(line)); err == nil && !p.KeepEscapes {
 		url = string(weburl.FoldEscapes([]byte(url)))

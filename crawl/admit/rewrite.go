@@ -8,15 +8,15 @@ import (
 	"drumbeat/weburl"
 )
 
-// linkRewriter holds what rewriting a page's links needs. It does nothing while Options.URLRules rewrite nothing.
+// linkRewriter is a Batch's state for rewriting links. It is unused if Policy.URLRules rewrite nothing.
 type linkRewriter struct {
-	URL     []byte // the last rewritten
-	own     []byte // the page's
-	changed []bool // of the links that came, repeats apart: it was rewritten
-	as      bool   // the next link is to stay as it is
+	URL     []byte // the last rewritten URL
+	own     []byte // the page's rewritten URL
+	changed []bool // for each link except repeats: whether it was rewritten
+	as      bool   // keep the next link as it is
 }
 
-// rewrite returns a link by the rules, valid until the next call.
+// rewrite returns a link rewritten by the rules. The result is valid until the next call.
 func (b *Batch) rewrite(url []byte) []byte {
 	changed := false
 	if !b.Rewriter.as {
@@ -30,17 +30,18 @@ func (b *Batch) rewrite(url []byte) []byte {
 	return url
 }
 
-// AddTarget takes the URL that page redirects to.
+// AddTarget adds the URL that page redirects to.
 func (b *Batch) AddTarget(page *weburl.Record, url []byte) {
 	b.Rewriter.as = b.insists(page, url)
 	b.Add(url)
 	b.Rewriter.as = false
 }
 
-// insists tells whether a site insists on what the rules take away: it redirects a URL to another spelling of it, as one that wants its
-// session's number in every URL does; or to another page that redirects back to such a spelling. Following the rules, nobody
-// would ever see the page, so that target stays as it is. It is another URL then, and one that the rules would rewrite: what that
-// one redirects to is rewritten whatever it is, and so a site that makes a new session with each request comes to an end.
+// insists reports whether a site needs the spelling that the rules would change. Such a site redirects a
+// URL to another spelling of it, for example to add a session number, or to another page that redirects
+// back to such a spelling. With the rewritten target the crawler would never reach the page, so it keeps
+// the target as it is. The rules would change that URL, so insists is false for the redirects from it. A
+// site that starts a new session with each request therefore causes no endless chain.
 func (b *Batch) insists(page *weburl.Record, url []byte) bool {
 	p := b.p
 	if !p.URLRules.Rewrites() {
@@ -54,14 +55,15 @@ func (b *Batch) insists(page *weburl.Record, url []byte) bool {
 	if w.URL, changed = p.URLRules.AppendRewritten(w.URL[:0], url); !changed {
 		return false
 	}
-	return bytes.Equal(w.URL, page.URL) || page.Flags&weburl.FlagRedirect != 0 && p.Hasher.URLKey(w.URL) == p.Hasher.ParentKey(page)
+	return bytes.Equal(w.URL, page.URL) ||
+		page.Flags&weburl.FlagRedirect != 0 && p.Hasher.URLKey(w.URL) == p.Hasher.ParentKey(page)
 }
 
-// guard returns the fate of a link by the rules for names and traps; path begins with its '/'.
+// guard returns the verdict of the rules for names and traps; path starts with '/'.
 func (b *Batch) guard(path []byte) (f verdict, refused bool) {
 	switch b.p.URLRules.Judge(path) {
 	case urlrule.Extension:
-		if b.asset || b.Rec.Flags&weburl.FlagSitemap != 0 { // sitemap.xml.gz is what is looked for
+		if b.asset || b.Rec.Flags&weburl.FlagSitemap != 0 { // a sitemap may link to sitemap.xml.gz
 			return 0, false
 		}
 		return ^verdict(state.CountLinksExtension), true

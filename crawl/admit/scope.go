@@ -11,16 +11,16 @@ import (
 	"drumbeat/disk"
 )
 
-// maxScope bounds the hosts or PLDs that a scope can name: some 20 bytes each, on the Go heap. A crawl of more sites than this wants
-// --scope all with a link filter.
+// maxScope limits the hosts or PLDs of a scope: each takes about 20 bytes of the Go heap. A crawl of more
+// sites needs --scope all with a link filter.
 const maxScope = 4 << 20
 
-// Sites knows the hosts or PLDs that may be crawled. The seeds' entries are made anew from the seed file at each start;
-// those that redirects of seeds added are in the manifest.
+// Sites is the set of hosts or PLDs that --scope allows. Each start reads the seeds' sites from the seed
+// file; the manifest holds those that redirects of seeds added. It is safe for concurrent use.
 type Sites struct {
 	kind state.Scope
 
-	mu       sync.RWMutex // guards the sets below; read once per link
+	mu       sync.RWMutex // guards the fields below up to full; read-locked once per link
 	base     map[uint64]struct{}
 	extended map[uint64]struct{}
 	full     bool
@@ -28,7 +28,8 @@ type Sites struct {
 	hostKey func([]byte) uint64
 }
 
-// NewSites makes a scope without seeds. extended are the keys that redirects of seeds added in earlier runs.
+// NewSites returns a scope without seeds. extended are the keys that redirects of seeds added in earlier
+// runs.
 func NewSites(kind state.Scope, hostKey func([]byte) uint64, extended []uint64) *Sites {
 	s := &Sites{kind: kind, hostKey: hostKey, base: map[uint64]struct{}{}, extended: map[uint64]struct{}{}}
 	for _, k := range extended {
@@ -37,7 +38,7 @@ func NewSites(kind state.Scope, hostKey func([]byte) uint64, extended []uint64) 
 	return s
 }
 
-// WithoutWWW makes a site and its www HTTP fallback one.
+// WithoutWWW removes a "www." label, because a site is in scope with and without it.
 func WithoutWWW(host []byte) []byte { return bytes.TrimPrefix(host, []byte("www.")) }
 
 func (s *Sites) keyOf(host []byte, pld uint64) uint64 {
@@ -47,7 +48,7 @@ func (s *Sites) keyOf(host []byte, pld uint64) uint64 {
 	return s.hostKey(WithoutWWW(host))
 }
 
-// allows says whether a link is inside.
+// allows reports whether a site is in scope.
 func (s *Sites) allows(host []byte, pld uint64) bool {
 	if s.kind == state.ScopeAll {
 		return true
@@ -62,7 +63,7 @@ func (s *Sites) allows(host []byte, pld uint64) bool {
 	return ok
 }
 
-// include adds a seed's site.
+// include adds the site of a seed. It returns an error at maxScope sites.
 func (s *Sites) include(host []byte, pld uint64) error {
 	if s.kind == state.ScopeAll {
 		return nil
@@ -70,13 +71,13 @@ func (s *Sites) include(host []byte, pld uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.base) >= maxScope {
-		return fmt.Errorf("crawl: scope %s: more than %d sites among the seeds; use --scope all", s.kind, maxScope)
+		return fmt.Errorf("crawl: scope %s: the seeds have more than %d sites; use --scope all", s.kind, maxScope)
 	}
 	s.base[s.keyOf(host, pld)] = struct{}{}
 	return nil
 }
 
-// Extend adds the site that a seed redirects to. At the bound nothing is added and full is set.
+// Extend adds the site that a seed redirects to. At maxScope sites it adds nothing and sets full.
 func (s *Sites) Extend(host []byte, pld uint64) {
 	if s.kind == state.ScopeAll || s.allows(host, pld) {
 		return
@@ -90,7 +91,7 @@ func (s *Sites) Extend(host []byte, pld uint64) {
 	s.extended[s.keyOf(host, pld)] = struct{}{}
 }
 
-// Extensions returns what redirects of seeds added, sorted.
+// Extensions returns the sorted keys that redirects of seeds added.
 func (s *Sites) Extensions() []uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -102,7 +103,7 @@ func (s *Sites) Extensions() []uint64 {
 	return keys
 }
 
-// DumpKeys codes keys for a tail file: 8 bytes each, little-endian.
+// DumpKeys encodes keys for a tail file: 8 bytes each, little-endian.
 func DumpKeys(keys []uint64) []byte {
 	b := make([]byte, 0, 8*len(keys))
 	for _, k := range keys {
@@ -111,14 +112,15 @@ func DumpKeys(keys []uint64) []byte {
 	return b
 }
 
-// ReadSites reads the extensions of the last checkpoint.
+// ReadSites reads the extensions in the last checkpoint.
 func ReadSites(set disk.Set, ref disk.Ref) ([]uint64, error) {
 	b, err := disk.ReadTail(set, ref)
 	if err != nil {
 		return nil, err
 	}
 	if len(b)%8 != 0 || len(b)/8 > maxScope {
-		return nil, fmt.Errorf("crawl: scope of the last checkpoint: %d bytes are no list of at most %d keys", len(b), maxScope)
+		return nil, fmt.Errorf("crawl: scope of the last checkpoint: %d bytes, want 8 for each of at most %d keys",
+			len(b), maxScope)
 	}
 	keys := make([]uint64, len(b)/8)
 	for i := range keys {

@@ -14,8 +14,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// ParseSeed reads one line of a seed file: "" for a blank line or comment; the canonical URL otherwise. bare is true
-// for a host name without a scheme: https is tried first, then http.
+// ParseSeed parses a line of a seed file. It returns the canonical URL, or "" for a blank line or comment.
+// bare is true for a host name without scheme: the crawler tries https first, then http.
 func ParseSeed(line string) (url string, bare bool, err error) {
 	err = bug.Contained(func() (err error) {
 		url, bare, err = parseSeed(line)
@@ -43,7 +43,8 @@ func parseSeed(line string) (url string, bare bool, err error) {
 	return url, bare, nil
 }
 
-// HasScheme tells "mailto:x" and "http://host" from "host:8080/path".
+// HasScheme reports whether a seed starts with a scheme: true for "mailto:x" and "http://host", false for
+// "host:8080/path".
 func HasScheme(line string) bool {
 	scheme, rest, ok := strings.Cut(line, ":")
 	if !ok || scheme == "" || strings.ContainsAny(scheme, "/?#[") || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
@@ -52,7 +53,7 @@ func HasScheme(line string) bool {
 	return strings.HasPrefix(rest, "//") || !strings.Contains(scheme, ".")
 }
 
-// ScanSeeds reads a seed file once: its checksum (xxhash64), and the sites that --scope needs.
+// ScanSeeds reads a seed file, returns its xxhash64, and adds the sites that --scope needs to p.Sites.
 func ScanSeeds(file io.Reader, p *Policy) (uint64, error) {
 	h := xxhash.New()
 	src := io.TeeReader(file, h)
@@ -82,19 +83,19 @@ func ScanSeeds(file io.Reader, p *Policy) (uint64, error) {
 	}
 }
 
-// MaxSeedLine bounds a line of the seed file, in bytes; longer ones are refused and counted.
+// MaxSeedLine limits a line of the seed file, in bytes. Longer lines are refused and counted.
 const MaxSeedLine = 64 << 10
 
-// lineReader cuts lines and counts bytes; an overlong line comes back empty with its length.
+// lineReader splits lines and counts bytes. For an overlong line it returns the text "line-too-long".
 type lineReader struct {
 	br   *bufio.Reader
 	line []byte
 }
 
-// NewLineReader reads lines of at most MaxSeedLine bytes.
+// NewLineReader returns a reader of lines of at most MaxSeedLine bytes.
 func NewLineReader(r io.Reader) *lineReader { return &lineReader{br: bufio.NewReaderSize(r, 128<<10)} }
 
-// Next returns a line without its end, and the bytes that it took in the file.
+// Next returns a line without its end, and its length in the file. The line is valid until the next call.
 func (l *lineReader) Next() (line []byte, n int64, err error) {
 	l.line = l.line[:0]
 	long := false

@@ -7,36 +7,37 @@ import (
 	"drumbeat/weburl"
 )
 
-// linkSites remembers the origins that a page has linked to last, and what is the same for all their URLs. A page of
-// documentation links to five hosts, nearly always to one of the last eight; more only cost a look at the suffix list.
+// linkSites caches the last 8 origins that a page linked to, with data that all URLs of an origin share. A
+// page of documentation links to about five hosts, so most links hit the cache. A miss costs a lookup in
+// the suffix list.
 type linkSites struct {
 	sites [8]Site
-	used  int // of sites
-	last  int // the one asked for last
-	next  int // the one to be replaced
+	used  int // length of the used part of sites
+	last  int // index of the last hit
+	next  int // index to replace next
 }
 
-// Site is an origin, as the page's links see it.
+// Site is an origin that a page links to.
 type Site struct {
-	origin      []byte // a URL of it up to the path, the first '/' included
+	origin      []byte // a URL of the origin up to and including the first '/' of the path
 	hostStart   int    // in origin
 	hostEnd     int
-	pldBytes    int // of the PLD at the host's end, but for a dot behind it
+	pldBytes    int // length of the PLD at the host's end, without a final dot
 	pld         uint64
 	portAllowed bool
-	inScope     bool // when the page linked to it first
-	edge        bool // the edge to its PLD has been added, or need not be
-	pldNamed    bool // the names of PLD and host go with the page's links
-	hostNamed   bool
+	inScope     bool // at the page's first link to it
+	edge        bool // the edge to its PLD is added or not needed
+	pldNamed    bool // its PLD is in Batch.Names
+	hostNamed   bool // its host is in Batch.Names
 	Rules       scope.Site
-	Blocked     scope.Number // of the blacklist's rule that names the host, None if there is none
+	Blocked     scope.Number // the blacklist's rule that names the host, or None
 }
 
 func (s *Site) host() []byte { return s.origin[s.hostStart:s.hostEnd] }
 
 func (s *linkSites) reset() { s.used, s.last, s.next = 0, 0, 0 }
 
-// find returns the origin of a URL if it is known. No origin with its '/' begins another.
+// find returns the origin of a URL if the cache has it. An origin with its '/' is never a prefix of another.
 func (s *linkSites) find(url []byte) *Site {
 	if s.last < s.used && bytes.HasPrefix(url, s.sites[s.last].origin) {
 		return &s.sites[s.last]
@@ -50,7 +51,7 @@ func (s *linkSites) find(url []byte) *Site {
 	return nil
 }
 
-// place returns the place for one more.
+// place returns the entry to fill next.
 func (s *linkSites) place() *Site {
 	s.last = s.next
 	s.used = max(s.used, s.next+1)
