@@ -2,32 +2,32 @@ package state
 
 import "drumbeat/weburl"
 
-// Accounts is the coding of accounts in the manifest.
+// Accounts are the numbers and key sums that the manifest keeps of a crawl's URLs.
 type Accounts struct {
 	Unique   weburl.Sum            `json:"unique"`
-	Names    weburl.Sum            `json:"names"` // of hosts and PLDs, merged
+	Names    weburl.Sum            `json:"names"` // merged names of hosts and PLDs
 	Places   [NumPlaces]weburl.Sum `json:"places"`
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Deferred [NumReasons]int64     `json:"later"`
 	Counters [NumCounters]int64    `json:"counters"`
-	Status   [6]int64              `json:"status"` // responses by hundreds: 1xx at 1 … 5xx at 5, others at 0
+	Status   [6]int64              `json:"status"` // responses by first digit: 1xx at 1 … 5xx at 5, others at 0
 }
 
-// Gained counts URLs found and URLs ended: what grows as a crawl gets on.
+// Gained returns the number of URLs found plus the number ended. It grows while a crawl makes progress.
 func (s *Accounts) Gained() int64 {
 	return s.Unique.N + s.Places[PlaceFetched].N + s.Places[PlaceRefused].N
 }
 
-// lingering says whether the crawl's end doesn't wait for URLs deferred for a reason (Options.Linger).
+// lingering reports whether the crawl may end while URLs wait for this reason (Options.Linger).
 func lingering(why Reason) bool {
 	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome
 }
 
-// Lingering is how many of the URLs that wait are of that kind.
+// Lingering returns the number of deferred URLs with such a reason.
 func (s *Accounts) Lingering() (n int64) {
-	for why, later := range s.Deferred {
+	for why, deferred := range s.Deferred {
 		if lingering(Reason(why)) {
-			n += later
+			n += deferred
 		}
 	}
 	return n

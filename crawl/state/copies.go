@@ -10,18 +10,20 @@ import (
 	"drumbeat/weburl"
 )
 
-// The manifest and the secret are the two files that nothing else could make again. So the first directories have a copy each: numCopies
-// in all, fewer if there are fewer directories.
+// numCopies is the number of copies of the manifest and of the secret, one in each of the first
+// directories, or fewer if there are fewer directories. These are the two files that can't be rebuilt from
+// others.
 //
-// The first directory's is the one that counts. If it is damaged or gone, the copy with the highest generation does; of the
-// secret, the one that the manifest's check fits.
+// The copy in the first directory counts. If it is damaged or missing, the manifest with the highest
+// generation counts, and the secret that matches the manifest's check.
 //
-// Order: a checkpoint writes the first manifest, then the copies one after the other, then deletes what they don't name. A crash in
-// between leaves copies of the generation before, all of whose files are still there. A start makes all copies
-// the same before it deletes anything. So each whole copy can be gone on with at any time.
+// A checkpoint writes the first manifest, then the other copies one by one, then deletes the files that it
+// does not name. A crash in between leaves copies of the previous generation, whose files still exist. A
+// start makes all copies equal before it deletes anything. The crawl can therefore continue from any whole
+// copy.
 const numCopies = 3
 
-// CopyPaths are where the copies of a file are, the first one first.
+// CopyPaths returns the paths of a file's copies, the first directory's first.
 func CopyPaths(set disk.Set, name string) []string {
 	var paths []string
 	for i := range min(numCopies, set.Len()) {
@@ -30,8 +32,8 @@ func CopyPaths(set disk.Set, name string) []string {
 	return paths
 }
 
-// ReadManifest returns nil when there is none. bad are the faults of copies that can't be used; a manifest is returned all the same
-// if one is whole.
+// ReadManifest returns the manifest, or nil if there is none. bad are the errors of copies that are
+// unreadable. If a copy exists and none is readable, the error is a *LostError.
 func ReadManifest(set disk.Set) (m *Manifest, bad []error, err error) {
 	for i, path := range CopyPaths(set, ManifestName) {
 		data, err := disk.ReadFile(set.FS, path)
@@ -61,7 +63,7 @@ func ReadManifest(set disk.Set) (m *Manifest, bad []error, err error) {
 	return nil, nil, nil
 }
 
-// WriteManifest replaces the manifest, then its copies.
+// WriteManifest replaces the manifest and then its copies. Each replacement is atomic.
 func (s *Saved) WriteManifest(data []byte) error {
 	for _, path := range CopyPaths(s.Set, ManifestName) {
 		if err := disk.WriteFileAtomic(s.Set.FS, path, data); err != nil {
@@ -71,13 +73,14 @@ func (s *Saved) WriteManifest(data []byte) error {
 	return nil
 }
 
-// HealCopies makes the copies of a file those of data, and durable. Files that are the same already stay.
+// HealCopies makes all copies of a file equal to data and durable. It does not rewrite equal ones.
 func (s *Saved) HealCopies(name string, data []byte) error {
 	for i, path := range CopyPaths(s.Set, name) {
 		was, err := disk.ReadFile(s.Set.FS, path)
 		if err == nil && bytes.Equal(was, data) {
-			// After kill -9 what is seen may not be durable yet. Recovery deletes what the manifest doesn't name, so it must be: or a power
-			// cut could bring back the one before it, without its files.
+			// After kill -9 a visible file may not be durable yet. Recovery deletes what the manifest does
+			// not name, so the manifest must be durable first. Otherwise a power cut could restore the
+			// previous one without its files.
 			if err := s.Set.FS.SyncDir(s.Set.Path(i, "state")); err != nil {
 				return fmt.Errorf("crawl: %w", err)
 			}
@@ -90,10 +93,11 @@ func (s *Saved) HealCopies(name string, data []byte) error {
 	return nil
 }
 
-// DamagedCopies are the faults of manifest, secret and their copies.
+// DamagedCopies returns the errors of unreadable or wrong copies of manifest and secret.
 func (s *Saved) DamagedCopies(secret weburl.Secret) (bad []error) {
 	note := func(i int, err error) {
-		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) { // a copy that a crash left out is made at the next start
+		// A crash may leave out a copy other than the first; the next start writes it.
+		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
 			bad = append(bad, err)
 		}
 	}
@@ -126,14 +130,17 @@ func readSecret(fsys disk.FS, path string) (weburl.Secret, error) {
 	return s, nil
 }
 
-// OpenSecret reads the secret that belongs to a manifest; with none, that of a crawl that has just begun, or makes one.
+// OpenSecret returns the secret that matches a manifest. With a nil manifest it returns the secret of a new
+// crawl, and creates it if there is none. If no copy is readable, the error is a *LostError. A readable
+// secret that does not match is returned without error: the caller checks it.
 func (s *Saved) OpenSecret(m *Manifest) (weburl.Secret, error) {
-	var first weburl.Secret // readable, but not the manifest's
+	var first weburl.Secret // readable, but it does not match the manifest
 	var found bool
 	var firstErr error
 	for _, path := range CopyPaths(s.Set, SecretName) {
 		secret, err := readSecret(s.Set.FS, path)
-		if err == nil && (m == nil || weburl.NewHasher(secret).ContentKey([]byte(SecretCheckText)) == m.Frozen.SecretCheck) {
+		check := func() uint64 { return weburl.NewHasher(secret).ContentKey([]byte(SecretCheckText)) }
+		if err == nil && (m == nil || check() == m.Frozen.SecretCheck) {
 			return secret, nil
 		}
 		if err == nil && !found {
@@ -145,7 +152,7 @@ func (s *Saved) OpenSecret(m *Manifest) (weburl.Secret, error) {
 	}
 	switch {
 	case found:
-		return first, nil // its check fails: the caller says so
+		return first, nil // the caller's check fails and reports it
 	case m != nil || !errors.Is(firstErr, fs.ErrNotExist):
 		return weburl.Secret{}, &LostError{SecretName, fmt.Errorf("crawl: read the hash secret: %w", firstErr)}
 	}
@@ -159,5 +166,5 @@ func (s *Saved) OpenSecret(m *Manifest) (weburl.Secret, error) {
 	return secret, nil
 }
 
-// SecretFile is the content of the file of the secret.
+// SecretFile returns the content of the secret's file.
 func SecretFile(s weburl.Secret) []byte { return []byte(s.Hex() + "\n") }

@@ -1,17 +1,18 @@
-// Package state is what a crawl has on disk, and how it is read: the names of its structures and files, the manifest with its
-// copies, the hash secret, the list of public suffixes, and the codings that several readers share (URL records in RAM at a
-// checkpoint, names of hosts and PLDs).
+// Package state defines what a crawl keeps on disk and how to read it: the names of structures and files,
+// the manifest and its copies, the hash secret, the public suffix list, and the encodings that several
+// readers share (URL records in RAM at a checkpoint, names of hosts and PLDs).
 //
-// Saved is a crawl as its directories have it. The running crawl (package crawl) embeds one; audit, repair and explain have
-// nothing of a crawl but a Saved, so that no crawl has to be pretended for reading one. A Saved is made from paths (NewSaved),
-// matched with the identities in them, locked where the caller must be alone, and filled by Take.
+// A Saved is a crawl on disk. Package crawl embeds one in the running crawl; packages audit, repair and
+// explain need nothing else. The caller creates it from paths (NewSaved), matches the identities of the
+// directories, locks them where it needs exclusive access, and then calls Take.
 //
-// Place, Reason and Counter are the words in which a crawl keeps its books; their numbers are part of the manifest and of URL
-// records, so lists of them only grow. Accounts are the books of one checkpoint: number and key sum of the URLs in each place.
+// Place, Reason and Counter are the terms of a crawl's accounts. Their numbers are in the manifest and in
+// URL records, so their lists are append-only. Accounts are the accounts of one checkpoint: the number and
+// key sum of the URLs in each place.
 //
-// Errors that a caller may want to tell apart are ErrIncompatible (another crawl, another format, other frozen settings),
-// ErrUnusable (the system doesn't let us), ErrExists, ErrFinished and ErrRepairing; damage is a *disk.CorruptError that names the file.
+// Callers can test for the errors ErrIncompatible (another crawl, another format, other frozen settings),
+// ErrUnusable (the system denies access), ErrExists, ErrFinished and ErrRepairing. Damage is a
+// *disk.CorruptError that names the file.
 //
-// Nothing here runs in the background but the ticks of a ProgressMeter. The formats are described in docs/FORMATS.md and
-// docs/formats.
+// Only a ProgressMeter runs a goroutine. docs/FORMATS.md and docs/formats describe the formats.
 package state

@@ -9,7 +9,8 @@ import (
 	"drumbeat/disk"
 )
 
-// MatchError says what is wrong with directories: their content, or that the system doesn't let us look at it.
+// MatchError wraps an error of matching directories: ErrUnusable if the system denied access, else
+// ErrIncompatible.
 func MatchError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -18,7 +19,8 @@ func MatchError(err error) error {
 	return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
 }
 
-// LockError is that of a lock: another process has it, or there can't be one.
+// LockError wraps an error of locking a directory. It adds ErrUnusable unless another process has the lock
+// or the disk is full.
 func LockError(dir string, err error) error {
 	if !errors.Is(err, disk.ErrLocked) && !IsFull(err) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -26,31 +28,34 @@ func LockError(dir string, err error) error {
 	return fmt.Errorf("crawl: directory %s: %w", dir, err)
 }
 
-// ErrRepairing refuses a crawl in the middle of a repair.
-var ErrRepairing = errors.New("a repair of this crawl was cut off; run drumbeat repair again")
+// ErrRepairing means that a repair of the crawl is unfinished.
+var ErrRepairing = errors.New("a repair of this crawl was interrupted; run drumbeat repair again")
 
 // Errors that the command turns into exit codes.
 var (
-	// ErrIncompatible: the directory belongs to another crawl, another format version, or its frozen settings differ.
+	// ErrIncompatible means that the directory belongs to another crawl, has another format version, or
+	// that frozen settings differ.
 	ErrIncompatible = errors.New("incompatible with this directory")
-	// ErrUnusable: the system doesn't let us use a directory: it is a file, isn't there, or belongs to somebody else.
+	// ErrUnusable means that the system denies access to a directory: it is a file, is missing, or has
+	// another owner.
 	ErrUnusable = errors.New("this directory can't be used")
-	// ErrExists: New was asked for, but there is a crawl.
+	// ErrExists means that New was set but the directory holds a crawl.
 	ErrExists = errors.New("a crawl exists here already")
-	// ErrFinished: the crawl is over and no seed is new.
+	// ErrFinished means that the crawl is finished and the seeds have no new URL.
 	ErrFinished = errors.New("this crawl is finished")
 )
 
-// IsFull says whether an error is about space on a disk.
+// IsFull reports whether a disk or quota is full.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// LostError: no copy of a file can be read that nothing else holds.
+// LostError means that no copy of an irreplaceable file is readable.
 type LostError struct {
 	Name string // ManifestName or SecretName
 	Err  error
 }
 
+// Error returns the text of Err.
 func (e *LostError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong with a copy.
+// Unwrap returns the error of a copy.
 func (e *LostError) Unwrap() error { return e.Err }

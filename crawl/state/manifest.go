@@ -12,12 +12,14 @@ import (
 	"drumbeat/disk"
 )
 
-// The manifest is one file in the first directory, replaced atomically, with copies in others (copies.go). It names all that belongs to the crawl as of one
-// checkpoint; docs/FORMATS.md has its layout. Text, since an operator at three in the morning wants to read it.
+// The manifest is a file in the first directory, replaced atomically, with copies in others (copies.go). It
+// names everything that belongs to the crawl at one checkpoint. It is text, so an operator can read it;
+// docs/FORMATS.md has the layout.
 //
-// Its version is major.minor. A manifest of another major is refused, and so is a larger minor: this program would misread it.
-// Raise manifestMajor when what older files hold is coded anew: a record, a field. Reasons, places and counters that are appended
-// raise the minor by themselves; raise manifestAdded for anything else that an older program may not ignore.
+// Its version is major.minor. A program refuses a manifest with another major or a larger minor, because it
+// would misread it. Raise ManifestMajor when the encoding of existing data changes, such as a record or a
+// field. Reasons, places and counters that are appended raise the minor automatically. Raise manifestAdded
+// for other additions that an older program must not ignore.
 const (
 	ManifestName  = "state/MANIFEST"
 	ManifestMagic = "drumbeat-manifest"
@@ -29,15 +31,15 @@ const (
 // ManifestVersion is the version of the manifests that this program writes.
 var ManifestVersion = fmt.Sprintf("%d.%d", ManifestMajor, ManifestMinor)
 
-// Manifest is the body of the file, JSON.
+// Manifest is the JSON body of the file.
 type Manifest struct {
-	Gen    uint64   `json:"gen"`           // counts checkpoints from 1
+	Gen    uint64   `json:"gen"`           // number of the checkpoint, from 1
 	Crawl  string   `json:"crawl"`         // identity of the crawl
-	Time   int64    `json:"time"`          // unix seconds
-	Clean  bool     `json:"clean"`         // written at an orderly stop: nothing was in flight
-	Done   string   `json:"done"`          // why the crawl is over; "" while it is not
-	Frozen Frozen   `json:"frozen"`        // what may not change between runs
-	Active int64    `json:"active"`        // ms that fetching has run, over all runs
+	Time   int64    `json:"time"`          // Unix seconds
+	Clean  bool     `json:"clean"`         // an orderly stop wrote it: nothing was in flight
+	Done   string   `json:"done"`          // why the crawl finished; "" if it has not
+	Frozen Frozen   `json:"frozen"`        // values that can't change between runs
+	Active int64    `json:"active"`        // ms of fetching, over all runs
 	Runs   int      `json:"runs"`          // starts of the program
 	Run    *LastRun `json:"run,omitempty"` // options of the last run, for explain
 
@@ -46,14 +48,14 @@ type Manifest struct {
 	Held     Held                       `json:"held"`
 	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
-	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, coded alike
-	Delays   disk.Ref                   `json:"delays"`   // hosts and servers that rest for long
-	Hosts    disk.Ref                   `json:"hosts"`    // health of hosts in trouble
+	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, encoded like RAM
+	Delays   disk.Ref                   `json:"delays"`   // hosts and servers in a long back-off
+	Hosts    disk.Ref                   `json:"hosts"`    // health of hosts with failures or refusals
 	Sketches disk.Ref                   `json:"sketches"` // distinct hosts and servers
 	Scope    disk.Ref                   `json:"scope"`    // sites that redirects of seeds added to the scope
 }
 
-// Frozen are the values that a crawl can't change once it has begun.
+// Frozen are the values that can't change after the start of a crawl.
 type Frozen struct {
 	SecretCheck uint64 `json:"secret_check"` // keyed hash of a constant
 	Suffixes    string `json:"suffixes"`     // digest of the public suffix list
@@ -62,7 +64,8 @@ type Frozen struct {
 	KeepEscapes bool   `json:"keep_escapes"`
 }
 
-// EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON body.
+// EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON
+// body.
 func EncodeManifest(m *Manifest) ([]byte, error) {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -72,7 +75,8 @@ func EncodeManifest(m *Manifest) ([]byte, error) {
 	return append([]byte(head), body...), nil
 }
 
-// ManifestSum is the checksum of a manifest. It covers the version: a smaller minor is read, but with less in it.
+// ManifestSum returns the checksum of a manifest. It covers the version, because a damaged version could
+// turn into a smaller minor, which the program accepts.
 func ManifestSum(version string, body []byte) uint64 {
 	d := xxhash.New()
 	_, _ = d.WriteString(version + "\n") // a Digest returns no error
@@ -80,7 +84,8 @@ func ManifestSum(version string, body []byte) uint64 {
 	return d.Sum64()
 }
 
-// DecodeManifest is its inverse. Damage is a *disk.CorruptError naming path.
+// DecodeManifest decodes the file's content. Damage is a *disk.CorruptError with path; another version is
+// ErrIncompatible.
 func DecodeManifest(path string, data []byte) (*Manifest, error) {
 	corrupt := func(off int64, want, got string) error {
 		return &disk.CorruptError{Path: path, Offset: off, Want: want, Got: got}
@@ -89,7 +94,7 @@ func DecodeManifest(path string, data []byte) (*Manifest, error) {
 	if !ok {
 		return nil, corrupt(0, "a header line", "none")
 	}
-	fields := strings.Split(string(head), " ") // no other white space: any byte that changed is damage
+	fields := strings.Split(string(head), " ") // strict: any changed byte is damage
 	if len(fields) != 4 || fields[0] != ManifestMagic {
 		return nil, corrupt(0, ManifestMagic, string(head[:min(len(head), 40)]))
 	}
@@ -109,7 +114,7 @@ func DecodeManifest(path string, data []byte) (*Manifest, error) {
 	return &m, nil
 }
 
-// checkVersion refuses the manifests that this program would misread.
+// checkVersion returns ErrIncompatible for a manifest that this program would misread.
 func checkVersion(path, version string) error {
 	major, minor, _ := strings.Cut(version, ".")
 	n, err := strconv.ParseUint(minor, 10, 31)
@@ -118,23 +123,24 @@ func checkVersion(path, version string) error {
 			ErrIncompatible)
 	}
 	if n > uint64(ManifestMinor) {
-		return fmt.Errorf("crawl: manifest %s was written by a newer program (format version %s, this program knows %s): use that program: %w",
+		return fmt.Errorf("crawl: a newer program wrote manifest %s (format version %s, this program reads %s); use that program: %w",
 			path, version, ManifestVersion, ErrIncompatible)
 	}
 	return nil
 }
 
-// Whole is an error when the manifest has no state of a structure that every crawl has: it would begin anew, empty.
+// Whole returns ErrIncompatible if the manifest lacks the state of a structure. That structure would start
+// empty.
 func (m *Manifest) Whole() error {
 	for _, name := range Structures {
 		if len(m.Parts[name]) == 0 {
-			return fmt.Errorf("crawl: manifest has no state of %s: %w", name, ErrIncompatible)
+			return fmt.Errorf("crawl: the manifest has no state of %s: %w", name, ErrIncompatible)
 		}
 	}
 	return nil
 }
 
-// Part decodes the state of one structure; nil when the manifest has none.
+// Part decodes the state of a structure; nil if the manifest has none.
 func Part[S any](m *Manifest, name string) (*S, error) {
 	if m == nil {
 		return nil, nil

@@ -1,6 +1,6 @@
 package state
 
-// The files of a crawl's first directory besides the manifest.
+// Files of a crawl's first directory besides the manifest, and the kinds of directories in their identities.
 const (
 	SecretName   = "state/SECRET"
 	SuffixesName = "state/suffixes.txt"
@@ -8,15 +8,16 @@ const (
 	KindOutput   = "output"
 )
 
-// SecretCheckText is hashed with the secret: a manifest and a secret that don't belong together are told apart.
+// SecretCheckText is hashed with the secret to detect a secret that does not belong to the manifest.
 const SecretCheckText = "drumbeat secret check"
 
+// JournalName and ShadowDir are the files of a repair.
 const (
 	JournalName = "state/REPAIR"
 	ShadowDir   = "repair-tmp"
 )
 
-// The structures of the crawler by name: the paper's names, also those of their directories under state/.
+// Names of the crawler's structures and of their directories under state/. Most are the paper's names.
 const (
 	NameURLSeen         = "urlseen"
 	NameStar            = "pldindegree"
@@ -37,5 +38,6 @@ const (
 )
 
 // Structures are the structures that every manifest has.
-var Structures = [...]string{NameURLSeen, NameStar, NameNames, NameBeast, NameRobotsCache, NameRobotsRequested, NameAwaitRobots, NameRobotsFetch,
-	NameRobotsDeferred, NameReady, NameHeld, NameDeferred, NameWARC, NameCrawlLog, NameSeedLog, NameRobotsLog}
+var Structures = [...]string{NameURLSeen, NameStar, NameNames, NameBeast, NameRobotsCache, NameRobotsRequested,
+	NameAwaitRobots, NameRobotsFetch, NameRobotsDeferred, NameReady, NameHeld, NameDeferred, NameWARC, NameCrawlLog,
+	NameSeedLog, NameRobotsLog}

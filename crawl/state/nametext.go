@@ -8,17 +8,19 @@ import (
 	"drumbeat/weburl"
 )
 
-// MaxNameBytes is the longest value of the store of names.
+// MaxNameBytes is the maximum length of a value in the store of names.
 const MaxNameBytes = 1 + weburl.MaxHostBytes
 
-// AppendName appends the value of a name: a byte with the length of the PLD at its end, 0 if the name is a PLD itself, and the text.
+// AppendName appends the value of a name: one byte with the length of the PLD at the end of text, then
+// text. A PLD's own value has length 0.
 func AppendName(dst []byte, pldBytes int, text []byte) []byte {
 	return append(append(dst, byte(pldBytes)), text...)
 }
 
+// ErrName means that a value does not encode a name.
 var ErrName = errors.New("no name")
 
-// DecodeName returns a PLD, and the host unless it is the name of a PLD itself.
+// DecodeName returns the PLD, and the host unless the value names a PLD.
 func DecodeName(value []byte) (pld, host []byte, err error) {
 	if len(value) < 2 || len(value) > MaxNameBytes || int(value[0]) >= len(value) {
 		return nil, nil, fmt.Errorf("%w: %q", ErrName, value)
@@ -30,7 +32,7 @@ func DecodeName(value []byte) (pld, host []byte, err error) {
 	return text[len(text)-int(value[0]):], text, nil
 }
 
-// CheckName verifies that an entry's key is that of its text.
+// CheckName decodes an entry and returns an error if its key does not match its text.
 func CheckName(h *weburl.Hasher, key drum.Key, value []byte) (pld, host []byte, err error) {
 	pld, host, err = DecodeName(value)
 	if err != nil {

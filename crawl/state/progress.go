@@ -9,14 +9,14 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// Progress is how far an audit is.
+// Progress is the progress of reading a crawl's files.
 type Progress struct {
-	Done, Total int64 // bytes; Total is that of the files at the start
+	Done, Total int64 // bytes; Total is the size of the files at the start
 	Elapsed     time.Duration
-	What        string // what is being read
+	What        string // structure being read
 }
 
-// ProgressMeter tells Progress how far an audit is, by the bytes that were read.
+// ProgressMeter reports Progress by the bytes read.
 type ProgressMeter struct {
 	saved  *Saved
 	tell   func(Progress)
@@ -27,8 +27,9 @@ type ProgressMeter struct {
 	ticker sync.WaitGroup
 }
 
-// StartProgress begins to call tell, if it isn't nil, every so often (0: each second) and at the end; end ends it. parts of the
-// crawl's files are read, by their names' first element under a directory.
+// StartProgress calls tell, unless it is nil, every interval (0 means 1 s) from another goroutine until
+// End, which calls it once more. parts are the subdirectories of the crawl's directories whose sizes Total
+// adds up.
 func (s *Saved) StartProgress(tell func(Progress), every time.Duration, parts ...string) *ProgressMeter {
 	p := &ProgressMeter{saved: s, tell: tell, began: time.Now(), ended: make(chan struct{})}
 	p.Set("")
@@ -66,14 +67,14 @@ func (s *Saved) StartProgress(tell func(Progress), every time.Duration, parts ..
 	return p
 }
 
-// Set names what is being read. Any goroutine may call it.
+// Set sets Progress.What. It is safe for concurrent use.
 func (p *ProgressMeter) Set(what string) { p.what.Store(&what) }
 
 func (p *ProgressMeter) now() Progress {
 	return Progress{Done: p.saved.Meter.Counts().ReadBytes, Total: p.total, Elapsed: time.Since(p.began), What: *p.what.Load()}
 }
 
-// End stops the ticks; the last one tells the whole.
+// End stops the goroutine and calls tell a last time.
 func (p *ProgressMeter) End() {
 	close(p.ended)
 	p.ticker.Wait()
@@ -82,7 +83,7 @@ func (p *ProgressMeter) End() {
 	}
 }
 
-// treeBytes adds up the files below a directory; what can't be looked at counts nothing.
+// treeBytes returns the size of the files below a directory. It skips unreadable ones.
 func treeBytes(fsys disk.FS, dir string) int64 {
 	names, err := fsys.List(dir)
 	if err != nil {

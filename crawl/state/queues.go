@@ -1,12 +1,12 @@
 package state
 
-// URLQueues are the queues of URLs, and the place that each of them is.
+// URLQueues are the queues of URLs and their places.
 var URLQueues = [...]struct {
 	Name  string
 	Place Place
 }{{NameAwaitRobots, PlaceAwaitRobots}, {NameReady, PlaceReady}, {NameHeld, PlaceHeld}}
 
-// The strings of the manifest's own, as structures.
+// Names of the tails that the manifest itself refers to, for reports on structures.
 const (
 	NameRAM      = "ram"
 	NameJobs     = "jobs"
@@ -17,5 +17,5 @@ const (
 	NameIdentity = "identity" // manifest and secret, with their copies
 )
 
-// DamagedDir, under state, is where Repair puts what it replaced.
+// DamagedDir, under state, holds the files that a repair replaced.
 const DamagedDir = "damaged"

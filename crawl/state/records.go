@@ -6,7 +6,7 @@ import (
 	"drumbeat/disk"
 )
 
-// DumpRecords codes records for a tail file: uvarint length and bytes of each. EachRecord reads them.
+// DumpRecords encodes records for a tail file: uvarint length and bytes of each. EachRecord decodes them.
 func DumpRecords(recs [][]byte) []byte {
 	var b []byte
 	for _, rec := range recs {
@@ -16,7 +16,7 @@ func DumpRecords(recs [][]byte) []byte {
 	return b
 }
 
-// EachRecord calls f for the records of a dump.
+// EachRecord calls f for each record of a dump. A wrong length is a *disk.CorruptError with path.
 func EachRecord(path string, b []byte, f func(rec []byte) error) error {
 	off := 0
 	for off < len(b) {

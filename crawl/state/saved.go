@@ -12,29 +12,29 @@ import (
 	"drumbeat/weburl"
 )
 
-// Saved is what a crawl has on disk: its directories, the last manifest, and what keys are made with. The running crawl stands
-// on it, and so do audit, repair and explain, which have nothing of a crawl but this. Its methods change no fields unless they
-// say so; then one goroutine calls them, before others read.
+// Saved is a crawl on disk: its directories, the last manifest and the source of its keys. The running
+// crawl embeds one; audit, repair and explain read a crawl through it. Methods that set fields say so and
+// must not run concurrently with others.
 type Saved struct {
 	Meter       *disk.Meter
 	Set         disk.Set // state
-	Out         disk.Set // output; empty when it lies in directories that weren't given
+	Out         disk.Set // output; empty if its separate directories were not given
 	CrawlID     string
 	Manifest    *Manifest // of the last run; nil for a new crawl
 	Hasher      *weburl.Hasher
 	Suffixes    *weburl.Suffixes
-	SeparateOut bool // output has directories of its own
+	SeparateOut bool // the output has separate directories
 	Locks       []io.Closer
 }
 
-// NewSaved knows the directories by their paths alone, in the order given.
+// NewSaved returns a Saved that knows only the paths of the directories, in the given order.
 func NewSaved(fsys disk.FS, dirs, out []string) *Saved {
 	meter := disk.NewMeter(fsys)
 	return &Saved{Meter: meter, Set: disk.Set{FS: meter, Paths: dirs}, Out: disk.Set{FS: meter, Paths: out}}
 }
 
-// Take reads what the crawl's files can't be read without, of directories that match found. outDirs are those of its output, if it
-// has some of its own; with none, there is no output to be read. It sets the fields.
+// Take sets the fields from matched directories and their manifest. outDirs are the separate output
+// directories; empty if the caller does not read the output.
 func (s *Saved) Take(match disk.Match, m *Manifest, outDirs []string) error {
 	s.Set, s.Out = match.Set, match.Set
 	s.CrawlID, s.Manifest, s.SeparateOut = match.Crawl, m, m.Frozen.SeparateOut
@@ -52,12 +52,12 @@ func (s *Saved) Take(match disk.Match, m *Manifest, outDirs []string) error {
 	}
 	s.Hasher = weburl.NewHasher(secret)
 	if s.Hasher.ContentKey([]byte(SecretCheckText)) != m.Frozen.SecretCheck {
-		return fmt.Errorf("crawl: secret and manifest don't belong together: %w", ErrIncompatible)
+		return fmt.Errorf("crawl: the secret does not belong to the manifest: %w", ErrIncompatible)
 	}
 	return nil
 }
 
-// matchOut finds the output directories of the crawl, and sets out.
+// matchOut finds the output directories of the crawl and sets Out.
 func (s *Saved) matchOut(paths []string) error {
 	s.Out = disk.Set{FS: s.Meter}
 	if len(paths) == 0 {
@@ -74,7 +74,7 @@ func (s *Saved) matchOut(paths []string) error {
 	return nil
 }
 
-// Lock takes the lock of a directory. Unlock gives all back.
+// Lock locks a directory until Unlock.
 func (s *Saved) Lock(fsys disk.FS, dir string) error {
 	lock, err := fsys.Lock(dir)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Saved) Lock(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// Unlock gives the locks back.
+// Unlock releases all locks.
 func (s *Saved) Unlock() error {
 	var errs []error
 	for _, l := range s.Locks {
@@ -94,8 +94,9 @@ func (s *Saved) Unlock() error {
 	return errors.Join(errs...)
 }
 
-// OpenSuffixes reads the crawl's own copy of the public suffix list, and sets suffixes: keys of PLDs depend on it, so a newer program
-// must not bring a newer list. Without one it writes the program's own, unless mustExist.
+// OpenSuffixes reads the crawl's own copy of the public suffix list and sets Suffixes. The keys of PLDs
+// depend on the list, so a newer program must use the old one. If there is no copy, OpenSuffixes writes the
+// program's list, unless mustExist is set.
 func (s *Saved) OpenSuffixes(private, mustExist bool) error {
 	path := s.Set.Path(0, SuffixesName)
 	data, err := disk.ReadFile(s.Set.FS, path)
@@ -117,24 +118,24 @@ func (s *Saved) OpenSuffixes(private, mustExist bool) error {
 	if err := disk.WriteFileAtomic(s.Set.FS, path, b.Bytes()); err != nil {
 		return fmt.Errorf("crawl: write the suffix list: %w", err)
 	}
-	// Read back what was written: what is frozen must be what the next run will read.
+	// Parse the written bytes, as the next run does: the frozen digest must be that of the file.
 	s.Suffixes, err = weburl.LoadSuffixes(b.Bytes(), private)
 	return err
 }
 
-// WARCFiles are the WARC files, for reading.
+// WARCFiles returns options for reading the WARC files.
 func (s *Saved) WARCFiles() warc.Options { return warc.Options{Set: s.Out, State: s.Set} }
 
-// PLDKey returns the key of the PLD that a host belongs to.
+// PLDKey returns the key of a host's PLD.
 func (s *Saved) PLDKey(host []byte) uint64 { return s.Hasher.PLDKey(s.Suffixes.PLDBytes(host)) }
 
-// HostKey returns the key by which politeness knows a host: one for all its ports and schemes, and for its name with a
-// dot at the end.
+// HostKey returns the key of a host for politeness. It is the same for all schemes and ports, and with or
+// without a final dot.
 func (s *Saved) HostKey(host []byte) uint64 {
 	return s.Hasher.HostKey(bytes.TrimSuffix(host, []byte(".")))
 }
 
-// RefuseRepairing is an error when a repair has begun to change files and has not ended.
+// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished.
 func (s *Saved) RefuseRepairing() error {
 	_, err := s.Set.FS.Size(s.Set.Path(0, JournalName))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,8 +8,8 @@ import (
 	"drumbeat/internal/urlrule"
 )
 
-// LastRun is what of its options a run notes in the manifest, so that Explain can say what they did. Nothing is opened by it: a
-// manifest without it, of an older program, is as good.
+// LastRun are the options of a run that the manifest keeps for package crawl/explain. The crawler does not
+// read them. An older program's manifest has none.
 type LastRun struct {
 	Version            string          `json:"version,omitempty"`
 	Agent              string          `json:"agent"`
@@ -18,7 +18,7 @@ type LastRun struct {
 	MaxDepth           int             `json:"max_depth"`
 	MaxURLBytes        int             `json:"max_url_bytes"`
 	MaxRedirects       int             `json:"max_redirects,omitempty"`
-	Ports              string          `json:"ports,omitempty"` // that may be connected to: a list of ports and ranges; "" for all
+	Ports              string          `json:"ports,omitempty"` // allowed ports and ranges; "" for all
 	Retries            int             `json:"retries"`
 	Budget             string          `json:"budget"`
 	BudgetDefault      uint32          `json:"budget_default"`
@@ -51,12 +51,12 @@ type LastRun struct {
 	Drain              bool            `json:"drain,omitempty"`
 }
 
-// portsSet are the ports of a portList.
+// portsSet is a bit set of ports.
 type portsSet [1 << 16 / 64]uint64
 
 func (p *portsSet) has(port uint16) bool { return p[port/64]>>(port%64)&1 != 0 }
 
-// AllowedPort is Options.AllowedPort of the run; nil for all ports.
+// AllowedPort returns the run's Options.AllowedPort; nil for all ports.
 func (n *LastRun) AllowedPort() (func(uint16) bool, error) {
 	if n.Ports == "" {
 		return nil, nil
@@ -79,7 +79,7 @@ func (n *LastRun) AllowedPort() (func(uint16) bool, error) {
 	return ports.has, nil
 }
 
-// Scope says which links are crawled.
+// Scope says which links a crawl follows.
 type Scope string
 
 // The scopes. With ScopeHost and ScopePLD budgets are off.
@@ -89,7 +89,7 @@ const (
 	ScopeHost Scope = "host"
 )
 
-// LogLevel of the crawl log: what per-URL outcomes it takes.
+// LogLevel says which outcomes of URLs the crawl log gets.
 type LogLevel string
 
 // The crawl log's levels.
