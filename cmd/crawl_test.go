@@ -61,7 +61,7 @@ func TestCrawlCommand(t *testing.T) {
 		t.Errorf("audit: %s", out)
 	}
 	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") ||
-		!regexp.MustCompile(`\([1-9]\d* of robots.txt files, [1-9]\d* DNS answers\)`).MatchString(out) {
+		!regexp.MustCompile(`\([1-9]\d* robots.txt files, [1-9]\d* DNS answers\)`).MatchString(out) {
 		t.Errorf("audit --deep: %s", out)
 	}
 	var deep struct {

@@ -321,7 +321,7 @@ func (w *repair) decide() {
 	}
 	w.decideOutput(do)
 	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
-		do("compute the accounts anew")
+		do("recompute the accounts")
 	}
 }
 

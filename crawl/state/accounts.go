@@ -10,7 +10,7 @@ type Accounts struct {
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Deferred [NumReasons]int64     `json:"later"`
 	Counters [NumCounters]int64    `json:"counters"`
-	Status   [6]int64              `json:"status"` // responses by first digit: 1xx at 1 … 5xx at 5, others at 0
+	Status   [6]int64              `json:"status"` // responses 1xx at 1 … 5xx at 5, others at 0
 }
 
 // Gained returns the number of URLs found plus the number ended. It grows while a crawl makes progress.

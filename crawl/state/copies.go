@@ -139,8 +139,7 @@ func (s *Saved) OpenSecret(m *Manifest) (weburl.Secret, error) {
 	var firstErr error
 	for _, path := range CopyPaths(s.Set, SecretName) {
 		secret, err := readSecret(s.Set.FS, path)
-		check := func() uint64 { return weburl.NewHasher(secret).ContentKey([]byte(SecretCheckText)) }
-		if err == nil && (m == nil || check() == m.Frozen.SecretCheck) {
+		if err == nil && (m == nil || secretCheck(secret) == m.Frozen.SecretCheck) {
 			return secret, nil
 		}
 		if err == nil && !found {
@@ -164,6 +163,11 @@ func (s *Saved) OpenSecret(m *Manifest) (weburl.Secret, error) {
 		return secret, fmt.Errorf("crawl: write the hash secret: %w", err)
 	}
 	return secret, nil
+}
+
+// secretCheck returns the value of Frozen.SecretCheck for a secret.
+func secretCheck(s weburl.Secret) uint64 {
+	return weburl.NewHasher(s).ContentKey([]byte(SecretCheckText))
 }
 
 // SecretFile returns the content of the secret's file.

@@ -71,7 +71,8 @@ func EncodeManifest(m *Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crawl: encode manifest: %w", err)
 	}
-	head := fmt.Sprintf("%s %s %d %016x\n", ManifestMagic, ManifestVersion, len(body), ManifestSum(ManifestVersion, body))
+	sum := ManifestSum(ManifestVersion, body)
+	head := fmt.Sprintf("%s %s %d %016x\n", ManifestMagic, ManifestVersion, len(body), sum)
 	return append([]byte(head), body...), nil
 }
 
@@ -119,11 +120,12 @@ func checkVersion(path, version string) error {
 	major, minor, _ := strings.Cut(version, ".")
 	n, err := strconv.ParseUint(minor, 10, 31)
 	if major != strconv.Itoa(ManifestMajor) || err != nil || strconv.FormatUint(n, 10) != minor {
-		return fmt.Errorf("crawl: manifest %s has format version %s, this program reads %s: %w", path, version, ManifestVersion,
-			ErrIncompatible)
+		return fmt.Errorf("crawl: manifest %s has format version %s, this program reads %s: %w",
+			path, version, ManifestVersion, ErrIncompatible)
 	}
 	if n > uint64(ManifestMinor) {
-		return fmt.Errorf("crawl: a newer program wrote manifest %s (format version %s, this program reads %s); use that program: %w",
+		return fmt.Errorf("crawl: a newer program wrote manifest %s (format version %s, this program reads %s); "+
+			"use that program: %w",
 			path, version, ManifestVersion, ErrIncompatible)
 	}
 	return nil

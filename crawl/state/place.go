@@ -24,8 +24,8 @@ const (
 )
 
 // PlaceNames are the names that users see, by place.
-var PlaceNames = [NumPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready", "ram",
-	"deferred", "fetched", "refused", "held"}
+var PlaceNames = [NumPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready",
+	"ram", "deferred", "fetched", "refused", "held"}
 
 // String returns the name that users see.
 func (p Place) String() string { return PlaceNames[p] }
@@ -68,9 +68,10 @@ const (
 )
 
 var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset",
-	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed", "lost-to-damage", "pld-busy",
-	"not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked", "internal-error"}
+	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
+	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
+	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
+	"internal-error"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {
@@ -117,7 +118,7 @@ const (
 	CountLinksPort                     // links to ports that are not allowed
 	CountLinksDraining                 // links dropped because the crawl drains
 	CountDecodeCut                     // bodies whose decoding stopped early: bombs, damage, unknown codings
-	CountUnconfirmed                   // failed requests and lookups that do not count: the fault may be ours
+	CountUnconfirmed                   // failed requests and lookups that do not count: maybe our fault
 	CountLinksNoFollow                 // links that ask not to be followed; part of CountLinksFiltered
 	CountLinksExtension                // links to files whose extension is not that of a page
 	CountLinksPathDepth                // links with too many path segments
@@ -128,7 +129,7 @@ const (
 	CountURLsRewritten                 // links with parameters removed, or query or slashes normalized
 	CountSitemaps                      // sitemaps read
 	CountSitemapURLs                   // URLs found in sitemaps
-	CountSitemapFaults                 // sitemaps not read to their end, and URLs that a sitemap may not list
+	CountSitemapFaults                 // sitemaps not read to their end, and URLs not allowed in them
 	CountNoIndex                       // pages that ask not to be indexed
 	CountBodiesRefused                 // bodies not read because of their type
 	CountSniffed                       // pages with another declared type whose bytes are HTML

@@ -71,7 +71,8 @@ func (s *Saved) StartProgress(tell func(Progress), every time.Duration, parts ..
 func (p *ProgressMeter) Set(what string) { p.what.Store(&what) }
 
 func (p *ProgressMeter) now() Progress {
-	return Progress{Done: p.saved.Meter.Counts().ReadBytes, Total: p.total, Elapsed: time.Since(p.began), What: *p.what.Load()}
+	return Progress{Done: p.saved.Meter.Counts().ReadBytes, Total: p.total,
+		Elapsed: time.Since(p.began), What: *p.what.Load()}
 }
 
 // End stops the goroutine and calls tell a last time.
