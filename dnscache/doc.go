@@ -43,10 +43,11 @@
 //
 // # Cost
 //
-// A lookup that isn't in the cache costs some 6 to 9 us of CPU, 2 of them the kernel's for a datagram out and one in; a hit 0.3 us
-// (go test ./bench/lab -bench Lookup). The library's share is 1.2 us (BenchmarkMessages); a parser of our own took 0.3. Timeouts are the same
-// for all questions at the same try, so they stand in lists in order of when they end, with no heap to be kept; the clock is woken
-// only for what ends before it would look anyway.
+// A lookup that isn't in the cache costs some 6 to 9 us of CPU, 2 of them the kernel's for a datagram out
+// and one in; a hit 0.3 us (go test ./bench/lab -bench Lookup). The library's share is 1.2 us
+// (BenchmarkMessages); a parser of our own took 0.3. Timeouts are the same for all questions at the same
+// try, so they stand in lists in order of when they end, with no heap to be kept; the clock is woken only
+// for what ends before it would look anyway.
 //
 // # Memory
 //

@@ -335,7 +335,8 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRuleOfStars: a rule of stars alone is named as one. It was named without a pattern, as a line that allows everything.
+// TestRuleOfStars: a rule of stars alone is named as one. It was named without a pattern, as a line that
+// allows everything.
 func TestRuleOfStars(t *testing.T) {
 	r := Parse([]byte("User-agent: *\nDisallow: **\n"), "x")
 	allowed, rule := r.Match([]byte("/a"))

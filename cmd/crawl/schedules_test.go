@@ -42,7 +42,7 @@ func TestSpeedFlags(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"--rate=mon 5; tue": `"tue" at character 8`, "--bandwidth=200MB": "unknown unit MB",
-		"--connections=0": "can't be 0",
+		"--connections=0":   "can't be 0",
 		"--connections=1.5": "want a whole number", "--time-zone=Atlantis": "not a time zone", "--rate=-1": "want a value",
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", append(append([]string(nil), base...), arg)...); !strings.Contains(errs, want) {

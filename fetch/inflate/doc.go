@@ -12,8 +12,10 @@
 //
 // # Method
 //
-// It is our own because it is 2.6 to 2.7 times as fast as the best library: of 1998 pages of documentation, 27 KB on average, a page takes 27 us of CPU, 69 with the decoder of klauspost/compress and
-// 85 with the standard library's in the same run, without allocations (go test ./bench/lab -bench Decode; docs/BENCHMARKS.md).
+// It is our own because it is 2.6 to 2.7 times as fast as the best library: of 1998 pages of documentation,
+// 27 KB on average, a page takes 27 us of CPU, 69 with the decoder of klauspost/compress and 85 with the
+// standard library's in the same run, without allocations (go test ./bench/lab -bench Decode;
+// docs/BENCHMARKS.md).
 //
 // The package has no unsafe code. Slices of constant length and capacity, arrays and masks leave few bounds
 // checks: the same loop with unsafe pointers was less than 5 % faster.

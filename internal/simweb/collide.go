@@ -42,8 +42,8 @@ func CollidingURLs(prefix string, n int) []string {
 	return urls
 }
 
-// collidingWords returns two words of letters of which the second, as a number with the lowest byte first, is larger
-// by diff, modulo 2^64.
+// collidingWords returns two words of letters of which the second, as a number with the lowest byte first,
+// is larger by diff, modulo 2^64.
 func collidingWords(diff uint64) (words [2]string, ok bool) {
 	var one, two [8]byte
 	var futile [8][2]bool // places and carries that lead nowhere

@@ -225,7 +225,8 @@ func TestImportTable(t *testing.T) {
 // dnsSpeakers speak DNS.
 var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab"}
 
-// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made for tests, and of bench/lab, which measures it.
+// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made
+// for tests, and of bench/lab, which measures it.
 func TestMiekgStaysInside(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {
