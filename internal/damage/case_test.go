@@ -66,7 +66,7 @@ func TestVerdict(t *testing.T) {
 		fails   bool
 	}{
 		{nil, nil, []string{"r"}, false},
-		{[]string{"a"}, nil, []string{"r"}, false}, // where nobody looks
+		{[]string{"a"}, nil, []string{"r"}, false}, // damage in a part that is not read
 		{[]string{"a"}, nil, []string{"s"}, true},
 		{[]string{"b", "a"}, corrupt, nil, false},
 		{[]string{"b"}, corrupt, nil, true},

@@ -12,6 +12,6 @@
 // TestMutants prints a table with the first words of each failure.
 //
 //	go test ./internal/mutate                                  check all mutants' texts, and try one mutant
-//	go test ./internal/mutate -timeout 3h -args -mutants all   try all mutants (make mutations) and print a table
+//	go test ./internal/mutate -timeout 3h -args -mutants all   try all (make mutations) and print a table
 //	go test ./internal/mutate -args -mutants name              try the mutants whose names match
 package mutate

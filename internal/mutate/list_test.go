@@ -8,7 +8,7 @@ type mutant struct {
 	name  string
 	file  string
 	edits []edit
-	// ci: CI tries it.
+	// ci mutants are tried with -long, as in CI.
 	ci bool
 	// test in package pkg must fail; "" means the crash simulation.
 	pkg, test string
@@ -25,7 +25,7 @@ const (
 // until a later checkpoint, whose sync covers the name, is durable, and a run that finds it under the old
 // name renames it again.
 var mutants = []mutant{
-	// Syncs left out.
+	// Missing syncs.
 	{name: "temp-not-synced", file: atomicFile, edits: []edit{{"		err = f.Sync()\n", "		err = nil\n"}}},
 	{name: "rename-not-synced", file: atomicFile, edits: []edit{{"fsys.SyncDir(path.Dir(name))",
 		"func(string) error { return nil }(path.Dir(name))"}}},
@@ -60,7 +60,7 @@ var mutants = []mutant{
 	{name: "slot-deleted-early", file: "queue/calendar.go", edits: []edit{{"		c.dead = append(c.dead, s)\n",
 		"		_ = s.queue.Destroy()\n"}}},
 
-	// Cursors that run ahead.
+	// Cursors that advance too early.
 	{name: "queue-cursor-ahead", file: "queue/freeze.go", edits: []edit{
 		{"			f.st.Offset, f.st.Block, f.st.Skip = q.headOff, q.headSeq, q.headRead\n", "			_ = q.headRead\n"}}},
 	{name: "queue-skips-one-more", file: "queue/freeze.go", edits: []edit{
@@ -85,7 +85,7 @@ var mutants = []mutant{
 		{"StreamState{Size: st.size})\n", "StreamState{Size: st.size + int64(len(st.buf))})\n"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
 
-	// What is in RAM alone.
+	// State that is only in RAM.
 	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.polite.Snapshot()", "nil"}}},
 	{name: "ram-not-restored", file: runFile, edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
 	{name: "robots-jobs-not-saved", file: "crawl/robotsrequests.go", edits: []edit{{"m.jobs = q.robotsJobs.snapshot()", "m.jobs = nil"}}},
@@ -99,7 +99,7 @@ var mutants = []mutant{
 	{name: "log-lines-not-saved", file: "internal/crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
 
-	// Steps that aren't atomic. The place "ahead" of some mutants lets other goroutines run there.
+	// Transactions that are not atomic. The test hook "ahead" of some mutants lets other goroutines run.
 	{name: "transaction-without-lock", file: "crawl/transaction.go", edits: []edit{{"	e.txLock.RLock()\n	defer e.txLock.RUnlock()\n", ""}}},
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
@@ -107,7 +107,7 @@ var mutants = []mutant{
 		{"	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store {\n			var err error\n			at, err = p.output.store(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
 			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.store(&w.prepared, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		if p.opt.Store {\n"}}},
 
-	// What recovery leaves undone.
+	// Omitted steps of recovery.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
 		"			if err := cut(f, want.Size); false && err != nil {\n"}, {"		err = f.Truncate(want)\n", ""}}},
 	{name: "output-not-cleared", file: "warc/outfile/store.go", edits: []edit{{"|| named[name] ||", "|| true ||"}}},

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	which    = flag.String("mutants", "", "mutants to try: ci, all, or a regular expression of names; default with -long: ci")
+	which    = flag.String("mutants", "", "mutants to try: ci, all, or a regular expression (default with -long: ci)")
 	longRuns = flag.Bool("long", false, "try the mutants of CI")
 	cutsFlag = flag.Int("cuts", 600, "cuts of the simulation for each mutant")
 	seedFlag = flag.Uint64("seed", 1, "seed of the simulation")
@@ -96,7 +96,7 @@ func (m *mutant) text() (string, error) {
 	text := string(data)
 	for _, e := range m.edits {
 		if n := strings.Count(text, e.old); n != 1 {
-			return "", fmt.Errorf("mutant %s: %s has this %d times, want once: %q", m.name, m.file, n, e.old)
+			return "", fmt.Errorf("mutant %s: %s contains the text %d times, want once: %q", m.name, m.file, n, e.old)
 		}
 		text = strings.Replace(text, e.old, e.new, 1)
 	}
@@ -171,7 +171,8 @@ func firstFault(out string) string {
 		if i := strings.Index(line, "_test.go:"); i >= 0 {
 			_, line, _ = strings.Cut(line[i:], " ")
 		}
-		if line == "" || skipLine.MatchString(line+" ") || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
+		if line == "" || skipLine.MatchString(line+" ") || strings.HasPrefix(line, "---") ||
+			strings.HasPrefix(line, "===") {
 			continue
 		}
 		if test == "" {

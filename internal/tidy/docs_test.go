@@ -12,8 +12,7 @@ import (
 
 var testName = regexp.MustCompile(`\b(Test|Fuzz)[A-Z][A-Za-z0-9_]*`)
 
-// TestNamedTestsExist: each test that a page names exists, or the name is a prefix of one, as in go test
-// -run.
+// TestNamedTestsExist: each test that a page names exists. A name may be a prefix, as in go test -run.
 func TestNamedTestsExist(t *testing.T) {
 	_, list := sources(t)
 	var names []string

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// crawlSource is what TestStagesAreApart knows of package crawl.
+// crawlSource is the data of package crawl for the tests of its stages.
 type crawlSource struct {
 	stages   map[string]map[string]string // stage type -> field -> stage that it points to, or ""
 	methods  map[string]map[string]bool   // stage type -> its methods
@@ -16,7 +16,7 @@ type crawlSource struct {
 	comments map[string]string // of types
 }
 
-// receiver is the type of a method's receiver and its name; "" for functions.
+// receiver returns the type of a method's receiver and its name; "" for functions.
 func receiver(f *ast.FuncDecl) (typ, name string) {
 	if f.Recv == nil {
 		return "", ""
@@ -27,7 +27,7 @@ func receiver(f *ast.FuncDecl) (typ, name string) {
 	return pointee(f.Recv.List[0].Type), name
 }
 
-// pointee is T for T and *T, "" for other types.
+// pointee returns T for T and *T, "" for other types.
 func pointee(e ast.Expr) string {
 	if star, ok := e.(*ast.StarExpr); ok {
 		e = star.X
@@ -43,7 +43,11 @@ func pointee(e ast.Expr) string {
 func readCrawl(t *testing.T) *crawlSource {
 	t.Helper()
 	_, all := sources(t)
-	src := &crawlSource{stages: map[string]map[string]string{}, methods: map[string]map[string]bool{}, comments: map[string]string{}}
+	src := &crawlSource{
+		stages:   map[string]map[string]string{},
+		methods:  map[string]map[string]bool{},
+		comments: map[string]string{},
+	}
 	structs := map[string]*ast.StructType{}
 	for _, file := range all {
 		if file.pkg != "crawl" || file.test {
@@ -97,8 +101,8 @@ func readCrawl(t *testing.T) *crawlSource {
 	return src
 }
 
-// TestStagesAreApart: a stage of the crawl owns its state. Another one reaches it by its methods, never by
-// its fields.
+// TestStagesAreApart: a stage of the crawl owns its state. Other stages use its methods, never its
+// fields.
 func TestStagesAreApart(t *testing.T) {
 	src := readCrawl(t)
 	if len(src.stages) < 10 {
@@ -130,7 +134,7 @@ func TestStagesAreApart(t *testing.T) {
 	}
 }
 
-// TestStagesAreDescribed: the comment of each stage names its goroutines, or says in whose it runs.
+// TestStagesAreDescribed: the comment of each stage describes the goroutines that run it.
 func TestStagesAreDescribed(t *testing.T) {
 	src := readCrawl(t)
 	for name := range src.stages {

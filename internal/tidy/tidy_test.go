@@ -22,8 +22,8 @@ const (
 	root   = "../.."
 )
 
-// layer has the height of a package, in tenths of a layer, and those of our packages that it may import. "*"
-// is every package of a lower layer.
+// layer has the height of a package, in tenths of a layer, and the packages of the module that it may
+// import. "*" stands for all packages of lower layers.
 type layer struct {
 	height  int
 	imports []string
@@ -42,7 +42,7 @@ var layers = map[string]layer{
 	"internal/list": {0, nil},
 	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "internal/pace"}},
 
-	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
+	"warc/outfile": {5, []string{"disk"}}, // shared by warc and crawllog
 
 	"drum":              {10, []string{"internal/bug", "disk"}},
 	"queue":             {10, []string{"disk"}},
@@ -59,8 +59,9 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"crawl/state":   {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/urlrule"}},
-	"crawl/admit":   {26, []string{"disk", "drum", "star", "weburl", "internal/scope", "internal/urlrule", "internal/bug", "crawl/state"}},
+	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/urlrule"}},
+	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/scope", "internal/urlrule",
+		"internal/bug", "crawl/state"}},
 	"crawl/audit":   {27, []string{"*"}},
 	"crawl/explain": {28, []string{"*"}},
 	"crawl/repair":  {28, []string{"*"}},
@@ -76,26 +77,30 @@ var layers = map[string]layer{
 	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
 	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
 	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/drum":         {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "drum"}},
-	"bench/queue":        {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "queue", "weburl"}},
-	"bench/cache":        {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
-	"bench/checkpoint":   {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/budget":       {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
-	"bench/crawl":        {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk", "dnscache", "fetch", "internal/simweb"}},
+	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk",
+		"drum"}},
+	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk",
+		"queue", "weburl"}},
+	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
+	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
+	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk",
+		"dnscache", "fetch", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "disk", "internal/pace", "internal/profile", "internal/scope",
-		"internal/urlrule", "parse", "weburl"}},
-	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
-	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk"}},
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "disk", "internal/pace", "internal/profile",
+		"internal/scope", "internal/urlrule", "parse", "weburl"}},
+	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
+	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
+	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
+	"cmd/plan": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/state",
+		"disk"}},
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
-	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk", "internal/scope", "parse",
-		"robots", "weburl"}},
-	"cmd/crawl": {46, []string{"cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache", "fetch",
-		"internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
+	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
+		"internal/scope", "parse", "robots", "weburl"}},
+	"cmd/crawl": {46, []string{"cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache",
+		"fetch", "internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/simweb"}},
 	"cmd/bench": {49, []string{"*"}},
@@ -113,19 +118,21 @@ var layers = map[string]layer{
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
-	// A command of its own: what compares libraries.
+	// A separate command that compares libraries.
 	"bench/lab": {50, []string{"*"}},
 
 	// A separate command, which shares no code with the crawler that it checks.
 	"internal/realweb": {1, []string{"bench/report"}},
 }
 
-// testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links"}
+// testHelpers are packages that the tests of any package may import.
+var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk",
+	"disk/memfs", "bench/links"}
 
-// named are imported only by packages that list them: "*" does not include them.
-var named = []string{"bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage", "internal/mutate", "internal/profile", "internal/realweb", "internal/simweb",
-	"internal/soak", "internal/tidy"}
+// named are packages that "*" does not include.
+var named = []string{"bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
+	"internal/mutate", "internal/profile", "internal/realweb", "internal/simweb", "internal/soak",
+	"internal/tidy"}
 
 type source struct {
 	name   string // path from the root
@@ -188,7 +195,7 @@ func allowed(from, to string, test bool) bool {
 	return slices.Contains(l.imports, "*") && known && below.height < l.height && !slices.Contains(named, to)
 }
 
-// TestImportTable: imports among our packages agree with the table, so they go strictly down.
+// TestImportTable: the imports inside the module are those of the table, and each goes to a lower layer.
 func TestImportTable(t *testing.T) {
 	_, list := sources(t)
 	type edge struct{ from, to string }
@@ -222,7 +229,7 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// dnsSpeakers speak DNS.
+// dnsSpeakers are the packages that may import the DNS library.
 var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab"}
 
 // TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made
@@ -232,13 +239,13 @@ func TestMiekgStaysInside(t *testing.T) {
 	for _, s := range list {
 		for _, imp := range s.syntax.Imports {
 			if strings.Contains(imp.Path.Value, "miekg/dns") && !slices.Contains(dnsSpeakers, s.pkg) {
-				t.Errorf("%s imports %s; only dnscache, the webs made for tests and bench/lab may", s.name, imp.Path.Value)
+				t.Errorf("%s imports %s; only %v may", s.name, imp.Path.Value, dnsSpeakers)
 			}
 		}
 	}
 }
 
-// TestPackageComments: every package has a comment of some length.
+// TestPackageComments: every package has a package comment of at least 15 lines.
 func TestPackageComments(t *testing.T) {
 	_, list := sources(t)
 	lines := map[string]int{}
@@ -284,7 +291,9 @@ func TestOnlyTheCommand(t *testing.T) {
 					t.Errorf("%s: an init function", fset.Position(n.Pos()))
 				}
 			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && s.syntax.Name.Name != "main" && !slices.Contains([]string{"cmd/term", "internal/cmdtest"}, s.pkg) && x.Name == "os" &&
+				x, ok := n.X.(*ast.Ident)
+				free := s.syntax.Name.Name == "main" || s.pkg == "cmd/term" || s.pkg == "internal/cmdtest"
+				if ok && !free && x.Name == "os" &&
 					slices.Contains([]string{"Exit", "Getenv", "LookupEnv", "Environ", "Args"}, n.Sel.Name) {
 					t.Errorf("%s: os.%s outside the command", fset.Position(n.Pos()), n.Sel.Name)
 				}
@@ -298,7 +307,8 @@ func TestOnlyTheCommand(t *testing.T) {
 func TestNoSleep(t *testing.T) {
 	fset, list := sources(t)
 	for _, s := range list {
-		if !s.test || bytes.Contains(s.text, []byte(`"testing/synctest"`)) || bytes.Contains(s.text, []byte("inBubble(")) {
+		if !s.test || bytes.Contains(s.text, []byte(`"testing/synctest"`)) ||
+			bytes.Contains(s.text, []byte("inBubble(")) {
 			continue
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
@@ -312,7 +322,7 @@ func TestNoSleep(t *testing.T) {
 	}
 }
 
-// TestFormatted: files are as gofmt writes them.
+// TestFormatted: all files are formatted with gofmt.
 func TestFormatted(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {
@@ -377,7 +387,8 @@ func TestFormatPages(t *testing.T) {
 			t.Errorf("docs/FORMATS.md has no link to %s", name)
 		}
 	}
-	for _, word := range strings.FieldsFunc(string(index), func(r rune) bool { return strings.ContainsRune(" ,()[]\n", r) }) {
+	separator := func(r rune) bool { return strings.ContainsRune(" ,()[]\n", r) }
+	for _, word := range strings.FieldsFunc(string(index), separator) {
 		if strings.HasPrefix(word, "formats/") && strings.HasSuffix(word, ".md") && !there[word] {
 			t.Errorf("docs/FORMATS.md names %s, which does not exist", word)
 		}
