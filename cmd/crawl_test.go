@@ -45,7 +45,7 @@ func TestCrawlCommand(t *testing.T) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
 	}
-	replay, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "-q", "--trace", trace, "--entries=16384", "--tree-entries=0", "--repeat=1")
+	replay, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "-q", "--trace", trace, "--entries=16384", "--repeat=1")
 	if links := fmt.Sprintf("links: %d of a crawl's trace, 1 generations", sum.LinksChecked+sum.LinksCached-int64(len(web.Seeds()))); !strings.Contains(replay, links) ||
 		!strings.Contains(replay, "policy=ours/entries=512") {
 		t.Errorf("bench cache --trace: got\n%s\nwant %q and hit rates", replay, links)
@@ -159,7 +159,7 @@ func TestDepth(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/c"
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-depth=0", "--no-archive-robots", "--no-archive-dns")...)
-	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "(0 of robots.txt files, 0 DNS answers)") {
+	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "(0 robots.txt files, 0 DNS answers)") {
 		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
 	}
 	seeds := web.Seeds()
