@@ -118,8 +118,8 @@ func Open(opt Options, st *State) (*Log, error) {
 	return l, nil
 }
 
-// Append adds an entry: it copies the entry into a buffer, and compresses each BlockBytes of lines. A new
-// file gets the time of the entry as its name. After an error the Log accepts no more entries.
+// Append adds an entry: it copies the entry into a buffer, and compresses each BlockBytes of lines. The
+// time of the entry names a new file. After an error the Log accepts no more entries.
 func (l *Log) Append(e *Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

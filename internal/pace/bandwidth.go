@@ -2,10 +2,10 @@ package pace
 
 import "time"
 
-// A reader reads one piece at a time: the bytes of pieceFor at the current rate, within the bounds. The
-// pieces are small enough to let many readers share a second, and large enough to pay for a read. If the
-// last read brought less than its piece (or there was none), the piece is a probe: a reader that waits for
-// its site must not hold a large piece.
+// A reader reads one piece at a time: the bytes of pieceFor at the current rate, from pieceLeast to
+// pieceMost. The pieces are small enough to let many readers share a second, and large enough to pay for a
+// read. If the last read brought less than its piece (or there was none), the piece is a probe: a reader
+// that waits for its site must not hold a large piece.
 const (
 	pieceFor   = 5 * time.Millisecond
 	pieceLeast = 1 << 10
@@ -156,7 +156,7 @@ func (b *Bandwidth) Schedule() Schedule {
 	return b.l.schedule
 }
 
-// Meter meters one reader of a Bandwidth. Call Begin, then Allow, Used for each read, then End. If Allow
+// Meter meters one reader of a Bandwidth. Call Begin, then Allow and Used for each read, then End. If Allow
 // returns a wait, wait for Turn or for that time, and call Allow again. Used also counts bytes that were
 // read without Allow. The zero Meter has no limiter. A Meter belongs to one goroutine at a time; do not
 // copy it between Begin and End.

@@ -268,7 +268,7 @@ func (p *parser) pattern(word, pattern string, include bool) error {
 	case word == "net" && blacklist:
 		return p.net(pattern, include)
 	case word == "net":
-		return errors.New("net: networks are allowed only in a blacklist: a link gives no address")
+		return errors.New("net: allowed only in a blacklist: the address of a link's host is not known yet")
 	case blacklist:
 		return fmt.Errorf("%.60q: want %s: a blacklist names sites, not pages", word, p.set.list.wants())
 	case word == "surt":

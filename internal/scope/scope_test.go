@@ -168,7 +168,7 @@ func TestFaults(t *testing.T) {
 		{Rules, "- host a^b", `not a name or an address of a host`},
 		{Rules, "- pld com", `public suffix`},
 		{Rules, "- pld www.example.org", `belongs to the PLD example.org`},
-		{Rules, "- net 192.0.2.0/24", `networks are allowed only in a blacklist`},
+		{Rules, "- net 192.0.2.0/24", `net: allowed only in a blacklist`},
 		{Rules, "- prefix example.org/x", `want the beginning of a URL`},
 		{Rules, "- prefix ftp://example.org/x", `want the beginning of a URL`},
 		{Rules, "- prefix http://", `not a URL`},
