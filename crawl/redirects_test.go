@@ -163,7 +163,7 @@ func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most i
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("more than %d in a row led there (--max-redirects)", most)
+	want := fmt.Sprintf("more than %d redirects in a row (--max-redirects)", most)
 	if rep := reports[0]; rep.Place != "fetched" || !strings.Contains(strings.Join(rep.Why, "; "), want) {
 		t.Errorf("explain %s: %s, %q, want %q", last, rep.Place, rep.Why, want)
 	}
