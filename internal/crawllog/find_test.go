@@ -10,6 +10,27 @@ import (
 	"drumbeat/disk/memfs"
 )
 
+// saved makes the log's first checkpoint and returns its state.
+func saved(t *testing.T, l *Log, set disk.Set) *State {
+	t.Helper()
+	tails, err := disk.CreateTails(set, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := l.Freeze()
+	st, err := f.Save(tails)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tails.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
 // TestFind: Find returns the entries of the URLs from all parts of a log, the newest first, and respects
 // the bound.
 func TestFind(t *testing.T) {
@@ -29,21 +50,7 @@ func TestFind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tails, err := disk.CreateTails(opt.Set, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := l.Freeze()
-	st, err := f.Save(tails)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tails.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	st := saved(t, l, opt.Set)
 	wrong := func(err error) error { return err }
 	asked := []int{0, 1, 77, n / 2, n - 2, n - 1}
 	urls := []string{"http://none.test/"}

@@ -29,21 +29,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tails, err := disk.CreateTails(opt.Set, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := l.Freeze()
-	st, err := f.Save(tails)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tails.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	st := saved(t, l, opt.Set)
 	scan := func() (map[string]bool, []error) {
 		urls, damages := map[string]bool{}, []error(nil)
 		_, err := Scan(opt, st, func(e *Entry) error { urls[e.URL] = true; return nil },
