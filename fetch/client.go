@@ -74,7 +74,7 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	}
 	x := resp.buf.x
 	*x = exchange{c: c, ctx: ctx, req: req, resp: resp, lim: &c.opt.Limits}
-	if c.opt.Limiter != nil {
+	if c.opt.Limiter.Limits() {
 		x.throttle.Begin(c.opt.Limiter)
 	}
 	ended := false

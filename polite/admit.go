@@ -59,7 +59,8 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	}
 	if s.hasVisited && !h.visited {
 		h.visited, h.end = true, s.visited
-		h.base, h.plain = s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{}), s.opt.plainDelay(it.Budget)
+		h.plain = s.plainDelayOf(it.Host, it.Budget)
+		h.base = s.opt.delayAfter(h.plain, it.CrawlDelay, Result{})
 		h.cause = s.causeOf(h, it.CrawlDelay, Result{})
 	}
 	if it.CrawlDelay > 0 {

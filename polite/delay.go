@@ -9,7 +9,12 @@ import (
 // (budget 0: unscaled), of the Crawl-delay and of ResponseFactor times the response time, both capped at
 // MaxCrawlDelay, and of the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
-	d := max(o.plainDelay(budget), min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay))
+	return o.delayAfter(o.plainDelay(budget), crawlDelay, r)
+}
+
+// delayAfter is DelayAfter for a host whose τh·B0/Bx is plain.
+func (o *Options) delayAfter(plain, crawlDelay time.Duration, r Result) time.Duration {
+	d := max(plain, min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay))
 	if o.ResponseFactor > 0 {
 		f := math.Min(o.ResponseFactor*float64(r.Elapsed), float64(o.MaxCrawlDelay))
 		d = max(d, time.Duration(f))
@@ -20,6 +25,34 @@ func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) 
 // plainDelay returns τh·B0/Bx within its bounds.
 func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
+}
+
+// plainDelayOf returns the delay that SetHostDelay gave to a host, else plainDelay.
+func (s *Scheduler) plainDelayOf(host uint64, budget uint32) time.Duration {
+	if d, ok := s.own[host]; ok {
+		return d
+	}
+	return s.opt.plainDelay(budget)
+}
+
+// SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
+// back-offs still lengthen the delay, and servers, PLDs and networks have theirs. A longer delay takes
+// effect at once unless the host already waits for its server's turn, a shorter one after the next visit. The caller bounds the number of such hosts.
+func (s *Scheduler) SetHostDelay(host uint64, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d < 0 {
+		delete(s.own, host)
+		return
+	}
+	if s.own == nil {
+		s.own = map[uint64]time.Duration{}
+	}
+	s.own[host] = d
+	if h := s.hosts[host]; h != nil && h.visited && h.in == &s.hostHeap && h.base < d {
+		h.base, h.plain = d, d
+		s.schedule(h)
+	}
 }
 
 // scale returns full·b0/budget, but at least least and at most full.
@@ -67,7 +100,7 @@ func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	if h != nil {
 		usual, crawlDelay = h.usual, max(crawlDelay, h.crawlDelay)
 	}
-	d := s.opt.DelayAfter(it.Budget, crawlDelay, Result{Elapsed: usual})
+	d := s.opt.delayAfter(s.plainDelayOf(it.Host, it.Budget), crawlDelay, Result{Elapsed: usual})
 	if d > 0 {
 		d += usual
 	}

@@ -263,8 +263,8 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 		h.crawlDelay = r.CrawlDelay
 	}
 	h.kept, h.hasKept = v.key, r.Kept > 0
-	h.base = s.opt.DelayAfter(g.Item.Budget, max(g.Item.CrawlDelay, h.crawlDelay), r)
-	h.plain = s.opt.plainDelay(g.Item.Budget)
+	h.plain = s.plainDelayOf(h.key, g.Item.Budget)
+	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
 	s.peak.note(s.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))

@@ -220,6 +220,7 @@ type Scheduler struct {
 	servers     map[serverKey]*server
 	plds        map[uint64]*pld
 	spreads     map[spreadKey]*spread
+	own         map[uint64]time.Duration // delays of SetHostDelay, by host
 	hostHeap    heap // hosts in their delay, including idle ones, which are dropped afterwards
 	serverHeap  heap // servers with waiting hosts, unless held or waiting for their network
 	idleServers heap // servers without items in their delay

@@ -35,6 +35,9 @@ type Options struct {
 	// Place returns the queue for the next URL of a PLD with the given pages per queue, from -1 to 2^40-3,
 	// and updates the ledger. It is called within rounds.
 	Place func(ledger *[LedgerBytes]byte, pages uint32) int64
+	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
+	// called within rounds, once a PLD and update.
+	Pinned func(pld uint64) uint32
 	// Pin, if set, is called before a round. Its result is called after the round's emission.
 	Pin func() (release func())
 	// Emit takes placed URLs, some hundred per call, in order of arrival within a round. Their bytes are
@@ -251,13 +254,13 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		pld.Decode(old)
 	}
 	degree := pld.Indegree
-	nominal, pages := s.round.curve.budgets(degree)
+	nominal, pages := s.budgetsOf(key, degree)
 	for i := range run {
 		it := &run[i]
 		if it.Op&drum.Check == 0 {
 			before := pld.Indegree
 			if pld.apply(it.Value); pld.Indegree != before {
-				nominal, pages = s.round.curve.budgets(pld.Indegree)
+				nominal, pages = s.budgetsOf(key, pld.Indegree)
 			}
 			continue
 		}
@@ -280,6 +283,16 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		s.mu.Unlock()
 	}
 	return pld.Append(dst), drum.Set
+}
+
+// budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree.
+func (s *Star) budgetsOf(key drum.Key, indegree uint32) (nominal, pages uint32) {
+	if s.opt.Pinned != nil {
+		if b := s.opt.Pinned(uint64(key)); b > 0 {
+			return b, b
+		}
+	}
+	return s.round.curve.budgets(indegree)
 }
 
 func (s *Star) emitChecks(results []drum.Result) error {

@@ -17,15 +17,15 @@ type Lists struct {
 	Suffixes         *weburl.Suffixes
 }
 
-// ReadRules reads and compiles rule files of one kind. It returns nil without files. keepEscapes is
-// Options.KeepEscapes. Errors in the rules are *scope.Faults.
+// ReadRules reads and compiles rule files of one kind, after the rules of first. It returns nil without
+// files and rules. keepEscapes is Options.KeepEscapes. Errors in the rules are *scope.Faults.
 func ReadRules(
-	fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string, keepEscapes bool,
+	fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string, keepEscapes bool, first ...scope.Source,
 ) (*scope.Set, error) {
-	if len(names) == 0 {
+	if len(names)+len(first) == 0 {
 		return nil, nil
 	}
-	var sources []scope.Source
+	sources := first
 	var faults []error
 	left := int64(scope.MaxBytes)
 	for _, name := range names {

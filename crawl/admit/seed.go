@@ -83,6 +83,15 @@ func ScanSeeds(file io.Reader, p *Policy) (uint64, error) {
 	}
 }
 
+// ExtendScope adds the site of a seed that came while the crawl runs to p.Sites, which keeps it across
+// restarts. ok is false if the scope is full.
+func (p *Policy) ExtendScope(url []byte) (ok bool) {
+	host := weburl.Split(url).Host
+	pld := p.Hasher.PLDKey(p.Suffixes.PLDBytes(host))
+	p.Sites.Extend(host, pld)
+	return p.Sites.allows(host, pld)
+}
+
 // MaxSeedLine limits a line of the seed file, in bytes. Longer lines are refused and counted.
 const MaxSeedLine = 64 << 10
 

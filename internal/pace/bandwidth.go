@@ -1,6 +1,9 @@
 package pace
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A reader reads one piece at a time: the bytes of pieceFor at the current rate, from pieceLeast to
 // pieceMost. The pieces are small enough to let many readers share a second, and large enough to pay for a
@@ -55,6 +58,7 @@ const (
 // (Ready, Take, Give), for one goroutine, delays exchanges that would only wait. Safe for concurrent use;
 // nil has no limit.
 type Bandwidth struct {
+	limits      atomic.Bool // the schedule has a limit
 	l           limiter
 	read        line // bytes that were read, or may be
 	gate        line // bytes of the exchanges that started: expected size divided by haste
@@ -77,13 +81,28 @@ func NewBandwidth(s Schedule, now time.Time) *Bandwidth {
 	if !s.Limits() {
 		return nil
 	}
+	return AdjustableBandwidth(s, now)
+}
+
+// AdjustableBandwidth is NewBandwidth for a limiter that Set may change: it is not nil without a limit.
+func AdjustableBandwidth(s Schedule, now time.Time) *Bandwidth {
 	b := &Bandwidth{
 		l:     limiter{schedule: s, scale: 1.0 / 8, at: now},
 		means: [numKinds]mean{Page: {bytes: firstPage}, Robots: {bytes: firstRobots}},
 	}
 	b.l.advance(now)
+	b.limits.Store(s.Limits())
 	return b
 }
+
+// Set replaces the schedule. An exchange that began without a limit ends without one.
+func (b *Bandwidth) Set(s Schedule, now time.Time) {
+	b.l.set(s, now)
+	b.limits.Store(s.Limits())
+}
+
+// Limits reports whether the schedule has a limit at any time; false for nil.
+func (b *Bandwidth) Limits() bool { return b != nil && b.limits.Load() }
 
 // Ready returns how long to wait before the next call of Ready; 0: an exchange may start.
 func (b *Bandwidth) Ready(now time.Time) time.Duration {
@@ -153,6 +172,8 @@ func (b *Bandwidth) Schedule() Schedule {
 	if b == nil {
 		return Schedule{}
 	}
+	b.l.mu.Lock()
+	defer b.l.mu.Unlock()
 	return b.l.schedule
 }
 

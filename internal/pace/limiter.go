@@ -20,7 +20,7 @@ type limiter struct {
 	schedule Schedule
 	scale    float64 // units of the limiter for one unit of the schedule
 
-	mu      sync.Mutex // guards all fields below; held for arithmetic and for a look at the schedule
+	mu      sync.Mutex // guards schedule and all fields below; held for arithmetic and for a look at the schedule
 	rate    float64    // current rate, in units a second
 	look    time.Time  // time of the next look at the schedule
 	at      time.Time  // time of the last update of allowed
@@ -91,6 +91,15 @@ func (l *limiter) wait(due float64) time.Duration {
 	return max(min(sleep, l.look.Sub(l.at)), time.Microsecond)
 }
 
+// set replaces the schedule. What was allowed and booked so far stays.
+func (l *limiter) set(s Schedule, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advance(now)
+	l.schedule, l.look = s, time.Time{}
+	l.advance(now)
+}
+
 // Rate enforces a schedule of pages a second. One goroutine uses Ready and Take; any may use Give. The nil
 // Rate has no limit.
 type Rate struct {
@@ -104,10 +113,18 @@ func NewRate(s Schedule, now time.Time) *Rate {
 	if !s.Limits() {
 		return nil
 	}
+	return AdjustableRate(s, now)
+}
+
+// AdjustableRate is NewRate for a limiter that Set may change: it is not nil without a limit.
+func AdjustableRate(s Schedule, now time.Time) *Rate {
 	r := &Rate{l: limiter{schedule: s, scale: 1, at: now}}
 	r.l.advance(now)
 	return r
 }
+
+// Set replaces the schedule.
+func (r *Rate) Set(s Schedule, now time.Time) { r.l.set(s, now) }
 
 // Ready returns how long to wait before the next call of Ready; 0: a request may be sent.
 func (r *Rate) Ready(now time.Time) time.Duration {
@@ -147,5 +164,7 @@ func (r *Rate) Schedule() Schedule {
 	if r == nil {
 		return Schedule{}
 	}
+	r.l.mu.Lock()
+	defer r.l.mu.Unlock()
 	return r.l.schedule
 }

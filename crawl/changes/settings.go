@@ -1,0 +1,61 @@
+package changes
+
+import (
+	"maps"
+	"slices"
+)
+
+// with returns the settings after a change. It leaves s as it is.
+func (s *Settings) with(c *Change) (*Settings, error) {
+	n := *s
+	switch c.Op {
+	case OpPause, OpResume:
+		n.Paused = c.Op == OpPause
+	case OpDrain, OpFill:
+		n.Drain = c.Op == OpDrain
+	case OpLimits:
+		n.Rate, n.Bandwidth, n.Connections = c.Rate, c.Bandwidth, c.Connections
+	case OpHostDelay, OpHostNormal:
+		n.HostDelays = clone(s.HostDelays)
+		if delete(n.HostDelays, c.Host); c.Op == OpHostDelay {
+			n.HostDelays[c.Host] = c.Delay
+		}
+		if len(n.HostDelays) > MaxHostDelays {
+			return nil, refused("%d hosts have a delay of their own already, which is the limit", MaxHostDelays)
+		}
+	case OpBlock:
+		n.Blocked = slices.Clone(s.Blocked)
+		if !slices.Contains(n.Blocked, c.Rule) {
+			n.Blocked = append(n.Blocked, c.Rule)
+		}
+		if len(n.Blocked) > MaxBlocked {
+			return nil, refused("%d rules are blocked already, which is the limit: use --blacklist", MaxBlocked)
+		}
+	case OpUnblock:
+		at := slices.Index(s.Blocked, c.Rule)
+		if at < 0 {
+			return nil, refused("%q is not blocked by a change: the files of --blacklist change by SIGHUP", c.Rule)
+		}
+		n.Blocked = slices.Delete(slices.Clone(s.Blocked), at, at+1)
+	case OpBudget, OpBudgetFree:
+		n.Budgets = clone(s.Budgets)
+		if delete(n.Budgets, c.PLD); c.Op == OpBudget {
+			n.Budgets[c.PLD] = c.Budget
+		}
+		if len(n.Budgets) > MaxBudgets {
+			return nil, refused("%d PLDs have a budget of their own already, which is the limit", MaxBudgets)
+		}
+	case opSettings:
+		if c.Settings != nil {
+			return c.Settings, nil
+		}
+	}
+	return &n, nil
+}
+
+func clone[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return maps.Clone(m)
+}

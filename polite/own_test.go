@@ -1,0 +1,60 @@
+package polite_test
+
+import (
+	"testing"
+	"time"
+
+	"drumbeat/polite"
+)
+
+// visit waits for the next grant of the only host, ends it after 10 ms, and returns when it was granted.
+func visit(t *testing.T, s *polite.Scheduler, now time.Time, r polite.Result) time.Time {
+	t.Helper()
+	for {
+		g, wait := s.Next(now)
+		if g == nil {
+			if wait == polite.Forever {
+				t.Fatal("nothing is scheduled")
+			}
+			now = now.Add(wait)
+			continue
+		}
+		s.Started(now, g)
+		s.Done(now.Add(ms(10)), g, r)
+		return now
+	}
+}
+
+// TestSetHostDelay: a host's own delay replaces τh, longer ones at once, and neither Crawl-delay nor
+// back-off gets shorter.
+func TestSetHostDelay(t *testing.T) {
+	s := polite.New(paper(), t0)
+	for range 20 {
+		admit(t, s, t0, item(1, 1, v4(1)))
+	}
+	at := visit(t, s, t0, polite.Result{})
+	gap := func(r polite.Result) time.Duration {
+		t.Helper()
+		last := at
+		at = visit(t, s, at.Add(ms(10)), r)
+		return at.Sub(last).Round(time.Second)
+	}
+	want := func(got, want time.Duration, what string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: a gap of %v, want %v", what, got, want)
+		}
+	}
+	want(gap(polite.Result{}), 40*time.Second, "the default")
+	s.SetHostDelay(1, 100*time.Second)
+	want(gap(polite.Result{}), 100*time.Second, "a longer delay, set while the host is in its delay")
+	s.SetHostDelay(1, 5*time.Second)
+	want(gap(polite.Result{}), 100*time.Second, "a shorter delay, before the next visit")
+	want(gap(polite.Result{}), 5*time.Second, "a shorter delay")
+	want(gap(polite.Result{CrawlDelay: 20 * time.Second}), 5*time.Second, "before the Crawl-delay is known")
+	want(gap(polite.Result{Backoff: time.Minute}), 20*time.Second, "with a Crawl-delay of 20 s")
+	want(gap(polite.Result{CrawlDelay: time.Nanosecond}), time.Minute, "after a failure")
+	s.SetHostDelay(1, -1)
+	gap(polite.Result{})
+	want(gap(polite.Result{}), 40*time.Second, "the default again")
+}
