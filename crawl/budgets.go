@@ -63,6 +63,7 @@ type budgetStage struct {
 
 	check     *robotsCheck
 	deferrals *deferrals
+	operator  *operator
 	passes    *passRunner
 	requests  *robotsRequests
 	seen      *seenStage
@@ -250,7 +251,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Budgets: star.Budgets{Function: f, Default: b.opt.BudgetDefault, Max: b.opt.BudgetMax,
 			Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages},
 		MaxPlaced: b.opt.MaxPagesPerPLD,
-		Place:     b.place, Emit: b.emitPlaced,
+		Place:     b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned,
 		Pin: func() func() { return b.beast.Pin() },
 	}, nil
 }

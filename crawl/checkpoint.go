@@ -28,6 +28,7 @@ type moment struct {
 	hosts    []health.Entry
 	jobs     [][]byte
 	active   int64
+	changes  int64 // the last change whose seeds have been fed
 	written  int64 // bytes written; set after it has been saved
 }
 
@@ -159,7 +160,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Active: mo.active, Runs: k.runs, Run: k.lastRun,
-		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
+		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"sync/atomic"
 )
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
@@ -43,6 +44,9 @@ type crawler struct {
 	output       *output
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
+	operator     *operator
+
+	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
 }
 
 // wire creates the stages and gives each stage the other stages that it uses.
@@ -53,6 +57,7 @@ func (c *crawler) wire() {
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
+	c.operator = newOperator(e)
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -82,7 +87,11 @@ func (c *crawler) wire() {
 	c.outages.output, c.outages.requests = c.output, c.requests
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
-	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze, c.requests.freeze}
+	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
+		c.requests.freeze, c.operator.freeze}
+	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
+	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
+	c.operator.seeds, c.operator.space = c.seeds, c.space
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space = c.requests, c.space
 }
@@ -111,6 +120,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "pulse", c.pulse)
 	c.start(ctx, "slots", c.slotMeter.watchSlots)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
+	c.start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {
 		c.start(ctx, "reload", c.dispatcher.watchReload)
 	}

@@ -94,7 +94,7 @@ func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, 
 // target.
 func (d *deferrals) releaseHeld(ctx context.Context) error {
 	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // only this stage changes it
-		if d.space.why() != "" || d.stock.stocked() {
+		if d.space.pausing() != "" || d.stock.stocked() {
 			sleep(ctx, spaceEvery)
 			continue
 		}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"drumbeat/crawl/state"
@@ -25,10 +26,12 @@ type dispatcher struct {
 	limits limits
 
 	wakeReady, wakeDispatch signal
+	reloading               sync.Mutex // held while rules and blacklist are replaced
 
 	check     *robotsCheck
 	deferrals *deferrals
 	health    *hostHealth
+	operator  *operator
 	outages   *outages
 	output    *output
 	pages     *pageStage
@@ -327,7 +330,7 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing.
 func (d *dispatcher) mayFetch() bool {
-	if d.space.why() != "" || !d.outages.mayTry(time.Now()) {
+	if d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

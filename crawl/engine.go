@@ -47,7 +47,10 @@ type engine struct {
 	fetchers sync.WaitGroup
 	stop     stopReason
 
-	draining  atomic.Bool  // new links are not queued
+	draining      atomic.Bool // new links are not queued: Options.Drain, or little disk space
+	operatorDrain atomic.Bool // new links are not queued: a change of the operator
+	paused        atomic.Bool // no request starts: a change of the operator
+
 	seedsDone atomic.Bool  // all seeds have been read
 	wakeWatch signal       // wakes the stage that detects the end of the crawl
 	committed signal       // wakes the pulse
@@ -72,6 +75,9 @@ func newEngine(opt Options) *engine {
 	e.draining.Store(opt.Drain)
 	return e
 }
+
+// drains reports whether new links are not queued.
+func (e *engine) drains() bool { return e.draining.Load() || e.operatorDrain.Load() }
 
 // pulsedSignal creates a signal that the pulse raises. Call it only before the stages start.
 func (e *engine) pulsedSignal() signal {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,9 @@ import (
 type limits struct {
 	rate      *pace.Rate
 	bandwidth *pace.Bandwidth
-	schedule  pace.Schedule // of connections
-	slots     int           // number of connection slots
+	schedule  atomic.Pointer[pace.Schedule] // of connections
+	flag      pace.Schedule                 // of bandwidth, by the options
+	slots     int                           // number of connection slots
 
 	held   atomic.Int32 // the limit that dispatch waited for last (limitRate, …)
 	heldAt atomic.Int64 // when it last waited, Unix ns
@@ -46,11 +48,31 @@ const (
 // openLimits sets up the limits of the options.
 func (d *dispatcher) openLimits() {
 	l := &d.limits
-	l.rate, l.bandwidth = pace.NewRate(d.opt.Rate, time.Now()), d.opt.Bandwidth
-	l.schedule, l.slots = d.opt.ConnectionSchedule, cap(d.workers.slots)
-	if l.schedule.Limits() {
+	l.rate, l.bandwidth = pace.AdjustableRate(d.opt.Rate, time.Now()), d.opt.Bandwidth
+	l.flag = l.bandwidth.Schedule()
+	l.schedule.Store(&d.opt.ConnectionSchedule)
+	l.slots = cap(d.workers.slots)
+	if d.opt.ConnectionSchedule.Limits() || d.opt.Control != nil {
 		d.workers.freed = d.wakeDispatch
 	}
+}
+
+// flagBandwidth returns the bandwidth limit of the options.
+func (d *dispatcher) flagBandwidth() pace.Schedule { return d.limits.flag }
+
+// setLimits replaces the limits in force.
+func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) error {
+	now := time.Now()
+	if d.limits.bandwidth == nil && bandwidth.Limits() {
+		return errors.New("crawl: this crawl cannot limit its bandwidth while it runs")
+	}
+	d.limits.rate.Set(rate, now)
+	if d.limits.bandwidth != nil {
+		d.limits.bandwidth.Set(bandwidth, now)
+	}
+	d.limits.schedule.Store(&connections)
+	d.wakeDispatch.raise()
+	return nil
 }
 
 // allowed returns the number of connections that the limits allow now.
@@ -78,7 +100,7 @@ func (d *dispatcher) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
 
 // wait returns how long to wait before the next check of the limits; 0 if another request may be sent.
 func (l *limits) wait(now time.Time, taken int) time.Duration {
-	if l.schedule.Limits() && taken > l.connections(now) {
+	if l.schedule.Load().Limits() && taken > l.connections(now) {
 		l.hold(limitConnections, now)
 		return limitRetry
 	}
@@ -124,10 +146,10 @@ func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
 
 // connections returns the number of exchanges allowed now.
 func (l *limits) connections(now time.Time) int {
-	if !l.schedule.Limits() {
+	if !l.schedule.Load().Limits() {
 		return l.slots
 	}
-	if n := l.schedule.At(now); !pace.NoLimit(n) {
+	if n := l.schedule.Load().At(now); !pace.NoLimit(n) {
 		return min(int(n), l.slots)
 	}
 	return l.slots
@@ -136,7 +158,7 @@ func (l *limits) connections(now time.Time) int {
 // text describes the limits in force and when they change.
 func (l *limits) text(now time.Time) string {
 	var parts []string
-	for _, s := range [...]pace.Schedule{l.rate.Schedule(), l.bandwidth.Schedule(), l.schedule} {
+	for _, s := range [...]pace.Schedule{l.rate.Schedule(), l.bandwidth.Schedule(), *l.schedule.Load()} {
 		if !s.Limits() {
 			continue
 		}

@@ -270,6 +270,10 @@ type Options struct {
 	// a named sitemap, as received; default 10 MiB.
 	Sitemaps     bool
 	SitemapBytes int
+	// Control serves the operator while the crawl runs; nil for none.
+	Control *Control
+	// TimeZone is the time zone of schedules that the operator sets; nil is the local one.
+	TimeZone *time.Location
 	// Drain fetches queued URLs and queues no new ones. Links are counted as CountLinksDraining.
 	Drain bool
 	// Panicked is called when a goroutine of the crawl panics because of a bug that was not contained. It

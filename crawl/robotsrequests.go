@@ -207,7 +207,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			sleep(ctx, trickle-time.Since(q.jobTried))
 			continue
 		}
-		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.why() != "" {
+		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.pausing() != "" {
 			q.await(ctx, q.wakeJobs, wakeAfter)
 			continue
 		}

@@ -44,10 +44,11 @@ type activeExchange struct {
 // reload.
 const rulesShare = 8
 
-// readRules reads the files of rules and blacklist.
-func (e *engine) readRules() (rules, blacklist *scope.Set, err error) {
+// readRulesWith reads the files of rules and blacklist. blocked are rules of the blacklist that precede the
+// files.
+func (e *engine) readRulesWith(blocked []scope.Source) (rules, blacklist *scope.Set, err error) {
 	rules, err1 := admit.ReadRules(e.opt.FS, scope.Rules, e.Suffixes, e.opt.Rules, e.opt.KeepEscapes)
-	blacklist, err2 := admit.ReadRules(e.opt.FS, scope.Blacklist, e.Suffixes, e.opt.Blacklist, e.opt.KeepEscapes)
+	blacklist, err2 := admit.ReadRules(e.opt.FS, scope.Blacklist, e.Suffixes, e.opt.Blacklist, e.opt.KeepEscapes, blocked...)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}
@@ -58,11 +59,18 @@ func (e *engine) readRules() (rules, blacklist *scope.Set, err error) {
 	return rules, blacklist, nil
 }
 
+// readRules reads the files of rules and blacklist, and what the operator has blocked.
+func (d *dispatcher) readRules() (rules, blacklist *scope.Set, err error) {
+	return d.readRulesWith(d.operator.blocked())
+}
+
 // openRules loads the rule files.
-func (e *engine) openRules() error {
-	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist) > 0
+func (d *dispatcher) openRules() error {
+	blocked := d.operator.blocked()
+	e := d.engine
+	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist)+len(blocked) > 0 || e.opt.Control != nil
 	e.rules.exchanges = map[*activeExchange]struct{}{}
-	rules, blacklist, err := e.readRules()
+	rules, blacklist, err := e.readRulesWith(blocked)
 	if err != nil {
 		return err
 	}
@@ -125,6 +133,8 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 
 // reload puts new rules in force. If the files have errors, it logs them and keeps the old rules.
 func (d *dispatcher) reload(ctx context.Context) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	rules, blacklist, err := d.readRules()
 	if err != nil {
 		d.opt.Log.Error("rules and blacklist stay as they were: the files have errors", "error", err)

@@ -40,6 +40,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		var res *Result
 		if err == nil {
 			res, err = c.crawl(ctx, full.pause())
+			opt.Control.attach(nil)
 			full.noteRun(c.space)
 			err = errors.Join(err, c.close())
 		}
@@ -99,6 +100,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	}
 	c.seen.startMeter()
 	c.startStages(inner)
+	c.opt.Control.attach(c)
 	<-inner.Done()
 	c.stages.Wait()
 	close(c.workers.grants) // dispatch was the only sender
@@ -170,6 +172,9 @@ func open(opt Options) (_ *crawler, err error) {
 	if m != nil {
 		c.testHook("recovery")
 	}
+	if err = c.operator.openJournal(m); err != nil {
+		return nil, err
+	}
 	if err = c.openStructures(m); err != nil {
 		return nil, err
 	}
@@ -185,7 +190,7 @@ func newCrawler(opt Options) *crawler {
 // openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.dispatcher.openWorkers} {
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.dispatcher.openWorkers, c.operator.restore} {
 		if err := f(m); err != nil {
 			return err
 		}
@@ -218,7 +223,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
-	if err := c.openRules(); err != nil {
+	if err := c.dispatcher.openRules(); err != nil {
 		return err
 	}
 	rules, err := urlrule.New(c.opt.URLRules)
@@ -274,6 +279,6 @@ func (c *crawler) close() error {
 	errs = append(errs, c.checkpointer.closeAll())
 	c.seen.close()
 	c.budgets.close()
-	errs = append(errs, c.seeds.close())
+	errs = append(errs, c.seeds.close(), c.operator.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

@@ -74,17 +74,13 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		return nil
 	}
 	lines := admit.NewLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
-	batch, bare := admit.NewBatch(f.links), admit.NewBatch(f.links)
 	for ctx.Err() == nil && !f.opt.Drain {
-		if f.space.why() != "" || f.draining.Load() {
+		if f.space.pausing() != "" || f.drains() {
 			sleep(ctx, spaceEvery)
 			continue
 		}
-		now := time.Now()
-		batch.Start(nil, nil, 0, weburl.FlagSeed, now)
-		bare.Start(nil, nil, 0, weburl.FlagSeed|weburl.FlagSeedFallback, now)
-		var bytes, seeds int64
-		var bad [][2]string
+		lot := f.newLot(time.Now())
+		var bytes int64
 		var end error
 		for range seedsAtOnce {
 			line, n, err := lines.Next()
@@ -93,42 +89,67 @@ func (f *seedFeeder) run(ctx context.Context) error {
 				break
 			}
 			bytes += n
-			url, isBare, err := f.links.ParseSeed(line)
-			if err != nil {
-				bad = append(bad, [2]string{string(line), "bad-seed: " + err.Error()})
-				continue
-			}
-			if url == "" {
-				continue
-			}
-			seeds++
-			if isBare {
-				bare.Add([]byte(url))
-			} else {
-				batch.Add([]byte(url))
-			}
+			lot.add(line)
 		}
 		if end != nil && end != io.EOF {
 			return fmt.Errorf("crawl: read seeds: %w", end)
 		}
 		err := f.transact(func(tx *transaction) error {
 			f.testHook("seeds")
-			tx.count(state.CountSeeds, seeds)
-			tx.count(state.CountSeedsBad, int64(len(bad)))
-			for _, b := range bad {
-				f.output.logSeed(b[0], b[1])
-			}
 			f.state.Offset += bytes
 			f.state.Done = end == io.EOF
 			f.seedsDone.Store(f.state.Done)
-			if err := f.seen.sendLinks(bare, tx); err != nil {
-				return err
-			}
-			return f.seen.sendLinks(batch, tx)
+			return f.send(tx, lot)
 		})
 		if err != nil || end == io.EOF {
 			return err
 		}
 	}
 	return nil
+}
+
+// seedLot collects the seeds of one transaction.
+type seedLot struct {
+	links       *admit.Policy
+	batch, bare *admit.Batch // of seeds with a scheme, and without
+	seeds       int64
+	bad         [][2]string // lines and reasons
+}
+
+func (f *seedFeeder) newLot(now time.Time) *seedLot {
+	l := &seedLot{links: f.links, batch: admit.NewBatch(f.links), bare: admit.NewBatch(f.links)}
+	l.batch.Start(nil, nil, 0, weburl.FlagSeed, now)
+	l.bare.Start(nil, nil, 0, weburl.FlagSeed|weburl.FlagSeedFallback, now)
+	return l
+}
+
+// add adds a line. It returns the URL, "" if the line has none.
+func (l *seedLot) add(line []byte) (url string) {
+	url, isBare, err := l.links.ParseSeed(line)
+	switch {
+	case err != nil:
+		l.bad = append(l.bad, [2]string{string(line), "bad-seed: " + err.Error()})
+		return ""
+	case url == "":
+		return ""
+	case isBare:
+		l.bare.Add([]byte(url))
+	default:
+		l.batch.Add([]byte(url))
+	}
+	l.seeds++
+	return url
+}
+
+// send sends the seeds of a lot to URLseen. It is part of a transaction.
+func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
+	tx.count(state.CountSeeds, l.seeds)
+	tx.count(state.CountSeedsBad, int64(len(l.bad)))
+	for _, b := range l.bad {
+		f.output.logSeed(b[0], b[1])
+	}
+	if err := f.seen.sendLinks(l.bare, tx); err != nil {
+		return err
+	}
+	return f.seen.sendLinks(l.batch, tx)
 }

@@ -47,7 +47,7 @@ func newSeenStage(e *engine) *seenStage {
 // transaction.
 func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
-	if s.draining.Load() && !seeds {
+	if s.drains() && !seeds {
 		tx.count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
 		b.Ends, b.Keys, b.Edges, b.Traced, b.Again = b.Ends[:0], b.Keys[:0], b.Edges[:0], b.Traced[:0], 0
 		b.Names.Reset()

@@ -109,7 +109,7 @@ const (
 
 // watchSlots samples the use of slots if Options.Snapshot is set.
 func (m *slotMeter) watchSlots(ctx context.Context) error {
-	if m.opt.Snapshot == nil {
+	if m.opt.Snapshot == nil && m.opt.Control == nil {
 		return nil
 	}
 	t := time.NewTicker(max(slotsLeast, m.opt.SnapshotEvery/slotsPerSnapshot))
@@ -147,7 +147,7 @@ func (m *slotMeter) sampleSlots(now time.Time) {
 
 // slotsWait returns what idle slots wait for.
 func (m *slotMeter) slotsWait(now time.Time) SlotUse {
-	if m.space.why() != "" || m.outages.slowed() {
+	if m.space.pausing() != "" || m.outages.slowed() {
 		return SlotSpace
 	}
 	if queued, _ := m.polite.Len(); queued > 0 {

@@ -96,6 +96,9 @@ func (c *crawler) snapshot() *Snapshot {
 
 // waitsFor returns what keeps connections idle.
 func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
+	if c.paused.Load() {
+		return pausedByOperator
+	}
 	if why := c.space.why(); why != "" {
 		return "disk space: " + why
 	}
@@ -149,7 +152,7 @@ func (c *crawler) politenessText(now time.Time) string {
 
 // progress passes a snapshot to Options.Snapshot every SnapshotEvery.
 func (c *crawler) progress(ctx context.Context) error {
-	if c.opt.Snapshot == nil {
+	if c.opt.Snapshot == nil && c.opt.Control == nil {
 		return nil
 	}
 	t := time.NewTicker(c.opt.SnapshotEvery)
@@ -169,7 +172,10 @@ func (c *crawler) progress(ctx context.Context) error {
 			s.LinksPerSecond = rate(state.CountLinks)
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
-		c.opt.Snapshot(s)
+		c.lastSnapshot.Store(s)
+		if c.opt.Snapshot != nil {
+			c.opt.Snapshot(s)
+		}
 		last = s
 	}
 }

@@ -99,6 +99,16 @@ func (s *space) why() string {
 	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
 }
 
+// pausing returns why fetching, robots.txt requests and seeds pause, "" if they do not.
+func (s *space) pausing() string {
+	if s.paused.Load() {
+		return pausedByOperator
+	}
+	return s.why()
+}
+
+const pausedByOperator = "paused by the operator"
+
 // lowWater is the free space of a file system below which fetching pauses. A checkpoint writes the content
 // of all buffers and must always be possible.
 func (s *space) lowWater() int64 { return s.plan.KeepFreeBytes }

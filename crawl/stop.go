@@ -47,7 +47,7 @@ func (c *crawler) watch(ctx context.Context) error {
 		case c.opt.MaxTime > 0 && c.activeMillis() >= c.opt.MaxTime.Milliseconds():
 			why = StopTime
 		case c.done():
-			if why = StopDone; c.draining.Load() {
+			if why = StopDone; c.drains() {
 				why = StopDrained
 			}
 		default:
@@ -80,13 +80,13 @@ func (c *crawler) untilLimit() time.Duration {
 // done reports whether nothing is left to fetch except URLs for which --linger does not wait. It looks at
 // all places under the exclusive lock, so no URL is on its way between two of them.
 func (c *crawler) done() bool {
-	if c.acct.stock() > 0 || c.space.why() != "" || c.outages.slowed() { // cheap checks first
+	if c.acct.stock() > 0 || c.space.pausing() != "" || c.outages.slowed() { // cheap checks first
 		return false
 	}
 	c.txLock.Lock()
 	defer c.txLock.Unlock()
 	s := c.acct.copy()
-	if c.deferrals.heldLeft() > 0 || !c.seeds.fed() && !c.draining.Load() || !c.budgets.upstreamEmpty() ||
+	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() || !c.budgets.upstreamEmpty() ||
 		!c.requests.empty() || !c.check.empty() {
 		return false
 	}

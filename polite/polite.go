@@ -221,11 +221,11 @@ type Scheduler struct {
 	plds        map[uint64]*pld
 	spreads     map[spreadKey]*spread
 	own         map[uint64]time.Duration // delays of SetHostDelay, by host
-	hostHeap    heap // hosts in their delay, including idle ones, which are dropped afterwards
-	serverHeap  heap // servers with waiting hosts, unless held or waiting for their network
-	idleServers heap // servers without items in their delay
-	pldHeap     heap // PLDs with waiting hosts, unless held
-	idlePLDs    heap // PLDs without items in their delay
+	hostHeap    heap                     // hosts in their delay, including idle ones, which are dropped afterwards
+	serverHeap  heap                     // servers with waiting hosts, unless held or waiting for their network
+	idleServers heap                     // servers without items in their delay
+	pldHeap     heap                     // PLDs with waiting hosts, unless held
+	idlePLDs    heap                     // PLDs without items in their delay
 	nets        map[serverKey]*network
 	netHeap     heap    // networks with waiting servers whose next visit time is known
 	idleNets    heap    // networks without servers whose last visits still count

@@ -84,12 +84,10 @@ func ScanSeeds(file io.Reader, p *Policy) (uint64, error) {
 }
 
 // ExtendScope adds the site of a seed that came while the crawl runs to p.Sites, which keeps it across
-// restarts. ok is false if the scope is full.
-func (p *Policy) ExtendScope(url []byte) (ok bool) {
+// restarts.
+func (p *Policy) ExtendScope(url []byte) {
 	host := weburl.Split(url).Host
-	pld := p.Hasher.PLDKey(p.Suffixes.PLDBytes(host))
-	p.Sites.Extend(host, pld)
-	return p.Sites.allows(host, pld)
+	p.Sites.Extend(host, p.Hasher.PLDKey(p.Suffixes.PLDBytes(host)))
 }
 
 // MaxSeedLine limits a line of the seed file, in bytes. Longer lines are refused and counted.

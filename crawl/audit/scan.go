@@ -361,6 +361,7 @@ func (x *Scanner) unnamed() error {
 		}
 	}
 	named[x.Saved.Set.Path(0, state.SuffixesName)] = true
+	named[x.Saved.Set.Path(0, state.ChangesName)] = true
 	add(state.CopyPaths(x.Saved.Set, state.ManifestName))
 	add(state.CopyPaths(x.Saved.Set, state.SecretName))
 	drums := []string{state.NameURLSeen, state.NameNames, state.NameRobotsCache, state.NameRobotsRequested}

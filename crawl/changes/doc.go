@@ -1,11 +1,17 @@
 // Package changes keeps what the operator changes while a crawl runs: pauses, limits, blocked sites, delays
-// and budgets of single sites, and further seeds. Each change is a line of a journal on disk, with its time
-// and its author, and is durable before it takes effect. The settings in force follow from the journal, so
-// they survive kill -9 and restarts.
+// and budgets of single sites, and further seeds.
 //
-// The journal is not part of a checkpoint: settings are not undone when a crawl returns to its last
-// checkpoint. Seeds are different: the crawl feeds them once and notes in the manifest which it has fed
-// (Journal.NextSeeds).
+// Each change is a line of a journal on disk, with its time and its author. It is durable before it takes
+// effect. The settings in force follow from the journal, so they survive kill -9 and restarts; a change is
+// undone by its opposite (Op.Undo).
+//
+// The journal is not part of a checkpoint: a crawl that returns to its last checkpoint keeps its settings.
+// Seeds are different. The crawl feeds them once, and its manifest names the last change whose seeds it has
+// fed. After a crash it feeds the later ones again (Journal.NextSeeds).
+//
+// A torn last line is the change that was under way when the machine stopped; Open cuts it off. Any other
+// damage is an error, since a lost line could be a site that must not be visited. A journal of more than a
+// MiB begins anew at the next start: with the settings, the last thousand changes, and seeds not yet fed.
 //
 // docs/formats/changes.md describes the file.
 package changes

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,16 +54,15 @@ type Journal struct {
 // seedRef is the place of a change with seeds in the file.
 type seedRef struct{ seq, offset, bytes int64 }
 
-// Open opens the journal with the given name, whose directory must exist, and creates it if need be. Seeds
-// of changes up to fed have been fed. A torn last line is cut off. Any other damage is a
+// Open opens the journal with the given name, whose directory must exist. The first change creates the file.
+// Seeds of changes up to fed have been fed. A torn last line is cut off. Any other damage is a
 // *disk.CorruptError.
 func Open(fsys disk.FS, name string, fed int64) (*Journal, error) {
 	j := &Journal{fsys: fsys, name: name}
 	j.settings.Store(&Settings{})
 	data, err := disk.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		data = []byte(header)
-		err = disk.WriteFileAtomic(fsys, name, data)
+		return j, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("changes: open: %w", err)
@@ -77,13 +75,33 @@ func Open(fsys disk.FS, name string, fed int64) (*Journal, error) {
 			return nil, fmt.Errorf("changes: begin %s anew: %w", name, err)
 		}
 	}
-	if j.file, err = fsys.Open(name); err != nil {
-		return nil, fmt.Errorf("changes: open: %w", err)
-	}
-	if err := j.file.Truncate(j.size); err != nil {
-		return nil, errors.Join(fmt.Errorf("changes: cut %s: %w", name, err), j.file.Close())
+	if err := j.openFile(); err != nil {
+		return nil, err
 	}
 	return j, nil
+}
+
+// openFile opens the file for writing and cuts off a torn line.
+func (j *Journal) openFile() (err error) {
+	if j.file, err = j.fsys.Open(j.name); err != nil {
+		return fmt.Errorf("changes: open: %w", err)
+	}
+	if err := j.file.Truncate(j.size); err != nil {
+		return errors.Join(fmt.Errorf("changes: cut %s: %w", j.name, err), j.file.Close())
+	}
+	return nil
+}
+
+// create creates the file before the first change.
+func (j *Journal) create() error {
+	if j.file != nil {
+		return nil
+	}
+	if err := disk.WriteFileAtomic(j.fsys, j.name, []byte(header)); err != nil {
+		return fmt.Errorf("changes: create: %w", err)
+	}
+	j.size = int64(len(header))
+	return j.openFile()
 }
 
 // read reads the content of the file.
@@ -221,6 +239,9 @@ func (j *Journal) Append(c Change, now time.Time) (Change, error) {
 	if j.size+int64(len(line)) > maxBytes {
 		return c, &FullError{j.size}
 	}
+	if err := j.create(); err != nil {
+		return c, err
+	}
 	_, err := j.file.WriteAt(line, j.size)
 	if err == nil {
 		err = j.file.Sync()
@@ -280,9 +301,6 @@ func (j *Journal) SeedsLeft() bool {
 	defer j.mu.Unlock()
 	return len(j.seeds) > 0
 }
-
-// Name returns the name of the journal below the first directory of a crawl.
-func Name(dir string) string { return path.Join(dir, "state", "changes") }
 
 // encode appends a line: the checksum, a space, the JSON text and a line feed.
 func encode(dst []byte, c *Change) []byte {

@@ -24,7 +24,7 @@ const (
 	ManifestName  = "state/MANIFEST"
 	ManifestMagic = "drumbeat-manifest"
 	ManifestMajor = 2
-	manifestAdded = 0
+	manifestAdded = 1
 	ManifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -46,6 +46,7 @@ type Manifest struct {
 	Accounts Accounts                   `json:"accounts"`
 	Seeds    Seeds                      `json:"seeds"`
 	Held     Held                       `json:"held"`
+	Changes  int64                      `json:"changes"`  // the last change of the operator whose seeds were fed
 	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
 	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, encoded like RAM

@@ -4,6 +4,7 @@ package state
 const (
 	SecretName   = "state/SECRET"
 	SuffixesName = "state/suffixes.txt"
+	ChangesName  = "state/changes" // changes of the operator (package changes)
 	KindState    = "crawl"
 	KindOutput   = "output"
 )

@@ -62,6 +62,7 @@ var layers = map[string]layer{
 	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/urlrule"}},
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/scope", "internal/urlrule",
 		"internal/bug", "crawl/state"}},
+	"crawl/changes": {10, []string{"disk"}},
 	"crawl/audit":   {27, []string{"*"}},
 	"crawl/explain": {28, []string{"*"}},
 	"crawl/repair":  {28, []string{"*"}},

@@ -1,0 +1,82 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"drumbeat/crawl/changes"
+)
+
+// Control is a handle on a running crawl (Options.Control): it reads its state and makes changes. It is safe
+// for concurrent use. Reading never waits for a pass or a checkpoint.
+type Control struct {
+	mu sync.RWMutex // guards c; held for reading by each call, so that the crawl stays open meanwhile
+	c  *crawler
+}
+
+// ErrNotRunning is returned by calls while no crawl runs.
+var ErrNotRunning = errors.New("crawl: the crawl is not running: it starts, stops, or waits for disk space")
+
+// attach begins to serve a crawl; attach(nil) waits for running calls and ends it.
+func (k *Control) attach(c *crawler) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.c = c
+}
+
+// with calls f with the running crawl.
+func (k *Control) with(f func(c *crawler) error) error {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if k.c == nil {
+		return ErrNotRunning
+	}
+	return f(k.c)
+}
+
+// Snapshot returns the state of the crawl with the rates of the last second.
+func (k *Control) Snapshot() (s *Snapshot, err error) {
+	err = k.with(func(c *crawler) error {
+		if s = c.lastSnapshot.Load(); s == nil {
+			s = c.snapshot()
+		}
+		return nil
+	})
+	return s, err
+}
+
+// Exact returns the state of the crawl now, without rates.
+func (k *Control) Exact() (s *Snapshot, err error) {
+	err = k.with(func(c *crawler) error { s = c.snapshot(); return nil })
+	return s, err
+}
+
+// Make makes a change. It returns when the change is durable and in force: no request begins that the change
+// forbids. The change returned has its number and time. The errors are *changes.RefusedError,
+// *changes.FullError, ErrNotRunning, and failures of this machine.
+func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Change, err error) {
+	err = k.with(func(cr *crawler) error { made, err = cr.operator.make(ctx, c); return err })
+	return made, err
+}
+
+// BadSeeds returns the lines that are no URL or host, each with the reason.
+func (k *Control) BadSeeds(lines []string) (bad [][2]string, err error) {
+	err = k.with(func(c *crawler) error { bad = c.operator.badSeeds(lines); return nil })
+	return bad, err
+}
+
+// Settings returns the changes in force. The caller must not change them.
+func (k *Control) Settings() (s *changes.Settings, err error) {
+	err = k.with(func(c *crawler) error { s = c.operator.journal.Settings(); return nil })
+	return s, err
+}
+
+// Changes returns the last changes, newest first, at most n.
+func (k *Control) Changes(n int) (list []changes.Change, err error) {
+	err = k.with(func(c *crawler) error { list = c.operator.journal.Last(n); return nil })
+	return list, err
+}

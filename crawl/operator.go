@@ -1,0 +1,331 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/state"
+	"drumbeat/internal/pace"
+	"drumbeat/internal/scope"
+	"drumbeat/weburl"
+)
+
+// operator applies the changes that the operator makes while the crawl runs, and those of earlier runs that
+// are still in force. Package changes keeps them in a journal, which is durable before a change takes
+// effect.
+//
+// Producer: Control, from any goroutine. Its goroutine "operator" feeds further seeds.
+type operator struct {
+	*engine
+	journal *changes.Journal
+
+	mu       sync.Mutex // held while a change is made, so that changes take effect in the journal's order
+	fedSeq   int64      // the last change whose seeds have been fed; guarded by the transaction lock
+	budgets  atomic.Pointer[map[uint64]uint32]
+	wakeSeed signal
+
+	checkpointer *checkpointer
+	dispatcher   *dispatcher
+	seeds        *seedFeeder
+	space        *space
+}
+
+func newOperator(e *engine) *operator { return &operator{engine: e, wakeSeed: e.pulsedSignal()} }
+
+// openJournal opens the journal. The checkpoint m tells which seeds have been fed.
+func (o *operator) openJournal(m *state.Manifest) (err error) {
+	if m != nil {
+		o.fedSeq = m.Changes
+	}
+	o.journal, err = changes.Open(o.Set.FS, o.journalName(), o.fedSeq)
+	if err != nil {
+		return fmt.Errorf("crawl: changes of the operator: %w", err)
+	}
+	return nil
+}
+
+// restore puts the settings of earlier runs in force. The scheduler and the limits must be open.
+func (o *operator) restore(*state.Manifest) error {
+	s := o.journal.Settings()
+	o.paused.Store(s.Paused)
+	o.operatorDrain.Store(s.Drain)
+	o.pinBudgets(s)
+	for host, delay := range s.HostDelays {
+		o.polite.SetHostDelay(o.HostKey([]byte(host)), seconds(delay))
+	}
+	if err := o.setLimits(s); err != nil {
+		return fmt.Errorf("crawl: limits of the operator's changes: %w", err)
+	}
+	if text := settingsText(s); text != "" {
+		o.opt.Log.Warn("changes that the operator made are in force: "+text, "undo", "drumbeat ctl")
+	}
+	return nil
+}
+
+// settingsText describes settings, "" for none.
+func settingsText(s *changes.Settings) string {
+	var parts []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(s.Paused, "paused")
+	add(s.Drain, "new links are not queued")
+	add(s.Rate != "", "rate %s", s.Rate)
+	add(s.Bandwidth != "", "bandwidth %s", s.Bandwidth)
+	add(s.Connections != "", "connections %s", s.Connections)
+	add(len(s.HostDelays) > 0, "%d hosts with a delay of their own", len(s.HostDelays))
+	add(len(s.Blocked) > 0, "%d blocked", len(s.Blocked))
+	add(len(s.Budgets) > 0, "%d PLDs with a pinned budget", len(s.Budgets))
+	return strings.Join(parts, ", ")
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// close closes the journal.
+func (o *operator) close() error { return o.journal.Close() }
+
+// freeze copies which seeds have been fed.
+func (o *operator) freeze(m *moment) { m.changes = o.fedSeq }
+
+// fed reports whether the seeds of all changes have been fed.
+func (o *operator) fed() bool { return !o.journal.SeedsLeft() }
+
+// pinned returns the budget that the operator has fixed for a PLD, 0 for none.
+func (o *operator) pinned(pld uint64) uint32 {
+	if b := o.budgets.Load(); b != nil {
+		return (*b)[pld]
+	}
+	return 0
+}
+
+func (o *operator) pinBudgets(s *changes.Settings) {
+	if len(s.Budgets) == 0 {
+		o.budgets.Store(nil)
+		return
+	}
+	keys := make(map[uint64]uint32, len(s.Budgets))
+	for pld, budget := range s.Budgets {
+		keys[o.PLDKey([]byte(pld))] = budget
+	}
+	o.budgets.Store(&keys)
+}
+
+// blocked returns what the operator has blocked.
+func (o *operator) blocked() []scope.Source { return o.blacklist(o.journal.Settings()) }
+
+// blacklist returns the blocked sites as a source of blacklist rules, none if nothing is blocked.
+func (o *operator) blacklist(s *changes.Settings) []scope.Source {
+	if len(s.Blocked) == 0 {
+		return nil
+	}
+	return []scope.Source{{Name: o.journalName(), Text: []byte(strings.Join(s.Blocked, "\n") + "\n")}}
+}
+
+func (o *operator) journalName() string { return o.Set.Path(0, state.ChangesName) }
+
+// limitsOf parses limits; "" is the flag's schedule.
+func (o *operator) limitsOf(s *changes.Settings) (rate, bandwidth, connections pace.Schedule, err error) {
+	parse := func(text string, unit pace.Unit, flag pace.Schedule) pace.Schedule {
+		if text == "" {
+			return flag
+		}
+		parsed, bad := pace.Parse(text, unit)
+		err = errors.Join(err, bad)
+		return parsed.In(o.opt.TimeZone)
+	}
+	rate = parse(s.Rate, pace.Pages, o.opt.Rate)
+	bandwidth = parse(s.Bandwidth, pace.Bits, o.dispatcher.flagBandwidth())
+	connections = parse(s.Connections, pace.Connections, o.opt.ConnectionSchedule)
+	return rate, bandwidth, connections, err
+}
+
+// setLimits puts limits in force.
+func (o *operator) setLimits(s *changes.Settings) error {
+	rate, bandwidth, connections, err := o.limitsOf(s)
+	if err != nil {
+		return err
+	}
+	if s.Rate+s.Bandwidth+s.Connections == "" && o.opt.Control == nil {
+		return nil
+	}
+	return o.dispatcher.setLimits(rate, bandwidth, connections)
+}
+
+// make makes a change: it checks it, makes it durable, and puts it in force. The error is a
+// *changes.RefusedError if the change cannot be made, else a failure of this machine.
+func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.normalize(&c); err != nil {
+		return c, err
+	}
+	next, err := o.journal.Try(c)
+	if err != nil {
+		return c, err
+	}
+	if _, _, _, err := o.limitsOf(next); err != nil {
+		return c, &changes.RefusedError{Why: err.Error()}
+	}
+	blocks := c.Op == changes.OpBlock || c.Op == changes.OpUnblock
+	if blocks { // the rules must be valid and fit into RAM
+		if _, _, err := o.readRulesWith(o.blacklist(next)); err != nil {
+			return c, &changes.RefusedError{Why: err.Error()}
+		}
+	}
+	if c, err = o.journal.Append(c, time.Now()); err != nil {
+		return c, err
+	}
+	o.testHook("change")
+	o.opt.Log.Info("the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	return c, o.enforce(ctx, &c)
+}
+
+// enforce puts a durable change in force.
+func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
+	s := o.journal.Settings()
+	switch c.Op {
+	case changes.OpPause, changes.OpResume:
+		o.paused.Store(s.Paused)
+		o.noteProgress() // --linger counts from here
+		o.changed()
+	case changes.OpDrain, changes.OpFill:
+		o.operatorDrain.Store(s.Drain)
+		o.wakeWatch.raise()
+	case changes.OpLimits:
+		return o.setLimits(s)
+	case changes.OpHostDelay:
+		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), seconds(c.Delay))
+	case changes.OpHostNormal:
+		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), -1)
+	case changes.OpBlock, changes.OpUnblock:
+		return o.dispatcher.reload(ctx)
+	case changes.OpBudget, changes.OpBudgetFree:
+		o.pinBudgets(s)
+	case changes.OpSeeds:
+		o.changed()
+		o.wakeSeed.raise()
+	case changes.OpCheckpoint:
+		return o.checkpointer.checkpoint(false, "")
+	case changes.OpStop:
+		o.stop.set(StopCancelled)
+		o.cancel()
+	}
+	return nil
+}
+
+// normalize spells names as URLs do and checks seeds.
+func (o *operator) normalize(c *changes.Change) error {
+	var err error
+	switch c.Op {
+	case changes.OpHostDelay, changes.OpHostNormal:
+		c.Host, err = canonicalHost(c.Host)
+		if c.Delay < 0 || math.IsNaN(c.Delay) {
+			err = fmt.Errorf("a delay of %v s", c.Delay)
+		}
+	case changes.OpBudget, changes.OpBudgetFree:
+		var host string
+		if host, err = canonicalHost(c.PLD); err == nil {
+			if c.PLD = string(o.Suffixes.PLDBytes([]byte(host))); c.PLD != host {
+				err = fmt.Errorf("%s is not a PLD; its PLD is %s", host, c.PLD)
+			}
+		}
+	case changes.OpBlock, changes.OpUnblock:
+		if c.Rule = strings.TrimSpace(c.Rule); !strings.HasPrefix(c.Rule, "-") && !strings.HasPrefix(c.Rule, "+") {
+			c.Rule = "- " + c.Rule
+		}
+	case changes.OpSeeds:
+		var kept []string
+		for _, line := range c.Seeds {
+			if url, _, bad := o.links.ParseSeed([]byte(line)); bad == nil && url != "" {
+				kept = append(kept, line)
+			}
+		}
+		if c.Seeds = kept; len(kept) == 0 {
+			err = errors.New("none of the lines is a URL or a host")
+		}
+	}
+	if err != nil {
+		return &changes.RefusedError{Why: err.Error()}
+	}
+	return nil
+}
+
+// canonicalHost returns a host name as the crawl's URLs spell it.
+func canonicalHost(name string) (string, error) {
+	u, err := weburl.Canonical((&url.URL{Scheme: "http", Host: name, Path: "/"}).String())
+	if err != nil || name == "" {
+		return "", fmt.Errorf("%q is no host name", name)
+	}
+	parts := weburl.Split([]byte(u))
+	if parts.Port != 80 || string(parts.Path) != "/" {
+		return "", fmt.Errorf("%q is no host name", name)
+	}
+	return string(parts.Host), nil
+}
+
+// badSeeds returns the lines that are no URL or host, each with the reason, at most MaxSeedReports.
+func (o *operator) badSeeds(lines []string) (bad [][2]string) {
+	for _, line := range lines {
+		if _, _, err := o.links.ParseSeed([]byte(line)); err != nil && len(bad) < MaxSeedReports {
+			bad = append(bad, [2]string{line, err.Error()})
+		}
+	}
+	return bad
+}
+
+// feedSeeds feeds the seeds of changes, each change once. After a crash in the middle it feeds a change
+// again; URLseen drops the URLs that it knows.
+func (o *operator) feedSeeds(ctx context.Context) error {
+	for ctx.Err() == nil {
+		c, ok, err := o.journal.NextSeeds()
+		if err != nil {
+			return err
+		}
+		if !ok || o.drains() || o.space.pausing() != "" {
+			o.await(ctx, o.wakeSeed, wakeAfter)
+			continue
+		}
+		for lot := range slices.Chunk(c.Seeds, seedsAtOnce) {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err := o.feedLot(lot); err != nil {
+				return err
+			}
+		}
+		if err := o.transact(func(*transaction) error {
+			o.fedSeq = c.Seq
+			o.journal.Fed()
+			return nil
+		}); err != nil {
+			return err
+		}
+		o.wakeWatch.raise()
+	}
+	return nil
+}
+
+func (o *operator) feedLot(lines []string) error {
+	lot := o.seeds.newLot(time.Now())
+	for _, line := range lines {
+		if url, _, err := o.links.ParseSeed([]byte(line)); err == nil && url != "" {
+			o.links.ExtendScope([]byte(url))
+		}
+		lot.add([]byte(line))
+	}
+	return o.transact(func(tx *transaction) error {
+		o.testHook("seeds")
+		return o.seeds.send(tx, lot)
+	})
+}

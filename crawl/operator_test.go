@@ -1,0 +1,331 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+)
+
+// operated is a crawl under test with an operator.
+type operated struct {
+	t    *testing.T
+	web  *simweb.Web
+	opt  Options
+	ctx  context.Context
+	stop context.CancelFunc
+	done chan struct{}
+	res  *Result
+	err  error
+}
+
+// operate starts a crawl with a Control. Call it in a bubble.
+func operate(t *testing.T, web *simweb.Web, fs disk.FS, change func(*Options)) *operated {
+	t.Helper()
+	o := &operated{t: t, web: web, opt: simOptions(t, web, fs)}
+	small(&o.opt)
+	if change != nil {
+		change(&o.opt)
+	}
+	o.start()
+	return o
+}
+
+// start starts the crawl, again if it has ended.
+func (o *operated) start() {
+	o.opt.Control = new(Control)
+	o.ctx, o.stop = context.WithCancel(o.t.Context())
+	o.done = make(chan struct{})
+	go func() {
+		defer close(o.done)
+		o.res, o.err = Run(o.ctx, o.opt)
+	}()
+	synctest.Wait()
+}
+
+// end waits for the end of the crawl.
+func (o *operated) end() *Result {
+	o.t.Helper()
+	<-o.done
+	o.stop()
+	if o.err != nil {
+		o.t.Fatal(o.err)
+	}
+	return o.res
+}
+
+// make makes a change that must be accepted.
+func (o *operated) make(c changes.Change) {
+	o.t.Helper()
+	c.Who = "test"
+	if _, err := o.opt.Control.Make(o.t.Context(), c); err != nil {
+		o.t.Fatalf("%s: %v", c.Op, err)
+	}
+}
+
+// requests returns the number of requests at the web, for pages and robots.txt.
+func (o *operated) requests() (n int64) {
+	for _, h := range o.web.Log().Snapshot().Hosts {
+		n += int64(h.Requests)
+	}
+	return n
+}
+
+// await waits until the web has seen n requests.
+func (o *operated) await(n int64) {
+	o.t.Helper()
+	for range 100_000 {
+		if o.requests() >= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	o.t.Fatalf("the web saw %d requests, want %d", o.requests(), n)
+}
+
+// quiet checks that no request begins for a minute.
+func (o *operated) quiet(when string) {
+	o.t.Helper()
+	time.Sleep(2 * time.Second) // requests under way end
+	before := o.requests()
+	time.Sleep(time.Minute)
+	if n := o.requests() - before; n != 0 {
+		o.t.Errorf("%s: %d requests in a minute", when, n)
+	}
+}
+
+// TestPause: no request begins while the operator pauses the crawl, over a restart as well, and afterwards
+// it fetches exactly what an undisturbed crawl fetches.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o.await(200)
+		o.make(changes.Change{Op: changes.OpPause})
+		o.quiet("paused")
+		s, err := o.opt.Control.Exact()
+		if err != nil || s.Waiting != pausedByOperator {
+			t.Errorf("the crawl waits for %q, %v", s.Waiting, err)
+		}
+		o.stop()
+		if res := o.end(); res.Stop != StopCancelled {
+			t.Errorf("stopped: %s", res.Stop)
+		}
+		if _, err := o.opt.Control.Snapshot(); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("a snapshot of a stopped crawl: %v", err)
+		}
+		o.start()
+		o.quiet("started again")
+		o.make(changes.Change{Op: changes.OpResume})
+		if res := o.end(); res.Stop != StopDone {
+			t.Errorf("ended: %s", res.Stop)
+		}
+		checkFetched(t, o.web, &o.opt)
+		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+	})
+}
+
+// TestOperatorDrains: while the crawl drains it queues no new links; a crawl that has fetched what was
+// queued ends.
+func TestOperatorDrains(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o.await(100)
+		o.make(changes.Change{Op: changes.OpDrain})
+		unique := func() int64 {
+			s, err := o.opt.Control.Exact()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Unique
+		}
+		time.Sleep(3 * time.Second) // links that were on their way
+		before := unique()
+		time.Sleep(500 * time.Millisecond)
+		if n := unique(); n != before {
+			t.Errorf("%d URLs were queued while the crawl drained", n-before)
+		}
+		if res := o.end(); res.Stop != StopDrained || res.Snapshot.Count(state.CountLinksDraining) == 0 {
+			t.Errorf("ended: %s, %d links dropped", res.Stop, res.Snapshot.Count(state.CountLinksDraining))
+		}
+	})
+}
+
+// TestBlockAndUnblock: no request to a blocked host begins after Make has returned, over a restart as well,
+// and links to it are accepted again after it was unblocked.
+func TestBlockAndUnblock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o.await(200)
+		var busiest string
+		hosts := o.web.Log().Snapshot().Hosts
+		for _, name := range slices.Sorted(maps.Keys(hosts)) {
+			if busiest == "" || hosts[name].Requests > hosts[busiest].Requests {
+				busiest = name
+			}
+		}
+		rule := changes.Change{Op: changes.OpBlock, Rule: "host " + busiest}
+		o.make(rule)
+		blocked := func() int64 { return int64(o.web.Log().Snapshot().Hosts[busiest].Requests) }
+		before := blocked()
+		o.await(o.requests() + 100)
+		o.stop()
+		o.end()
+		o.start()
+		o.await(o.requests() + 100)
+		if n := blocked() - before; n != 0 {
+			t.Errorf("%d requests to %s after it was blocked", n, busiest)
+		}
+		s, err := o.opt.Control.Exact()
+		if err != nil || s.Refused["blocked"] == 0 {
+			t.Errorf("refused: %v, %v", s.Refused, err)
+		}
+		rule.Op, rule.Rule = changes.OpUnblock, "- host "+busiest
+		o.make(rule)
+		o.make(changes.Change{Op: changes.OpSeeds, Seeds: []string{"http://" + busiest + ":8080/never-seen-before"}})
+		o.end()
+		if blocked() == before {
+			t.Errorf("no request to %s after it was unblocked", busiest)
+		}
+		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+	})
+}
+
+// TestOperatorLimits: a rate set while the crawl runs holds, and "" restores the flag's.
+func TestOperatorLimits(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), nil)
+		o.await(50)
+		o.make(changes.Change{Op: changes.OpLimits, Rate: "2", Connections: "1"})
+		time.Sleep(time.Second)
+		before := o.requests()
+		time.Sleep(30 * time.Second)
+		if n := o.requests() - before; n < 40 || n > 64 {
+			t.Errorf("%d requests in 30 s at 2 a second", n)
+		}
+		if s, _ := o.opt.Control.Exact(); s.Connections != 1 {
+			t.Errorf("%d connections are allowed, want 1", s.Connections)
+		}
+		o.make(changes.Change{Op: changes.OpLimits})
+		before = o.requests()
+		time.Sleep(10 * time.Second)
+		if n := o.requests() - before; n < 40 {
+			t.Errorf("%d requests in 10 s without a limit", n)
+		}
+		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "fast"}); !changes.IsRefused(err) {
+			t.Errorf("rate fast: %v", err)
+		}
+		o.end()
+		checkFetched(t, o.web, &o.opt)
+	})
+}
+
+// TestOperatorHostDelay: a delay that the operator gives to a host holds at its server.
+func TestOperatorHostDelay(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		o := operate(t, web, memfs.New(*seedFlag), nil)
+		o.await(100)
+		hosts := web.Log().Snapshot().Hosts
+		busiest := slices.MaxFunc(slices.Sorted(maps.Keys(hosts)), func(a, b string) int { return int(hosts[a].Requests) - int(hosts[b].Requests) })
+		o.make(changes.Change{Op: changes.OpHostDelay, Host: strings.ToUpper(busiest), Delay: 20})
+		time.Sleep(21 * time.Second)
+		before := web.Log().Snapshot().Hosts[busiest].Requests
+		time.Sleep(60 * time.Second)
+		if n := web.Log().Snapshot().Hosts[busiest].Requests - before; n < 2 || n > 3 {
+			t.Errorf("%d requests to %s in 60 s, want 3", n, busiest)
+		}
+		o.make(changes.Change{Op: changes.OpHostNormal, Host: busiest})
+		before = web.Log().Snapshot().Hosts[busiest].Requests
+		time.Sleep(25 * time.Second)
+		if n := web.Log().Snapshot().Hosts[busiest].Requests - before; n < 3 {
+			t.Errorf("%d requests to %s in 25 s after its delay was normal again", n, busiest)
+		}
+		o.end()
+		checkFetched(t, web, &o.opt)
+	})
+}
+
+// TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force,
+// and all seeds of accepted changes are fetched in the end.
+func TestChangesSurviveCuts(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(longOr(100, 6)) {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.IPs = 3, 6, 80, 4 })
+			mem := memfs.New(seed)
+			seeds := web.Seeds()
+			o := &operated{t: t, web: web, opt: simOptions(t, web, mem)}
+			small(&o.opt)
+			o.opt.SeedLines = seeds[:1]
+			var accepted sync.Map
+			for life := range 4 {
+				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
+				o.opt.FS = mem
+				o.start()
+				for i := 0; ; i++ {
+					c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i), Delay: 1, Who: "test"}
+					if i%5 == 0 {
+						c = changes.Change{Op: changes.OpSeeds, Who: "test", Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
+							strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
+					}
+					if _, err := o.opt.Control.Make(t.Context(), c); err == nil {
+						accepted.Store(c.Host+strings.Join(c.Seeds, ""), c.Op)
+					}
+					select {
+					case <-o.done:
+					case <-time.After(100 * time.Millisecond):
+						continue
+					}
+					break
+				}
+				o.stop()
+				mem = mem.Crash()
+			}
+			o.opt.FS = mem
+			o.start()
+			time.Sleep(time.Millisecond)
+			settings, err := o.opt.Control.Settings()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.end()
+			fetches := web.Log().Snapshot()
+			delays, fed := 0, 0
+			accepted.Range(func(name, op any) bool {
+				if op == changes.OpHostDelay {
+					delays++
+					if settings.HostDelays[name.(string)] != 1 {
+						t.Errorf("world %d: the delay of %s is lost", seed, name)
+					}
+					return true
+				}
+				fed++
+				if fetches.Wrong[name.(string)] == 0 && fetches.Fetches[name.(string)] == 0 {
+					t.Errorf("world %d: the seed %s is lost", seed, name)
+				}
+				return true
+			})
+			if delays == 0 || fed == 0 {
+				t.Errorf("world %d: only %d delays and %d seeds were accepted", seed, delays, fed)
+			}
+			checkBalanced(t, o.opt.FS, o.opt.Dirs)
+		})
+	}
+}
