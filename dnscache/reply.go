@@ -86,7 +86,11 @@ func parseReply(msg []byte, name string, qtype uint16, space []netip.Addr, maxAd
 // response code. It reports whether the records are readable; there may be fewer than the header says.
 func (p *message) survey() bool {
 	at := headerBytes
-	if binary.BigEndian.Uint16(p.msg[4:]) > 0 {
+	questions := binary.BigEndian.Uint16(p.msg[4:])
+	if questions > 1 { // RFC 9619: a query has one question
+		return false
+	}
+	if questions == 1 {
 		_, next, err := dns.UnpackDomainName(p.msg, at)
 		if err != nil || next+4 > len(p.msg) {
 			return false
