@@ -1,7 +1,9 @@
 package beast
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"drumbeat/queue"
 )
@@ -133,4 +135,23 @@ func (b *Beast) Horizon() Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.horizon.load()
+}
+
+// QueueInfo describes a numbered queue.
+type QueueInfo struct {
+	Number         Number
+	Records, Bytes int64
+}
+
+// Queues returns the numbered queues from s on, in order. It locks every queue for a moment.
+func (b *Beast) Queues() []QueueInfo {
+	b.mu.RLock()
+	list := make([]QueueInfo, 0, len(b.queues))
+	for n, q := range b.queues {
+		records, bytes := q.Len()
+		list = append(list, QueueInfo{n, records, bytes})
+	}
+	b.mu.RUnlock()
+	slices.SortFunc(list, func(a, b QueueInfo) int { return cmp.Compare(a.Number, b.Number) })
+	return list
 }

@@ -1,0 +1,207 @@
+package crawl
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawl/state"
+	"drumbeat/drum"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// DrumInfo describes a drum of the running crawl.
+type DrumInfo struct {
+	Name    string
+	Stats   drum.Stats
+	Buckets int
+	Running bool // a pass is in progress
+}
+
+// QueueInfo describes a queue on disk.
+type QueueInfo struct {
+	Name           string
+	Records, Bytes int64
+}
+
+// Structures describes the structures on disk.
+type Structures struct {
+	Drums  []DrumInfo
+	Queues []QueueInfo
+	Beast  beast.Stats
+	Spread []beast.QueueInfo // the numbered queues, in order
+}
+
+// Structures returns the state of the structures on disk. It locks each for microseconds.
+func (k *Control) Structures() (s *Structures, err error) {
+	err = k.with(func(c *crawler) error { s = c.inspect(); return nil })
+	return s, err
+}
+
+func (c *crawler) inspect() *Structures {
+	edges, indegree := c.budgets.star.Stats()
+	p := &c.plan
+	s := &Structures{Beast: c.budgets.beast.Stats(), Spread: c.budgets.beast.Queues()}
+	for _, d := range []struct {
+		name  string
+		stats drum.Stats
+		plan  DrumPlan
+	}{
+		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {"pldindegree-edges", edges, p.Edges},
+		{"pldindegree", indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},
+		{state.NameRobotsRequested, c.requests.robotsRequested.Stats(), p.RobotsRequested},
+		{state.NameNames, c.seen.names.Stats(), p.Names},
+	} {
+		s.Drums = append(s.Drums, DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets,
+			Running: d.stats.SealedBuckets > 0})
+	}
+	for _, q := range []struct {
+		name string
+		q    interface{ Len() (int64, int64) }
+	}{
+		{state.NameAwaitRobots, c.requests.awaitRobots}, {state.NameRobotsFetch, c.requests.robotsFetch},
+		{"robotsdeferred", c.requests.robotsDeferred}, {state.NameReady, c.dispatcher.ready},
+		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
+	} {
+		records, bytes := q.q.Len()
+		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes})
+	}
+	return s
+}
+
+// TopPLDs returns the PLDs with the largest in-degrees, at most n, by descending in-degree.
+func (k *Control) TopPLDs(n int) (top []star.Ranked, err error) {
+	err = k.with(func(c *crawler) error { top = c.budgets.star.Top(n); return nil })
+	return top, err
+}
+
+// HostInfo describes a host with URLs in RAM or in trouble.
+type HostInfo struct {
+	Key   uint64
+	Host  string // "" if only its key is known
+	InRAM int    // URLs in the heaps or being fetched
+	State string // "ok", or how it failed or refused
+	Until time.Time
+	At    time.Time // of its last failure or refusal
+}
+
+// maxHostsListed limits Hosts.
+const maxHostsListed = 10_000
+
+// HostsInRAM returns the hosts with the most URLs in RAM, at most n. It holds the scheduler's lock for some
+// tens of nanoseconds a URL.
+func (k *Control) HostsInRAM(n int) (list []HostInfo, err error) {
+	err = k.with(func(c *crawler) error {
+		hosts := map[uint64]*HostInfo{}
+		for _, it := range c.polite.Snapshot() {
+			h := hosts[it.Host]
+			if h == nil {
+				h = &HostInfo{Key: it.Host, State: "ok"}
+				hosts[it.Host] = h
+				var rec weburl.Record
+				if !it.Robots && rec.Decode(it.Rec) == nil {
+					h.Host = string(weburl.Split(rec.URL).Host)
+				}
+			}
+			h.InRAM++
+		}
+		for _, h := range hosts {
+			list = append(list, *h)
+		}
+		slices.SortFunc(list, func(a, b HostInfo) int {
+			return cmp.Or(cmp.Compare(b.InRAM, a.InRAM), cmp.Compare(a.Host, b.Host))
+		})
+		list = list[:min(len(list), n, maxHostsListed)]
+		for i := range list {
+			c.describe(&list[i])
+		}
+		return nil
+	})
+	return list, err
+}
+
+// describe adds the health of a host.
+func (c *crawler) describe(h *HostInfo) {
+	if s := c.health.stateOf(h.Key, time.Now()); !s.Clean() {
+		h.State, h.Until, h.At = s.String(), s.Until, s.At
+	}
+}
+
+// HostsInTrouble returns the hosts that fail or refuse, the last event first, at most n.
+func (k *Control) HostsInTrouble(n int) (list []HostInfo, err error) {
+	err = k.with(func(c *crawler) error {
+		all := c.health.hosts.Snapshot()
+		slices.Reverse(all)
+		for _, e := range all[:min(len(all), n, maxHostsListed)] {
+			list = append(list, HostInfo{Key: e.Key, State: e.State.String(), Until: e.State.Until, At: e.State.At})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Limits describes the limits in force.
+type Limits struct {
+	Rate, Bandwidth, Connections string // schedules; "none" for no limit
+	ConnectionsNow, Slots        int
+}
+
+// Limits returns the limits in force.
+func (k *Control) Limits() (l Limits, err error) {
+	err = k.with(func(c *crawler) error {
+		d := &c.dispatcher.limits
+		l = Limits{Rate: d.rate.Schedule().String(), Bandwidth: d.bandwidth.Schedule().String(),
+			Connections: d.schedule.Load().String(), ConnectionsNow: d.connections(time.Now()), Slots: d.slots}
+		return nil
+	})
+	return l, err
+}
+
+// DirInfo describes the file system of a directory.
+type DirInfo struct {
+	Path                   string
+	Free, Total, FreeFiles int64
+}
+
+// Disk describes the disk space of a crawl.
+type Disk struct {
+	Used, Limit, KeepFree int64
+	Dirs                  []DirInfo
+}
+
+// Disk returns the disk space in use. It calls the file systems.
+func (k *Control) Disk() (d Disk, err error) {
+	err = k.with(func(c *crawler) error {
+		d.Limit, d.KeepFree = c.opt.DiskBytes, c.plan.KeepFreeBytes
+		if d.Used, err = c.output.diskUsed(); err != nil {
+			return err
+		}
+		for _, dir := range c.opt.allDirs() {
+			free, total, err := c.opt.FS.Space(dir)
+			if err != nil {
+				return err
+			}
+			files, err := c.opt.FS.FreeFiles(dir)
+			if err != nil {
+				return err
+			}
+			d.Dirs = append(d.Dirs, DirInfo{dir, free, total, files})
+		}
+		return nil
+	})
+	return d, err
+}
+
+// Plan returns the plan of the crawl.
+func (k *Control) Plan() (p Plan, err error) {
+	err = k.with(func(c *crawler) error { p = c.plan; return nil })
+	return p, err
+}
+
+// CrawlID returns the identity of the crawl.
+func (k *Control) CrawlID() (id string, err error) {
+	err = k.with(func(c *crawler) error { id = c.CrawlID; return nil })
+	return id, err
+}
