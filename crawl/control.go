@@ -13,6 +13,15 @@ import (
 type Control struct {
 	mu sync.RWMutex // guards c; held for reading by each call, so that the crawl stays open meanwhile
 	c  *crawler
+
+	once    sync.Once // makes started
+	started chan struct{}
+}
+
+// Started returns a channel that is closed when the crawl first runs.
+func (k *Control) Started() <-chan struct{} {
+	k.once.Do(func() { k.started = make(chan struct{}) })
+	return k.started
 }
 
 // ErrNotRunning is returned by calls while no crawl runs.
@@ -26,6 +35,14 @@ func (k *Control) attach(c *crawler) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.c = c
+	if c == nil {
+		return
+	}
+	select {
+	case <-k.Started():
+	default:
+		close(k.started)
+	}
 }
 
 // with calls f with the running crawl.

@@ -205,3 +205,21 @@ func (k *Control) CrawlID() (id string, err error) {
 	err = k.with(func(c *crawler) error { id = c.CrawlID; return nil })
 	return id, err
 }
+
+// Blocked tells what keeps the whole crawl from fetching; "" for nothing.
+type Blocked struct{ Space, Outage string }
+
+// Blocked returns what keeps the whole crawl from fetching.
+func (k *Control) Blocked() (b Blocked, err error) {
+	err = k.with(func(c *crawler) error {
+		b = Blocked{c.space.why(), c.outages.outageText()}
+		return nil
+	})
+	return b, err
+}
+
+// URLSeenFills returns how full URLseen's buckets are, joined to at most n groups.
+func (k *Control) URLSeenFills(n int) (fills []float64, err error) {
+	err = k.with(func(c *crawler) error { fills = c.seen.urlSeen.Fills(n); return nil })
+	return fills, err
+}

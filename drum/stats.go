@@ -129,3 +129,26 @@ func (d *Drum) Stats() Stats {
 	s.PredictedEarly = time.Duration(buckets)*roundTime + time.Duration(moved/rate*float64(time.Second))
 	return s
 }
+
+// Fills returns how full the buckets are, from 0 to 1 and above, as means of at most n groups of
+// neighbours. Buckets that are being written to are left out of their mean.
+func (d *Drum) Fills(n int) []float64 {
+	n = min(n, len(d.buckets))
+	fills := make([]float64, n)
+	for i := range fills {
+		sum, known := int64(0), 0
+		for j := i * len(d.buckets) / n; j < (i+1)*len(d.buckets)/n; j++ {
+			b := &d.buckets[j]
+			if !b.mu.TryLock() {
+				continue
+			}
+			if b.open != nil {
+				sum += b.open.cost
+			}
+			b.mu.Unlock()
+			known++
+		}
+		fills[i] = float64(sum) / float64(max(1, known)) / float64(d.opt.fullBytes())
+	}
+	return fills
+}

@@ -128,6 +128,7 @@ type reportFlags struct {
 	Summary         string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
 	PrintConfig     bool   `group:"report" help:"Print the effective value of every flag and the plan, then exit."`
 	flags.Profiling `group:"report"`
+	flags.Admin
 }
 
 // Help returns the text after the usage in crawl -h.
@@ -198,7 +199,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	opt.Panicked = a.Die
 	var res *crawl.Result
 	err = c.Profiled(func() (err error) {
-		res, err = Execute(a, opt, plan, view)
+		res, err = Execute(a, opt, plan, view, c.Admin)
 		return err
 	})
 	var noSeed *noSeed

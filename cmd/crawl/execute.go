@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os/signal"
@@ -9,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"drumbeat/admin"
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/internal/bug"
@@ -20,15 +23,16 @@ import (
 const GCPercent = 300
 
 // Execute crawls, with the memory of the process bounded by the plan, until the crawl ends or a signal stops
-// it.
-func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) (*crawl.Result, error) {
+// it. The admin server runs meanwhile.
+func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm flags.Admin) (*crawl.Result, error) {
 	limit := debug.SetMemoryLimit(plan.HeapBytes)
 	percent := debug.SetGCPercent(GCPercent)
 	defer func() {
 		debug.SetMemoryLimit(limit)
 		debug.SetGCPercent(percent)
 	}()
-	opt.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: view.level}))
+	tail := new(admin.Tail)
+	opt.Log = slog.New(tail.Handler(slog.NewTextHandler(view, &slog.HandlerOptions{Level: view.level})))
 	view.log = opt.Log
 	opt.Snapshot = view.show
 	opt.SnapshotEvery = time.Second
@@ -44,7 +48,34 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) (*cra
 			ctx = stopOnHangup(ctx, a, again)
 		}
 	}
-	return crawl.Run(ctx, *opt)
+	stop, err := serveAdmin(ctx, opt, adm, tail)
+	if err != nil {
+		return nil, err
+	}
+	res, err := crawl.Run(ctx, *opt)
+	return res, errors.Join(err, stop())
+}
+
+// serveAdmin starts the admin server, unless adm switches it off. stop ends it.
+func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *admin.Tail) (stop func() error, err error) {
+	if adm.Off() {
+		return func() error { return nil }, nil
+	}
+	opt.Control = new(crawl.Control)
+	s, err := admin.Listen(admin.Options{Control: opt.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
+		Plain: adm.AdminPlain, Dirs: opt.Dirs, Out: opt.Out, Version: opt.Version, Agent: opt.Agent, Contact: opt.Contact,
+		Host: opt.Host, Log: tail})
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		defer bug.Fatal()
+		ended <- s.Serve(ctx)
+	}()
+	opt.Log.Info("admin server", "url", s.URL())
+	return func() error { cancel(); return <-ended }, nil
 }
 
 // stopOnHangup cancels the context on SIGHUP: without rule files to reload it means that the terminal was

@@ -32,8 +32,9 @@ func (c *Command) Options() crawl.Options {
 		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
 		NetworkFlags: c.netFlags.digest(),
 		Rules:        c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
-		Rate: c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
-		Bandwidth: pace.NewBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
+		TimeZone: c.TimeZone.Location,
+		Rate:     c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
+		Bandwidth: pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
 	}
 	if c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)

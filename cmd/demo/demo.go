@@ -53,6 +53,7 @@ type Command struct {
 	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms" help:"Minimum delay between requests to an IP address; half of it for PLDs with large budgets."`
 	Quiet       bool          `group:"report" short:"q" help:"Print no progress, only the summary."`
 	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
+	flags.Admin
 }
 
 // webRAM is the part of --ram reserved for the synthetic web, in bytes: its tables, its log, and the server
@@ -221,6 +222,6 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.AllowedPort, network.Limits
 	opt.UserAgent = flags.UserAgent(opt.Agent, opt.Contact)
 	plan.HeapBytes += webRAM
-	res, err := crawlcmd.Execute(a, opt, plan, w.View)
+	res, err := crawlcmd.Execute(a, opt, plan, w.View, c.Admin)
 	return res, errors.Join(err, network.Close(), server.Close())
 }

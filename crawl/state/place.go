@@ -143,3 +143,18 @@ const (
 	CountDNSStored                     // DNS answers in WARC files
 	NumCounters
 )
+
+// counterNames are the names that users see, by counter.
+var counterNames = [NumCounters]string{
+	"links", "links_invalid", "links_scheme", "links_too_long", "links_scope", "links_depth",
+	"links_filtered", "links_cached", "links_checked", "edges", "seeds", "seeds_bad", "attempts",
+	"responses", "pages", "redirects", "bytes_wire", "bytes_body", "robots_attempts", "robots_bytes",
+	"lookups", "lookup_failures", "retries", "deferrals", "truncated", "checkpoints", "fetch_millis",
+	"seed_pages", "links_dropped", "links_port", "links_draining", "decode_cut", "unconfirmed",
+	"links_no_follow", "links_extension", "links_path_depth", "links_repeated", "links_params",
+	"links_rules", "links_blocked", "urls_rewritten", "sitemaps", "sitemap_urls", "sitemap_faults",
+	"no_index", "bodies_refused", "sniffed", "refusals", "challenges", "host_rests", "hosts_given_up",
+	"links_redirects", "internal_errors", "robots_stored", "dns_stored"}
+
+// String returns the name that users see.
+func (c Counter) String() string { return counterNames[c] }

@@ -68,6 +68,8 @@ var layers = map[string]layer{
 	"crawl/repair":  {28, []string{"*"}},
 	"crawl":         {30, []string{"*", "internal/bug"}},
 
+	"admin": {40, []string{"crawl", "crawl/changes", "crawl/explain", "crawl/state", "internal/bug"}},
+
 	"bench/report":       {0, nil},
 	"bench/links":        {0, nil},
 	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
@@ -100,7 +102,7 @@ var layers = map[string]layer{
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
-	"cmd/crawl": {46, []string{"cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache",
+	"cmd/crawl": {46, []string{"admin", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache",
 		"fetch", "internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/simweb"}},

@@ -1,0 +1,386 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/explain"
+)
+
+// intParam returns an integer of the query, between 1 and most.
+func intParam(r *http.Request, name string, def, most int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, problem(http.StatusBadRequest, fmt.Sprintf("%s is %q: want a number from 1 to %d", name, text, most))
+	}
+	return min(n, most), nil
+}
+
+// readBody decodes a JSON body. Unknown fields are errors.
+func readBody(r *http.Request, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return problem(http.StatusUnsupportedMediaType, "want a body of type application/json")
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(into)
+	if err == nil && d.More() {
+		err = fmt.Errorf("more than one value")
+	}
+	if err != nil {
+		if p := problemOf(err); p.Status == http.StatusRequestEntityTooLarge {
+			return p
+		}
+		return problem(http.StatusBadRequest, "the body: "+err.Error())
+	}
+	return nil
+}
+
+// who names the author of a change.
+func who(r *http.Request) string {
+	name := r.RemoteAddr
+	if host, _, err := net.SplitHostPort(name); err == nil {
+		name = host
+	}
+	if by := r.Header.Get("X-Operator"); by != "" && len(by) <= 100 {
+		name = strings.Map(func(c rune) rune {
+			if c < ' ' {
+				return -1
+			}
+			return c
+		}, by) + " at " + name
+	}
+	return name
+}
+
+// make makes a change.
+func (s *Server) make(r *http.Request, c changes.Change) (any, error) {
+	c.Who = who(r)
+	made, err := s.opt.Control.Make(r.Context(), c)
+	made.Seeds = nil
+	return Change{made, string(made.Op.Undo())}, err
+}
+
+func (s *Server) drain(r *http.Request) (any, error) {
+	var d Drain
+	if err := readBody(r, &d); err != nil {
+		return nil, err
+	}
+	c := changes.Change{Op: changes.OpFill}
+	if d.On {
+		c.Op = changes.OpDrain
+	}
+	return s.make(r, c)
+}
+
+func (s *Server) setLimits(r *http.Request) (any, error) {
+	var l LimitChange
+	if err := readBody(r, &l); err != nil {
+		return nil, err
+	}
+	now, err := s.opt.Control.Settings()
+	if err != nil {
+		return nil, err
+	}
+	c := changes.Change{Op: changes.OpLimits, Rate: now.Rate, Bandwidth: now.Bandwidth, Connections: now.Connections}
+	for _, f := range []struct {
+		from *string
+		to   *string
+	}{{l.Rate, &c.Rate}, {l.Bandwidth, &c.Bandwidth}, {l.Connections, &c.Connections}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	return s.make(r, c)
+}
+
+func (s *Server) setDelay(r *http.Request) (any, error) {
+	var d Delay
+	if err := readBody(r, &d); err != nil {
+		return nil, err
+	}
+	return s.make(r, changes.Change{Op: changes.OpHostDelay, Host: r.PathValue("host"), Delay: d.Delay})
+}
+
+func (s *Server) setBudget(r *http.Request) (any, error) {
+	var b Budget
+	if err := readBody(r, &b); err != nil {
+		return nil, err
+	}
+	return s.make(r, changes.Change{Op: changes.OpBudget, PLD: r.PathValue("pld"), Budget: b.Budget})
+}
+
+func (s *Server) block(r *http.Request) (any, error) {
+	var b Rule
+	if err := readBody(r, &b); err != nil {
+		return nil, err
+	}
+	return s.make(r, changes.Change{Op: changes.OpBlock, Rule: b.Rule})
+}
+
+func (s *Server) addSeeds(r *http.Request) (any, error) {
+	var in Seeds
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "text/plain" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(body) {
+			if text := strings.TrimSpace(string(line)); text != "" && !strings.HasPrefix(text, "#") {
+				in.Seeds = append(in.Seeds, text)
+			}
+		}
+	} else if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	bad, err := s.opt.Control.BadSeeds(in.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.make(r, changes.Change{Op: changes.OpSeeds, Seeds: in.Seeds})
+	if err != nil {
+		return nil, err
+	}
+	out := SeedsTaken{Refused: []BadSeed{}, Change: made.(Change)}
+	out.Accepted = out.Change.Count
+	for _, b := range bad {
+		out.Refused = append(out.Refused, BadSeed{b[0], b[1]})
+	}
+	return out, nil
+}
+
+func (s *Server) changes(r *http.Request) (any, error) {
+	n, err := intParam(r, "limit", 50, 1000)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.opt.Control.Changes(n)
+	out := Changes{Changes: []Change{}}
+	for _, c := range list {
+		out.Changes = append(out.Changes, Change{c, string(c.Op.Undo())})
+	}
+	return out, err
+}
+
+func (s *Server) limits() (any, error) {
+	l, err := s.opt.Control.Limits()
+	if err != nil {
+		return nil, err
+	}
+	changed, err := s.opt.Control.Settings()
+	return Limits{l.Rate, l.Bandwidth, l.Connections, l.ConnectionsNow, l.Slots, changed}, err
+}
+
+func (s *Server) slots() (any, error) {
+	snap, err := s.opt.Control.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	out := Slots{Total: snap.Connections, Uses: []Use{}}
+	for _, u := range crawl.SlotUses() {
+		out.Uses = append(out.Uses, Use{u.String(), snap.SlotsNow.Mean(u), snap.Slots.Mean(u)})
+	}
+	return out, nil
+}
+
+// maxFills is the number of groups of URLseen's buckets.
+const maxFills = 256
+
+func (s *Server) structures() (any, error) {
+	in, err := s.opt.Control.Structures()
+	if err != nil {
+		return nil, err
+	}
+	fills, err := s.opt.Control.URLSeenFills(maxFills)
+	if err != nil {
+		return nil, err
+	}
+	out := Structures{Beast: Beast{Current: int64(in.Beast.Current), Horizon: int64(in.Beast.Horizon), Failed: in.Beast.FailedRecords,
+		Scanning: in.Beast.Scanning, Scans: in.Beast.Scans, Queues: []BeastQueue{}}}
+	for i := range in.Drums {
+		d := &in.Drums[i]
+		row := Drum{Name: d.Name, Buckets: d.Buckets, Keys: d.Stats.Keys, Pending: d.Stats.Tuples, PendingBytes: d.Stats.TupleBytes,
+			FullBuckets: d.Stats.FullBuckets, Running: d.Running, Passes: d.Stats.Passes, LastPass: d.Stats.LastPass.Seconds(),
+			NextPass: d.Stats.PredictedEarly.Seconds(), DiskBytes: drumBytes(d), IOBytes: d.Stats.IOBytes(), Fill: []float64{}}
+		if i == 0 {
+			row.Fill = fills
+			for _, f := range fills {
+				row.Full += f / float64(len(fills))
+			}
+		}
+		out.Drums = append(out.Drums, row)
+	}
+	for _, q := range in.Queues {
+		out.Queues = append(out.Queues, Queue{q.Name, q.Records, q.Bytes})
+	}
+	for _, q := range in.Spread {
+		out.Beast.Queues = append(out.Beast.Queues, BeastQueue{int64(q.Number), q.Records, q.Bytes})
+	}
+	return out, nil
+}
+
+// withExplainer calls f with one of the explainers.
+func (s *Server) withExplainer(r *http.Request, f func(*explain.Explainer) error) error {
+	wait := time.NewTimer(explainReads)
+	defer wait.Stop()
+	select {
+	case x := <-s.explains:
+		defer func() { s.explains <- x }()
+		return f(x)
+	case <-wait.C:
+	case <-r.Context().Done():
+	}
+	return problem(http.StatusTooManyRequests, "too many questions are being answered")
+}
+
+func (s *Server) hosts(r *http.Request) (any, error) {
+	n, err := intParam(r, "limit", 50, 1000)
+	if err != nil {
+		return nil, err
+	}
+	var list []crawl.HostInfo
+	if r.URL.Query().Get("sort") == "trouble" {
+		list, err = s.opt.Control.HostsInTrouble(n)
+	} else {
+		list, err = s.opt.Control.HostsInRAM(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var unknown []uint64
+	for i := range list {
+		if list[i].Host == "" {
+			unknown = append(unknown, list[i].Key)
+		}
+	}
+	names, err := s.names(r, unknown)
+	if err != nil {
+		return nil, err
+	}
+	out := Hosts{Hosts: []Host{}}
+	for _, h := range list {
+		row := Host{Host: h.Host, Key: strconv.FormatUint(h.Key, 16), State: h.State, InRAM: h.InRAM}
+		if row.Host == "" {
+			row.Host = names[h.Key]
+		}
+		if !h.Until.IsZero() {
+			row.Until = h.Until.UTC()
+		}
+		if !h.At.IsZero() {
+			row.At = h.At.UTC()
+		}
+		out.Hosts = append(out.Hosts, row)
+	}
+	return out, nil
+}
+
+// names looks up names of keys. Before the first checkpoint there are none.
+func (s *Server) names(r *http.Request, keys []uint64) (names map[uint64]string, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	err = s.withExplainer(r, func(x *explain.Explainer) (err error) {
+		names, err = x.Names(keys)
+		return err
+	})
+	return names, err
+}
+
+func (s *Server) plds(r *http.Request) (any, error) {
+	n, err := intParam(r, "limit", 50, 1000)
+	if err != nil {
+		return nil, err
+	}
+	top, err := s.opt.Control.TopPLDs(n)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := s.opt.Control.Settings()
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]uint64, len(top))
+	for i, t := range top {
+		keys[i] = t.PLD
+	}
+	names, err := s.names(r, keys)
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for _, name := range names {
+		texts = append(texts, name)
+	}
+	known := map[string]*explain.PLDReport{}
+	out := PLDs{PLDs: []PLD{}}
+	if err := s.withExplainer(r, func(x *explain.Explainer) error {
+		reports, asOf, err := x.PLDs(texts)
+		for _, rep := range reports {
+			known[rep.PLD] = rep
+		}
+		out.AsOf = asOf.Time
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for i, t := range top {
+		row := PLD{Rank: i + 1, PLD: names[t.PLD], Key: strconv.FormatUint(t.PLD, 16), Indegree: t.Indegree}
+		if rep := known[row.PLD]; rep != nil {
+			row.Budget, row.Pages, row.Bytes, row.Placed = rep.PerQueue, rep.Fetched, rep.Bytes, rep.Placed
+		}
+		if b, ok := settings.Budgets[row.PLD]; ok {
+			row.Budget, row.Pinned = b, true
+		}
+		out.PLDs = append(out.PLDs, row)
+	}
+	return out, nil
+}
+
+func (s *Server) explain(r *http.Request) (any, error) {
+	asked := strings.TrimSpace(r.URL.Query().Get("url"))
+	if asked == "" {
+		return nil, problem(http.StatusBadRequest, "url is empty: give a URL, a host, a PLD or an address")
+	}
+	if _, err := netip.ParseAddr(asked); err == nil || !strings.Contains(asked, "/") {
+		return s.explainHost(r, asked)
+	}
+	var out Explanation
+	err := s.withExplainer(r, func(x *explain.Explainer) error {
+		reports, err := x.URLs([]string{asked})
+		if len(reports) == 1 {
+			out.URL = reports[0]
+		}
+		return err
+	})
+	return out, err
+}
+
+func (s *Server) explainHost(r *http.Request, host string) (any, error) {
+	var out Explanation
+	err := s.withExplainer(r, func(x *explain.Explainer) error {
+		reports, err := x.Hosts([]string{host})
+		if len(reports) == 1 {
+			out.Host = reports[0]
+		}
+		return err
+	})
+	if err == nil && out.Host != nil && out.Host.Error != "" {
+		return nil, problem(http.StatusUnprocessableEntity, out.Host.Error)
+	}
+	return out, err
+}

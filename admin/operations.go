@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"net/http"
+
+	"drumbeat/crawl/changes"
+)
+
+// Operation is one operation of the interface.
+type Operation struct {
+	Method, Path string // as in http.ServeMux
+	ID           string // of the OpenAPI description
+	Summary      string
+	Change       bool // needs the token
+	Params       []Param
+	Body         any // a value of the type of the body; nil for none
+	Result       any // a value of the type of the result
+	handle       func(*Server, *http.Request) (any, error)
+}
+
+// Param is a parameter of an operation.
+type Param struct {
+	Name, In, Summary string // In is path or query
+	Required          bool
+	Integer           bool
+	Enum              []string
+}
+
+var (
+	hostParam  = Param{Name: "host", In: "path", Summary: "Name of a host.", Required: true}
+	pldParam   = Param{Name: "pld", In: "path", Summary: "A PLD.", Required: true}
+	limitParam = Param{Name: "limit", In: "query", Summary: "Most entries of the list; default 50.", Integer: true}
+)
+
+// operations is the table of all operations.
+var operations = []Operation{
+	{Method: "GET", Path: "/api/v1/status", ID: "status", Summary: "State of the crawl.", Result: Status{},
+		handle: func(s *Server, _ *http.Request) (any, error) { return s.status() }},
+	{Method: "GET", Path: "/api/v1/structures", ID: "structures", Summary: "Drums, queues and BEAST.", Result: Structures{},
+		handle: func(s *Server, _ *http.Request) (any, error) { return s.structures() }},
+	{Method: "GET", Path: "/api/v1/slots", ID: "slots", Summary: "Use of connection slots.", Result: Slots{},
+		handle: func(s *Server, _ *http.Request) (any, error) { return s.slots() }},
+	{Method: "GET", Path: "/api/v1/hosts", ID: "hosts", Summary: "Hosts with URLs in RAM, or in trouble.", Result: Hosts{},
+		Params: []Param{{Name: "sort", In: "query", Summary: "inram (default) or trouble.", Enum: []string{"inram", "trouble"}}, limitParam},
+		handle: (*Server).hosts},
+	{Method: "GET", Path: "/api/v1/hosts/{host}", ID: "host", Summary: "What the crawl knows about a host.", Result: Explanation{},
+		Params: []Param{hostParam},
+		handle: func(s *Server, r *http.Request) (any, error) { return s.explainHost(r, r.PathValue("host")) }},
+	{Method: "GET", Path: "/api/v1/plds", ID: "plds", Summary: "PLDs with the largest in-degrees.", Result: PLDs{},
+		Params: []Param{limitParam}, handle: (*Server).plds},
+	{Method: "GET", Path: "/api/v1/plds/{pld}", ID: "pld", Summary: "What the crawl knows about a PLD.", Result: Explanation{},
+		Params: []Param{pldParam},
+		handle: func(s *Server, r *http.Request) (any, error) { return s.explainHost(r, r.PathValue("pld")) }},
+	{Method: "GET", Path: "/api/v1/explain", ID: "explain", Summary: "Explain a URL, a host, a PLD or an address.", Result: Explanation{},
+		Params: []Param{{Name: "url", In: "query", Summary: "What to explain.", Required: true}}, handle: (*Server).explain},
+	{Method: "GET", Path: "/api/v1/limits", ID: "limits", Summary: "Limits and changes in force.", Result: Limits{},
+		handle: func(s *Server, _ *http.Request) (any, error) { return s.limits() }},
+	{Method: "GET", Path: "/api/v1/log", ID: "log", Summary: "Last lines of the log.", Result: LogLines{},
+		Params: []Param{{Name: "lines", In: "query", Summary: "Most lines; default 200.", Integer: true}},
+		handle: func(s *Server, r *http.Request) (any, error) {
+			n, err := intParam(r, "lines", 200, tailLines)
+			return LogLines{append([]Line{}, s.opt.Log.Last(n)...)}, err
+		}},
+	{Method: "GET", Path: "/api/v1/changes", ID: "changes", Summary: "Last changes of the operator, newest first.", Result: Changes{},
+		Params: []Param{limitParam}, handle: (*Server).changes},
+
+	{Method: "POST", Path: "/api/v1/pause", ID: "pause", Summary: "Start no further requests.", Change: true, Result: Change{},
+		handle: simple(changes.OpPause)},
+	{Method: "POST", Path: "/api/v1/resume", ID: "resume", Summary: "Continue after a pause.", Change: true, Result: Change{},
+		handle: simple(changes.OpResume)},
+	{Method: "POST", Path: "/api/v1/checkpoint", ID: "checkpoint", Summary: "Write a checkpoint now.", Change: true, Result: Change{},
+		handle: simple(changes.OpCheckpoint)},
+	{Method: "POST", Path: "/api/v1/drain", ID: "drain", Summary: "Queue no new links, or queue them again.", Change: true,
+		Body: Drain{}, Result: Change{}, handle: (*Server).drain},
+	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop in order.", Change: true, Result: Change{},
+		handle: simple(changes.OpStop)},
+	{Method: "PUT", Path: "/api/v1/limits", ID: "setLimits", Summary: "Change limits of speed.", Change: true,
+		Body: LimitChange{}, Result: Change{}, handle: (*Server).setLimits},
+	{Method: "PUT", Path: "/api/v1/hosts/{host}/delay", ID: "setDelay", Summary: "Give a host a delay of its own.", Change: true,
+		Params: []Param{hostParam}, Body: Delay{}, Result: Change{}, handle: (*Server).setDelay},
+	{Method: "DELETE", Path: "/api/v1/hosts/{host}/delay", ID: "clearDelay", Summary: "Give a host the usual delay.", Change: true,
+		Params: []Param{hostParam}, Result: Change{},
+		handle: func(s *Server, r *http.Request) (any, error) {
+			return s.make(r, changes.Change{Op: changes.OpHostNormal, Host: r.PathValue("host")})
+		}},
+	{Method: "POST", Path: "/api/v1/seeds", ID: "addSeeds", Summary: "Add seeds. A body of text/plain has one a line.", Change: true,
+		Body: Seeds{}, Result: SeedsTaken{}, handle: (*Server).addSeeds},
+	{Method: "POST", Path: "/api/v1/blocks", ID: "block", Summary: "Block a host, a PLD or a network.", Change: true,
+		Body: Rule{}, Result: Change{}, handle: (*Server).block},
+	{Method: "DELETE", Path: "/api/v1/blocks", ID: "unblock", Summary: "Undo a block.", Change: true,
+		Params: []Param{{Name: "rule", In: "query", Summary: "The rule, as it was given.", Required: true}}, Result: Change{},
+		handle: func(s *Server, r *http.Request) (any, error) {
+			return s.make(r, changes.Change{Op: changes.OpUnblock, Rule: r.URL.Query().Get("rule")})
+		}},
+	{Method: "PUT", Path: "/api/v1/plds/{pld}/budget", ID: "setBudget", Summary: "Fix the budget of a PLD.", Change: true,
+		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
+	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget", Summary: "Give a PLD the budget of its in-degree.", Change: true,
+		Params: []Param{pldParam}, Result: Change{},
+		handle: func(s *Server, r *http.Request) (any, error) {
+			return s.make(r, changes.Change{Op: changes.OpBudgetFree, PLD: r.PathValue("pld")})
+		}},
+}
+
+// simple returns the handler of a change without parameters.
+func simple(op changes.Op) func(*Server, *http.Request) (any, error) {
+	return func(s *Server, r *http.Request) (any, error) { return s.make(r, changes.Change{Op: op}) }
+}

@@ -1,0 +1,301 @@
+package admin
+
+import (
+	"time"
+
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/explain"
+)
+
+// Status is the state of the crawl.
+type Status struct {
+	Time        time.Time        `json:"time" doc:"When this was measured."`
+	State       string           `json:"state" doc:"running, paused, draining, or starting (also: stopping, or waiting for disk space)."`
+	Version     string           `json:"version"`
+	Crawl       string           `json:"crawl" doc:"Identity of the crawl."`
+	Agent       string           `json:"agent" doc:"Product token of User-Agent."`
+	Contact     string           `json:"contact"`
+	Host        string           `json:"host" doc:"Name of this machine."`
+	PID         int              `json:"pid"`
+	Dirs        []string         `json:"dirs"`
+	Started     time.Time        `json:"started" doc:"Start of this process."`
+	Elapsed     float64          `json:"elapsed" doc:"Seconds of this run."`
+	Active      float64          `json:"active" doc:"Seconds of all runs."`
+	Health      Health           `json:"health"`
+	Waiting     string           `json:"waiting" doc:"What fetching waits for; empty if nearly all connections are busy."`
+	Limits      string           `json:"limits" doc:"Speed limits in force; empty for none."`
+	Rates       Rates            `json:"rates"`
+	Connections Connections      `json:"connections"`
+	Unique      int64            `json:"unique" doc:"URLs found."`
+	UniqueShare float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link."`
+	PLDs        int64            `json:"plds"`
+	Hosts       int64            `json:"hosts" doc:"Distinct hosts, estimated."`
+	Servers     int64            `json:"servers" doc:"Distinct addresses, estimated."`
+	Places      []Count          `json:"places" doc:"URLs by place, in the order of the crawler."`
+	Refused     map[string]int64 `json:"refused" doc:"Refused and held URLs by reason."`
+	Deferred    map[string]int64 `json:"deferred" doc:"Deferred URLs by reason."`
+	Counters    map[string]int64 `json:"counters" doc:"Totals of all runs, by name."`
+	Codes       map[string]int64 `json:"codes" doc:"Responses by class of status: 2xx, 3xx, and so on."`
+	RAM         Memory           `json:"ram"`
+	Disk        DiskUse          `json:"disk"`
+	Checkpoint  Checkpoint       `json:"checkpoint"`
+	Model       Model            `json:"model"`
+}
+
+// Health says whether the crawl is well.
+type Health struct {
+	Level    string    `json:"level" doc:"ok, warn or bad."`
+	Text     string    `json:"text" doc:"One sentence."`
+	Problems []Trouble `json:"problems"`
+}
+
+// Trouble is one thing that is wrong.
+type Trouble struct {
+	Level string `json:"level" doc:"warn or bad."`
+	What  string `json:"what" doc:"What it concerns: disk, network, checkpoint, memory, operator."`
+	Text  string `json:"text"`
+}
+
+// Rates are means since the last second.
+type Rates struct {
+	Pages     float64 `json:"pages" doc:"Pages a second."`
+	Bits      float64 `json:"bits" doc:"Bits received a second."`
+	Links     float64 `json:"links" doc:"Links found a second."`
+	Responses float64 `json:"responses" doc:"Responses a second."`
+	Errors    float64 `json:"errors" doc:"Failed requests a second."`
+}
+
+// Connections are the connection slots.
+type Connections struct {
+	Limit  int `json:"limit" doc:"Allowed now."`
+	Busy   int `json:"busy" doc:"Exchanges under way."`
+	Robots int `json:"robots" doc:"Requests for robots.txt under way."`
+}
+
+// Count is a number of URLs in a place.
+type Count struct {
+	Name string `json:"name"`
+	URLs int64  `json:"urls"`
+}
+
+// Part is a part of RAM or disk.
+type Part struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Memory is the RAM of the process.
+type Memory struct {
+	Limit int64  `json:"limit" doc:"--ram, in bytes."`
+	Used  int64  `json:"used" doc:"Resident memory of the process, in bytes."`
+	Parts []Part `json:"parts" doc:"What the plan assigns to each part."`
+}
+
+// DiskUse is the disk space of the crawl.
+type DiskUse struct {
+	Limit    int64       `json:"limit" doc:"--disk, in bytes."`
+	Used     int64       `json:"used"`
+	KeepFree int64       `json:"keepFree" doc:"Fetching pauses while a file system has less free."`
+	Parts    []Part      `json:"parts"`
+	Dirs     []Directory `json:"dirs"`
+}
+
+// Directory is the file system of a directory.
+type Directory struct {
+	Path      string `json:"path"`
+	Free      int64  `json:"free"`
+	Size      int64  `json:"size"`
+	FreeFiles int64  `json:"freeFiles"`
+}
+
+// Checkpoint describes the last checkpoint. Times are in seconds.
+type Checkpoint struct {
+	Number       uint64    `json:"number"`
+	Time         time.Time `json:"time,omitzero"`
+	Pause        float64   `json:"pause"`
+	Stall        float64   `json:"stall"`
+	Total        float64   `json:"total"`
+	Bytes        int64     `json:"bytes"`
+	LongestPause float64   `json:"longestPause"`
+	LongestStall float64   `json:"longestStall"`
+}
+
+// Model compares URLseen's I/O with the paper's formulas.
+type Model struct {
+	Measured  float64 `json:"measured"`
+	Predicted float64 `json:"predicted"`
+	Unit      string  `json:"unit"`
+}
+
+// Structures are the structures on disk.
+type Structures struct {
+	Drums  []Drum  `json:"drums"`
+	Queues []Queue `json:"queues"`
+	Beast  Beast   `json:"beast"`
+}
+
+// Drum is a DRUM structure.
+type Drum struct {
+	Name         string    `json:"name"`
+	Buckets      int       `json:"buckets"`
+	Keys         int64     `json:"keys"`
+	Pending      int64     `json:"pending" doc:"Tuples in the buckets."`
+	PendingBytes int64     `json:"pendingBytes"`
+	Full         float64   `json:"full" doc:"Mean fill of the buckets, from 0 to 1."`
+	Fill         []float64 `json:"fill" doc:"Fill by bucket, joined to at most 256 groups; URLseen only."`
+	FullBuckets  int64     `json:"fullBuckets"`
+	Running      bool      `json:"running" doc:"A pass is in progress."`
+	Passes       int64     `json:"passes" doc:"In this run."`
+	LastPass     float64   `json:"lastPassSeconds"`
+	NextPass     float64   `json:"nextPassSeconds" doc:"Predicted duration of an early pass now."`
+	DiskBytes    int64     `json:"diskBytes"`
+	IOBytes      int64     `json:"ioBytes" doc:"Read and written in this run."`
+}
+
+// Queue is a queue on disk.
+type Queue struct {
+	Name  string `json:"name"`
+	URLs  int64  `json:"urls"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Beast are BEAST's queues.
+type Beast struct {
+	Current  int64        `json:"current" doc:"s, the queue being read."`
+	Horizon  int64        `json:"horizon" doc:"h."`
+	Queues   []BeastQueue `json:"queues"`
+	Failed   int64        `json:"failed" doc:"URLs in QF."`
+	Scanning bool         `json:"scanning" doc:"QF is being read."`
+	Scans    int64        `json:"scans"`
+}
+
+// BeastQueue is a numbered queue.
+type BeastQueue struct {
+	Number int64 `json:"number"`
+	URLs   int64 `json:"urls"`
+	Bytes  int64 `json:"bytes"`
+}
+
+// Slots say what connection slots are used for.
+type Slots struct {
+	Total int   `json:"total"`
+	Uses  []Use `json:"uses"`
+}
+
+// Use is one use of slots.
+type Use struct {
+	Name string  `json:"name"`
+	Now  float64 `json:"now" doc:"Mean number of slots since the last second."`
+	Run  float64 `json:"run" doc:"Mean number of slots since the start of this run."`
+}
+
+// Hosts is a list of hosts.
+type Hosts struct {
+	Hosts []Host `json:"hosts"`
+}
+
+// Host is a host with URLs in RAM or in trouble.
+type Host struct {
+	Host  string    `json:"host" doc:"Empty if the crawl knows only its key."`
+	Key   string    `json:"key" doc:"Hexadecimal."`
+	State string    `json:"state" doc:"ok, or how it failed or refused."`
+	Until time.Time `json:"until,omitzero" doc:"End of its back-off."`
+	At    time.Time `json:"at,omitzero" doc:"Its last failure or refusal."`
+	InRAM int       `json:"inRam" doc:"URLs in RAM."`
+}
+
+// PLDs is a list of PLDs.
+type PLDs struct {
+	AsOf time.Time `json:"asOf" doc:"Checkpoint from which pages, bytes and budgets are; in-degrees are current."`
+	PLDs []PLD     `json:"plds"`
+}
+
+// PLD is a PLD with its rank by in-degree.
+type PLD struct {
+	Rank     int    `json:"rank"`
+	PLD      string `json:"pld" doc:"Empty if the crawl knows only its key yet."`
+	Key      string `json:"key" doc:"Hexadecimal."`
+	Indegree uint32 `json:"indegree"`
+	Budget   uint32 `json:"budget" doc:"Pages a queue."`
+	Pages    uint32 `json:"pages" doc:"Responses."`
+	Bytes    uint64 `json:"bytes"`
+	Placed   uint32 `json:"placed" doc:"URLs that entered BEAST."`
+	Pinned   bool   `json:"pinned" doc:"The operator has fixed the budget."`
+}
+
+// Explanation is the answer to a question about a URL, a host, a PLD or an address.
+type Explanation struct {
+	URL  *explain.URLReport  `json:"url,omitempty"`
+	Host *explain.HostReport `json:"host,omitempty"`
+}
+
+// Limits are the limits and changes in force.
+type Limits struct {
+	Rate           string            `json:"rate" doc:"Schedule of requests a second in force; none for no limit."`
+	Bandwidth      string            `json:"bandwidth"`
+	Connections    string            `json:"connections"`
+	ConnectionsNow int               `json:"connectionsNow"`
+	Slots          int               `json:"slots" doc:"--connections: the most that a change can allow."`
+	Changed        *changes.Settings `json:"changed" doc:"What the operator has changed; empty fields have the flags' values."`
+}
+
+// LimitChange are limits to put in force.
+type LimitChange struct {
+	Rate        *string `json:"rate,omitempty" doc:"Schedule as in --rate; empty for the flag's value, missing to keep it."`
+	Bandwidth   *string `json:"bandwidth,omitempty"`
+	Connections *string `json:"connections,omitempty"`
+}
+
+// Changes is a list of changes, newest first.
+type Changes struct {
+	Changes []Change `json:"changes"`
+}
+
+// Change is a change that was made.
+type Change struct {
+	changes.Change
+	Undo string `json:"undo,omitempty" doc:"The kind of change that undoes it."`
+}
+
+// Drain switches draining on or off.
+type Drain struct {
+	On bool `json:"on"`
+}
+
+// Delay is a delay of a host.
+type Delay struct {
+	Delay float64 `json:"delay" doc:"Seconds from the end of a response to the next request."`
+}
+
+// Budget is a budget of a PLD.
+type Budget struct {
+	Budget uint32 `json:"budget" doc:"Pages a queue."`
+}
+
+// Rule is a rule of a blacklist.
+type Rule struct {
+	Rule string `json:"rule" doc:"host NAME, pld NAME or net ADDRESS or CIDR."`
+}
+
+// Seeds are seeds to add.
+type Seeds struct {
+	Seeds []string `json:"seeds" doc:"A URL or host each, at most 10,000."`
+}
+
+// SeedsTaken says which seeds were taken.
+type SeedsTaken struct {
+	Accepted int       `json:"accepted"`
+	Refused  []BadSeed `json:"refused" doc:"At most 100."`
+	Change   Change    `json:"change"`
+}
+
+// BadSeed is a line that is no seed.
+type BadSeed struct {
+	Line string `json:"line"`
+	Why  string `json:"why"`
+}
+
+// LogLines are the last lines of the log.
+type LogLines struct {
+	Lines []Line `json:"lines"`
+}
