@@ -68,7 +68,8 @@ var layers = map[string]layer{
 	"crawl/repair":  {28, []string{"*"}},
 	"crawl":         {30, []string{"*", "internal/bug"}},
 
-	"admin": {40, []string{"crawl", "crawl/changes", "crawl/explain", "crawl/state", "internal/bug"}},
+	"admin": {40, []string{"crawl", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/state", "disk", "fetch",
+		"internal/bug"}},
 
 	"bench/report":       {0, nil},
 	"bench/links":        {0, nil},
