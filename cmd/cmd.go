@@ -29,6 +29,7 @@ import (
 	"drumbeat/cmd/bench"
 	"drumbeat/cmd/botpage"
 	"drumbeat/cmd/crawl"
+	"drumbeat/cmd/ctl"
 	"drumbeat/cmd/demo"
 	"drumbeat/cmd/dirs"
 	"drumbeat/cmd/explain"
@@ -45,6 +46,7 @@ type commands struct {
 	Plan    plan.Command    `cmd:"" help:"Predict the RAM, disk space and speed of a crawl of N pages, by the plan that the crawl itself would make."`
 	Explain explain.Command `cmd:"" help:"Explain a crawler decision about a URL, host, link, robots.txt or scope rule. Without arguments: answer JSON lines of standard input by JSON lines."`
 	BotPage botpage.Command `cmd:"" name:"bot-page" help:"Print or serve a page for site owners: who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
+	Ctl     ctl.Command     `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`
 	Audit   audit.Command   `cmd:"" help:"Read the files of a stopped crawl and check that no URL was lost or duplicated."`
 	Repair  repair.Command  `cmd:"" help:"Repair a stopped crawl with damaged files so it can resume, and print what is lost. It deletes nothing: it moves replaced files to DIR/state/damaged."`
 	Dirs    dirs.Command    `cmd:"" help:"List the directories of a crawl, or remove empty ones from it."`

@@ -103,6 +103,7 @@ var layers = map[string]layer{
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
+	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
 	"cmd/crawl": {46, []string{"admin", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache",
 		"fetch", "internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",

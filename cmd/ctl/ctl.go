@@ -1,0 +1,283 @@
+// Package ctl is the command ctl, which watches and steers a running crawl from a shell, through its admin
+// server (package admin).
+//
+// It finds the server and the token by the files admin.json and admin-token in the crawl's first directory,
+// or is told by --url and --token-file. Each subcommand is one operation of the server: those that read
+// print a table, those that change something print one line. --json prints the server's answer as it is.
+// top shows the state on the full screen until q is pressed, with the same numbers as status.
+//
+// Exit codes: 0; term.ExitUsage (2) if the server refuses a change as impossible, or a flag is bad;
+// term.ExitDirectory (4) if no crawl with an admin server runs there; 1 for everything else, such as a
+// missing token.
+//
+// A change carries the name of the user who makes it, for the journal that ctl changes prints.
+//
+// Output of the server can contain names of sites; it is printed through the App's Plain, which lets no
+// control character pass. The package starts goroutines in top alone.
+package ctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/admin"
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+)
+
+// Where says where the server is.
+type Where struct {
+	Dir       []string `placeholder:"DIR" default:"${defaultDir}" help:"First directory of the crawl."`
+	URL       string   `name:"url" placeholder:"URL" help:"Address of the admin server, instead of the one in DIR/admin.json."`
+	TokenFile string   `placeholder:"FILE" help:"File with the token, instead of DIR/admin-token."`
+	JSON      bool     `name:"json" help:"Print the server's answer, as JSON."`
+}
+
+// Command is the table of ctl's commands.
+type Command struct {
+	Where
+	Status     statusCmd     `cmd:"" help:"Print the state of the crawl."`
+	Top        topCmd        `cmd:"" help:"Show the state on the full screen, each second. q ends it, p pauses the crawl or resumes it."`
+	Structures structuresCmd `cmd:"" help:"Print drums, queues and BEAST."`
+	Slots      slotsCmd      `cmd:"" help:"Print what connection slots are used for, or wait for."`
+	Hosts      hostsCmd      `cmd:"" help:"Print the hosts with the most URLs in RAM, or those in trouble."`
+	PLDs       pldsCmd       `cmd:"" name:"plds" help:"Print the PLDs with the largest in-degrees."`
+	Explain    explainCmd    `cmd:"" help:"Explain a URL, a host, a PLD or an address, as JSON."`
+	Limits     limitsCmd     `cmd:"" help:"Print the limits in force, or change them."`
+	Log        logCmd        `cmd:"" help:"Print the last lines of the log."`
+	Changes    changesCmd    `cmd:"" help:"Print the last changes, newest first."`
+	Pause      pauseCmd      `cmd:"" help:"Start no further requests. A restart stays paused."`
+	Resume     resumeCmd     `cmd:"" help:"Continue after a pause."`
+	Checkpoint checkpointCmd `cmd:"" help:"Write a checkpoint now."`
+	Drain      drainCmd      `cmd:"" help:"Queue no new links; --off queues them again."`
+	Stop       stopCmd       `cmd:"" help:"Stop the crawl in order."`
+	Delay      delayCmd      `cmd:"" help:"Give a host a delay of its own, or the usual one."`
+	Block      blockCmd      `cmd:"" help:"Send nothing more to hosts, PLDs or networks."`
+	Unblock    unblockCmd    `cmd:"" help:"Undo a block."`
+	Budget     budgetCmd     `cmd:"" help:"Fix the budget of a PLD, or give it that of its in-degree."`
+	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
+}
+
+// AfterApply hands the flags to the subcommands.
+func (c *Command) AfterApply(k *kong.Context) error {
+	k.Bind(&c.Where)
+	return nil
+}
+
+func (w *Where) client() (*admin.Client, error) {
+	dir := w.dir()
+	c := &admin.Client{URL: strings.TrimSuffix(w.URL, "/")}
+	if w.URL == "" {
+		var err error
+		if c, err = admin.NewClient(dir); err != nil {
+			return nil, err
+		}
+	}
+	if w.TokenFile != "" {
+		data, err := os.ReadFile(w.TokenFile)
+		if err != nil {
+			return nil, term.Usage(fmt.Errorf("--token-file: %w", err))
+		}
+		c.Token = strings.TrimSpace(string(data))
+	}
+	if u, err := user.Current(); err == nil {
+		c.Who = u.Username
+	}
+	return c, nil
+}
+
+func (w *Where) dir() string {
+	if dirs := flags.Clean(w.Dir); len(dirs) > 0 {
+		return dirs[0]
+	}
+	return "."
+}
+
+// call sends a request and prints the answer by print, or as JSON.
+func call(a *term.App, w *Where, method, path string, body any, print func(json.RawMessage) error) error {
+	c, err := w.client()
+	if err != nil {
+		return classify(err)
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	answer, err := c.Do(ctx, method, path, body)
+	if err != nil {
+		return classify(err)
+	}
+	if w.JSON {
+		var out bytes.Buffer
+		if err := json.Indent(&out, answer, "", "  "); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(a.Stdout, out.String())
+		return err
+	}
+	return print(answer)
+}
+
+// classify gives an error of the server its exit code.
+func classify(err error) error {
+	var p *admin.Problem
+	switch {
+	case errors.Is(err, admin.ErrNoServer):
+		return &term.Ended{Code: term.ExitDirectory, Why: strings.TrimPrefix(err.Error(), "admin: ")}
+	case errors.As(err, &p) && (p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity):
+		return term.Usage(err)
+	}
+	return err
+}
+
+// change makes a change and prints what was done.
+func change(a *term.App, w *Where, method, path string, body any, done string) error {
+	return call(a, w, method, path, body, func(json.RawMessage) error {
+		_, err := fmt.Fprintln(a.Stdout, done)
+		return err
+	})
+}
+
+type pauseCmd struct{}
+
+// Run pauses the crawl.
+func (pauseCmd) Run(a *term.App, w *Where) error {
+	return change(a, w, http.MethodPost, "/api/v1/pause", nil, "paused; drumbeat ctl resume continues")
+}
+
+type resumeCmd struct{}
+
+// Run resumes the crawl.
+func (resumeCmd) Run(a *term.App, w *Where) error {
+	return change(a, w, http.MethodPost, "/api/v1/resume", nil, "resumed")
+}
+
+type checkpointCmd struct{}
+
+// Run makes a checkpoint.
+func (checkpointCmd) Run(a *term.App, w *Where) error {
+	return change(a, w, http.MethodPost, "/api/v1/checkpoint", nil, "the checkpoint is durable")
+}
+
+type drainCmd struct {
+	Off bool `help:"Queue new links again."`
+}
+
+// Run switches draining.
+func (c drainCmd) Run(a *term.App, w *Where) error {
+	done := "new links are not queued; drumbeat ctl drain --off queues them again"
+	if c.Off {
+		done = "new links are queued"
+	}
+	return change(a, w, http.MethodPost, "/api/v1/drain", admin.Drain{On: !c.Off}, done)
+}
+
+type stopCmd struct {
+	Wait bool `help:"Return when the crawl has stopped."`
+}
+
+// Run stops the crawl.
+func (c stopCmd) Run(a *term.App, w *Where) error {
+	if err := change(a, w, http.MethodPost, "/api/v1/stop", nil, "stopping"); err != nil || !c.Wait {
+		return err
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	if err := admin.WaitStopped(ctx, w.dir()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.Stdout, "stopped")
+	return err
+}
+
+type delayCmd struct {
+	Host  string `arg:"" help:"Name of the host."`
+	Delay string `arg:"" help:"Delay from the end of a response to the next request, such as 30s; normal restores the usual one."`
+}
+
+// Run sets the delay.
+func (c delayCmd) Run(a *term.App, w *Where) error {
+	path := "/api/v1/hosts/" + url.PathEscape(c.Host) + "/delay"
+	if c.Delay == "normal" {
+		return change(a, w, http.MethodDelete, path, nil, c.Host+" has the usual delay")
+	}
+	d, err := time.ParseDuration(c.Delay)
+	if err != nil {
+		return term.Usage(fmt.Errorf("delay %q: want a duration such as 30s, or normal", c.Delay))
+	}
+	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()}, fmt.Sprintf("%s has a delay of %v", c.Host, d))
+}
+
+type blockCmd struct {
+	Rule []string `arg:"" help:"Rules of a blacklist: \"host NAME\", \"pld NAME\", \"net CIDR\"."`
+}
+
+// Run blocks sites.
+func (c blockCmd) Run(a *term.App, w *Where) error {
+	for _, rule := range c.Rule {
+		if err := change(a, w, http.MethodPost, "/api/v1/blocks", admin.Rule{Rule: rule}, "blocked: "+rule); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type unblockCmd struct {
+	Rule []string `arg:"" help:"Rules, as they were blocked."`
+}
+
+// Run unblocks sites.
+func (c unblockCmd) Run(a *term.App, w *Where) error {
+	for _, rule := range c.Rule {
+		path := "/api/v1/blocks?rule=" + url.QueryEscape(rule)
+		if err := change(a, w, http.MethodDelete, path, nil, "no longer blocked: "+rule); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type budgetCmd struct {
+	PLD    string `arg:"" name:"pld" help:"The PLD."`
+	Budget string `arg:"" help:"Pages a queue; free restores the budget of its in-degree."`
+}
+
+// Run fixes the budget.
+func (c budgetCmd) Run(a *term.App, w *Where) error {
+	path := "/api/v1/plds/" + url.PathEscape(c.PLD) + "/budget"
+	if c.Budget == "free" {
+		return change(a, w, http.MethodDelete, path, nil, c.PLD+" has the budget of its in-degree")
+	}
+	n, err := strconv.ParseUint(c.Budget, 10, 32)
+	if err != nil {
+		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
+	}
+	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n)}, fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
+}
+
+type limitsCmd struct {
+	Rate        *string `placeholder:"N" help:"Requests a second, or a schedule as in crawl --rate; \"\" is the flag's value again."`
+	Bandwidth   *string `placeholder:"RATE" help:"Bits a second, such as 80Mbit, or a schedule; \"\" is the flag's value again."`
+	Connections *string `placeholder:"N" help:"Connections, at most those of the crawl's flag; \"\" is the flag's value again."`
+}
+
+// Run prints or changes the limits.
+func (c limitsCmd) Run(a *term.App, w *Where) error {
+	if c.Rate != nil || c.Bandwidth != nil || c.Connections != nil {
+		body := admin.LimitChange{Rate: c.Rate, Bandwidth: c.Bandwidth, Connections: c.Connections}
+		if err := change(a, w, http.MethodPut, "/api/v1/limits", body, "changed"); err != nil || w.JSON {
+			return err
+		}
+	}
+	return call(a, w, http.MethodGet, "/api/v1/limits", nil, printer(a, printLimits))
+}

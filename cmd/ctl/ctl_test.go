@@ -1,0 +1,172 @@
+package ctl
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"drumbeat/admin"
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+)
+
+// commands is the table for the tests.
+type commands struct {
+	Ctl Command `cmd:""`
+}
+
+// fake is an admin server that remembers what it was asked.
+type fake struct {
+	dir   string
+	asked []string
+}
+
+// newFake serves answers by "METHOD /path"; a missing one is a problem with status 422.
+func newFake(t *testing.T, answers map[string]any) *fake {
+	t.Helper()
+	f := &fake{dir: t.TempDir()}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		f.asked = append(f.asked, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)))
+		if r.Method != http.MethodGet && r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("%s without the token", r.URL)
+		}
+		answer, ok := answers[r.Method+" "+r.URL.Path]
+		if !ok {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			answer = admin.Problem{Status: http.StatusUnprocessableEntity, Detail: "it cannot be done"}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	address, err := json.Marshal(admin.Address{URL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{admin.AddressName: string(address), admin.TokenName: "secret\n"} {
+		if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func someStatus() admin.Status {
+	return admin.Status{State: "running", Elapsed: 61, Health: admin.Health{Level: "ok", Text: "The crawl is well."},
+		Rates: admin.Rates{Pages: 12.5}, Counters: map[string]int64{"pages": 1234}, Unique: 5000,
+		Places: []admin.Count{{Name: "beast", URLs: 77}}, Refused: map[string]int64{"robots": 3}, Time: time.Now()}
+}
+
+// TestRequests: each command sends the request that its help promises.
+func TestRequests(t *testing.T) {
+	f := newFake(t, map[string]any{"POST /api/v1/pause": 1, "POST /api/v1/resume": 1, "POST /api/v1/checkpoint": 1, "POST /api/v1/drain": 1,
+		"POST /api/v1/stop": 1, "PUT /api/v1/hosts/a.example/delay": 1, "DELETE /api/v1/hosts/a.example/delay": 1,
+		"POST /api/v1/blocks": 1, "DELETE /api/v1/blocks": 1, "PUT /api/v1/plds/b.example/budget": 1, "DELETE /api/v1/plds/b.example/budget": 1,
+		"PUT /api/v1/limits": 1, "GET /api/v1/limits": map[string]any{"rate": "5", "changed": map[string]any{"rate": "5"}},
+		"POST /api/v1/seeds": admin.SeedsTaken{Accepted: 1, Refused: []admin.BadSeed{{Line: "::", Why: "no URL"}}}})
+	for _, c := range []struct{ args, asked, out string }{
+		{"pause", "POST /api/v1/pause", "paused"},
+		{"resume", "POST /api/v1/resume", "resumed"},
+		{"checkpoint", "POST /api/v1/checkpoint", "durable"},
+		{"drain", `POST /api/v1/drain {"on":true}`, "not queued"},
+		{"drain --off", `POST /api/v1/drain {"on":false}`, "queued"},
+		{"stop", "POST /api/v1/stop", "stopping"},
+		{"delay a.example 90s", `PUT /api/v1/hosts/a.example/delay {"delay":90}`, "1m30s"},
+		{"delay a.example normal", "DELETE /api/v1/hosts/a.example/delay", "usual"},
+		{"block pld+b.example", `POST /api/v1/blocks {"rule":"pld b.example"}`, "blocked"},
+		{"unblock pld+b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "no longer"},
+		{"budget b.example 50", `PUT /api/v1/plds/b.example/budget {"budget":50}`, "50 pages"},
+		{"budget b.example free", "DELETE /api/v1/plds/b.example/budget", "in-degree"},
+		{"limits --rate 5", `PUT /api/v1/limits {"rate":"5"}`, "changed by the operator"},
+		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`, "1 seeds added, 1 lines refused"},
+	} {
+		f.asked = nil
+		args := []string{"ctl", "--dir", f.dir}
+		for _, a := range strings.Fields(c.args) {
+			args = append(args, strings.ReplaceAll(a, "+", " "))
+		}
+		out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", args...)
+		if len(f.asked) == 0 || f.asked[0] != c.asked || !strings.Contains(out, c.out) {
+			t.Errorf("%s: asked %q, printed %q; want %q, %q", c.args, f.asked, out, c.asked, c.out)
+		}
+	}
+}
+
+// TestExits: refused changes, bad arguments and a crawl that does not run have codes of their own.
+func TestExits(t *testing.T) {
+	f := newFake(t, nil)
+	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "x"); !strings.Contains(text, "it cannot be done") {
+		t.Errorf("a refused change: %s", text)
+	}
+	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "delay", "a", "soon")
+	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "seeds")
+	if _, text := cmdtest.WantExit[commands](t, term.ExitDirectory, "", "ctl", "--dir", t.TempDir(), "pause"); !strings.Contains(text, "stopped") {
+		t.Errorf("no crawl: %s", text)
+	}
+	cmdtest.WantExit[commands](t, term.ExitDirectory, "", "ctl", "--url", "http://127.0.0.1:1", "status")
+}
+
+// TestPrints: the state is printed as a table, or as the server's JSON.
+func TestPrints(t *testing.T) {
+	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus()})
+	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "status")
+	for _, want := range []string{"The crawl is well.", "12.5 pages/s", "1,234", "beast", "robots 3"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the status has no %q:\n%s", want, out)
+		}
+	}
+	out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "--json", "status")
+	var s admin.Status
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Unique != 5000 {
+		t.Errorf("JSON: %v\n%s", err, out)
+	}
+}
+
+// TestTop: the screen shows the state, fits the window, pauses and ends by keys, and says when the server
+// does not answer.
+func TestTop(t *testing.T) {
+	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus(), "POST /api/v1/pause": 1,
+		"GET /api/v1/slots": admin.Slots{Total: 10, Uses: []admin.Use{{Name: "exchange", Now: 5}}}})
+	c, err := admin.NewClient(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m tea.Model = topModel{client: c, ctx: t.Context()}
+	m, _ = m.Update(tea.WindowSizeMsg{Width: 60, Height: 12})
+	m, _ = m.Update(m.(topModel).look())
+	view := m.View()
+	if !strings.Contains(view, "12.5 pages/s") || strings.Count(view, "\n") > 11 {
+		t.Errorf("the screen:\n%s", view)
+	}
+	for _, line := range strings.Split(view, "\n") {
+		if len([]rune(line)) > 60 {
+			t.Errorf("a line of %d columns: %s", len([]rune(line)), line)
+		}
+	}
+	_, pause := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("p")})
+	if pause() != noted("") || f.asked[len(f.asked)-1] != "POST /api/v1/pause" {
+		t.Errorf("p: asked %q", f.asked)
+	}
+	if _, quit := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")}); quit() != tea.Quit() {
+		t.Error("q does not quit")
+	}
+	m, _ = m.Update(looked{err: admin.ErrNoServer})
+	if !strings.Contains(m.View(), "NO ANSWER") {
+		t.Errorf("without an answer:\n%s", m.View())
+	}
+}

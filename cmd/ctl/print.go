@@ -1,0 +1,263 @@
+package ctl
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/admin"
+	"drumbeat/cmd/term"
+)
+
+// printer returns a function that decodes an answer and prints it.
+func printer[T any](a *term.App, print func(io.Writer, *T)) func(json.RawMessage) error {
+	return func(answer json.RawMessage) error {
+		v := new(T)
+		if err := json.Unmarshal(answer, v); err != nil {
+			return err
+		}
+		t := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+		print(t, v)
+		return t.Flush()
+	}
+}
+
+type statusCmd struct{}
+
+// Run prints the state.
+func (statusCmd) Run(a *term.App, w *Where) error {
+	return call(a, w, http.MethodGet, "/api/v1/status", nil, printer(a, printStatus))
+}
+
+func printStatus(out io.Writer, s *admin.Status) {
+	row := func(name, format string, args ...any) { fmt.Fprintf(out, name+"\t"+format+"\n", args...) }
+	row("state", "%s, for %v (%v in all runs)", s.State, seconds(s.Elapsed), seconds(s.Active))
+	row("health", "%s", s.Health.Text)
+	for _, p := range s.Health.Problems {
+		row("", "%s: %s", p.Level, p.Text)
+	}
+	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SI(s.Rates.Bits, "bit"), s.Rates.Links)
+	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit, s.Connections.Robots)
+	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
+		humanize.Bytes(uint64(s.Counters["bytes_wire"])))
+	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs), count(s.Hosts))
+	for _, p := range s.Places {
+		if p.URLs > 0 {
+			row("  "+p.Name, "%s", count(p.URLs))
+		}
+	}
+	if len(s.Refused) > 0 {
+		row("refused", "%s", reasons(s.Refused))
+	}
+	row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
+	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
+	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))
+	if c := s.Checkpoint; c.Number > 0 {
+		row("checkpoint", "%d, %v ago; stalled fetching for %v", c.Number, time.Since(c.Time).Round(time.Second), seconds(c.Stall))
+	}
+	if s.Limits != "" {
+		row("limits", "%s", s.Limits)
+	}
+}
+
+// count prints a number with separators.
+func count(n int64) string { return humanize.Comma(n) }
+
+// seconds prints a duration.
+func seconds(s float64) time.Duration {
+	d := time.Duration(s * float64(time.Second))
+	if d > time.Second {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Microsecond)
+}
+
+// reasons lists counts, the largest first.
+func reasons(m map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	var parts []string
+	for _, n := range names {
+		parts = append(parts, fmt.Sprintf("%s %s", n, count(m[n])))
+	}
+	return strings.Join(parts, ", ")
+}
+
+type structuresCmd struct{}
+
+// Run prints the structures.
+func (structuresCmd) Run(a *term.App, w *Where) error {
+	return call(a, w, http.MethodGet, "/api/v1/structures", nil, printer(a, printStructures))
+}
+
+func printStructures(out io.Writer, s *admin.Structures) {
+	fmt.Fprintln(out, "drum\tkeys\tpending\tbuckets\tfull\tpasses\tlast pass\ton disk\t")
+	for _, d := range s.Drums {
+		running := ""
+		if d.Running {
+			running = " (running)"
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%v\t%s\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
+			d.Passes, running, seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)))
+	}
+	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
+	for _, q := range s.Queues {
+		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
+	}
+	fmt.Fprintf(out, "\nBEAST\tqueue %d of %d\t%d scans\t\n", s.Beast.Current, s.Beast.Horizon, s.Beast.Scans)
+	for _, q := range s.Beast.Queues {
+		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
+	}
+	fmt.Fprintf(out, "QF\t%s\t\t\n", count(s.Beast.Failed))
+}
+
+type slotsCmd struct{}
+
+// Run prints the use of slots.
+func (slotsCmd) Run(a *term.App, w *Where) error {
+	return call(a, w, http.MethodGet, "/api/v1/slots", nil, printer(a, func(out io.Writer, s *admin.Slots) {
+		fmt.Fprintln(out, "use\tslots now\tslots in this run\t")
+		for _, u := range s.Uses {
+			fmt.Fprintf(out, "%s\t%.1f\t%.1f\t\n", u.Name, u.Now, u.Run)
+		}
+	}))
+}
+
+type hostsCmd struct {
+	Sort  string `enum:"inram,trouble" default:"inram" help:"inram: hosts with the most URLs in RAM; trouble: hosts that fail or refuse, the last event first."`
+	Limit int    `default:"20" help:"Most hosts."`
+}
+
+// Run prints hosts.
+func (c hostsCmd) Run(a *term.App, w *Where) error {
+	path := fmt.Sprintf("/api/v1/hosts?sort=%s&limit=%d", c.Sort, c.Limit)
+	return call(a, w, http.MethodGet, path, nil, printer(a, func(out io.Writer, s *admin.Hosts) {
+		fmt.Fprintln(out, "host\tURLs in RAM\tstate\t")
+		for _, h := range s.Hosts {
+			fmt.Fprintf(out, "%s\t%d\t%s\t\n", cmp.Or(h.Host, "key "+h.Key), h.InRAM, h.State)
+		}
+	}))
+}
+
+type pldsCmd struct {
+	Limit int `default:"20" help:"Most PLDs."`
+}
+
+// Run prints PLDs.
+func (c pldsCmd) Run(a *term.App, w *Where) error {
+	path := fmt.Sprintf("/api/v1/plds?limit=%d", c.Limit)
+	return call(a, w, http.MethodGet, path, nil, printer(a, func(out io.Writer, s *admin.PLDs) {
+		fmt.Fprintln(out, "rank\tPLD\tin-degree\tbudget\tresponses\tbytes\t")
+		for _, p := range s.PLDs {
+			pinned := ""
+			if p.Pinned {
+				pinned = " (pinned)"
+			}
+			fmt.Fprintf(out, "%d\t%s\t%d\t%d%s\t%s\t%s\t\n", p.Rank, cmp.Or(p.PLD, "key "+p.Key), p.Indegree, p.Budget, pinned,
+				count(int64(p.Pages)), humanize.Bytes(p.Bytes))
+		}
+	}))
+}
+
+type explainCmd struct {
+	What string `arg:"" help:"A URL, a host, a PLD or an address."`
+}
+
+// Run prints the explanation.
+func (c explainCmd) Run(a *term.App, w *Where) error {
+	asJSON := *w
+	asJSON.JSON = true
+	return call(a, &asJSON, http.MethodGet, "/api/v1/explain?url="+url.QueryEscape(c.What), nil, nil)
+}
+
+func printLimits(out io.Writer, l *admin.Limits) {
+	row := func(name, value, changed string) {
+		if changed != "" {
+			value += "  (changed by the operator)"
+		}
+		fmt.Fprintf(out, "%s\t%s\n", name, value)
+	}
+	row("rate", l.Rate, l.Changed.Rate)
+	row("bandwidth", l.Bandwidth, l.Changed.Bandwidth)
+	row("connections", fmt.Sprintf("%d now of %d; schedule %s", l.ConnectionsNow, l.Slots, l.Connections), l.Changed.Connections)
+	for _, on := range []struct {
+		is   bool
+		name string
+	}{{l.Changed.Paused, "paused"}, {l.Changed.Drain, "draining"}} {
+		if on.is {
+			fmt.Fprintf(out, "%s\tyes\n", on.name)
+		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(l.Changed.HostDelays)) {
+		fmt.Fprintf(out, "delay of %s\t%v\n", host, seconds(l.Changed.HostDelays[host]))
+	}
+	for _, pld := range slices.Sorted(maps.Keys(l.Changed.Budgets)) {
+		fmt.Fprintf(out, "budget of %s\t%d pages\n", pld, l.Changed.Budgets[pld])
+	}
+	for _, rule := range l.Changed.Blocked {
+		fmt.Fprintf(out, "blocked\t%s\n", rule)
+	}
+}
+
+type logCmd struct {
+	Lines int `short:"n" default:"50" help:"Most lines."`
+}
+
+// Run prints the log.
+func (c logCmd) Run(a *term.App, w *Where) error {
+	path := fmt.Sprintf("/api/v1/log?lines=%d", c.Lines)
+	return call(a, w, http.MethodGet, path, nil, printer(a, func(out io.Writer, s *admin.LogLines) {
+		for _, l := range s.Lines {
+			fmt.Fprintf(out, "%s %s %s\n", l.Time.Local().Format(time.DateTime), l.Level, l.Text)
+		}
+	}))
+}
+
+type changesCmd struct {
+	Limit int `default:"20" help:"Most changes."`
+}
+
+// Run prints the changes.
+func (c changesCmd) Run(a *term.App, w *Where) error {
+	path := fmt.Sprintf("/api/v1/changes?limit=%d", c.Limit)
+	return call(a, w, http.MethodGet, path, nil, printer(a, func(out io.Writer, s *admin.Changes) {
+		fmt.Fprintln(out, "number\ttime\twho\twhat\t")
+		for _, ch := range s.Changes {
+			fmt.Fprintf(out, "%d\t%s\t%s\t%s\t\n", ch.Seq, ch.Time.Local().Format(time.DateTime), ch.Who, describe(&ch))
+		}
+	}))
+}
+
+// describe describes a change in a line.
+func describe(c *admin.Change) string {
+	text := string(c.Op)
+	for _, s := range []string{c.Host, c.PLD, c.Rule} {
+		if s != "" {
+			text += " " + s
+		}
+	}
+	for _, l := range []struct{ name, value string }{{"rate", c.Rate}, {"bandwidth", c.Bandwidth}, {"connections", c.Connections}} {
+		if l.value != "" {
+			text += fmt.Sprintf(" %s %q", l.name, l.value)
+		}
+	}
+	if c.Delay > 0 {
+		text += fmt.Sprintf(" %v", seconds(c.Delay))
+	}
+	if c.Budget > 0 {
+		text += fmt.Sprintf(" %d pages", c.Budget)
+	}
+	if c.Count > 0 {
+		text += fmt.Sprintf(" (%d)", c.Count)
+	}
+	return text
+}
