@@ -205,6 +205,7 @@ func (r *rig) examples() map[string][2]string {
 		"clearDelay": {"/api/v1/hosts/" + host + "/delay"}, "addSeeds": {"/api/v1/seeds", `{"seeds":["http://` + host + `:8080/new","::"]}`},
 		"block": {"/api/v1/blocks", `{"rule":"host never.example"}`}, "unblock": {"/api/v1/blocks?rule=-%20host%20never.example"},
 		"setBudget": {"/api/v1/plds/" + pld + "/budget", `{"budget":50}`}, "clearBudget": {"/api/v1/plds/" + pld + "/budget"},
+		"setFunction": {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`}, "clearFunction": {"/api/v1/budget"},
 		"stop": {"/api/v1/stop"},
 	}
 }

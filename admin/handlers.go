@@ -125,6 +125,27 @@ func (s *Server) setBudget(r *http.Request) (any, error) {
 	return s.make(r, changes.Change{Op: changes.OpBudget, PLD: r.PathValue("pld"), Budget: b.Budget})
 }
 
+func (s *Server) setFunction(r *http.Request) (any, error) {
+	var f Function
+	if err := readBody(r, &f); err != nil {
+		return nil, err
+	}
+	return s.makeFunction(r, &changes.Function{Name: f.Function, Default: f.Default, Max: f.Max})
+}
+
+// makeFunction changes the budget function; nil is that of the flags.
+func (s *Server) makeFunction(r *http.Request, f *changes.Function) (any, error) {
+	now, err := s.opt.Control.Structures()
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.make(r, changes.Change{Op: changes.OpFunction, Function: f})
+	if err != nil {
+		return nil, err
+	}
+	return FunctionSet{made.(Change), now.Beast.SpreadRecords + now.Beast.MovedRecords}, nil
+}
+
 func (s *Server) block(r *http.Request) (any, error) {
 	var b Rule
 	if err := readBody(r, &b); err != nil {

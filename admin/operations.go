@@ -99,6 +99,11 @@ var operations = []Operation{
 		handle: func(s *Server, r *http.Request) (any, error) {
 			return s.make(r, changes.Change{Op: changes.OpBudgetFree, PLD: r.PathValue("pld")})
 		}},
+	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction", Change: true,
+		Summary: "Change the budget function. URLs in BEAST's queues after the current one are placed anew.",
+		Body:    Function{}, Result: FunctionSet{}, handle: (*Server).setFunction},
+	{Method: "DELETE", Path: "/api/v1/budget", ID: "clearFunction", Summary: "Use the budget function of the flags again.", Change: true,
+		Result: FunctionSet{}, handle: func(s *Server, r *http.Request) (any, error) { return s.makeFunction(r, nil) }},
 }
 
 // simple returns the handler of a change without parameters.

@@ -272,6 +272,19 @@ type Budget struct {
 	Budget uint32 `json:"budget" doc:"Pages a queue."`
 }
 
+// Function is a budget function.
+type Function struct {
+	Function string `json:"function" doc:"As in --budget: paper, equal, popular or inverse."`
+	Default  uint32 `json:"default" doc:"Pages a queue, as in --budget-default."`
+	Max      uint32 `json:"max" doc:"Pages a queue, as in --budget-max."`
+}
+
+// FunctionSet says that the budget function was changed.
+type FunctionSet struct {
+	Change Change `json:"change"`
+	Moves  int64  `json:"moves" doc:"URLs in BEAST's queues when the change was made; they are placed anew."`
+}
+
 // Rule is a rule of a blacklist.
 type Rule struct {
 	Rule string `json:"rule" doc:"host NAME, pld NAME or net ADDRESS or CIDR."`

@@ -64,7 +64,9 @@ type Beast struct {
 	horizon   atomicNumber            // h; Place reads it without the lock
 	lastScan  Number                  // s at the start of the last scan
 	scans     int64                   // scans started
-	epoch     uint32                  // ledgers of other epochs count as new; fixed after Open
+	epoch     atomic.Uint32           // ledgers of other epochs count as new
+	floor     atomicNumber            // Place returns higher numbers; 0 until the first Replace
+	moved     []movedQueue            // queues that Replace took out of use, to be read by MovedPeek
 	queues    map[Number]*queue.Queue // s, and later ones that were appended to
 	failed    *queue.Queue            // QF: the generation that takes URLs that fail
 	failedGen uint64
@@ -95,7 +97,7 @@ func (b *Beast) Place(l *Ledger, budget uint32) Number {
 	// reach. These need no lock (BenchmarkPlace: 11 ns instead of 65), and slightly old values of s and h
 	// do no harm.
 	was := *l
-	n := l.place(budget, b.current.load(), b.horizon.load(), b.epoch)
+	n := l.place(budget, b.base(), b.horizon.load(), b.epoch.Load())
 	if n == Failed {
 		return n
 	}
@@ -110,7 +112,7 @@ func (b *Beast) Place(l *Ledger, budget uint32) Number {
 func (b *Beast) placeLowest(l *Ledger, budget uint32) Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	n := l.place(budget, b.current.load(), b.horizon.load(), b.epoch)
+	n := l.place(budget, b.base(), b.horizon.load(), b.epoch.Load())
 	if n == Failed {
 		return n
 	}

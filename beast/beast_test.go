@@ -32,6 +32,10 @@ type model struct {
 	scanning   bool
 	ledgers    map[int]ledger         // by PLD
 	fill       map[int64]map[int]fill // everything ever put into a queue, by PLD
+
+	floor int64    // of the last Replace
+	epoch uint32   // of the ledgers
+	moved []string // records that Replace took out of their queues
 }
 
 // fill counts the records of a PLD put into a queue. budget is the largest budget in force when one was
@@ -39,8 +43,9 @@ type model struct {
 type fill struct{ records, budget int }
 
 type ledger struct {
-	next int64
-	used int
+	next  int64
+	used  int
+	epoch uint32
 }
 
 func newModel() *model {
@@ -56,19 +61,23 @@ func (m *model) clone() *model {
 	for n, f := range m.fill {
 		c.fill[n] = maps.Clone(f)
 	}
-	c.failed, c.old = slices.Clone(m.failed), slices.Clone(m.old)
+	c.failed, c.old, c.moved = slices.Clone(m.failed), slices.Clone(m.old), slices.Clone(m.moved)
 	return &c
 }
 
 func (m *model) place(pld, budget int) int64 {
-	l := m.ledgers[pld]
-	if l.next <= m.s {
-		l = ledger{next: m.s + 1}
+	l, s := m.ledgers[pld], max(m.s, m.floor)
+	if l.epoch != m.epoch {
+		l = ledger{epoch: m.epoch}
+		m.ledgers[pld] = l
+	}
+	if l.next <= s {
+		l = ledger{next: s + 1, epoch: m.epoch}
 	}
 	if budget > 0 && l.used >= budget {
-		l = ledger{next: l.next + 1}
+		l = ledger{next: l.next + 1, epoch: m.epoch}
 	}
-	if budget == 0 || l.next > m.s+m.h {
+	if budget == 0 || l.next > s+m.h {
 		return -1
 	}
 	l.used++
@@ -117,8 +126,25 @@ func (m *model) startScan(max int64) {
 	m.old, m.failed = m.failed, nil
 }
 
+func (m *model) replace(epoch uint32) {
+	m.epoch, m.floor = epoch, max(m.s, m.floor)
+	var numbers []int64
+	for n := range m.queues {
+		if n > m.s {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		m.floor = max(m.floor, n)
+		m.moved = append(m.moved, m.queues[n]...)
+		delete(m.queues, n)
+		delete(m.fill, n)
+	}
+}
+
 func (m *model) records() int {
-	n := len(m.failed) + len(m.old)
+	n := len(m.failed) + len(m.old) + len(m.moved)
 	for _, q := range m.queues {
 		n += len(q)
 	}
@@ -192,13 +218,13 @@ func (r *rig) place(plds []int, recs []string) error {
 	numbers := make([]int64, len(recs))
 	for i, p := range plds {
 		l := r.m.ledgers[p]
-		bl := beast.Ledger{Next: beast.Number(l.next), Used: uint32(l.used)}
+		bl := beast.Ledger{Next: beast.Number(l.next), Used: uint32(l.used), Epoch: l.epoch}
 		numbers[i] = r.m.place(p, r.budgets[p])
 		if got := r.b.Place(&bl, uint32(r.budgets[p])); got != beast.Number(numbers[i]) {
 			r.t.Fatalf("Place PLD %d, budget %d, ledger %+v, s %d, h %d: got %d, want %d", p, r.budgets[p], l, r.m.s,
 				r.m.h, got, numbers[i])
 		}
-		if l := r.m.ledgers[p]; bl.Next != beast.Number(l.next) || bl.Used != uint32(l.used) {
+		if l := r.m.ledgers[p]; bl.Next != beast.Number(l.next) || bl.Used != uint32(l.used) || bl.Epoch != l.epoch {
 			r.t.Fatalf("ledger of PLD %d: got %+v, want %+v", p, bl, l)
 		}
 	}
@@ -271,6 +297,36 @@ func (r *rig) scan(n int) error {
 	return nil
 }
 
+// replace changes the budget function, and places some of the moved records.
+func (r *rig) replace(n int) error {
+	if len(r.m.moved) == 0 && r.rng.IntN(4) == 0 {
+		r.m.replace(r.m.epoch + 1 + r.rng.Uint32N(5))
+		moved, ok := r.b.Replace(r.m.epoch)
+		if !ok || moved != int64(len(r.m.moved)) {
+			r.t.Fatalf("Replace: %d records, %t, want %d", moved, ok, len(r.m.moved))
+		}
+	}
+	for range n {
+		rec, ok, err := r.b.MovedPeek()
+		if err != nil {
+			return err
+		}
+		if ok != (len(r.m.moved) > 0) || ok && string(rec) != r.m.moved[0] {
+			r.t.Fatalf("MovedPeek: got %x, %t, want one of %d", rec, ok, len(r.m.moved))
+		}
+		if !ok {
+			return nil
+		}
+		s, p := string(rec), pldOf(rec)
+		r.b.MovedAdvance()
+		r.m.moved = r.m.moved[1:]
+		if err := r.place([]int{p}, []string{s}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *rig) checkpoint() error {
 	f := r.b.Freeze()
 	snap := r.m.clone()
@@ -320,7 +376,7 @@ func (r *rig) compareState() {
 	if int64(st.Current) > r.m.s || int64(st.Horizon) != r.m.h || st.Scanning != r.m.scanning || st.Scans != r.m.scans {
 		r.t.Fatalf("got %+v, want s %d, h %d, scanning %t", st, r.m.s, r.m.h, r.m.scanning)
 	}
-	if n := st.CurrentRecords + st.SpreadRecords + st.FailedRecords; n != int64(r.m.records()) {
+	if n := st.CurrentRecords + st.SpreadRecords + st.MovedRecords + st.FailedRecords; n != int64(r.m.records()) {
 		r.t.Fatalf("got %d records, want %d", n, r.m.records())
 	}
 }
@@ -345,7 +401,7 @@ func (r *rig) walk() {
 }
 
 func (r *rig) step() error {
-	switch r.rng.IntN(10) {
+	switch r.rng.IntN(11) {
 	default:
 		n := 1 + r.rng.IntN(20)
 		plds, recs := make([]int, n), make([]string, n)
@@ -360,6 +416,8 @@ func (r *rig) step() error {
 	case 6, 7:
 		return r.scan(1 + r.rng.IntN(40))
 	case 8:
+		return r.replace(r.rng.IntN(20))
+	case 9:
 		p := r.rng.IntN(len(r.budgets))
 		r.budgets[p] = []int{0, 1, 2, 5, 20}[r.rng.IntN(5)]
 		return nil
@@ -428,6 +486,7 @@ func (r *rig) drain() {
 		before := r.m.records()
 		must(r.t, r.read(1000))
 		read += before - r.m.records()
+		must(r.t, r.replace(1000))
 		must(r.t, r.scan(1000))
 	}
 	if read != total {

@@ -21,7 +21,9 @@ type State struct {
 	Scans    int64
 	Epoch    uint32       `json:",omitempty"`
 	Scanning bool         `json:",omitempty"` // the first of Failed is being scanned
+	Floor    Number       `json:",omitempty"` // new URLs get higher numbers
 	Queues   []QueueState `json:",omitempty"` // by number
+	Moved    []QueueState `json:",omitempty"` // queues that Replace took out of use, by number
 	Failed   []QueueState // generations of QF in use, oldest first
 }
 
@@ -44,7 +46,10 @@ func (st *State) check() error {
 	case st.Scanning && len(st.Failed) != 2 || !st.Scanning && len(st.Failed) != 1:
 		return fmt.Errorf("state has %d generations of QF, scanning %t", len(st.Failed), st.Scanning)
 	}
-	for _, list := range [][]QueueState{st.Queues, st.Failed} {
+	if st.Floor < 0 || st.Floor > maxStateNumber || len(st.Moved) > 0 && st.Moved[len(st.Moved)-1].N > int64(st.Floor) {
+		return fmt.Errorf("state has floor %d and %d moved queues", st.Floor, len(st.Moved))
+	}
+	for _, list := range [][]QueueState{st.Queues, st.Moved, st.Failed} {
 		for i, qs := range list {
 			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || i > 0 && qs.N <= list[i-1].N {
 				return fmt.Errorf("state has an invalid queue %d", qs.N)
@@ -83,13 +88,22 @@ func (b *Beast) restore(st *State) error {
 	}
 	b.current.store(st.Current)
 	b.horizon.store(st.Horizon)
-	b.lastScan, b.scans, b.epoch = st.LastScan, st.Scans, st.Epoch
+	b.lastScan, b.scans = st.LastScan, st.Scans
+	b.epoch.Store(st.Epoch)
+	b.floor.store(st.Floor)
 	for _, qs := range st.Queues {
 		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs.State)
 		if err != nil {
 			return err
 		}
 		b.queues[Number(qs.N)] = q
+	}
+	for _, qs := range st.Moved {
+		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs.State)
+		if err != nil {
+			return err
+		}
+		b.moved = append(b.moved, movedQueue{Number(qs.N), q})
 	}
 	for i, qs := range st.Failed {
 		q, err := open(failedName(b.opt.Name, uint64(qs.N)), qs.State)
@@ -125,7 +139,7 @@ func (b *Beast) removeUnnamed(named map[string]bool) error {
 type Frozen struct {
 	b       *Beast
 	state   State
-	queues  []*queue.Frozen // in the order of state.Queues, then state.Failed
+	queues  []*queue.Frozen // in the order of state.Queues, state.Moved, state.Failed
 	retired []*queue.Queue
 }
 
@@ -134,8 +148,8 @@ func (b *Beast) Freeze() *Frozen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := &Frozen{b: b, retired: b.retired, state: State{V: stateVersion,
-		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch,
-		Scanning: b.old != nil}}
+		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch.Load(),
+		Floor: b.floor.load(), Scanning: b.old != nil}}
 	b.retired = nil
 	for n := range b.queues {
 		f.state.Queues = append(f.state.Queues, QueueState{N: int64(n)})
@@ -143,6 +157,10 @@ func (b *Beast) Freeze() *Frozen {
 	slices.SortFunc(f.state.Queues, func(x, y QueueState) int { return cmp.Compare(x.N, y.N) })
 	for _, qs := range f.state.Queues {
 		f.queues = append(f.queues, b.queues[Number(qs.N)].Freeze())
+	}
+	for _, m := range b.moved {
+		f.state.Moved = append(f.state.Moved, QueueState{N: int64(m.n)})
+		f.queues = append(f.queues, m.q.Freeze())
 	}
 	if b.old != nil {
 		f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.oldGen)})
@@ -156,15 +174,14 @@ func (b *Beast) Freeze() *Frozen {
 // Save writes the data in RAM to the tails and returns the state for the manifest. Call it once.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	st := f.state
-	for i, q := range f.queues {
-		qs := &st.Failed
-		j := i - len(st.Queues)
-		if j < 0 {
-			qs, j = &st.Queues, i
-		}
-		var err error
-		if (*qs)[j].State, err = q.Save(tails); err != nil {
-			return nil, fmt.Errorf("beast: save %s: %w", f.b.opt.Name, err)
+	i := 0
+	for _, list := range [][]QueueState{st.Queues, st.Moved, st.Failed} {
+		for j := range list {
+			var err error
+			if list[j].State, err = f.queues[i].Save(tails); err != nil {
+				return nil, fmt.Errorf("beast: save %s: %w", f.b.opt.Name, err)
+			}
+			i++
 		}
 	}
 	return &st, nil
@@ -195,13 +212,16 @@ func (b *Beast) Close() error {
 	for _, q := range b.queues {
 		all = append(all, q)
 	}
+	for _, m := range b.moved {
+		all = append(all, m.q)
+	}
 	var errs []error
 	for _, q := range all {
 		if q != nil {
 			errs = append(errs, q.Close())
 		}
 	}
-	b.retired, b.failed, b.old, b.queues = nil, nil, nil, nil
+	b.retired, b.failed, b.old, b.queues, b.moved = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -220,7 +240,7 @@ func Scan(
 	scan := func(qname string, n Number, st *queue.State) (int64, error) {
 		return queue.Scan(set, qname, st, func(rec []byte) error { return fn(n, rec) }, damaged)
 	}
-	for _, qs := range st.Queues {
+	for _, qs := range slices.Concat(st.Queues, st.Moved) {
 		n, err := scan(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
 		if err != nil {
 			return lost, lostFailed, err
@@ -240,7 +260,7 @@ func Scan(
 // Files returns the paths of the segments that st names.
 func Files(set disk.Set, name string, st *State) []string {
 	var names []string
-	for _, qs := range st.Queues {
+	for _, qs := range slices.Concat(st.Queues, st.Moved) {
 		names = append(names, queue.Files(set, queueName(name, Number(qs.N)), qs.State)...)
 	}
 	for _, qs := range st.Failed {
@@ -252,13 +272,15 @@ func Files(set disk.Set, name string, st *State) []string {
 // EachQueue calls fn with the name and state of every queue of st, and stores the result in st. Generations
 // of QF have the number Failed. It serves to rebuild queues from their readable records.
 func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.State) (*queue.State, error)) error {
-	for i := range st.Queues {
-		qs := &st.Queues[i]
-		q, err := fn(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
-		if err != nil {
-			return err
+	for _, list := range [][]QueueState{st.Queues, st.Moved} {
+		for i := range list {
+			qs := &list[i]
+			q, err := fn(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
+			if err != nil {
+				return err
+			}
+			qs.State = q
 		}
-		qs.State = q
 	}
 	for i := range st.Failed {
 		qs := &st.Failed[i]

@@ -23,6 +23,11 @@
 // again go to a new generation. When there is no queue to move to, a scan may start before it is due; it
 // leaves h unchanged, since all h queues are free.
 //
+// # Another budget function
+//
+// Replace takes all queues after s out of use. Their URLs are to be checked again and placed anew, above the
+// numbers of those queues; the ledgers of an earlier epoch count as new. The current queue stays as it is.
+//
 // # Departures
 //
 // The paper keeps the left-over budgets of all PLDs in a local array in RAM. Here the ledger is part of the

@@ -95,6 +95,7 @@ type Stats struct {
 	Queues                     int   // number of existing numbered queues
 	CurrentRecords             int64 // unread records in queue s
 	SpreadRecords              int64 // records in the queues after s
+	MovedRecords               int64 // records in queues that Replace took out of use
 	FailedRecords              int64 // records in QF, both generations
 	Bytes                      int64 // bytes of all these records
 	PlacedSinceScan            int64 // records appended to numbered queues since the start of the last scan
@@ -114,6 +115,11 @@ func (b *Beast) Stats() Stats {
 		} else {
 			s.SpreadRecords += records
 		}
+	}
+	for _, m := range b.moved {
+		records, bytes := m.q.Len()
+		s.Bytes += bytes
+		s.MovedRecords += records
 	}
 	for _, q := range []*queue.Queue{b.failed, b.old} {
 		if q != nil {

@@ -2,11 +2,13 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/star"
@@ -142,6 +144,12 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 // scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check.
 func (b *budgetStage) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
+			if err := b.placeAnew(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if !b.beast.Scanning() {
 			if !b.scanDue() {
 				b.await(ctx, b.wakeScan, wakeAfter)
@@ -168,13 +176,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 			continue
 		}
 		if err := b.transact(func(tx *transaction) error {
-			var rec weburl.Record
-			if err := rec.Decode(data); err != nil {
-				return fmt.Errorf("crawl: record from QF: %w", err)
-			}
-			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
-			check := star.CheckTuple{PLD: b.PLDKey(weburl.Split(rec.URL).Host), Aux: data}
-			if err := b.star.Check([]star.CheckTuple{check}); err != nil {
+			if err := b.checkAgain(tx, data, state.PlaceFailed); err != nil {
 				return err
 			}
 			b.beast.ScanAdvance()
@@ -183,6 +185,95 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// replaceEvery is how often Replace is tried while rounds of STAR hold BEAST's pin.
+const replaceEvery = 20 * time.Millisecond
+
+// placeAnew moves the URLs that BEAST holds to STAR's check, because the budget function has changed. After a
+// crash it continues where the last checkpoint was. One call takes one step.
+func (b *budgetStage) placeAnew(ctx context.Context) error {
+	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
+		var moved int64
+		ok := false
+		if err := b.transact(func(*transaction) error {
+			moved, ok = b.beast.Replace(epoch)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if !ok {
+			sleep(ctx, replaceEvery)
+			return nil
+		}
+		b.opt.Log.Info("the budget function changed: queued URLs are placed anew", "urls", moved)
+		return nil
+	}
+	data, ok, err := b.beast.MovedPeek()
+	if err != nil || !ok {
+		return err
+	}
+	if b.star.ChecksHalfFull() {
+		b.wakeStar.raise()
+		b.await(ctx, b.wakeScan, wakeAfter)
+		return nil
+	}
+	return b.transact(func(tx *transaction) error {
+		if err := b.checkAgain(tx, data, state.PlaceBeast); err != nil {
+			return err
+		}
+		b.beast.MovedAdvance()
+		tx.wake(b.wakeStar)
+		return nil
+	})
+}
+
+// checkAgain sends a URL of BEAST to STAR's check. It is part of a transaction.
+func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place) error {
+	var rec weburl.Record
+	if err := rec.Decode(data); err != nil {
+		return fmt.Errorf("crawl: record from %s: %w", from, err)
+	}
+	tx.move(b.Hasher.URLKey(rec.URL), from, state.PlaceStar)
+	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(weburl.Split(rec.URL).Host), Aux: data}})
+}
+
+// flagBudgets returns the budgets of the options.
+func (b *budgetStage) flagBudgets() (star.Budgets, error) {
+	f, err := star.ParseFunction(string(b.opt.Budget))
+	return star.Budgets{Function: f, Default: b.opt.BudgetDefault, Max: b.opt.BudgetMax,
+		Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages}, err
+}
+
+// checkFunction reports why a budget function cannot be used; nil is that of the options.
+func (b *budgetStage) checkFunction(f *changes.Function) error {
+	if b.opt.Scope != state.ScopeAll {
+		return errors.New("budgets are off, because --scope is not all")
+	}
+	flags, err := b.flagBudgets()
+	if err == nil && f != nil {
+		_, err = budgetsOf(flags, f)
+	}
+	return err
+}
+
+// newFunction puts the budget function of the operator in force: for URLs that STAR checks from now on, and,
+// by the goroutine "scan", for those in BEAST's queues after the current one.
+func (b *budgetStage) newFunction() error {
+	flags, err := b.flagBudgets()
+	if err != nil {
+		return err
+	}
+	budgets, err := b.operator.budgetsNow(flags)
+	if err == nil {
+		err = b.star.SetBudgets(budgets)
+	}
+	if err != nil {
+		return err
+	}
+	b.star.Refresh()
+	b.wakeScan.raise()
 	return nil
 }
 
@@ -240,18 +331,20 @@ func (b *budgetStage) fetched(pld uint64, bytes int64) error { return b.star.Fet
 // starOptions returns the options of STAR. Transactions add edges and checks. STAR emits placed URLs to
 // BEAST, whose current queue is pinned during a round.
 func (b *budgetStage) starOptions() (star.Options, error) {
-	f, err := star.ParseFunction(string(b.opt.Budget))
+	flags, err := b.flagBudgets()
 	if err != nil {
 		return star.Options{}, err
+	}
+	budgets, err := b.operator.budgetsNow(flags)
+	if err != nil {
+		return star.Options{}, fmt.Errorf("crawl: budget function of the operator's changes: %w", err)
 	}
 	return star.Options{
 		Set: b.Set, Name: state.NameStar,
 		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
-		Recent: b.recentEdges,
-		Budgets: star.Budgets{Function: f, Default: b.opt.BudgetDefault, Max: b.opt.BudgetMax,
-			Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages},
-		MaxPlaced: b.opt.MaxPagesPerPLD,
-		Place:     b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned,
+		Recent:  b.recentEdges,
+		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD,
+		Place: b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned,
 		Pin: func() func() { return b.beast.Pin() },
 	}, nil
 }

@@ -91,7 +91,7 @@ func (c *crawler) wire() {
 		c.requests.freeze, c.operator.freeze}
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
-	c.operator.seeds, c.operator.space = c.seeds, c.space
+	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space = c.requests, c.space
 }

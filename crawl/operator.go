@@ -16,6 +16,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
+	"drumbeat/star"
 	"drumbeat/weburl"
 )
 
@@ -37,6 +38,7 @@ type operator struct {
 	dispatcher   *dispatcher
 	seeds        *seedFeeder
 	space        *space
+	stars        *budgetStage
 }
 
 func newOperator(e *engine) *operator { return &operator{engine: e, wakeSeed: e.pulsedSignal()} }
@@ -86,6 +88,7 @@ func settingsText(s *changes.Settings) string {
 	add(s.Connections != "", "connections %s", s.Connections)
 	add(len(s.HostDelays) > 0, "%d hosts with a delay of their own", len(s.HostDelays))
 	add(len(s.Blocked) > 0, "%d blocked", len(s.Blocked))
+	add(s.Function != nil, "another budget function")
 	add(len(s.Budgets) > 0, "%d PLDs with a pinned budget", len(s.Budgets))
 	return strings.Join(parts, ", ")
 }
@@ -97,6 +100,28 @@ func (o *operator) close() error { return o.journal.Close() }
 
 // freeze copies which seeds have been fed.
 func (o *operator) freeze(m *moment) { m.changes = o.fedSeq }
+
+// budgetsNow returns the budgets in force: those of the flags, with the operator's function.
+func (o *operator) budgetsNow(flags star.Budgets) (star.Budgets, error) {
+	f := o.journal.Settings().Function
+	if f == nil {
+		return flags, nil
+	}
+	return budgetsOf(flags, f)
+}
+
+// budgetsOf returns budgets with another function.
+func budgetsOf(flags star.Budgets, f *changes.Function) (star.Budgets, error) {
+	fn, err := star.ParseFunction(f.Name)
+	if err == nil {
+		flags.Function, flags.Default, flags.Max = fn, f.Default, f.Max
+		err = flags.Validate()
+	}
+	return flags, err
+}
+
+// epoch identifies the budget function in force, for the ledgers of BEAST.
+func (o *operator) epoch() uint32 { return uint32(o.journal.Settings().FunctionSeq) }
 
 // fed reports whether the seeds of all changes have been fed.
 func (o *operator) fed() bool { return !o.journal.SeedsLeft() }
@@ -177,6 +202,11 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 	if _, _, _, err := o.limitsOf(next); err != nil {
 		return c, &changes.RefusedError{Why: err.Error()}
 	}
+	if c.Op == changes.OpFunction {
+		if err := o.stars.checkFunction(c.Function); err != nil {
+			return c, &changes.RefusedError{Why: err.Error()}
+		}
+	}
 	blocks := c.Op == changes.OpBlock || c.Op == changes.OpUnblock
 	if blocks { // the rules must be valid and fit into RAM
 		if _, _, err := o.readRulesWith(o.blacklist(next)); err != nil {
@@ -212,6 +242,8 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 		return o.dispatcher.reload(ctx)
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
+	case changes.OpFunction:
+		return o.stars.newFunction()
 	case changes.OpSeeds:
 		o.changed()
 		o.wakeSeed.raise()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -262,6 +263,46 @@ func TestOperatorHostDelay(t *testing.T) {
 	})
 }
 
+// TestBudgetFunction: after another budget function is set, the queued URLs are placed anew, the crawl goes
+// on over a restart, and it fetches what an undisturbed crawl fetches.
+func TestBudgetFunction(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var logged strings.Builder
+		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 2000 }), memfs.New(*seedFlag), func(o *Options) {
+			o.BudgetDefault, o.BudgetMax, o.QueuePages, o.StockTarget, o.QueuesMax = 3, 10, Unlimited, 100, 16
+			o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+		})
+		o.await(300)
+		beast := func() *Structures {
+			s, err := o.opt.Control.Structures()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		before := beast()
+		o.make(changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "equal", Default: 50, Max: 50}})
+		time.Sleep(time.Minute)
+		if after := beast(); before.Beast.SpreadRecords == 0 || after.Beast.MovedRecords != 0 || after.Beast.Current <= before.Beast.Current {
+			t.Errorf("BEAST before %+v, a minute after %+v", before.Beast, after.Beast)
+		}
+		if !strings.Contains(logged.String(), "queued URLs are placed anew") {
+			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
+		}
+		o.stop()
+		o.end()
+		o.start()
+		o.make(changes.Change{Op: changes.OpFunction})
+		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
+			t.Errorf("function none: %v", err)
+		}
+		o.end()
+		checkFetched(t, o.web, &o.opt)
+		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+	})
+}
+
 // TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force,
 // and all seeds of accepted changes are fetched in the end.
 func TestChangesSurviveCuts(t *testing.T) {
@@ -273,7 +314,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 			seeds := web.Seeds()
 			o := &operated{t: t, web: web, opt: simOptions(t, web, mem)}
 			small(&o.opt)
-			o.opt.SeedLines = seeds[:1]
+			o.opt.SeedLines, o.opt.StockTarget, o.opt.BudgetDefault, o.opt.BudgetMax = seeds[:1], 10, 2, 5
 			var accepted sync.Map
 			for life := range 4 {
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
@@ -285,7 +326,13 @@ func TestChangesSurviveCuts(t *testing.T) {
 						c = changes.Change{Op: changes.OpSeeds, Who: "test", Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
 							strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
 					}
-					if _, err := o.opt.Control.Make(t.Context(), c); err == nil {
+					if i%7 == 3 {
+						c = changes.Change{Op: changes.OpFunction, Who: "test"}
+						if i%2 == 0 {
+							c.Function = &changes.Function{Name: "equal", Default: uint32(1 + i%5), Max: 10}
+						}
+					}
+					if _, err := o.opt.Control.Make(t.Context(), c); err == nil && c.Op != changes.OpFunction {
 						accepted.Store(c.Host+strings.Join(c.Seeds, ""), c.Op)
 					}
 					select {

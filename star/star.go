@@ -376,7 +376,28 @@ func (s *Star) Refresh() {
 	for i, p := range ranked {
 		degrees[i] = p.Indegree
 	}
-	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees))
+	s.curve.Store(newCurve(s.budgets(), plds, degrees))
+}
+
+// SetBudgets replaces the budget function. It takes effect at the next Refresh, for rounds that begin then.
+// URLs that were placed before keep their queues: see beast.Replace.
+func (s *Star) SetBudgets(b Budgets) error {
+	if err := b.complete(); err != nil {
+		return fmt.Errorf("star: %w", err)
+	}
+	if b.Ranks > s.opt.Budgets.Ranks {
+		return fmt.Errorf("star: %d ranks; Open set %d, which is the limit", b.Ranks, s.opt.Budgets.Ranks)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt.Budgets = b
+	return nil
+}
+
+func (s *Star) budgets() Budgets {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opt.Budgets
 }
 
 // Top returns the PLDs with the largest in-degrees, at most n and at most Ranks+1, by descending in-degree.

@@ -67,6 +67,7 @@ type Command struct {
 	Block      blockCmd      `cmd:"" help:"Send nothing more to hosts, PLDs or networks."`
 	Unblock    unblockCmd    `cmd:"" help:"Undo a block."`
 	Budget     budgetCmd     `cmd:"" help:"Fix the budget of a PLD, or give it that of its in-degree."`
+	Function   functionCmd   `cmd:"" name:"budget-function" help:"Change the budget function. Queued URLs are placed anew."`
 	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
 }
 
@@ -263,6 +264,28 @@ func (c budgetCmd) Run(a *term.App, w *Where) error {
 		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
 	}
 	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n)}, fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
+}
+
+type functionCmd struct {
+	Function string `arg:"" enum:"paper,equal,popular,inverse,flags" help:"paper, equal, popular or inverse, as in crawl --budget; flags restores that of the flags."`
+	Default  uint32 `placeholder:"PAGES" default:"10" help:"Budget of a PLD without in-degree, in pages a queue."`
+	Max      uint32 `placeholder:"PAGES" default:"10000" help:"Largest budget."`
+}
+
+// Run changes the budget function.
+func (c functionCmd) Run(a *term.App, w *Where) error {
+	print := func(answer json.RawMessage) error {
+		var set admin.FunctionSet
+		if err := json.Unmarshal(answer, &set); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(a.Stdout, "changed; %s queued URLs are placed anew\n", count(set.Moves))
+		return err
+	}
+	if c.Function == "flags" {
+		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, print)
+	}
+	return call(a, w, http.MethodPut, "/api/v1/budget", admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, print)
 }
 
 type limitsCmd struct {

@@ -23,6 +23,7 @@ const (
 	OpUnblock    Op = "unblock"     // undo OpBlock for Rule
 	OpBudget     Op = "budget"      // Budget for PLD
 	OpBudgetFree Op = "budget-free" // undo OpBudget for PLD
+	OpFunction   Op = "function"    // Function, the budget function; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop in order, once
@@ -32,7 +33,7 @@ const (
 // undoes has the opposite of each kind that has one.
 var undoes = map[Op]Op{OpPause: OpResume, OpResume: OpPause, OpDrain: OpFill, OpFill: OpDrain,
 	OpLimits: OpLimits, OpHostDelay: OpHostNormal, OpBlock: OpUnblock, OpUnblock: OpBlock,
-	OpBudget: OpBudgetFree}
+	OpBudget: OpBudgetFree, OpFunction: OpFunction}
 
 // Undo returns the kind of change that undoes o, "" if none does.
 func (o Op) Undo() Op { return undoes[o] }
@@ -51,6 +52,7 @@ type Change struct {
 	Rule        string    `json:"rule,omitempty"`
 	PLD         string    `json:"pld,omitempty"`
 	Budget      uint32    `json:"budget,omitempty"` // pages
+	Function    *Function `json:"function,omitempty"`
 	Seeds       []string  `json:"seeds,omitempty"`
 	Count       int       `json:"count,omitempty"` // number of Seeds
 	Settings    *Settings `json:"settings,omitempty"`
@@ -66,6 +68,15 @@ type Settings struct {
 	HostDelays  map[string]float64 `json:"hostDelays"` // seconds, by host
 	Blocked     []string           `json:"blocked"`    // rules of a blacklist: "- pld example.com"
 	Budgets     map[string]uint32  `json:"budgets"`    // pages, by PLD
+	Function    *Function          `json:"function,omitempty"`
+	FunctionSeq int64              `json:"functionSeq,omitempty"` // change that set or cleared Function; 0 for none
+}
+
+// Function is a budget function F(d) with its bounds.
+type Function struct {
+	Name    string `json:"name"`    // as in --budget
+	Default uint32 `json:"default"` // pages, as in --budget-default
+	Max     uint32 `json:"max"`     // pages, as in --budget-max
 }
 
 // These bound the settings, because they are in RAM and the host delays are looked up for each request.
@@ -99,7 +110,7 @@ func (c *Change) check() error {
 		}
 	}
 	switch c.Op {
-	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpCheckpoint, OpStop:
+	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpCheckpoint, OpStop:
 	case OpHostDelay:
 		if c.Host == "" || !(c.Delay >= 0 && c.Delay <= 24*3600) {
 			return refused("delay of host %q: want a host, and 0 to 86400 seconds", c.Host)

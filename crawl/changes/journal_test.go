@@ -55,7 +55,7 @@ func TestUndo(t *testing.T) {
 	before := toJSON(j.Settings())
 	for _, c := range []Change{{Op: OpPause}, {Op: OpDrain}, {Op: OpLimits, Rate: "5", Bandwidth: "1Mbit", Connections: "7"},
 		{Op: OpHostDelay, Host: "a.example", Delay: 5}, {Op: OpBlock, Rule: "- pld b.example"},
-		{Op: OpBudget, PLD: "c.example", Budget: 500}} {
+		{Op: OpBudget, PLD: "c.example", Budget: 500}, {Op: OpFunction, Function: &Function{"linear", 5, 50}}} {
 		add(t, j, c)
 		during := toJSON(j.Settings())
 		add(t, j, Change{Op: c.Op.Undo(), Host: c.Host, Rule: c.Rule, PLD: c.PLD})
@@ -83,6 +83,7 @@ func empty(s *Settings) {
 	if len(s.Blocked) == 0 {
 		s.Blocked = nil
 	}
+	s.FunctionSeq = 0
 }
 
 // TestSurvivesCrash: what Append returned is there after a crash at any operation, and nothing else but the

@@ -45,6 +45,8 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 		if len(n.Budgets) > MaxBudgets {
 			return nil, refused("%d PLDs have a budget of their own already, which is the limit", MaxBudgets)
 		}
+	case OpFunction:
+		n.Function, n.FunctionSeq = c.Function, c.Seq
 	case opSettings:
 		if c.Settings != nil {
 			return c.Settings, nil
