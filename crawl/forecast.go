@@ -119,11 +119,12 @@ type Forecast struct {
 	Cost       drum.Cost `json:"cost"`
 	Alpha      float64   `json:"alpha"`
 	PaperAlpha float64   `json:"paperAlpha"`
-	// Disk is the largest size of each structure, DiskBytes their sum. Fits reports whether the sum is
-	// within the plan's disk.
-	Disk      []Amount `json:"disk"`
-	DiskBytes int64    `json:"diskBytes"`
-	Fits      bool     `json:"fits"`
+	// Disk is the largest size of each structure, DiskBytes their sum, OutputBytes the part of it that goes
+	// to --out. Fits reports whether the sum is within the plan's disk.
+	Disk        []Amount `json:"disk"`
+	DiskBytes   int64    `json:"diskBytes"`
+	OutputBytes int64    `json:"outputBytes"`
+	Fits        bool     `json:"fits"`
 	// PageIO are the bytes read and written per page by structure, PageIOBytes their sum.
 	PageIO      []Amount `json:"pageIO"`
 	PageIOBytes float64  `json:"pageIOBytes"`
@@ -218,6 +219,24 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	return f, nil
 }
 
+// PerPage returns the requests per page, those for robots.txt included, and the DNS lookups per page, as in
+// the paper's crawl.
+func PerPage() (requests, lookups float64) { return paperRequests + paperHosts, paperHosts }
+
+// Files returns the most inodes that a crawl needs on all file systems together: four for each bucket of a
+// store (old and new streams of keys and texts), two for each queue of BEAST, two for each finished WARC file,
+// and those without which the crawl pauses.
+func (p *Plan) Files(o *Options, f *Forecast) int64 {
+	n := int64(leastFiles) + 2*int64(o.QueuesMax) + 2*(f.OutputBytes/warcBytes+1)
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
+		n += 4 * int64(d.Buckets)
+	}
+	return n
+}
+
+// warcBytes is the size at which package warc ends a file by default.
+const warcBytes = 1e9
+
 // amount converts bytes to an int64. The limit ensures that the sum of 32 amounts does not overflow: a
 // valid Load can exceed it.
 func amount(bytes float64) int64 { return int64(min(bytes, math.MaxInt64/32)) }
@@ -249,6 +268,7 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
 	add("checkpoints", 2*float64(p.bufferedBytes()), "the contents of buffers, twice")
 	if o.Store {
+		f.OutputBytes = amount(l.Pages * l.PageBytes)
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes per page", l.PageBytes))
 	}
 	if o.CrawlLog != state.LogOff {

@@ -174,3 +174,22 @@ func TestDiskRejects(t *testing.T) {
 		t.Error("the missing directory was made")
 	}
 }
+
+// TestSpeeds: each directory is measured, a missing one reports why, and nothing is left.
+func TestSpeeds(t *testing.T) {
+	a, b := t.TempDir(), t.TempDir()
+	got := Speeds(t.Context(), []string{a, b, b + "/none"}, 4<<20, time.Minute)
+	for i, v := range got[:2] {
+		if v.Err != nil || v.Write <= 0 || v.Read <= 0 {
+			t.Errorf("directory %d: got %+v", i, v)
+		}
+	}
+	if got[2].Err == nil {
+		t.Error("a missing directory was measured")
+	}
+	for _, dir := range []string{a, b} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("got %v, %v, want an empty directory", left, err)
+		}
+	}
+}

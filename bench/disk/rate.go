@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"drumbeat/disk"
 )
 
 // What Rate moves: in chunks in which a pass reads and writes, as much as takes a moment on a fast disk and
@@ -47,6 +49,61 @@ func Rate(ctx context.Context, dirs []string) (w float64, err error) {
 		w += float64(n) / span.Seconds() / 2
 	}
 	return w, nil
+}
+
+// Speed is what Speeds measured in one directory, in bytes/s.
+type Speed struct {
+	Write, Read float64
+	// Direct says that the page cache was passed by.
+	Direct bool
+	// Err is why the directory could not be measured.
+	Err error
+}
+
+// Speeds writes a file of bytes in each directory and reads it, in all directories at once, past the page
+// cache where that can be. Writing and reading end early after limit each. It leaves nothing.
+func Speeds(ctx context.Context, dirs []string, bytes int64, limit time.Duration) []Speed {
+	speeds, done := make([]Speed, len(dirs)), make(chan struct{}, len(dirs))
+	for i, dir := range dirs {
+		go func() {
+			speeds[i] = speedOf(ctx, dir, bytes, limit)
+			done <- struct{}{}
+		}()
+	}
+	for range dirs {
+		<-done
+	}
+	return speeds
+}
+
+func speedOf(ctx context.Context, dir string, bytes int64, limit time.Duration) (v Speed) {
+	r := &diskRun{opt: Options{FS: disk.OS(), Dirs: []string{dir}, Chunks: []int{probeChunk}, Blocks: []int{probeChunk}}, bytes: bytes}
+	targets, err := r.openTargets()
+	if err != nil {
+		return Speed{Err: err}
+	}
+	t := targets[0]
+	defer func() {
+		v.Err = errors.Join(v.Err, t.remove())
+		t.free()
+	}()
+	if err := r.room(targets); err != nil {
+		return Speed{Err: err}
+	}
+	v.Direct = t.direct
+	for _, m := range []struct {
+		op   string
+		rate *float64
+	}{{opWrite, &v.Write}, {opRead, &v.Read}} {
+		s := setting{way: way{op: m.op, chunk: probeChunk, streams: 1, direct: t.direct}, bytes: max(bytes, 2*probeChunk), limit: limit}
+		n, span, err := t.do(ctx, s)
+		if err != nil {
+			v.Err = err
+			return v
+		}
+		*m.rate = float64(n) / max(span, 1).Seconds()
+	}
+	return v
 }
 
 // distinct leaves out what is there already: directories that don't exist yet may have one parent.

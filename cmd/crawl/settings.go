@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
@@ -191,11 +190,7 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 
 // reserve returns m with descriptors reserved for the crawl's files.
 func (c *Command) reserve(m term.Machine) term.Machine {
-	workers := int(c.DrumWorkers)
-	if workers == 0 {
-		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as package crawl computes it
-	}
-	return m.WithFiles(len(c.dirs()), len(c.outs()), workers, c.DirectIO)
+	return c.Drum.Reserve(m, len(c.dirs()), len(c.outs()), c.DirectIO)
 }
 
 // Parts of the default of --ram for a crawl of some sites, or of some pages.

@@ -3,7 +3,9 @@ package flags
 import (
 	"fmt"
 	"math"
+	"runtime"
 
+	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 )
 
@@ -44,6 +46,15 @@ func (d *Drum) Check() error {
 		return fmt.Errorf("--drum-buffer %v: must be a multiple of 4KiB below 2GiB", *m)
 	}
 	return nil
+}
+
+// Reserve returns m with descriptors reserved for the files of a crawl in this number of directories.
+func (d *Drum) Reserve(m term.Machine, dirs, outs int, direct bool) term.Machine {
+	workers := int(d.DrumWorkers)
+	if workers == 0 {
+		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as package crawl computes it
+	}
+	return m.WithFiles(dirs, outs, workers, direct)
 }
 
 // Apply sets a crawl's options.

@@ -1,9 +1,10 @@
 // Package plan is the command plan: it predicts the RAM, disk space and speed of a crawl, by the plan that
 // the crawl itself would make.
 //
-// Command is its flags. Those of the machine (--ram, --disk, --dir, and URLseen's geometry in flags.Drum)
-// have the meaning and the defaults of crawl; a test compares the two commands' plans. Those of the web
-// (pages, links per page, bytes of a URL) are the paper's symbols, with its values as defaults.
+// Command is its flags, most of them in flags.Planned, which doctor shares. Those of the machine (--ram,
+// --disk, --dir, and URLseen's geometry in flags.Drum) have the meaning and the defaults of crawl; a test
+// compares the two commands' plans. Those of the web (pages, links per page, bytes of a URL) are the paper's
+// symbols, with its values as defaults.
 //
 // Run calls crawl.MakePlan and Plan.Forecast with the options of that crawl, and prints tables, or one JSON
 // object with --json. --measure first writes and reads some 100 MB in each directory, or in its nearest
@@ -35,95 +36,14 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
-	"drumbeat/disk"
 )
 
-// Command is the table of plan's flags. Their help has the paper's symbols in brackets.
+// Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
 type Command struct {
-	Pages        flags.Count    `group:"what" placeholder:"N" default:"1e9" help:"Number of pages of the crawl (N)."`
-	LinksPerPage flags.Fraction `group:"what" placeholder:"N" default:"59" help:"Links per page (l)."`
-	Unique       flags.Fraction `group:"what" placeholder:"SHARE" default:"1/9" help:"Share of links that lead to new URLs (p)."`
-	URLBytes     flags.Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's text and what travels with it (b)."`
-	TextRatio    flags.Fraction `group:"what" placeholder:"N" default:"4" help:"Compression ratio of URLs on disk."`
-	Misses       flags.Fraction `group:"what" placeholder:"SHARE" default:"0" help:"Share of links that are not in the RAM cache of recent URLs (pi). 0: 0.33, as in the paper, or 1 with --cache-ram 0."`
-	Store        string         `group:"what" enum:"warc,none" default:"warc" help:"As for crawl."`
-	PageBytes    flags.Size     `group:"what" placeholder:"SIZE" default:"6kB" help:"Mean compressed size of a page in a WARC file."`
-	CrawlLog     string         `group:"what" enum:"off,errors,all" default:"errors" help:"As for crawl."`
-
-	Dir         []string     `group:"machine" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; it need not exist. Repeat the flag for several disks."`
-	RAM         *flags.Size  `group:"machine" name:"ram" placeholder:"SIZE" help:"As for crawl."`
-	Disk        *flags.Size  `group:"machine" placeholder:"SIZE" help:"As for crawl."`
-	KeepFree    *flags.Size  `group:"machine" placeholder:"SIZE" help:"As for crawl."`
-	Connections *flags.Count `group:"machine" placeholder:"N" help:"As for crawl."`
-	QueuesMax   flags.Count  `group:"machine" placeholder:"N" default:"1024" help:"As for crawl."`
-	DiskRate    *flags.Size  `group:"machine" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir, or the result of --measure."`
-	Measure     bool         `group:"machine" help:"Measure --disk-rate: write and read some 100 MB in each --dir, or in its nearest parent that exists."`
-	MaxRate     *flags.Count `group:"machine" placeholder:"N" help:"Pages per second that CPU and network allow (Smax). Default: 1000 per processor, as in the paper."`
-	flags.Drum
+	flags.Planned
+	Measure bool `group:"machine" help:"Measure --disk-rate: write and read some 100 MB in each --dir, or in its nearest parent that exists."`
 
 	JSON bool `group:"report" name:"json" help:"Print JSON."`
-}
-
-// load returns the properties of the web and the machine that the flags set.
-func (c *Command) load() crawl.Load {
-	l := crawl.Load{Pages: float64(c.Pages), LinksPerPage: float64(c.LinksPerPage), UniqueFraction: float64(c.Unique),
-		URLBytes: float64(c.URLBytes), TextRatio: float64(c.TextRatio), Misses: float64(c.Misses), PageBytes: float64(c.PageBytes)}
-	if c.DiskRate != nil {
-		l.DiskRate = float64(*c.DiskRate)
-	}
-	if c.MaxRate != nil {
-		l.MaxRate = float64(*c.MaxRate)
-	}
-	return l
-}
-
-// check returns the first fault that can be seen in the flags alone.
-func (c *Command) check() error {
-	for _, f := range []struct {
-		flag string
-		zero bool
-	}{{"pages", c.Pages == 0}, {"links-per-page", c.LinksPerPage == 0}, {"unique", c.Unique == 0}, {"url-bytes", c.URLBytes == 0},
-		{"text-ratio", c.TextRatio == 0}, {"page-bytes", c.PageBytes == 0}, {"disk-rate", c.DiskRate != nil && *c.DiskRate == 0},
-		{"max-rate", c.MaxRate != nil && *c.MaxRate == 0}, {"ram", c.RAM != nil && *c.RAM == 0}, {"disk", c.Disk != nil && *c.Disk == 0},
-		{"connections", c.Connections != nil && *c.Connections == 0}, {"queues-max", c.QueuesMax == 0}} {
-		if f.zero {
-			return fmt.Errorf("--%s can't be 0", f.flag)
-		}
-	}
-	if c.Measure && c.DiskRate != nil {
-		return errors.New("--measure and --disk-rate exclude each other")
-	}
-	if n := c.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
-		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
-	}
-	return errors.Join(c.Drum.Check(), c.load().Validate())
-}
-
-// Options returns the options of the planned crawl, with crawl's defaults for this machine.
-func (c *Command) Options() (crawl.Options, error) {
-	m, err := term.ThisMachine()
-	if err != nil {
-		return crawl.Options{}, err
-	}
-	if c.RAM == nil {
-		c.RAM = new(flags.Size(m.RAMBytes / 2))
-	}
-	if c.Disk == nil {
-		n, err := term.DiskBytes(disk.OS(), c.Dir)
-		if err != nil {
-			return crawl.Options{}, term.Usage(err)
-		}
-		c.Disk = new(flags.Size(n))
-	}
-	if c.Connections == nil {
-		n, _ := m.Connections(flags.DefaultConnections)
-		c.Connections = new(flags.Count(n))
-	}
-	o := crawl.Options{Dirs: flags.Clean(c.Dir), RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(*c.Connections),
-		KeepFree: int64(flags.OrZero(c.KeepFree)), QueuesMax: int(c.QueuesMax), Store: c.Store == "warc", CrawlLog: state.LogLevel(c.CrawlLog)}
-	c.Drum.Apply(&o)
-	return o, nil
 }
 
 // planned is the result that plan prints, in words or as JSON.
@@ -143,14 +63,17 @@ type planned struct {
 
 // Run plans and prints.
 func (c *Command) Run(a *term.App) error {
-	if err := c.check(); err != nil {
+	if c.Measure && c.DiskRate != nil {
+		return term.Usage(errors.New("--measure and --disk-rate exclude each other"))
+	}
+	if err := c.Check(); err != nil {
 		return term.Usage(err)
 	}
 	o, err := c.Options()
 	if err != nil {
 		return err
 	}
-	load := c.load()
+	load := c.Load()
 	if c.Measure {
 		if load.DiskRate, err = measureDisks(a, c.Dir); err != nil {
 			return err

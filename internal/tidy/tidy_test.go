@@ -93,13 +93,14 @@ var layers = map[string]layer{
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "disk", "internal/pace", "internal/profile",
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "internal/pace", "internal/profile",
 		"internal/scope", "internal/urlrule", "parse", "weburl"}},
 	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/plan": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/state",
-		"disk"}},
+	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl"}},
+	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "dnscache",
+		"internal/bug", "internal/pace"}},
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},

@@ -1,0 +1,90 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+)
+
+// Planned holds the flags that describe a crawl that has not begun: the web, the output and the machine.
+// Their help has the paper's symbols in brackets.
+type Planned struct {
+	Pages        Count    `group:"what" placeholder:"N" default:"1e9" help:"Number of pages of the crawl (N)."`
+	LinksPerPage Fraction `group:"what" placeholder:"N" default:"59" help:"Links per page (l)."`
+	Unique       Fraction `group:"what" placeholder:"SHARE" default:"1/9" help:"Share of links that lead to new URLs (p)."`
+	URLBytes     Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's text and what travels with it (b)."`
+	TextRatio    Fraction `group:"what" placeholder:"N" default:"4" help:"Compression ratio of URLs on disk."`
+	Misses       Fraction `group:"what" placeholder:"SHARE" default:"0" help:"Share of links that are not in the RAM cache of recent URLs (pi). 0: 0.33, as in the paper, or 1 with --cache-ram 0."`
+	Store        string   `group:"what" enum:"warc,none" default:"warc" help:"As for crawl."`
+	PageBytes    Size     `group:"what" placeholder:"SIZE" default:"6kB" help:"Mean compressed size of a page in a WARC file."`
+	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors" help:"As for crawl."`
+
+	Dir         []string     `group:"machine" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; it need not exist. Repeat the flag for several disks."`
+	Out         []string     `group:"machine" placeholder:"DIR" help:"As for crawl."`
+	RAM         *Size        `group:"machine" name:"ram" placeholder:"SIZE" help:"As for crawl."`
+	Disk        *Size        `group:"machine" placeholder:"SIZE" help:"As for crawl."`
+	KeepFree    *Size        `group:"machine" placeholder:"SIZE" help:"As for crawl."`
+	Connections *Connections `group:"machine" placeholder:"N" help:"As for crawl."`
+	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024" help:"As for crawl."`
+	DiskRate    *Size        `group:"machine" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir, or the result of --measure."`
+	MaxRate     *Count       `group:"machine" placeholder:"N" help:"Pages per second that CPU and network allow (Smax). Default: 1000 per processor, as in the paper."`
+	Drum
+}
+
+// Load returns the properties of the web and the machine that the flags set.
+func (p *Planned) Load() crawl.Load {
+	return crawl.Load{Pages: float64(p.Pages), LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
+		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses), PageBytes: float64(p.PageBytes),
+		DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
+}
+
+// Check returns the first fault that can be seen in the flags alone.
+func (p *Planned) Check() error {
+	for _, f := range []struct {
+		flag string
+		zero bool
+	}{{"pages", p.Pages == 0}, {"links-per-page", p.LinksPerPage == 0}, {"unique", p.Unique == 0}, {"url-bytes", p.URLBytes == 0},
+		{"text-ratio", p.TextRatio == 0}, {"page-bytes", p.PageBytes == 0}, {"disk-rate", p.DiskRate != nil && *p.DiskRate == 0},
+		{"max-rate", p.MaxRate != nil && *p.MaxRate == 0}, {"ram", p.RAM != nil && *p.RAM == 0}, {"disk", p.Disk != nil && *p.Disk == 0},
+		{"queues-max", p.QueuesMax == 0}} {
+		if f.zero {
+			return fmt.Errorf("--%s can't be 0", f.flag)
+		}
+	}
+	if n := p.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
+		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
+	}
+	return errors.Join(p.Drum.Check(), p.Load().Validate())
+}
+
+// Options returns the options of the planned crawl, with crawl's defaults for this machine.
+func (p *Planned) Options() (crawl.Options, error) {
+	m, err := term.ThisMachine()
+	if err != nil {
+		return crawl.Options{}, err
+	}
+	if p.RAM == nil {
+		p.RAM = new(Size(m.RAMBytes / 2))
+	}
+	if p.Disk == nil {
+		n, err := term.DiskBytes(disk.OS(), slices.Concat(p.Dir, p.Out))
+		if err != nil {
+			return crawl.Options{}, term.Usage(err)
+		}
+		p.Disk = new(Size(n))
+	}
+	if p.Connections == nil {
+		p.Connections = new(Connections)
+		n, _ := p.Reserve(m, len(p.Dir), len(p.Out), false).Connections(DefaultConnections)
+		p.Connections.Lower(n)
+	}
+	o := crawl.Options{Dirs: Clean(p.Dir), Out: Clean(p.Out), RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk), Connections: int(p.Connections.Most()),
+		KeepFree: int64(OrZero(p.KeepFree)), QueuesMax: int(p.QueuesMax), Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}
+	p.Drum.Apply(&o)
+	return o, nil
+}
