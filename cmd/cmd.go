@@ -32,6 +32,7 @@ import (
 	"drumbeat/cmd/ctl"
 	"drumbeat/cmd/demo"
 	"drumbeat/cmd/dirs"
+	"drumbeat/cmd/doctor"
 	"drumbeat/cmd/explain"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/plan"
@@ -44,6 +45,7 @@ type commands struct {
 	Crawl   crawl.Command   `cmd:"" help:"Crawl the web from a list of seeds. The same command resumes the crawl, and adds new seeds of the file."`
 	Demo    demo.Command    `cmd:"" help:"Crawl a synthetic web that this process serves on loopback."`
 	Plan    plan.Command    `cmd:"" help:"Predict the RAM, disk space and speed of a crawl of N pages, by the plan that the crawl itself would make."`
+	Doctor  doctor.Command  `cmd:"" help:"Check whether this machine can run the crawl: limits, network, name servers, RAM, CPU, clock and disks, each compared with what the planned crawl needs, and how to mend it. Exit code 1 if a check fails."`
 	Explain explain.Command `cmd:"" help:"Explain a crawler decision about a URL, host, link, robots.txt or scope rule. Without arguments: answer JSON lines of standard input by JSON lines."`
 	BotPage botpage.Command `cmd:"" name:"bot-page" help:"Print or serve a page for site owners: who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
 	Ctl     ctl.Command     `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`

@@ -86,6 +86,15 @@ func Power(v float64) string {
 	return digits + "e" + strconv.Itoa(n)
 }
 
+// Rough writes v with three digits, a large one with an exponent: 1e9, 4.17e7.
+func Rough(v float64) string {
+	mantissa, exponent, ok := strings.Cut(strconv.FormatFloat(v, 'g', 3, 64), "e")
+	if !ok {
+		return mantissa
+	}
+	return mantissa + "e" + strings.TrimLeft(exponent, "+0")
+}
+
 // DecimalBytes writes bytes in decimal units, as the paper's numbers are.
 func DecimalBytes(v float64) string {
 	for _, u := range []struct {

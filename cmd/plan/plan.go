@@ -26,8 +26,6 @@ import (
 	"io"
 	"math"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -98,7 +96,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	if err == nil && !f.Fits {
 		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit", flags.Size(plan.DiskBytes),
-			about(f.Load.Pages), report.DecimalBytes(float64(f.DiskBytes)), about(p.MostPages)))
+			report.Rough(f.Load.Pages), report.DecimalBytes(float64(f.DiskBytes)), report.Rough(p.MostPages)))
 	}
 	return err
 }
@@ -138,18 +136,18 @@ func (p *planned) write(w io.Writer) error {
 		"  I/O %.1f bytes per link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, by the paper (eq. 14) %.2f\n"+
 		"  %s links per pass, %.0f passes\n"+
 		"  %.2g expected collisions (n²/2^65): new URLs that count as seen\n\n",
-		about(f.Load.Pages), about(f.Links), about(f.Checked), about(f.Unique),
+		report.Rough(f.Load.Pages), report.Rough(f.Links), report.Rough(f.Checked), report.Rough(f.Unique),
 		flags.Size(p.RAMBytes), flags.Size(p.DiskBytes), where, p.Connections,
 		s.Buckets, flags.Size(s.BufferBytes), flags.Size(s.BucketBytes), max(1, s.Workers), flags.Size(s.ChunkBytes), b(p.URLSeenDiskBytes),
 		f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten, f.Cost.CacheRead+f.Cost.CacheWritten,
-		f.Alpha, f.PaperAlpha, about(f.Cost.PassTuples), math.Ceil(f.Cost.Passes), f.Collisions)
+		f.Alpha, f.PaperAlpha, report.Rough(f.Cost.PassTuples), math.Ceil(f.Cost.Passes), f.Collisions)
 	if err != nil {
 		return err
 	}
 	ram := amounts("RAM", p.RAM, p.RAMBytes)
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
-	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", about(p.MostPages))}
+	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", report.Rough(p.MostPages))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
 	for _, t := range []report.Table{ram, used, pageIO} {
 		if err := t.Write(w); err != nil {
@@ -174,15 +172,6 @@ func amounts(title string, parts []crawl.Amount, sum int64) report.Table {
 		t.Add(p.Name, report.DecimalBytes(float64(p.Bytes)), fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t
-}
-
-// about formats a number with three digits.
-func about(v float64) string {
-	mantissa, exponent, ok := strings.Cut(strconv.FormatFloat(v, 'g', 3, 64), "e")
-	if !ok {
-		return mantissa
-	}
-	return mantissa + "e" + strings.TrimLeft(exponent, "+0")
 }
 
 // days formats a duration, in days if it is long.

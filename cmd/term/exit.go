@@ -11,7 +11,7 @@ import (
 )
 
 // The exit codes, which docs/GUIDE.md lists. ExitFailure is also the code of an audit that does not
-// balance, and of repair --dry-run if there is something to repair.
+// balance, of repair --dry-run if there is something to repair, and of doctor if a check fails.
 const (
 	ExitDone      = 0  // done: nothing is left to fetch
 	ExitFailure   = 1  // a failure without a code of its own

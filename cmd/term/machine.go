@@ -1,13 +1,13 @@
 package term
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,7 +32,7 @@ func ThisMachine() (Machine, error) {
 		return m, fmt.Errorf("read the size of RAM: %w", err)
 	}
 	m.RAMBytes, m.RAMFrom = int64(info.Totalram)*int64(info.Unit), "physical memory"
-	if limit, ok := cgroupMemory(os.DirFS("/")); ok && limit < m.RAMBytes {
+	if limit, ok := CgroupMemory(os.DirFS("/")); ok && limit < m.RAMBytes {
 		m.RAMBytes, m.RAMFrom = limit, "the cgroup's memory limit"
 	}
 	var files unix.Rlimit
@@ -43,43 +43,40 @@ func ThisMachine() (Machine, error) {
 	return m, nil
 }
 
-// cgroupMemory returns the lowest memory limit of the cgroups of this process; false if there is none.
-func cgroupMemory(root fs.FS) (int64, bool) {
-	f, err := root.Open("proc/self/cgroup")
-	if err != nil {
-		return 0, false
-	}
-	defer f.Close()
+// CgroupMemory returns the lowest memory limit of the cgroups of this process; false if there is none.
+func CgroupMemory(root fs.FS) (int64, bool) {
 	least := int64(math.MaxInt64)
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		parts := strings.SplitN(sc.Text(), ":", 3)
-		if len(parts) != 3 {
-			continue
-		}
-		switch {
-		case parts[0] == "0" && parts[1] == "":
-			least = min(least, memoryLimit(root, "sys/fs/cgroup", parts[2], "memory.max"))
-		case strings.Contains(","+parts[1]+",", ",memory,"):
-			least = min(least, memoryLimit(root, "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes"))
+	for _, text := range slices.Concat(CgroupFiles(root, "", "memory.max"), CgroupFiles(root, "memory", "memory.limit_in_bytes")) {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
+			least = min(least, n)
 		}
 	}
 	return least, least < math.MaxInt64
 }
 
-// memoryLimit returns the lowest limit of a cgroup and its parents. Inside a container the path may be valid
-// only outside it; the root of the mount is then the container's own group.
-func memoryLimit(root fs.FS, mount, group, file string) int64 {
-	least := int64(math.MaxInt64)
-	for dir := strings.Trim(filepath.Clean("/"+group), "/"); ; dir = filepath.Dir(dir) {
-		if data, err := fs.ReadFile(root, filepath.Join(mount, dir, file)); err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && n > 0 {
-				least = min(least, n)
+// CgroupFiles returns the contents of a file in the cgroup of this process and in its parents, without
+// those that lack it. The controller "" stands for cgroup version 2, others for version 1. root is "/". Inside
+// a container the path may be valid only outside it; the root of the mount is then the container's own group.
+func CgroupFiles(root fs.FS, controller, file string) (texts []string) {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 || !slices.Contains(strings.Split(parts[1], ","), controller) {
+			continue
+		}
+		mount := filepath.Join("sys/fs/cgroup", controller)
+		dir := strings.Trim(filepath.Clean("/"+parts[2]), "/")
+		for last := false; !last; dir = filepath.Dir(dir) {
+			last = dir == "" || dir == "."
+			if data, err := fs.ReadFile(root, filepath.Join(mount, dir, file)); err == nil {
+				texts = append(texts, strings.TrimSpace(string(data)))
 			}
 		}
-		if dir == "" || dir == "." {
-			return least
-		}
 	}
+	return texts
 }
 
 // leastFiles is the minimum number of descriptors reserved for files.
@@ -111,12 +108,12 @@ func (m Machine) Connections(wanted int64) (int64, string) {
 		wanted, most, m.Descriptors, m.Reserved())
 }
 
-// mostIdleConnections bounds the idle connections: with TLS each takes some 40 KiB on both sides.
-const mostIdleConnections = 1024
+// MostIdleConnections bounds the idle connections: with TLS each takes some 40 KiB on both sides.
+const MostIdleConnections = 1024
 
 // IdleConnections returns the number of idle connections to keep besides those in use.
 func (m Machine) IdleConnections(inUse int64) int {
-	return int(max(1, min(mostIdleConnections, m.Descriptors-m.Reserved()-inUse)))
+	return int(max(1, min(MostIdleConnections, m.Descriptors-m.Reserved()-inUse)))
 }
 
 // DiskBytes returns 90 % of the free space on the file systems of the directories, plus what the crawl

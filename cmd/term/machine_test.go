@@ -21,7 +21,7 @@ func TestCgroupMemory(t *testing.T) {
 	}
 	check := func(want int64, ok bool) {
 		t.Helper()
-		if got, is := cgroupMemory(os.DirFS(root)); is != ok || ok && got != want {
+		if got, is := CgroupMemory(os.DirFS(root)); is != ok || ok && got != want {
 			t.Errorf("got %d, %t, want %d, %t", got, is, want, ok)
 		}
 	}

@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"io"
+	"os"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -16,10 +17,39 @@ type Plain struct {
 	out     io.Writer
 	text    []byte // reused
 	pending []byte // the first bytes of a character whose rest comes with the next Write
+	colours bool   // Paint paints
 }
 
-// NewPlain returns a Plain that writes to out.
-func NewPlain(out io.Writer) *Plain { return &Plain{out: out} }
+// NewPlain returns a Plain that writes to out. Paint paints if out is a terminal with colours, unless the
+// user asks for none by NO_COLOR (no-color.org).
+func NewPlain(out io.Writer) *Plain {
+	return &Plain{out: out, colours: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// Colour is a colour of text on a terminal.
+type Colour int
+
+// The colours, by their numbers in ECMA-48 (SGR).
+const (
+	NoColour Colour = 0
+	Red      Colour = 31
+	Green    Colour = 32
+	Yellow   Colour = 33
+)
+
+// Paint writes text to w, in a colour if w is a Plain on a terminal with colours.
+func Paint(w io.Writer, c Colour, text string) error {
+	p, ok := w.(*Plain)
+	if !ok || !p.colours || c == NoColour {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	if err := p.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(p.out, "\x1b[%dm%s\x1b[0m", c, PlainText(text))
+	return err
+}
 
 // Write writes p. It keeps an incomplete character at the end for the next Write.
 func (w *Plain) Write(p []byte) (int, error) {

@@ -32,3 +32,22 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestPaint: colours stand around escaped text, and only where they are asked for.
+func TestPaint(t *testing.T) {
+	for _, c := range []struct {
+		colours bool
+		colour  Colour
+		want    string
+	}{{true, Red, "a\x1b[31mb\\u001b\x1b[0m"}, {true, NoColour, `ab\u001b`}, {false, Red, `ab\u001b`}} {
+		var out bytes.Buffer
+		w := NewPlain(&out)
+		w.colours = c.colours
+		if _, err := w.Write([]byte("a")); err != nil {
+			t.Fatal(err)
+		}
+		if err := Paint(w, c.colour, "b\x1b"); err != nil || out.String() != c.want {
+			t.Errorf("got %q, %v, want %q", out.String(), err, c.want)
+		}
+	}
+}

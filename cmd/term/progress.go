@@ -52,6 +52,15 @@ func (p *Progress) Show(now state.Progress) {
 	fmt.Fprintln(p.out, text)
 }
 
+// Say prints what the command does now.
+func (p *Progress) Say(what string) {
+	if p.terminal {
+		fmt.Fprintf(p.out, "\r\x1b[K%s", what)
+		return
+	}
+	fmt.Fprintln(p.out, what)
+}
+
 // Clear erases the line on the terminal.
 func (p *Progress) Clear() {
 	if p.terminal {
