@@ -43,6 +43,9 @@ func (e *env) places() (list []place, err error) {
 		if err := errors.Join(e.stat(p.existing, &st), e.statfs(p.existing, &p.st)); err != nil {
 			return nil, fmt.Errorf("stat %s: %w", p.existing, err)
 		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			continue
+		}
 		p.dev = st.Dev
 		list = append(list, p)
 	}
@@ -69,11 +72,23 @@ func checkDirectories(_ context.Context, e *env) (list []result) {
 		}
 		if err != nil {
 			r.Now = err.Error()
-			r.at(fail, true, `install -d -m 700 -o "$USER" `+dir+" (as root)", "another --dir or --out")
+			r.at(fail, errors.Is(err, fs.ErrPermission), "install -d -m 700 -o USER "+shellWord(dir)+" (as root; USER runs the crawl)")
+			r.at(fail, true, "another --dir or --out")
 		}
 		list = append(list, r)
 	}
 	return list
+}
+
+// shellWord quotes a path for the shell if it has other than plain characters.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r)
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
 }
 
 // tryWrite creates a file and removes it.
@@ -92,7 +107,7 @@ type kind struct{ name, fault string }
 // The faults of file systems.
 const (
 	network = "in the network: slower, and locks and syncs may be weak"
-	inRAM   = "in RAM: lost at a restart, and --ram does not count it"
+	inRAM   = "in RAM: lost at a restart"
 	layered = "a layer of a container: slow, and lost with it"
 	oldFAT  = "files end at 4 GB, no permissions"
 )
@@ -154,7 +169,7 @@ func checkFileSystems(_ context.Context, e *env) (list []result) {
 		if disk, spins := e.disk(p.dev); disk != "" {
 			r.Now += " on " + disk
 			if spins {
-				r.Now += " (rotating)"
+				r.Now += " (rotational)"
 			}
 		}
 		if k.fault != "" {
@@ -163,11 +178,11 @@ func checkFileSystems(_ context.Context, e *env) (list []result) {
 		}
 		if p.st.Flags&unix.ST_RDONLY != 0 {
 			r.Now += ", read-only"
-			r.at(fail, true, "mount -o remount,rw "+e.mountPoint(p.existing))
+			r.at(fail, true, "mount -o remount,rw "+shellWord(e.mountPoint(p.existing)))
 		}
 		if p.st.Flags&unix.ST_SYNCHRONOUS != 0 {
 			r.Now += ", mounted with sync"
-			r.at(warn, true, "mount -o remount,async "+e.mountPoint(p.existing))
+			r.at(warn, true, "mount -o remount,async "+shellWord(e.mountPoint(p.existing)))
 		}
 		list = append(list, r)
 	}
@@ -260,6 +275,7 @@ func (e *env) fileSystems() (list []*fileSystem, err error) {
 
 // checkSpace compares bytes and inodes of each file system with the plan's forecast.
 func checkSpace(_ context.Context, e *env) (list []result) {
+	e.say("drumbeat doctor: adding up the files of the directories")
 	systems, err := e.fileSystems()
 	if err != nil {
 		return cannot("disk space", err)
@@ -310,6 +326,7 @@ func checkSpeed(ctx context.Context, e *env) (list []result) {
 			dirs = append(dirs, p.existing)
 		}
 	}
+	e.say(fmt.Sprintf("drumbeat doctor: writing and reading %s in %s", term.BytesOf(e.diskTest), strings.Join(dirs, ", ")))
 	speeds := e.speeds(ctx, dirs, e.diskTest, speedTime)
 	for _, p := range places {
 		v := speeds[slices.Index(dirs, p.existing)]
@@ -323,11 +340,11 @@ func checkSpeed(ctx context.Context, e *env) (list []result) {
 			got = v.Write
 		}
 		r := result{Check: "speed of " + p.path, Now: fmt.Sprintf("writes %s, reads %s", speed(v.Write), speed(v.Read)),
-			Need: fmt.Sprintf("%s for %s pages/s", speed(need), report.Rough(e.need.Rate))}
+			Need: fmt.Sprintf("%s for %s pages/s", speed(need), number(e.need.Rate))}
 		if !v.Direct {
 			r.Now += " (page cache)"
 		}
-		r.at(warn, got < need, fmt.Sprintf("more or faster disks: this one allows %s pages/s", report.Rough(e.need.Rate*got/need)))
+		r.at(warn, got < need, fmt.Sprintf("more or faster disks: this one allows %s pages/s", number(e.need.Rate*got/need)))
 		list = append(list, r)
 	}
 	return list

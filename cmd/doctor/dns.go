@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/bench/report"
 	"drumbeat/dnscache"
 	"drumbeat/internal/bug"
 )
@@ -44,6 +43,7 @@ func checkNameServers(ctx context.Context, e *env) []result {
 			Fix: []string{"--resolver ADDRESS, or a line \"nameserver ADDRESS\" in /etc/resolv.conf"}}}
 	}
 	servers := e.servers[:min(len(e.servers), maxServers)]
+	e.say(fmt.Sprintf("drumbeat doctor: asking %s, at most %d queries", plural(int64(len(servers)), name), e.queries))
 	lists := make([][]result, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
@@ -167,7 +167,7 @@ func (s *server) latency(ctx context.Context) result {
 	r.at(warn, p90 > slowReply, "use a resolver near by (unbound, knot-resolver): --resolver ADDRESS")
 	r.at(warn, float64(len(times)) < leastAnswered*float64(asked), "read the log of the server; names that exist must resolve")
 	r.at(warn, public(s.addr.Addr()) && s.need.Lookups > publicLookups,
-		fmt.Sprintf("a public resolver may block %s lookups/s: use your own, or bound them by --dns-rate", report.Rough(s.need.Lookups)))
+		fmt.Sprintf("a public resolver may block %s lookups/s: use your own, or bound them by --dns-rate", number(s.need.Lookups)))
 	return r
 }
 
@@ -262,8 +262,8 @@ func (s *server) burst(ctx context.Context) result {
 	if len(fresh) < n/2 {
 		from = fmt.Sprintf(" of %d names, cached there", len(fresh))
 	}
-	r := result{Check: s.label(", lookups/s"), Now: fmt.Sprintf("%s (%d queries%s)", report.Rough(perSecond), n, from),
-		Need: fmt.Sprintf("%s for %s pages/s", report.Rough(s.need.Lookups), report.Rough(s.need.Rate))}
+	r := result{Check: s.label(", lookups/s"), Now: fmt.Sprintf("%s (%d queries%s)", number(perSecond), n, from),
+		Need: fmt.Sprintf("%s for %s pages/s", number(s.need.Lookups), number(s.need.Rate))}
 	r.at(warn, perSecond < s.need.Lookups, "a faster resolver, or several: --resolver A --resolver B")
 	return r
 }

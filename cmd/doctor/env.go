@@ -102,7 +102,6 @@ func cause(err error) error {
 // check is a row of the table of checks.
 type check struct {
 	name  string
-	what  string        // printed as progress before a check that takes long; "" for others
 	limit time.Duration // deadline of the check
 	run   func(ctx context.Context, e *env) []result
 }
@@ -113,26 +112,26 @@ const short = 3 * time.Second
 // checks returns the table of checks, in the order of the output.
 func checks() []check {
 	return []check{
-		{"kernel", "", short, checkKernel},
-		{"open files", "", short, checkOpenFiles},
-		{"files of the system", "", short, checkSystemFiles},
-		{"limits of the process", "", short, checkProcessLimits},
-		{"CPU", "", short, checkCPU},
-		{"RAM", "", short, checkRAM},
-		{"swap", "", short, checkSwap},
-		{"overcommit", "", short, checkOvercommit},
-		{"ports", "", short, checkPorts},
-		{"TIME_WAIT", "", short, checkTimeWait},
-		{"conntrack", "", short, checkConntrack},
-		{"IPv4", "", short, checkIPv4},
-		{"IPv6", "", short, checkIPv6},
-		{"name servers", "asking the name servers", 9 * time.Second, checkNameServers},
-		{"directories", "", short, checkDirectories},
-		{"file systems", "", short, checkFileSystems},
-		{"devices", "", short, checkDevices},
-		{"disk space", "adding up the files of the directories", short, checkSpace},
-		{"disk speed", "measuring the disks", 7 * time.Second, checkSpeed},
-		{"clock", "", short, checkClock}, // last, so it sees a step during the others
+		{"kernel", short, checkKernel},
+		{"open files", short, checkOpenFiles},
+		{"files of the system", short, checkSystemFiles},
+		{"limits of the process", short, checkProcessLimits},
+		{"CPU", short, checkCPU},
+		{"RAM", short, checkRAM},
+		{"swap", short, checkSwap},
+		{"overcommit", short, checkOvercommit},
+		{"ports", short, checkPorts},
+		{"TIME_WAIT", short, checkTimeWait},
+		{"conntrack", short, checkConntrack},
+		{"IPv4", short, checkIPv4},
+		{"IPv6", short, checkIPv6},
+		{"name servers", 10 * time.Second, checkNameServers},
+		{"directories", short, checkDirectories},
+		{"file systems", short, checkFileSystems},
+		{"devices", short, checkDevices},
+		{"disk space", short, checkSpace},
+		{"disk speed", 7 * time.Second, checkSpeed},
+		{"clock", short, checkClock}, // last, so it sees a step during the others
 	}
 }
 
@@ -145,9 +144,6 @@ func run(ctx context.Context, e *env, list []check) (all []result) {
 		if ctx.Err() != nil {
 			all = append(all, result{Check: c.name, Now: "not checked: --deadline has passed", Status: unknown})
 			continue
-		}
-		if c.what != "" {
-			e.say("drumbeat doctor: " + c.what)
 		}
 		all = append(all, runOne(ctx, e, c)...)
 	}

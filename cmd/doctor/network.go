@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-
-	"drumbeat/bench/report"
 )
 
 // checkPorts: the kernel gives one local port to connections to different servers. So the crawl itself needs
@@ -42,7 +40,7 @@ func checkTimeWait(_ context.Context, e *env) []result {
 	}
 	need := int64(e.need.Requests * tcpTimeWait)
 	r := result{Check: "TIME_WAIT", Now: fmt.Sprintf("%s sockets, tcp_tw_reuse=%d", comma(most), reuse),
-		Need: fmt.Sprintf("%s: %s/s for %d s", comma(need), report.Rough(e.need.Requests), tcpTimeWait)}
+		Need: fmt.Sprintf("%s: %s/s for %d s", comma(need), number(e.need.Requests), tcpTimeWait)}
 	r.at(warn, most < need, fmt.Sprintf("sysctl -w net.ipv4.tcp_max_tw_buckets=%d", power(need)))
 	return []result{r}
 }
@@ -69,7 +67,7 @@ func checkConntrack(_ context.Context, e *env) []result {
 	open := e.need.Connections + e.need.Idle
 	need := used + open + int64(e.need.Requests*float64(wait))
 	r := result{Check: "conntrack", Now: fmt.Sprintf("%s entries, %s used", comma(most), comma(used)),
-		Need: fmt.Sprintf("%s: %s open, %s/s for %d s", comma(need), comma(used+open), report.Rough(e.need.Requests), wait)}
+		Need: fmt.Sprintf("%s: %s open, %s/s for %d s", comma(need), comma(used+open), number(e.need.Requests), wait)}
 	fix := []string{fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d", power(need))}
 	if wait > 30 {
 		fix = append(fix, "sysctl -w net.netfilter.nf_conntrack_tcp_timeout_time_wait=30")

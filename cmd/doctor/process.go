@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"drumbeat/bench/report"
 	"drumbeat/cmd/term"
 )
 
@@ -124,8 +123,12 @@ func checkCPU(_ context.Context, e *env) []result {
 		cores = quota
 		now += fmt.Sprintf(", cgroup allows %.3g", quota)
 	}
-	r := result{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, e.need.Rate/coreRate), report.Rough(e.need.Rate))}
-	r.at(warn, cores < e.need.Rate/coreRate, "CPUQuota= in the systemd unit, or --max-rate "+strconv.Itoa(int(cores*coreRate))+" to plan for less")
+	r := result{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, e.need.Rate/coreRate), number(e.need.Rate))}
+	fix := []string{fmt.Sprintf("--max-rate %d, to plan for these", int(cores*coreRate))}
+	if cores < float64(e.cpus) {
+		fix = append(fix, fmt.Sprintf("CPUQuota=%.0f%% in the systemd unit, --cpus of the container", 100*math.Ceil(e.need.Rate/coreRate)))
+	}
+	r.at(warn, cores < e.need.Rate/coreRate, fix...)
 	if text, err := e.text("proc/loadavg"); err == nil {
 		load, err := strconv.ParseFloat(strings.SplitN(text, " ", 2)[0], 64)
 		now += fmt.Sprintf(", load %.2f", load)

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -85,7 +86,7 @@ const maxCell = 44
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
 	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n", report.Rough(n.Pages),
-		comma(n.Connections), term.BytesOf(n.RAMBytes), bytes(n.StateBytes+n.OutputBytes), report.Rough(n.Rate), report.Rough(n.Requests)); err != nil {
+		comma(n.Connections), term.BytesOf(n.RAMBytes), bytes(n.StateBytes+n.OutputBytes), number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
 	head := result{Check: "check", Now: "now", Need: "needed"}
@@ -186,6 +187,14 @@ func comma(n int64) string {
 		return "unlimited"
 	}
 	return humanize.Comma(n)
+}
+
+// number writes a rate for people.
+func number(v float64) string {
+	if v < 10 {
+		return strconv.FormatFloat(v, 'g', 2, 64)
+	}
+	return comma(int64(min(v, 1<<61)))
 }
 
 // bytes writes a number of bytes of a disk, in decimal units.
