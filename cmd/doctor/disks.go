@@ -284,12 +284,12 @@ func checkSpace(_ context.Context, e *env) (list []result) {
 	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", report.Rough(n.MostPages))
 	for _, f := range systems {
 		free := int64(f.st.Bavail) * f.st.Bsize
-		r := result{Check: "space for " + f.paths, Now: bytes(free) + " free",
-			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", bytes(f.need), report.Rough(n.Pages), bytes(n.KeepFreeBytes))}
+		r := result{Check: "space for " + f.paths, Now: sizeText(free) + " free",
+			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), report.Rough(n.Pages), sizeText(n.KeepFreeBytes))}
 		if f.held > 0 {
-			r.Now += ", " + bytes(f.held) + " held"
+			r.Now += ", " + sizeText(f.held) + " held"
 		}
-		r.at(fail, free < n.KeepFreeBytes, "free "+bytes(n.KeepFreeBytes-free)+": the crawl pauses at once", "a larger disk")
+		r.at(fail, free < n.KeepFreeBytes, "free "+sizeText(n.KeepFreeBytes-free)+": the crawl pauses at once", "a larger disk")
 		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out", "move finished WARC files away during the crawl (docs/GUIDE.md)")
 		inodes := result{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free", Need: comma(n.Inodes)}
 		if f.st.Files == 0 { // btrfs and others have no limit
@@ -301,7 +301,7 @@ func checkSpace(_ context.Context, e *env) (list []result) {
 	}
 	if n.Disk > 0 {
 		need := n.StateBytes + n.OutputBytes
-		r := result{Check: "--disk", Now: bytes(n.Disk), Need: bytes(need) + " for " + report.Rough(n.Pages) + " pages"}
+		r := result{Check: "--disk", Now: sizeText(n.Disk), Need: sizeText(need) + " for " + report.Rough(n.Pages) + " pages"}
 		r.at(fail, n.Disk < need, smaller, "a larger --disk")
 		list = append(list, r)
 	}

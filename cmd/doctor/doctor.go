@@ -119,7 +119,7 @@ func (c *Command) check() error {
 		return fmt.Errorf("--queries %d: must be between %d and 10000", c.Queries, leastQueries)
 	case c.DiskTest > 64<<30:
 		return fmt.Errorf("--disk-test %v: must be at most 64GiB", c.DiskTest)
-	case slices.Contains(slices.Concat(c.Dir, c.Out), ""):
+	case len(c.Dir) == 0 || slices.Contains(slices.Concat(c.Dir, c.Out), ""):
 		return errors.New("--dir and --out can't be empty")
 	}
 	return c.Check()

@@ -2,25 +2,21 @@ package doctor
 
 import (
 	"context"
+	"io/fs"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	benchdisk "drumbeat/bench/disk"
-	"drumbeat/cmd/flags"
-	"drumbeat/cmd/term"
 )
 
 // commands are those that the tests here run.
 type commands struct {
 	Doctor Command `cmd:""`
 }
-
-func run1(a *term.App, args []string) int { return flags.Run(a, new(commands), args) }
 
 // good are the files of a machine on which every check is ok.
 var good = map[string]string{
@@ -56,36 +52,21 @@ const missing = "-"
 // newMachine returns the env of a good machine with some files changed.
 func newMachine(t *testing.T, change map[string]string) *env {
 	t.Helper()
-	root := t.TempDir()
+	root := fstest.MapFS{}
 	for _, files := range []map[string]string{good, change} {
 		for name, text := range files {
-			path := filepath.Join(root, name)
-			if text == missing {
-				if err := os.Remove(path); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
+			if root[name] = (&fstest.MapFile{Data: []byte(text)}); text == missing {
+				delete(root, name)
 			}
 		}
-	}
-	if err := os.MkdirAll(root+"/sys/dev/block", 0o755); err != nil {
-		t.Fatal(err)
 	}
 	for dev, target := range map[string]string{"8:1": "sda/sda1", "8:2": "sda/sda2", "8:17": "sdb/sdb1"} {
-		if err := os.Symlink("../../devices/"+target, root+"/sys/dev/block/"+dev); err != nil {
-			t.Fatal(err)
-		}
+		root["sys/dev/block/"+dev] = &fstest.MapFile{Data: []byte("../../devices/" + target), Mode: fs.ModeSymlink}
 	}
 	need := &needs{Pages: 1e6, Connections: 2000, Idle: 1024, Files: 256, RAMBytes: 4 << 30, StateBytes: 100e9, OutputBytes: 50e9,
 		KeepFreeBytes: 1e9, Inodes: 10_000, LargestFile: 60e9, MostPages: 2e6, Rate: 1000, Requests: 1200, Lookups: 41,
 		StateRate: 60e6, Dirs: []string{t.TempDir()}}
-	return &env{need: need, root: os.DirFS(root), cpus: 4,
+	return &env{need: need, root: root, cpus: 4,
 		statfs: func(_ string, st *unix.Statfs_t) error {
 			*st = unix.Statfs_t{Type: unix.EXT4_SUPER_MAGIC, Bsize: 4096, Bavail: 1e12 / 4096, Files: 1e6, Ffree: 5e5}
 			return nil

@@ -86,7 +86,7 @@ const maxCell = 44
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
 	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n", report.Rough(n.Pages),
-		comma(n.Connections), term.BytesOf(n.RAMBytes), bytes(n.StateBytes+n.OutputBytes), number(n.Rate), number(n.Requests)); err != nil {
+		comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes), number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
 	head := result{Check: "check", Now: "now", Need: "needed"}
@@ -197,11 +197,11 @@ func number(v float64) string {
 	return comma(int64(min(v, 1<<61)))
 }
 
-// bytes writes a number of bytes of a disk, in decimal units.
-func bytes(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
+// sizeText writes a number of bytes of a disk, in decimal units.
+func sizeText(n int64) string { return humanize.Bytes(uint64(max(n, 0))) }
 
 // speed writes bytes/s.
-func speed(v float64) string { return bytes(int64(v)) + "/s" }
+func speed(v float64) string { return sizeText(int64(v)) + "/s" }
 
 // plural writes a number and its noun.
 func plural(n int64, noun string) string {
