@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -235,8 +236,8 @@ func (s *server) falseNames(ctx context.Context) result {
 // shorten cuts the random part of a name.
 func shorten(name string) string { return strings.Replace(name, name[8:4+1+falseLabelSize], "…", 1) }
 
-// burst asks as fast as the server answers, with the queries that are left. Names are repeated if there are
-// few, then from the server's cache.
+// burst asks as fast as the server answers, with the queries that are left. If there are few names, it
+// repeats them, and the answers come from the server's cache.
 func (s *server) burst(ctx context.Context) result {
 	ctx, cancel := context.WithTimeout(ctx, burstTime)
 	defer cancel()
@@ -249,23 +250,40 @@ func (s *server) burst(ctx context.Context) result {
 	for len(names) < n {
 		names = append(names, fresh[:min(len(fresh), n-len(names))]...)
 	}
-	var good atomic.Int64
-	begun := time.Now()
-	s.each(names, min(burstAtOnce, len(fresh)), func(name string) bool {
-		if _, err := s.dns.LookupFresh(ctx, name, name); answered(err) {
+	atOnce := min(burstAtOnce, len(fresh), n)
+	var good, spent atomic.Int64
+	s.each(names, atOnce, func(name string) bool {
+		begun := time.Now()
+		_, err := s.dns.LookupFresh(ctx, name, name)
+		if s.left.Load() < 0 {
+			cancel() // this query, or another one of this lookup, was not sent
+			return false
+		}
+		spent.Add(int64(time.Since(begun)))
+		if answered(err) {
 			good.Add(1)
 		}
 		return ctx.Err() == nil
 	})
-	perSecond := float64(good.Load()) / time.Since(begun).Seconds()
+	// Little's law. Lookups by time would be far less if the last lookup of so short a burst is slow.
+	perSecond := float64(good.Load()) * float64(atOnce) / max(time.Duration(spent.Load()), 1).Seconds()
 	from := ""
 	if len(fresh) < n/2 {
-		from = fmt.Sprintf(" of %d names, cached there", len(fresh))
+		from = fmt.Sprintf(" for %s, cached there", plural(int64(len(fresh)), "name"))
 	}
-	r := result{Check: s.label(", lookups/s"), Now: fmt.Sprintf("%s (%d queries%s)", number(perSecond), n, from),
+	r := result{Check: s.label(", lookups/s"), Now: fmt.Sprintf("about %s (%s%s)", number(twoDigits(perSecond)), plural(good.Load(), "answer"), from),
 		Need: fmt.Sprintf("%s for %s pages/s", number(s.need.Lookups), number(s.need.Rate))}
 	r.at(warn, perSecond < s.need.Lookups, "a faster resolver, or several: --resolver A --resolver B")
 	return r
+}
+
+// twoDigits rounds v: the rate of so short a burst has no more digits.
+func twoDigits(v float64) float64 {
+	if v < 100 {
+		return v
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return math.Round(v/unit) * unit
 }
 
 // round rounds a latency for people.

@@ -104,7 +104,7 @@ func TestHonestServer(t *testing.T) {
 	if r, is := rows[", TCP"]; is {
 		t.Errorf("got %+v", r)
 	}
-	if r := rows[", lookups/s"]; r.Status > warn || !strings.Contains(r.Now, "of 5 names") {
+	if r := rows[", lookups/s"]; r.Status > warn || !strings.Contains(r.Now, "for 5 names") {
 		t.Errorf("got %+v", r)
 	}
 }
