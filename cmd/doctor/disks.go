@@ -72,7 +72,8 @@ func checkDirectories(_ context.Context, e *env) (list []result) {
 		}
 		if err != nil {
 			r.Now = err.Error()
-			r.at(fail, errors.Is(err, fs.ErrPermission), "install -d -m 700 -o USER "+shellWord(dir)+" (as root; USER runs the crawl)")
+			r.at(fail, errors.Is(err, fs.ErrPermission),
+				"install -d -m 700 -o USER "+shellWord(dir)+" (as root; USER runs the crawl)")
 			r.at(fail, true, "another --dir or --out")
 		}
 		list = append(list, r)
@@ -210,7 +211,8 @@ func (e *env) mountPoint(file string) string {
 	text, _ := e.text("proc/self/mountinfo")
 	best := "/"
 	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) > 4 && len(f[4]) > len(best) && (file == f[4] || strings.HasPrefix(file, f[4]+"/")) {
+		f := strings.Fields(line)
+		if len(f) > 4 && len(f[4]) > len(best) && (file == f[4] || strings.HasPrefix(file, f[4]+"/")) {
 			best = f[4]
 		}
 	}
@@ -236,7 +238,8 @@ func checkDevices(_ context.Context, e *env) []result {
 			shared = append(shared, key)
 		}
 	}
-	r := result{Check: "devices", Now: fmt.Sprintf("%d directories on %s", len(places), plural(int64(len(disks)), "disk")), Need: "a disk for each"}
+	r := result{Check: "devices", Now: fmt.Sprintf("%d directories on %s", len(places), plural(int64(len(disks)), "disk")),
+		Need: "a disk for each"}
 	for _, key := range shared {
 		r.Now += fmt.Sprintf("; %s on %s", strings.Join(disks[key], ", "), key)
 	}
@@ -281,27 +284,31 @@ func checkSpace(_ context.Context, e *env) (list []result) {
 		return cannot("disk space", err)
 	}
 	n := e.need
+	pages := report.Rough(n.Pages)
 	smaller := fmt.Sprintf("plan for at most %s pages (--pages)", report.Rough(n.MostPages))
 	for _, f := range systems {
 		free := int64(f.st.Bavail) * f.st.Bsize
 		r := result{Check: "space for " + f.paths, Now: sizeText(free) + " free",
-			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), report.Rough(n.Pages), sizeText(n.KeepFreeBytes))}
+			Need: fmt.Sprintf("%s for %s pages, %s of it kept free", sizeText(f.need), pages, sizeText(n.KeepFreeBytes))}
 		if f.held > 0 {
 			r.Now += ", " + sizeText(f.held) + " held"
 		}
-		r.at(fail, free < n.KeepFreeBytes, "free "+sizeText(n.KeepFreeBytes-free)+": the crawl pauses at once", "a larger disk")
-		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out", "move finished WARC files away during the crawl (docs/GUIDE.md)")
+		r.at(fail, free < n.KeepFreeBytes, "free "+sizeText(n.KeepFreeBytes-free)+": the crawl pauses at once",
+			"a larger disk")
+		r.at(fail, free+f.held < f.need, smaller, "more or larger disks: --dir, --out",
+			"move finished WARC files away during the crawl (docs/GUIDE.md)")
 		inodes := result{Check: "inodes for " + f.paths, Now: comma(int64(f.st.Ffree)) + " free", Need: comma(n.Inodes)}
 		if f.st.Files == 0 { // btrfs and others have no limit
 			inodes.Now = "no limit"
 		} else {
-			inodes.at(fail, int64(f.st.Ffree) < n.Inodes, "delete small files, or make the file system with more inodes (mkfs.ext4 -N)")
+			inodes.at(fail, int64(f.st.Ffree) < n.Inodes,
+				"delete small files, or make the file system with more inodes (mkfs.ext4 -N)")
 		}
 		list = append(list, r, inodes)
 	}
 	if n.Disk > 0 {
 		need := n.StateBytes + n.OutputBytes
-		r := result{Check: "--disk", Now: sizeText(n.Disk), Need: sizeText(need) + " for " + report.Rough(n.Pages) + " pages"}
+		r := result{Check: "--disk", Now: sizeText(n.Disk), Need: sizeText(need) + " for " + pages + " pages"}
 		r.at(fail, n.Disk < need, smaller, "a larger --disk")
 		list = append(list, r)
 	}
@@ -326,7 +333,7 @@ func checkSpeed(ctx context.Context, e *env) (list []result) {
 			dirs = append(dirs, p.existing)
 		}
 	}
-	e.say(fmt.Sprintf("drumbeat doctor: writing and reading %s in %s", term.BytesOf(e.diskTest), strings.Join(dirs, ", ")))
+	e.say("drumbeat doctor: writing and reading " + term.BytesOf(e.diskTest) + " in " + strings.Join(dirs, ", "))
 	speeds := e.speeds(ctx, dirs, e.diskTest, speedTime)
 	for _, p := range places {
 		v := speeds[slices.Index(dirs, p.existing)]
@@ -344,7 +351,7 @@ func checkSpeed(ctx context.Context, e *env) (list []result) {
 		if !v.Direct {
 			r.Now += " (page cache)"
 		}
-		r.at(warn, got < need, fmt.Sprintf("more or faster disks: this one allows %s pages/s", number(e.need.Rate*got/need)))
+		r.at(warn, got < need, "more or faster disks: this one allows "+number(e.need.Rate*got/need)+" pages/s")
 		list = append(list, r)
 	}
 	return list

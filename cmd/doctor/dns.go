@@ -74,8 +74,8 @@ func askServer(ctx context.Context, e *env, addr netip.AddrPort, queries int64) 
 		family = dnscache.Family6
 	}
 	var err error
-	s.dns, err = dnscache.New(dnscache.Options{Servers: []netip.AddrPort{addr}, Timeouts: []time.Duration{replyTime}, Family: family,
-		MixCase: true, FailureTTL: dnscache.NoFailureCache, Dial: s.dial, Panicked: e.panicked})
+	s.dns, err = dnscache.New(dnscache.Options{Servers: []netip.AddrPort{addr},
+		Timeouts: []time.Duration{replyTime}, Family: family, MixCase: true, FailureTTL: dnscache.NoFailureCache, Dial: s.dial, Panicked: e.panicked})
 	if err != nil {
 		return cannot(s.label(""), err)
 	}
@@ -166,9 +166,10 @@ func (s *server) latency(ctx context.Context) result {
 	p90 := times[(len(times)*9+9)/10-1]
 	r.Now = fmt.Sprintf("median %v, p90 %v, %d of %d names", round(times[len(times)/2]), round(p90), len(times), asked)
 	r.at(warn, p90 > slowReply, "use a resolver near by (unbound, knot-resolver): --resolver ADDRESS")
-	r.at(warn, float64(len(times)) < leastAnswered*float64(asked), "read the log of the server; names that exist must resolve")
+	r.at(warn, float64(len(times)) < leastAnswered*float64(asked),
+		"read the log of the server; names that exist must resolve")
 	r.at(warn, public(s.addr.Addr()) && s.need.Lookups > publicLookups,
-		fmt.Sprintf("a public resolver may block %s lookups/s: use your own, or bound them by --dns-rate", number(s.need.Lookups)))
+		"a public resolver may block "+number(s.need.Lookups)+" lookups/s: use your own, or bound them by --dns-rate")
 	return r
 }
 
@@ -217,7 +218,7 @@ func (s *server) falseNames(ctx context.Context) result {
 		switch {
 		case err == nil:
 			r.Now = fmt.Sprintf("%v for %s", a.Addrs[0], shorten(name))
-			r.Status, r.Fix = fail, []string{"the server invents addresses: use a resolver of your own (unbound): --resolver ADDRESS"}
+			r.at(fail, true, "the server invents addresses: use a resolver of your own (unbound): --resolver ADDRESS")
 			return r
 		case errors.As(err, &de) && de.Kind == dnscache.KindNXDomain:
 		case errors.As(err, &de) && de.Kind == dnscache.KindNoData:
@@ -271,7 +272,8 @@ func (s *server) burst(ctx context.Context) result {
 	if len(fresh) < n/2 {
 		from = fmt.Sprintf(" for %s, cached there", plural(int64(len(fresh)), "name"))
 	}
-	r := result{Check: s.label(", lookups/s"), Now: fmt.Sprintf("about %s (%s%s)", number(twoDigits(perSecond)), plural(good.Load(), "answer"), from),
+	r := result{Check: s.label(", lookups/s"),
+		Now:  fmt.Sprintf("about %s (%s%s)", number(twoDigits(perSecond)), plural(good.Load(), "answer"), from),
 		Need: fmt.Sprintf("%s for %s pages/s", number(s.need.Lookups), number(s.need.Rate))}
 	r.at(warn, perSecond < s.need.Lookups, "a faster resolver, or several: --resolver A --resolver B")
 	return r

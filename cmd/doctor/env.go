@@ -45,7 +45,8 @@ type env struct {
 // thisMachine returns the env of this machine.
 func thisMachine(need *needs) *env {
 	start := time.Now()
-	return &env{need: need, root: os.DirFS("/"), cpus: runtime.NumCPU(), statfs: unix.Statfs, stat: unix.Stat, adjtimex: unix.Adjtimex,
+	return &env{need: need, root: os.DirFS("/"), cpus: runtime.NumCPU(),
+		statfs: unix.Statfs, stat: unix.Stat, adjtimex: unix.Adjtimex,
 		elapsed: func() (now time.Time, wall, mono time.Duration) {
 			now = time.Now()
 			return now, now.Round(0).Sub(start.Round(0)), now.Sub(start)

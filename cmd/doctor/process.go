@@ -65,7 +65,8 @@ func checkOpenFiles(_ context.Context, e *env) []result {
 	least := n.Connections + n.Files
 	most := least + n.Idle
 	r := result{Check: "open files", Now: fmt.Sprintf("soft %s, hard %s", comma(soft), comma(hard)),
-		Need: fmt.Sprintf("%s: %s connections, %s files, %s idle", comma(most), comma(n.Connections), comma(n.Files), comma(n.Idle))}
+		Need: fmt.Sprintf("%s: %s connections, %s files, %s idle",
+			comma(most), comma(n.Connections), comma(n.Files), comma(n.Idle))}
 	want := power(most)
 	fix := []string{fmt.Sprintf("ulimit -n %d (as root, in the shell that starts the crawl)", want),
 		fmt.Sprintf("LimitNOFILE=%d (in the systemd unit)", want),
@@ -83,7 +84,8 @@ func checkSystemFiles(_ context.Context, e *env) []result {
 	}
 	most := e.need.Connections + e.need.Files + e.need.Idle
 	used, limit := list[0]-list[1], list[2]
-	r := result{Check: "fs.file-max", Now: fmt.Sprintf("%s, %s open", comma(limit), comma(used)), Need: comma(most) + " for the crawl"}
+	r := result{Check: "fs.file-max", Now: fmt.Sprintf("%s, %s open", comma(limit), comma(used)),
+		Need: comma(most) + " for the crawl"}
 	r.at(fail, limit-used < most, fmt.Sprintf("sysctl -w fs.file-max=%d", power(used+2*most)))
 	return []result{r}
 }
@@ -95,11 +97,14 @@ func checkProcessLimits(_ context.Context, e *env) []result {
 	if err := errors.Join(err1, err2); err != nil {
 		return cannot("process limits", err)
 	}
-	r := result{Check: "process limits", Now: "file size " + sizeLimit(files) + ", address space " + sizeLimit(space), Need: "unlimited"}
-	r.at(fail, files < min(e.need.LargestFile, warcFile), "ulimit -f unlimited, or LimitFSIZE=infinity in the systemd unit")
-	r.at(fail, space < e.need.RAMBytes, "ulimit -v unlimited, or LimitAS=infinity in the systemd unit")
-	r.at(warn, files < math.MaxInt64, "ulimit -f unlimited, or LimitFSIZE=infinity in the systemd unit")
-	r.at(warn, space < math.MaxInt64, "ulimit -v unlimited, or LimitAS=infinity in the systemd unit")
+	const fixFiles = "ulimit -f unlimited, or LimitFSIZE=infinity in the systemd unit"
+	const fixSpace = "ulimit -v unlimited, or LimitAS=infinity in the systemd unit"
+	r := result{Check: "process limits", Need: "unlimited",
+		Now: "file size " + sizeLimit(files) + ", address space " + sizeLimit(space)}
+	r.at(fail, files < min(e.need.LargestFile, warcFile), fixFiles)
+	r.at(fail, space < e.need.RAMBytes, fixSpace)
+	r.at(warn, files < math.MaxInt64, fixFiles)
+	r.at(warn, space < math.MaxInt64, fixSpace)
 	return []result{r}
 }
 
@@ -123,12 +128,13 @@ func checkCPU(_ context.Context, e *env) []result {
 		cores = quota
 		now += fmt.Sprintf(", cgroup allows %.3g", quota)
 	}
-	r := result{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, e.need.Rate/coreRate), number(e.need.Rate))}
+	needed := e.need.Rate / coreRate
+	r := result{Check: "CPU", Need: fmt.Sprintf("%.2g for %s pages/s", max(0.1, needed), number(e.need.Rate))}
 	fix := []string{fmt.Sprintf("--max-rate %d, to plan for these", int(cores*coreRate))}
 	if cores < float64(e.cpus) {
-		fix = append(fix, fmt.Sprintf("CPUQuota=%.0f%% in the systemd unit, --cpus of the container", 100*math.Ceil(e.need.Rate/coreRate)))
+		fix = append(fix, fmt.Sprintf("CPUQuota=%.0f%% in the systemd unit, --cpus of the container", 100*math.Ceil(needed)))
 	}
-	r.at(warn, cores < e.need.Rate/coreRate, fix...)
+	r.at(warn, cores < needed, fix...)
 	if text, err := e.text("proc/loadavg"); err == nil {
 		load, err := strconv.ParseFloat(strings.SplitN(text, " ", 2)[0], 64)
 		now += fmt.Sprintf(", load %.2f", load)
@@ -261,7 +267,8 @@ func checkClock(_ context.Context, e *env) []result {
 		r.Now = "not synchronized"
 		r.at(warn, true, sync)
 	default:
-		r.Now = fmt.Sprintf("synchronized, error up to %v", (time.Duration(tx.Maxerror) * time.Microsecond).Round(time.Millisecond))
+		most := time.Duration(tx.Maxerror) * time.Microsecond
+		r.Now = fmt.Sprintf("synchronized, error up to %v", most.Round(time.Millisecond))
 	}
 	if step := wall - mono; step.Abs() > mostStep {
 		r.Now += fmt.Sprintf(", stepped by %v", step.Round(time.Millisecond))

@@ -27,7 +27,10 @@ const (
 var marks = [...]struct {
 	text   string
 	colour term.Colour
-}{ok: {"ok", term.Green}, unknown: {"unknown", term.NoColour}, warn: {"warn", term.Yellow}, fail: {"fail", term.Red}}
+}{
+	ok: {"ok", term.Green}, unknown: {"unknown", term.NoColour},
+	warn: {"warn", term.Yellow}, fail: {"fail", term.Red},
+}
 
 // MarshalText implements encoding.TextMarshaler.
 func (s status) MarshalText() ([]byte, error) { return []byte(marks[s].text), nil }
@@ -85,8 +88,9 @@ const maxCell = 44
 // write prints the table, and below each warning or failure how to mend it.
 func (s *summary) write(w io.Writer) error {
 	n := s.Need
-	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n", report.Rough(n.Pages),
-		comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes), number(n.Rate), number(n.Requests)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s pages, %s connections, %s of RAM, %s of disk: up to %s pages/s, %s requests/s\n\n",
+		report.Rough(n.Pages), comma(n.Connections), term.BytesOf(n.RAMBytes), sizeText(n.StateBytes+n.OutputBytes),
+		number(n.Rate), number(n.Requests)); err != nil {
 		return err
 	}
 	head := result{Check: "check", Now: "now", Need: "needed"}
@@ -154,7 +158,8 @@ func (s *summary) line() string {
 		status    status
 		n         int
 		one, many string
-	}{{fail, s.Problems, "problem", "problems"}, {warn, s.Warnings, "warning", "warnings"}, {unknown, s.Unknown, "unknown", "unknown"}} {
+	}{{fail, s.Problems, "problem", "problems"}, {warn, s.Warnings, "warning", "warnings"},
+		{unknown, s.Unknown, "unknown", "unknown"}} {
 		if k.n == 0 {
 			continue
 		}
