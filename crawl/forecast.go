@@ -9,6 +9,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/warc"
 )
 
 // The paper's numbers (sections IV.D, VII and VIII) are the defaults for an unknown load.
@@ -223,19 +224,21 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 // the paper's crawl.
 func PerPage() (requests, lookups float64) { return paperRequests + paperHosts, paperHosts }
 
-// Files returns the most inodes that a crawl needs on all file systems together: four for each bucket of a
-// store (old and new streams of keys and texts), two for each queue of BEAST, two for each finished WARC file,
-// and those without which the crawl pauses.
+// Files estimates from above the inodes of a crawl on all file systems together: four for each bucket of a
+// store (keys and texts, those that arrive and those being merged), two for each queue of BEAST and one for
+// each segment of a queue, three for each full WARC file (which the size of its index may end early), and
+// those without which the crawl pauses.
 func (p *Plan) Files(o *Options, f *Forecast) int64 {
-	n := int64(leastFiles) + 2*int64(o.QueuesMax) + 2*(f.OutputBytes/warcBytes+1)
+	n := int64(leastFiles) + 2*int64(o.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
+	n += 3 * int64(math.Ceil(float64(f.OutputBytes)/warc.DefaultFileBytes))
 	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
 		n += 4 * int64(d.Buckets)
 	}
 	return n
 }
 
-// warcBytes is the size at which package warc ends a file by default.
-const warcBytes = 1e9
+// segmentBytes is the size at which package queue ends a file by default.
+const segmentBytes = 64 << 20
 
 // amount converts bytes to an int64. The limit ensures that the sum of 32 amounts does not overflow: a
 // valid Load can exceed it.

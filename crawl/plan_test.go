@@ -134,3 +134,25 @@ func named(o drum.Options, name string) drum.Options {
 	o.Set, o.Name = testSet(), name
 	return o
 }
+
+// TestFiles: more pages need more inodes, and so does output: three for each GB.
+func TestFiles(t *testing.T) {
+	files := func(pages float64, store bool) int64 {
+		o := Options{Dirs: []string{"d"}, RAMBytes: 1 << 30, DiskBytes: 1 << 40, Connections: 500, Store: store}
+		p, err := MakePlan(&o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := p.Forecast(&o, Load{Pages: pages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := f.DiskBytes > 0 && (f.OutputBytes > 0) == store; !want {
+			t.Errorf("output takes %d of %d bytes", f.OutputBytes, f.DiskBytes)
+		}
+		return p.Files(&o, &f)
+	}
+	if small, large, bare := files(1e6, true), files(1e9, true), files(1e9, false); small <= leastFiles || large <= small || large-bare != 3*6000 {
+		t.Errorf("got %d, %d and %d files", small, large, bare)
+	}
+}

@@ -31,7 +31,7 @@ type Planned struct {
 	KeepFree    *Size        `group:"machine" placeholder:"SIZE" help:"As for crawl."`
 	Connections *Connections `group:"machine" placeholder:"N" help:"As for crawl."`
 	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024" help:"As for crawl."`
-	DiskRate    *Size        `group:"machine" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir, or the result of --measure."`
+	DiskRate    *Size        `group:"machine" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir; plan --measure measures it."`
 	MaxRate     *Count       `group:"machine" placeholder:"N" help:"Pages per second that CPU and network allow (Smax). Default: 1000 per processor, as in the paper."`
 	Drum
 }
