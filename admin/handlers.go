@@ -322,11 +322,31 @@ func (s *Server) names(r *http.Request, keys []uint64) (names map[uint64]string,
 	return names, err
 }
 
+// pldsEvery is how old the list of PLDs may be: it reads blocks of the files of STAR and of the names, some
+// milliseconds for 50 PLDs.
+const pldsEvery = 5 * time.Second
+
+// plds returns the PLDs with the largest in-degrees, at most pldsEvery old.
 func (s *Server) plds(r *http.Request) (any, error) {
 	n, err := intParam(r, "limit", 50, 1000)
 	if err != nil {
 		return nil, err
 	}
+	s.pldsMu.Lock()
+	defer s.pldsMu.Unlock()
+	if list := s.pldsList; list == nil || time.Since(s.pldsAt) > pldsEvery || len(list.PLDs) < n && s.pldsAsked < n {
+		list, err := s.readPLDs(r, n)
+		if err != nil {
+			return nil, err
+		}
+		s.pldsList, s.pldsAt, s.pldsAsked = list, time.Now(), n
+	}
+	out := *s.pldsList
+	out.PLDs = out.PLDs[:min(n, len(out.PLDs))]
+	return out, nil
+}
+
+func (s *Server) readPLDs(r *http.Request, n int) (*PLDs, error) {
 	top, err := s.opt.Control.TopPLDs(n)
 	if err != nil {
 		return nil, err
@@ -348,7 +368,7 @@ func (s *Server) plds(r *http.Request) (any, error) {
 		texts = append(texts, name)
 	}
 	known := map[string]*explain.PLDReport{}
-	out := PLDs{PLDs: []PLD{}}
+	out := &PLDs{PLDs: []PLD{}}
 	if err := s.withExplainer(r, func(x *explain.Explainer) error {
 		reports, asOf, err := x.PLDs(texts)
 		for _, rep := range reports {

@@ -92,6 +92,11 @@ type Server struct {
 	diskMu  sync.Mutex // guards the fields below; held while the files are added up
 	diskUse crawl.Disk
 	diskAt  time.Time
+
+	pldsMu    sync.Mutex // guards the fields below; held while the list is read
+	pldsList  *PLDs
+	pldsAt    time.Time
+	pldsAsked int // limit of the question that pldsList answers
 }
 
 // Listen opens the port.

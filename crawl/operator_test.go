@@ -347,12 +347,16 @@ func TestChangesSurviveCuts(t *testing.T) {
 			}
 			o.opt.FS = mem
 			o.start()
-			time.Sleep(time.Millisecond)
-			settings, err := o.opt.Control.Settings()
+			<-o.done
+			o.stop()
+			if o.err != nil && !errors.Is(o.err, state.ErrFinished) {
+				t.Fatal(o.err)
+			}
+			journal, err := changes.Open(mem, "d0/"+state.ChangesName, 1<<60)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.end()
+			settings := journal.Settings()
 			fetches := web.Log().Snapshot()
 			delays, fed := 0, 0
 			accepted.Range(func(name, op any) bool {
