@@ -212,8 +212,13 @@ func (j *Journal) Close() error {
 	return j.file.Close()
 }
 
-// Settings returns the settings in force. The caller must not change them.
-func (j *Journal) Settings() *Settings { return j.settings.Load() }
+// Settings returns the settings in force; those of the nil Journal are empty. The caller must not change them.
+func (j *Journal) Settings() *Settings {
+	if j == nil {
+		return &Settings{}
+	}
+	return j.settings.Load()
+}
 
 // Try returns the settings as they would be after a change. The error is a *RefusedError.
 func (j *Journal) Try(c Change) (*Settings, error) {
