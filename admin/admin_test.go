@@ -25,6 +25,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -61,13 +62,13 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := fetch.New(fetch.Options{Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080}})
+	client, err := fetch.New(fetch.Options{Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, web: web, dir: t.TempDir(), tail: new(Tail)}
 	opt := crawl.Options{Dirs: []string{r.dir}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org", Control: new(crawl.Control),
-		Resolver: webNames{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, AllowedPort: client.AllowedPort,
+		Resolver: webNames{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(),
 		RAMBytes: 128 << 20, DiskBytes: 1 << 30, Connections: 64, HostDelay: 50 * time.Millisecond, HostDelayMin: 20 * time.Millisecond,
 		MaxDepth: crawl.Unlimited, Store: true, SnapshotEvery: 50 * time.Millisecond, CheckpointEvery: time.Second, Linger: time.Second}
 	adm := Options{Control: opt.Control, Addr: "127.0.0.1:0", Dirs: opt.Dirs, Version: "test", Agent: "drumbeat", Log: r.tail}

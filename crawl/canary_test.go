@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
 )
@@ -56,7 +57,7 @@ func (f *firewall) client(t *testing.T, dial simweb.DialFunc, web *simweb.Web) *
 	t.Helper()
 	opt := fetch.Options{Dial: f.before(dial), AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	if web != nil {
-		opt.Ports, opt.TLS.Roots = []uint16{8080}, web.CAPool()
+		opt.Ports, opt.TLS.Roots = ports.Of(8080), web.CAPool()
 	}
 	client, err := fetch.New(opt)
 	if err != nil {
@@ -90,7 +91,7 @@ func TestBannedAtTheEnd(t *testing.T) {
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall
 		client := f.client(t, w.dial, nil)
-		opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 		outages := countOutages(&opt)
 		go func() {
 			time.Sleep(time.Minute)
@@ -140,7 +141,7 @@ func TestFarmIsNoOutage(t *testing.T) {
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall
 		client := f.client(t, w.dial, nil)
-		opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 		outages := countOutages(&opt)
 		go func() {
 			time.Sleep(12 * time.Second)

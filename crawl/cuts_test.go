@@ -122,7 +122,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.Retries = 10 // the crawl gives up a failing host before any of its URLs
 	opt.SeedLines = append(opt.SeedLines, w.trouble.strangers()...)
 	client := w.client(t, web)
-	opt.Resolver, opt.AllowedAddr, opt.AllowedPort = troubledNames{opt.Resolver, w.trouble}, client.AllowedAddr, client.AllowedPort
+	opt.Resolver, opt.AllowedAddr, opt.Ports = troubledNames{opt.Resolver, w.trouble}, client.AllowedAddr, client.Ports()
 	wit := &witness{inner: client, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
 	opt.Fetcher = wit

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -120,7 +121,7 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 	t.Helper()
 	strange := &tinyWeb{serve: pagesOnly}
 	client, err := fetch.New(fetch.Options{
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 		Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 			fail := func(err error) (net.Conn, error) { return nil, &net.OpError{Op: "dial", Err: err} }

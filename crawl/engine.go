@@ -70,7 +70,7 @@ func newEngine(opt Options) *engine {
 	e.transactions.New = func() any { return new(transaction) }
 	e.wakeWatch = e.pulsedSignal()
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
-		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort,
+		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
 		LinkFilter: opt.LinkFilter}
 	e.draining.Store(opt.Drain)
 	return e

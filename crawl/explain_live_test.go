@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -376,7 +377,7 @@ func TestExplainLinks(t *testing.T) {
 		}
 		opt := web.options(t, mem)
 		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
-		opt.AllowedPort = func(p uint16) bool { return p == 80 || p == 443 || p >= 8000 && p < 8100 }
+		opt.Ports = ports.New(append(ports.Of(80, 443), ports.Range{First: 8000, Last: 8099})...)
 		opt.MaxURLBytes, opt.MaxCrawlDelay = 100, 5*time.Second
 		mustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})

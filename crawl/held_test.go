@@ -13,17 +13,18 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 )
 
-// flags sets the network flags of a run, and the functions by which the crawl knows what they allow.
-func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, ports ...uint16) {
+// flags sets the network flags of a run, and tells the crawl what they allow.
+func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, allowed ...uint16) {
 	t.Helper()
-	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports})
+	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports.Of(allowed...)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
-	opt.NetworkFlags = fmt.Sprint(nets, ports)
+	opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
+	opt.NetworkFlags = fmt.Sprint(nets, allowed)
 }
 
 // TestFlagsRefuseNothingForGood: the crawl must hold URLs that a run's own flags forbid, and the first run

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -55,7 +56,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		}
 		run.budget = limits.MemoryBytes() + 1<<20
 		client, err := fetch.New(fetch.Options{
-			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: limits, BufferBytes: run.budget,
 		})
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 )
 
 // insideWeb is a tinyWeb whose names resolve to the addresses that a test chooses. It records every dialled
@@ -70,14 +71,14 @@ func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	if w.serve == nil {
 		w.serve = pagesOnly
 	}
-	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}, Ports: []uint16{8080}})
+	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}, Ports: ports.Of(8080)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opt := w.tinyWeb.options(t, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.Resolver, opt.Fetcher = w, client
-	opt.AllowedAddr, opt.AllowedPort = client.AllowedAddr, client.AllowedPort
+	opt.AllowedAddr, opt.Ports = client.AllowedAddr, client.Ports()
 	opt.MaxTime, opt.Linger, opt.Retries = 2*time.Hour, 10*time.Second, 1
 	return opt
 }
@@ -312,7 +313,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.AllowedPort = client, client.AllowedPort
+		opt.Fetcher, opt.Ports = client, client.Ports()
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.pages("")); n != before || before == 0 {
 			t.Errorf("fetched %d pages after the port was disallowed, %d before", n-before, before)
@@ -369,7 +370,7 @@ func TestFetcherIsTheLastGate(t *testing.T) {
 			return []netip.Addr{inside[i]}
 		}
 		opt := w.options(t, urls("a", len(inside), 1)...)
-		opt.AllowedAddr, opt.AllowedPort = nil, nil
+		opt.AllowedAddr, opt.Ports = nil, ports.Set{}
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if len(w.dialed) > 0 || res.Snapshot.Refused["forbidden-address"] != int64(len(inside)) {

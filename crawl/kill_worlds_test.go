@@ -18,6 +18,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -104,7 +105,7 @@ func (j *childJob) inTrouble(opt *Options) {
 // needs it, since the hook replaces the client's own way to connect.
 func (j *childJob) fetchOptions() fetch.Options {
 	opt := fetch.Options{
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 		MapPort: func(p uint16) uint16 {
 			if p == 443 {
 				return j.HTTPS

@@ -1,17 +1,12 @@
 package crawl
 
-import (
-	"fmt"
-	"strings"
-
-	"drumbeat/crawl/state"
-)
+import "drumbeat/crawl/state"
 
 // lastRun returns the options of this run that the manifest keeps.
 func (o *Options) lastRun() *state.LastRun {
 	return &state.LastRun{Version: o.Version, Agent: o.Agent, Seeds: o.Seeds, Scope: o.Scope,
 		MaxDepth: o.MaxDepth, MaxURLBytes: o.MaxURLBytes, MaxRedirects: o.MaxRedirects,
-		Ports: portList(o.AllowedPort), Retries: o.Retries, Budget: string(o.Budget),
+		Ports: o.Ports, Retries: o.Retries, Budget: string(o.Budget),
 		BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax, BudgetRanks: o.BudgetRanks, QueuePages: o.QueuePages,
 		HostDelay: o.HostDelay.Milliseconds(), HostDelayMin: o.HostDelayMin.Milliseconds(),
 		ServerDelay: o.ServerDelay.Milliseconds(), ServerDelayMin: o.ServerDelayMin.Milliseconds(),
@@ -23,29 +18,4 @@ func (o *Options) lastRun() *state.LastRun {
 		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(),
 		MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules,
 		CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
-}
-
-// portList returns the ports that allowed accepts as a list of ranges, "" if allowed is nil.
-func portList(allowed func(uint16) bool) string {
-	if allowed == nil {
-		return ""
-	}
-	var b strings.Builder
-	for from := 1; from <= 65535; from++ {
-		if !allowed(uint16(from)) {
-			continue
-		}
-		to := from
-		for to < 65535 && allowed(uint16(to+1)) {
-			to++
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		if fmt.Fprint(&b, from); to > from {
-			fmt.Fprintf(&b, "-%d", to)
-		}
-		from = to
-	}
-	return b.String()
 }

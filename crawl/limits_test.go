@@ -15,6 +15,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/pace"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -49,7 +50,7 @@ func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Sc
 			}
 			return &countedConn{c, received}, nil
 		},
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limiter: opt.Bandwidth,
 	})
 	if err != nil {

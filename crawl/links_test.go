@@ -17,6 +17,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/star"
@@ -71,7 +72,7 @@ func TestLinkBatchRepeats(t *testing.T) {
 	for _, cacheBytes := range []int64{0, 1 << 16} {
 		plain, told := linkStages(t, cacheBytes), linkStages(t, cacheBytes)
 		for _, c := range []*crawler{plain, told} {
-			c.links.AllowedPort = func(port uint16) bool { return port != 81 }
+			c.links.Ports = ports.New(ports.Range{First: 1, Last: 80}, ports.Range{First: 82, Last: 65535})
 			c.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
 			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"}, MaxPathDepth: 2})
 			if err != nil {

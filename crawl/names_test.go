@@ -14,6 +14,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
 )
@@ -114,7 +115,7 @@ func TestGraphWithNames(t *testing.T) {
 // isn't admitted it sends only the name of the PLD, if an edge names that.
 func TestLinkBatchNames(t *testing.T) {
 	c := linkStages(t, 1<<16)
-	c.links.AllowedPort = func(port uint16) bool { return port != 8080 }
+	c.links.Ports = ports.New(ports.Range{First: 1, Last: 8079}, ports.Range{First: 8081, Last: 65535})
 	b := admit.NewBatch(c.links)
 	send := func(page string, links ...string) (names []string) {
 		b.Start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))

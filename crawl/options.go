@@ -16,6 +16,7 @@ import (
 	"drumbeat/internal/health"
 	"drumbeat/internal/linktrace"
 	"drumbeat/internal/pace"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/polite"
@@ -235,10 +236,10 @@ type Options struct {
 	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
 	// attempts.
 	AllowedAddr func(netip.Addr) bool
-	// AllowedPort reports whether Fetcher connects to a port; nil means to all. Links to other ports are
-	// counted and dropped before any request to their host.
-	AllowedPort func(port uint16) bool
-	// NetworkFlags identifies the settings behind AllowedAddr and AllowedPort, in any encoding. The first
+	// Ports are those that Fetcher connects to. Links to other ports are counted and dropped before any
+	// request to their host.
+	Ports ports.Set
+	// NetworkFlags identifies the settings behind AllowedAddr and Ports, in any encoding. The first
 	// run with other settings tries the URLs again that they held back.
 	NetworkFlags string
 	// IgnoreNofollow follows links despite nofollow in the page (meta robots, X-Robots-Tag) or in their

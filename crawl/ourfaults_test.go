@@ -48,7 +48,7 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 		t.Fatal(err)
 	}
 	opt := w.options(t, memfs.New(*seedFlag), "http://good.test/")
-	opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+	opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 	opt.Connections = 32 // and 64 robots requests in flight
 	return w, opt, faults
 }

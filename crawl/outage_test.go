@@ -181,7 +181,7 @@ func TestRestartInSilence(t *testing.T) {
 		opt.HostDelay, opt.CheckpointEvery, opt.Retries = 2*time.Second, time.Second, 0
 		var f firewall
 		client := f.client(t, w.dial, nil)
-		opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 		go func() {
 			time.Sleep(10 * time.Second)
 			f.ban(false, ownAddr("a0.test"), ownAddr("a1.test"))

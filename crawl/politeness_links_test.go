@@ -15,6 +15,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
 	"drumbeat/warc"
@@ -31,7 +32,7 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		client, err := fetch.New(fetch.Options{
-			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: hostileLimits,
 		})
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/robots"
 )
@@ -38,7 +39,7 @@ func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 			sleep(ctx, wait)
 			return web.Dial(ctx, addr)
 		},
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080}, TLS: fetch.TLSOptions{Roots: web.CAPool()},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080), TLS: fetch.TLSOptions{Roots: web.CAPool()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -409,7 +410,7 @@ func TestOriginsShareBackoff(t *testing.T) {
 		opt := w.options(t, memfs.New(*seedFlag), seeds...)
 		withHealth(&opt)
 		opt.Linger = time.Hour
-		client, err := fetch.New(fetch.Options{Dial: w.dial, Ports: []uint16{80, 8080},
+		client, err := fetch.New(fetch.Options{Dial: w.dial, Ports: ports.Of(80, 8080),
 			AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		if err != nil {
 			t.Fatal(err)

@@ -196,7 +196,7 @@ func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte,
 // checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
 func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
-	if !k.links.PortAllowed(weburl.Split(rec.URL).Port) {
+	if !k.links.Ports.Contains(weburl.Split(rec.URL).Port) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonForbiddenPort)
 	}
 	if k.rules.BlockedURL(rec.URL) {

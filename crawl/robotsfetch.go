@@ -253,7 +253,7 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 		}
 		url = next
 		target := weburl.Split([]byte(url))
-		if !q.links.PortAllowed(target.Port) {
+		if !q.links.Ports.Contains(target.Port) {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}

@@ -17,6 +17,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -56,7 +57,7 @@ func (s simResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, er
 func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 	t.Helper()
 	client, err := fetch.New(fetch.Options{
-		Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 	})
 	if err != nil {
@@ -65,7 +66,7 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 	t.Cleanup(func() { client.Close() })
 	opt := Options{
 		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org",
-		Resolver: simResolver{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, AllowedPort: client.AllowedPort, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
+		Resolver: simResolver{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(), RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		KeepAlive: 10 * time.Second, HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
 		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
 		CrawlLog: state.LogAll, StockTarget: 2000, MaxDepth: Unlimited,

@@ -1,6 +1,10 @@
 package fetch
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"drumbeat/internal/ports"
+)
 
 // forbidden4 and forbidden6 list the addresses that are not public sites: IANA's special-purpose registries,
 // the cloud providers' metadata services outside them, and forms that embed an IPv4 address. PublicAddr also
@@ -88,18 +92,5 @@ func (c *Client) AllowedAddr(addr netip.Addr) bool {
 	return allowedAddr(addr, c.opt.AllowNets, c.own.has)
 }
 
-// AllowedPort reports whether Do may connect to port: 80, 443, or one of Options.Ports.
-func (c *Client) AllowedPort(port uint16) bool {
-	return port == 80 || port == 443 || c.ports[port>>6]>>(port&63)&1 == 1
-}
-
-// portSet has one bit for each port. AllowedPort runs once for each link, and Options.Ports may be long.
-type portSet [1 << 10]uint64
-
-func newPortSet(ports []uint16) *portSet {
-	var s portSet
-	for _, p := range ports {
-		s[p>>6] |= 1 << (p & 63)
-	}
-	return &s
-}
+// Ports returns the ports that Do may connect to: 80, 443 and Options.Ports.
+func (c *Client) Ports() ports.Set { return c.ports }

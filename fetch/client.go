@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"drumbeat/internal/ports"
 )
 
 // Client runs exchanges. It is safe for concurrent use and owns no goroutines.
@@ -20,7 +22,7 @@ type Client struct {
 	budget   *budget
 	decoders decoders
 	tls      tlsState
-	ports    *portSet
+	ports    ports.Set
 	idle     idlePool
 	own      ownAddrs
 	template template
@@ -39,7 +41,7 @@ func New(opt Options) (*Client, error) {
 	if opt.AcceptEncoding == "" {
 		opt.AcceptEncoding = "gzip"
 	}
-	c := &Client{opt: opt, decoders: newDecoders(), ports: newPortSet(opt.Ports),
+	c := &Client{opt: opt, decoders: newDecoders(), ports: ports.New(append(ports.Of(80, 443), opt.Ports...)...),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
 	if err := c.own.init(opt.ownAddrs()); err != nil {
 		return nil, fmt.Errorf("fetch: list this machine's addresses: %w", err)
@@ -147,7 +149,7 @@ func (x *exchange) prepare() *Error {
 		return &Error{Stage: StagePrepare, Kind: KindBadRequest, Err: errLimits}
 	case !x.c.AllowedAddr(r.Addr.Addr()):
 		return &Error{Stage: StagePrepare, Kind: KindForbiddenAddress}
-	case !x.c.AllowedPort(port):
+	case !x.c.ports.Contains(port):
 		return &Error{Stage: StagePrepare, Kind: KindForbiddenPort}
 	}
 	if x.c.opt.MapPort != nil {

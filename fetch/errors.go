@@ -40,7 +40,7 @@ const (
 	// KindForbiddenAddress: AllowedAddr refuses the address. The fault is the site's: a name that resolves
 	// to such an address is not a public site.
 	KindForbiddenAddress
-	// KindForbiddenPort: AllowedPort refuses the port.
+	// KindForbiddenPort: the port is not one of Client.Ports.
 	KindForbiddenPort
 	// KindResources: this machine lacks descriptors, ports or memory, or Options.BufferBytes is exhausted.
 	// Ours.

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"drumbeat/internal/ports"
 )
 
 // listen serves every connection of a loopback listener with handle until the test ends.
@@ -73,7 +75,7 @@ func TestRequestHead(t *testing.T) {
 		got = readRequest(conn)
 		io.WriteString(conn, "HTTP/1.1 204 No\r\n\r\n")
 	})
-	c, req := loopbackClient(t, addr, Options{UserAgent: "drumbeat/1", From: "a@example.org", Ports: []uint16{8080}})
+	c, req := loopbackClient(t, addr, Options{UserAgent: "drumbeat/1", From: "a@example.org", Ports: ports.Of(8080)})
 	req.PathQuery, req.Port = "/a//b/../c%7e/%zz?q=ä&#x", 8080
 	req.IfNoneMatch = `"tag"`
 	var resp Response

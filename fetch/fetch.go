@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/internal/pace"
+	"drumbeat/internal/ports"
 )
 
 // Unlimited switches off a limit of Limits where its comment allows that.
@@ -115,7 +116,7 @@ type Options struct {
 	// nil: the addresses of its interfaces, or none if Dial is set.
 	OwnAddrs func() ([]netip.Addr, error)
 	// Ports are allowed besides 80 and 443.
-	Ports []uint16
+	Ports []ports.Range
 	// MapPort translates the port to connect to, after the port check, for instance to the port 18080 of a
 	// synthetic web. nil: no change. The Host line keeps the URL's port.
 	MapPort func(port uint16) uint16

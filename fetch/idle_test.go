@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"drumbeat/internal/ports"
 )
 
 // staying is a server behind net.Pipe whose connections answer requests until they are closed. reply returns
@@ -207,7 +209,7 @@ func TestIdleIsBounded(t *testing.T) {
 func TestOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}
-		c := newTestClient(t, Options{Dial: s.dial, Ports: []uint16{81}})
+		c := newTestClient(t, Options{Dial: s.dial, Ports: ports.Of(81)})
 		do := func(change func(*Request)) bool {
 			req := keepRequest()
 			change(req)

@@ -97,9 +97,9 @@ func (o *Options) Validate() error {
 			bad("allowed net %v is not a valid prefix", p)
 		}
 	}
-	for _, p := range o.Ports {
-		if p == 0 {
-			bad("port 0 cannot be allowed")
+	for _, r := range o.Ports {
+		if !r.Valid() {
+			bad("ports %v are not a range from 1 to 65535", r)
 		}
 	}
 	if least := o.Limits.MemoryBytes(); o.BufferBytes != 0 && o.BufferBytes < least {

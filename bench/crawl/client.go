@@ -13,6 +13,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -21,7 +22,7 @@ type transport interface {
 	crawl.Fetcher
 	crawl.Resolver
 	AllowedAddr(addr netip.Addr) bool
-	AllowedPort(port uint16) bool
+	Ports() ports.Set
 	close() error
 }
 

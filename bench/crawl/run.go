@@ -236,7 +236,7 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 		Retries:  3,
 		MaxDepth: crawl.Unlimited, Store: b.store, KeepAlive: b.KeepAlive,
 	}
-	opt.AllowedAddr, opt.AllowedPort = t.AllowedAddr, t.AllowedPort
+	opt.AllowedAddr, opt.Ports = t.AllowedAddr, t.Ports()
 	return opt, remove, nil
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"drumbeat/bench/measure"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 )
 
 // fetchForm is a way to fetch a page over and over.
@@ -131,7 +132,7 @@ func oursFetches(b *testing.B, s *fetchServer, form fetchForm) func(g int) fetch
 	if form.conn == "resumed" {
 		sessions = 0 // the default
 	}
-	c, err := fetch.New(fetch.Options{UserAgent: "bench", Ports: s.Ports[form.scheme], IdleConns: form.goroutines + 1,
+	c, err := fetch.New(fetch.Options{UserAgent: "bench", Ports: ports.Of(s.Ports[form.scheme]...), IdleConns: form.goroutines + 1,
 		TLS:       fetch.TLSOptions{Require: true, Roots: s.roots(b), Sessions: sessions},
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/ports"
 )
 
 // Command is the table of crawl's flags. A pointer is nil if the flag is not given and the machine decides.
@@ -88,7 +89,7 @@ type netFlags struct {
 	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"Send DNS queries to this server. Repeatable. Default: the servers in /etc/resolv.conf."`
 	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Send at most N DNS queries per second. 0: no limit."`
 	AllowNet         []flags.NetPrefix  `group:"net" placeholder:"CIDR" help:"Allow connections to these addresses although they are not public, such as 127.0.0.0/8. Repeatable."`
-	Ports            []flags.PortRange  `group:"net" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443: ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
+	Ports            []ports.Range      `group:"net" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443: ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions to use: auto (those that this machine has a route for), 4, 6 or both."`
 	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require)."`
 	Connections      *flags.Connections `group:"net" placeholder:"N" help:"Use at most N concurrent connections, or a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
@@ -191,7 +192,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return err
 	}
 	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
-	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.AllowedPort, network.Limits
+	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
 	if opt.SitemapBytes, err = c.sitemapBytes(network.Limits, network.bodies); err != nil {
 		return errors.Join(term.Usage(err), network.Close())
 	}

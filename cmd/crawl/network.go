@@ -16,6 +16,7 @@ import (
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
 	"drumbeat/internal/pace"
+	"drumbeat/internal/ports"
 )
 
 // Network is the resolver and the fetcher of a crawl.
@@ -56,7 +57,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
 			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: flags.Prefixes(c.AllowNet),
-			Ports:   flags.PortList(c.Ports),
+			Ports:   c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})
 }
@@ -112,13 +113,11 @@ func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, 
 // digest identifies the allowed ports and addresses. If it changes, a crawl retries the URLs that other
 // flags held.
 func (f *netFlags) digest() string {
-	ports := flags.PortList(f.Ports)
-	slices.Sort(ports)
 	var nets []string
 	for _, p := range flags.Prefixes(f.AllowNet) {
 		nets = append(nets, p.Masked().String())
 	}
 	slices.Sort(nets)
-	text := fmt.Sprint(slices.Compact(ports), slices.Compact(nets))
+	text := fmt.Sprint(ports.New(f.Ports...), slices.Compact(nets))
 	return fmt.Sprintf("%016x", xxhash.Sum64String(text))
 }

@@ -75,7 +75,7 @@ func whyNoSeed(opt *crawl.Options, res *crawl.Result) *noSeed {
 func seedFaultsOf(ctx context.Context, opt *crawl.Options, url string) seedFaults {
 	f := seedFaults{url: url}
 	parts := weburl.Split([]byte(url))
-	if !opt.AllowedPort(parts.Port) {
+	if !opt.Ports.Contains(parts.Port) {
 		f.lines = append(f.lines, fmt.Sprintf("port %d: add --ports %[1]d", parts.Port))
 	}
 	host := strings.Trim(string(parts.Host), "[]")

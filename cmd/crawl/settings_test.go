@@ -9,6 +9,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/internal/ports"
 )
 
 // TestModestPlan: a crawl of one site or of some pages gets less RAM and free space than one planned for a
@@ -54,11 +55,11 @@ func TestModestPlan(t *testing.T) {
 // TestPorts: --ports takes lists and ranges, may be repeated, and prints what it can read.
 func TestPorts(t *testing.T) {
 	c := parseCrawl(t, "--ports=8080,8000-8002", "--ports=65535")
-	if got, want := fmt.Sprint(c.Ports, flags.PortList(c.Ports)), "[8080 8000-8002 65535] [8080 8000 8001 8002 65535]"; got != want {
+	if got, want := fmt.Sprint(c.Ports, ports.New(c.Ports...)), "[8080 8000-8002 65535] 8000-8002,8080,65535"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, bad := range []string{"", "0", "-1", "65536", "x", "90-80", "80-", "0-5", "8080;9"} {
-		var p flags.PortRange
+		var p ports.Range
 		if err := p.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q: got %v, want an error", bad, p)
 		}

@@ -37,6 +37,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
 
@@ -205,7 +206,7 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 		dnscache.Options{Servers: server.DNSAddrs(), MaxBytes: crawlcmd.DNSCacheBytes(plan), Family: dnscache.Family4},
 		fetch.Options{
 			IdleConns: max(1, int(c.Connections)/2),
-			UserAgent: flags.UserAgent(opt.Agent, opt.Contact), From: opt.Contact, Ports: []uint16{8080},
+			UserAgent: flags.UserAgent(opt.Agent, opt.Contact), From: opt.Contact, Ports: ports.Of(8080),
 			AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)},
 			MapPort: func(port uint16) uint16 {
 				if port == 443 {
@@ -219,7 +220,7 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 		return nil, errors.Join(err, server.Close())
 	}
 	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
-	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.AllowedPort, network.Limits
+	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
 	opt.UserAgent = flags.UserAgent(opt.Agent, opt.Contact)
 	plan.HeapBytes += webRAM
 	res, err := crawlcmd.Execute(a, opt, plan, w.View, c.Admin)

@@ -7,7 +7,7 @@
 // other flags, and Apply sets a crawl's options. A group of a single command is in that command's package,
 // unless it is as self-contained as these.
 //
-// Types of values (Size, Count, PortRange, schedules) read text in UnmarshalText and print it in String, so
+// Types of values (Size, Count, PortPair, schedules) read text in UnmarshalText and print it in String, so
 // the output of --print-config can be given as flags; a fuzz test checks this. A pointer is nil if the flag
 // is not given and the machine or another flag decides.
 //

@@ -120,32 +120,6 @@ func (p *NetPrefix) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PortRange is "A-B", or "A" for a range of one.
-type PortRange struct{ first, last uint16 }
-
-// UnmarshalText reads "A-B" or "A".
-func (p *PortRange) UnmarshalText(text []byte) error {
-	a, b, ok := strings.Cut(string(text), "-")
-	if !ok {
-		b = a
-	}
-	first, err1 := strconv.ParseUint(a, 10, 16)
-	last, err2 := strconv.ParseUint(b, 10, 16)
-	if err1 != nil || err2 != nil || first == 0 || last < first {
-		return fmt.Errorf("%q is neither a port such as 8080 nor a range such as 8000-8099", text)
-	}
-	*p = PortRange{uint16(first), uint16(last)}
-	return nil
-}
-
-// String returns text that UnmarshalText reads.
-func (p PortRange) String() string {
-	if p.first == p.last {
-		return strconv.Itoa(int(p.first))
-	}
-	return fmt.Sprintf("%d-%d", p.first, p.last)
-}
-
 // PortPair is "A=B": connect to B where a URL says A.
 type PortPair struct{ from, to uint16 }
 
@@ -212,16 +186,6 @@ func OrZero[T any](p *T) (v T) {
 		v = *p
 	}
 	return v
-}
-
-// PortList returns all ports in the ranges of --ports.
-func PortList(ranges []PortRange) (ports []uint16) {
-	for _, r := range ranges {
-		for p := int(r.first); p <= int(r.last); p++ {
-			ports = append(ports, uint16(p))
-		}
-	}
-	return ports
 }
 
 // Prefixes returns the ranges of --allow-net.

@@ -10,7 +10,7 @@ import (
 func FuzzFlagValues(f *testing.F) {
 	for _, text := range []string{
 		"0", "4096", "1.5GiB", "9223372036854775807", "16EiB", "-1", "1e6", "1_000", "1e400", "NaN", "0x10", "9007199254740993",
-		"192.0.2.1", "[2001:db8::1]:53", "127.0.0.0/8", "::1%eth0", "0.0.0.0/0", "8080", "8000-8099", "0-65536", "80=18080", "=", " 1 ", "", "2MiB,image/*=5MiB",
+		"192.0.2.1", "[2001:db8::1]:53", "127.0.0.0/8", "::1%eth0", "0.0.0.0/0", "8080", "80=18080", "=", " 1 ", "", "2MiB,image/*=5MiB",
 	} {
 		f.Add(text)
 	}
@@ -36,12 +36,7 @@ func FuzzFlagValues(f *testing.F) {
 		again(t, text, new(Count), new(Count))
 		again(t, text, new(ServerAddr), new(ServerAddr))
 		again(t, text, new(NetPrefix), new(NetPrefix))
-		again(t, text, new(PortRange), new(PortRange))
 		again(t, text, new(PortPair), new(PortPair))
 		again(t, text, new(bodySizes), new(bodySizes))
-		var ports PortRange
-		if ports.UnmarshalText([]byte(text)) == nil && (ports.first == 0 || ports.last < ports.first) {
-			t.Fatalf("ports %q: %v", text, ports)
-		}
 	})
 }

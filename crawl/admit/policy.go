@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"drumbeat/internal/ports"
 	"drumbeat/internal/urlrule"
 	"drumbeat/weburl"
 )
@@ -18,17 +19,12 @@ type Policy struct {
 	MaxRedirects int // from the last page that linked to a URL
 	MaxURLBytes  int // 0 for any length
 	KeepEscapes  bool
-	AllowedPort  func(uint16) bool // nil: every port
+	Ports        ports.Set
 	LinkFilter   func([]byte) bool // nil: every URL
 
 	// Traced collects the keys of all links in Batch.Traced. Cached means that a cache precedes URLseen, so
 	// a Batch only counts a page's repeated links.
 	Traced, Cached bool
-}
-
-// PortAllowed reports whether connections to a URL's port are allowed; 0 never is.
-func (p *Policy) PortAllowed(port uint16) bool {
-	return port != 0 && (p.AllowedPort == nil || p.AllowedPort(port))
 }
 
 // URLOptions returns the options for parsing URLs that the crawl admits.

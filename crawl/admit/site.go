@@ -70,7 +70,7 @@ func (b *Batch) SiteOf(url []byte) *Site {
 	*s = Site{
 		origin:    append(s.origin[:0], url[:len(url)-len(parts.Path)+1]...),
 		hostStart: start, hostEnd: start + len(parts.Host),
-		portAllowed: b.p.PortAllowed(parts.Port), Blocked: scope.None,
+		portAllowed: b.p.Ports.Contains(parts.Port), Blocked: scope.None,
 	}
 	pld := b.p.Suffixes.PLDBytes(parts.Host)
 	s.pld, s.pldBytes = b.p.Hasher.PLDKey(pld), len(pld)

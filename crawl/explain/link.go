@@ -26,15 +26,11 @@ func (v *view) useLastRun() error {
 	}
 	run := v.m.Run
 	v.run = run
-	allowed, err := run.AllowedPort()
-	if err != nil {
-		return err
-	}
 	rules, err := urlrule.New(run.URLRules)
 	if err != nil {
 		return fmt.Errorf("crawl: manifest: %w", err)
 	}
-	v.links.URLRules, v.links.AllowedPort = *rules, allowed
+	v.links.URLRules, v.links.Ports = *rules, run.Ports
 	v.links.MaxDepth, v.links.MaxURLBytes, v.links.MaxRedirects = run.MaxDepth, run.MaxURLBytes, run.MaxRedirects
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	v.policy = health.Defaults()

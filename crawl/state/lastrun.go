@@ -1,10 +1,7 @@
 package state
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
-
+	"drumbeat/internal/ports"
 	"drumbeat/internal/urlrule"
 )
 
@@ -18,7 +15,7 @@ type LastRun struct {
 	MaxDepth           int             `json:"max_depth"`
 	MaxURLBytes        int             `json:"max_url_bytes"`
 	MaxRedirects       int             `json:"max_redirects,omitempty"`
-	Ports              string          `json:"ports,omitempty"` // allowed ports and ranges; "" for all
+	Ports              ports.Set       `json:"ports,omitzero"` // as text
 	Retries            int             `json:"retries"`
 	Budget             string          `json:"budget"`
 	BudgetDefault      uint32          `json:"budget_default"`
@@ -49,34 +46,6 @@ type LastRun struct {
 	CrawlLog           LogLevel        `json:"crawl_log"`
 	Store              bool            `json:"store"`
 	Drain              bool            `json:"drain,omitempty"`
-}
-
-// portsSet is a bit set of ports.
-type portsSet [1 << 16 / 64]uint64
-
-func (p *portsSet) has(port uint16) bool { return p[port/64]>>(port%64)&1 != 0 }
-
-// AllowedPort returns the run's Options.AllowedPort; nil for all ports.
-func (n *LastRun) AllowedPort() (func(uint16) bool, error) {
-	if n.Ports == "" {
-		return nil, nil
-	}
-	ports := &portsSet{}
-	for item := range strings.SplitSeq(n.Ports, ",") {
-		first, last, isRange := strings.Cut(item, "-")
-		if !isRange {
-			last = first
-		}
-		from, err := strconv.ParseUint(first, 10, 16)
-		to, err2 := strconv.ParseUint(last, 10, 16)
-		if err != nil || err2 != nil || from > to {
-			return nil, fmt.Errorf("crawl: manifest: ports %.40q", n.Ports)
-		}
-		for port := from; port <= to; port++ {
-			ports[port/64] |= 1 << (port % 64)
-		}
-	}
-	return ports.has, nil
 }
 
 // Scope says which links a crawl follows.

@@ -31,16 +31,17 @@ type layer struct {
 
 // layers is the table of docs/ARCHITECTURE.md. disk is listed with packages whose options name directories.
 var layers = map[string]layer{
-	"disk":          {0, nil},
-	"disk/memfs":    {1, []string{"disk"}}, // for tests
-	"weburl":        {0, nil},
-	"dnscache":      {5, []string{"internal/list"}},
-	"internal/pace": {0, nil},
+	"disk":           {0, nil},
+	"disk/memfs":     {1, []string{"disk"}}, // for tests
+	"weburl":         {0, nil},
+	"dnscache":       {5, []string{"internal/list"}},
+	"internal/pace":  {0, nil},
+	"internal/ports": {0, nil},
 
 	"fetch/inflate": {0, nil},
 	"internal/bug":  {0, nil},
 	"internal/list": {0, nil},
-	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "internal/pace"}},
+	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "internal/pace", "internal/ports"}},
 
 	"warc/outfile": {5, []string{"disk"}}, // shared by warc and crawllog
 
@@ -59,9 +60,10 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/urlrule"}},
-	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/scope", "internal/urlrule",
-		"internal/bug", "crawl/state"}},
+	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/ports",
+		"internal/urlrule"}},
+	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
+		"internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes": {10, []string{"disk"}},
 	"crawl/audit":   {27, []string{"*"}},
 	"crawl/explain": {28, []string{"*"}},
@@ -69,7 +71,7 @@ var layers = map[string]layer{
 	"crawl":         {30, []string{"*", "internal/bug"}},
 
 	"admin": {40, []string{"crawl", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/state", "disk", "fetch",
-		"internal/bug"}},
+		"internal/bug", "internal/ports"}},
 
 	"bench/report":       {0, nil},
 	"bench/links":        {0, nil},
@@ -89,7 +91,7 @@ var layers = map[string]layer{
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk",
-		"dnscache", "fetch", "internal/simweb"}},
+		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope"}},
@@ -105,10 +107,11 @@ var layers = map[string]layer{
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
 	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
-	"cmd/crawl": {46, []string{"admin", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache",
-		"fetch", "internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
+	"cmd/crawl": {46, []string{"admin", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk",
+		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
+		"star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
-		"internal/simweb"}},
+		"internal/ports", "internal/simweb"}},
 	"cmd/bench": {49, []string{"*"}},
 
 	// For tests: commands run within a test, and from outside.
