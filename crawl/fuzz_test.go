@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/admit"
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
@@ -284,41 +282,6 @@ func FuzzInRAM(f *testing.F) {
 		})
 		if n > 64<<20 {
 			t.Fatalf("%d bytes allocated", n)
-		}
-	})
-}
-
-// FuzzSeeds: the seed file reader must split any text into lines without loss, and parsed seeds must be
-// canonical.
-func FuzzSeeds(f *testing.F) {
-	f.Add("http://a/\nb.example # x\r\n#c\n\n\ufeffhttps://x.example/%zz", "host:8080/x")
-	f.Add(strings.Repeat("x", 70000)+"\ny", "mailto:a@b")
-	f.Add("a\x00b\n\r\r\n", "http://[::1")
-	f.Fuzz(func(t *testing.T, text, line string) {
-		lines, sum, kept := admit.NewLineReader(strings.NewReader(text)), int64(0), 0
-		for {
-			line, n, err := lines.Next()
-			if err != nil {
-				break
-			}
-			if len(line) > admit.MaxSeedLine || n <= 0 || bytes.IndexByte(line, '\n') >= 0 {
-				t.Fatalf("line of %d bytes, consumed %d", len(line), n)
-			}
-			sum += n
-			kept++
-		}
-		if want := strings.Count(text, "\n"); sum != int64(len(text)) || kept != want && kept != want+1 {
-			t.Fatalf("read %d of %d bytes and %d lines, want %d lines", sum, len(text), kept, want)
-		}
-		for _, l := range append(strings.Split(text, "\n"), line) {
-			url, bare, err := admit.ParseSeed(l)
-			if err != nil || url == "" {
-				continue
-			}
-			again, err := weburl.Canonical(url)
-			if err != nil || again != url || bare && !strings.HasPrefix(url, "https://") {
-				t.Fatalf("%q gives %q, which gives %q, %v", l, url, again, err)
-			}
 		}
 	})
 }

@@ -1,8 +1,6 @@
 package crawl
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"testing"
@@ -13,10 +11,8 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/drum"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
-	"drumbeat/weburl"
 )
 
 // readNames returns the graph of a stopped crawl with its names. faults lists what has no name or two names.
@@ -146,30 +142,5 @@ func TestLinkBatchNames(t *testing.T) {
 	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
 	if n, _ := c.seen.names.Pending(); n != 8 {
 		t.Errorf("%d names after a page with the same hosts, want 8", n)
-	}
-}
-
-// TestNameForm: AppendName and CheckName must agree on the form of host and PLD names. CheckName must
-// refuse a wrong key, and DecodeName other forms.
-func TestNameForm(t *testing.T) {
-	h := weburl.NewHasher(weburl.Secret{1})
-	host := state.AppendName(nil, 7, []byte("www.a.co.uk"))
-	if want := []byte("\x07www.a.co.uk"); !bytes.Equal(host, want) {
-		t.Errorf("got %q, want %q", host, want)
-	}
-	if pld, name, err := state.CheckName(h, drum.Key(h.HostKey([]byte("www.a.co.uk"))), host); err != nil || string(pld) != "a.co.uk" || string(name) != "www.a.co.uk" {
-		t.Errorf("got %q, %q, %v", pld, name, err)
-	}
-	pld := state.AppendName(nil, 0, []byte("a.co.uk"))
-	if name, host, err := state.CheckName(h, drum.Key(h.PLDKey([]byte("a.co.uk"))), pld); err != nil || string(name) != "a.co.uk" || host != nil {
-		t.Errorf("got %q, %q, %v", name, host, err)
-	}
-	if _, _, err := state.CheckName(h, 1, pld); err == nil {
-		t.Error("CheckName accepts a name under another key")
-	}
-	for _, bad := range []string{"", "\x00", "\x04abc", "\x01" + string(make([]byte, 256))} {
-		if _, _, err := state.DecodeName([]byte(bad)); !errors.Is(err, state.ErrName) {
-			t.Errorf("%q: got %v", bad, err)
-		}
 	}
 }

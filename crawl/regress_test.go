@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -247,33 +246,6 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestParseSeedForms: ParseSeed must accept all forms of a seed. It guards against "://" in the query of a
-// bare host taken for a scheme, and "mailto:x" taken for a host with a user.
-func TestParseSeedForms(t *testing.T) {
-	for _, c := range []struct {
-		line, url string
-		bare, bad bool
-	}{
-		{"", "", false, false},
-		{"  # comment", "", false, false},
-		{"http://a.test/ # comment", "http://a.test/", false, false},
-		{"HTTP://A.test", "http://a.test/", false, false},
-		{"a.test", "https://a.test/", true, false},
-		{"\ufeffa.test/x\r", "https://a.test/x", true, false},
-		{"a.test:8080/x", "https://a.test:8080/x", true, false},
-		{"a.test/?u=http://b.test/", "https://a.test/?u=http://b.test/", true, false},
-		{"[::1]/x", "https://[::1]/x", true, false},
-		{"ftp://a.test/", "", false, true},
-		{"mailto:x@a.test", "", false, true},
-	} {
-		url, bare, err := admit.ParseSeed(c.line)
-		if url != c.url || bare != c.bare || (err != nil) != c.bad {
-			t.Errorf("ParseSeed(%q) = %q, %t, %v; want %q, %t, error %t",
-				c.line, url, bare, err, c.url, c.bare, c.bad)
-		}
-	}
 }
 
 // TestBareSeedForms: a seed without a scheme must be fetched once, with port 80 and with a URL in its query

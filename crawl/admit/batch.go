@@ -197,7 +197,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	case !site.portAllowed:
 		return ^verdict(state.CountLinksPort), state.ReasonForbiddenPort.String()
 	case b.Rec.Flags&weburl.FlagSeed != 0:
-		p.Sites.Extend(site.host(), site.pld)
+		p.Sites.extend(site.host(), site.pld)
 	case ruling == scope.Undecided && !site.inScope:
 		return ^verdict(state.CountLinksScope), ""
 	}

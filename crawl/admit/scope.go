@@ -77,8 +77,8 @@ func (s *Sites) include(host []byte, pld uint64) error {
 	return nil
 }
 
-// Extend adds the site that a seed redirects to. At maxScope sites it adds nothing and sets full.
-func (s *Sites) Extend(host []byte, pld uint64) {
+// extend adds the site that a seed redirects to. At maxScope sites it adds nothing and sets full.
+func (s *Sites) extend(host []byte, pld uint64) {
 	if s.kind == state.ScopeAll || s.allows(host, pld) {
 		return
 	}

@@ -87,11 +87,11 @@ func ScanSeeds(file io.Reader, p *Policy) (uint64, error) {
 // restarts.
 func (p *Policy) ExtendScope(url []byte) {
 	host := weburl.Split(url).Host
-	p.Sites.Extend(host, p.Hasher.PLDKey(p.Suffixes.PLDBytes(host)))
+	p.Sites.extend(host, p.Hasher.PLDKey(p.Suffixes.PLDBytes(host)))
 }
 
-// MaxSeedLine limits a line of the seed file, in bytes. Longer lines are refused and counted.
-const MaxSeedLine = 64 << 10
+// maxSeedLine limits a line of the seed file, in bytes. Longer lines are refused and counted.
+const maxSeedLine = 64 << 10
 
 // lineReader splits lines and counts bytes. For an overlong line it returns the text "line-too-long".
 type lineReader struct {
@@ -99,7 +99,7 @@ type lineReader struct {
 	line []byte
 }
 
-// NewLineReader returns a reader of lines of at most MaxSeedLine bytes.
+// NewLineReader returns a reader of lines of at most maxSeedLine bytes.
 func NewLineReader(r io.Reader) *lineReader { return &lineReader{br: bufio.NewReaderSize(r, 128<<10)} }
 
 // Next returns a line without its end, and its length in the file. The line is valid until the next call.
@@ -109,7 +109,7 @@ func (l *lineReader) Next() (line []byte, n int64, err error) {
 	for {
 		part, err := l.br.ReadSlice('\n')
 		n += int64(len(part))
-		if !long && len(l.line)+len(part) <= MaxSeedLine {
+		if !long && len(l.line)+len(part) <= maxSeedLine {
 			l.line = append(l.line, part...)
 		} else {
 			long = true

@@ -17,19 +17,19 @@ import (
 // docs/FORMATS.md has the layout.
 //
 // Its version is major.minor. A program refuses a manifest with another major or a larger minor, because it
-// would misread it. Raise ManifestMajor when the encoding of existing data changes, such as a record or a
+// would misread it. Raise manifestMajor when the encoding of existing data changes, such as a record or a
 // field. Reasons, places and counters that are appended raise the minor automatically. Raise manifestAdded
 // for other additions that an older program must not ignore.
 const (
 	ManifestName  = "state/MANIFEST"
 	ManifestMagic = "drumbeat-manifest"
-	ManifestMajor = 2
+	manifestMajor = 2
 	manifestAdded = 1
-	ManifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
+	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
 // ManifestVersion is the version of the manifests that this program writes.
-var ManifestVersion = fmt.Sprintf("%d.%d", ManifestMajor, ManifestMinor)
+var ManifestVersion = fmt.Sprintf("%d.%d", manifestMajor, manifestMinor)
 
 // Manifest is the JSON body of the file.
 type Manifest struct {
@@ -120,11 +120,11 @@ func DecodeManifest(path string, data []byte) (*Manifest, error) {
 func checkVersion(path, version string) error {
 	major, minor, _ := strings.Cut(version, ".")
 	n, err := strconv.ParseUint(minor, 10, 31)
-	if major != strconv.Itoa(ManifestMajor) || err != nil || strconv.FormatUint(n, 10) != minor {
+	if major != strconv.Itoa(manifestMajor) || err != nil || strconv.FormatUint(n, 10) != minor {
 		return fmt.Errorf("crawl: manifest %s has format version %s, this program reads %s: %w",
 			path, version, ManifestVersion, ErrIncompatible)
 	}
-	if n > uint64(ManifestMinor) {
+	if n > uint64(manifestMinor) {
 		return fmt.Errorf("crawl: a newer program wrote manifest %s (format version %s, this program reads %s); "+
 			"use that program: %w",
 			path, version, ManifestVersion, ErrIncompatible)

@@ -17,13 +17,13 @@ func AppendName(dst []byte, pldBytes int, text []byte) []byte {
 	return append(append(dst, byte(pldBytes)), text...)
 }
 
-// ErrName means that a value does not encode a name.
-var ErrName = errors.New("no name")
+// errName means that a value does not encode a name.
+var errName = errors.New("no name")
 
 // DecodeName returns the PLD, and the host unless the value names a PLD.
 func DecodeName(value []byte) (pld, host []byte, err error) {
 	if len(value) < 2 || len(value) > MaxNameBytes || int(value[0]) >= len(value) {
-		return nil, nil, fmt.Errorf("%w: %q", ErrName, value)
+		return nil, nil, fmt.Errorf("%w: %q", errName, value)
 	}
 	text := value[1:]
 	if value[0] == 0 {

@@ -1,0 +1,25 @@
+package crawl
+
+import (
+	"slices"
+	"testing"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+)
+
+// TestStructuresAreNamed: the table that opens structures must have exactly those that each manifest must
+// have.
+func TestStructuresAreNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		c := openCrawler(t, simOptions(t, web, memfs.New(*seedFlag)))
+		var names []string
+		for _, s := range c.checkpointer.structures {
+			names = append(names, s.name)
+		}
+		if want := state.Structures[:]; !slices.Equal(names, want) {
+			t.Errorf("got %q, want %q", names, want)
+		}
+	})
+}
