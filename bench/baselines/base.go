@@ -7,14 +7,14 @@ import (
 	"path"
 )
 
-// emitLinks is the most that one call of Emit gets: enough to make the call cheap, few enough to stay in
-// the L1 cache.
+// emitLinks is the largest number of links per call of Emit: large enough to make the call cheap, small
+// enough for the L1 cache.
 const emitLinks = 512
 
-// emitBytes is what the two arrays of a batch for Emit take.
+// emitBytes is the size of the two arrays of a batch for Emit.
 const emitBytes = emitLinks * (32 + 1)
 
-// base is what all stores have.
+// base is the common part of all stores.
 type base struct {
 	name  string
 	o     Options
@@ -28,7 +28,7 @@ type base struct {
 	lastKey uint64 // the last key of Load
 }
 
-// newBase checks the options and makes the directory.
+// newBase checks the options and creates the directory.
 func newBase(name string, o Options) (base, error) {
 	if o.FS == nil || o.Dir == "" || o.Emit == nil {
 		return base{}, fmt.Errorf("baselines: open %s: want a file system, a directory and Emit", name)
@@ -51,7 +51,7 @@ func newBase(name string, o Options) (base, error) {
 	return b, nil
 }
 
-// removeDir removes the directory with its files, all of which are the store's.
+// removeDir removes the directory with all files of the store.
 func (b *base) removeDir() error {
 	names, err := b.o.FS.List(b.o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func (b *base) removeDir() error {
 // Stats implements Store.
 func (b *base) Stats() Stats { return b.stats }
 
-// fail ends the store with err, or with the error that ended it before. nil is no error.
+// fail ends the store with err, or returns the error that ended it before. It ignores a nil err.
 func (b *base) fail(action string, err error) error {
 	if b.err == nil && err != nil {
 		b.err = fmt.Errorf("baselines: %s %s: %w", b.name, action, err)
@@ -79,7 +79,7 @@ func (b *base) fail(action string, err error) error {
 	return b.err
 }
 
-// checkLinks accepts links, or fails the store.
+// checkLinks checks the links; an invalid link ends the store.
 func (b *base) checkLinks(links []Link) error {
 	if b.err != nil {
 		return b.err
@@ -93,7 +93,7 @@ func (b *base) checkLinks(links []Link) error {
 	return nil
 }
 
-// checkLoad accepts ascending keys, or fails the store.
+// checkLoad checks that the keys ascend; otherwise it ends the store.
 func (b *base) checkLoad(keys []uint64) error {
 	if b.err != nil {
 		return b.err
@@ -111,7 +111,7 @@ func (b *base) checkLoad(keys []uint64) error {
 	return nil
 }
 
-// checkLoadLinks is checkLoad for LoadLinks.
+// checkLoadLinks does for LoadLinks what checkLoad does for Load.
 func (b *base) checkLoadLinks(links []Link) error {
 	if b.loaded {
 		return b.fail("load", errors.New("links after keys: want one of them"))
@@ -126,7 +126,7 @@ func (b *base) checkLoadLinks(links []Link) error {
 	return nil
 }
 
-// emit hands over links, the next in order of arrival, with their verdicts.
+// emit passes on links with their verdicts; they follow the previous links in order of arrival.
 func (b *base) emit(links []Link, fresh []bool) error {
 	first := b.stats.Answered
 	for _, f := range fresh {
@@ -142,7 +142,8 @@ func (b *base) emit(links []Link, fresh []bool) error {
 	return b.fail("emit", b.o.Emit(first, links, fresh))
 }
 
-// answer accepts links of a store that has their verdicts at once: insert sets those of a few links.
+// answer accepts links for a store that has their verdicts immediately. insert sets the verdicts of a few
+// links.
 func (b *base) answer(links []Link, insert func(links []Link, fresh []bool) error) error {
 	if err := b.checkLinks(links); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (b *base) answer(links []Link, insert func(links []Link, fresh []bool) erro
 	return nil
 }
 
-// put adds a link to the batch for Emit. What link.Text refers to must last until the batch is out.
+// put adds a link to the batch for Emit. link.Text must stay valid until the batch is emitted.
 func (b *base) put(link Link, fresh bool) error {
 	b.links = append(b.links, link)
 	b.fresh = append(b.fresh, fresh)

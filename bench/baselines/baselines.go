@@ -17,7 +17,7 @@ const (
 // ErrClosed is returned by calls after Close.
 var ErrClosed = errors.New("baselines: closed")
 
-// Link is a URL as it was found on a page. Whoever gets a Link may use Text during the call only.
+// Link is a URL found on a page. The receiver of a Link may use Text only during the call.
 type Link struct {
 	// Key is the hash of Text: two links have the same Key if and only if they have the same Text.
 	Key uint64
@@ -25,89 +25,88 @@ type Link struct {
 	Text []byte
 }
 
-// MaxTextBytes bounds the text of a link: buffers have that much in front, for a text that lies across two
-// chunks.
+// MaxTextBytes bounds the text of a link. Buffers have that much room in front of a chunk, for a text that
+// spans two chunks.
 const MaxTextBytes = 1<<13 - 1
 
-// MinRAMBytes is the least RAM that every method can work with.
+// MinRAMBytes is the minimum RAM of every method.
 const MinRAMBytes = 4 << 20
 
-// MaxRAMBytes is the most RAM that a method can use, since places in a batch are 31 bits.
+// MaxRAMBytes is the most RAM that a method can use: positions in a batch have 31 bits.
 const MaxRAMBytes = 64 << 30
 
-// Options are those of Open. All fields are required.
+// Options are the options of Open. All fields are required.
 type Options struct {
-	// FS and Dir say where the files are. Dir is made, must be empty or absent, and is removed by Close. A
-	// disk.Meter sees all the I/O of every store.
+	// FS and Dir are the place of the files. Open creates Dir, which must be empty or absent; Close removes
+	// it. A disk.Meter as FS sees all I/O of every store.
 	FS  disk.FS
 	Dir string
-	// RAMBytes is R, all that the method may hold: buffers, tables, pairs for sorting, caches.
+	// RAMBytes is R, the total size of buffers, tables, pairs for sorting and caches.
 	RAMBytes int64
-	// Emit gets the verdicts, each link exactly once; fresh[i] says that links[i] had not been seen before.
-	// first is the arrival number, from 0, of links[0], and the others follow it without a gap. Emit is
-	// called by the goroutine that called Add or Flush. Writing fresh links to the crawler's queue, the
-	// term p of Theorem 1, is its task: no store does that. An error of Emit ends the store.
+	// Emit receives the verdicts, each link exactly once; fresh[i] means that links[i] was not seen before.
+	// first is the arrival number of links[0], from 0; the other links follow without a gap. The goroutine
+	// that calls Add or Flush calls Emit. Emit has the task to write fresh links to the crawler's queue,
+	// the term p of Theorem 1; no store does that. An error of Emit ends the store.
 	Emit func(first int64, links []Link, fresh []bool) error
 }
 
-// Store answers which links are new. It is for one goroutine. After an error all calls but Stats and Close
-// fail with it.
+// Store decides which links are new. It is for one goroutine. After an error all calls except Stats and
+// Close return that error.
 type Store interface {
-	// Load makes keys known before the first link, in one or more calls with strictly ascending keys.
+	// Load adds known keys before the first link, in one or more calls with strictly ascending keys.
 	Load(keys []uint64) error
-	// Add accepts links. Their verdicts may come at once or by any later Add or Flush.
+	// Add accepts links. It, or any later Add or Flush, may emit their verdicts.
 	Add(links []Link) error
-	// Flush answers all links that wait. When ctx ends Flush returns its error, the store having failed.
+	// Flush answers all waiting links. If ctx ends, the store fails and Flush returns ctx's error.
 	Flush(ctx context.Context) error
 	// Stats may be called at any time between other calls.
 	Stats() Stats
-	// Close gives up what waits, and removes all files.
+	// Close discards waiting links and removes all files.
 	Close() error
 }
 
-// TextLoader is what a store is in addition that finds a link by its text, as Polybot does. Load gives it
-// texts made up from the keys, right in number and size; a link of the stream can only meet what was loaded
-// by LoadLinks.
+// TextLoader is the additional interface of a store that compares texts, like Polybot. Load gives such a
+// store made-up texts of the right number and size; a link of the stream can equal only a link that
+// LoadLinks loaded.
 type TextLoader interface {
-	// LoadLinks makes links known before the first one is added, in any order, in one or more calls. A
-	// store takes either Load or LoadLinks. A link that is loaded twice is known once.
+	// LoadLinks adds known links before the first Add, in any order, in one or more calls. A store accepts
+	// either Load or LoadLinks. A link that is loaded twice counts once.
 	LoadLinks(links []Link) error
 }
 
-// Stats is what a store did since it was opened. A disk.Meter has the bytes of all I/O.
+// Stats are the counts of a store since Open. A disk.Meter has the bytes of all I/O.
 type Stats struct {
-	// Links were added, Answered of them emitted, Fresh of those as new ones. Known is what is in the
-	// store: keys loaded, and fresh ones; of a Bloom filter, those that it took for new.
+	// Links is the number of links added, Answered the number emitted, Fresh the number emitted as new.
+	// Known is the number of keys in the store: loaded keys and fresh keys, as judged by the method.
 	Links, Answered, Fresh, Known int64
-	// Batches is how often a batch of links was checked with the disk, BatchLinks is how many links those
-	// had.
+	// Batches is the number of batches checked against the disk, BatchLinks the number of links in them.
 	Batches, BatchLinks int64
-	// Merges is how often the file of known keys was written anew.
+	// Merges is the number of times that the file of known keys was rewritten.
 	Merges int64
-	// MergeBytes and MergeKeys are the sizes of the versions of that file that merges read and wrote,
-	// together: their quotient is H of Mercator-B, bq of Polybot.
+	// MergeBytes and MergeKeys are the total sizes of all versions of that file that merges read and wrote.
+	// Their quotient is H for Mercator-B and bq for Polybot.
 	MergeBytes, MergeKeys int64
-	// FileBytes is the size of the file of known keys at present, of all the files of an Index; 0 where
-	// there is none.
+	// FileBytes is the current size of the file of known keys, or of all files of an Index; 0 if there are
+	// none.
 	FileBytes int64
-	// RAMBytes is the sum of all buffers, tables and caches.
+	// RAMBytes is the total size of all buffers, tables and caches.
 	RAMBytes int64
 }
 
-// Method is a way of finding out whether a URL has been seen.
+// Method is a way to decide whether a URL was seen before.
 type Method struct {
 	Name string
 	// Open returns an empty store.
 	Open func(Options) (Store, error)
-	// PastCache says that the method gains from disk.Direct: it reads and writes in sequence and in whole
-	// chunks alone, so the page cache, which takes memory of the same limit, and two copies of each byte,
-	// would be of no use to it.
+	// PastCache means that the method gains from disk.Direct. Such a method only reads and writes whole
+	// chunks in sequence, so the page cache would cost RAM within the same limit and a second copy of each
+	// byte, without benefit.
 	PastCache bool
-	// Target is how many times as fast DRUM is to be, 0 if nobody says so.
+	// Target is the speed that DRUM must reach, as a multiple of this method's; 0 means no target.
 	Target float64
 }
 
-// Methods are those of this package, in the paper's order.
+// Methods returns the methods of this package, in the paper's order.
 func Methods() []Method {
 	method := func(name string, past bool, open func(base) (Store, error)) Method {
 		return Method{Name: name, PastCache: past, Open: func(o Options) (Store, error) { return openAs(name, o, open) }}

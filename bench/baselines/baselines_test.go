@@ -28,7 +28,7 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// link returns URL number n of a web in which pages per site fall off.
+// link returns URL number n of a web in which the number of pages per site decreases.
 func link(n int) Link {
 	site := n % (1 + n%97)
 	text := fmt.Appendf(nil, "http://www.site-%d.example/", site)
@@ -42,7 +42,7 @@ func link(n int) Link {
 	return Link{xxhash.Sum64(text), text}
 }
 
-// truth is what a store must answer, and a check of what it does.
+// truth is the expected result of a store, and a check of its calls of Emit.
 type truth struct {
 	t     testing.TB
 	seen  map[uint64]bool
@@ -56,7 +56,7 @@ func newTruth(t testing.TB) *truth {
 	return &truth{t: t, seen: map[uint64]bool{}, first: map[uint64]bool{}}
 }
 
-// add is called before Store.Add.
+// add must be called before Store.Add.
 func (w *truth) add(links []Link) {
 	for _, l := range links {
 		w.want = append(w.want, !w.seen[l.Key])
@@ -65,7 +65,7 @@ func (w *truth) add(links []Link) {
 	}
 }
 
-// know is called with what is loaded.
+// know must be called with the loaded keys.
 func (w *truth) know(links []Link) {
 	for _, l := range links {
 		w.seen[l.Key], w.first[l.Key] = true, true
@@ -84,7 +84,7 @@ func (w *truth) emit(first int64, links []Link, fresh []bool) error {
 		if xxhash.Sum64(l.Text) != l.Key {
 			w.t.Fatalf("link %d has key %x and text %.80q", w.got, l.Key, l.Text)
 		}
-		// The first one of a key that is emitted is the fresh one, and it is the one that arrived first.
+		// The first emitted link of a key must be fresh, and it must be the one that arrived first.
 		want := !w.first[l.Key]
 		w.first[l.Key] = true
 		if w.links[w.got].Key != l.Key || w.want[w.got] != want {
@@ -98,7 +98,7 @@ func (w *truth) emit(first int64, links []Link, fresh []bool) error {
 	return nil
 }
 
-// Names are those of the methods, and mapped: a map behind NewBatched.
+// Names returns the names of the methods and "mapped", a map behind NewBatched.
 func Names() (names []string) {
 	for _, m := range testMethods() {
 		names = append(names, m.Name)
@@ -112,7 +112,7 @@ func testMethods() []Method {
 	}})
 }
 
-// Open opens a store of a method.
+// Open opens a store of the named method.
 func Open(name string, o Options) (Store, error) {
 	for _, m := range testMethods() {
 		if m.Name == name {
@@ -150,12 +150,12 @@ func (m mapIndex) Check(ctx context.Context, b Batch) error {
 func (m mapIndex) Stats(*Stats) {}
 func (m mapIndex) Close() error { return nil }
 
-// exact are the names of the methods that never err.
+// exact returns the names of the methods without errors.
 func exact() []string {
 	return slices.DeleteFunc(Names(), func(n string) bool { return n == Bloom })
 }
 
-// openTest opens a store whose batches are small, on fsys.
+// openTest opens a store with small batches on fsys.
 func openTest(t testing.TB, name string, fsys disk.FS, emit func(int64, []Link, []bool) error) Store {
 	t.Helper()
 	s, err := Open(name, Options{FS: fsys, Dir: "d/" + name, RAMBytes: MinRAMBytes, Emit: emit})
@@ -165,7 +165,7 @@ func openTest(t testing.TB, name string, fsys disk.FS, emit func(int64, []Link, 
 	return s
 }
 
-// shrink makes the batches of a store n links small.
+// shrink reduces the batches of a store to n links.
 func shrink(s Store, n int) {
 	switch s := s.(type) {
 	case *mercatorB:
@@ -178,7 +178,7 @@ func shrink(s Store, n int) {
 	}
 }
 
-// TestVerdicts: random links in batches of random sizes, with flushes, get the verdicts of a map.
+// TestVerdicts: random links in batches of random sizes, with flushes, get the same verdicts as from a map.
 func TestVerdicts(t *testing.T) {
 	for _, name := range exact() {
 		for _, batch := range []int{1, 7, 1000, 15000} {
@@ -205,7 +205,7 @@ func TestVerdicts(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, l := range links {
-						clear(l.Text) // texts are valid during the call
+						clear(l.Text) // texts are valid only during the call
 					}
 					if rng.IntN(8) == 0 {
 						flush(t, s, w)
@@ -245,7 +245,7 @@ func loadSome(t *testing.T, s Store, w *truth, n int) {
 	}
 }
 
-// flush flushes and checks that nothing waits.
+// flush calls Flush and checks that no link waits.
 func flush(t *testing.T, s Store, w *truth) {
 	t.Helper()
 	if err := s.Flush(context.Background()); err != nil {
@@ -256,7 +256,7 @@ func flush(t *testing.T, s Store, w *truth) {
 	}
 }
 
-// closeTest closes a store twice; no file may be left.
+// closeTest closes a store twice and checks that no file is left.
 func closeTest(t *testing.T, s Store, name string, mem *memfs.FS) {
 	t.Helper()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {

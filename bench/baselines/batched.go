@@ -6,38 +6,40 @@ import (
 	"fmt"
 )
 
-// Index is a store of keys alone, of which Batched makes a Store.
+// Index is a store of keys only, from which NewBatched makes a Store.
 type Index interface {
-	// Load makes keys known, which ascend from call to call. It is called before the first Check.
+	// Load adds known keys, which ascend across calls. It is called before the first Check.
 	Load(keys []uint64) error
-	// Check makes the keys of b known, and calls SetFresh for the first link of each that wasn't.
+	// Check adds the keys of b, and calls SetFresh for the first link of each new key.
 	Check(ctx context.Context, b Batch) error
-	// Stats fills in what Batched can't know; it may be called at any time between other calls.
+	// Stats fills in the fields that Batched doesn't know. It may be called at any time between other
+	// calls.
 	Stats(st *Stats)
-	// Close is called once. Batched removes the files.
+	// Close is called once. The Store removes the files.
 	Close() error
 }
 
-// Batch is links sorted by key, then by arrival.
+// Batch is a list of links sorted by key, then by arrival.
 type Batch struct{ ps []pair }
 
-// Len is the number of links.
+// Len returns the number of links.
 func (b Batch) Len() int { return len(b.ps) }
 
-// Key is that of link i.
+// Key returns the key of link i.
 func (b Batch) Key(i int) uint64 { return b.ps[i].key }
 
-// SetFresh says that link i is the first of its key.
+// SetFresh marks link i as the first of its key.
 func (b Batch) SetFresh(i int) { b.ps[i].tag |= tagFresh }
 
-// Part is the links from i on, up to j.
+// Part returns the links from i up to, not including, j.
 func (b Batch) Part(i, j int) Batch { return Batch{b.ps[i:j]} }
 
-// meanTextBytes divides the RAM of waiting links between keys and texts.
+// meanTextBytes is the assumed mean length of a text; it divides the RAM of waiting links between pairs and
+// texts.
 const meanTextBytes = 96
 
-// batched collects links, with their texts in RAM, sorts them by key, and asks an index about all of them
-// at once.
+// batched collects links with their texts in RAM, sorts them by key and checks them all at once in an
+// index.
 type batched struct {
 	base
 	index Index
@@ -45,8 +47,8 @@ type batched struct {
 	arena []byte // the texts, in order of arrival
 }
 
-// NewBatched returns a Store whose links wait in batchBytes of RAM; open makes the index in o.Dir, which
-// exists and is empty then. The index has the rest of o.RAMBytes.
+// NewBatched returns a Store whose links wait in batchBytes of RAM. open creates the index in o.Dir, which
+// exists and is empty at that time. The index has the rest of o.RAMBytes.
 func NewBatched(name string, o Options, batchBytes int64, open func() (Index, error)) (Store, error) {
 	b, err := newBase(name, o)
 	if err != nil {

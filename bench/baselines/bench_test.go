@@ -10,8 +10,8 @@ import (
 	"drumbeat/disk"
 )
 
-// webBench makes links cheaply: text is one of some templates with the number in it, and the key is not its
-// hash.
+// webBench makes links at low cost: a text is one of a few templates with a number in it, and the key is
+// not its hash.
 type webBench struct {
 	texts [][]byte
 	links []Link
@@ -24,7 +24,7 @@ func newWebBench(n int) *webBench {
 	return w
 }
 
-// mix is a bijection whose results look random.
+// mix is a bijection with results that look random.
 func mix(x uint64) uint64 {
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
@@ -49,7 +49,7 @@ func (w *webBench) set(i, id int) {
 	w.links[i] = Link{mix(uint64(id)), t}
 }
 
-// batch fills the batch; one in 9 is new, from next on.
+// batch fills the batch; one link in 9 is new, with numbers from next on.
 func (w *webBench) batch(next int) (links []Link, after int) {
 	for i := range w.links {
 		id := next
@@ -69,7 +69,8 @@ var (
 	ramFlag  = flag.Int64("ram", 16<<20, "RAM of a store in BenchmarkAdd")
 )
 
-// BenchmarkAdd: one in 9 links is new. ns/op is that of a link, generating it included: see method=none.
+// BenchmarkAdd: one link in 9 is new. ns/op is the time per link with the generator; method=none shows the
+// generator alone.
 func BenchmarkAdd(b *testing.B) {
 	for _, keys := range []int{*keysFlag / 10, *keysFlag} {
 		for _, name := range append([]string{"none"}, Names()...) {
@@ -116,7 +117,7 @@ func benchmarkAdd(b *testing.B, name string, keys int, ram int64) {
 	before, n := meter.Counts(), 0
 	b.ReportAllocs()
 	for b.Loop() {
-		// A link for each iteration, by the thousand.
+		// One link per iteration, in batches.
 		if n%len(w.links) == 0 {
 			var links []Link
 			links, next = w.batch(next)
@@ -155,7 +156,7 @@ func sortedKeys(n int) []uint64 {
 	return keys
 }
 
-// none is what the generator alone costs.
+// none is a store that does nothing, to measure the generator alone.
 type none struct{}
 
 func (none) Load([]uint64) error         { return nil }
@@ -164,7 +165,7 @@ func (none) Flush(context.Context) error { return nil }
 func (none) Stats() Stats                { return Stats{} }
 func (none) Close() error                { return nil }
 
-// BenchmarkSort is that of a batch of pairs.
+// BenchmarkSort sorts a batch of pairs.
 func BenchmarkSort(b *testing.B) {
 	for _, n := range []int{1e5, 1e6} {
 		b.Run(fmt.Sprintf("pairs=%d", n), func(b *testing.B) {

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// bloomFilter is a Bloom filter of all the RAM, and nothing on disk. What it takes for known need not be,
-// so it loses URLs: how many, only somebody who knows the truth can tell. A key sets 8 bits in one block of
-// 512, one in each word, so a link costs one cache miss; the price is a rate of errors like that of 7 bits
-// wherever they please (at 10 bits a key, 1 % where 0.8 % is possible; at 20, 0.02 % where 0.007 % is).
+// bloomFilter is a Bloom filter that uses all the RAM and no disk. Its false positives lose URLs; only a
+// comparison with the true answers can count them. A key sets 8 bits in one block of 512 bits, one bit per
+// word, so a link costs one cache miss. The price is a higher rate of errors, like that of 7 bits anywhere
+// (1 % instead of 0.8 % at 10 bits per key, 0.02 % instead of 0.007 % at 20).
 type bloomFilter struct {
 	base
 	blocks [][8]uint64
@@ -20,9 +20,9 @@ func openBloom(b base) (Store, error) {
 	return &bloomFilter{base: b, blocks: make([][8]uint64, (b.o.RAMBytes-emitBytes)/blockBytes)}, nil
 }
 
-// insert adds a key and says whether a bit of it was missing.
+// insert adds a key and returns whether one of its bits was missing.
 func (s *bloomFilter) insert(key uint64) bool {
-	// Keys are hashes already; a product spreads them once more, for those that aren't quite.
+	// Keys are hashes already; the multiplication spreads keys that are not uniform.
 	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	h := hi ^ lo
 	at, _ := bits.Mul64(h, uint64(len(s.blocks)))
@@ -30,7 +30,7 @@ func (s *bloomFilter) insert(key uint64) bool {
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 32
 	h *= 0xc4ceb9fe1a85ec53
-	// 8 times 6 bits, from the highest, which are the best mixed.
+	// Take 8 times 6 bits from the highest bits, which are mixed best.
 	missing := uint64(0)
 	for i := range block {
 		bit := uint64(1) << (h >> 58)

@@ -13,7 +13,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestOpenRefuses: what is wrong with options is said, and nothing is left.
+// TestOpenRefuses: Open reports invalid options and leaves no files.
 func TestOpenRefuses(t *testing.T) {
 	mem := memfs.New(1)
 	emit := func(int64, []Link, []bool) error { return nil }
@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestRefusals: texts of wrong lengths, keys that don't ascend, and loading after the first link fail the
+// TestRefusals: texts of invalid length, keys that don't ascend, and a Load after the first link fail the
 // store.
 func TestRefusals(t *testing.T) {
 	for _, name := range Names() {
@@ -81,8 +81,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCancel: a context that has ended ends the store, and so does an error of Emit; nothing more is
-// emitted then.
+// TestCancel: a cancelled context and an error of Emit end the store; it emits no more links.
 func TestCancel(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)
@@ -122,7 +121,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestFaults: one failing operation of the disk, whichever it is, gives an error, and no verdict is wrong.
+// TestFaults: any single failing disk operation causes an error and no wrong verdict.
 func TestFaults(t *testing.T) {
 	ops := []disk.Op{disk.OpCreate, disk.OpRead, disk.OpWrite, disk.OpRemove, disk.OpClose}
 	for _, name := range []string{MercatorB, Polybot} {
@@ -137,7 +136,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// faultRun lets the n-th operation op fail, and returns 1 if there was one.
+// faultRun makes the n-th operation op fail, and returns 1 if there was one.
 func faultRun(t *testing.T, name string, op disk.Op, n int) int {
 	t.Helper()
 	mem := memfs.New(1)
@@ -197,7 +196,7 @@ func closeFault(t *testing.T, s Store) {
 	}
 }
 
-// TestPolybotTexts: short texts of few letters, zero among them, which are beginnings of each other.
+// TestPolybotTexts: short texts over few letters, with zero bytes, many of them prefixes of others.
 func TestPolybotTexts(t *testing.T) {
 	rng := newRand(t)
 	mem := memfs.New(1)
@@ -222,7 +221,7 @@ func TestPolybotTexts(t *testing.T) {
 	closeTest(t, s, Polybot, mem)
 }
 
-// TestLoadedTwice: a link that is loaded twice is known once.
+// TestLoadedTwice: a link that is loaded twice counts once.
 func TestLoadedTwice(t *testing.T) {
 	for _, name := range []string{Polybot} {
 		mem := memfs.New(1)
@@ -249,8 +248,7 @@ func TestLoadedTwice(t *testing.T) {
 	}
 }
 
-// TestCloseEarly: a store that is closed with links waiting, or in the midst of loading, leaves nothing
-// behind.
+// TestCloseEarly: a store that is closed with waiting links, or during loading, leaves no files.
 func TestCloseEarly(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)
@@ -271,11 +269,11 @@ func TestCloseEarly(t *testing.T) {
 	}
 }
 
-// TestBloom: no known link is called new, and of new ones few enough are lost.
+// TestBloom: no known link is reported as new, and the share of lost new links is small enough.
 func TestBloom(t *testing.T) {
 	for _, c := range []struct {
 		bitsPerKey int
-		most       float64 // lost, of the last tenth
+		most       float64 // largest share lost, of the last tenth
 	}{{10, .012}, {20, .0003}} {
 		var verdicts []bool
 		s := openTest(t, Bloom, memfs.New(1), func(_ int64, _ []Link, fresh []bool) error {

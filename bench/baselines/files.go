@@ -9,14 +9,14 @@ import (
 	"drumbeat/disk"
 )
 
-// files are the open files of a store, in its directory.
+// files holds the open files of a store.
 type files struct {
 	fs   disk.FS
 	dir  string
 	open []disk.File
 }
 
-// create makes a file.
+// create creates a file.
 func (fl *files) create(name string) (disk.File, error) {
 	f, err := fl.fs.Create(path.Join(fl.dir, name))
 	if err == nil {
@@ -41,7 +41,7 @@ func (fl *files) close() error {
 	return errors.Join(errs...)
 }
 
-// seenFile is the sorted file of all that is known, of which every merge writes a new version.
+// seenFile is the sorted file of all known keys or texts. Every merge writes a new version.
 type seenFile struct {
 	files    *files
 	f        disk.File // nil: nothing is known yet
@@ -50,13 +50,13 @@ type seenFile struct {
 	keys     int64
 }
 
-// create makes the next version.
+// create creates the next version.
 func (s *seenFile) create() (disk.File, error) {
 	s.versions++
 	return s.files.create(fmt.Sprintf("seen-%d", s.versions))
 }
 
-// replace makes f, of size bytes with so many keys, the present version.
+// replace makes f the current version, with the given bytes and number of keys.
 func (s *seenFile) replace(f disk.File, bytes, keys int64) error {
 	old := s.f
 	s.f, s.bytes, s.keys = f, bytes, keys
@@ -66,8 +66,8 @@ func (s *seenFile) replace(f disk.File, bytes, keys int64) error {
 	return s.files.remove(old)
 }
 
-// merge writes a new version: write is given a reader of the present one and a writer of the next, and
-// returns how many keys that has more. The buffers are two for the reader, with room bytes in front of a
+// merge writes a new version. write gets a reader of the current version and a writer of the next, and
+// returns the number of keys added. The buffers are two for the reader, with room bytes in front of each
 // chunk, and two for the writer.
 func (s *seenFile) merge(
 	st *Stats, room int, bufs [][]byte, write func(r *reader, w *writer) (added int64, err error),

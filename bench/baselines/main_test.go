@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain: no goroutine outlives its store.
+// TestMain checks that no goroutine outlives its store.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

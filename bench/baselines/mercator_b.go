@@ -34,7 +34,7 @@ type mercatorB struct {
 	loadFile disk.File
 }
 
-// A pair's tag, from the lowest bit: the verdict, the length of the text, the number.
+// The fields of a pair's tag, from the lowest bit: verdict, length of the text, number.
 const (
 	tagFresh      = 1
 	tagLength     = 1
@@ -88,7 +88,7 @@ func putKey(w *writer, key uint64) error {
 	return nil
 }
 
-// loadEnd writes what Load has left.
+// loadEnd writes what Load left in the buffer.
 func (s *mercatorB) loadEnd() error {
 	if s.loading == nil {
 		return nil
@@ -171,7 +171,7 @@ func (s *mercatorB) check(ctx context.Context) error {
 }
 
 // merge merges the sorted batch with the known keys of r into w, marks the first link of each new key, and
-// counts those.
+// counts the new keys.
 func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
 	ps := s.batch
 	var old []byte
@@ -202,7 +202,7 @@ func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) (added int6
 	return added, copyRest(ctx, old, r, w)
 }
 
-// copyRest writes old and all that r still has.
+// copyRest writes old and the rest of r.
 func copyRest(ctx context.Context, old []byte, r *reader, w *writer) error {
 	for {
 		err := w.write(old)
@@ -215,8 +215,8 @@ func copyRest(ctx context.Context, old []byte, r *reader, w *writer) error {
 	}
 }
 
-// lowerKeys returns how many bytes of ascending keys at the start of p are of keys below key. It searches
-// in steps that double, so a run of n keys costs log n.
+// lowerKeys returns the length in bytes of the prefix of p, ascending keys, that is below key. The search
+// doubles its step, so a run of n keys costs log n.
 func lowerKeys(p []byte, key uint64) int {
 	n := len(p) / 8
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(p[8*i:]) }
@@ -264,7 +264,7 @@ func (s *mercatorB) Close() error {
 	}
 	for _, w := range []*writer{s.textOut, s.loading} {
 		if w != nil {
-			_ = w.stop() // what it wrote is given up
+			_ = w.stop() // its output is discarded
 		}
 	}
 	s.err, s.batch, s.bufs = ErrClosed, nil, nil

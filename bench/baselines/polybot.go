@@ -18,19 +18,19 @@ import (
 //
 //	length in common, length of the rest (both unsigned varints), the rest
 //
-// The merge follows how much the next text of either side has in common with the last one written. Where
-// these lengths differ, the longer one is the lower text, without a look at either; only where they are
-// equal text is compared.
+// The merge tracks the length of the prefix that each side's next text shares with the text written last.
+// If the lengths differ, the text with the longer prefix is the lower one, without a comparison of text.
+// Only if they are equal, the rest of the texts is compared.
 type polybot struct {
 	base
 	files files
 	seen  seenFile
-	texts []textRef // of the batch
+	texts []textRef // the batch
 	arena []byte
 	bufs  [][]byte
 
 	old     []byte // the next text of seen
-	loading bool   // the batch is to be known, not answered
+	loading bool   // the batch comes from Load, so it gets no verdicts
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 	arenaFresh  = 1 << 15
 	// maxRecordBytes bounds a text in seen; textRoom is more.
 	maxRecordBytes = 2*binary.MaxVarintLen16 + MaxTextBytes
-	// maxArenaBytes bounds an arena: places in it are 32 bits.
+	// maxArenaBytes bounds an arena: positions in it have 32 bits.
 	maxArenaBytes = math.MaxUint32
 )
 
@@ -52,12 +52,12 @@ func openPolybot(b base) (Store, error) {
 	return s, nil
 }
 
-// ioBytes is the RAM besides the batch's.
+// ioBytes returns the RAM that is not for the batch.
 func (s *polybot) ioBytes() int64 {
 	return emitBytes + 4*int64(len(s.bufs[0])) + MaxTextBytes
 }
 
-// Load implements Store. The text of a key is made up: see TextLoader.
+// Load implements Store. It makes up the text of a key; see TextLoader.
 func (s *polybot) Load(keys []uint64) error {
 	if err := s.checkLoad(keys); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *polybot) Load(keys []uint64) error {
 	return nil
 }
 
-// appendMadeText appends a URL that no crawler meets, with as many letters as are usual.
+// appendMadeText appends a URL that no crawler meets, of typical length.
 func appendMadeText(dst []byte, key uint64) []byte {
 	const digits = "0123456789abcdef"
 	hex := func(k uint64, n int) {
@@ -83,7 +83,7 @@ func appendMadeText(dst []byte, key uint64) []byte {
 			dst = append(dst, digits[k>>(4*n)&15])
 		}
 	}
-	// A site for every 2^44 keys: 100 URLs each where 1e8 are known.
+	// One site per 2^44 keys: with 1e8 known URLs a site has 100 of them.
 	dst = append(dst, "http://www.site-"...)
 	hex(key>>44, 5)
 	dst = append(dst, ".invalid/articles/archive/section/"...)
@@ -130,7 +130,7 @@ func (s *polybot) Flush(ctx context.Context) error {
 	return s.check(ctx)
 }
 
-// hold adds a link to the batch, after a check where that is full or of the other kind.
+// hold adds a link to the batch. It first checks the batch if that is full or of the other kind.
 func (s *polybot) hold(l Link, loading bool) error {
 	full := len(s.texts) == cap(s.texts) || len(s.arena)+arenaHeader+len(l.Text) > cap(s.arena)
 	if full || s.loading != loading {
@@ -146,7 +146,7 @@ func (s *polybot) hold(l Link, loading bool) error {
 	return nil
 }
 
-// allocate divides the RAM between the arena and the array, for texts of b bytes or so.
+// allocate divides the RAM between the arena and the array, for texts of about b bytes.
 func (s *polybot) allocate(b int) {
 	rest := s.o.RAMBytes - s.ioBytes()
 	each := int64(max(32, b) + arenaHeader + textRefBytes)
@@ -161,7 +161,7 @@ func (t textRef) text(arena []byte) []byte {
 	return arena[t.at+arenaHeader:][:t.size]
 }
 
-// check merges the batch with seen, and answers it.
+// check merges the batch with seen, and emits its verdicts.
 func (s *polybot) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return s.fail("check", err)
@@ -187,7 +187,7 @@ func (s *polybot) check(ctx context.Context) error {
 	return err
 }
 
-// countLoaded counts the links of a batch that weren't known yet.
+// countLoaded counts the links of a batch that were not known before.
 func (s *polybot) countLoaded() {
 	for _, t := range s.texts {
 		if binary.LittleEndian.Uint16(s.arena[t.at+8:])&arenaFresh != 0 {
@@ -196,7 +196,7 @@ func (s *polybot) countLoaded() {
 	}
 }
 
-// answer emits the batch, which is in order of arrival in the arena.
+// answer emits the batch, which the arena holds in order of arrival.
 func (s *polybot) answer() error {
 	for at := 0; at < len(s.arena); {
 		head := s.arena[at : at+arenaHeader]
@@ -211,16 +211,16 @@ func (s *polybot) answer() error {
 	return s.putOut()
 }
 
-// oldTexts goes through the texts of seen.
+// oldTexts iterates over the texts of seen.
 type oldTexts struct {
 	r      *reader
-	window []byte // from the present record on
-	text   []byte // the present text
-	common int    // what it has in common with the one before
-	record int    // bytes of the present record; 0 at the end
+	window []byte // from the current record on
+	text   []byte // the current text
+	common int    // length of the prefix shared with the text before
+	record int    // length of the current record; 0 at the end
 }
 
-// next goes on to the next text.
+// next advances to the next text.
 func (o *oldTexts) next(ctx context.Context) error {
 	o.window = o.window[o.record:]
 	if len(o.window) < maxRecordBytes && !o.r.end() {
@@ -249,7 +249,7 @@ func (o *oldTexts) next(ctx context.Context) error {
 var errDamaged = errors.New("the file of known URLs isn't as it was written")
 
 // merge merges the sorted batch with the known texts of r into w, marks the first link of each new text,
-// and counts those.
+// and counts the new texts.
 func (s *polybot) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
 	old := oldTexts{r: r, text: s.old[:0]}
 	if err := old.next(ctx); err != nil {
@@ -257,8 +257,8 @@ func (s *polybot) merge(ctx context.Context, r *reader, w *writer) (added int64,
 	}
 	b := newTexts{arena: s.arena, refs: s.texts}
 	b.start()
-	common := old.common // of old's text and the last one written
-	raw := true          // the last one written is the one before old's, so old's record can go out as it is
+	common := old.common // length of the prefix that old's text shares with the text written last
+	raw := true          // old's predecessor was written last, so old's record can be copied
 	var head [2 * binary.MaxVarintLen16]byte
 	for old.record > 0 || len(b.refs) > 0 {
 		takeOld := len(b.refs) == 0
@@ -303,7 +303,7 @@ func (s *polybot) merge(ctx context.Context, r *reader, w *writer) (added int64,
 	return added, nil
 }
 
-// compareFrom compares texts whose first n bytes are equal, and no more.
+// compareFrom compares texts whose first n bytes are equal. It doesn't read those bytes.
 func compareFrom(a, b []byte, n int) int {
 	switch {
 	case n == len(a) && n == len(b):
@@ -316,7 +316,7 @@ func compareFrom(a, b []byte, n int) int {
 	return int(a[n]) - int(b[n])
 }
 
-// writeText writes a text that has its first common bytes in common with the one before.
+// writeText writes a text that shares its first common bytes with the text before.
 func writeText(w *writer, head *[2 * binary.MaxVarintLen16]byte, text []byte, common int) error {
 	h := binary.AppendUvarint(head[:0], uint64(common))
 	h = binary.AppendUvarint(h, uint64(len(text)-common))
@@ -326,12 +326,12 @@ func writeText(w *writer, head *[2 * binary.MaxVarintLen16]byte, text []byte, co
 	return w.write(text[common:])
 }
 
-// newTexts goes through the different texts of a sorted batch.
+// newTexts iterates over the distinct texts of a sorted batch.
 type newTexts struct {
 	arena  []byte
-	refs   []textRef // from the first link of the present text on
+	refs   []textRef // from the first link of the current text on
 	text   []byte
-	common int // what it has in common with the last text written
+	common int // length of the prefix shared with the text written last
 }
 
 func (b *newTexts) start() {
@@ -340,13 +340,13 @@ func (b *newTexts) start() {
 	}
 }
 
-// mark sets the verdict of the first link of the present text.
+// mark sets the verdict of the first link of the current text.
 func (b *newTexts) mark() {
 	p := b.arena[b.refs[0].at+8:]
 	binary.LittleEndian.PutUint16(p, binary.LittleEndian.Uint16(p)|arenaFresh)
 }
 
-// next goes on to the next different text. The present one must be the last one written, or equal to it.
+// next advances to the next distinct text. The current one must be the text written last, or equal to it.
 func (b *newTexts) next() {
 	before := b.text
 	for b.refs = b.refs[1:]; len(b.refs) > 0; b.refs = b.refs[1:] {
@@ -360,7 +360,7 @@ func (b *newTexts) next() {
 	b.text, b.common = nil, 0
 }
 
-// prefix returns how many bytes two texts have in common.
+// prefix returns the length of the common prefix of two texts.
 func prefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -384,8 +384,8 @@ func (s *polybot) Close() error {
 	return errors.Join(s.files.close(), s.removeDir())
 }
 
-// textRef is a text of a batch: its place in the arena, which is also its order of arrival, its length, and
-// its first 8 bytes.
+// textRef is a text of a batch: its offset in the arena, which also gives its order of arrival, its length,
+// and its first 8 bytes.
 type textRef struct {
 	head     uint64
 	at, size uint32
@@ -393,7 +393,7 @@ type textRef struct {
 
 const textRefBytes = 16
 
-// sortTexts sorts by text, and by order of arrival where that is equal.
+// sortTexts sorts by text; equal texts stay in order of arrival.
 func sortTexts(arena []byte, refs []textRef) {
 	for i := range refs {
 		refs[i].head = load8(refs[i].text(arena))
@@ -406,8 +406,8 @@ func sortTexts(arena []byte, refs []textRef) {
 	})
 }
 
-// load8 returns the first 8 bytes of p, with zeros where it is shorter, so that their order is that of the
-// numbers.
+// load8 returns the first 8 bytes of p as a big-endian number, padded with zeros, so numbers sort like
+// texts.
 func load8(p []byte) uint64 {
 	if len(p) >= 8 {
 		return binary.BigEndian.Uint64(p)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// pair is a key with what belongs to it, the higher bits of which are its number in order of arrival.
+// pair is a key and its tag; the high bits of the tag are the link's number in order of arrival.
 type pair struct{ key, tag uint64 }
 
 const pairBytes = 16
@@ -23,7 +23,7 @@ func (p pair) digit(depth int) byte {
 }
 
 const (
-	// smallSort is the number of pairs up to which insertion is faster than counting 256 digits.
+	// smallSort is the number of pairs up to which insertion sort is faster than counting 256 digits.
 	smallSort = 40
 	// parallelSort is the number of pairs from which on several processors sort.
 	parallelSort = 1 << 15
@@ -47,7 +47,7 @@ func sortPairs(ps []pair) {
 	share(256, func(d int) { sortFrom(group(ps, &ends, d), depth+1) })
 }
 
-// share calls do for 0 to n-1, on all processors.
+// share calls do for 0 to n-1 on all processors.
 func share(n int, do func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -78,7 +78,7 @@ func largest(ends *[256]int) int {
 	return most
 }
 
-// sortFrom sorts pairs that agree in the first depth bytes.
+// sortFrom sorts pairs whose first depth bytes are equal.
 func sortFrom(ps []pair, depth int) {
 	if len(ps) <= smallSort {
 		insertionSort(ps)
@@ -103,7 +103,7 @@ func sortFrom(ps []pair, depth int) {
 	}
 }
 
-// distribute puts the pairs in order of their digit depth, in place; ends[d] becomes the end of those with
+// distribute sorts the pairs in place by their digit at depth; it sets ends[d] to the end of those with
 // digit d.
 func distribute(ps []pair, depth int, ends *[256]int) {
 	var next [256]int
@@ -144,12 +144,12 @@ func insertionSort(ps []pair) {
 	}
 }
 
-// restoreGroup is the number of pairs that are put in order at once: 256 KiB, which the second cache of a
-// core holds. To put 4 million pairs back at once costs a miss for each, and three times the time.
+// restoreGroup is the number of pairs that are reordered at once: 256 KiB, which fits into the L2 cache of
+// a core. Reordering 4 million pairs at once costs a cache miss per pair and three times the time.
 const restoreGroup = 1 << 14
 
-// restoreArrival puts pairs back in order of their numbers, which are 0 to len(ps)-1: first into their
-// groups, of which there are 256 at most, then each group in itself.
+// restoreArrival reorders pairs by their numbers, which are 0 to len(ps)-1: first into at most 256 groups,
+// then within each group.
 func restoreArrival(ps []pair) {
 	if len(ps) <= restoreGroup {
 		restorePart(ps, 0)
@@ -179,7 +179,7 @@ func restoreArrival(ps []pair) {
 	share(groups, func(g int) { restorePart(ps[g<<shift:min((g+1)<<shift, len(ps))], g<<shift) })
 }
 
-// restorePart puts pairs in order whose numbers go from first on without a gap.
+// restorePart reorders pairs whose numbers are consecutive from first on.
 func restorePart(ps []pair, first int) {
 	for i := range ps {
 		for j := int(ps[i].tag>>tagNumber) - first; j != i; j = int(ps[i].tag>>tagNumber) - first {

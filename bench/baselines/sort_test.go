@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSortPairs: random, equal, few and skewed keys, against the sort of the library.
+// TestSortPairs: random, equal, few and skewed keys; the standard library's sort gives the expected order.
 func TestSortPairs(t *testing.T) {
 	rng := newRand(t)
 	for _, n := range []int{0, 1, 2, smallSort, 1000, parallelSort, 3 * parallelSort} {
@@ -46,7 +46,7 @@ func TestSortPairs(t *testing.T) {
 	}
 }
 
-// TestSortTexts: texts that share beginnings, contain zeros, are beginnings of others, or are equal.
+// TestSortTexts: texts that share prefixes, contain zero bytes, are prefixes of others, or are equal.
 func TestSortTexts(t *testing.T) {
 	rng := newRand(t)
 	for _, n := range []int{0, 1, 13, 3000} {

@@ -7,26 +7,26 @@ import (
 	"drumbeat/disk"
 )
 
-// textRoom is the room in front of a chunk for what is left of a text, or of a record of Polybot's file.
-// Rooms and chunks are whole pages, so that disk.Direct can pass by the page cache; large slices begin at a
-// page.
+// textRoom is the room in front of a chunk for the rest of a text or of a record of Polybot's file. Rooms
+// and chunks are whole pages so that disk.Direct can bypass the page cache; large slices begin at a page
+// boundary.
 const textRoom = 3 * disk.DirectAlign
 
-// chunkBytes returns the size of single reads and writes for a store of ram bytes: 1 MiB, from which on a
-// disk's speed doesn't grow, or less where four of them would take more than a sixteenth of the RAM.
+// chunkBytes returns the size of single reads and writes for a store with ram bytes. It is 1 MiB, above
+// which disks don't get faster, or less if four chunks would exceed a sixteenth of the RAM.
 func chunkBytes(ram int64) int {
 	return int(min(1<<20, max(64<<10, ram/64))) / disk.DirectAlign * disk.DirectAlign
 }
 
-// reader reads a file from its start to its end. While one chunk is used the next one is read.
+// reader reads a file from start to end. It reads the next chunk while the caller uses the current one.
 type reader struct {
 	f         disk.File
 	off, size int64
-	room      int // bytes in front of each chunk, for what is left of the one before
+	room      int // bytes in front of each chunk, for the rest of the one before
 	chunk     int
 	bufs      [2][]byte // room + chunk each
 	at        int
-	busy      bool // a read into bufs[at^1] goes on
+	busy      bool // a read into bufs[at^1] is under way
 	done      chan readResult
 }
 
@@ -43,7 +43,7 @@ func newReader(f disk.File, size int64, room int, a, b []byte) *reader {
 	return r
 }
 
-// startRead reads the next chunk, if there is one, into the buffer that isn't in use.
+// startRead starts to read the next chunk, if there is one, into the unused buffer.
 func (r *reader) startRead() {
 	n := int(min(int64(r.chunk), r.size-r.off))
 	if n == 0 {
@@ -63,8 +63,8 @@ func (r *reader) startRead() {
 	}()
 }
 
-// more returns rest, at most room bytes, with the next chunk behind it; at the end, rest alone. The slice
-// it returned before is no longer valid.
+// more returns rest, at most room bytes, followed by the next chunk; at the end, rest alone. It invalidates
+// the slice that it returned before.
 func (r *reader) more(ctx context.Context, rest []byte) ([]byte, error) {
 	if !r.busy {
 		return rest, nil
@@ -85,10 +85,10 @@ func (r *reader) more(ctx context.Context, rest []byte) ([]byte, error) {
 	return buf[start : r.room+got.n], nil
 }
 
-// end says that more has nothing to add.
+// end reports whether the file has no further chunk.
 func (r *reader) end() bool { return !r.busy }
 
-// stop waits for the read that goes on.
+// stop waits for the read that is under way.
 func (r *reader) stop() {
 	if r.busy {
 		<-r.done
@@ -96,10 +96,10 @@ func (r *reader) stop() {
 	}
 }
 
-// writer writes a file from its start. While one chunk is filled the one before is written.
+// writer writes a file from its start. It writes a chunk while the caller fills the next one.
 type writer struct {
 	f    disk.File
-	off  int64 // where buf goes
+	off  int64 // offset of buf in the file
 	buf  []byte
 	next []byte
 	busy bool // next is being written
@@ -111,13 +111,13 @@ func newWriter(f disk.File, a, b []byte) *writer {
 	return &writer{f: f, buf: a[:0], next: b[:0], done: make(chan error, 1)}
 }
 
-// size returns how many bytes have come in.
+// size returns the number of bytes accepted.
 func (w *writer) size() int64 { return w.off + int64(len(w.buf)) }
 
-// room returns how many bytes fit in the present chunk, at least 1 after a call of flush.
+// room returns the free bytes in the current chunk, at least 1 after a call of flush.
 func (w *writer) room() int { return cap(w.buf) - len(w.buf) }
 
-// write adds p.
+// write appends p.
 func (w *writer) write(p []byte) error {
 	for {
 		n := min(len(p), w.room())
@@ -131,7 +131,7 @@ func (w *writer) write(p []byte) error {
 	}
 }
 
-// flush starts to write the present chunk, and waits for the one before.
+// flush starts to write the current chunk, after it has waited for the one before.
 func (w *writer) flush() error {
 	if err := w.stop(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// finish writes everything.
+// finish writes the rest and waits for it.
 func (w *writer) finish() error {
 	if err := w.flush(); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (w *writer) finish() error {
 	return w.stop()
 }
 
-// stop waits for the write that goes on.
+// stop waits for the write that is under way.
 func (w *writer) stop() error {
 	if !w.busy {
 		return nil

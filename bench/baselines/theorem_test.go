@@ -15,7 +15,7 @@ import (
 	"drumbeat/drum"
 )
 
-// webLink is URL number n of a web whose texts have nearly the same length, and keys of which any prefix is
+// webLink returns URL number n of a web with texts of nearly equal length, and keys whose prefixes are all
 // random.
 func webLink(n int) Link {
 	text := fmt.Appendf(nil, "http://www.site-%05d.example/a/directory/with/some/pages/title-%d-of-number-%08d.html",
@@ -23,8 +23,8 @@ func webLink(n int) Link {
 	return Link{xxhash.Sum64(text), text}
 }
 
-// stream adds n links to a store with known URLs, one in 9 of them new, and returns the lengths of all
-// links and of the new ones.
+// stream adds n links, one in 9 of them new, to a store with known URLs. It returns the total lengths of
+// all links and of the new ones.
 func stream(t *testing.T, s Store, known, n int) (bytes, fresh int) {
 	t.Helper()
 	rng := newRand(t)
@@ -55,9 +55,9 @@ func stream(t *testing.T, s Store, known, n int) (bytes, fresh int) {
 	return bytes, fresh
 }
 
-// TestTheorem1: all bytes that Mercator-B and Polybot read and write are those of equations (1) and (2)
-// with the batches that they had, where the quadratic term is small, equal and dominant. bq falls as texts
-// lie denser: it is the mean over all versions of the file that were read and written.
+// TestTheorem1: the bytes that Mercator-B and Polybot read and write equal equations (1) and (2) with their
+// actual batches, where the quadratic term is small, equal or dominant. bq falls as texts get denser: it is
+// the mean over all versions of the file read and written.
 func TestTheorem1(t *testing.T) {
 	for _, c := range []struct{ known, links, batch int }{
 		{100, 18000, 9000}, {1000, 27000, 2700}, {10000, 27000, 1350}, {40000, 18000, 450}, {0, 45000, 450},
@@ -75,7 +75,7 @@ func TestTheorem1(t *testing.T) {
 			bytes, fresh := stream(t, s, c.known, c.links)
 			after, st := meter.Counts(), s.Stats()
 			b := float64(bytes) / float64(c.links)
-			// The queue's share is Emit's to write.
+			// Writing the queue is the task of Emit.
 			moved := float64(after.ReadBytes-before.ReadBytes+after.WrittenBytes-before.WrittenBytes) + float64(fresh)
 			keyBytes := float64(st.MergeBytes-start.MergeBytes) / float64(st.MergeKeys-start.MergeKeys)
 			load := drum.Load{
@@ -121,7 +121,7 @@ func loadWeb(t *testing.T, s Store, n int) {
 	}
 }
 
-// heldBytes sums up all that a store holds, apart from its struct.
+// heldBytes sums the memory that a store holds, apart from its struct.
 func heldBytes(t *testing.T, s Store) int64 {
 	sum := int64(0)
 	buffers := func(bufs [][]byte) {
@@ -151,8 +151,7 @@ func heldBytes(t *testing.T, s Store) int64 {
 	return sum
 }
 
-// TestRAM: the sum of all buffers is within R, and most of R is used, also when all buffers have been in
-// use.
+// TestRAM: the total of all buffers is at most R and uses most of R, also after all buffers have been used.
 func TestRAM(t *testing.T) {
 	for _, name := range Names() {
 		for _, ram := range []int64{MinRAMBytes, 10 << 20, 50<<20 + 12345} {
@@ -173,8 +172,8 @@ func TestRAM(t *testing.T) {
 	}
 }
 
-// TestAllocations: in the steady state nothing is allocated per link. What a batch allocates, readers and
-// goroutines, is far below one for 100 links.
+// TestAllocations: in the steady state a store allocates nothing per link. The allocations per batch,
+// readers and goroutines, are far below one per 100 links.
 func TestAllocations(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)

@@ -11,8 +11,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Beast is what is measured of budget enforcement, virtual crawls in virtual time, and flags of command
-// bench. Zero means the default, but for Spam.
+// Beast holds the parameters of the measurement of budget enforcement: virtual crawls in virtual time. Its
+// fields are flags of command bench. A zero means the default, except for Spam.
 type Beast struct {
 	Dirs      []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	URLs      []int64  `name:"urls" type:"count" placeholder:"N" help:"Report at these sizes of the crawl, in unique URLs found; crawl to the largest. 1e8 takes about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
@@ -32,7 +32,8 @@ type Beast struct {
 	progress func(what string)
 }
 
-// Complete fills in defaults and returns all faults, joined. With 2,000 PLDs a queue has 22,000 pages.
+// Complete fills in defaults and returns all faults, joined. A queue of the default 2,000 PLDs holds 22,000
+// pages.
 func (b *Beast) Complete() error {
 	measure.DefaultList(&b.URLs, measure.Quick(b.Quick, []int64{1e5, 1e6}, []int64{1e5, 1e6, 1e7}))
 	b.URLs = slices.Sorted(slices.Values(b.URLs))
@@ -57,29 +58,29 @@ func (b *Beast) Complete() error {
 	return faults()
 }
 
-// model is the paper's, for the web that was made.
+// model returns the paper's model with the parameters of web.
 func (b *Beast) model(web *budgetWeb, urlBytes float64) beast.Model {
 	return beast.Model{PLDs: float64(b.PLDs), MeanBudget: float64(web.sum) / float64(b.PLDs), UniquePerPage: b.UniquePerPage,
 		PagesPerSecond: b.PagesPerSecond, URLBytes: urlBytes}
 }
 
-// beastDisk bounds what lies on disk: at the end of the largest crawl nearly all its URLs wait in QF, and
-// while QF is read there is another of half that size. s2 halves the text at least; a checkpoint's worth
-// comes on top.
+// diskBytes returns an upper bound of the bytes on disk. At the end of the largest crawl nearly all URLs
+// are in QF, and a scan of QF writes another QF of half that size. s2 at least halves the text; the writes
+// since the last checkpoint come on top.
 func (b *Beast) diskBytes() int64 {
 	urls := max(b.URLs[len(b.URLs)-1], *b.NaiveURLs)
 	return urls*int64(b.URLBytes) + 2*beastCommitBytes
 }
 
-// beastResult is all that was measured.
+// beastResult holds everything that one measurement measured.
 type beastResult struct {
 	web   *budgetWeb
 	crawl *beastCrawl
-	naive *naiveCrawl // nil if it was not measured
+	naive *naiveCrawl // nil if the naive scheme was skipped
 }
 
-// Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress some times a second
-// at most.
+// Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress at most a few times
+// a second.
 func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *repo
 	return r, nil
 }
 
-// crawls runs both virtual crawls, from the same beginning.
+// crawls runs both virtual crawls from the same initial state.
 func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.Scratch) (err error) {
 	if *b.NaiveURLs > 0 {
 		set, err := scratch.Set()
@@ -131,19 +132,20 @@ func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.S
 	return errors.Join(err, res.crawl.close())
 }
 
-// perPage is bytes for a page.
+// perPage returns the given bytes per page of the stage.
 func (s *stage) perPage(bytes int64) float64 { return float64(bytes) / float64(s.pages) }
 
-// beastRaw is what BEAST alone moves, as if nothing was compressed; wholeRaw with the hop through STAR's
-// buckets.
+// beastRaw returns the bytes that BEAST alone moves, before compression; wholeRaw adds the pass through
+// STAR's buckets.
 func (s *stage) beastRaw() int64 { return s.queueRaw + s.failedRaw }
 
 func (s *stage) wholeRaw() int64 { return s.beastRaw() + s.checkRaw + s.starRest }
 
-// wholeDisk is what the disk saw, but for checkpoints: these come by time, and save what is in buffers.
+// wholeDisk returns the bytes that the disk transferred without checkpoints, which come at fixed times and
+// save the buffers.
 func (s *stage) wholeDisk() int64 { return s.queueDisk + s.starDisk }
 
-// last is the last stage that ended within so many URLs; nil if there is none.
+// last returns the last stage that ended at or before the given number of URLs, or nil.
 func last(stages []stage, urls int64) *stage {
 	for i := len(stages) - 1; i >= 0; i-- {
 		if stages[i].endURLs <= urls {
@@ -153,7 +155,7 @@ func last(stages []stage, urls int64) *stage {
 	return nil
 }
 
-// spread is the largest of the figures by the smallest.
+// spread returns the ratio of the largest to the smallest value.
 func spread(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()

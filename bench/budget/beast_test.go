@@ -18,7 +18,7 @@ import (
 
 var beastSeed = flag.Uint64("beast-seed", 0, "seed of the random tests of budget enforcement; 0 = from the clock")
 
-// smallBeast is a virtual crawl for tests, with its defaults filled in.
+// smallBeast fills in the defaults of a virtual crawl for tests.
 func smallBeast(t *testing.T, b Beast) Beast {
 	t.Helper()
 	b.Seed = *beastSeed
@@ -33,7 +33,7 @@ func smallBeast(t *testing.T, b Beast) Beast {
 	return b
 }
 
-// budgetModel is both schemes with slices and maps, after DESIGN's rules.
+// budgetModel implements both schemes with slices and maps, by the rules in DESIGN.
 type budgetModel struct {
 	b       *Beast
 	web     *budgetWeb
@@ -62,8 +62,8 @@ func (m *budgetModel) crawl(rec []byte, put func(rec []byte)) {
 	}
 }
 
-// TestNaiveModel: the naive scheme on disk crawls what two slices do, pass by pass, and its rate is Theorem
-// 6's.
+// TestNaiveModel: the naive scheme on disk crawls the same pages as two slices, pass by pass, at the rate
+// of Theorem 6.
 func TestNaiveModel(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 200, UniquePerPage: 4.5, Spam: 0.2, NaiveURLs: new(int64(1e5))})
 	c, err := openNaiveCrawl(&b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
@@ -114,10 +114,10 @@ func TestNaiveModel(t *testing.T) {
 	}
 }
 
-// modelLedger is what is known of a PLD: the queue for its next URL, and how many it has there.
+// modelLedger is the ledger of a PLD: the queue for its next URL, and the number of URLs already there.
 type modelLedger struct{ next, used int64 }
 
-// TestBeastModel: the crawl through STAR and BEAST on disk has the same stages as one with slices.
+// TestBeastModel: the crawl through STAR and BEAST on disk has the same stages as a crawl with slices.
 func TestBeastModel(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 100, UniquePerPage: 3.5, Spam: 0.3, URLs: []int64{1.5e5}})
 	ctx := context.Background()
@@ -186,10 +186,10 @@ func TestBeastModel(t *testing.T) {
 	checkRates(t, &b, c)
 }
 
-// checkRates compares the last stage with what DESIGN's rules come to when all queues are full. The scan at
-// its beginning came when s was h-1, that at its end when s was 2h-1. In units of a queue's pages, L(s-1)+1
-// URLs had been put in by then, of which those that fitted into queues up to s-1 plus half of s+1 weren't
-// in QF. Each check is a write and a read.
+// checkRates compares the last stage with the rates that DESIGN's rules predict for full queues. The scan
+// at its beginning took place at s = h-1, the scan at its end at s = 2h-1. In units of one queue's pages,
+// L(s-1)+1 URLs had been added by then. Those that fitted into queues 1 to s-1, and half of queue s+1, were
+// not in QF. Each check costs one write and one read.
 func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 	t.Helper()
 	m := b.model(c.web, float64(c.in.bytes)/float64(c.in.n))
@@ -215,7 +215,7 @@ func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 	}
 }
 
-// TestRunBeast: the whole report at a small size; all checks but that of speed hold, and nothing is left.
+// TestRunBeast: at a small size the report is complete, all checks except speed pass, and no file remains.
 func TestRunBeast(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5))})
 	var told []string
@@ -237,7 +237,7 @@ func TestRunBeast(t *testing.T) {
 	benchtest.Empty(t, b.Dirs[0])
 }
 
-// TestRunBeastStops: cancelled at any time it ends with an error and leaves nothing.
+// TestRunBeastStops: a crawl cancelled at any time returns an error and leaves no files.
 func TestRunBeastStops(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 100, URLs: []int64{1e5}, NaiveURLs: new(int64(5e4))})
 	for _, at := range []string{"naive", "BEAST"} {
@@ -277,7 +277,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestAlias: numbers come as often as their weights say.
+// TestAlias: the draws follow the weights.
 func TestAlias(t *testing.T) {
 	weights := []float64{1, 0, 5, 0.5, 3.5}
 	a := newAlias(weights)
@@ -294,8 +294,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestBudgetWeb: records differ, are as long as said on average, and say their PLD; spammers get their
-// share.
+// TestBudgetWeb: records are unique, have the requested mean length and contain their PLD; spammers get
+// their share of the links.
 func TestBudgetWeb(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 1000, Spam: 0.25, URLBytes: 100})
 	w := newBudgetWeb(&b)

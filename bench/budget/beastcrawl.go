@@ -13,24 +13,25 @@ import (
 	"drumbeat/star"
 )
 
-// The geometry of STAR in the virtual crawl. In a crawl of the paper's size a queue has many times as many
-// URLs as STAR's buffers and buckets take, so nearly all of them go through its files. Here a queue has
-// some 10^4 to 10^5, so buffers (2·16·16 KiB, some 2,000 URLs) and buckets (4,000 tuples) are small as
-// well.
+// The geometry of STAR in the virtual crawl. In a crawl of the paper's size a queue holds many more URLs
+// than STAR's buffers and buckets, so nearly all URLs pass through STAR's files. A queue of this crawl
+// holds only 10^4 to 10^5 URLs, so the buffers (2·16·16 KiB, about 2,000 URLs) and the buckets (4,000
+// tuples) are small too.
 const (
 	beastStarBuckets     = 16
 	beastStarBufferBytes = 16 << 10
 	beastStarBucketBytes = 128 << 10
 )
 
-// Queues have some MB here instead of GB, so their blocks are smaller than in a crawl, too. A checkpoint,
-// which frees the space of what has been read, is made when so many bytes were written.
+// The queues of this crawl hold megabytes instead of gigabytes, so their blocks are smaller than in a real
+// crawl. A checkpoint, which frees the space of records already read, follows every beastCommitBytes
+// written.
 const (
 	beastBlockBytes  = 64 << 10
 	beastCommitBytes = 256 << 20
 )
 
-// tally is a multiset of records: their number and a sum of hashes, whatever the order.
+// tally describes a multiset of records: their number and an order-independent sum of hashes.
 type tally struct {
 	n, bytes int64
 	hash     uint64
@@ -42,8 +43,8 @@ func (t *tally) add(rec []byte) {
 	t.hash += xxhash.Sum64(rec)
 }
 
-// wrong is how many records of t are missing in, or too many in, the parts together; 1 if the number is
-// right and the records are others.
+// wrong returns the number of records by which the parts together differ from t, or 1 if only the hashes
+// differ.
 func (t tally) wrong(parts ...tally) int64 {
 	var sum tally
 	for _, p := range parts {
@@ -55,14 +56,13 @@ func (t tally) wrong(parts ...tally) int64 {
 	return 1
 }
 
-// moved counts the text of records that was put into queues or taken out of them, uncompressed, and what
-// the disk saw.
+// moved counts the uncompressed text of records put into or taken out of queues, and the bytes on disk.
 type moved struct {
-	pages, urls                int64 // crawled; put in
+	pages, urls                int64 // pages crawled; URLs put in
 	queueRaw, failedRaw        int64 // numbered queues; QF
-	checkRaw                   int64 // STAR's buckets, text alone
-	queueDisk, starDisk, saved int64 // through the meters; STAR's without checkpoints; checkpoints
-	starRest                   int64 // of starDisk what isn't text: keys, and the PLDs' records
+	checkRaw                   int64 // STAR's buckets, text only
+	queueDisk, starDisk, saved int64 // bytes on disk; saved: checkpoints, not part of starDisk
+	starRest                   int64 // the part of starDisk that isn't text: keys and the PLDs' records
 }
 
 func (m moved) less(o moved) moved {
@@ -70,16 +70,16 @@ func (m moved) less(o moved) moved {
 		m.checkRaw - o.checkRaw, m.queueDisk - o.queueDisk, m.starDisk - o.starDisk, m.saved - o.saved, m.starRest - o.starRest}
 }
 
-// stage is one iteration of Theorem 6 or 7: from a scan of QF to the next.
+// stage is one iteration of Theorems 6 and 7: from one scan of QF to the next.
 type stage struct {
 	moved
-	endPages, endURLs int64 // of the crawl so far
+	endPages, endURLs int64 // since the beginning of the crawl
 	queues            int64 // h, the queues that the stage filled
 	failed            int64 // URLs in QF at its end
-	spam              int64 // of its pages, those of spammers
+	spam              int64 // pages of spammers in this stage
 }
 
-// beastCrawl is a virtual crawl through STAR and BEAST. One goroutine.
+// beastCrawl is a virtual crawl through STAR and BEAST. It is for one goroutine.
 type beastCrawl struct {
 	opt        *Beast
 	web        *budgetWeb
@@ -95,7 +95,7 @@ type beastCrawl struct {
 	in, out  tally
 	now      moved
 	stages   []stage
-	began    moved // at the beginning of the present stage
+	began    moved // at the beginning of the current stage
 	spam     int64
 	links    linkCount
 	current  beast.Number
@@ -103,10 +103,10 @@ type beastCrawl struct {
 	exceeded int64    // pages beyond a budget
 	batch    []star.CheckTuple
 	arena    []byte
-	left     tally // what is in the queues at the end
+	left     tally // records in the queues at the end
 }
 
-// openBeastCrawl makes the stores, and gives the PLDs their in-degrees.
+// openBeastCrawl creates the stores and gives the PLDs their in-degrees.
 func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb) (c *beastCrawl, err error) {
 	c = &beastCrawl{opt: o, web: web, set: set, links: linkCount{perPage: o.UniquePerPage}, given: make([]uint32, len(web.budgets)),
 		queueMeter: disk.NewMeter(set.FS), starMeter: disk.NewMeter(set.FS), tailMeter: disk.NewMeter(set.FS)}
@@ -129,7 +129,7 @@ func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb)
 	return c, nil
 }
 
-// giveDegrees adds the edges that give every PLD its in-degree, and so its budget.
+// giveDegrees adds the edges that give every PLD its in-degree and so its budget.
 func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 	plds := uint32(len(web.budgets))
 	var edges []star.Edge
@@ -164,7 +164,7 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 
 func (c *beastCrawl) close() error { return errors.Join(c.star.Close(), c.beast.Close()) }
 
-// place is what STAR calls for each URL.
+// place is the function that STAR calls for each URL.
 func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32) int64 {
 	l := beast.DecodeLedger(ledger)
 	n := c.beast.Place(&l, pages)
@@ -172,7 +172,7 @@ func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32) int64 {
 	return int64(n)
 }
 
-// placed is what STAR emits to.
+// placed receives STAR's results.
 func (c *beastCrawl) placed(placed []star.Placed) error {
 	for i := range placed {
 		p := &placed[i]
@@ -190,7 +190,7 @@ func (c *beastCrawl) placed(placed []star.Placed) error {
 	return nil
 }
 
-// checkBatch is how many URLs go to STAR at once.
+// checkBatch is the number of URLs in one call of STAR.
 const checkBatch = 256
 
 // check copies a record into the batch for STAR.
@@ -205,7 +205,7 @@ func (c *beastCrawl) check(ctx context.Context, rec []byte) error {
 	return c.flush(ctx)
 }
 
-// flush sends the batch, and merges what is full.
+// flush sends the batch to STAR and merges full buckets.
 func (c *beastCrawl) flush(ctx context.Context) error {
 	if len(c.batch) == 0 {
 		return nil
@@ -221,14 +221,14 @@ func (c *beastCrawl) flush(ctx context.Context) error {
 	return err
 }
 
-// link makes a new URL and sends it on.
+// link makes a new URL and passes it to STAR.
 func (c *beastCrawl) link(ctx context.Context, rec []byte) error {
 	c.in.add(rec)
 	c.now.urls++
 	return c.check(ctx, rec)
 }
 
-// seed gives every PLD as many URLs as a queue takes: the paper's proofs begin with full queues.
+// seed gives every PLD as many URLs as its budget: the paper's proofs begin with full queues.
 func (c *beastCrawl) seed(ctx context.Context) error {
 	var rec []byte
 	for x, budget := range c.web.budgets {
@@ -242,8 +242,8 @@ func (c *beastCrawl) seed(ctx context.Context) error {
 	return nil
 }
 
-// run crawls until so many URLs have been put in. Between two pages all is in the queues, in STAR's buckets
-// or out.
+// run crawls until the given number of URLs has been put in. Between two pages every record is in a queue,
+// in STAR's buckets or crawled.
 func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beastCrawl)) error {
 	if err := c.seed(ctx); err != nil {
 		return err
@@ -269,7 +269,7 @@ func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beast
 	return c.finish(ctx)
 }
 
-// next crawls one page: takes its URL from the current queue and puts in what it links to.
+// next crawls one page: it takes the page's URL from the current queue and puts in the page's links.
 func (c *beastCrawl) next(ctx context.Context) (ok bool, err error) {
 	rec, ok, err := c.peek(ctx)
 	if !ok || err != nil {
@@ -295,7 +295,7 @@ func (c *beastCrawl) next(ctx context.Context) (ok bool, err error) {
 	return true, nil
 }
 
-// peek finds the next URL. At the end of a queue all that is upstream gets its place first.
+// peek returns the next URL. At the end of a queue it first waits until STAR has placed all URLs.
 func (c *beastCrawl) peek(ctx context.Context) (rec []byte, ok bool, err error) {
 	for {
 		if c.beast.AtEnd() {
@@ -321,7 +321,7 @@ func (c *beastCrawl) peek(ctx context.Context) (rec []byte, ok bool, err error) 
 	}
 }
 
-// drain lets STAR answer all checks.
+// drain makes STAR answer all checks.
 func (c *beastCrawl) drain(ctx context.Context) error {
 	if err := c.flush(ctx); err != nil || c.star.PendingChecks() == 0 {
 		return err
@@ -357,7 +357,7 @@ func (c *beastCrawl) scan(ctx context.Context) error {
 	}
 }
 
-// count brings what the meters say into now.
+// count adds the readings of the meters to now.
 func (c *beastCrawl) count() moved {
 	q := c.queueMeter.Counts()
 	c.now.queueDisk = q.ReadBytes + q.WrittenBytes
@@ -379,7 +379,7 @@ func (c *beastCrawl) endStage() {
 	}
 }
 
-// commit makes a checkpoint when there is something to be freed, or if it must.
+// commit makes a checkpoint if enough bytes were written since the last one, or if must is true.
 func (c *beastCrawl) commit(must bool) error {
 	written := c.queueMeter.Counts().WrittenBytes + c.starMeter.Counts().WrittenBytes
 	if !must && written-c.committed < beastCommitBytes {
@@ -390,8 +390,7 @@ func (c *beastCrawl) commit(must bool) error {
 	return err
 }
 
-// checkpoint goes through the protocol of package disk, but for syncs and the manifest: nothing is to
-// survive.
+// checkpoint follows the protocol of package disk without syncs and manifest, because no restart follows.
 func (c *beastCrawl) checkpoint() (*star.State, *beast.State, error) {
 	c.star.Pause()
 	fs, fb := c.star.Freeze(), c.beast.Freeze()
@@ -410,7 +409,7 @@ func (c *beastCrawl) checkpoint() (*star.State, *beast.State, error) {
 	return ss, sb, err
 }
 
-// finish lets STAR answer the rest and walks through the files for what is left.
+// finish makes STAR answer the remaining checks and counts the records left in the files.
 func (c *beastCrawl) finish(ctx context.Context) error {
 	if err := c.drain(ctx); err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"drumbeat/queue"
 )
 
-// naiveCrawl is a virtual crawl through the two queues of the paper's §VII.B: Q has the URLs that have
-// passed the budget, QF those that have failed. When Q is empty, QF is read as a whole and split again. Our
-// queues on disk serve for both. A PLD's budget counts for one pass; what it has left when QF is split, new
-// URLs may use until the next pass.
+// naiveCrawl is a virtual crawl through the two queues of the paper's §VII.B: Q holds the URLs that are
+// within budget, QF those that failed. When Q is empty, the crawl reads all of QF and splits it again. Both
+// are queues on disk. A PLD's budget applies to one pass; new URLs may use what the split of QF left of it
+// until the next pass.
 type naiveCrawl struct {
 	opt      *Beast
 	web      *budgetWeb
@@ -21,13 +21,13 @@ type naiveCrawl struct {
 	tails    *disk.Meter
 	q        *queue.Queue
 	failed   *queue.Queue
-	old      *queue.Queue // QF while it is read
+	old      *queue.Queue // the old QF while a split reads it
 	pass     int
 	gen      uint64
 	left     []uint32 // pages that each PLD has left in this pass
 	now      moved
 	in, out  tally
-	rest     tally // what is in the queues at the end
+	rest     tally // records in the queues at the end
 	links    linkCount
 	spam     int64
 	stages   []stage
@@ -62,7 +62,7 @@ func (c *naiveCrawl) close() error {
 	return errors.Join(errs...)
 }
 
-// split puts a record into Q, if its PLD has budget left, or into QF.
+// split puts a record into Q if its PLD has budget left, otherwise into QF.
 func (c *naiveCrawl) split(rec []byte) error {
 	if x := recordPLD(rec); c.left[x] > 0 {
 		c.left[x]--
@@ -73,7 +73,7 @@ func (c *naiveCrawl) split(rec []byte) error {
 	return c.failed.Append(rec)
 }
 
-// run crawls to the end of the pass in which so many URLs have been put in.
+// run crawls to the end of the pass in which the number of URLs put in reaches urls.
 func (c *naiveCrawl) run(ctx context.Context, urls int64, progress func(c *naiveCrawl)) error {
 	var rec []byte
 	for x, budget := range c.web.budgets {
@@ -108,7 +108,7 @@ func (c *naiveCrawl) run(ctx context.Context, urls int64, progress func(c *naive
 	return c.finish(ctx)
 }
 
-// empty crawls all of Q.
+// empty crawls every URL of Q.
 func (c *naiveCrawl) empty(ctx context.Context) error {
 	var buf [1024]byte
 	clear(c.given)
@@ -142,7 +142,7 @@ func (c *naiveCrawl) empty(ctx context.Context) error {
 	}
 }
 
-// readFailed begins a pass: all budgets are whole again, and QF is split.
+// readFailed begins a pass: it resets all budgets and splits QF.
 func (c *naiveCrawl) readFailed(ctx context.Context) (err error) {
 	copy(c.left, c.web.budgets)
 	c.pass++
@@ -174,7 +174,7 @@ func (c *naiveCrawl) readFailed(ctx context.Context) (err error) {
 	return old.Destroy()
 }
 
-// step looks after every 4096 records whether to stop, or to free what has been read.
+// step checks after every 4096 records for cancellation and for space to free.
 func (c *naiveCrawl) step(ctx context.Context, n int64) error {
 	if n%4096 != 0 {
 		return nil
@@ -188,7 +188,7 @@ func (c *naiveCrawl) step(ctx context.Context, n int64) error {
 	return ctx.Err()
 }
 
-// checkpoint frees what has been read. It returns the states of Q and QF.
+// checkpoint frees the space of records already read. It returns the states of Q and QF.
 func (c *naiveCrawl) checkpoint() (states [2]*queue.State, err error) {
 	c.gen++
 	tails, err := disk.CreateTails(disk.Set{FS: c.tails, Paths: c.set.Paths}, c.gen)
@@ -221,7 +221,7 @@ func (c *naiveCrawl) checkpoint() (states [2]*queue.State, err error) {
 	return states, errors.Join(errs...)
 }
 
-// finish walks through the files for what is left.
+// finish counts the records left in the files.
 func (c *naiveCrawl) finish(ctx context.Context) error {
 	states, err := c.checkpoint()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"drumbeat/bench/report"
 )
 
-// The targets of Beast.Measure. A disk rate that is flat varies by flatRatio at most over the stages of the
-// last two decades of N that end after flatStage queues or more (those with h of 8 and above): a stage is
-// below the limit that it goes to by a share of about 1/h, which is 25 % at 4 and 12 % at 8. Theorem 6
-// leaves out what is in Q, and counts QF once for reading and writing it, before and after a pass; at αN
-// passes both are 1/αN of the whole, so it is compared after naivePasses.
+// The targets of Beast.Measure. A disk rate is flat if it varies by at most flatRatio over the stages of
+// the last two decades of N that end after flatStage or more queues (those with h of 8 and above). A stage
+// falls short of its limit by about 1/h: 25 % at h = 4, 12 % at h = 8. Theorem 6 omits the URLs in Q and
+// counts QF once per pass for reading and writing. Both terms are 1/αN of the whole after αN passes, so the
+// comparison begins after naivePasses.
 const (
 	flatRatio   = 1.2
 	flatStage   = 13
@@ -20,7 +20,7 @@ const (
 	naivePasses = 6
 )
 
-// report fills r.
+// report fills in r.
 func (res *beastResult) report(b *Beast, r *report.Report) {
 	c := res.crawl
 	mean := float64(c.in.bytes) / float64(c.in.n)
@@ -40,8 +40,8 @@ func (res *beastResult) report(b *Beast, r *report.Report) {
 	r.Checks = res.checks(b, m)
 	r.Notes = append(r.Notes,
 		"As text: what the theorems count, every record at its full length each time it is put into a queue or taken out of one.",
-		"On disk: what was read and written, blocks compressed by s2, with checksums and, in STAR, keys and the PLDs' records.",
-		"Checkpoints are not in it. They come by time and save buffers, which are large beside the small queues of this crawl.")
+		"On disk: the bytes read and written, blocks compressed by s2, with checksums and, in STAR, keys and the PLDs' records.",
+		"Checkpoints are excluded. They come at fixed times and save buffers, which are large beside the small queues of this crawl.")
 }
 
 func (res *beastResult) lines(b *Beast, r *report.Report) {
@@ -67,7 +67,7 @@ func (res *beastResult) lines(b *Beast, r *report.Report) {
 	}
 }
 
-// mb is bytes for a page as MB/s at S.
+// mb returns bytes per page as MB/s at S.
 func (b *Beast) mb(perPage float64) string { return report.Number(b.PagesPerSecond * perPage / 1e6) }
 
 func (res *beastResult) table(b *Beast, m beast.Model) report.Table {
@@ -165,9 +165,9 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []report.Check {
 		report.AtMost("BEAST: largest rate as text, 2Sb(2L-1)", beastMost*mb, m.RateBound()/1e6, "MB/s"),
 		report.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
 		report.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
-		report.AtLeast("stages that flatness is judged by", float64(len(flat)), 2, "stages"),
-		report.AtMost("flat in N: largest rate by the smallest, as text", spread(flat), flatRatio, "x"),
-		report.AtMost("flat in N: largest rate by the smallest, on disk", spread(flatDisk), flatRatio, "x"))
+		report.AtLeast("stages in the test for flatness", float64(len(flat)), 2, "stages"),
+		report.AtMost("flat in N: ratio of the largest to the smallest rate, as text", spread(flat), flatRatio, "x"),
+		report.AtMost("flat in N: ratio of the largest to the smallest rate, on disk", spread(flatDisk), flatRatio, "x"))
 	if res.naive != nil {
 		list = append(list, res.naiveChecks(b, m)...)
 	}

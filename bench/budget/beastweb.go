@@ -10,26 +10,26 @@ import (
 	"drumbeat/star"
 )
 
-// budgetWeb is the web of Beast.Measure: PLDs with budgets, and an endless stream of unique URLs that its
-// pages link to. PLDs have numbers from 0 in the order of their ranks. A record is 4 bytes number of the
-// PLD, little-endian, and the text of a URL. Used by one goroutine; what it costs is measured (generator).
+// budgetWeb is the web of Beast.Measure: PLDs with budgets, and an endless stream of unique URLs as the
+// links of its pages. PLDs are numbered from 0 by rank. A record is the PLD's number (4 bytes,
+// little-endian) and the text of a URL. It is for one goroutine. Its own cost is measured as the generator.
 type budgetWeb struct {
 	budgets  []uint32 // B of each PLD, pages per queue
-	sum      int64    // of them: the pages of a full queue, E[B]·V
+	sum      int64    // sum of the budgets: the pages of a full queue, E[B]·V
 	degrees  []uint32 // in-degrees that give these budgets
-	spammers int      // the last PLDs; they have the least budget and a share of the links that is their own
+	spammers int      // the last PLDs, with the smallest budget and their own share of the links
 	arrivals alias
 	rng      *mathrand.Rand
 
 	urlBytes int // b
 	made     int64
-	run      int // URLs still to be made of the PLD and directory in prefix
+	run      int // URLs still to be made with the PLD and directory of prefix
 	pld      uint32
 	prefix   []byte
 }
 
-// A page's links go to the same directory of the same site in runs, of meanRun on average. A hundredth of
-// the PLDs are spammers.
+// The links of a page come in runs of meanRun on average to the same directory of one site. One PLD in 100
+// is a spammer.
 const (
 	meanRun       = 3
 	spammerShare  = 100
@@ -42,8 +42,8 @@ func newBudgetWeb(b *Beast) *budgetWeb {
 	for _, x := range w.budgets {
 		w.sum += int64(x)
 	}
-	// Of the links, Spam go to spammers by a power law, the others to all PLDs in proportion to their
-	// budgets.
+	// Spammers receive the share Spam of the links by a power law. The other links go to all PLDs in
+	// proportion to their budgets.
 	weights, harmonic := make([]float64, b.PLDs), 0.0
 	for i := range w.spammers {
 		harmonic += 1 / float64(i+1)
@@ -58,9 +58,9 @@ func newBudgetWeb(b *Beast) *budgetWeb {
 	return w
 }
 
-// paperBudgets is the paper's F for V PLDs whose in-degrees follow a power law: the K of the largest have
-// budgets that fall linearly by rank from the top to B0, all others have B0. It is written anew here, to
-// check package star.
+// paperBudgets computes the paper's F for V PLDs whose in-degrees follow a power law. The budgets of the K
+// largest fall linearly by rank from the top to B0; all others have B0. The code is independent of package
+// star, to check it.
 func paperBudgets(plds, b0 int) (budgets, degrees []uint32) {
 	k := min(10_000, plds/100)
 	top := max(b0, min(10_000, plds*b0/100))
@@ -75,7 +75,8 @@ func paperBudgets(plds, b0 int) (budgets, degrees []uint32) {
 	return budgets, degrees
 }
 
-// pldKey is the key of a PLD: a bijection (the finalizer of splitmix64), so that keys are spread evenly.
+// pldKey returns the key of a PLD. It is a bijection (the finalizer of splitmix64) that spreads the keys
+// evenly.
 func pldKey(n uint32) uint64 {
 	x := (uint64(n) + 1) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -83,7 +84,7 @@ func pldKey(n uint32) uint64 {
 	return x ^ x>>31
 }
 
-// recordPLD is the number of a record's PLD.
+// recordPLD returns the number of a record's PLD.
 func recordPLD(rec []byte) uint32 { return binary.LittleEndian.Uint32(rec) }
 
 // append appends the record of a new URL.
@@ -104,7 +105,7 @@ func (w *budgetWeb) appendOf(dst []byte, pld uint32) []byte {
 	return w.finish(dst)
 }
 
-// newRun makes the prefix of the next URLs: number, site, directories.
+// newRun makes the prefix of the next URLs: PLD number, site and directories.
 func (w *budgetWeb) newRun() {
 	r := w.rng.Uint64()
 	w.run = 1
@@ -115,7 +116,7 @@ func (w *budgetWeb) newRun() {
 	b = append(b, "http://www."...)
 	b = appendName(b, pldKey(w.pld))
 	b = append(b, ".com/"...)
-	// The end of a URL is 27 bytes, what is left goes to directories, half as much more or less.
+	// The last part of a URL has 27 bytes. The directories take the rest of the mean, times 0.5 to 1.5.
 	for end := len(b) + (w.urlBytes-len(b)-27)*int(64+w.rng.Uint32N(128))/128; len(b) < end; {
 		b = append(b, pathWords[w.rng.Uint32N(uint32(len(pathWords)))]...)
 		b = append(b, '/')
@@ -123,7 +124,7 @@ func (w *budgetWeb) newRun() {
 	w.prefix = b
 }
 
-// finish appends prefix and a name that nobody else has.
+// finish appends the prefix and a unique name.
 func (w *budgetWeb) finish(dst []byte) []byte {
 	dst = append(dst, w.prefix...)
 	dst = append(dst, pathWords[w.made%int64(len(pathWords))]...)
@@ -133,7 +134,7 @@ func (w *budgetWeb) finish(dst []byte) []byte {
 	return append(dst, ".html"...)
 }
 
-// appendName makes a pronounceable name of five to eight syllables.
+// appendName appends a pronounceable name of five to eight syllables.
 func appendName(dst []byte, r uint64) []byte {
 	for n := 5 + r%4; n > 0; n-- {
 		r /= 5
@@ -143,7 +144,7 @@ func appendName(dst []byte, r uint64) []byte {
 	return dst
 }
 
-// pathWords are directories and beginnings of file names.
+// pathWords are directory names and the beginnings of file names.
 var pathWords = [...]string{
 	"about", "archive", "articles", "blog", "books", "browse", "business", "cars", "catalog", "category", "city", "content",
 	"detail", "download", "events", "family", "forum", "gallery", "games", "guide", "health", "help", "history", "home",
@@ -153,9 +154,9 @@ var pathWords = [...]string{
 	"viewtopic", "weather", "wiki", "world",
 }
 
-// alias draws numbers with given weights in constant time (Walker's method).
+// alias draws numbers with given weights in constant time, by Walker's method.
 type alias struct {
-	keep  []uint32 // a random 32-bit number below it keeps the number drawn, one above it takes other
+	keep  []uint32 // random 32-bit numbers below it keep the number drawn, others take other
 	other []uint32
 }
 
@@ -196,7 +197,7 @@ func (a *alias) draw(r uint64) uint32 {
 	return a.other[i]
 }
 
-// linkCount deals out the links of pages: L on average, as whole numbers.
+// linkCount generates the number of links of each page: whole numbers with mean L.
 type linkCount struct{ perPage, rest float64 }
 
 func (l *linkCount) next() int {

@@ -14,8 +14,8 @@ import (
 	"drumbeat/star"
 )
 
-// Star is what is measured of STAR, links between PLDs and budget checks in four cases of skew, and flags
-// of command bench. Zero means the default.
+// Star holds the parameters of the measurement of STAR: links between PLDs and budget checks in four cases
+// of skew. Its fields are flags of command bench. A zero means the default.
 type Star struct {
 	Dirs       []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	PLDs       int      `name:"plds" type:"count" placeholder:"N" help:"Number of PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
@@ -30,11 +30,11 @@ type Star struct {
 	Quick      bool     `help:"Use smaller sizes, to end within 30 s."`
 }
 
-// starBuckets is k of both drums.
+// starBuckets is k, the number of buckets of each drum.
 const starBuckets = 16
 
-// Complete fills in defaults and returns all faults, joined. With 32 MiB of RAM a bucket of pairs is full
-// after 260,000.
+// Complete fills in defaults and returns all faults, joined. With 32 MiB of RAM a bucket is full after
+// 260,000 pairs.
 func (o *Star) Complete() error {
 	measure.Default(&o.PLDs, measure.Quick[int](o.Quick, 1e5, 1e6))
 	measure.Default(&o.Edges, measure.Quick[int64](o.Quick, 5e5, 5e6))
@@ -55,20 +55,20 @@ func (o *Star) Complete() error {
 	return faults()
 }
 
-// drum is the geometry of one of the drums: half of its RAM for 2k buffers, a quarter for r, the rest for
+// drum returns the geometry of one drum: half of its RAM for 2k buffers, a quarter for r, the rest for
 // reading and merging.
 func (o *Star) drum() drum.Options {
 	half := o.RAMBytes / 2
 	return drum.Options{Buckets: starBuckets, BufferBytes: int(half/2/(2*starBuckets)) &^ 4095, BucketBytes: half / 4}
 }
 
-// diskBytes bounds what lies on disk: pending tuples, and the caches twice.
+// diskBytes returns an upper bound of the bytes on disk: waiting tuples, and the caches twice.
 func (o *Star) diskBytes() int64 {
 	pairs := o.Edges + o.Neighbours
 	return int64(float64(pairs)/o.Unique)*20 + 2*8*pairs + int64(o.PLDs)*96 + o.Checks*130
 }
 
-// phase is what one kind of operations took.
+// phase holds the cost of one kind of operation.
 type phase struct {
 	n         int64
 	wall, cpu time.Duration // without the generator
@@ -77,35 +77,35 @@ type phase struct {
 	passes    int64
 }
 
-// rate is operations/s, cost ns of CPU for one.
+// rate returns operations/s; cost returns ns of CPU per operation.
 func (p *phase) rate() float64 { return float64(p.n) / max(p.wall, 1).Seconds() }
 
 func (p *phase) cost() float64 { return float64(p.cpu.Nanoseconds()) / float64(p.n) }
 
 func (p *phase) perOp() float64 { return float64(p.disk) / float64(p.n) }
 
-// poolRecords are different records, which the generator goes round.
+// poolRecords is the number of different records that the generator repeats in a cycle.
 const poolRecords = 1 << 14
 
-// generatorCost is what the generator takes for one link or URL, ns.
+// generatorCost is the generator's time for one link or URL, in ns.
 type generatorCost struct{ wall, cpu float64 }
 
-// of is the cost of n.
+// of returns the cost of n links or URLs.
 func (g generatorCost) of(n int64) (wall, cpu time.Duration) {
 	return time.Duration(g.wall * float64(n)), time.Duration(g.cpu * float64(n))
 }
 
-// starRun is one case measured once.
+// starRun is one measurement of one case.
 type starRun struct {
 	kind            string
 	update, check   phase
-	pairs           int64 // distinct
+	pairs           int64 // distinct pairs
 	largest         uint32
-	bits            float64 // of the edges' cache, for a pair
-	wrongDegrees    int64   // PLDs whose in-degree isn't what the generator counted
-	wrongBudgets    int64   // URLs whose budget isn't F of it
-	rss             int64   // most RAM, without what there was before the stores were opened
-	ram             int64   // what the options promise
+	bits            float64 // bits per pair in the edges' cache
+	wrongDegrees    int64   // PLDs whose in-degree differs from the generator's count
+	wrongBudgets    int64   // URLs whose budget differs from F
+	rss             int64   // peak RSS minus the RSS before the stores were opened
+	ram             int64   // the bound that the options give
 	steps           []report.Point
 	star            *star.Star
 	opt             *Star
@@ -178,8 +178,8 @@ func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
 	return r.verify(set)
 }
 
-// open takes the memory of the generator, measures it, and opens the store. It returns the RAM in use
-// before that.
+// open allocates the generator's memory, measures the generator and opens the store. It returns the RAM in
+// use before the store was opened.
 func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error) {
 	web := newBudgetWeb(&Beast{PLDs: 100, Budget: 10, URLBytes: 110, Seed: r.opt.Seed})
 	for range poolRecords {
@@ -203,14 +203,14 @@ func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error)
 	return rss, err
 }
 
-// pldKey64 is pldKey for numbers of 64 bits.
+// pldKey64 is pldKey for 64-bit numbers.
 func pldKey64(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// generate measures the generator alone, on a copy.
+// generate measures the cost of a copy of the generator alone.
 func (r *starRun) generate(ctx context.Context) error {
 	full := r.web
 	defer func() { r.web = full }()
@@ -241,7 +241,7 @@ func (r *starRun) nextChecks(done int64) {
 	}
 }
 
-// starSteps is how many steps the figure has.
+// starSteps is the number of steps in the figure.
 const starSteps = 32
 
 // updates sends all links, and merges until all are counted.
@@ -274,7 +274,7 @@ func (r *starRun) updates(ctx context.Context) error {
 	return nil
 }
 
-// phase is what has happened since began, without the generator.
+// phase returns the cost since began, without the generator's.
 func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generatorCost) phase {
 	edges, indegree := r.star.Stats()
 	wall, spent := g.of(n)
@@ -283,7 +283,7 @@ func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generator
 		passes: edges.Passes + indegree.Passes - r.update.passes}
 }
 
-// checked sends all URLs, and merges until all are answered.
+// checked sends all URLs, and merges until STAR has answered all checks.
 func (r *starRun) checked(ctx context.Context) error {
 	n := r.opt.Checks / checkBatch * checkBatch
 	began, cpu := time.Now(), measure.CPUTime()
@@ -314,7 +314,7 @@ func (r *starRun) merge(ctx context.Context) error {
 	return err
 }
 
-// emit takes the answers.
+// emit receives the answers.
 func (r *starRun) emit(placed []star.Placed) error {
 	for i := range placed {
 		if p := &placed[i]; p.Budget != r.expect[pldNumber(p.PLD)] {
@@ -325,7 +325,7 @@ func (r *starRun) emit(placed []star.Placed) error {
 	return nil
 }
 
-// verify compares every in-degree on disk with what the generator has counted.
+// verify compares every in-degree on disk with the generator's count.
 func (r *starRun) verify(set disk.Set) error {
 	r.star.Pause()
 	frozen := r.star.Freeze()

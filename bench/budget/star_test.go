@@ -21,7 +21,7 @@ func smallStar(t *testing.T) Star {
 	return o
 }
 
-// TestStarWeb: every pair comes, none leads from a PLD to itself, in-degrees are those that a map counts.
+// TestStarWeb: every pair occurs, no PLD links to itself, and the in-degrees equal those that a map counts.
 func TestStarWeb(t *testing.T) {
 	for _, kind := range starCases {
 		o := smallStar(t)
@@ -71,7 +71,7 @@ func TestStarWeb(t *testing.T) {
 	}
 }
 
-// TestPLDNumber: numbers come back from keys.
+// TestPLDNumber: pldNumber inverts pldKey.
 func TestPLDNumber(t *testing.T) {
 	for n := uint32(1); n < 1<<31; n = n*3 + 1 {
 		if got := pldNumber(pldKey(n)); got != n {
@@ -80,7 +80,8 @@ func TestPLDNumber(t *testing.T) {
 	}
 }
 
-// TestStarBudgets: ties have the least of their ranks, and B0 with rank K+1.
+// TestStarBudgets: tied PLDs get the budget of the lowest of their ranks, and those tied with rank K+1 get
+// B0.
 func TestStarBudgets(t *testing.T) {
 	w := &starWeb{seen: make([]uint32, 500)} // K = 5, top = 50
 	copy(w.seen, []uint32{9, 7, 7, 5, 3, 3})
@@ -90,7 +91,7 @@ func TestStarBudgets(t *testing.T) {
 	}
 }
 
-// TestRunStar: at a small size all but rates holds, and nothing is left.
+// TestRunStar: at a small size all checks except rates pass, and no file remains.
 func TestRunStar(t *testing.T) {
 	o := smallStar(t)
 	r, err := o.Measure(context.Background(), func(string) {})
@@ -110,7 +111,7 @@ func TestRunStar(t *testing.T) {
 	benchtest.Empty(t, o.Dirs[0])
 }
 
-// TestStarRunSeesErrors: in-degrees and budgets that aren't what was counted are found.
+// TestStarRunSeesErrors: wrong in-degrees and budgets are detected.
 func TestStarRunSeesErrors(t *testing.T) {
 	o := smallStar(t)
 	run := &starRun{kind: caseGiant, opt: &o, web: newStarWeb(&o, caseGiant, 1)}
@@ -139,13 +140,13 @@ func TestStarRunSeesErrors(t *testing.T) {
 	if err := errors.Join(again.checked(ctx), again.verify(set)); err != nil {
 		t.Fatal(err)
 	}
-	// The giant has 3000 of 7500 pairs, and so of the URLs.
+	// The giant has 3000 of the 7500 pairs and the same share of the URLs.
 	if n := again.wrongBudgets; again.wrongDegrees != 2 || n < again.answered/4 || n > again.answered/2 {
 		t.Errorf("got %d wrong in-degrees and %d wrong budgets of %d, want 2 and two fifths", again.wrongDegrees, n, again.answered)
 	}
 }
 
-// TestRunStarStops: cancelled, it ends with an error and leaves nothing.
+// TestRunStarStops: a cancelled measurement returns an error and leaves no files.
 func TestRunStarStops(t *testing.T) {
 	o := smallStar(t)
 	ctx, cancel := context.WithCancel(context.Background())

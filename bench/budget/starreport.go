@@ -6,14 +6,14 @@ import (
 	"drumbeat/bench/report"
 )
 
-// starReport fills r.
+// starReport fills in r.
 func starReport(o *Star, runs map[string][]*starRun, r *report.Report) {
 	r.Set("plds", "%d (V), linked by %s pairs; the giant has %s in-neighbours", o.PLDs, report.Power(float64(o.Edges)),
 		report.Power(float64(o.Neighbours)))
 	d := o.drum()
 	r.Set("drums", "k = %d, M = %d KiB, r = %d KiB each; together %.1f MiB of RAM at most", d.Buckets, d.BufferBytes>>10, d.BucketBytes>>10,
 		float64(runs[caseUniform][0].ram)/(1<<20))
-	r.Set("page cache", "%t: else past it (O_DIRECT), where the file system can", o.PageCache)
+	r.Set("page cache", "%t: false bypasses it (O_DIRECT) where the file system supports that", o.PageCache)
 	for _, kind := range starCases {
 		for _, run := range runs[kind] {
 			run.lines(r)
@@ -31,8 +31,8 @@ func starReport(o *Star, runs map[string][]*starRun, r *report.Report) {
 	r.Checks = starChecks(runs)
 	r.Notes = append(r.Notes,
 		"uniform: equal in-degrees. power: in-degree ~ rank^-0.9, URLs in proportion. giant: likewise, one PLD with millions of in-neighbours.",
-		"onekey: 90 % of the links are one pair, 90 % of the URLs one PLD's. No RAM cache of recent pairs stands in front: in a crawl it does.",
-		"Times and CPU are without the generator, whose cost was measured alone. Passes and the last dry ones are in them.")
+		"onekey: 90 % of the links are one pair, 90 % of the URLs one PLD's. There is no RAM cache of recent pairs in front, unlike in a crawl.",
+		"Times and CPU exclude the generator, which is measured separately. They include all passes, also the last early ones.")
 }
 
 func (r *starRun) lines(rep *report.Report) {
@@ -89,19 +89,19 @@ func starChecks(runs map[string][]*starRun) (list []report.Check) {
 		}
 	}
 	list = append(list,
-		report.AtMost("PLDs whose in-degree isn't what was counted, all runs", float64(degrees), 0, "PLDs"),
-		report.AtMost("URLs whose budget isn't F of it, all runs", float64(budgets), 0, "URLs"),
+		report.AtMost("PLDs whose in-degree differs from the generator's count, all runs", float64(degrees), 0, "PLDs"),
+		report.AtMost("URLs whose budget differs from F, all runs", float64(budgets), 0, "URLs"),
 		report.AtMost("RSS beyond 1.25 R", over/(1<<20), 64, "MiB"))
 	for _, p := range []struct {
 		name string
 		of   func(*starRun) *phase
 	}{{"update", func(s *starRun) *phase { return &s.update }}, {"check", func(s *starRun) *phase { return &s.check }}} {
 		for _, kind := range starCases[1:] {
-			var share report.Sample // of the same repeat, when the machine was as busy
+			var share report.Sample // ratios within one repeat, under the same load of the machine
 			for i, run := range runs[kind] {
 				share = append(share, p.of(run).rate()/p.of(runs[caseUniform][i]).rate())
 			}
-			list = append(list, report.AtLeast(fmt.Sprintf("%s rate, %s by uniform", p.name, kind), share.Median(), 0.5, "x"))
+			list = append(list, report.AtLeast(fmt.Sprintf("%s rate, %s / uniform", p.name, kind), share.Median(), 0.5, "x"))
 		}
 	}
 	return list

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The cases of RunStar.
+// The cases of Star.Measure.
 const (
 	caseUniform = "uniform" // all PLDs have the same in-degree, URLs are spread evenly
 	casePower   = "power"   // in-degrees by a power law, URLs in proportion to them
@@ -17,36 +17,35 @@ const (
 var starCases = []string{caseUniform, casePower, caseGiant, caseOneKey}
 
 const (
-	// powerExponent is that of in-degree against rank: a tail of 1 + 1/0.9 = 2.1, as the in-degree of pages
-	// has.
+	// powerExponent is the exponent of in-degree against rank. It gives a tail of 1 + 1/0.9 = 2.1, like the
+	// in-degree of pages.
 	powerExponent = 0.9
 	oneKeyShare   = 0.9
 )
 
-// starWeb is the links between PLDs of one case. PLD y has in-degree degrees[y] in the end; its
-// in-neighbours are PLDs of a universe that is larger than any in-degree. Pair number e, counted through
-// all PLDs, belongs to the y whose range of numbers it falls into. Every pair comes at least once. Used by
-// one goroutine.
+// starWeb generates the links between PLDs of one case. PLD y ends with in-degree degrees[y]. Its
+// in-neighbours are PLDs of a universe larger than any in-degree. Pairs are numbered through all PLDs; pair
+// e belongs to the PLD y whose range contains e. Every pair occurs at least once. It is for one goroutine.
 type starWeb struct {
 	kind     string
 	degrees  []uint32
-	ends     []int64 // of the ranges of pairs: y has [ends[y-1], ends[y])
+	ends     []int64 // ends of the ranges of pairs: y has [ends[y-1], ends[y])
 	guide    []uint32
-	shift    uint  // pairs of one entry of guide: 2^shift
+	shift    uint  // one entry of guide covers 2^shift pairs
 	pairs    int64 // E
-	links    int64 // to be made, repeats included
+	links    int64 // links to make, with repeats
 	universe uint64
-	step     uint64 // between in-neighbours; has no divisor in common with universe
-	stride   int64  // between pairs that come for the first time; none in common with pairs
+	step     uint64 // between in-neighbours; coprime to universe
+	stride   int64  // between new pairs; coprime to pairs
 
 	rng   *mathrand.Rand
 	made  int64
-	fresh int64    // pairs that have come
-	at    int64    // the last of them
+	fresh int64    // pairs made so far
+	at    int64    // the last new pair
 	seen  []uint32 // in-degrees so far: the truth
 }
 
-// newStarWeb makes the links of a case. Each pair comes 1/unique times on average.
+// newStarWeb makes the links of a case. Each pair occurs 1/unique times on average.
 func newStarWeb(o *Star, kind string, seed uint64) *starWeb {
 	w := &starWeb{kind: kind, degrees: make([]uint32, o.PLDs), rng: mathrand.New(mathrand.NewPCG(seed, 5)), seen: make([]uint32, o.PLDs)}
 	mean := max(1, uint32(o.Edges/int64(o.PLDs)))
@@ -58,7 +57,7 @@ func newStarWeb(o *Star, kind string, seed uint64) *starWeb {
 	case casePower, caseGiant:
 		w.powerLaw(o.Edges)
 	case caseOneKey:
-		// A tenth of the links are spread: one to each of so many PLDs as there are, round after round.
+		// A tenth of the links are spread over all PLDs: one to each PLD per round.
 		d := max(1, uint32(float64(w.links)*(1-oneKeyShare)/float64(o.PLDs)))
 		for y := range w.degrees {
 			w.degrees[y] = d
@@ -83,7 +82,8 @@ func newStarWeb(o *Star, kind string, seed uint64) *starWeb {
 	return w
 }
 
-// powerLaw gives PLD y the in-degree C·(y+1)^-powerExponent, at least 1, that sum to edges or a bit more.
+// powerLaw gives PLD y the in-degree C·(y+1)^-powerExponent, at least 1. Their sum is edges or slightly
+// more.
 func (w *starWeb) powerLaw(edges int64) {
 	sum := 0.0
 	for y := range w.degrees {
@@ -95,7 +95,7 @@ func (w *starWeb) powerLaw(edges int64) {
 	}
 }
 
-// coprime is the least number from n on that has no divisor in common with m.
+// coprime returns the least number from n on that is coprime to m.
 func coprime(n, m uint64) uint64 {
 	for n = max(n, 1); ; n++ {
 		a, b := n, m
@@ -108,7 +108,7 @@ func coprime(n, m uint64) uint64 {
 	}
 }
 
-// makeGuide notes for every 2^shift pairs the PLD of the first, so that a search has few steps.
+// makeGuide stores the PLD of the first of every 2^shift pairs, to shorten the search.
 func (w *starWeb) makeGuide() {
 	for w.pairs>>w.shift > int64(len(w.ends)) {
 		w.shift++
@@ -123,7 +123,7 @@ func (w *starWeb) makeGuide() {
 	w.guide = append(w.guide, uint32(len(w.ends)-1))
 }
 
-// pld is the PLD that pair e leads to.
+// pld returns the PLD to which pair e leads.
 func (w *starWeb) pld(e int64) uint32 {
 	lo, hi := w.guide[e>>w.shift], w.guide[e>>w.shift+1]
 	for lo < hi {
@@ -136,14 +136,14 @@ func (w *starWeb) pld(e int64) uint32 {
 	return lo
 }
 
-// pair is pair e: numbers of two PLDs.
+// pair returns the two PLD numbers of pair e.
 func (w *starWeb) pair(e int64) (from uint64, to uint32) {
 	to = w.pld(e)
 	i := uint64(w.ends[to] - e) // from 1 to the in-degree
 	return (uint64(to) + i*w.step) % w.universe, to
 }
 
-// next is one link. Pairs come for the first time evenly among the repeats of others.
+// next returns one link. New pairs are spread evenly among repeats.
 func (w *starWeb) next() (from uint64, to uint32) {
 	w.made++
 	if w.fresh < w.pairs && w.fresh*w.links < w.made*w.pairs {
@@ -156,12 +156,12 @@ func (w *starWeb) next() (from uint64, to uint32) {
 		return from, to
 	}
 	if w.kind == caseOneKey {
-		return w.pair(w.stride % w.pairs) // the first that came
+		return w.pair(w.stride % w.pairs) // the first pair made
 	}
 	return w.pair(int64(w.rng.Uint64N(uint64(w.pairs))))
 }
 
-// url is the PLD of one URL to be checked.
+// url returns the PLD of one URL to check.
 func (w *starWeb) url() uint32 {
 	switch w.kind {
 	case caseUniform:
@@ -175,17 +175,17 @@ func (w *starWeb) url() uint32 {
 	return w.pld(int64(w.rng.Uint64N(uint64(w.pairs))))
 }
 
-// budgets is the paper's F, from the in-degrees that were counted: the K = V/100 (10,000 at most) PLDs of
-// the highest ranks share budgets from the top down to B0 = 10 linearly; PLDs of the same in-degree have
-// the least of their ranks, and those tied with rank K+1 have B0. It is written anew here, to check package
-// star.
+// budgets computes the paper's F from the counted in-degrees. The K = V/100 (at most 10,000) PLDs of the
+// highest ranks share budgets that fall linearly from the top to B0 = 10. PLDs of the same in-degree get
+// the budget of the lowest of their ranks; those tied with rank K+1 get B0. The code is independent of
+// package star, to check it.
 func (w *starWeb) budgets() []uint32 {
 	const b0 = 10
 	falling := slices.Clone(w.seen)
 	slices.SortFunc(falling, func(a, b uint32) int { return int(int64(b) - int64(a)) })
 	k := min(10_000, len(falling)/100)
 	top := max(b0, min(10_000, len(falling)*b0/100))
-	of := map[uint32]uint32{} // budgets by in-degree, of those above B0
+	of := map[uint32]uint32{} // in-degree -> budget, for budgets above B0
 	for rank, i := 1, 0; rank <= k; rank++ {
 		for i = rank; i < len(falling) && falling[i] == falling[rank-1]; i++ {
 		}
