@@ -12,8 +12,8 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Measure measures, the RAM cache in front of URLseen of sections V.A and B of the paper,
-// and flags of command bench. Zero means the default.
+// Options holds the parameters of the measurement of the RAM cache in front of URLseen, sections V.A and
+// V.B of the paper. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Trace   string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
 	From    int64   `type:"count" placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
@@ -24,12 +24,12 @@ type Options struct {
 	Seed    uint64  `type:"count" placeholder:"N" default:"1" help:"Random seed."`
 	Quick   bool    `help:"Use smaller and fewer sizes, to end within 30 s."`
 
-	// Stream is the made stream; the zero value is DefaultStream(Hosts).
+	// Stream is the generated stream; the zero value means DefaultStream(Hosts).
 	Stream   Stream `kong:"-"`
 	progress func(what string)
 }
 
-// leastEntries is the smallest cache that ours can be.
+// leastEntries is the smallest size of our cache.
 const leastEntries = 512
 
 // Complete fills in defaults and returns all faults, joined.
@@ -53,14 +53,14 @@ func (c *Options) Complete() error {
 	return errors.Join(faults(), c.Stream.Validate())
 }
 
-// policy is one of the caches that are compared.
+// policy is one of the compared caches.
 type policy struct {
 	name string
-	// make returns an empty one, and what frees it.
+	// make returns an empty cache and a function that frees it.
 	make func(entries int) (keyCache, func())
 }
 
-// The names of the policies that the report asks for.
+// The policies to which the report refers by name.
 const (
 	nameOurs  = "ours"
 	nameLRU   = "exact LRU"
@@ -78,18 +78,20 @@ func policies() []policy {
 	}
 }
 
-// keySource is a stream of keys. read fills keys; less than that, and no error, is the end.
+// keySource is a stream of keys. read fills keys and returns their number; fewer keys without an error mean
+// the end.
 type keySource interface {
 	read(keys []uint64) (int, error)
 }
 
-// hitRate is the outcome of one policy at one size.
+// hitRate is the result of one policy at one size.
 type hitRate struct {
 	size   cacheSize
 	policy string
-	// links were counted, after as many that filled the cache; hits of them were in it.
+	// links is the number of counted links, after equally many that filled the cache; hits of them were in
+	// it.
 	links, hits int64
-	// cold has the hits of all links, from the empty cache on.
+	// cold is the number of hits of all links, from the empty cache on.
 	cold float64
 }
 
@@ -98,9 +100,9 @@ func (h *hitRate) share() float64 { return float64(h.hits) / float64(h.links) }
 // cacheSize is a number of entries to measure.
 type cacheSize struct {
 	entries int
-	// span is the size in units of tau_h l S, 0 if nobody knows.
+	// span is the size in units of tau_h l S, 0 if unknown.
 	span float64
-	// printed is Table IV's row that belongs beside it, or -1.
+	// printed is the row of Table IV for this size, or -1.
 	printed int
 }
 
@@ -119,7 +121,7 @@ func (c Options) Measure(ctx context.Context, progress func(what string)) (*repo
 			return nil, err
 		}
 	}
-	// Speeds come first: RAM has its huge pages still, which exact LRU's gigabytes leave few of.
+	// Measure speeds first: huge pages are still free then, and exact LRU's gigabytes use most of them.
 	err := res.speeds(ctx, &c)
 	if err != nil {
 		return nil, err
@@ -136,27 +138,27 @@ func (c Options) Measure(ctx context.Context, progress func(what string)) (*repo
 	return r, nil
 }
 
-// cacheResult is all that was measured.
+// cacheResult holds everything that one measurement measured.
 type cacheResult struct {
 	rates []hitRate
-	// links, generations and from are those of a trace: what it has, and what the caches saw first.
+	// links and generations describe the trace; from is the number of links skipped.
 	links, from int64
 	generations int
 	speed       cacheSpeeds
 }
 
-// rateTask is one policy at one size, and how much of the source it sees: skip, then warm links that fill
-// the cache, then measure that count.
+// rateTask is one policy at one size and the part of the source that it reads: skip links, then warm links
+// that fill the cache, then measure links that count.
 type rateTask struct {
 	size                cacheSize
 	skip, warm, measure int64
 	policy              policy
 }
 
-// rateChunk is how many links are read at a time.
+// rateChunk is the number of links per read.
 const rateChunk = 1 << 16
 
-// run reads the source from its beginning.
+// run reads the source from its start.
 func (t *rateTask) run(ctx context.Context, source keySource) (hitRate, error) {
 	cache, free := t.policy.make(t.size.entries)
 	defer free()
@@ -200,7 +202,7 @@ func (t *rateTask) run(ctx context.Context, source keySource) (hitRate, error) {
 // runRates runs tasks on all CPUs, each on a source of its own, the largest first.
 func runRates(ctx context.Context, tasks []rateTask, open func() (keySource, func() error, error), progress func(string)) ([]hitRate, error) {
 	threads := min(len(tasks), runtime.GOMAXPROCS(0))
-	for _, t := range tasks { // as many at once as there are threads; exact LRU takes most
+	for _, t := range tasks { // one per thread at a time; exact LRU takes most RAM
 		if err := fitsRAM("a measurement of hit rates", int64(t.size.entries), 32*int64(threads)); err != nil {
 			return nil, err
 		}
@@ -237,7 +239,7 @@ func runRates(ctx context.Context, tasks []rateTask, open func() (keySource, fun
 	return out, errors.Join(errs...)
 }
 
-// Table IV: entries, and hit rates in percent at N0 of one and of four billion pages.
+// paperIV is Table IV: entries, and hit rates in percent at N0 of one and of four billion pages.
 var paperIV = []struct {
 	entries float64
 	name    string
@@ -248,15 +250,15 @@ var paperIV = []struct {
 	{16 << 20, "16M", "71", "67"}, {64 << 20, "64M", "73", "73"}, {512 << 20, "512M", "80", "78"},
 }
 
-// paperSpan is IRLbot's peak of tau_h l S, by section V.A.
+// paperSpan is IRLbot's peak of tau_h l S in section V.A.
 const paperSpan = 7.3e6
 
-// betweenSizes are more points of the figure, in units of tau_h l S.
+// betweenSizes are additional points of the figure, in units of tau_h l S.
 var betweenSizes = []float64{0.14, 0.3, 0.8, 1, 1.35, 1.7, 4.5, 25}
 
-// streamRates measures with the made-up stream. By section V.A the trace is sought to N0 and the next 10E
-// links are passed through. Here N0 is where sites that come back do so, half of the 10E fill the cache,
-// and at least eight host delays do.
+// streamRates measures with the generated stream. Section V.A seeks to N0 in the trace and counts the next
+// 10E links. Here N0 is late enough for sites to return. Half of the 10E links, and at least eight host
+// delays, fill the cache.
 func (res *cacheResult) streamRates(ctx context.Context, c *Options) error {
 	span := c.Stream.Span()
 	var sizes []cacheSize
@@ -295,7 +297,7 @@ func (res *cacheResult) streamRates(ctx context.Context, c *Options) error {
 	return err
 }
 
-// rate returns what a policy had at a size.
+// rate returns the result of a policy at a size.
 func (res *cacheResult) rate(name string, entries int) *hitRate {
 	for i := range res.rates {
 		if h := &res.rates[i]; h.policy == name && h.size.entries == entries {

@@ -16,7 +16,7 @@ import (
 	"drumbeat/internal/linktrace"
 )
 
-// naiveLRU, naiveClock: the policies as they are told, in slices.
+// naiveLRU and naiveClock implement the policies with slices.
 type naiveLRU struct {
 	keys    []uint64
 	entries int
@@ -56,7 +56,7 @@ func (c *naiveClock) testAndSet(key uint64) bool {
 	return false
 }
 
-// TestCachePolicies: the caches that ours is compared with do what their names say.
+// TestCachePolicies: the reference caches follow their policies.
 func TestCachePolicies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, entries := range []int{1, 2, 7, 64} {
@@ -78,8 +78,8 @@ func TestCachePolicies(t *testing.T) {
 	}
 }
 
-// TestCacheStream: the stream is the same every time, has the shares that it was told, and sites come back
-// after a host delay.
+// TestCacheStream: the stream is deterministic, has the requested shares, and a site returns after a host
+// delay.
 func TestCacheStream(t *testing.T) {
 	o := DefaultStream(200)
 	a, b := newCacheStream(o), newCacheStream(o)
@@ -132,7 +132,8 @@ func TestCacheStream(t *testing.T) {
 	}
 }
 
-// TestOursAgainstLRU: around the knee of a crawl-like stream ours loses at most 2 points against exact LRU.
+// TestOursAgainstLRU: near the knee of a crawl-like stream our cache loses at most 2 points against exact
+// LRU.
 func TestOursAgainstLRU(t *testing.T) {
 	o := DefaultStream(250)
 	for _, factor := range []float64{1.15, 2.3, 9} {
@@ -160,12 +161,12 @@ func TestOursAgainstLRU(t *testing.T) {
 	}
 }
 
-// smallCache is Run at its smallest.
+// smallCache returns the smallest measurement.
 func smallCache() Options {
 	return Options{Stream: DefaultStream(20), Entries: 1 << 14, Repeats: 1, Quick: true}
 }
 
-// TestRunCache: all that is promised is printed; sizes may be given.
+// TestRunCache: the report contains all promised tables and checks; the sizes are optional.
 func TestRunCache(t *testing.T) {
 	c := smallCache()
 	r, err := c.Measure(context.Background(), func(string) {})
@@ -231,7 +232,7 @@ func writeTrace(t *testing.T, o Stream, links int) string {
 	return name
 }
 
-// TestRunCacheTrace: a recorded stream gives what the stream itself gives.
+// TestRunCacheTrace: a recorded stream gives the same rates as the stream itself.
 func TestRunCacheTrace(t *testing.T) {
 	const links, from = 60_000, 1234
 	c := smallCache()

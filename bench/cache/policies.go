@@ -6,20 +6,20 @@ import (
 	"drumbeat/drum"
 )
 
-// keyCache is what is compared: testAndSet tells whether it had the key, and takes it in.
+// keyCache is a compared cache: testAndSet returns whether it has the key, and adds it.
 type keyCache interface{ testAndSet(key uint64) bool }
 
-// ours is the crawler's own.
+// ours is the crawler's own cache.
 type ours struct{ *drum.RAMCache }
 
 func (o ours) testAndSet(key uint64) bool { return o.TestAndSet(drum.Key(key)) }
 
-// keyTable finds the slot of a key: open addressing with linear probing, half full at most, as the other
-// caches need it.
+// keyTable finds the slot of a key for the other caches: open addressing with linear probing, at most half
+// full.
 type keyTable struct {
-	keys  []uint64 // of the slots
+	keys  []uint64 // keys of the slots
 	used  int
-	at    []uint32 // number of a slot plus 1; 0 is none
+	at    []uint32 // slot number plus 1; 0 means empty
 	shift int
 }
 
@@ -28,7 +28,7 @@ func newKeyTable(entries int) keyTable {
 	return keyTable{keys: make([]uint64, entries), at: make([]uint32, 1<<log), shift: 64 - log}
 }
 
-// find returns the place of a key in the table, or where it would be, and its slot, or -1.
+// find returns the place of a key in the table, or where to put it, and its slot, or -1.
 func (t *keyTable) find(key uint64) (place uint32, slot int) {
 	mask := uint32(len(t.at) - 1)
 	for i := uint32(key >> t.shift); ; i++ {
@@ -42,10 +42,10 @@ func (t *keyTable) find(key uint64) (place uint32, slot int) {
 	}
 }
 
-// full says that a key must go before one comes.
+// full reports that a new key must replace an old one.
 func (t *keyTable) full() bool { return t.used == len(t.keys) }
 
-// replace gives a slot to a key, which isn't in the table: the next free one, or that of a key that goes.
+// replace assigns a slot to a new key: the next free slot, or that of the key that it evicts.
 func (t *keyTable) replace(slot int, key uint64) {
 	place, _ := t.find(t.keys[slot])
 	t.remove(place)
@@ -54,7 +54,7 @@ func (t *keyTable) replace(slot int, key uint64) {
 	t.at[place] = uint32(slot + 1)
 }
 
-// add gives the next free slot to a key.
+// add assigns the next free slot to a key.
 func (t *keyTable) add(place uint32, key uint64) int {
 	slot := t.used
 	t.used++
@@ -81,7 +81,7 @@ func (t *keyTable) remove(place uint32) {
 	t.at[place] = 0
 }
 
-// exactLRU drops the key that was met longest ago.
+// exactLRU evicts the least recently used key.
 type exactLRU struct {
 	keyTable
 	list recency
@@ -107,8 +107,7 @@ func (c *exactLRU) testAndSet(key uint64) bool {
 	return false
 }
 
-// recency is a doubly linked ring of slots by the time they were touched; slot i is link i+1, and link 0 its
-// beginning.
+// recency is a circular doubly linked list of slots by time of use. Slot i is link i+1; link 0 is the head.
 type recency struct{ newer, older []uint32 }
 
 func newRecency(entries int) recency {
@@ -130,7 +129,8 @@ func (r *recency) touch(slot int) {
 
 func (r *recency) oldest() int { return int(r.newer[0]) - 1 }
 
-// clock is the paper's CLOCK: one hand for all keys, one round's grace for a key that was met again.
+// clock is the paper's CLOCK: one hand for all keys; a key used since the last round survives one more
+// round.
 type clock struct {
 	keyTable
 	met  []bool

@@ -13,16 +13,16 @@ import (
 // The targets.
 const (
 	cacheRateTarget  = 30e6 // keys/s on one core
-	cacheBytesTarget = 9    // per entry
-	cacheLossTarget  = 2    // points of hit rate against exact LRU
+	cacheBytesTarget = 9    // bytes of RAM per entry
+	cacheLossTarget  = 2    // points of hit rate below exact LRU
 )
 
-// sorted puts sizes into order.
+// sorted sorts sizes.
 func sorted(sizes []cacheSize) []cacheSize {
 	return slices.SortedFunc(slices.Values(sizes), func(a, b cacheSize) int { return cmp.Compare(a.entries, b.entries) })
 }
 
-// sizes are those measured, in order.
+// sizes returns the measured sizes, sorted.
 func (res *cacheResult) sizes() []cacheSize {
 	var sizes []cacheSize
 	for _, h := range res.rates {
@@ -33,7 +33,7 @@ func (res *cacheResult) sizes() []cacheSize {
 	return sorted(sizes)
 }
 
-// report fills r.
+// report fills in r.
 func (res *cacheResult) report(c *Options, r *report.Report) {
 	res.settings(c, r)
 	for _, h := range res.rates {
@@ -70,20 +70,20 @@ func (res *cacheResult) settings(c *Options, r *report.Report) {
 		return
 	}
 	o := c.Stream
-	r.Set("links", "made, not recorded: %d sites in turns (tau_h S), %d links a page, tau_h l S = %.0f; %g pages a stay, then with %g one of the last %d rounds' sites",
+	r.Set("links", "generated, not recorded: %d sites at a time (tau_h S), %d links per page, tau_h l S = %.0f; %g pages per stay, then with probability %g one of the last %d rounds' sites",
 		o.Hosts, o.LinksPerPage, o.Span(), o.PagesPerStay, o.Return, o.ReturnWindow)
-	r.Set("shares", "repeats on the page %g, the site's menu %g, the site's %g pages %g, the web's %.3g popular URLs %g, never again the rest; "+
-		"chosen so that LRU's curve is roughly Table IV's: its heights prove nothing, the differences between policies do",
+	r.Set("shares", "repeats on the page %g, the site's menu %g, the site's %g pages %g, the web's %.3g popular URLs %g, the rest never again; "+
+		"chosen so that LRU's curve is roughly Table IV's: only the differences between policies are results",
 		o.Repeat, o.Site, o.LocalPages, o.Local, o.PopularURLs, o.Popular)
 }
 
-// tabled tells whether sizes of Table IV are among those measured.
+// tabled reports whether sizes of Table IV were measured.
 func (res *cacheResult) tabled() bool {
 	return slices.ContainsFunc(res.rates, func(h hitRate) bool { return h.size.printed >= 0 })
 }
 
-// worst returns the size at which ours loses most points against exact LRU, of Table IV's alone if there
-// are any.
+// worst returns the size at which our cache loses most points against exact LRU, and the loss. If printed
+// is true it considers only Table IV's sizes.
 func (res *cacheResult) worst(printed bool) (entries int, loss float64) {
 	loss = math.NaN()
 	printed = printed && res.tabled()
@@ -128,7 +128,7 @@ func (res *cacheResult) tableIV(c *Options) report.Table {
 	return t
 }
 
-// mega writes a rate and its spread in M/s.
+// mega formats a rate and its spread in M/s.
 func mega(s report.Sample) []string {
 	scaled := make(report.Sample, len(s))
 	for i, v := range s {

@@ -14,32 +14,32 @@ import (
 	"drumbeat/drum"
 )
 
-// pageLinks is how many keys a batch has: the links of a page.
+// pageLinks is the number of keys in a batch: the links of a page.
 const pageLinks = paperLinksPerPage
 
-// speedKeys are made before the clock starts; then they go to the cache as pages. With the answers they fit
-// into the CPU's own cache, as the links of a page do that has just been parsed. speedRounds of them are
-// measured.
+// speedKeys keys are generated before the clock starts; then they go to the cache in batches. Keys and
+// answers fit into the CPU's cache, like the links of a page just parsed. Each measurement takes
+// speedRounds rounds of them.
 const (
 	speedKeys   = pageLinks << 10
 	speedRounds = 48
 )
 
-// cacheSpeeds are those of ours.
+// cacheSpeeds holds the speeds of our cache.
 type cacheSpeeds struct {
 	entries int64
-	// Keys per second of CPU time of a thread, in batches: all new, and those of the crawl-like stream;
-	// then new ones one by one. The hits of the stream.
+	// Keys per second of CPU time of one thread: new keys in batches, keys of the crawl-like stream in
+	// batches, and new keys one by one. hits are those of the stream.
 	fresh, crawl, single report.Sample
 	crawlHits            float64
-	// all is keys per second of wall time with a thread on every CPU, allCPU per second of their CPU time.
+	// all is keys per second of wall time with one thread per CPU; allCPU is per second of CPU time.
 	all, allCPU report.Sample
 	threads     int
-	// bytes is RAM per entry, by the process's resident memory.
+	// bytes is the RAM per entry, from the resident memory of the process.
 	bytes float64
 }
 
-// freshKeys yields keys that never come again: those of one of many sequences.
+// freshKeys yields unique keys: those of one of many sequences.
 type freshKeys struct{ n uint64 }
 
 func (f *freshKeys) read(keys []uint64) (int, error) {
@@ -50,13 +50,13 @@ func (f *freshKeys) read(keys []uint64) (int, error) {
 	return len(keys), nil
 }
 
-// residentBytes is the process's resident memory, with as little garbage as may be.
+// residentBytes returns the resident memory of the process after a garbage collection.
 func residentBytes() int64 {
 	debug.FreeOSMemory()
 	return measure.RSS()
 }
 
-// speeds measures ours.
+// speeds measures our cache.
 func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	s := &res.speed
 	s.threads = runtime.GOMAXPROCS(0)
@@ -65,14 +65,14 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	}
 	keys, seen := make([]uint64, speedKeys), make([]bool, speedKeys)
 	batch := make([]drum.Key, speedKeys)
-	for i := range keys { // memory counts when it has been touched
+	for i := range keys { // touch the memory to make it resident
 		keys[i], seen[i], batch[i] = 1, true, 1
 	}
 	before := residentBytes()
 	cache := drum.NewRAMCache(8 * c.Entries)
 	defer cache.Close()
 	s.entries = cache.Entries()
-	// feed reads keys and sends them in batches; it returns the CPU time of the latter, and hits.
+	// feed reads keys and sends them in batches. It returns the CPU time of the sending, and the hits.
 	feed := func(source keySource, one bool) (time.Duration, int64, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, 0, err
@@ -106,7 +106,7 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 		return errors.New("bench: cache: the kernel does not say how much memory this process has")
 	}
 	s.bytes = float64(residentBytes()-before) / float64(s.entries)
-	// Sites as Table IV has them at 16M entries.
+	// The number of sites is in the same proportion to the entries as at 16M entries in Table IV.
 	stream := newCacheStream(DefaultStream(max(10, int(float64(c.Entries)/(16<<20/paperSpan)/pageLinks))))
 	for n := range c.Repeats {
 		c.progress(fmt.Sprintf("speed of %d entries, %d of %d", s.entries, n+1, c.Repeats))
@@ -120,7 +120,7 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	return nil
 }
 
-// feedBatches sends keys as pages have them, or one by one.
+// feedBatches sends keys in batches of a page, or one by one.
 func feedBatches(cache *drum.RAMCache, batch []drum.Key, seen []bool, one bool) {
 	if one {
 		for i, k := range batch {
@@ -133,7 +133,7 @@ func feedBatches(cache *drum.RAMCache, batch []drum.Key, seen []bool, one bool) 
 	}
 }
 
-// repeat measures one thread once. The first time the stream fills the cache.
+// repeat measures one thread once. In the first call the stream fills the cache.
 func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
 	feed func(keySource, bool) (time.Duration, int64, error)) error {
 	measure := func(to *report.Sample, source keySource, one bool, warm, rounds int64) (hits float64, err error) {
@@ -166,7 +166,7 @@ func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
 	return err
 }
 
-// together measures a thread on every CPU at once, with new keys.
+// together measures one thread per CPU at the same time, with new keys.
 func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round 
 	return nil
 }
 
-// fitsRAM refuses what would take more than three quarters of the machine's RAM.
+// fitsRAM returns an error if the entries take more than three quarters of the machine's RAM.
 func fitsRAM(what string, entries, entryBytes int64) error {
 	if have := report.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
 		return fmt.Errorf("bench: cache: %s with %d entries takes %d MB, too much for %d MB of RAM: want fewer entries",

@@ -7,41 +7,41 @@ import (
 	"math/rand/v2"
 )
 
-// Stream describes a stream of keys of links whose reuse is like a crawl's: what Table IV depends on and
-// nothing else. It is made, not recorded; "crawl --trace-links" records a real one.
+// Stream describes a stream of keys of links whose reuse is like a crawl's: only what Table IV depends on.
+// It is generated; "crawl --trace-links" records a real one.
 //
-// Hosts sites are crawled at a time. They are visited in turns, by their due time: the next visit of a site
-// is one host delay after the last, which is Hosts pages of all sites together, give or take a tenth. So
-// Hosts is tau_h S, and the links between two visits of a site are tau_h l S: the knee of Table IV stands
-// there whatever else is assumed. After some pages, a Pareto number of PagesPerStay on average, as BEAST's
-// budgets are skewed, a site makes room for another: with the probability Return for one of the last
-// ReturnWindow Hosts sites, whose budget in a later queue has come, else for one never met.
+// Hosts sites are crawled at a time, ordered by due time: the next visit of a site is one host delay after
+// the last, which is Hosts pages of all sites together, plus or minus a tenth. So Hosts is tau_h S, and the
+// number of links between two visits of a site is tau_h l S, the knee of Table IV under any other
+// assumptions. A site leaves after a number of pages from a Pareto distribution with mean PagesPerStay,
+// since BEAST's budgets are skewed. With probability Return its successor is one of the last
+// ReturnWindow·Hosts sites, whose budget in a later queue has come, otherwise a new site.
 //
-// A link of a page is, by the shares below: a Repeat of a link further up; one of the Site's menu, which
-// stands on each of its pages; a Local link to one of the LocalPages pages of the site, by a power law; a
-// link to one of the PopularURLs of the whole web, by a power law; and else one never met before and never
-// again. The power laws are Zipf's with exponent 1.
+// The shares below divide the links of a page: Repeat repeats a link further up; Site is the site's menu,
+// which is on each of its pages; Local links to one of the LocalPages pages of the site, by a power law;
+// Popular links to one of the PopularURLs of the whole web, by a power law. Other links occur only once.
+// The power laws are Zipf's with exponent 1.
 //
-// The defaults of shares and returns were chosen so that the curve of exact LRU is roughly that of Table
-// IV; so the heights of its steps prove nothing, and only the differences between policies are results, for
-// streams like this one.
+// The default shares and returns approximate exact LRU's curve in Table IV. So the heights of its steps
+// prove nothing; only the differences between policies are results, for streams like this one.
 type Stream struct {
-	// Hosts is tau_h S, the sites that are crawled at a time. LinksPerPage is l on average; the pages of a
-	// site have all the same number, from a third of it to five thirds.
+	// Hosts is tau_h S, the number of sites crawled at a time. LinksPerPage is l, the mean. All pages of a
+	// site have the same number of links, from a third to five thirds of l.
 	Hosts, LinksPerPage int
-	// PagesPerStay is the mean number of pages of a site before another takes its place.
+	// PagesPerStay is the mean number of pages of a site before it leaves.
 	PagesPerStay float64
-	// Return and ReturnWindow say which site that is.
+	// Return is the probability that a former site replaces it, ReturnWindow how long ago that site left at
+	// most, in rounds of Hosts sites.
 	Return       float64
 	ReturnWindow int
 	// Repeat, Site, Local and Popular are shares of the links.
 	Repeat, Site, Local, Popular float64
 	LocalPages, PopularURLs      float64
-	// Seed is that of the random numbers.
+	// Seed is the seed of the random numbers.
 	Seed uint64
 }
 
-// DefaultStream is the stream with so many sites at a time; the rest is scaled with it where it must be.
+// DefaultStream returns the stream with hosts sites at a time; other sizes scale with it where necessary.
 func DefaultStream(hosts int) Stream {
 	return Stream{
 		Hosts: hosts, LinksPerPage: paperLinksPerPage, PagesPerStay: 12, Return: 0.75, ReturnWindow: 3,
@@ -52,14 +52,14 @@ func DefaultStream(hosts int) Stream {
 
 const paperLinksPerPage = 59
 
-// paretoShape is that of the pages per stay: finite mean, infinite variance. stayMost bounds them by as
-// many means.
+// paretoShape is the shape of the pages per stay: finite mean, infinite variance. stayMost bounds a stay,
+// as a multiple of the mean.
 const (
 	paretoShape = 1.5
 	stayMost    = 100
 )
 
-// Span is tau_h l S: the links of one host delay.
+// Span returns tau_h l S: the number of links in one host delay.
 func (o Stream) Span() float64 { return float64(o.Hosts) * float64(o.LinksPerPage) }
 
 // Validate returns all faults, joined.
@@ -80,25 +80,25 @@ func (o Stream) Validate() error {
 	return errors.Join(faults...)
 }
 
-// cacheStream yields the keys. It takes 40 bytes a site, and allocates nothing once a page has had its most
-// links.
+// cacheStream yields the keys. It takes 40 bytes per site, and allocates nothing after the page with the
+// most links.
 type cacheStream struct {
 	o     Stream
 	rng   *rand.Rand
 	sites []streamSite
 	due   []siteVisit // a heap
-	now   int64       // pages
-	met   uint64      // sites
-	fresh uint64      // links that are never met again
+	now   int64       // pages so far
+	met   uint64      // sites so far
+	fresh uint64      // links so far that occur once
 	page  []uint64
-	// local and popular are the logarithms of the ranks.
+	// local and popular are the logarithms of the number of ranks.
 	local, popular float64
 }
 
 type streamSite struct {
 	key   uint64
-	left  int32 // pages of this stay
-	links int32 // of a page
+	left  int32 // remaining pages of this stay
+	links int32 // links per page
 }
 
 type siteVisit struct {
@@ -111,13 +111,13 @@ func newCacheStream(o Stream) *cacheStream {
 		due: make([]siteVisit, o.Hosts), local: math.Log(o.LocalPages), popular: math.Log(o.PopularURLs)}
 	for i := range s.sites {
 		s.sites[i] = s.nextSite()
-		s.sites[i].left = 1 + s.rng.Int32N(s.sites[i].left) // in the midst of its stay
+		s.sites[i].left = 1 + s.rng.Int32N(s.sites[i].left) // the site is in the middle of its stay
 		s.due[i] = siteVisit{int64(i), int32(i)}
 	}
 	return s
 }
 
-// Keys are mixed from what a URL is: a number of its own for each kind.
+// The kinds of URLs. A key mixes the kind and a number within the kind.
 const (
 	kindMenu = iota + 1
 	kindLocal
@@ -125,7 +125,7 @@ const (
 	kindFresh
 )
 
-// streamKey mixes two numbers (the finalizer of MurmurHash3, twice).
+// streamKey mixes its arguments (the finalizer of MurmurHash3, twice).
 func streamKey(kind, of, n uint64) uint64 { return mix64(mix64(of<<3|kind) + n) }
 
 func mix64(x uint64) uint64 {
@@ -136,7 +136,7 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// nextSite is the one that takes a place.
+// nextSite returns the site that takes a free place.
 func (s *cacheStream) nextSite() streamSite {
 	n := s.met
 	if window := uint64(s.o.ReturnWindow) * uint64(s.o.Hosts); s.met > window && s.rng.Float64() < s.o.Return {
@@ -146,13 +146,13 @@ func (s *cacheStream) nextSite() streamSite {
 	}
 	least := s.o.PagesPerStay * (paretoShape - 1) / paretoShape
 	pages := least * math.Pow(1-s.rng.Float64(), -1/paretoShape)
-	// Rounding to one side or the other by chance keeps the mean.
+	// Rounding up or down at random keeps the mean.
 	pages = max(1, min(pages, stayMost*s.o.PagesPerStay)+s.rng.Float64())
 	links := uint64(s.o.LinksPerPage)
 	return streamSite{n, int32(pages), int32(max(1, links/3+mix64(n)%(4*links/3+1)))}
 }
 
-// next returns the keys of the links of the next page, which are valid until the next call.
+// next returns the keys of the links of the next page, valid until the next call.
 func (s *cacheStream) next() []uint64 {
 	at := &s.due[0]
 	site := &s.sites[at.site]
@@ -179,17 +179,17 @@ func (s *cacheStream) next() []uint64 {
 		*site = s.nextSite()
 	}
 	s.now++
-	// A visit that is overdue is made up for at once; the one after it is a host delay from now.
+	// An overdue visit takes place immediately; the next one follows a host delay from now.
 	jitter := 0.9 + 0.2*s.rng.Float64()
 	at.page = max(at.page, s.now) + int64(jitter*float64(o.Hosts))
 	s.sink()
 	return page
 }
 
-// rank draws from Zipf's law, of so many ranks by their logarithm.
+// rank draws a rank by Zipf's law; log is the logarithm of the number of ranks.
 func (s *cacheStream) rank(log float64) uint64 { return uint64(math.Exp(log * s.rng.Float64())) }
 
-// sink restores the heap after its first visit has been put off.
+// sink restores the heap after its first visit was deferred.
 func (s *cacheStream) sink() {
 	for i := 0; ; {
 		child := 2*i + 1
@@ -207,7 +207,7 @@ func (s *cacheStream) sink() {
 	}
 }
 
-// read fills keys, cutting the last page.
+// read fills keys; it truncates the last page.
 func (s *cacheStream) read(keys []uint64) (int, error) {
 	n := 0
 	for n < len(keys) {

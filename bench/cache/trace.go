@@ -13,8 +13,8 @@ type traceSource struct{ r *linktrace.Reader }
 
 func (t traceSource) read(keys []uint64) (int, error) { return t.r.Read(keys) }
 
-// traceSizes looks at the trace before anything is measured. The sizes are all powers of 2 that ten times
-// as many links are left for, Table IV's among them.
+// traceSizes checks the trace before any measurement. The sizes are all powers of 2 for which ten times as
+// many links are left, Table IV's among them.
 func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	r, err := linktrace.Open(disk.OS(), c.Trace)
 	if err != nil {
@@ -57,7 +57,7 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	return sizes, nil
 }
 
-// traceRates measures with the links of a recorded crawl: Table IV for it.
+// traceRates measures with the links of a recorded crawl, by the method of Table IV.
 func (res *cacheResult) traceRates(ctx context.Context, c *Options, sizes []cacheSize) error {
 	var tasks []rateTask
 	for _, s := range sorted(sizes) {

@@ -12,11 +12,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxLine is the longest line of a file of URLs.
+// maxLine bounds the length of a line, in bytes.
 const maxLine = 64 << 10
 
-// Reader reads URLs from a file, one a line, unpacked by gzip if its name ends with .gz. The key of a URL
-// is a 64-bit hash of its text. Empty lines are left out.
+// Reader reads URLs from a file, one per line; it decompresses a file whose name ends with .gz. The key of
+// a URL is a 64-bit hash of its text. Reader skips empty lines.
 type Reader struct {
 	name  string
 	lines int64
@@ -25,7 +25,7 @@ type Reader struct {
 	scan  *bufio.Scanner
 }
 
-// Open opens a file.
+// Open opens a file of URLs.
 func Open(name string) (*Reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(name string) (*Reader, error) {
 	return r, nil
 }
 
-// Next fills b with the next n links, or those that are left: then fewer, in the end none.
+// Next fills b with the next n links, fewer at the end of the file, and none after it.
 func (r *Reader) Next(b *Batch, n int) error {
 	b.reset(n, 0)
 	b.Fresh = nil
@@ -61,8 +61,8 @@ func (r *Reader) Next(b *Batch, n int) error {
 			continue
 		}
 		b.Keys = append(b.Keys, xxhash.Sum64(line))
-		// The arena may move while it grows: texts are cut out of it at the end; until then they say how
-		// long they are.
+		// The arena may move while it grows. Until the end the texts only record their lengths; then they
+		// become slices of the arena.
 		b.arena = append(b.arena, line...)
 		b.Texts = append(b.Texts, line[:len(line):len(line)])
 		ends++

@@ -24,7 +24,7 @@ func mustNew(t testing.TB, o Options) *Stream {
 	return s
 }
 
-// TestTruth: Fresh is what a map says; a key has one text and a text one key; known URLs are those of
+// TestTruth: Fresh agrees with a map; keys and texts correspond one to one; the known URLs have the keys of
 // KnownKeys.
 func TestTruth(t *testing.T) {
 	for _, o := range []Options{
@@ -93,7 +93,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestText: length, compressibility and look of the text are what the package comment states.
+// TestText: the length, compression ratio and look of the text agree with the package comment.
 func TestText(t *testing.T) {
 	s := mustNew(t, Options{Seed: *seed, Known: 100_000_000})
 	var b Batch
@@ -125,7 +125,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestRecent: a cache of what was issued a moment ago knows about two thirds of all links.
+// TestRecent: a cache of recent URLs knows about two thirds of all links.
 func TestRecent(t *testing.T) {
 	s := mustNew(t, Options{Seed: *seed, Known: 1 << 40})
 	var b Batch
@@ -179,7 +179,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestReader: files, plain and packed, give their lines and the same keys.
+// TestReader: plain and compressed files yield the same lines and keys.
 func TestReader(t *testing.T) {
 	dir := t.TempDir()
 	want := []string{"http://a/", "http://b/" + strings.Repeat("x", 5000), "http://a/"}
@@ -221,7 +221,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// BenchmarkNext is what the generator alone costs.
+// BenchmarkNext measures the generator alone.
 func BenchmarkNext(b *testing.B) {
 	s := mustNew(b, Options{Known: 100_000_000})
 	var batch Batch

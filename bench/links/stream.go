@@ -9,35 +9,34 @@ import (
 	"sync"
 )
 
-// Options describes a stream. The zero value of a field means the default, but for Seed and Known, for
-// which 0 is 0.
+// Options describes a stream. A zero means the default, except for Seed and Known, where it means 0.
 type Options struct {
-	// Seed chooses among streams, and among texts and keys.
+	// Seed selects the stream, its texts and its keys.
 	Seed uint64
-	// Hosts is how many hosts there are, less one a power of two (rounded up); default 2^20.
+	// Hosts is the number of hosts, rounded up to a power of two less one; default 2^20.
 	Hosts int
-	// UniqueShare is p, the share of links to URLs that are new, in (0, 1]; default 1/9.
+	// UniqueShare is p, the share of links to new URLs, in (0, 1]; default 1/9.
 	UniqueShare float64
 	// Known is U: URLs with an id below it are known before the first link.
 	Known int64
-	// Recent is the share of repeated URLs that were issued a moment ago, which a RAM cache knows; default
-	// 0.75, with which about a third of all links miss it (pi) at the paper's p. None: NoRecent.
+	// Recent is the share of repeated URLs that are recent, so that a RAM cache knows them. The default of
+	// 0.75 gives a miss rate (pi) of about a third at the paper's p. For none use NoRecent.
 	Recent float64
-	// Window is how many new URLs ago "a moment ago" may be; smaller ages are likelier, all octaves alike.
-	// Default 2^16.
+	// Window is the largest age of a recent URL, in new URLs. Every octave of ages is equally likely, so
+	// low ages are more likely. Default 2^16.
 	Window int
 	// LocalShare is the share of repeated URLs on the page's own host; default 0.8.
 	LocalShare float64
 }
 
-// NoRecent is the Recent of a stream that repeats URLs of all ages alike.
+// NoRecent as Recent makes repeated URLs uniform over all ages.
 const NoRecent = -1
 
 const (
-	lanes        = 64 // hosts being crawled at a time
-	session      = 64 // new URLs that a lane stays with a host for
+	lanes        = 64 // hosts crawled at a time
+	session      = 64 // new URLs before a lane changes its host
 	sessionBits  = 6
-	leastLinks   = 20 // of a page; pages have 59 on average
+	leastLinks   = 20 // minimum per page; the mean is 59
 	moreLinks    = 79
 	defaultHosts = 1 << 20
 )
@@ -78,12 +77,12 @@ func (o *Options) complete() error {
 	return errors.Join(errs...)
 }
 
-// Batch is some links. Texts[i] is the text of the URL with key Keys[i] and is valid until the next call of
-// Next.
+// Batch is a list of links. Texts[i] is the text of the URL with key Keys[i] and is valid until the next
+// call of Next.
 type Batch struct {
 	Keys  []uint64
 	Texts [][]byte
-	// Fresh is true for the first link to a URL; nil if nobody knows, as of a file.
+	// Fresh marks the first link to a URL; nil if unknown, as for a file.
 	Fresh []bool
 
 	arena []byte
@@ -99,28 +98,28 @@ func (b *Batch) reset(n, size int) {
 	b.arena = b.arena[:cap(b.arena)]
 }
 
-// Stream is a crawl's links.
+// Stream generates the links of a crawl.
 type Stream struct {
 	opt     Options
-	fresh   uint64 // a draw below it, of 2^32, makes a link new
-	recent  uint64 // likewise, for repeated ones
+	fresh   uint64 // a 32-bit random number below it makes a link new
+	recent  uint64 // likewise, makes a repeated link recent
 	local   uint64
 	classes uint64
-	ages    uint64 // octaves of the window of a lane
+	ages    uint64 // number of octaves in the window of a lane
 
 	rng   uint64
 	words dictionary
 
-	lane  int // of the present page
-	left  int // links that the page still has
+	lane  int // lane of the current page
+	left  int // remaining links of the page
 	lanes [lanes]laneState
-	// hosts are those that the lanes had last, the present page's among them; other is one that such a page
-	// links to.
+	// hosts are the latest hosts of the lanes; one of them is the current page's. other is a host to which
+	// such a page links.
 	hosts [lanes]host
 	other host
 }
 
-// laneState is what a lane has issued: the first n of its ids, known ones included.
+// laneState counts the ids that a lane has issued, known ones included: its first n.
 type laneState struct{ n uint64 }
 
 // New returns the stream that opt describes, or the faults of opt.
@@ -145,20 +144,20 @@ func New(opt Options) (*Stream, error) {
 	return s, nil
 }
 
-// random returns 64 bits: a Weyl sequence through a mix.
+// random returns 64 random bits: a Weyl sequence through mix.
 func (s *Stream) random() uint64 {
 	s.rng += 0x9e3779b97f4a7c15
 	return mix(s.rng)
 }
 
-// mix is a bijection of 64 bits after which they look random (the finalizer of SplitMix64).
+// mix is a bijection of 64 bits with results that look random (the finalizer of SplitMix64).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// Key returns the key of the URL with an id: a bijection, uniform.
+// Key returns the key of the URL with the given id: a bijection, uniform.
 func (o *Options) Key(id uint64) uint64 {
 	return mix(mix(id+0x632be59bd9b4e019) ^ o.Seed*0x9e3779b97f4a7c15)
 }
@@ -178,7 +177,7 @@ func (s *Stream) Next(b *Batch, n int) {
 	}
 }
 
-// Known fills b with the n known URLs from id on, as many as there are.
+// Known fills b with the n known URLs from id on, or fewer at the end.
 func (s *Stream) Known(b *Batch, id int64, n int) {
 	n = int(max(0, min(int64(n), s.opt.Known-id)))
 	b.reset(n, maxText)
@@ -210,18 +209,18 @@ func (s *Stream) next() (id uint64, fresh bool) {
 	return s.repeat(r << 32), false
 }
 
-// idOf returns the id of a lane's URL: sessions of the lanes take turns.
+// idOf returns the id of the i-th URL of a lane; sessions of all lanes alternate.
 func idOf(lane int, i uint64) uint64 {
 	return (i>>sessionBits*lanes+uint64(lane))<<sessionBits | i&(session-1)
 }
 
-// issued tells whether the URL has been linked to, or is known.
+// issued reports whether the URL has been linked to or is known.
 func (s *Stream) issued(id uint64) bool {
 	g := id >> sessionBits
 	return g/lanes<<sessionBits|id&(session-1) < s.lanes[g%lanes].n
 }
 
-// repeat chooses a URL that has been issued; the upper half of r is random.
+// repeat chooses an issued URL; the upper half of r is random.
 func (s *Stream) repeat(r uint64) uint64 {
 	t := s.random()
 	local := t>>32 < s.local
@@ -235,14 +234,14 @@ func (s *Stream) repeat(r uint64) uint64 {
 		if n := s.lanes[lane].n; n > 0 {
 			age := s.age(t << 6)
 			if local {
-				age %= (own-1)%session + 1 // of this session
+				age %= (own-1)%session + 1 // within this session
 			}
 			return idOf(lane, n-1-min(age, n-1))
 		}
 		return idOf(s.lane, own-1)
 	}
 	if local {
-		// Sessions of the host lie 2^class * classes groups apart.
+		// Sessions of one host are 2^class * classes groups apart.
 		g := idOf(s.lane, own-1) >> sessionBits
 		apart := s.classes << (g % s.classes)
 		if back := g / apart; back > 0 {
@@ -256,13 +255,13 @@ func (s *Stream) repeat(r uint64) uint64 {
 	return s.anyIssued()
 }
 
-// age draws from 0 to about the window of a lane, each octave as likely as any other.
+// age draws a number from 0 to about the window of a lane, each octave equally likely.
 func (s *Stream) age(t uint64) uint64 {
 	octave := t >> 48 * s.ages >> 16
 	return 1<<octave - 1 + s.random()>>(64-octave)
 }
 
-// anyIssued draws from all that has been issued.
+// anyIssued draws from all issued URLs.
 func (s *Stream) anyIssued() uint64 {
 	r := s.random()
 	lane := int(r % lanes)
@@ -273,13 +272,13 @@ func (s *Stream) anyIssued() uint64 {
 	return idOf(lane, hi)
 }
 
-// KnownKeys calls f with the keys of all known URLs, ascending, in slices of chunk/2 to chunk keys. Each
-// goes through all ids, at 2 ns or so, with as many goroutines as there are processors, and sorts its keys,
-// at 30 ns each. It has two slices of chunk keys.
+// KnownKeys calls f with the keys of all known URLs in ascending order, in slices of chunk/2 to chunk keys.
+// For each slice it iterates over all ids (about 2 ns each) in one goroutine per processor, and sorts the
+// keys (30 ns each). It allocates two slices of chunk keys.
 func (o *Options) KnownKeys(chunk int, f func(keys []uint64) error) error {
-	lead := uint(bits.Len64(uint64(max(0, o.Known-1)) / uint64(max(1, chunk)))) // bits that the keys of a slice share
+	lead := uint(bits.Len64(uint64(max(0, o.Known-1)) / uint64(max(1, chunk)))) // equal leading bits of a slice
 	parts := uint64(1) << lead
-	// Each goroutine has a piece of the slice, with room for what chance adds.
+	// Each goroutine has a piece of the slice, with room for random variation.
 	pieces := uint64(runtime.GOMAXPROCS(0))
 	each := uint64(o.Known)/parts/pieces + uint64(o.Known)/parts/pieces/32 + 4096
 	all, scratch := make([]uint64, each*pieces), make([]uint64, 0, each*pieces)
@@ -308,8 +307,8 @@ func (o *Options) KnownKeys(chunk int, f func(keys []uint64) error) error {
 	return nil
 }
 
-// keysOf puts those keys of the ids from lo to hi - 1 into keys whose lead leading bits are part, and
-// returns how many.
+// keysOf stores into keys those keys of the ids from lo to hi - 1 whose lead leading bits equal part, and
+// returns their number.
 func (o *Options) keysOf(keys []uint64, lo, hi, part uint64, lead uint) (n int) {
 	for id := lo; id < hi; id++ {
 		key := o.Key(id)
@@ -324,9 +323,9 @@ func (o *Options) keysOf(keys []uint64, lo, hi, part uint64, lead uint) (n int) 
 	return n
 }
 
-// sortKeys sorts keys that share their lead leading bits, with the help of scratch, which has their length;
-// it returns both, exchanged maybe. Uniform keys are told apart by few bits: a radix sort by 33 of them,
-// then an insertion sort, which finds next to nothing to do.
+// sortKeys sorts keys with lead equal leading bits. scratch has the same length; the two may be exchanged
+// on return. A few bits distinguish uniform keys: a radix sort by 33 bits, then an insertion sort with very
+// little to do.
 func sortKeys(keys, scratch []uint64, lead uint) (sorted, other []uint64) {
 	const digit = 11
 	for pass := range 3 {

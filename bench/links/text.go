@@ -1,9 +1,9 @@
 package links
 
-// maxText is room for the longest text and for what copies of whole words write behind it.
+// maxText is the room for the longest text and for the bytes that copies of whole words write past its end.
 const maxText = 320
 
-// word is up to 15 letters, and their number in the last byte: copies move all 16.
+// word holds up to 15 letters, and their number in the last byte, so that a copy can move all 16 bytes.
 type word [16]byte
 
 const (
@@ -54,35 +54,34 @@ func makeDictionary(seed uint64) (d dictionary) {
 	return d
 }
 
-// put copies a word to b[at:] and returns where it ends.
+// put copies a word to b[at:] and returns its end.
 func put(b []byte, at int, w *word) int {
 	*(*word)(b[at:]) = *w
 	return at + int(w[15])
 }
 
-// text copies a constant string of at most 16 bytes; with the length of both sides known that is a move or
-// two.
+// text copies a constant string of at most 16 bytes; constant lengths on both sides compile to one or two
+// moves.
 func text(b []byte, at int, s string) int {
 	copy(b[at:at+16], s)
 	return at + len(s)
 }
 
-// skewed maps bits to a word: the product of two uniform numbers, so that some words are common.
+// skewed maps bits to a word by the product of two uniform numbers, so some words are common.
 func (s *Stream) skewed(bits uint64) *word {
 	return &s.words[bits>>dictionaryBits&(dictionarySize-1)*(bits&(dictionarySize-1))>>dictionaryBits]
 }
 
-// host is what all URLs of a site share.
+// host holds the common properties of the URLs of one site.
 type host struct {
-	number   uint64 // in 1 .. 2^classes - 1; 0 is none
+	number   uint64 // in 1 .. 2^classes - 1; 0 means none
 	hash     uint64
 	template int
 	prefix   [96]byte // scheme, name, slash
 	length   int
 }
 
-// host returns the host of a session: the present page's, or the last one that a session of its lane had,
-// or a new one.
+// host returns the host of a session: the current page's, or the latest host of the lane, or a new one.
 func (s *Stream) host(group uint64) *host {
 	class := group % s.classes
 	number := 1<<class | group/s.classes&(1<<class-1)
@@ -91,7 +90,7 @@ func (s *Stream) host(group uint64) *host {
 	}
 	h := &s.hosts[group%lanes]
 	if group%lanes == uint64(s.lane) {
-		h = &s.other // the page's host stays
+		h = &s.other // keep the page's host
 	}
 	if h.number != number {
 		h.number = number
@@ -100,9 +99,9 @@ func (s *Stream) host(group uint64) *host {
 	return h
 }
 
-const letters = "etaoinshrdlcumwfgypbvkjxqz012345" // 32, the common first
+const letters = "etaoinshrdlcumwfgypbvkjxqz012345" // 32 letters, common ones first
 
-// fillHost makes the name of a host, which has its number as letters.
+// fillHost makes the name of a host, which contains its number as letters.
 func (s *Stream) fillHost(h *host) {
 	h.hash = mix(h.number ^ s.opt.Seed<<32 ^ 0x686f7374)
 	r := h.hash
@@ -142,7 +141,7 @@ func (s *Stream) fillHost(h *host) {
 	h.length = at + 1
 }
 
-// slug appends words with dashes, three to five, most often four.
+// slug appends three to five words, usually four, joined by dashes.
 func (s *Stream) slug(b []byte, at int, r uint64) int {
 	n := 3 + int(r&1+r>>1&1)
 	r = mix(r)
@@ -191,9 +190,8 @@ func decimal(b []byte, at int, v uint64) int {
 	return at + n
 }
 
-// appendText writes the text of a URL to b[at:] and returns where it ends. The rank of the URL in its host
-// is in every path, behind something that is no digit, and nothing behind it begins with a digit: so texts
-// are unique.
+// appendText writes the text of a URL to b[at:] and returns its end. Every path contains the URL's rank in
+// its host, between characters that are not digits, so texts are unique.
 func (s *Stream) appendText(b []byte, at int, id uint64) int {
 	group := id >> sessionBits
 	h := s.host(group)
@@ -202,9 +200,9 @@ func (s *Stream) appendText(b []byte, at int, id uint64) int {
 	return s.path(b, at+h.length, h, rank)
 }
 
-// path appends what follows the name of the host.
+// path appends the part after the name of the host.
 func (s *Stream) path(b []byte, at int, h *host, rank uint64) int {
-	r, visit := mix(rank+h.hash), mix(rank>>sessionBits^h.hash) // of the URL, and of those issued at one time
+	r, visit := mix(rank+h.hash), mix(rank>>sessionBits^h.hash) // per URL; per session
 	switch h.template {
 	case 0: // news: a date and a slug
 		at = s.section(b, at, h, r, 8)

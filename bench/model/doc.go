@@ -1,20 +1,20 @@
-// Package model computes what the paper's formulas promise: Tables II, III, V, VI and VII, equation (17),
-// the best cache of Figure 3, the examples of Theorem 3 and those of Theorems 6 and 7.
+// Package model computes the results of the paper's formulas: Tables II, III, V, VI and VII, equation (17),
+// the best cache of Figure 3, and the examples of Theorems 3, 6 and 7.
 //
-// The formulas are those of packages drum and beast (sections IV.D to F, V and VII.B). The printed numbers
-// stand beside them where the parameters are the paper's. Where the paper's text doesn't give its own
-// table, both are shown and the difference is named.
+// The formulas are those of packages drum and beast (sections IV.D to F, V and VII.B). For the paper's
+// parameters the report also shows the printed numbers. Where the paper's text and table disagree, it shows
+// both and names the difference.
 //
 // # Checks
 //
-// Each printed number that the formulas don't give, beyond those known not to come out.
+// A check fails if a printed number differs from the formulas and the difference is not a known one.
 //
 // # Use
 //
-// Paper returns the paper's parameters; a Model's Validate says what can't be computed, its Report has
-// tables and figures.
+// Paper returns the paper's parameters. A Model's Validate returns what can't be computed; its Report
+// returns tables and figures.
 //
 // # Concurrency and memory
 //
-// Everything is pure. A report is some hundred lines.
+// All functions are pure. A report has a few hundred lines.
 package model

@@ -15,8 +15,8 @@ import (
 	"drumbeat/drum"
 )
 
-// Model is what the paper's tables are computed from, and flags of command bench, whose defaults are the
-// paper's values. The paper's symbols are in brackets. Bytes are decimal where the paper means its tables.
+// Model holds the parameters of the paper's tables. Its fields are flags of command bench; their defaults
+// are the paper's values. The paper's symbols are in brackets. Bytes are decimal, as in the paper's tables.
 // A Model is a value; its methods don't change it.
 type Model struct {
 	Pages          []float64 `type:"count" placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12" help:"Numbers of pages, one row each (N)."`
@@ -51,7 +51,7 @@ type Model struct {
 	BeastPages     []float64 `name:"budget-pages" type:"count" placeholder:"N" default:"1e8,8e9,8e10" help:"Numbers of pages, one row of Theorems 6 and 7 each (N)."`
 }
 
-// Paper returns the paper's values, and those that its tables need where its text says otherwise.
+// Paper returns the paper's values. Where text and tables disagree it takes those of the tables.
 func Paper() Model {
 	return Model{
 		Known: 1e8, LinksPerPage: 59, UniqueFraction: 1. / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 4,
@@ -66,13 +66,13 @@ func Paper() Model {
 	}
 }
 
-// beast has the parameters of Theorems 6 and 7.
+// beast returns the parameters of Theorems 6 and 7.
 func (m *Model) beast() beast.Model {
 	return beast.Model{PLDs: m.PLDs, MeanBudget: m.MeanBudget, UniquePerPage: m.UniquePerPage, PagesPerSecond: m.PagesPerSecond,
 		URLBytes: m.URLBytes}
 }
 
-// maxCacheSteps bounds the search for the best cache.
+// maxCacheSteps bounds the search for the best cache, in steps.
 const maxCacheSteps = 1e5
 
 // Validate returns all faults, joined.
@@ -116,7 +116,7 @@ func (m Model) Validate() error {
 	return errors.Join(append(faults, m.Curve.validate())...)
 }
 
-// load is the stream of links of so many pages, of which the share pi reaches the disk.
+// load returns the stream of links of the given pages, of which the share pi reaches the disk.
 func (m Model) load(pages, pi float64) drum.Load {
 	return drum.Load{
 		Known: m.Known, Links: pi * m.LinksPerPage * pages, UniqueFraction: m.UniqueFraction,
@@ -124,28 +124,28 @@ func (m Model) load(pages, pi float64) drum.Load {
 	}
 }
 
-// disk is D(n) of Table III: room for the keys of all new URLs, but LeastDiskBytes at least.
+// disk returns D(n) of Table III: room for the keys of all new URLs, at least LeastDiskBytes.
 func (m Model) disk(l drum.Load) float64 {
 	return max(l.UniqueFraction*l.KeyBytes*l.Links, m.LeastDiskBytes)
 }
 
-// scaledDRUM is alpha of DRUM with D(n).
+// scaledDRUM returns alpha of DRUM with D(n).
 func (m Model) scaledDRUM(l drum.Load, ram float64) float64 {
 	return l.DRUM(ram, m.disk(l), m.BufferBytes)
 }
 
-// method is one way of checking URLs, by its alpha.
+// method is a way to check URLs, defined by its alpha.
 type method struct {
 	name  string
 	alpha func(l drum.Load, ram float64) float64
 }
 
-// scaled are the methods of Tables III, VI and VII.
+// scaled returns the methods of Tables III, VI and VII.
 func (m Model) scaled() []method {
 	return []method{{"Mercator-B", drum.Load.MercatorB}, {"DRUM", m.scaledDRUM}}
 }
 
-// fixed are the methods of Table II.
+// fixed returns the methods of Table II.
 func (m Model) fixed() []method {
 	return []method{
 		{"Mercator-B", drum.Load.MercatorB},
@@ -154,14 +154,14 @@ func (m Model) fixed() []method {
 	}
 }
 
-// hybrid is S_hybrid(c) of Theorem 5 for a method with ram bytes, of which cache are c.
+// hybrid returns S_hybrid(c) of Theorem 5 for a method with ram bytes, cache bytes of which are c.
 func (m Model) hybrid(by method, pages, ram, cache float64, curve MissCurve) float64 {
 	misses := func(s float64) float64 { return curve.at(cache, m.EntryBytes*m.HostDelay.Seconds()*m.LinksPerPage*s) }
 	alpha := func(pi float64) float64 { return by.alpha(m.load(pages, pi), ram-cache) }
 	return drum.HybridRate(m.Bandwidth, m.URLBytes, m.LinksPerPage, misses, alpha)
 }
 
-// cacheSizes are the c from 0 on that leave something of ram.
+// cacheSizes yields the c from 0 on that are smaller than ram.
 func (m Model) cacheSizes(ram float64) iter.Seq[float64] {
 	return func(yield func(float64) bool) {
 		for step := 0; ; step++ {
@@ -172,8 +172,8 @@ func (m Model) cacheSizes(ram float64) iter.Seq[float64] {
 	}
 }
 
-// best returns the highest rate in pages/s that a method, with a cache of the best size, admits, and that
-// size in bytes: the maximum of Theorem 5 over c.
+// best returns the highest rate of a method in pages/s over all cache sizes, and the best cache size in
+// bytes: the maximum of Theorem 5 over c.
 func (m Model) best(by method, pages, ram float64, curve MissCurve) (rate, cache float64) {
 	for c := range m.cacheSizes(ram) {
 		if s := m.hybrid(by, pages, ram, c, curve); s > rate {
@@ -183,25 +183,23 @@ func (m Model) best(by method, pages, ram float64, curve MissCurve) (rate, cache
 	return rate, cache
 }
 
-// printed says whether the paper's numbers belong beside those of m.
+// printed reports whether m has the paper's parameters, so that the paper's numbers can be shown.
 func (m Model) printed() bool { return reflect.DeepEqual(m, Paper()) }
 
-// MissCurve is pi(c, S), the share of links that a cache of c bytes doesn't know, as a step function of c
-// in units of gamma tau_h l S: the bytes that the links of one host delay take. Steps ascend; without a
-// cache pi is 1.
+// MissCurve is pi(c, S), the share of links that miss a cache of c bytes, as a step function of c. The unit
+// of c is gamma tau_h l S, the bytes of the links of one host delay. Steps ascend; without a cache pi is 1.
 type MissCurve []MissStep
 
-// MissStep says that pi is Misses from Factor units on.
+// MissStep sets pi to Misses from Factor units on.
 type MissStep struct{ Factor, Misses float64 }
 
-// textCurve is that of section V.C; tableCurve the one that the cells of Table VII
-// come from.
+// textCurve is the curve of section V.C; tableCurve is the one that gives the cells of Table VII.
 var (
 	textCurve  = MissCurve{{0, 0.84}, {1, 0.41}, {4, 0.27}, {10, 0.22}}
 	tableCurve = MissCurve{{0, 0.84}, {1, 0.41}, {2, 0.26}, {10, 0.22}}
 )
 
-// at is pi for c bytes.
+// at returns pi for a cache of the given bytes.
 func (c MissCurve) at(bytes, unit float64) float64 {
 	misses := 1.0
 	for _, s := range c {
@@ -226,7 +224,7 @@ func (c MissCurve) validate() error {
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns the form that UnmarshalText reads.
 func (c MissCurve) String() string {
 	var parts []string
 	for _, s := range c {
@@ -235,7 +233,7 @@ func (c MissCurve) String() string {
 	return strings.Join(parts, ";")
 }
 
-// UnmarshalText reads factors and misses: "0:0.84;1:0.41".
+// UnmarshalText reads pairs of factor and miss share: "0:0.84;1:0.41".
 func (c *MissCurve) UnmarshalText(text []byte) error {
 	*c = nil
 	for part := range strings.SplitSeq(string(text), ";") {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew")
 
-// TestModelGolden: what the command prints for the paper's parameters.
+// TestModelGolden checks the output for the paper's parameters.
 func TestModelGolden(t *testing.T) {
 	var b bytes.Buffer
 	r, err := Paper().Report()
@@ -45,7 +45,7 @@ func TestModelGolden(t *testing.T) {
 	}
 }
 
-// TestPaperAgrees: every cell of every table is the printed one, except those that are known not to be.
+// TestPaperAgrees: every cell of every table equals the printed one, except the known differences.
 func TestPaperAgrees(t *testing.T) {
 	tables := Paper().tables()
 	if len(tables) != 11 {
@@ -69,7 +69,7 @@ func TestPaperAgrees(t *testing.T) {
 	}
 }
 
-// TestModelCheck: a formula that gives another number is a missed check.
+// TestModelCheck: a formula with another result fails its check.
 func TestModelCheck(t *testing.T) {
 	m := modelTable{name: "II", Table: report.Table{Title: "Table II: x"}}
 	for i, want := range []bool{true, true, false} {
@@ -80,7 +80,8 @@ func TestModelCheck(t *testing.T) {
 	}
 }
 
-// TestFigure3: a cache is used where it makes the crawl faster, and not where the CPU is the limit anyway.
+// TestFigure3: the optimum has a cache where it makes the crawl faster, and none where the CPU is the
+// limit.
 func TestFigure3(t *testing.T) {
 	m := Paper()
 	drum, mercator := m.scaled()[1], m.scaled()[0]
@@ -91,7 +92,7 @@ func TestFigure3(t *testing.T) {
 	if b := m.optimum(mercator, 80e9, 4e9); b.cache != cache || b.rate != rate || b.by != "disk" {
 		t.Errorf("Mercator-B is bound by the disk: got %+v, want %v at %v", b, rate, cache)
 	}
-	// Without a cache W/(alpha b l), by Theorem 3; with one the CPU's share for it is missing.
+	// Without a cache the rate is W/(alpha b l), by Theorem 3; a cache costs CPU.
 	m.Bandwidth /= 3
 	disk := m.hybrid(drum, 8e9, 8e9, 0, m.Curve)
 	if b := m.optimum(drum, 8e9, 8e9); disk >= m.MaxRate || b.rate <= disk || b.cache == 0 || b.rate > m.cacheRate(b.cache) {
@@ -99,7 +100,7 @@ func TestFigure3(t *testing.T) {
 	}
 }
 
-// TestModelOther: other parameters are computed, without the paper's numbers beside them.
+// TestModelOther: other parameters give a report without the paper's numbers.
 func TestModelOther(t *testing.T) {
 	m := Paper()
 	m.Pages, m.ScaledRAMBytes, m.UniqueFraction = []float64{1e9}, []float64{16e9}, 0.2

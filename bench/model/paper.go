@@ -9,9 +9,9 @@ import (
 	"drumbeat/bench/report"
 )
 
-// What the paper prints, as it prints it, row by row.
+// The printed numbers of the paper's tables, row by row.
 var (
-	paperAsymptotes = [][]string{{"", ""}, {"7.2", ""}, {"", "2.256"}} // over Mercator-B, least alpha
+	paperAsymptotes = [][]string{{"", ""}, {"7.2", ""}, {"", "2.256"}} // ratio to Mercator-B, least alpha
 
 	paperII = [][]string{ // Mercator-B, Polybot, DRUM
 		{"11.6", "69", "2.26"},
@@ -42,14 +42,14 @@ var (
 		{"136", "18,023", "274", "18,023"},
 		{"13.9", "11,641", "27.9", "18,023"},
 	}
-	paperSpeed = [][]string{{"4,192", ""}, {"1.4", "3,075"}, {"0.2", ""}} // pages/s, times slower than DRUM
+	paperSpeed = [][]string{{"4,192", ""}, {"1.4", "3,075"}, {"0.2", ""}} // pages/s, DRUM's speed / the method's
 	paperBeast = [][]string{{"3.8", "8.2", ""}, {"83", "8.2", "16"}, {"826", "8.2", "128"}}
-	// cacheNames are the methods of Table V.
+	// cacheNames are the structures of Table V.
 	cacheNames = []string{"balanced tree of strings", "LRU by tree, 8-byte keys", "balanced tree, 8-byte keys", "CLOCK, 8-byte keys"}
 )
 
-// agrees says whether a computed number is a printed one: within one unit of its last digit, as some are
-// cut and not rounded.
+// agrees reports whether v equals a printed number within one unit of the last digit, as the paper
+// truncates some numbers.
 func agrees(v float64, printed string) bool {
 	s := strings.ReplaceAll(printed, ",", "")
 	want, err := strconv.ParseFloat(s, 64)
@@ -61,21 +61,21 @@ func agrees(v float64, printed string) bool {
 	return math.Abs(v-want) <= unit*(1+1e-9)
 }
 
-// disagrees marks a printed number that the formula doesn't give.
+// disagrees marks a printed number that differs from the formula's.
 const disagrees = " !"
 
-// modelTable is a table under way.
+// modelTable is a table during its construction.
 type modelTable struct {
 	report.Table
-	// name is what the paper calls it, unit that of its numbers.
+	// name is the paper's name of the table, unit the unit of its numbers.
 	name, unit string
-	// printed numbers stand beside computed ones; of those differ are not the computed ones, as known
-	// should be.
+	// printed is the number of printed numbers shown, differ the number of those that differ from the
+	// formulas, and known the expected value of differ.
 	printed, differ, known int
 	lines                  []report.Line
 }
 
-// cells are a computed number and, if paper isn't nil, the printed one. of says what the number is, in
+// cells returns a computed number and, if paper isn't nil, the printed one. of describes the number in
 // key=value parts.
 func (t *modelTable) cells(paper [][]string, row, column int, of string, v float64) []string {
 	name := "BenchmarkModel/table=" + t.name + "/" + strings.ReplaceAll(of, " ", "")
@@ -94,14 +94,14 @@ func (t *modelTable) cells(paper [][]string, row, column int, of string, v float
 	return []string{report.Number(v), p}
 }
 
-// check says whether the printed numbers come out, but for those that are known not to.
+// check compares the printed numbers with the computed ones, except for known differences.
 func (t *modelTable) check() report.Check {
 	title, _, _ := strings.Cut(t.Title, ":")
 	return report.AtLeast(fmt.Sprintf("%s: printed numbers that the formulas give, of %d", title, t.printed),
 		float64(t.printed-t.differ), float64(t.printed-t.known), "numbers")
 }
 
-// head names columns, each followed by one for the printed number.
+// head returns the column names, each followed by one for the printed number.
 func head(paper [][]string, first string, names ...string) []string {
 	h := []string{first}
 	for _, n := range names {
@@ -112,7 +112,7 @@ func head(paper [][]string, first string, names ...string) []string {
 	return h
 }
 
-// beside returns the printed numbers if they belong beside those of m.
+// beside returns the printed numbers if m has the paper's parameters.
 func (m Model) beside(paper [][]string) [][]string {
 	if !m.printed() {
 		return nil

@@ -39,10 +39,11 @@ func (m Model) Report() (*report.Report, error) {
 	return r, nil
 }
 
-// pointsPerDecade is how fine curves over N are drawn.
+// pointsPerDecade is the number of points per decade of curves over N.
 const pointsPerDecade = 10
 
-// between are points from the least to the largest of a list, evenly on a logarithmic axis.
+// between returns points from the least to the largest value of a list, evenly spaced on a logarithmic
+// axis.
 func between(list []float64) (xs []float64) {
 	least, largest := slices.Min(list), slices.Max(list)
 	for i := 0; ; i++ {
@@ -77,8 +78,8 @@ func (m Model) overheadFigure(name, title string, methods []method, ram float64,
 	return f
 }
 
-// cacheFigure is Figure 3 for N pages: what the CPU and what the disk admits, against the cache, and the
-// best of both.
+// cacheFigure is Figure 3 for N pages: the rates that the CPU and the disk allow against the cache size,
+// and the optimum.
 func (m Model) cacheFigure(pages float64) report.Figure {
 	f := report.Figure{Name: "fig3-" + strings.ReplaceAll(report.Power(pages), ".", "-"),
 		Title: "Figure 3: rate against the cache size, N = " + report.Power(pages), X: "cache c, GB", Y: "pages/s", LogY: true}

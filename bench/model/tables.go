@@ -9,7 +9,7 @@ import (
 	"drumbeat/drum"
 )
 
-// tables returns all of them, in the paper's order.
+// tables returns all tables, in the paper's order.
 func (m Model) tables() []*modelTable {
 	tables := []*modelTable{m.asymptotes(), m.tableII(), m.equation17(), m.tableIII(), m.theorem3(), m.tableV(), m.tableVI()}
 	tables = append(tables, m.tableVII(m.Curve, m.printed()))
@@ -22,12 +22,12 @@ func (m Model) tables() []*modelTable {
 // textCompressed is bq in the text of section IV.D.
 const textCompressed = 5
 
-// row names the number of a method for N pages.
+// row names the benchmark line of a method for N pages.
 func row(pages float64, method string) string {
 	return "pages=" + report.Power(pages) + "/method=" + method
 }
 
-// asymptotes are equations (5) and (6), and the lower bounds of alpha.
+// asymptotes returns equations (5) and (6), and the lower bounds of alpha.
 func (m Model) asymptotes() *modelTable {
 	paper := m.beside(paperAsymptotes)
 	l := m.load(m.Pages[0], 1)
@@ -96,7 +96,7 @@ func (m Model) equation17() *modelTable {
 	return t
 }
 
-// columns are the heads of the methods at every R.
+// columns returns the column heads of the methods for every R.
 func (m Model) columns() []string {
 	var names []string
 	for _, ram := range m.ScaledRAMBytes {
@@ -107,7 +107,7 @@ func (m Model) columns() []string {
 	return names
 }
 
-// overheads are the rows of Tables III and VI: alpha where the share pi of links comes behind a cache.
+// overheads adds the rows of Tables III and VI: alpha for the share pi of links that miss a cache.
 func (m Model) overheads(t *modelTable, paper [][]string, pi, cache float64) {
 	names := m.columns()
 	t.Head = head(paper, "pages N", names...)
@@ -218,14 +218,14 @@ func (m Model) tableVII(curve MissCurve, fits bool) *modelTable {
 	return t
 }
 
-// bestRates is how the speed with a cache is limited.
+// bestRates is the optimum of a crawl with a cache.
 type bestRates struct {
 	cache float64 // c_opt in bytes
 	rate  float64 // S_opt in pages/s
-	by    string  // what limits it: CPU or disk
+	by    string  // the limit: CPU or disk
 }
 
-// cacheRate is S_cache(c) of Theorem 4, for the fastest of the structures of Table V: S_max without a cache.
+// cacheRate returns S_cache(c) of Theorem 4 for the fastest structure of Table V, or S_max without a cache.
 func (m Model) cacheRate(cache float64) float64 {
 	if cache == 0 {
 		return m.MaxRate
@@ -233,8 +233,7 @@ func (m Model) cacheRate(cache float64) float64 {
 	return drum.CacheRate(slices.Max(m.CacheSpeeds), m.MaxRate, m.LinksPerPage)
 }
 
-// optimum is equation (24): the cache that gives the highest rate that both CPU and disk admit; the smaller
-// of two that give the same.
+// optimum solves equation (24): the smallest cache with the highest rate that CPU and disk both allow.
 func (m Model) optimum(by method, pages, ram float64) (b bestRates) {
 	for c := range m.cacheSizes(ram) {
 		disk, cpu := m.hybrid(by, pages, ram, c, m.Curve), m.cacheRate(c)

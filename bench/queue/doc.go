@@ -1,23 +1,23 @@
-// Package queue measures the program's queues on disk: appending, reading and both at once beside the bare
-// disk's speed in the same run.
+// Package queue measures the program's queues on disk: appending, reading and both at once, compared with
+// the bare disk's speed in the same run.
 //
-// Records are URLs, made ones or those of a file, or random bytes of several lengths; queues are one, many,
-// or the slots of a calendar; appenders one or several. Every record read is compared with the one
-// appended. What a queued URL takes on disk is counted.
+// Records are generated URLs, URLs of a file, or random bytes of several lengths. A measurement uses one
+// queue, many queues or the slots of a calendar, and one or several appenders. It compares every record
+// read with the one appended, and counts the bytes on disk per queued URL.
 //
 // # Checks
 //
-// Appending and reading beside the disk, in bytes on disk and before compression; bytes of a queued URL;
-// RAM beyond what was there before.
+// The checks compare appending and reading with the disk, in bytes on disk and before compression. They
+// also bound the bytes per queued URL and the RAM beyond the initial RSS.
 //
 // # Contract
 //
-// Files lie in directories of their own, which are removed before Measure returns, also after an error and
-// after a cancelled context. Options.Bytes bounds what one measurement moves; three times as much lies on
-// disk at most.
+// The files are in directories of their own, which are removed before Measure returns, also after an error
+// or a cancelled context. One measurement appends at most Options.Bytes; at most three times as much is on
+// disk.
 //
 // # Concurrency and memory
 //
-// As many goroutines as a measurement has appenders, and one that reads. The records, which are gone round,
-// are held in RAM.
+// A measurement has one goroutine per appender, and one that reads. The records are in RAM and are used
+// cyclically.
 package queue
