@@ -13,7 +13,7 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Options are what Measure measures, and flags of command bench. Zero means the default.
+// Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs        []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Bytes       int64    `name:"size" type:"size" placeholder:"SIZE" help:"Size of the records of a measurement, before compression. Disk space: three times as much. Default: 1GiB, or 64MiB with --quick."`
@@ -30,13 +30,13 @@ type Options struct {
 	progress    func(what string)
 }
 
-// The targets: share of the disk's bandwidth, and bytes on disk of a queued URL.
+// The targets: share of the disk's bandwidth, and bytes on disk per queued URL.
 const (
 	queueShare    = 0.8
 	queueURLBytes = 35
 )
 
-// Bounds of the options: a block must hold some records, and a measurement some blocks.
+// Bounds of the options: a block must hold several records, and a measurement several blocks.
 const (
 	leastQueueBlock = 4 << 10
 	mostQueueBlock  = 4 << 20
@@ -74,7 +74,7 @@ func (b *Options) Complete() error {
 	return faults()
 }
 
-// The ways of using a queue that are measured.
+// The operations that are measured.
 const (
 	opAppend   = "append"
 	opBoth     = "append+read"
@@ -91,17 +91,17 @@ type queueWay struct {
 	appenders, queues, due int // due: slots of a calendar, 0 = queues
 }
 
-// queueSample is one repeat of it.
+// queueSample is one repeat of a measurement.
 type queueSample struct {
 	records, raw, stored int64
 	span, cpu            time.Duration
-	disk                 float64 // bytes/s of the disk, moving chunks of the same size; NaN if it wasn't measured
-	inRAM                float64 // share of the records that are in tail buffers, not in blocks
-	rss                  int64   // peak above what the records of the generator take
-	wrong                int64   // lost, doubled or out of order, or not what was appended
+	disk                 float64 // bytes/s of the disk in chunks of the same size; NaN if not measured
+	inRAM                float64 // share of the records that are in tail buffers, not on disk
+	rss                  int64   // peak above the RSS with the generator's records
+	wrong                int64   // records lost, doubled, reordered or changed
 }
 
-// queueMeasure is all repeats of one kind.
+// queueMeasure holds all repeats of one kind.
 type queueMeasure struct {
 	queueWay
 	samples []queueSample
@@ -122,7 +122,7 @@ func (s queueSample) rawShare() float64 { return s.rawRate() / s.disk }
 func (s queueSample) cpuNanos() float64 { return float64(s.cpu) / float64(s.records) }
 func (s queueSample) nanos() float64    { return float64(s.span) / float64(s.records) }
 
-// perRecord is the bytes on disk of a record that is in a block; 0 if none is.
+// perRecord returns the bytes on disk per record in a block, or 0 if there are none.
 func (s queueSample) perRecord() float64 {
 	if s.stored == 0 || s.inRAM >= 1 {
 		return 0
@@ -130,7 +130,7 @@ func (s queueSample) perRecord() float64 {
 	return float64(s.stored) / (float64(s.records) * (1 - s.inRAM))
 }
 
-// ratio is that of compression; 0 if no record is in a block.
+// ratio returns the compression ratio, or 0 if no record is in a block.
 func (s queueSample) ratio() float64 {
 	if s.perRecord() == 0 {
 		return 0
@@ -139,17 +139,17 @@ func (s queueSample) ratio() float64 {
 }
 func (s queueSample) rawPerRecord() float64 { return float64(s.raw) / float64(s.records) }
 
-// blockAlign is what O_DIRECT may ask of lengths.
+// blockAlign is the alignment of lengths that O_DIRECT may require.
 const blockAlign = 4096
 
-// queueRun is a measurement under way, and what it found.
+// queueRun is a running measurement and its results.
 type queueRun struct {
 	opt      Options
 	scratch  *measure.Scratch
 	probe    *benchdisk.Probe
 	urls     *queueRecords
 	random   map[int]*queueRecords // by length
-	measures []*queueMeasure       // in the order in which they were measured first
+	measures []*queueMeasure       // in order of the first measurement
 	disk     map[diskKey][]float64 // bytes/s of all repeats
 	notes    []string
 	base     int64 // RSS before the first queue
@@ -162,7 +162,7 @@ type diskKey struct {
 	direct bool
 }
 
-// Measure checks ctx every thousand records or so. Nothing of it is left on disk when it returns.
+// Measure checks ctx about every thousand records. It leaves nothing on disk.
 func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 	b.progress = progress
 	rep := report.New("queue", "Queues on disk: appending and reading beside the disk's own speed, bytes of a queued URL")
 	r := &queueRun{opt: b, random: map[int]*queueRecords{}, disk: map[diskKey][]float64{}}
-	// Both at once have twice the bytes on disk.
+	// Appending and reading at once has twice the bytes on disk.
 	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 	return rep, nil
 }
 
-// prepare makes the records, and looks at the directories.
+// prepare makes the records and checks the directories.
 func (r *queueRun) prepare(ctx context.Context) (err error) {
 	b := r.opt
 	r.opt.progress("records")
@@ -257,7 +257,7 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 	return steps[len(steps)-1]
 }
 
-// measureDisk moves the bytes of a measurement by the bare disk in chunks, with and without the page cache.
+// measureDisk moves the bytes of a measurement on the bare disk in chunks, with and without the page cache.
 func (r *queueRun) measureDisk(ctx context.Context, chunk int, mixed bool) error {
 	ops := []string{benchdisk.Write, benchdisk.Read}
 	if mixed {
@@ -279,7 +279,7 @@ func (r *queueRun) measureDisk(ctx context.Context, chunk int, mixed bool) error
 	return nil
 }
 
-// diskRate is the disk's speed in this repeat: the better of with and without the page cache.
+// diskRate returns the disk's speed in this repeat: the higher of with and without the page cache.
 func (r *queueRun) diskRate(op string, chunk int) float64 {
 	best := 0.0
 	for _, direct := range []bool{false, true} {
@@ -290,7 +290,7 @@ func (r *queueRun) diskRate(op string, chunk int) float64 {
 	return best
 }
 
-// measure finds or makes the entry of a kind of measurement.
+// measure finds or creates the entry of a kind of measurement.
 func (r *queueRun) measure(way queueWay) *queueMeasure {
 	for _, m := range r.measures {
 		if m.queueWay == way {

@@ -12,13 +12,13 @@ import (
 	"drumbeat/bench/measure"
 )
 
-// smallQueue is a measurement for tests.
+// smallQueue returns a small measurement for tests.
 func smallQueue(t *testing.T) Options {
 	return Options{Dirs: []string{t.TempDir(), t.TempDir()}, Bytes: 200 << 10, BlockBytes: 8 << 10, Queues: 3, Repeats: 2,
 		Sizes: []int{50}, Blocks: []int{16 << 10}}
 }
 
-// TestRunQueue: everything is measured as often as said, nothing is wrong, and nothing is left on disk.
+// TestRunQueue: everything is measured as often as requested, no record is wrong, and no file remains.
 func TestRunQueue(t *testing.T) {
 	b := smallQueue(t)
 	r, err := b.Measure(context.Background(), func(string) {})
@@ -51,7 +51,7 @@ func TestRunQueue(t *testing.T) {
 	benchtest.Empty(t, b.Dirs...)
 }
 
-// TestQueueFaultsAreSeen: records that are lost, come twice, or in another order, count as wrong.
+// TestQueueFaultsAreSeen: lost, doubled and reordered records count as wrong.
 func TestQueueFaultsAreSeen(t *testing.T) {
 	for _, c := range []struct {
 		name      string

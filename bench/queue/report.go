@@ -8,7 +8,7 @@ import (
 	"drumbeat/bench/report"
 )
 
-// report fills rep.
+// report fills in rep.
 func (r *queueRun) report(rep *report.Report) {
 	b := r.opt
 	source := "package links, in order of arrival"
@@ -26,13 +26,13 @@ func (r *queueRun) report(rep *report.Report) {
 	rep.Checks = r.checks()
 	rep.Notes = append(rep.Notes, r.notes...)
 	rep.Notes = append(rep.Notes,
-		"The time of an append ends when all segment files are synced, a read begins when they have left the page cache.",
+		"The time of an append ends when all segment files are synced; a read begins after they have been dropped from the page cache.",
 		"Checksums are on (xxhash64 of every block). CPU is user and system time of this process, the generator's memory access included; "+
-			"records are made before.",
+			"records are generated before.",
 		"Every record read is compared with the one appended: lost, doubled, reordered or changed ones are counted as wrong.")
 }
 
-// name is a line's.
+// name returns the name of a line.
 func (m *queueMeasure) name() string {
 	kind := m.kind
 	if m.record > 0 {
@@ -67,12 +67,12 @@ func (r *queueRun) lines(rep *report.Report) {
 	}
 }
 
-// diskTable is the bare disk.
+// diskTable is the table of the bare disk.
 func (r *queueRun) diskTable() report.Table {
 	t := report.Table{
 		Title: fmt.Sprintf("The disk alone, MB/s in chunks of %s, one file at a time, medians of %d", report.BinaryBytes(r.opt.BlockBytes), r.opt.Repeats),
 		Head:  []string{"direct", benchdisk.Write, "spread", benchdisk.Read, "spread", benchdisk.Mixed, "spread"},
-		Notes: []string{"Written bytes are synced, what is read has left the page cache; mixed: reading one file while writing another."},
+		Notes: []string{"Writes are synced; files are dropped from the page cache before they are read. mixed: read one file while writing another."},
 	}
 	for _, direct := range []bool{false, true} {
 		row := []string{fmt.Sprint(direct)}
@@ -99,9 +99,9 @@ func (r *queueRun) table() report.Table {
 		Head: []string{"operation", "records", "B", "block", "appenders", "queues", "M records/s", "spread", "CPU ns", "raw MB/s",
 			"% of disk", "stored MB/s", "% of disk", "B stored", "ratio", "RSS MiB", "wrong"},
 		Notes: []string{
-			"% of disk: beside the better of both lines above (write for append and put, read for read and take, mixed for both at once).",
-			"queues: records go to them in runs of 10, and are read one queue after the other; c: slots of a calendar.",
-			"B stored: of a record that is in a block; what is in the queues' tail buffers isn't on disk.",
+			"% of disk: compared with the higher of the two lines above (write for append and put, read for read and take, mixed for both at once).",
+			"queues: records are appended in runs of 10 and read one queue after the other; c: slots of a calendar.",
+			"B stored: per record in a block; records in the queues' tail buffers are not on disk.",
 		},
 	}
 	median := func(m *queueMeasure, f func(s queueSample) float64) string { return report.Number(m.of(f).Median()) }
@@ -125,7 +125,7 @@ func (r *queueRun) table() report.Table {
 	return t
 }
 
-// points are the medians of a figure for the measurements that fit.
+// points returns the medians of a figure for the measurements that fit.
 func (r *queueRun) points(fit func(m *queueMeasure) bool, x func(m *queueMeasure) float64, y func(s queueSample) float64) (p []report.Point) {
 	for _, m := range r.measures {
 		if fit(m) {
@@ -136,7 +136,7 @@ func (r *queueRun) points(fit func(m *queueMeasure) bool, x func(m *queueMeasure
 	return p
 }
 
-// level is a line of the disk's speed over the points of another series.
+// level is a horizontal line of the disk's speed over the points of another series.
 func (r *queueRun) level(op string, over []report.Point) report.Series {
 	s := report.Series{Name: "disk, " + op, Model: true}
 	rate := report.Sample{}
@@ -155,7 +155,7 @@ func (r *queueRun) level(op string, over []report.Point) report.Series {
 	return s
 }
 
-// recordFigure is the speed against the length of records that can't be compressed.
+// recordFigure draws the speed against the length of incompressible records.
 func (r *queueRun) recordFigure() report.Figure {
 	f := report.Figure{Name: "records", Title: "Queue: records that don't compress", X: "bytes of a record", Y: "MB/s on disk", LogX: true}
 	for _, op := range []string{opAppend, benchdisk.Read} {
@@ -168,7 +168,7 @@ func (r *queueRun) recordFigure() report.Figure {
 	return f
 }
 
-// ofBlocks tells the measurements of the figures over the size of blocks.
+// ofBlocks selects the measurements of the figures against block size.
 func ofBlocks(op string) func(m *queueMeasure) bool {
 	return func(m *queueMeasure) bool {
 		return m.op == op && m.kind == kindURL && m.queues == 1 && m.due == 0 && m.appenders == 1
@@ -177,7 +177,7 @@ func ofBlocks(op string) func(m *queueMeasure) bool {
 
 func blockKiB(m *queueMeasure) float64 { return float64(m.block) / 1024 }
 
-// blockFigure is the speed of URL records against the size of blocks.
+// blockFigure draws the speed of URL records against the block size.
 func (r *queueRun) blockFigure() report.Figure {
 	f := report.Figure{Name: "blocks", Title: "Queue: URL records, one appender or reader", X: "KiB of a block before compression", Y: "raw MB/s", LogX: true}
 	for _, op := range []string{opAppend, benchdisk.Read} {
@@ -188,7 +188,7 @@ func (r *queueRun) blockFigure() report.Figure {
 	return f
 }
 
-// bytesFigure is what a queued URL takes on disk.
+// bytesFigure draws the bytes on disk per queued URL.
 func (r *queueRun) bytesFigure() report.Figure {
 	f := report.Figure{Name: "bytes", Title: "Queue: bytes on disk of a queued URL", X: "KiB of a block before compression", Y: "B/URL", LogX: true}
 	p := r.points(ofBlocks(opAppend), blockKiB, queueSample.perRecord)
@@ -200,7 +200,7 @@ func (r *queueRun) bytesFigure() report.Figure {
 	return f
 }
 
-// find returns the median of a figure; NaN if it was not measured.
+// find returns the median of a figure, or NaN if it was not measured.
 func (r *queueRun) find(way queueWay, f func(s queueSample) float64) float64 {
 	for _, m := range r.measures {
 		if m.queueWay == way {

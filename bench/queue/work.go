@@ -20,19 +20,21 @@ import (
 	"drumbeat/weburl"
 )
 
-// The records are made before and gone round: a block never holds one twice, as the pool is larger than any.
+// The records are made in advance and used cyclically. The pool is larger than a block, so a block never
+// holds a record twice.
 const (
 	urlPool    = 24 << 20
 	randomPool = 8 << 20
-	// pageLinks of a page that are new, in a file of URLs: the paper's L. The generator has its own.
+	// newPerPage is the number of new links per page in a file of URLs: the paper's L. The generator has
+	// its own.
 	newPerPage = 6.5
-	// runLength is how many records in a row go to the same of many queues or slots: BEAST's default budget.
+	// runLength is the number of consecutive records for one queue or slot: BEAST's default budget.
 	runLength = 10
-	// checkEvery is how many records pass between two looks at the context.
+	// checkEvery is the number of records between two checks of the context.
 	checkEvery = 1 << 10
 )
 
-// queueRecords are records to be appended, distinct.
+// queueRecords are distinct records to append.
 type queueRecords struct {
 	data []byte
 	ends []int
@@ -53,7 +55,7 @@ func (p *queueRecords) at(i int) []byte {
 	return p.data[p.ends[i-1]:p.ends[i]]
 }
 
-// framed is their mean length with that of the length.
+// framed returns the mean length of a record with its length prefix.
 func (p *queueRecords) framed() float64 {
 	long := 0
 	for i := range p.ends {
@@ -64,16 +66,16 @@ func (p *queueRecords) framed() float64 {
 	return p.mean() + 1 + float64(long)/float64(len(p.ends))
 }
 
-// mean is their mean length.
+// mean returns the mean length of a record.
 func (p *queueRecords) mean() float64 { return float64(len(p.data)) / float64(len(p.ends)) }
 
-// pool is how many bytes of records to make: those of a measurement, but at most most, and more than fit in
-// a block.
+// pool returns the bytes of records to make: those of a measurement, at most most, but more than a block
+// holds.
 func (b *Options) pool(most int64) int {
 	return int(max(min(most, b.Bytes), 2*int64(max(b.BlockBytes, slices.Max(append(b.Blocks, b.BlockBytes))))))
 }
 
-// randomRecords can't be compressed.
+// randomRecords returns incompressible records.
 func randomRecords(seed uint64, size, pool int) *queueRecords {
 	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), byte(size), byte(size >> 8)})
 	p := &queueRecords{}
@@ -85,8 +87,8 @@ func randomRecords(seed uint64, size, pool int) *queueRecords {
 	return p
 }
 
-// urlRecords are what the crawl queues: new URLs in order of arrival, with the URL of the page that they
-// were found on, its depth, the second, and a budget. Links of a page share them.
+// urlRecords returns records like those that the crawl queues: new URLs in order of arrival, with the URL
+// of their page, depth, time in seconds and a budget. The links of a page share these.
 func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 	p, pool := &queueRecords{}, b.pool(urlPool)
 	rng := rand.New(rand.NewPCG(b.Seed, 3))
@@ -94,7 +96,7 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 	var rec weburl.Record
 	var buf []byte
 	var via []byte
-	page := func(url []byte) { // its own URL is one that it links to: of its site, as most are
+	page := func(url []byte) { // a link of the page serves as its own URL: most are on the same site
 		pages++
 		via = append(via[:0], url...)
 		rec = weburl.Record{Depth: uint16(3 + rng.IntN(6)), Found: 1_800_000_000 + int64(pages/1000), Budget: 10}
@@ -139,7 +141,7 @@ func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 	return p, nil
 }
 
-// fileURLs calls add with the distinct URLs of a file while more says so.
+// fileURLs calls add with the distinct URLs of a file while more returns true.
 func fileURLs(ctx context.Context, name string, add func(url []byte), more func() bool) error {
 	f, err := links.Open(name)
 	if err != nil {
@@ -168,7 +170,7 @@ func fileURLs(ctx context.Context, name string, add func(url []byte), more func(
 	return nil
 }
 
-// queueRig is a set of queues to be measured.
+// queueRig is a set of queues for one measurement.
 type queueRig struct {
 	r      *queueRun
 	way    queueWay
@@ -180,7 +182,7 @@ type queueRig struct {
 	inRAM  int64 // bytes of records in tail buffers, after the append
 }
 
-// rig makes new directories and opens the queues.
+// rig creates new directories and opens the queues.
 func (r *queueRun) rig(way queueWay) (*queueRig, error) {
 	set, err := r.scratch.Set()
 	if err != nil {
@@ -203,12 +205,12 @@ func (r *queueRun) rig(way queueWay) (*queueRig, error) {
 		}
 		g.queues = append(g.queues, q)
 	}
-	runtime.GC() // of the rig before
+	runtime.GC() // free the previous rig
 	return g, nil
 }
 
-// measured runs one timed measurement of n records and adds it to those of its kind. The result may be
-// completed before the next measurement.
+// measured runs one timed measurement of n records and adds it to the samples of its kind. The caller may
+// complete the sample before the next measurement.
 func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)) (*queueSample, error) {
 	way := g.way
 	way.op = op
@@ -232,17 +234,17 @@ func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)
 	return &m.samples[len(m.samples)-1], nil
 }
 
-// place returns the queue of record i, and index the number of the j-th record of queue k.
+// place returns the queue of record i; index returns the number of the j-th record of queue k.
 func (w queueWay) place(i int) int    { return i / runLength % w.queues }
 func (w queueWay) index(k, j int) int { return (j/runLength*w.queues+k)*runLength + j%runLength }
 
-// share is the part of the pool that appender a goes round, as [from, to).
+// share returns the part of the pool for appender a, as [from, to).
 func (g *queueRig) share(a int) (from, to int) {
 	n := len(g.recs.ends)
 	return a * n / g.way.appenders, (a + 1) * n / g.way.appenders
 }
 
-// appendAll appends n records, the one after number i-1 first, by all appenders, and makes them durable.
+// appendAll appends n records from number first on, with all appenders, and makes them durable.
 func (g *queueRig) appendAll(ctx context.Context, first, n int) error {
 	errs := make([]error, g.way.appenders)
 	var wg stdsync.WaitGroup
@@ -256,8 +258,8 @@ func (g *queueRig) appendAll(ctx context.Context, first, n int) error {
 	return g.eachFile(syncFile)
 }
 
-// appendShare is what one appender does: every appenders-th record, of its own part of the pool if there
-// are several.
+// appendShare is the work of one appender: every appenders-th record, from its own part of the pool if
+// there are several.
 func (g *queueRig) appendShare(ctx context.Context, a, first, n int) error {
 	from, to := g.share(a)
 	at := first + from
@@ -278,7 +280,7 @@ func (g *queueRig) appendShare(ctx context.Context, a, first, n int) error {
 	return nil
 }
 
-// syncFile makes a file durable; what is in the queues' tails is in RAM, as it is between checkpoints.
+// syncFile makes a file durable. The queues' tails stay in RAM, as between checkpoints.
 func syncFile(name string) error {
 	f, err := disk.OS().Open(name)
 	if err != nil {
@@ -303,8 +305,8 @@ func (g *queueRig) eachFile(fn func(name string) error) error {
 	return nil
 }
 
-// readAll reads n records and compares each with what was appended; it returns how many differ or are
-// missing. With several appenders each one's records must come in its order.
+// readAll reads n records, compares each with the appended one, and returns the number that differ or are
+// missing. With several appenders the records of each appender must be in order.
 func (g *queueRig) readAll(ctx context.Context, first, n int) (wrong int64, err error) {
 	if g.way.appenders > 1 {
 		return g.readMany(ctx, n)
@@ -337,7 +339,7 @@ func (g *queueRig) readAll(ctx context.Context, first, n int) (wrong int64, err 
 	return wrong + int64(n-read), nil
 }
 
-// readMany is readAll of one queue that several appended to.
+// readMany is readAll for one queue with several appenders.
 func (g *queueRig) readMany(ctx context.Context, n int) (wrong int64, err error) {
 	next := make([]int, g.way.appenders)
 	for a := range next {
@@ -376,7 +378,7 @@ func (g *queueRig) readMany(ctx context.Context, n int) (wrong int64, err error)
 	return wrong, nil
 }
 
-// left counts records that are left over.
+// left counts the remaining records.
 func (g *queueRig) left() (left int64) {
 	for _, q := range g.queues {
 		n, _ := q.Len()
@@ -385,7 +387,7 @@ func (g *queueRig) left() (left int64) {
 	return left
 }
 
-// appendRead appends all records, makes them durable, throws them out of the page cache and reads them.
+// appendRead appends all records, makes them durable, drops them from the page cache and reads them.
 func (r *queueRun) appendRead(ctx context.Context, way queueWay) error {
 	g, err := r.rig(way)
 	if err != nil {
@@ -405,11 +407,11 @@ func (r *queueRun) appendRead(ctx context.Context, way queueWay) error {
 	return err
 }
 
-// freezer saves and commits what stands for a queue or a calendar, and returns the bytes that were in RAM.
+// freezer freezes and commits a queue or a calendar, and returns the bytes that were in RAM.
 type freezer func(tails *disk.Tails) (inRAM int64, err error)
 
-// countTails makes a checkpoint to find how much is in RAM and not in blocks, for the append that gave s
-// and what follows.
+// countTails makes a checkpoint to count the records in RAM, for the append that gave s and for later
+// measurements.
 func (g *queueRig) countTails(s *queueSample, save freezer) error {
 	tails, err := disk.CreateTails(g.set, 1)
 	if err != nil {
@@ -437,7 +439,7 @@ func (g *queueRig) saveQueues(tails *disk.Tails) (inRAM int64, err error) {
 	return inRAM, nil
 }
 
-// both appends as many records as lie in a queue already, while those are read.
+// both appends as many records as are in a queue, and reads those at the same time.
 func (r *queueRun) both(ctx context.Context, way queueWay) error {
 	g, err := r.rig(way)
 	if err != nil {
@@ -463,8 +465,8 @@ func (r *queueRun) both(ctx context.Context, way queueWay) error {
 	return err
 }
 
-// calendarDelays are delays that fall into slots of their own: the edges of a calendar, seen from a time
-// that is a multiple of the largest.
+// calendarDelays returns one delay for each slot: the edges of a calendar's slots at a time that is a
+// multiple of the largest.
 func calendarDelays() (delays []time.Duration) {
 	for s := time.Second; s < 8*time.Second; s += time.Second {
 		delays = append(delays, s)
@@ -479,7 +481,7 @@ func calendarDelays() (delays []time.Duration) {
 	return delays
 }
 
-// calendar puts records into all slots that a calendar can have, and takes them when they are due.
+// calendar puts records into all slots of a calendar and takes them when they are due.
 func (r *queueRun) calendar(ctx context.Context, way queueWay) error {
 	g, err := r.rig(way)
 	if err != nil {
