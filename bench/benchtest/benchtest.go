@@ -1,8 +1,8 @@
-// Package benchtest checks what measurements print and leave behind. It is for their tests alone.
+// Package benchtest has checks of the output and the leftover files of measurements, for tests only.
 //
-// Text returns a report as it is printed, and fails a test whose report has a figure that nothing can be
-// drawn of. Has looks for what must be printed. Empty looks at directories that a measurement was given:
-// all of its files must be gone, also after an error and after it has been called off.
+// Text returns the printed form of a report, and fails a test if a figure of the report has no points. Has
+// checks that strings occur in it. Empty checks that a measurement left no files in its directories, also
+// after an error or a cancelled context.
 //
 // # Use
 //
@@ -13,7 +13,7 @@
 //
 // # Concurrency
 //
-// As package testing has it: from the goroutine of the test.
+// Call these functions from the goroutine of the test, as package testing requires.
 package benchtest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Text returns a report as it is printed. All of its figures must have points.
+// Text returns the printed form of a report. All of its figures must have points.
 func Text(t *testing.T, r *report.Report) string {
 	t.Helper()
 	var text strings.Builder
@@ -39,7 +39,7 @@ func Text(t *testing.T, r *report.Report) string {
 	return text.String()
 }
 
-// Has looks for each of the strings in what was printed.
+// Has checks that text contains each of the strings.
 func Has(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -49,7 +49,7 @@ func Has(t *testing.T, text string, wants ...string) {
 	}
 }
 
-// Empty checks that a measurement has left nothing in its directories.
+// Empty checks that directories are empty.
 func Empty(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {

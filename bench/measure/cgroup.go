@@ -15,22 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what the kernel says about a group that has ended.
+// Usage is the memory use of a group that has ended, as the kernel reports it.
 type Usage struct {
-	// LimitBytes is the limit, PeakBytes the most that was in use, page cache included; 0 if the kernel
-	// doesn't say.
+	// LimitBytes is the limit, PeakBytes the peak use with page cache; 0 if unknown.
 	LimitBytes, PeakBytes int64
-	// OOMKills is how many processes the kernel killed because the limit left no room.
+	// OOMKills is the number of processes that the kernel killed at the limit.
 	OOMKills int64
-	// SwapLimited is false if the child might have swapped: the kernel doesn't account for swap, and has
-	// some.
+	// SwapLimited is false if the child may have swapped: the machine has swap and the kernel doesn't
+	// account for it.
 	SwapLimited bool
 }
 
-// ErrMemory is wrapped by the error of a child that the kernel killed because the limit left no room.
+// ErrMemory is wrapped by the error of a child that the kernel killed at the limit.
 var ErrMemory = errors.New("killed for want of memory")
 
-// UnavailableError says why no group can be made.
+// UnavailableError is the reason why no group can be created.
 type UnavailableError struct{ Reason error }
 
 // Error implements error.
@@ -41,8 +40,8 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the reason.
 func (e *UnavailableError) Unwrap() error { return e.Reason }
 
-// Limited starts cmd with a limit of bytes, waits for its end, and returns what it used and the error of
-// cmd.Wait. An *UnavailableError means that it wasn't started.
+// Limited starts cmd with a memory limit of bytes and waits for its end. It returns its memory use and the
+// error of cmd.Wait. An *UnavailableError means that cmd was not started.
 func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
 	if bytes <= 0 {
 		return Usage{}, fmt.Errorf("measure: %d bytes", bytes)
@@ -60,7 +59,7 @@ func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
 			err = cmd.Wait()
 		}
 		if home {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine
+			runtime.UnlockOSThread() // otherwise the thread ends with this goroutine
 		}
 		done <- err
 	}()
@@ -72,18 +71,18 @@ func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
 	return u, errors.Join(err, g.remove())
 }
 
-// group is a cgroup of ours.
+// group is a cgroup created by this package.
 type group struct {
 	dir   string
 	v2    bool
-	home  string // with v1: our own group
+	home  string // with v1: the group of this process
 	limit int64
 	swap  bool   // Usage.SwapLimited
-	fd    int    // with v2: of dir
+	fd    int    // with v2: the descriptor of dir
 	gone  func() // closes fd
 }
 
-// start starts cmd within the group; home is false if the present thread couldn't leave it.
+// start starts cmd in the group. home is false if the current thread couldn't return to its own group.
 func (g *group) start(cmd *exec.Cmd) (home bool, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -96,7 +95,7 @@ func (g *group) start(cmd *exec.Cmd) (home bool, err error) {
 		}
 		return true, nil
 	}
-	// Threads have groups of their own in v1, and a child is born into that of the thread that forks.
+	// In v1 threads have groups of their own, and a child starts in the group of the forking thread.
 	tid := strconv.Itoa(unix.Gettid())
 	if err := put(g.dir, "tasks", tid); err != nil {
 		return true, &UnavailableError{err}
@@ -126,7 +125,7 @@ func read(dir, file string) int64 {
 	return n
 }
 
-// field returns the number behind a name in a file of "name number" lines.
+// field returns the number after a name in a file of "name number" lines.
 func field(dir, file, name string) int64 {
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
@@ -134,7 +133,7 @@ func field(dir, file, name string) int64 {
 	}
 	for line := range strings.Lines(string(b)) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
-			n, _ := strconv.ParseInt(value, 10, 64) // 0 if the kernel means something else
+			n, _ := strconv.ParseInt(value, 10, 64) // 0 if it isn't a number
 			return n
 		}
 	}
@@ -158,23 +157,23 @@ func (g *group) release() {
 }
 
 const (
-	// removeTries are attempts to remove a group, removePause apart: the kernel needs a moment after the
-	// last process.
+	// remove tries removeTries times, removePause apart, as the kernel needs a moment after the last
+	// process.
 	removeTries = 200
 	removePause = 10 * time.Millisecond
 )
 
-// remove kills what is left in the group and removes it.
+// remove kills all remaining processes of the group and removes it.
 func (g *group) remove() error {
 	var err error
 	for range removeTries {
 		if err = os.Remove(g.dir); err == nil || errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
-		procs, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs")) // none is fine
+		procs, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs")) // ignore a missing group
 		for _, p := range strings.Fields(string(procs)) {
 			if pid, convErr := strconv.Atoi(p); convErr == nil && pid > 1 && pid != os.Getpid() {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // gone already is fine
+				_ = syscall.Kill(pid, syscall.SIGKILL) // ignore a process that has ended
 			}
 		}
 		time.Sleep(removePause)

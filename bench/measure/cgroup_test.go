@@ -11,7 +11,7 @@ import (
 	"testing/fstest"
 )
 
-// childVar tells the test binary to be a child: what to use and how many MiB of it.
+// childVar makes the test binary a child; its value says what kind of memory to use and how many MiB.
 const childVar = "DRUMBEAT_LIMIT_CHILD"
 
 func TestMain(m *testing.M) {
@@ -70,7 +70,7 @@ func run(t *testing.T, what string, bytes int64) (Usage, error) {
 	return u, err
 }
 
-// left lists the groups of this process that are there.
+// left lists the existing groups of this process.
 func left(t *testing.T) (names []string) {
 	p, err := find(os.DirFS("/"))
 	if err != nil {
@@ -83,7 +83,7 @@ func left(t *testing.T) (names []string) {
 	return names
 }
 
-// TestPageCache: what a child writes to files counts, and the limit holds without harm to it.
+// TestPageCache: the page cache of a child's files counts, and the limit does the child no harm.
 func TestPageCache(t *testing.T) {
 	const limit = 48 << 20
 	u, err := run(t, "file 200 "+filepath.Join(t.TempDir(), "f"), limit)
@@ -98,7 +98,7 @@ func TestPageCache(t *testing.T) {
 	}
 }
 
-// TestTooMuch: a child that needs more is killed, and the error says why.
+// TestTooMuch: the kernel kills a child that needs more than the limit, and the error names the reason.
 func TestTooMuch(t *testing.T) {
 	u, err := run(t, "heap 150 -", 48<<20)
 	if err == nil || u.OOMKills == 0 || !errors.Is(err, ErrMemory) {
@@ -112,7 +112,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestChildFails: the error of a child that fails by itself comes through.
+// TestChildFails: Limited returns the error of a child that fails by itself.
 func TestChildFails(t *testing.T) {
 	u, err := run(t, "what", 48<<20)
 	var exit *exec.ExitError

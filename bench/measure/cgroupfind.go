@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is where groups can be made.
+// place is where groups can be created.
 type place struct {
-	dir string // the group to make ours in
-	own string // our present group
+	dir string // the parent of new groups
+	own string // the group of this process
 	v2  bool
 }
 
-// find reads from root, the file system, where this process's memory cgroup is.
+// find locates the memory cgroup of this process. root is the file system.
 func find(root fs.FS) (place, error) {
 	own, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -46,7 +46,7 @@ func find(root fs.FS) (place, error) {
 	return delegated(root, dir)
 }
 
-// ownPath finds the line of a controller in /proc/self/cgroup; "" is that of v2.
+// ownPath finds the line of a controller in /proc/self/cgroup; "" means v2.
 func ownPath(text, controller string) (string, bool) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -61,8 +61,8 @@ func ownPath(text, controller string) (string, bool) {
 	return "", false
 }
 
-// locate finds the directory of a group in the list of mounts. Inside of a container the path may be one
-// that only the outside knows; the mount's root is then the container's own group.
+// locate finds the directory of a group in the list of mounts. In a container the path may be valid only
+// outside; then the root of the mount is the container's group.
 func locate(root fs.FS, mounts, controller, path string) (string, error) {
 	for sc := bufio.NewScanner(strings.NewReader(mounts)); sc.Scan(); {
 		before, after, ok := strings.Cut(sc.Text(), " - ")
@@ -86,8 +86,8 @@ func locate(root fs.FS, mounts, controller, path string) (string, error) {
 	return "", errors.New("no cgroup file system with the memory controller is mounted")
 }
 
-// delegated finds the nearest group of v2, from our own on, that hands the memory controller down. Beyond a
-// group with a limit there is none: the child would escape it.
+// delegated finds the nearest v2 group, from own upward, that delegates the memory controller. It stops at
+// a group with a limit, which the child would escape.
 func delegated(root fs.FS, own string) (place, error) {
 	for dir := own; ; dir = filepath.Dir(dir) {
 		at := strings.TrimPrefix(dir, "/")
@@ -105,12 +105,12 @@ func delegated(root fs.FS, own string) (place, error) {
 	}
 }
 
-// number tells the groups of a process apart.
+// number distinguishes the groups of a process.
 var number atomic.Int64
 
 const prefix = "drumbeat-"
 
-// newGroup makes a group with a limit.
+// newGroup creates a group with a limit in bytes.
 func newGroup(bytes int64) (*group, error) {
 	p, err := find(os.DirFS("/"))
 	if err != nil {
@@ -151,15 +151,16 @@ func (g *group) setLimits() error {
 	return nil
 }
 
-// noSwap is true on a machine without any.
+// noSwap reports whether the machine has no swap.
 func noSwap() bool {
 	var info unix.Sysinfo_t
 	return unix.Sysinfo(&info) == nil && info.Totalswap == 0
 }
 
-// sweep removes groups of processes that are gone. A group with processes in it can't be removed.
+// sweep removes the groups of processes that have ended. The kernel doesn't remove a group that has
+// processes.
 func sweep(dir string) {
-	names, _ := os.ReadDir(dir) // what can't be read needn't be swept
+	names, _ := os.ReadDir(dir) // best effort
 	for _, n := range names {
 		rest, ok := strings.CutPrefix(n.Name(), prefix)
 		pid, _, _ := strings.Cut(rest, "-")

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// line is what a child writes: progress, an error, or a value.
+// line is one message of a child: progress, an error, or a value.
 type line struct {
 	Progress string          `json:",omitempty"`
 	Error    string          `json:",omitempty"`
 	Value    json.RawMessage `json:",omitempty"`
 }
 
-// write writes a line. A parent that is gone needs nothing.
+// write writes a line. It ignores errors: the parent may have ended.
 func write(to io.Writer, l line) error {
 	b, err := json.Marshal(l)
 	if err == nil {
@@ -29,7 +29,7 @@ func write(to io.Writer, l line) error {
 	return err
 }
 
-// writeValue writes a value, or the error that there is in its place.
+// writeValue writes a value, or err if it isn't nil.
 func writeValue(to io.Writer, value any, err error) error {
 	var l line
 	if err == nil {
@@ -42,18 +42,19 @@ func writeValue(to io.Writer, value any, err error) error {
 }
 
 const (
-	// childGrace is how long a child may take to remove its files after a signal.
+	// childGrace is the time for a child to remove its files after a signal.
 	childGrace = 20 * time.Second
-	// patience bounds an answer of a server, and its end: it only reads counters, or closes connections.
+	// patience bounds the time for an answer of a server, and for its end: it only reads counters or closes
+	// connections.
 	patience = 30 * time.Second
 	// lineBytes bounds a line of a child with a job.
 	lineBytes = 1 << 20
-	// tailBytes is what is kept of a child's complaints.
+	// tailBytes is the number of bytes kept of a child's stderr.
 	tailBytes = 4 << 10
 )
 
-// Child is the other end of Run, in a process of its own: it reads a job from in, does it, and writes
-// progress and outcome to out. The error is for the exit code alone and has been written.
+// Child is the counterpart of Run in a process of its own: it reads a job from in, does it, and writes
+// progress and result to out. It has written the error that it returns, which is only for the exit code.
 func Child[J, R any](in io.Reader, out io.Writer, do func(job *J, progress func(string)) (R, error)) error {
 	var job J
 	var result R
@@ -64,8 +65,8 @@ func Child[J, R any](in io.Reader, out io.Writer, do func(job *J, progress func(
 	return writeValue(out, result, err)
 }
 
-// Run runs command, which calls Child, with a job, and returns its result, and what it used if limitBytes
-// isn't 0: see Limited. An *UnavailableError means that nothing has been started.
+// Run runs command, which must call Child, with a job. It returns the result, and the memory use if
+// limitBytes isn't 0; see Limited. An *UnavailableError means that nothing was started.
 func Run[R any](ctx context.Context, command []string, job any, limitBytes int64, progress func(string)) (result R, usage Usage, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -88,7 +89,7 @@ func Run[R any](ctx context.Context, command []string, job any, limitBytes int64
 		for lines.Scan() {
 			var l line
 			if json.Unmarshal(lines.Bytes(), &l) != nil {
-				continue // what a crash prints goes to stderr
+				continue // not a message: a crash prints to stderr
 			}
 			if l.Progress != "" {
 				progress(l.Progress)
@@ -100,7 +101,7 @@ func Run[R any](ctx context.Context, command []string, job any, limitBytes int64
 				done = json.Unmarshal(l.Value, &result) == nil
 			}
 		}
-		_, _ = io.Copy(io.Discard, in) // a line that was too long
+		_, _ = io.Copy(io.Discard, in) // drain after a line that was too long
 	}()
 	if limitBytes > 0 {
 		usage, err = Limited(cmd, limitBytes)
@@ -122,9 +123,8 @@ func Run[R any](ctx context.Context, command []string, job any, limitBytes int64
 	return result, usage, err
 }
 
-// Serve is the other end of Start, in a process of its own: start gets the options and returns what the
-// parent is to know. Each further line that comes in is answered by state. It ends when in or ctx does, and
-// calls stop then.
+// Serve is the counterpart of Start in a process of its own. start gets the options and returns the answer
+// to the parent. state answers each further line of input. Serve ends with in or ctx and then calls stop.
 func Serve[O any](ctx context.Context, in io.Reader, out io.Writer, start func(opt *O) (hello any, err error), state func() any, stop func() error) error {
 	lines := json.NewDecoder(in)
 	var opt O
@@ -156,7 +156,7 @@ func Serve[O any](ctx context.Context, in io.Reader, out io.Writer, start func(o
 	return errors.Join(err, stop())
 }
 
-// Server is a child process that serves, as its parent sees it.
+// Server is a child process that serves, as the parent sees it.
 type Server struct {
 	cmd       *exec.Cmd
 	in        io.WriteCloser
@@ -164,7 +164,7 @@ type Server struct {
 	complaint tail
 }
 
-// Start starts command, which calls Serve, with options, and fills in hello when it serves.
+// Start starts command, which must call Serve, with options, and fills in hello when the child serves.
 func Start(ctx context.Context, command []string, opt, hello any) (*Server, error) {
 	s := &Server{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
 	s.cmd.WaitDelay, s.cmd.Stderr = childGrace, &s.complaint
@@ -210,8 +210,7 @@ func (s *Server) ask(question, answer any) error {
 	return nil
 }
 
-// bound kills a server that takes longer, so that waiting for it ends with an error; the function it
-// returns lifts that.
+// bound kills a server that exceeds its time, so that a wait for it ends with an error. lift cancels that.
 func (s *Server) bound() (lift func()) {
 	timer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	return func() { timer.Stop() }
@@ -220,19 +219,19 @@ func (s *Server) bound() (lift func()) {
 // Close ends the process and waits for it.
 func (s *Server) Close() error {
 	defer s.bound()()
-	s.in.Close() // it ends by that
+	s.in.Close() // the process ends with its input
 	if err := s.cmd.Wait(); err != nil {
 		return fmt.Errorf("server: %w%s", err, s.complaint.behind())
 	}
 	return nil
 }
 
-// CPU is what the process has taken; it must have been closed.
+// CPU returns the CPU time of the process after Close.
 func (s *Server) CPU() time.Duration {
 	return s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime()
 }
 
-// oneRead is a reader of some bytes that os/exec doesn't wait for.
+// oneRead is a reader of a few bytes for which os/exec starts no goroutine that it waits for.
 type oneRead struct{ b []byte }
 
 func (r *oneRead) Read(p []byte) (int, error) {
@@ -244,9 +243,9 @@ func (r *oneRead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// tail keeps the last bytes that were written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
-	mu sync.Mutex // a child may complain while it is asked
+	mu sync.Mutex // the child may write stderr during a question
 	b  []byte
 }
 
@@ -260,7 +259,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// behind is what stands behind an error.
+// behind returns the kept bytes in the form of an error's suffix.
 func (t *tail) behind() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 
 type testJob struct{ Text string }
 
-// childCommand runs this test binary as a child of that kind.
+// childCommand returns the command that runs this test binary as a child of the given kind.
 func childCommand(t *testing.T, kind string) []string {
 	t.Setenv(childVar, kind)
 	return []string{os.Args[0]}
 }
 
-// protocolChild is what the test binary does as a child with a job or a server.
+// protocolChild is the test binary's part as a child with a job or as a server.
 func protocolChild(kind string) error {
 	switch kind {
 	case "job":
@@ -46,7 +46,7 @@ func protocolChild(kind string) error {
 
 var errUnknownKind = errors.New("no such child")
 
-// TestRunJob: a job goes to a child, its result or its fault comes back.
+// TestRunJob: a child gets a job; Run returns its result or its error.
 func TestRunJob(t *testing.T) {
 	command := childCommand(t, "job")
 	for text, want := range map[string]string{"": "", "fail": "no such text", "die": "exit status 3: it hurts"} {
@@ -66,7 +66,7 @@ func TestRunJob(t *testing.T) {
 	}
 }
 
-// TestServer: a server says hello, answers as often as it is asked, and ends when it is closed.
+// TestServer: a server says hello, answers every question, and ends on Close.
 func TestServer(t *testing.T) {
 	command := childCommand(t, "serve")
 	var hello testJob

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Default is the value of an option that wasn't given.
+// Default sets an option that has its zero value to value.
 func Default[T comparable](option *T, value T) {
 	var zero T
 	if *option == zero {
@@ -21,7 +21,7 @@ func DefaultList[T any](option *[]T, values []T) {
 	}
 }
 
-// Quick is the value of a default that a quick run lowers.
+// Quick returns lower in a quick run, otherwise usual.
 func Quick[T any](quick bool, lower, usual T) T {
 	if quick {
 		return lower
@@ -29,8 +29,8 @@ func Quick[T any](quick bool, lower, usual T) T {
 	return usual
 }
 
-// Faults collects what is wrong with a benchmark's options: need adds a fault unless ok, and joined are all
-// of them.
+// Faults collects the faults of a benchmark's options: need adds a fault unless ok; joined returns all
+// faults.
 func Faults(bench string) (need func(ok bool, format string, args ...any), joined func() error) {
 	var faults []error
 	need = func(ok bool, format string, args ...any) {
@@ -41,7 +41,7 @@ func Faults(bench string) (need func(ok bool, format string, args ...any), joine
 	return need, func() error { return errors.Join(faults...) }
 }
 
-// Self is the command line of another command of this program.
+// Self returns the command line of another command of this program.
 func Self(args ...string) ([]string, error) {
 	program, err := os.Executable()
 	return append([]string{program}, args...), err

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is the CPU time that this process has taken, user and system.
+// CPUTime returns the CPU time of this process, user and system.
 func CPUTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic("BUG: measure: getrusage: " + err.Error()) // it has no other faults than bad arguments
+		panic("BUG: measure: getrusage: " + err.Error()) // it fails only for bad arguments
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// ThreadTime is the CPU time of the calling thread, which the caller has locked.
+// ThreadTime returns the CPU time of the calling thread. The caller must have locked its thread.
 func ThreadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -30,8 +30,7 @@ func ThreadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Heap begins to count what is allocated on the Go heap; the function it returns says how often and how
-// many bytes.
+// Heap starts to count allocations on the Go heap; end returns their number and bytes.
 func Heap() (end func() (allocs, bytes uint64)) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -41,8 +40,8 @@ func Heap() (end func() (allocs, bytes uint64)) {
 	}
 }
 
-// PeakRSS is the most RAM that this process had, since the last ResetPeakRSS if the kernel can do that;
-// UnknownRSS if it doesn't say. The one of getrusage has the parent's in it.
+// PeakRSS returns the peak RAM of this process in bytes, since the last ResetPeakRSS if the kernel supports
+// that, or UnknownRSS. It doesn't use getrusage, whose value includes the parent's.
 func PeakRSS() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -59,7 +58,7 @@ func PeakRSS() int64 {
 	return UnknownRSS
 }
 
-// RSS is the RAM that this process has now; 0 if the kernel does not say.
+// RSS returns the current RAM of this process in bytes; 0 if unknown.
 func RSS() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	fields := strings.Fields(string(b))
@@ -73,10 +72,10 @@ func RSS() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// UnknownRSS is more than any check admits.
+// UnknownRSS is larger than any limit of a check, so the check fails.
 const UnknownRSS = 1 << 62
 
-// PeakSince is how much more than before the peak is; UnknownRSS if one of them isn't known.
+// PeakSince returns the peak minus before, or UnknownRSS if one of them is unknown.
 func PeakSince(before int64) int64 {
 	now := PeakRSS()
 	if before == UnknownRSS || now == UnknownRSS {
@@ -85,17 +84,18 @@ func PeakSince(before int64) int64 {
 	return max(0, now-before)
 }
 
-// ResetPeakRSS forgets the peak so far; a kernel that can't keeps it.
+// ResetPeakRSS resets the peak, if the kernel supports that.
 func ResetPeakRSS() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
-// RestingRSS gives back what memory is free, and returns what this process has then; the peak begins there.
+// RestingRSS returns free memory to the system, resets the peak, and returns the RAM of this process in
+// bytes.
 func RestingRSS() int64 {
 	debug.FreeOSMemory()
 	ResetPeakRSS()
 	return PeakRSS()
 }
 
-// EverySecond passes on the first message, and then one a second.
+// EverySecond passes on the first message, and then at most one per second.
 func EverySecond(to func(string)) func(format string, args ...any) {
 	var last time.Time
 	return func(format string, args ...any) {

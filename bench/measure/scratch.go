@@ -15,15 +15,16 @@ import (
 	"drumbeat/disk"
 )
 
-// Scratch is a directory of our own in each of some directories.
+// Scratch is a temporary directory in each of the given directories.
 type Scratch struct {
 	name  string
-	FS    disk.FS // of Set; may be changed
+	FS    disk.FS // the file system of Set; callers may replace it
 	paths []string
 	runs  int
 }
 
-// NewScratch refuses directories that have no room for bytes, all together: syscall.ENOSPC.
+// NewScratch creates the directories. It fails with syscall.ENOSPC if they have less than bytes of room in
+// total.
 func NewScratch(name string, dirs []string, bytes int64) (*Scratch, error) {
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -57,7 +58,7 @@ func NewScratch(name string, dirs []string, bytes int64) (*Scratch, error) {
 	return s, nil
 }
 
-// Set removes what the last run has left and returns new directories.
+// Set removes the files of the last run and returns new directories.
 func (s *Scratch) Set() (disk.Set, error) {
 	if err := s.Remove(); err != nil {
 		return disk.Set{}, err
@@ -74,7 +75,7 @@ func (s *Scratch) Set() (disk.Set, error) {
 	return set, nil
 }
 
-// Remove removes all.
+// Remove removes all files and directories of s.
 func (s *Scratch) Remove() error {
 	var errs []error
 	for _, p := range s.paths {
@@ -85,7 +86,7 @@ func (s *Scratch) Remove() error {
 	return errors.Join(errs...)
 }
 
-// DropPages throws a file that has been synced out of the page cache.
+// DropPages drops a synced file from the page cache.
 func DropPages(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -1,20 +1,20 @@
-// Package report is what a benchmark returns and how it is shown: lines that benchstat reads, tables for
-// people, checks against stated targets, and figures. Benchmarks fill in a Report; Write prints it, Save
-// puts it into a directory as text and as JSON, from which the command bench/lab draws the figures.
+// Package report holds and shows the results of benchmarks: lines for benchstat, tables for people, checks
+// against stated targets, and figures. Benchmarks fill in a Report. Write prints it; Save stores it in a
+// directory as text and as JSON, from which command bench/lab draws the figures.
 //
 // # Form of the lines
 //
-// Each repeat of a measurement is one Line, printed as package testing prints benchmarks: name with
-// key=value parts between slashes, count, then pairs of value and unit. Tables show the medians of repeats
-// and their spread; Sample computes both.
+// Each repeat of a measurement is one Line in the format of package testing: name with key=value parts
+// between slashes, count, then pairs of value and unit. Tables show the median and spread of the repeats;
+// Sample computes both.
 //
 // # Checks
 //
-// A Check is a figure with the target that is stated for it. A missed one is printed as such, and Err
-// returns them all, for the exit code of a command.
+// A Check is a figure with its stated target. Write marks a missed one, and Err returns all of them for the
+// exit code of a command.
 //
 // # Concurrency and memory
 //
-// Nothing here starts goroutines or keeps state; a Report belongs to one goroutine. Its size is that of its
-// lines.
+// This package starts no goroutines and keeps no state; a Report is for one goroutine. Its size is that of
+// its lines.
 package report

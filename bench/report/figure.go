@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Figure is what a plot shows: series over one pair of axes. Command bench/lab draws it from a report's
+// Figure is the data of a plot: series over one pair of axes. Command bench/lab draws it from a report's
 // JSON.
 type Figure struct {
 	// Name becomes part of the file's name: lower-case letters, digits and dashes.
@@ -21,17 +21,17 @@ type Figure struct {
 	// X and Y name the axes with their units.
 	X string `json:"x"`
 	Y string `json:"y"`
-	// LogX and LogY make an axis logarithmic; points at 0 or below are then left out of the plot.
+	// LogX and LogY make an axis logarithmic; the plot then omits points at 0 or below.
 	LogX   bool     `json:"logX,omitempty"`
 	LogY   bool     `json:"logY,omitempty"`
 	Series []Series `json:"series"`
 }
 
-// Series is a named list of points in order of x.
+// Series is a named list of points, ordered by x.
 type Series struct {
 	Name   string  `json:"name"`
 	Points []Point `json:"points"`
-	// Model is true for what a formula says: drawn dashed and without marks.
+	// Model marks the values of a formula, which are drawn dashed and without marks.
 	Model bool `json:"model,omitempty"`
 }
 
@@ -41,7 +41,7 @@ type Point struct {
 	Y float64 `json:"y"`
 }
 
-// Add appends a point to the series of that name, which is made at its first point.
+// Add appends a point to the named series, and creates the series if necessary.
 func (f *Figure) Add(name string, x, y float64) {
 	i := slices.IndexFunc(f.Series, func(s Series) bool { return s.Name == name })
 	if i < 0 {
@@ -51,10 +51,10 @@ func (f *Figure) Add(name string, x, y float64) {
 	f.Series[i].Points = append(f.Series[i].Points, Point{x, y})
 }
 
-// ErrNoPoints is what Validate returns for a figure that would be empty.
+// ErrNoPoints is the error of Validate for a figure without visible points.
 var ErrNoPoints = errors.New("nothing to draw")
 
-// Validate returns an error if the axes can't show a single point.
+// Validate returns an error if the axes can't show any point.
 func (f Figure) Validate() error {
 	for _, s := range f.Series {
 		if len(f.Visible(s)) > 0 {
@@ -64,7 +64,7 @@ func (f Figure) Validate() error {
 	return fmt.Errorf("bench: plot %s: %w", f.Name, ErrNoPoints)
 }
 
-// Visible are the points of a series that the axes can show.
+// Visible returns the points of a series that the axes can show.
 func (f Figure) Visible(s Series) (points []Point) {
 	for _, p := range s.Points {
 		finite := !math.IsNaN(p.X) && !math.IsNaN(p.Y) && !math.IsInf(p.X, 0) && !math.IsInf(p.Y, 0)
@@ -75,8 +75,8 @@ func (f Figure) Visible(s Series) (points []Point) {
 	return points
 }
 
-// Save writes <name>.json and <name>.txt into dir, which is made if there is none, and returns the names.
-// Files that are there are replaced.
+// Save writes <name>.json and <name>.txt into dir and returns the names. It creates dir if necessary and
+// replaces existing files.
 func (r *Report) Save(dir string) (names []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("bench: save report: %w", err)

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Machine is where and with what a report was made.
+// Machine describes the machine and the program of a report.
 type Machine struct {
 	CPU       string `json:"cpu"`
-	CPUs      int    `json:"cpus"` // that Go may use at once
+	CPUs      int    `json:"cpus"` // GOMAXPROCS
 	RAMBytes  int64  `json:"ramBytes"`
 	Kernel    string `json:"kernel"`
 	GoVersion string `json:"goVersion"`
-	// Commit is the revision the program was built from, with "+" if it had changes; empty if unknown.
+	// Commit is the revision of the program, with "+" if it had local changes; empty if unknown.
 	Commit string `json:"commit"`
-	// Load is the load average of the last minute when the report began: how far others may have disturbed
-	// it.
+	// Load is the load average of the last minute when the report began. It shows how much other processes
+	// may have disturbed the measurement.
 	Load string `json:"load"`
 }
 
@@ -30,7 +30,7 @@ func New(name, title string) *Report {
 	return &Report{Name: name, Title: title, Machine: ThisMachine(), Began: time.Now().UTC()}
 }
 
-// ThisMachine reads what is known of the machine; what isn't is left empty.
+// ThisMachine reads the facts about the machine; unknown ones stay empty.
 func ThisMachine() Machine {
 	m := Machine{
 		CPU: procField("/proc/cpuinfo", "model name"), CPUs: runtime.GOMAXPROCS(0), GoVersion: runtime.Version(),
@@ -57,7 +57,7 @@ func ThisMachine() Machine {
 	return m
 }
 
-// procText returns a small file of /proc, or nothing.
+// procText returns the content of a small file of /proc, or an empty string.
 func procText(name string) string {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -66,7 +66,7 @@ func procText(name string) string {
 	return string(b)
 }
 
-// procField returns the value behind the first "field :" of a file.
+// procField returns the value after the first "field :" of a file.
 func procField(name, field string) string {
 	lines := bufio.NewScanner(strings.NewReader(procText(name)))
 	for lines.Scan() {
@@ -77,7 +77,7 @@ func procField(name, field string) string {
 	return ""
 }
 
-// settings are the machine's lines of a report.
+// settings returns the machine's lines of a report.
 func (m Machine) settings() []Setting {
 	return []Setting{
 		{"cpu", m.CPU}, {"cpus", strconv.Itoa(m.CPUs)}, {"ram", fmt.Sprintf("%.1f GiB", float64(m.RAMBytes)/(1<<30))},

@@ -13,58 +13,57 @@ import (
 	"time"
 )
 
-// Report is the outcome of one benchmark command.
+// Report is the result of one benchmark command.
 type Report struct {
-	// Name is the command's, as in "drum"; Save names its files by it. Title says in a line what was
-	// measured.
+	// Name is the command's name, such as "drum"; Save uses it in file names. Title says in one line what
+	// was measured.
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Command is the command line that gave the report, empty if nobody set it; Machine is where it ran,
-	// Began when.
+	// Command is the command line, empty if unset; Machine and Began are the place and time of the run.
 	Command string    `json:"command"`
 	Machine Machine   `json:"machine"`
 	Began   time.Time `json:"began"`
-	// Settings are what else a reader must know, printed as "key: value" above the lines.
+	// Settings are further conditions of the run, printed as "key: value" above the lines.
 	Settings []Setting `json:"settings,omitempty"`
 	Lines    []Line    `json:"lines"`
 	Tables   []Table   `json:"tables,omitempty"`
 	Figures  []Figure  `json:"figures,omitempty"`
 	Checks   []Check   `json:"checks,omitempty"`
-	// Notes are printed at the end, a line each.
+	// Notes are printed at the end, one per line.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Setting is a parameter or a fact of the run.
+// Setting is a parameter or fact of the run.
 type Setting struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// Line is one measurement in the form of a Go benchmark.
+// Line is one measurement in the format of a Go benchmark.
 type Line struct {
-	// Name begins with "Benchmark" and has its parameters as /key=value.
+	// Name begins with "Benchmark" and contains parameters as /key=value.
 	Name string `json:"name"`
-	// N is how many operations were measured.
+	// N is the number of measured operations.
 	N       int64    `json:"n"`
 	Metrics []Metric `json:"metrics"`
 }
 
-// Metric is a value with its unit, as in 12.3 ns/op.
+// Metric is a value with its unit, such as 12.3 ns/op.
 type Metric struct {
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }
 
-// Check is a figure and the target stated for it.
+// Check is a figure and its stated target.
 type Check struct {
-	// Name says what is checked.
+	// Name describes what is checked.
 	Name string
 	// Got is the figure; it must be at least Least and at most Most.
 	Got, Least, Most float64
 	Unit             string
 }
 
-// MarshalJSON leaves out what is no number, and bounds that bind nothing.
+// MarshalJSON omits values that are not finite, and bounds without effect.
 func (c Check) MarshalJSON() ([]byte, error) {
 	number := func(v float64) *float64 {
 		if math.IsNaN(v) || math.Abs(v) >= math.MaxFloat64 {
@@ -82,7 +81,7 @@ func (c Check) MarshalJSON() ([]byte, error) {
 	}{c.Name, c.OK(), number(c.Got), number(c.Least), number(c.Most), c.Unit})
 }
 
-// AtLeast and AtMost are the two usual checks.
+// AtLeast checks that a figure is at least a limit.
 func AtLeast(name string, got, least float64, unit string) Check {
 	return Check{Name: name, Got: got, Least: least, Most: math.MaxFloat64, Unit: unit}
 }
@@ -92,15 +91,15 @@ func AtMost(name string, got, most float64, unit string) Check {
 	return Check{Name: name, Got: got, Least: -math.MaxFloat64, Most: most, Unit: unit}
 }
 
-// Within checks that a figure differs from another by at most a share of that.
+// Within checks that got differs from want by at most share times want.
 func Within(name string, got, want, share float64, unit string) Check {
 	return Check{Name: name, Got: got, Least: want - share*math.Abs(want), Most: want + share*math.Abs(want), Unit: unit}
 }
 
-// OK tells whether the target is reached. NaN never is.
+// OK reports whether the figure meets the target. NaN never does.
 func (c Check) OK() bool { return c.Got >= c.Least && c.Got <= c.Most }
 
-// String is the line that is printed.
+// String returns the printed line.
 func (c Check) String() string {
 	verdict := "ok    "
 	if !c.OK() {
@@ -128,17 +127,17 @@ func (r *Report) Set(key, format string, args ...any) {
 	r.Settings = append(r.Settings, Setting{key, fmt.Sprintf(format, args...)})
 }
 
-// SetDirs appends a setting for each directory that is measured.
+// SetDirs appends a setting for each measured directory.
 func (r *Report) SetDirs(dirs []string) {
 	for i, dir := range dirs {
 		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
 	}
 }
 
-// ErrMissed is what Err wraps.
+// ErrMissed is wrapped by the error of Err.
 var ErrMissed = errors.New("a figure misses its target")
 
-// Err returns an error that names the checks that were missed, or nil.
+// Err returns an error that names the missed checks, or nil.
 func (r *Report) Err() error {
 	var missed []string
 	for _, c := range r.Checks {
@@ -184,7 +183,7 @@ func (r *Report) Write(w io.Writer) error {
 	return nil
 }
 
-// String is the line as package testing prints it.
+// String formats the line like package testing.
 func (l Line) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s \t%8d", l.Name, l.N)
@@ -194,7 +193,7 @@ func (l Line) String() string {
 	return b.String()
 }
 
-// value writes a figure with four significant digits at least, never in exponents.
+// value formats a figure with at least four significant digits, without exponent.
 func value(v float64) string {
 	decimals := 0
 	if a := math.Abs(v); a > 0 && a < 1000 {
@@ -203,10 +202,10 @@ func value(v float64) string {
 	return fmt.Sprintf("%12s", strconv.FormatFloat(v, 'f', decimals, 64))
 }
 
-// Sample is the repeats of one figure.
+// Sample holds the repeats of one figure.
 type Sample []float64
 
-// Of is a figure of each repeat.
+// Of computes a figure of each repeat.
 func Of[T any](repeats []T, figure func(T) float64) Sample {
 	s := make(Sample, 0, len(repeats))
 	for _, r := range repeats {
@@ -215,7 +214,7 @@ func Of[T any](repeats []T, figure func(T) float64) Sample {
 	return s
 }
 
-// Median of the repeats; NaN of none.
+// Median returns the median of the repeats; NaN if there are none.
 func (s Sample) Median() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -224,7 +223,7 @@ func (s Sample) Median() float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// Spread writes the least and the largest repeat.
+// Spread formats the smallest and the largest repeat.
 func (s Sample) Spread() string {
 	if len(s) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// sample is a report with something of everything.
+// sample returns a report with every kind of content.
 func sample() *Report {
 	r := New("drum", "a test")
 	r.Set("dir0", "%s", "/disk")
@@ -29,7 +29,7 @@ func sample() *Report {
 	return r
 }
 
-// TestLines: lines are those of Go benchmarks, which benchstat reads.
+// TestLines: lines have the format of Go benchmarks, which benchstat reads.
 func TestLines(t *testing.T) {
 	var b strings.Builder
 	if err := sample().Write(&b); err != nil {
@@ -50,7 +50,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestErr: missed checks are an error that names them.
+// TestErr: missed checks give an error that names them.
 func TestErr(t *testing.T) {
 	err := sample().Err()
 	if !errors.Is(err, ErrMissed) || !strings.HasSuffix(err.Error(), ": RAM; nothing") {
@@ -79,7 +79,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestSave: the files can be read again; a figure without points is an error.
+// TestSave: the saved files can be read; a figure without points is an error.
 func TestSave(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	r := sample()

@@ -8,21 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a table of text for people.
+// Table is a text table for people.
 type Table struct {
-	// Title stands above it, on a line of its own.
+	// Title is the line above the table.
 	Title string `json:"title"`
-	// Head names the columns; each row has as many cells.
+	// Head names the columns; each row has the same number of cells.
 	Head []string   `json:"head"`
 	Rows [][]string `json:"rows"`
-	// Notes stand below it, a line each.
+	// Notes are the lines below the table.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Write prints the table: columns are as wide as they need to be, and end at the right.
+// Write prints the table with minimal column widths, right-aligned.
 func (t Table) Write(w io.Writer) error {
 	var b strings.Builder
 	t.format(&b)
@@ -53,7 +53,7 @@ func (t Table) format(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// Number writes v with four digits or, when it is large, all before the point, in groups of three.
+// Number formats v with four significant digits; large numbers have no fraction and groups of three digits.
 func Number(v float64) string {
 	decimals := 0
 	switch {
@@ -75,7 +75,7 @@ func Number(v float64) string {
 	return whole + rest
 }
 
-// Power writes a round number the short way: 8e9, 1e8, 2.5e3.
+// Power formats a round number in short form: 8e9, 1e8, 2.5e3.
 func Power(v float64) string {
 	s := strconv.FormatFloat(v, 'e', -1, 64)
 	digits, exponent, _ := strings.Cut(s, "e")
@@ -86,7 +86,7 @@ func Power(v float64) string {
 	return digits + "e" + strconv.Itoa(n)
 }
 
-// Rough writes v with three digits, a large one with an exponent: 1e9, 4.17e7.
+// Rough formats v with three significant digits, large numbers with an exponent: 1e9, 4.17e7.
 func Rough(v float64) string {
 	mantissa, exponent, ok := strings.Cut(strconv.FormatFloat(v, 'g', 3, 64), "e")
 	if !ok {
@@ -95,7 +95,7 @@ func Rough(v float64) string {
 	return mantissa + "e" + strings.TrimLeft(exponent, "+0")
 }
 
-// DecimalBytes writes bytes in decimal units, as the paper's numbers are.
+// DecimalBytes formats bytes in decimal units, like the paper's numbers.
 func DecimalBytes(v float64) string {
 	for _, u := range []struct {
 		n    float64
@@ -108,7 +108,7 @@ func DecimalBytes(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64) + " B"
 }
 
-// BinaryBytes writes a size as the flags take it.
+// BinaryBytes formats a size in the form that flags accept.
 func BinaryBytes(n int) string {
 	for _, u := range []struct {
 		n    int
