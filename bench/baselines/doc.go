@@ -1,11 +1,11 @@
 // Package baselines holds the methods of check+update with which DRUM is compared. They answer the same
 // stream of links through one interface, Store, with the same RAM, on the same file system:
 //
-//   - mercator-b: Mercator of 2001, equation (1). A batch of hashes with pointers is sorted and merged with
-//     the sorted file of all hashes; text waits in a file in order of arrival.
-//   - polybot: equation (2). The text of a batch is in RAM, sorted, and merged with the sorted text of all
-//     URLs, from which common prefixes are removed.
-//   - bloom: a Bloom filter that fills the RAM. It is fast, and loses URLs.
+//   - mercator-b: Mercator of 2001, equation (1). It sorts a batch of hashes with pointers and merges it
+//     with the sorted file of all hashes; text waits in a file in order of arrival.
+//   - polybot: equation (2). It sorts the text of a batch in RAM and merges it with the sorted text of all
+//     URLs, which is stored without common prefixes.
+//   - bloom: a Bloom filter that fills the RAM. It is fast and loses URLs.
 //
 // All except bloom give DRUM's answers, link by link. NewBatched makes a Store of any other store of keys,
 // an Index; bench/lab uses that to compare Pebble.

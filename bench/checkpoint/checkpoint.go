@@ -19,8 +19,8 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Measure measures, a store with full bucket buffers, checkpointed while tuples come in,
-// and flags of command bench. Zero means the default.
+// Options holds the parameters of Measure: a store with full bucket buffers, checkpointed while tuples come
+// in. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs        []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	BufferBytes int64         `name:"buffers" type:"size" placeholder:"SIZE" help:"Total size of the bucket buffers. Disk space: four times as much. Default: 1GiB, or 256MiB with --quick."`
@@ -32,31 +32,32 @@ type Options struct {
 	progress    func(what string)
 }
 
-// Value and aux of a tuple, so that both buffers of a bucket fill at one rate: a record of keys has 10
-// bytes more than its value, one of aux 1 byte more.
+// Value and aux of a tuple, chosen so that both buffers of a bucket fill at the same rate: a record of keys
+// has 10 bytes more than its value, a record of aux 1 byte more.
 const (
 	checkpointValueBytes = 50
 	checkpointAuxBytes   = 59
 	checkpointBatch      = 64
 	checkpointAdders     = 4
-	// checkpointSpace is how many times the buffers lie on disk at most: three copies of what they hold,
+	// checkpointSpace bounds the disk space as a multiple of the buffers: three copies of their content,
 	// and buckets.
 	checkpointSpace = 4
 )
 
-// Checkpointed is what was measured of one checkpoint.
+// Checkpointed holds the measurements of one checkpoint.
 type Checkpointed struct {
-	// Added is the payload that had come in since the one before.
+	// Added is the payload in bytes added since the previous checkpoint.
 	Added int64
-	// Wait is the time until a running emission had ended; Pause how long no batch could be added; Save,
-	// Sync and Manifest what followed; Total all.
+	// Wait is the time until a running emission ended, Pause the time in which no batch could be added;
+	// Save, Sync and Manifest are the following phases; Total is all.
 	Wait, Pause, Save, Sync, Manifest, Total time.Duration
-	// Stall is the longest that a batch took to be added while the checkpoint went on, Quiet the longest
-	// between the one before and this.
+	// Stall is the longest time to add a batch during the checkpoint, Quiet the longest between the
+	// previous checkpoint and this one.
 	Stall, Quiet time.Duration
-	// Written is what the checkpoint wrote; ManifestBytes is the length of the store's state in it.
+	// Written is the number of bytes that the checkpoint wrote, ManifestBytes the length of the store's
+	// state in it.
 	Written, ManifestBytes int64
-	// Held is what the store's files other than buckets take on disk after it.
+	// Held is the number of bytes on disk after it in the store's files other than buckets.
 	Held int64
 }
 
@@ -76,12 +77,12 @@ func (c *Options) Complete() error {
 	return faults()
 }
 
-// bufferBytes is M.
+// bufferBytes returns M.
 func (c *Options) bufferBytes() int {
 	return int(c.BufferBytes/int64(2*c.Buckets)) &^ (leastBuffer - 1)
 }
 
-// checkpointRun is a measurement under way.
+// checkpointRun is a running measurement.
 type checkpointRun struct {
 	opt   Options
 	set   disk.Set
@@ -89,18 +90,18 @@ type checkpointRun struct {
 	d     *drum.Drum
 	gen   uint64
 
-	// step is shared by what adds, and taken alone by a checkpoint, as in a crawl.
+	// step is held shared by adders and exclusively by a checkpoint, like a crawl's transaction lock.
 	step    gosync.RWMutex
 	added   atomic.Int64 // payload bytes
-	longest atomic.Int64 // ns that a batch took, since it was last read
+	longest atomic.Int64 // longest time of a batch in ns since the last read
 	adding  gosync.WaitGroup
 	failed  atomic.Pointer[error]
 }
 
-// leastBuffer is the least that package drum takes for a bucket.
+// leastBuffer is package drum's minimum for a bucket buffer, in bytes.
 const leastBuffer = 4096
 
-// Measure fills the buffers, makes a first checkpoint of them, and then Count more while tuples come in.
+// Measure fills the buffers, makes a first checkpoint, and then Count more while tuples come in.
 func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (c Options) Measure(ctx context.Context, progress func(what string)) (*repo
 	return c.report(list), nil
 }
 
-// measureCheckpoints returns what was measured of each, the first being the one that saves full buffers.
+// measureCheckpoints returns the results of all checkpoints; the first one saves full buffers.
 func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, err error) {
 	scratch, err := measure.NewScratch("checkpoint", c.Dirs, checkpointSpace*c.BufferBytes*int64(len(c.Dirs)))
 	if err != nil {
@@ -196,7 +197,7 @@ func (r *checkpointRun) add(b *batch) error {
 	return err
 }
 
-// fill adds until the mean buffer is full but for 5 %.
+// fill adds tuples until the mean buffer is 95 % full.
 func (r *checkpointRun) fill(ctx context.Context) error {
 	b := newBatch(1)
 	want := int64(r.opt.bufferBytes()) * int64(2*r.opt.Buckets) * 95 / 100
@@ -212,7 +213,7 @@ func (r *checkpointRun) fill(ctx context.Context) error {
 	return nil
 }
 
-// startAdders adds Rate tuples a second until ctx ends.
+// startAdders adds Rate tuples per second until ctx ends.
 func (r *checkpointRun) startAdders(ctx context.Context) {
 	for i := range checkpointAdders {
 		r.adding.Go(func() {
@@ -236,7 +237,7 @@ func (r *checkpointRun) startAdders(ctx context.Context) {
 	}
 }
 
-// checkpoint goes through the protocol of package disk.
+// checkpoint follows the protocol of package disk.
 func (r *checkpointRun) checkpoint() (c Checkpointed, err error) {
 	c.Quiet = time.Duration(r.longest.Swap(0))
 	began, before := time.Now(), r.d.Stats()
@@ -294,7 +295,7 @@ func (r *checkpointRun) checkpoint() (c Checkpointed, err error) {
 	return c, err
 }
 
-// held adds up the files that hold buffers.
+// held returns the total size of the files that hold buffers.
 func (r *checkpointRun) held() (sum int64, err error) {
 	for dir := range r.set.Paths {
 		for _, sub := range []string{"state", "state/bench"} {
@@ -318,7 +319,7 @@ func (r *checkpointRun) held() (sum int64, err error) {
 	return sum, nil
 }
 
-// report puts the checkpoints into a report.
+// report makes the report of the checkpoints.
 func (c *Options) report(checkpoints []Checkpointed) *report.Report {
 	r := report.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
 	r.SetDirs(c.Dirs)
@@ -328,10 +329,10 @@ func (c *Options) report(checkpoints []Checkpointed) *report.Report {
 	t := report.Table{
 		Title: "Checkpoints, ms and MB; no. 0 saves full buffers",
 		Head:  []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in", "written", "held"},
-		Notes: []string{"pause is how long no batch could be added, stall the longest that one batch took meanwhile, quiet the longest between checkpoints."},
+		Notes: []string{"pause: time in which no batch could be added; stall: longest time to add a batch during the checkpoint; quiet: the same between checkpoints."},
 	}
 	stalls := report.Figure{Name: "time", Title: "Time of a checkpoint", X: "number", Y: "ms", LogY: true}
-	written := report.Figure{Name: "bytes", Title: "What a checkpoint writes", X: "number", Y: "MB"}
+	written := report.Figure{Name: "bytes", Title: "Bytes that a checkpoint writes", X: "number", Y: "MB"}
 	for i, p := range checkpoints {
 		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", report.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
 		spans := []struct {

@@ -22,7 +22,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("got %+v", first)
 	}
 	for _, c := range list[1:] {
-		// Entries, frames and blocks' worth of what is saved again after a file was replaced.
+		// The bound allows for entries, frames, and blocks saved again after a file was replaced.
 		if limit := 2*(c.Added+32*32) + 1<<20; c.Written > limit {
 			t.Errorf("got %d bytes written for %d added", c.Written, c.Added)
 		}

@@ -1,19 +1,20 @@
 // Package checkpoint fills the bucket buffers of a store and measures checkpoints while tuples come in: how
-// long nothing can be added, and how much is written for how much that came in.
+// long adding stops, and how many bytes a checkpoint writes per byte added.
 //
-// The first checkpoint saves full buffers; Options.Count more follow, Options.Every apart, while four
-// goroutines add at a rate, or as fast as they can. Between two of them the buckets take what comes.
+// The first checkpoint saves full buffers. Options.Count more follow at intervals of Options.Every, while
+// four goroutines add at the given rate or their maximum. Between checkpoints buffers flush to buckets as
+// usual.
 //
 // # Contract
 //
-// Files lie in directories of their own, which are removed before Measure returns, also after an error and
-// after a cancelled context. Directories without room for them are refused before anything is written.
+// The files are in directories of their own, which are removed before Measure returns, also after an error
+// or a cancelled context. Measure refuses directories without enough space before it writes anything.
 //
 // # Concurrency
 //
-// Measure owns four goroutines that add, and waits for them.
+// Measure starts four goroutines that add, and waits for them.
 //
 // # Memory
 //
-// Options.BufferBytes, outside of the Go heap.
+// Options.BufferBytes outside the Go heap.
 package checkpoint

@@ -17,7 +17,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// transport is how a crawl of the benchmark reaches the web.
+// transport is the connection of a benchmark's crawl to its web.
 type transport interface {
 	crawl.Fetcher
 	crawl.Resolver
@@ -26,7 +26,7 @@ type transport interface {
 	close() error
 }
 
-// sockets is the crawler's own client and DNS cache. It counts what became of connections.
+// sockets is the crawler's own client and DNS cache. It counts the kinds of connections.
 type sockets struct {
 	*fetch.Client
 	crawl.Resolver
@@ -49,8 +49,7 @@ func (s *sockets) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	return err
 }
 
-// wireCounts is what became of connections: full handshakes, resumed sessions, and exchanges on kept
-// connections.
+// wireCounts counts full handshakes, resumed sessions, and exchanges on kept connections.
 type wireCounts struct{ Handshakes, Resumed, Kept int64 }
 
 func (c wireCounts) sub(d wireCounts) wireCounts {
@@ -66,15 +65,15 @@ func (s *sockets) wires() wireCounts {
 
 func (s *sockets) close() error { return errors.Join(s.Client.Close(), s.dns.Close()) }
 
-// crawlDNSBytes is the DNS cache's RAM, what command crawl gives it with --ram 1GiB.
+// crawlDNSBytes is the RAM of the DNS cache, the value of command crawl with --ram 1GiB.
 const crawlDNSBytes = 16 << 20
 
-// fetchOptions are the client's, whatever the transport.
+// fetchOptions returns the client's options for any transport.
 func (b *crawlBench) fetchOptions() fetch.Options {
 	return fetch.Options{UserAgent: b.UserAgent, AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}}
 }
 
-// client makes the crawler's client for a server.
+// client returns the crawler's client for a server.
 func (b *crawlBench) client(s *crawlServer) (*sockets, error) {
 	opt := b.fetchOptions()
 	opt.MapPort = func(uint16) uint16 { return s.says.Port }
@@ -97,8 +96,8 @@ func (b *crawlBench) client(s *crawlServer) (*sockets, error) {
 	return &sockets{Client: client, Resolver: b.Names(dns), dns: dns}, nil
 }
 
-// bareLoop fetches pages by the crawler's client from as many goroutines as the crawl has connections at
-// most, and drops them.
+// bareLoop fetches pages with the crawler's client and discards them. It uses one goroutine per connection
+// that the crawl may open.
 func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, server *crawlServer) (*Result, error) {
 	b.progress("bare loop")
 	ctx, cancel := context.WithCancel(ctx)
@@ -112,7 +111,7 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 			for i := uint64(0); ctx.Err() == nil; i++ {
 				k := uint64(next.Add(1))
 				page := simweb.FlatPage{Host: uint32(k % uint64(b.web.Roots)), Index: k / uint64(b.web.Roots)}
-				if b.KeepAlive > 0 { // a host's pages come one after the other, as on a crawl's kept connections
+				if b.KeepAlive > 0 { // a host's pages one after the other, as in a crawl
 					page = simweb.FlatPage{Host: uint32(g), Index: i}
 				}
 				err := b.fetchBare(ctx, client, page, &resp)
@@ -153,7 +152,7 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 	return w.result("bare")
 }
 
-// bareWarm is left out of the bare loop's measurement.
+// bareWarm is the time before the measurement of the bare loop.
 const bareWarm = 300 * time.Millisecond
 
 func (b *crawlBench) fetchBare(ctx context.Context, client *sockets, page simweb.FlatPage, resp *fetch.Response) error {

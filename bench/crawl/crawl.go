@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// Options are what Measure measures, the whole crawler against a flat web, over sockets with the web in
-// another process or without sockets, and flags of command bench. Zero means the default.
+// Options holds the parameters of Measure: the whole crawler against a flat web, over sockets with the web
+// in another process, or without sockets. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs      []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
 	Transport string        `enum:"sockets,inproc" default:"sockets" help:"sockets: serve the web from another process, on addresses of 127/8. inproc: generate its pages in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
@@ -45,27 +45,28 @@ type Options struct {
 	Growth        bool          `help:"Report each tenth of the run, compare the last with the second, and RSS with --ram. On by default with --transport inproc."`
 	Quick         bool          `help:"End within 30 s."`
 
-	// Agent and UserAgent are sent; GCPercent is the garbage collector's setting, as command crawl has it.
+	// Agent and UserAgent identify the crawler in requests; GCPercent is the garbage collector's setting,
+	// as in command crawl.
 	Agent     string `kong:"-"`
 	UserAgent string `kong:"-"`
 	GCPercent int    `kong:"-"`
-	// Names makes a crawl's resolver of a DNS cache.
+	// Names turns a DNS cache into a crawl's resolver.
 	Names func(*dnscache.Resolver) crawl.Resolver `kong:"-"`
-	// Profiles is a directory for the raw profiles of what is measured; "" for none.
+	// Profiles is a directory for the raw CPU profiles; "" for none.
 	Profiles string `kong:"-"`
-	// Command starts the process that serves the web: Serve of the same program.
+	// Command is the command line that starts the web's process: it calls Serve.
 	Command []string `kong:"-"`
 
-	// What follows from them: the web; whether its responses are made in this process, WARC files are
-	// written, and a loop that only fetches is measured too.
+	// Derived options: the web, whether this process generates its responses, whether to write WARC files,
+	// and whether to measure the bare loop.
 	web                          simweb.FlatOptions
 	inProcess, store, fetchAlone bool
 }
 
-// newHosts is the share of pages with a link to a host that need not be known yet.
+// newHosts is the share of pages with a link to a host that may be unknown.
 const newHosts = 0.02
 
-// derive fills in what follows from other options.
+// derive fills in the derived options.
 func (c *Options) derive() {
 	measure.Default(&c.Duration, measure.Quick(c.Quick, 12*time.Second, time.Hour))
 	if c.Pages == 0 && c.URLs == 0 {
@@ -99,12 +100,12 @@ func (c *Options) Complete() error {
 	return errors.Join(c.web.Validate(), faults())
 }
 
-// bareTime is how long the bare loop is measured.
+// bareTime returns the duration of the bare loop.
 func (c *Options) bareTime() time.Duration {
 	return measure.Quick(c.Quick, 2*time.Second, 5*time.Second)
 }
 
-// expect is how many pages and URLs the run comes to, as far as that can be told.
+// expect returns estimates of the pages and URLs of the run.
 func (c *Options) expect() (pages, urls float64) {
 	pages, urls = float64(c.Pages), float64(c.URLs)
 	if pages == 0 {
@@ -113,16 +114,16 @@ func (c *Options) expect() (pages, urls float64) {
 	return pages, max(urls, pages*c.web.New)
 }
 
-// crawlPasses is how many full passes of URLseen a run has that shows growth, crawlLinkBytes what a waiting
-// link takes: three reach URLseen for each URL that is new (plan's figure; its text compressed 4:1, and a
-// key).
+// crawlPasses is the number of full passes of URLseen in a run that shows growth. crawlLinkBytes is the
+// disk space of a waiting link: text compressed 4:1, and a key. Three links reach URLseen per new URL
+// (plan's figure).
 const (
 	crawlPasses    = 20
 	crawlLinkBytes = 37
 	crawlLeastDisk = 32 << 20
 )
 
-// drumDisk is D: with the plan's 10 GB a run of 10⁸ URLs has two full passes, and no growth would be seen.
+// drumDisk returns D. With the plan's 10 GB a run of 10⁸ URLs has two full passes and shows no growth.
 func (c *Options) drumDisk() int64 {
 	if c.DrumDiskBytes > 0 || !c.Growth {
 		return c.DrumDiskBytes
@@ -131,16 +132,16 @@ func (c *Options) drumDisk() int64 {
 	return max(crawlLeastDisk, int64(3*crawlLinkBytes*urls/crawlPasses))
 }
 
-// What a crawl's files take at most, bytes: for each page stored, that part of it, as gzip of level 1 makes
-// of the flat web's text, and the heads of its records; for each URL its record in a queue (60 B, twice
-// while it moves), its key and its part of URLseen's buckets.
+// Upper bounds of the crawl's files, in bytes. A stored page takes a part of its size, as gzip of level 1
+// compresses the flat web's text, and the heads of its records. A URL takes its record in a queue (60 B,
+// twice while it moves), its key, and its part of URLseen's buckets.
 const (
 	crawlStoredShare = 0.5
 	crawlPageBytes   = 2000
 	crawlURLBytes    = 250
 )
 
-// room refuses directories that are too full.
+// room returns an error if a directory has too little free space.
 func (c *Options) room() error {
 	pages, urls := c.expect()
 	need := urls * crawlURLBytes
@@ -177,7 +178,7 @@ func (c Options) Measure(ctx context.Context, progress func(what string)) (*repo
 	return b.report(), nil
 }
 
-// crawlBench is what Run works on.
+// crawlBench is the state of Measure.
 type crawlBench struct {
 	Options
 	progress    func(string)

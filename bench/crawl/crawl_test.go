@@ -23,7 +23,7 @@ import (
 	"drumbeat/crawl"
 )
 
-// functionNames are the functions of a package as a profile names them.
+// functionNames returns the functions of a package with their names in a profile.
 func functionNames(t *testing.T, path string) (names []string) {
 	t.Helper()
 	dir, ok := strings.CutPrefix(path, "drumbeat")
@@ -64,8 +64,8 @@ func functionNames(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// TestStageRules: each rule is for a function that there is, so that none loses its samples when something
-// is renamed; and each stage has one.
+// TestStageRules: each rule matches an existing function, so a renamed function doesn't lose its samples;
+// each stage has a rule.
 func TestStageRules(t *testing.T) {
 	known := map[string][]string{}
 	stages := map[crawlStage]bool{stageRuntime: true, stageCheckpoint: true}
@@ -87,7 +87,7 @@ func TestStageRules(t *testing.T) {
 	}
 }
 
-// TestStages: partOfStage has each stage that the crawl starts, and no other.
+// TestStages: partOfStage has exactly the stages that the crawl starts.
 func TestStages(t *testing.T) {
 	text, err := os.ReadFile("../../crawl/crawler.go")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// stack is a sample with these functions, the innermost first.
+// stack returns a sample with these functions, the innermost first.
 func stack(stage string, functions ...string) *profile.Sample {
 	s := &profile.Sample{Value: []int64{1, 10e6}, Label: map[string][]string{}}
 	if stage != "" {
@@ -154,7 +154,7 @@ func TestStageOf(t *testing.T) {
 	}
 }
 
-// TestCrawlCourse: tenths are of pages, whatever was dropped of the course.
+// TestCrawlCourse: tenths have equal numbers of pages, whichever points of the course were dropped.
 func TestCrawlCourse(t *testing.T) {
 	for _, looks := range []int64{100, 5000, 30_000} {
 		var c crawlCourse
@@ -183,7 +183,7 @@ func smallCrawl(t *testing.T) Options {
 	}
 }
 
-// TestCrawlInProcess: a crawl without sockets comes to its pages, obeys, and leaves nothing behind.
+// TestCrawlInProcess: a crawl without sockets reaches its pages, stays polite, and leaves no files.
 func TestCrawlInProcess(t *testing.T) {
 	c := smallCrawl(t)
 	r, err := c.Measure(context.Background(), logTo(t))
@@ -220,7 +220,7 @@ func TestCrawlRefuses(t *testing.T) {
 	}
 }
 
-// TestCrawlStops: a crawl that is told to end has no result and leaves nothing behind.
+// TestCrawlStops: a cancelled crawl has no result and leaves no files.
 func TestCrawlStops(t *testing.T) {
 	c := smallCrawl(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,23 +1,24 @@
-// Package crawl runs the whole crawler against a web of endless pages: pages a second, its CPU of a page by
-// stage, and what connections waited for, beside a loop that only fetches by the crawler's client.
+// Package crawl runs the whole crawler against a web of endless pages. It measures pages/s, CPU per page by
+// stage, and the use of connection slots, and compares them with a loop that only fetches with the
+// crawler's client.
 //
-// The web lies in a process of its own (Serve), so that getrusage counts the crawler alone. Stages come
-// from a CPU profile of the measured time: each sample goes to the innermost function that a rule of
-// stage.go names. What connections waited for comes from samples of the ring. In another form pages are
-// made in this process, without sockets, DNS or TLS, to run many URLs through the disk structures; its
-// tenths show whether the crawl slows down as it grows.
+// The web runs in a process of its own (Serve), so that getrusage counts the crawler alone. Stages come
+// from a CPU profile of the measured time: each sample belongs to the innermost function with a rule in
+// stage.go. The use of slots comes from samples of the crawler. Another form generates pages in this
+// process, without sockets, DNS or TLS, to run many URLs through the disk structures; its tenths show
+// whether the crawl slows down as it grows.
 //
 // # Contract
 //
-// Files lie in directories of their own, which are removed before Measure returns, also after an error and
-// after a cancelled context.
+// The files are in directories of their own, which are removed before Measure returns, also after an error
+// or a cancelled context.
 //
 // # Concurrency
 //
-// The crawl's own goroutines; one that samples, and as many as Options.Connections that fetch in the bare
-// loop. All are waited for, and the server's process.
+// Measure runs the crawl's own goroutines, one that takes samples, and Options.Connections goroutines in
+// the bare loop. It waits for all of them and for the server's process.
 //
 // # Memory
 //
-// The crawl's, which Options.RAMBytes bounds, a profile, and the samples of the course.
+// The crawl's RAM, bounded by Options.RAMBytes, a profile, and the samples of the course.
 package crawl

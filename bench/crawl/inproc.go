@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// inProcess is the web without sockets: the crawler's client, whose connections are memory that the
-// generator fills when the request is written. There are no goroutines at the other end, and no DNS.
+// inProcess is the web without sockets: the crawler's client on in-memory connections. The generator writes
+// the response when the client writes the request, without goroutines at the other end and without DNS.
 type inProcess struct {
 	*fetch.Client
 	flat  *simweb.Flat
@@ -37,7 +37,7 @@ func newInProcess(flat *simweb.Flat, opt fetch.Options) (*inProcess, error) {
 
 func (t *inProcess) close() error { return t.Client.Close() }
 
-// inProcessLife is how long addresses hold.
+// inProcessLife is the lifetime of addresses.
 const inProcessLife = 24 * time.Hour
 
 // LookupHost implements crawl.Resolver.
@@ -49,12 +49,12 @@ func (t *inProcess) LookupHost(_ context.Context, host, _ string) (crawl.Lookup,
 	return crawl.Lookup{Addrs: []netip.Addr{t.flat.AddrOf(n)}, Expires: time.Now().Add(inProcessLife)}, nil
 }
 
-// memoryConn is a connection to the flat web: what is written is a request, what is read then its response.
-// It belongs to one goroutine, but for deadlines, which mean nothing here.
+// memoryConn is a connection to the flat web: a write is a request, the following reads are its response.
+// It is for one goroutine, except for the deadline methods, which do nothing.
 type memoryConn struct {
 	session *simweb.FlatSession
 	addr    netip.AddrPort
-	to      *inProcess // where it goes back to; nil once closed
+	to      *inProcess // owner of the pool; nil after Close
 	unread  []byte
 }
 
@@ -67,7 +67,7 @@ func (c *memoryConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write takes whole requests only: the client writes them so.
+// Write accepts only whole requests, which is how the client writes them.
 func (c *memoryConn) Write(p []byte) (int, error) {
 	c.unread, _ = c.session.Answer(p)
 	return len(p), nil

@@ -9,17 +9,17 @@ import (
 	"drumbeat/crawl"
 )
 
-// The targets of bench crawl: CPU of the crawler's process for a page, pages/s beside the bare loop's, and
-// how a run holds up as it grows.
+// The targets of bench crawl: CPU of the crawler's process per page, pages/s compared with the bare loop,
+// and speed and RAM as a run grows.
 const (
 	crawlMostHTTP    = 330. // µs
 	crawlMostHTTPS   = 800.
 	crawlLeastOfBare = 0.30
-	crawlLeastLast   = 0.90 // pages/s of the last tenth beside those of the second
-	crawlMostRAM     = 1.10 // RSS beside --ram
+	crawlLeastLast   = 0.90 // pages/s of the last tenth / those of the second
+	crawlMostRAM     = 1.10 // RSS / --ram
 )
 
-// report puts the runs together.
+// report combines the runs.
 func (b *crawlBench) report() *report.Report {
 	r := report.New("crawl", "the whole crawler against a web of known size, and where its CPU goes")
 	b.settings(r)
@@ -55,7 +55,7 @@ func (b *crawlBench) settings(r *report.Report) {
 	r.SetDirs(b.Dirs)
 }
 
-// lineName is the benchmark's name of a run.
+// lineName returns the benchmark name of a run.
 func (b *crawlBench) lineName(run *Result) string {
 	scheme, transport := "http", "sockets"
 	if b.web.HTTPS {
@@ -67,7 +67,7 @@ func (b *crawlBench) lineName(run *Result) string {
 	return fmt.Sprintf("BenchmarkCrawl/form=%s/scheme=%s/transport=%s", run.Form, scheme, transport)
 }
 
-// metrics of a run, in the order of its line.
+// metrics returns the metrics of a run, in the order of its line.
 func (b *crawlBench) metrics(run *Result) []report.Metric {
 	list := []report.Metric{
 		{Value: float64(run.Wall.Nanoseconds()) / float64(max(1, run.Pages)), Unit: "ns/op"},
@@ -85,7 +85,7 @@ func (b *crawlBench) metrics(run *Result) []report.Metric {
 	return list
 }
 
-// median of a figure over runs.
+// median returns the median of a figure over runs.
 func median(runs []*Result, f func(*Result) float64) float64 {
 	return report.Of(runs, f).Median()
 }
@@ -122,12 +122,12 @@ func (b *crawlBench) rateTable() report.Table {
 				c.Handshakes, c.Resumed, c.Kept))
 		}
 	}
-	t.Notes = append(t.Notes, "The first tenth of a crawl isn't measured. MB are of bodies as decoded. New URLs are those of the whole crawl that",
-		"merges have found; the links of its last pages still wait. The server's CPU is its process's, for each page sent.")
+	t.Notes = append(t.Notes, "The first tenth of a crawl isn't measured. MB are decoded bodies. New URLs are those of the whole crawl that",
+		"merges have found; the links of its last pages still wait. The server's CPU is that of its process, per page sent.")
 	return t
 }
 
-// stageTable says where the CPU goes.
+// stageTable is the CPU by stage.
 func (b *crawlBench) stageTable() report.Table {
 	t := report.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page", Head: []string{"stage", "crawl", "%"}}
 	if len(b.bare) > 0 {
@@ -148,13 +148,13 @@ func (b *crawlBench) stageTable() report.Table {
 	}
 	t.Add(row...)
 	last := b.whole[len(b.whole)-1]
-	t.Notes = append(t.Notes, "What a stage allocates, locks and asks of the kernel is in it; robots has the exchanges for robots.txt; runtime: rest is the",
+	t.Notes = append(t.Notes, "A stage includes its allocations, locks and system calls; robots includes the exchanges for robots.txt; runtime: rest is the",
 		"scheduler and the poller. "+fmt.Sprintf("The profile saw %.0f %% of the CPU time, in %d samples of 10 ms.",
 			100*float64(last.Stages.Sum)/float64(max(1, last.CPU)), last.Stages.Sum/(10*time.Millisecond)))
 	return t
 }
 
-// slotTable says what connections were used for.
+// slotTable is the use of connection slots.
 func (b *crawlBench) slotTable() report.Table {
 	t := report.Table{Title: "Connection slots: what they did or waited for", Head: []string{"use", "slots", "%"}}
 	for _, u := range crawl.SlotUses() {
@@ -162,11 +162,11 @@ func (b *crawlBench) slotTable() report.Table {
 		t.Add(u.String(), report.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
 	}
 	last := b.whole[len(b.whole)-1]
-	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart. Politeness without delays is that a host has one connection at a time.", last.Slots.Samples))
+	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart. Without delays politeness still allows only one connection per host at a time.", last.Slots.Samples))
 	return t
 }
 
-// growth is the table and the figures of tenths.
+// growth returns the table and the figures of tenths.
 func (b *crawlBench) growth() (t report.Table, figures []report.Figure) {
 	t = report.Table{Title: "Growth: by tenth of the run", Head: []string{"tenth", "URLs seen", "pages", "pages/s", "us/page", "new/page", "disk B/page", "RSS MiB"}}
 	run := b.whole[len(b.whole)-1]
@@ -186,7 +186,7 @@ func (b *crawlBench) growth() (t report.Table, figures []report.Figure) {
 		ram.Series[1].Points = append(ram.Series[1].Points, report.Point{X: at, Y: float64(b.RAMBytes) / (1 << 20)})
 	}
 	if seen == 0 {
-		t.Notes = append(t.Notes, "The run was too short to be divided.")
+		t.Notes = append(t.Notes, "The run was too short for tenths.")
 		return t, nil
 	}
 	return t, []report.Figure{speed, ram}
@@ -207,7 +207,7 @@ func (b *crawlBench) checks() (list []report.Check) {
 	default:
 		list = append(list, report.AtMost("CPU of the crawler for a page, HTTP (aim: 160)", cpu, crawlMostHTTP, "us"))
 	}
-	if len(b.bare) > 0 && b.KeepAlive == 0 { // a loop that fetches hosts' pages one after the other has an easier job then
+	if len(b.bare) > 0 && b.KeepAlive == 0 { // with kept connections the bare loop's task is easier
 		var ratio report.Sample
 		for i, run := range b.whole {
 			ratio = append(ratio, run.rate()/b.bare[i].rate())
@@ -239,7 +239,7 @@ func (b *crawlBench) notes() (list []string) {
 		report.Number(float64(run.AllPages)), report.Number(float64(run.Hosts)), report.Number(float64(run.PLDs)), report.Number(float64(run.AllUnique)),
 		run.Passes, run.Scans, run.Stop))
 	if len(run.Stages.Unmatched) > 0 {
-		list = append(list, "Innermost functions of what no stage has (parts of all CPU):")
+		list = append(list, "Innermost functions of samples without a stage (shares of all CPU):")
 		for _, name := range run.Stages.Unmatched {
 			list = append(list, "  "+name)
 		}

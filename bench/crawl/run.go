@@ -19,11 +19,11 @@ import (
 	"drumbeat/disk"
 )
 
-// Result is what one measurement of bench crawl found.
+// Result is one measurement of bench crawl.
 type Result struct {
 	Form string // crawl, or bare
 
-	// Of the measured time:
+	// In the measured time:
 	Pages, Responses, Robots, Lookups, Links, LinksChecked, Unique int64
 	BytesWire, BytesBody, DiskRead, DiskWritten                    int64
 	Wall, CPU, ServerCPU                                           time.Duration
@@ -32,27 +32,27 @@ type Result struct {
 	Stages                                                         stageTimes
 	Slots                                                          crawl.Slots
 
-	// Of the whole crawl:
+	// In the whole crawl:
 	Stop                             string // why it ended
 	AllPages, AllUnique, PeakRSS     int64
 	PLDs, Hosts, Scans, Passes, Keys int64
 	Tenths                           []crawlTenth
 }
 
-// perPage is a duration by page, in µs.
+// perPage returns a duration per page, in µs.
 func (r *Result) perPage(d time.Duration) float64 {
 	return float64(d.Nanoseconds()) / 1e3 / float64(max(1, r.Pages))
 }
 
-// rate is pages per second of wall time.
+// rate returns pages per second of wall time.
 func (r *Result) rate() float64 { return float64(r.Pages) / max(1e-9, r.Wall.Seconds()) }
 
-// serverPerPage is the server's CPU for each page that it sent, in µs.
+// serverPerPage returns the server's CPU per page sent, in µs.
 func (r *Result) serverPerPage() float64 {
 	return float64(r.ServerCPU.Nanoseconds()) / 1e3 / float64(max(1, r.ServerPages))
 }
 
-// windowSample is the state at an end of the measured time.
+// windowSample is the state at the beginning or end of the measured time.
 type windowSample struct {
 	pages, responses, robots, lookups, links, checked, unique, bytesWire, bytesBody, diskRead, diskWritten int64
 	slots                                                                                                  crawl.Slots
@@ -71,19 +71,19 @@ func sampleOf(s *crawl.Snapshot) windowSample {
 type window struct {
 	b      *crawlBench
 	server *crawlServer // nil without sockets
-	client *sockets     // so is this
-	name   string       // of the profile
+	client *sockets     // nil without sockets
+	name   string       // name of the profile
 
 	began, ended   time.Time
 	cpu, cpuEnd    time.Duration
 	serv, servEnd  crawlServerState
 	first, last    windowSample
-	wires          wireCounts // at first, then in the time
+	wires          wireCounts // counts at open; after shut, the difference
 	profile        bytes.Buffer
 	profiling, end bool
 }
 
-// wait sleeps, unless ctx ends first.
+// wait sleeps for d or until ctx ends.
 func (w *window) wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -116,7 +116,7 @@ func (w *window) open(s windowSample) (err error) {
 	return nil
 }
 
-// shut ends it; later calls do nothing.
+// shut ends the measured time; later calls do nothing.
 func (w *window) shut(s windowSample) (err error) {
 	if w.end || !w.profiling {
 		return nil
@@ -129,14 +129,14 @@ func (w *window) shut(s windowSample) (err error) {
 	return err
 }
 
-// drop ends the profile after an error.
+// drop discards the profile after an error.
 func (w *window) drop() {
 	if w.profiling && !w.end {
 		pprof.StopCPUProfile()
 	}
 }
 
-// result is what was measured.
+// result returns the measurements.
 func (w *window) result(form string) (*Result, error) {
 	if !w.end {
 		return nil, errors.New("bench: crawl: it ended before the measured time had begun: ask for more pages or more time")
@@ -162,12 +162,11 @@ func (w *window) result(form string) (*Result, error) {
 	return r, err
 }
 
-// crawlWarm is the part of the pages, or of the time if that is sooner, that is crawled before the measured
-// time: the first hosts' robots.txt and lookups, heaps that grow, the first merges.
+// crawlWarm is the divisor of the pages, and of the time, for the part before the measured time: the first
+// robots.txt and lookups of hosts, growing heaps, the first merges.
 const crawlWarm = 10
 
-// crawlWatch is how often the run looks where it is: a look takes 0.4 ms, for the estimates of hosts and
-// servers.
+// crawlWatch is the interval of samples: one takes 0.4 ms, for the estimates of hosts and servers.
 const crawlWatch = 100 * time.Millisecond
 
 // crawl runs the whole crawler.
@@ -188,7 +187,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 	debug.FreeOSMemory()
 	measure.ResetPeakRSS()
 
-	told := ctx // by a signal to end: then there is no result
+	told := ctx // cancelled by a signal: then there is no result
 	ctx, cancel := context.WithTimeout(ctx, b.Duration)
 	defer cancel()
 	client, _ := t.(*sockets)
@@ -199,7 +198,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 	if err = errors.Join(err, w.fault, told.Err()); err != nil {
 		return nil, err
 	}
-	w.look(&res.Snapshot) // it may have ended by itself
+	w.look(&res.Snapshot) // the crawl may have ended by itself
 	if err := w.shut(sampleOf(&res.Snapshot)); err != nil {
 		return nil, err
 	}
@@ -213,7 +212,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 	return run, nil
 }
 
-// options are the crawl's; remove removes its directories.
+// options returns the crawl's options; remove removes its directories.
 func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() error, err error) {
 	var dirs []string
 	remove = func() error {
@@ -240,20 +239,20 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 	return opt, remove, nil
 }
 
-// crawlTenth is what one tenth of a run took.
+// crawlTenth holds the measurements of one tenth of a run.
 type crawlTenth struct {
 	Pages, Unique, DiskBytes, RSS int64
 	Wall, CPU                     time.Duration
 }
 
-// crawlPoints is the most points of a run's course that are kept: where there would be more, every other is
+// crawlPoints bounds the number of points kept of a run's course; at the bound every second point is
 // dropped.
 const crawlPoints = 4096
 
-// crawlCourse is a run's course: sums since its start. RSS is the most since the point before.
+// crawlCourse is the course of a run: sums since its start. RSS is the maximum since the previous point.
 type crawlCourse struct {
 	points []crawlTenth
-	every  int // looks for a point
+	every  int // samples per point
 	looks  int
 	rss    int64
 }
@@ -278,7 +277,7 @@ func (c *crawlCourse) add(p crawlTenth) {
 	c.points, c.every = half, 2*max(1, c.every)
 }
 
-// tenths are the parts of the run with a tenth of its pages each.
+// tenths splits the run into ten parts with equal numbers of pages.
 func (c *crawlCourse) tenths() (list []crawlTenth) {
 	if len(c.points) < 20 {
 		return nil
@@ -298,21 +297,21 @@ func (c *crawlCourse) tenths() (list []crawlTenth) {
 	return list
 }
 
-// crawlWatcher looks at a crawl as it goes: it opens and shuts the window, and keeps the tenths.
+// crawlWatcher samples a running crawl: it opens and shuts the window, and records the course.
 type crawlWatcher struct {
 	window
 	cancel func()
-	mu     gosync.Mutex // look is called by the crawl, and once after it
+	mu     gosync.Mutex // the crawl calls look, and so does the end of the run
 	fault  error
 	over   bool
 	course crawlCourse
 	start  time.Time
 	cpu0   time.Duration
 	said   time.Time
-	slots  crawl.Slots // when said
+	slots  crawl.Slots // slots at the time said
 }
 
-// look takes the newest snapshot.
+// look processes the newest snapshot.
 func (w *crawlWatcher) look(s *crawl.Snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -350,7 +349,7 @@ func (w *crawlWatcher) stop(err error) {
 	w.cancel()
 }
 
-// share is how much of the run is done.
+// share returns the completed share of the run.
 func (w *crawlWatcher) share(s *crawl.Snapshot) (share float64) {
 	if w.b.Pages > 0 {
 		share = float64(s.Count(state.CountPages)) / float64(w.b.Pages)

@@ -11,16 +11,16 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// The web of bench crawl lies in a process of its own, so that getrusage of the crawler's process counts
-// the crawler alone. The options go in, crawlServerSays comes out, and crawlServerState as often as it is
-// asked for: see measure.Serve.
+// crawlServerSays is the server's first answer. The web of bench crawl runs in a process of its own, so
+// that getrusage of the crawler's process counts the crawler alone. The options go in; crawlServerSays
+// comes out, then a crawlServerState for each question; see measure.Serve.
 type crawlServerSays struct {
 	Port uint16
 	DNS  netip.AddrPort
 	Root []byte // certificate of the authority
 }
 
-// crawlServerState is what the server has done and used so far.
+// crawlServerState is the work and CPU of the server so far.
 type crawlServerState struct {
 	CPU time.Duration
 	simweb.FlatCounts
@@ -48,7 +48,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	})
 }
 
-// crawlServer is the parent's end.
+// crawlServer is the parent's side of the server.
 type crawlServer struct {
 	*measure.Server
 	says crawlServerSays
@@ -63,7 +63,7 @@ func startCrawlServer(ctx context.Context, command []string, web *simweb.FlatOpt
 	return s, nil
 }
 
-// state asks for what the server has done.
+// state asks the server for its state.
 func (s *crawlServer) state() (state crawlServerState, err error) {
 	if err = s.State(&state); err != nil {
 		err = fmt.Errorf("bench: crawl: %w", err)

@@ -40,15 +40,14 @@ var stageNames = [numStages]string{"connect", "TLS", "request, read", "decode", 
 
 func (s crawlStage) String() string { return stageNames[s] }
 
-// stageRule gives a function, or those whose names begin so, to a stage.
+// stageRule assigns a function, or all functions with a prefix, to a stage.
 type stageRule struct {
 	prefix string // as in a profile: path of the package, dot, function or (*Type).method; a closure's name goes on with .func1
 	stage  crawlStage
 }
 
-// stageRules are the functions that say what a sample is for: of its frames the innermost that has a rule
-// decides, by the longest prefix. Packages without a rule, such as drum, queue and disk, the compressor or
-// the poller, work for whoever called them.
+// stageRules assign samples to stages: the innermost frame with a rule decides, by the longest prefix.
+// Packages without a rule, such as drum, queue, disk, the compressor or the poller, count for their caller.
 var stageRules = []stageRule{
 	{"drumbeat/fetch.(*exchange).open", stageConnect},
 	{"drumbeat/fetch.(*exchange).dial", stageConnect},
@@ -84,17 +83,16 @@ var stageRules = []stageRule{
 	{"runtime.gcStart", stageGC},
 }
 
-// weakStageRules are looked at if none of stageRules is for any frame: the rest of packages that have more
-// than one stage.
+// weakStageRules apply if no frame matches stageRules: they cover the rest of packages that have several
+// stages.
 var weakStageRules = []stageRule{
 	{"drumbeat/fetch.", stageRead},
 	{"drumbeat/bench/crawl.", stageGenerator},
 	{"drumbeat/crawl.", stageCrawler},
 }
 
-// partOfStage says which part of a page's cost a stage of the crawl stands for, where no frame of its
-// goroutines says more. What the stages of robots.txt start counts as robots, exchanges included, but for
-// lookups.
+// partOfStage maps a stage of the crawl to the part of a page's cost for samples without a matching frame.
+// The stages of robots.txt count as robots, with their exchanges but without lookups.
 var partOfStage = map[string]crawlStage{
 	"urlseen": stageURLSeen, "seeds": stageCrawler, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
@@ -103,7 +101,7 @@ var partOfStage = map[string]crawlStage{
 	"held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots,
 }
 
-// stageOfFunction is the stage of a function by some rules; false if none is for it.
+// stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.
 func stageOfFunction(rules []stageRule, name string) (stage crawlStage, ok bool) {
 	length := 0
 	for _, r := range rules {
@@ -114,18 +112,18 @@ func stageOfFunction(rules []stageRule, name string) (stage crawlStage, ok bool)
 	return stage, length > 0
 }
 
-// stageTimes is CPU time by stage as a profile has it.
+// stageTimes is the CPU time by stage in a profile.
 type stageTimes struct {
 	At  [numStages]time.Duration
 	Sum time.Duration
-	// Unmatched are the functions, innermost of samples that no rule has taken, with the most time.
+	// Unmatched are the innermost functions of samples without a rule, those with the most time.
 	Unmatched []string
 }
 
-// share is the part of all CPU time.
+// share returns the stage's share of all CPU time.
 func (t *stageTimes) share(s crawlStage) float64 { return float64(t.At[s]) / float64(max(1, t.Sum)) }
 
-// stagesOf gives each sample of a CPU profile to a stage.
+// stagesOf assigns each sample of a CPU profile to a stage.
 func stagesOf(raw []byte) (t stageTimes, err error) {
 	p, err := profile.ParseData(raw)
 	if err != nil {
@@ -160,13 +158,13 @@ func innermost(s *profile.Sample) string {
 	return s.Location[0].Line[0].Function.Name
 }
 
-// stageMemory remembers what the rules say of functions.
+// stageMemory caches the results of the rules by function.
 type stageMemory map[string]struct {
 	strong, weak     crawlStage
 	isStrong, isWeak bool
 }
 
-// of is the stage of a sample; false if nothing says what it is for.
+// of returns the stage of a sample; ok is false if no rule matches.
 func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
 	label := ""
 	if l := s.Label[crawl.StageLabel]; len(l) > 0 {

@@ -11,14 +11,14 @@ import (
 	"drumbeat/disk"
 )
 
-// errNoDirect says that a file system doesn't take O_DIRECT.
+// errNoDirect means that a file system doesn't support O_DIRECT.
 var errNoDirect = errors.New("no O_DIRECT")
 
 // directFile is a file opened with O_DIRECT: offsets, lengths and addresses are multiples of align.
 type directFile struct{ *os.File }
 
-// openDirect opens a file past the page cache. Package disk has no such thing, as nothing of the crawler
-// uses it.
+// openDirect opens a file with O_DIRECT. Package disk doesn't provide that because the crawler doesn't use
+// it.
 func openDirect(name string, create bool) (disk.File, error) {
 	flag := os.O_RDWR | unix.O_DIRECT
 	if create {
@@ -40,10 +40,11 @@ func (f directFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Preallocate implements disk.File. Files are made through package disk, which reserves their space.
+// Preallocate implements disk.File. It isn't needed: files are created through package disk, which reserves
+// their space.
 func (directFile) Preallocate(int64, int64) error { return errors.ErrUnsupported }
 
-// tryDirect writes and reads one block, and returns errNoDirect where that can't be done.
+// tryDirect writes and reads one block. It returns errNoDirect if O_DIRECT doesn't work.
 func (t *target) tryDirect() (err error) {
 	wrap := func(err error) error {
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP) {
@@ -67,8 +68,7 @@ func (t *target) tryDirect() (err error) {
 	return nil
 }
 
-// describe returns what a reader must know of directory number i: that it is in RAM, or shares a device
-// with another.
+// describe returns notes about directory number i: that it is in RAM, or shares a device with another.
 func describe(dirs []string, i int) (notes []string, err error) {
 	var st, other unix.Stat_t
 	var fs unix.Statfs_t

@@ -14,7 +14,7 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Measure measures, and flags of command bench. Zero means the default.
+// Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs    []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory to measure. Repeat it for several disks: each is measured alone, then all together."`
 	Bytes   int64         `name:"size" type:"size" placeholder:"SIZE" help:"Bytes that a measurement moves in a directory. Disk space: 1.5 times as much. Default: 1GiB, or 128MiB with --quick."`
@@ -30,42 +30,42 @@ type Options struct {
 	URLBytes     float64 `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
 	LinksPerPage float64 `type:"fraction" placeholder:"N" default:"59" help:"Links per page (l)."`
 
-	// FS holds the directories; nil is that of the system. O_DIRECT is tried with the latter alone.
+	// FS holds the directories; nil means the system's, the only one on which O_DIRECT is tried.
 	FS       disk.FS `kong:"-"`
 	progress func(what string)
 }
 
-// The kinds of access, as a pass has them.
+// The kinds of access in a pass.
 const (
 	opWrite = "write"
 	opRead  = "read"
 	opMixed = "mixed"
 )
 
-// align is what O_DIRECT may ask of offsets, lengths and addresses.
+// align is the alignment of offsets, lengths and addresses that O_DIRECT may require.
 const align = 4096
 
-// way is how bytes are moved.
+// way is a way to transfer bytes.
 type way struct {
 	// op is write, read or mixed; chunk the size of one access; streams the number of files.
 	op             string
 	chunk, streams int
-	// direct says that it passes by the page cache, prealloc that space was reserved before.
+	// direct bypasses the page cache; prealloc reserves space in advance.
 	direct, prealloc bool
 }
 
-// speed is what was measured of one way in a group of directories.
+// speed holds the measurements of one way in a group of directories.
 type speed struct {
 	way
 	// group is the number of the directory, or "all".
 	group string
-	// bytes, spans and cpu are those of every repeat; cpu is the time of this process.
+	// bytes, spans and cpu have one entry per repeat; cpu is the CPU time of this process.
 	bytes []int64
 	spans []time.Duration
 	cpu   []time.Duration
 }
 
-// rates are the bytes/s of the repeats.
+// rates returns the bytes/s of all repeats.
 func (s *speed) rates() (r report.Sample) {
 	for i, span := range s.spans {
 		r = append(r, float64(s.bytes[i])/max(span, 1).Seconds())
@@ -73,18 +73,17 @@ func (s *speed) rates() (r report.Sample) {
 	return r
 }
 
-// rate is the median of the repeats in bytes/s; NaN if there are none.
+// rate returns the median of the repeats in bytes/s; NaN if there are none.
 func (s *speed) rate() float64 { return s.rates().Median() }
 
-// diskRun is a measurement under way, and what it found.
+// diskRun is a running measurement and its results.
 type diskRun struct {
 	opt Options
-	// speeds are in the order in which they were measured first.
+	// speeds are in order of their first measurement.
 	speeds []*speed
-	// notes say what a reader must know: directories without O_DIRECT, on one device, in RAM; sizes cut
-	// down.
+	// notes describe directories without O_DIRECT, on one device or in RAM, and reduced sizes.
 	notes []string
-	// bytes is what a measurement moves in a directory.
+	// bytes is the number of bytes per measurement and directory.
 	bytes int64
 }
 
@@ -95,7 +94,7 @@ func (d *Options) Complete() error {
 	}
 	measure.Default(&d.Bytes, measure.Quick[int64](d.Quick, 128<<20, 1<<30))
 	measure.Default(&d.Repeats, measure.Quick(d.Quick, 1, 3))
-	measure.Default(&d.Budget, measure.Quick(d.Quick, 24*time.Second, 10*time.Minute)) // the former leaves room for what takes more than its share
+	measure.Default(&d.Budget, measure.Quick(d.Quick, 24*time.Second, 10*time.Minute)) // 24 s: some measurements exceed their share
 	measure.DefaultList(&d.Chunks, measure.Quick(d.Quick, []int{64 << 10, 1 << 20, 8 << 20}, []int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20}))
 	measure.DefaultList(&d.Streams, measure.Quick(d.Quick, []int{64}, []int{64, 512}))
 	measure.DefaultList(&d.Blocks, measure.Quick(d.Quick, []int{256 << 10}, []int{64 << 10, 256 << 10}))
@@ -118,16 +117,16 @@ func (d *Options) Complete() error {
 }
 
 const (
-	// maxChunk bounds a chunk, two of which are in RAM for each directory.
+	// maxChunk bounds the size of a chunk. Two chunks per directory are in RAM.
 	maxChunk = 1 << 28
-	// maxStreams bounds the files of a measurement.
+	// maxStreams bounds the number of files of a measurement.
 	maxStreams = 960
 )
 
-// ways are all that is measured of a group in a repeat, in order. Not every size goes with every property:
-// that would be 200 measurements. One file: each chunk, with and without O_DIRECT, is written, read and
-// mixed, and written once more into reserved space. k files: each k and block with and without O_DIRECT is
-// written and read, for the largest block into reserved space too.
+// ways returns the measurements of a group in one repeat, in order. It doesn't combine every size with
+// every property, which would be 200 measurements. One file: write, read and mixed for each chunk, with and
+// without O_DIRECT, and one more write into reserved space. k files: write and read for each k and block,
+// with and without O_DIRECT, and for the largest block also into reserved space.
 func (d *Options) ways(direct bool) (list []way) {
 	cases := []bool{false, true}
 	if !direct {
@@ -154,8 +153,8 @@ func (d *Options) ways(direct bool) (list []way) {
 	return list
 }
 
-// Measure checks ctx between chunks and calls progress before each measurement. Nothing of it is left on
-// disk when it returns; an error of removing is joined to what it returns.
+// Measure checks ctx between chunks and calls progress before each measurement. It removes all its files;
+// it joins an error of the removal to its own.
 func (d Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
 	if err := d.Complete(); err != nil {
 		return nil, err
@@ -197,7 +196,7 @@ func (d Options) Measure(ctx context.Context, progress func(what string)) (*repo
 	return out, nil
 }
 
-// units is how many times Bytes are moved in all.
+// units returns the number of times that Bytes are transferred in total.
 func (r *diskRun) units(groups []group) (n int) {
 	for _, g := range groups {
 		n += len(g.targets) * len(r.opt.ways(g.direct()))
@@ -205,7 +204,7 @@ func (r *diskRun) units(groups []group) (n int) {
 	return n * r.opt.Repeats
 }
 
-// limit is the longest time of one measurement.
+// limit returns the maximum time of one measurement.
 func (r *diskRun) limit(groups []group) time.Duration {
 	return r.opt.Budget / time.Duration(r.units(groups))
 }
@@ -220,7 +219,7 @@ func (r *diskRun) measureGroup(ctx context.Context, g group, repeat int, limit t
 				w.streams, report.BinaryBytes(w.chunk), report.BinaryBytes(int(r.bytes))))
 			continue
 		}
-		if w.op == opWrite { // all others use what was written last
+		if w.op == opWrite { // the other operations use the files written last
 			if err := g.remove(); err != nil {
 				return err
 			}
@@ -247,14 +246,14 @@ func (r *diskRun) measure(ctx context.Context, g group, s setting) error {
 	return nil
 }
 
-// note adds a remark, once.
+// note adds a note once.
 func (r *diskRun) note(text string) {
 	if !slices.Contains(r.notes, text) {
 		r.notes = append(r.notes, text)
 	}
 }
 
-// find returns the entry of a kind of access, or an empty one.
+// find returns the entry of a way, or an empty one.
 func (r *diskRun) find(w way, group string) *speed {
 	for _, s := range r.speeds {
 		if s.way == w && s.group == group {
@@ -264,7 +263,7 @@ func (r *diskRun) find(w way, group string) *speed {
 	return &speed{way: w, group: group}
 }
 
-// speed finds or makes the entry of a kind of access.
+// speed finds or creates the entry of a way.
 func (r *diskRun) speed(w way, group string) *speed {
 	s := r.find(w, group)
 	if s.spans == nil {
@@ -273,12 +272,12 @@ func (r *diskRun) speed(w way, group string) *speed {
 	return s
 }
 
-// pages is the rate of Theorem 3 for a bandwidth of which URLseen has Share.
+// pages returns the rate of Theorem 3 in pages/s for a bandwidth, of which URLseen gets Share.
 func (d Options) pages(bandwidth float64) float64 {
 	return drum.DiskRate(d.Share*bandwidth, d.Alpha, d.URLBytes, d.LinksPerPage)
 }
 
-// String is how a way is written in the names of benchmarks.
+// String formats a way for the names of benchmarks.
 func (w way) String() string {
 	return fmt.Sprintf("op=%s/chunk=%s/streams=%d/direct=%v/prealloc=%v", w.op, report.BinaryBytes(w.chunk), w.streams, w.direct, w.prealloc)
 }

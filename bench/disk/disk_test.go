@@ -15,14 +15,14 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// small is a run that takes no time.
+// small returns options for a very short run.
 func small(dirs ...string) Options {
 	return Options{Dirs: dirs, Bytes: 64 << 10, Chunks: []int{4 << 10, 16 << 10}, Repeats: 2,
 		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10},
 		Alpha: 3.33, URLBytes: 110, LinksPerPage: 59, Share: 0.15}
 }
 
-// empty fails the test if something is left in a directory.
+// empty fails the test if a directory contains files.
 func empty(t *testing.T, f disk.FS, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -32,8 +32,8 @@ func empty(t *testing.T, f disk.FS, dirs ...string) {
 	}
 }
 
-// TestDisk: every kind of access is measured in each directory and in all; lines are Go benchmarks; nothing
-// stays.
+// TestDisk: every kind of access is measured in each directory and in all together; lines are Go
+// benchmarks; no file remains.
 func TestDisk(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	d := small(dirs...)
@@ -102,7 +102,7 @@ func TestDiskMem(t *testing.T) {
 	empty(t, m, "/d")
 }
 
-// TestDiskFull: a run that meets an error cleans up and says which.
+// TestDiskFull: a run that fails removes its files and names the error.
 func TestDiskFull(t *testing.T) {
 	m := memfs.New(1)
 	if err := m.MkdirAll("/d"); err != nil {
@@ -143,7 +143,7 @@ func TestDiskCancelled(t *testing.T) {
 	empty(t, disk.OS(), dir)
 }
 
-// TestDiskBudget: what doesn't fit into the time is cut down, and said to be.
+// TestDiskBudget: sizes are reduced to fit the time, and a note says so.
 func TestDiskBudget(t *testing.T) {
 	d := small(t.TempDir())
 	d.Bytes, d.Repeats, d.Budget = 64<<20, 1, time.Millisecond

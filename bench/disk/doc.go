@@ -1,29 +1,28 @@
 // Package disk measures W, the bandwidth of Theorem 3, as a pass of DRUM uses a disk.
 //
-// One file is written and read in sequence by chunks of several sizes, and read while another is written; k
-// files are written in turns, a block each, and read one after the other; through the page cache and past
-// it (O_DIRECT); with and without space reserved before; each directory alone and all of them at once. Rate
-// is W alone, in some seconds; a Probe measures disks beside something else.
+// It writes and reads one file in sequence, in chunks of several sizes, and reads one file while it writes
+// another. It writes k files alternately, one block each, and reads them one after the other. It measures
+// through the page cache and with O_DIRECT, with and without reserved space, each directory alone and all
+// at once. Rate measures only W, in a few seconds. A Probe measures disks alongside another measurement.
 //
 // # Departures from the paper
 //
-// The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
-// speed beside it, which a disk with heads or with a shared channel doesn't reach by that mean.
-// The paper reserves the space of all buckets before they are used; we measure with and without, and drum
-// reserves some blocks at a time as files grow.
+// Like the paper, this package takes the mean of the read and the write speed as W. It also prints the
+// mixed speed, which a disk with heads or a shared channel keeps below that mean. The paper reserves the
+// space of all buckets in advance. This package measures with and without; drum reserves a few blocks at a
+// time as files grow.
 //
 // # Contract
 //
-// Options.Bytes bounds what one measurement moves in a directory, and 1.5 times as much lies there at most.
-// Options.Budget bounds the time. Files have names that nobody else has and are removed before Measure
-// returns, also after an error and after a cancelled context; a killed process leaves files named
-// drumbeat-bench-*. Speeds include the sync at the end. What is read through the page cache has been thrown
-// out of it before; every block of 4 KiB is unlike all others, and when read is checked for being the one
-// that was written there. The caches of a disk, of its controller, or of the host of a virtual machine
-// can't be seen from here: a size well above theirs is the remedy.
+// One measurement transfers at most Options.Bytes per directory, and at most 1.5 times that is on disk.
+// Options.Budget bounds the time. Files have unique names and are removed before Measure returns, also
+// after an error or a cancelled context; a killed process leaves files named drumbeat-bench-*. Speeds
+// include the final sync. Files that are read through the page cache are dropped from it first. Every block
+// of 4 KiB is unique, and a read checks that it is the block written there. This package can't detect the
+// caches of a disk, of its controller, or of the host of a virtual machine; use a size well above theirs.
 //
 // # Concurrency and memory
 //
-// Measure owns one goroutine for each directory of the group it measures, two while it reads and writes at
-// once, and waits for all. Two chunks for each directory lie outside of the Go heap.
+// Measure starts one goroutine per directory of the measured group, two while it reads and writes at once,
+// and waits for all. Two chunks per directory are outside the Go heap.
 package disk

@@ -8,23 +8,23 @@ import (
 	"drumbeat/disk"
 )
 
-// What a Probe does with a file.
+// The operations of a Probe.
 const (
 	Write = opWrite
 	Read  = opRead
 	Mixed = opMixed
 )
 
-// A Probe measures the bare disks beside something else that uses them, in the same run.
+// A Probe measures the bare disks alongside another measurement on them, in the same run.
 type Probe struct {
 	all group
-	// Notes are what a reader must know of the directories.
+	// Notes describe the directories.
 	Notes []string
-	// Direct says that the page cache can be passed by in all of them.
+	// Direct reports whether all of them support O_DIRECT.
 	Direct bool
 }
 
-// NewProbe looks at directories and takes buffers for chunks of largest bytes.
+// NewProbe examines the directories and allocates buffers for chunks of up to largest bytes.
 func NewProbe(dirs []string, largest int) (*Probe, error) {
 	r := &diskRun{opt: Options{FS: disk.OS(), Dirs: dirs, Chunks: []int{largest}, Blocks: []int{largest}}}
 	targets, err := r.openTargets()
@@ -36,9 +36,9 @@ func NewProbe(dirs []string, largest int) (*Probe, error) {
 	return p, nil
 }
 
-// Rates moves bytes in all, by each of ops in turn, in chunks of one file, and returns bytes a second. One
-// directory comes after the other, as for something that goes round them and uses one at a time. Nothing is
-// left.
+// Rates transfers the given bytes in total with each of ops in order, in chunks of one file, and returns
+// the rates in bytes/s. It uses one directory after the other, like a user of the disks in round robin. It
+// leaves no files.
 func (p *Probe) Rates(ctx context.Context, ops []string, chunk int, bytes int64, direct bool) (rates []float64, err error) {
 	defer func() { err = errors.Join(err, p.all.remove()) }()
 	for _, op := range ops {
@@ -57,7 +57,7 @@ func (p *Probe) Rates(ctx context.Context, ops []string, chunk int, bytes int64,
 	return rates, nil
 }
 
-// Close gives the buffers back.
+// Close frees the buffers.
 func (p *Probe) Close() {
 	for _, t := range p.all.targets {
 		t.free()

@@ -8,17 +8,17 @@ import (
 	"drumbeat/disk"
 )
 
-// What Rate moves: in chunks in which a pass reads and writes, as much as takes a moment on a fast disk and
-// some seconds on a slow one.
+// The amounts of Rate: chunks like those of a pass, and enough bytes to take a moment on a fast disk and a
+// few seconds on a slow one.
 const (
 	diskRateBytes = 128 << 20
 	probeChunk    = 1 << 20
 	diskRateTime  = 5 * time.Second
 )
 
-// Rate measures W of Theorem 3 in bytes/s: the mean of what all directories together write and read, past
-// the page cache where that can be. It takes 10 s and 128 MiB in each directory at most, and leaves
-// nothing.
+// Rate measures W of Theorem 3 in bytes/s: the mean of the write and the read speed of all directories
+// together, with O_DIRECT where possible. It takes at most 10 s and 128 MiB per directory, and leaves no
+// files.
 func Rate(ctx context.Context, dirs []string) (w float64, err error) {
 	d := Options{Dirs: distinct(dirs), Bytes: diskRateBytes, Chunks: []int{probeChunk}, Streams: []int{2}, Blocks: []int{probeChunk},
 		Alpha: 1, URLBytes: 1, LinksPerPage: 1, Share: 1}
@@ -51,17 +51,17 @@ func Rate(ctx context.Context, dirs []string) (w float64, err error) {
 	return w, nil
 }
 
-// Speed is what Speeds measured in one directory, in bytes/s.
+// Speed is the speed of one directory in bytes/s.
 type Speed struct {
 	Write, Read float64
-	// Direct says that the page cache was passed by.
+	// Direct reports whether O_DIRECT was used.
 	Direct bool
-	// Err is why the directory could not be measured.
+	// Err is the reason why the directory could not be measured, or nil.
 	Err error
 }
 
-// Speeds writes a file of bytes in each directory and reads it, in all directories at once, past the page
-// cache where that can be. Writing and reading end early after limit each. It leaves nothing.
+// Speeds writes and reads a file of the given bytes in each directory, in all directories at once, with
+// O_DIRECT where possible. Writing and reading each end after limit at the latest. It leaves no files.
 func Speeds(ctx context.Context, dirs []string, bytes int64, limit time.Duration) []Speed {
 	speeds, done := make([]Speed, len(dirs)), make(chan struct{}, len(dirs))
 	for i, dir := range dirs {
@@ -106,7 +106,7 @@ func speedOf(ctx context.Context, dir string, bytes int64, limit time.Duration) 
 	return v
 }
 
-// distinct leaves out what is there already: directories that don't exist yet may have one parent.
+// distinct removes duplicates: directories that don't exist yet may have one parent.
 func distinct(dirs []string) (out []string) {
 	seen := map[string]bool{}
 	for _, dir := range dirs {

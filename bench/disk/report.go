@@ -7,7 +7,7 @@ import (
 	"drumbeat/bench/report"
 )
 
-// fill puts what was measured into a report.
+// fill adds the results to a report.
 func (r *diskRun) fill(out *report.Report) {
 	d := &r.opt
 	out.SetDirs(d.Dirs)
@@ -25,7 +25,7 @@ func (r *diskRun) fill(out *report.Report) {
 	out.Notes = append(r.verdicts(), r.notes...)
 }
 
-// lines has one line for each measurement: an operation is one chunk.
+// lines adds one line per measurement; one operation is one chunk.
 func (r *diskRun) lines(out *report.Report) {
 	for _, s := range r.speeds {
 		for i, span := range s.spans {
@@ -38,7 +38,7 @@ func (r *diskRun) lines(out *report.Report) {
 	}
 }
 
-// groups are the names of the groups in order.
+// groups returns the names of the groups in order.
 func (r *diskRun) groups() (names []string) {
 	for _, s := range r.speeds {
 		if !slices.Contains(names, s.group) {
@@ -48,18 +48,18 @@ func (r *diskRun) groups() (names []string) {
 	return names
 }
 
-// with is the same way with another operation.
+// with returns the same way with another operation.
 func (w way) with(op string) way {
 	w.op = op
 	return w
 }
 
-// bandwidth is W of a way: the mean of the write and the read speed, as the paper takes it.
+// bandwidth returns W of a way in bytes/s: the mean of the write and the read speed, as in the paper.
 func (r *diskRun) bandwidth(w way, group string) float64 {
 	return (r.find(w.with(opWrite), group).rate() + r.find(w.with(opRead), group).rate()) / 2
 }
 
-// mbps are a median and its spread in MB/s.
+// mbps formats a median and its spread in MB/s.
 func mbps(s *speed) []string {
 	rates := s.rates()
 	if len(rates) == 0 {
@@ -97,9 +97,9 @@ func (r *diskRun) oneFile() report.Table {
 func (r *diskRun) manyFiles() report.Table {
 	d := &r.opt
 	t := report.Table{
-		Title: fmt.Sprintf("k files written in turns and read one after the other, MB/s, medians of %d (least-most)", d.Repeats),
+		Title: fmt.Sprintf("k files written alternately and read one after the other, MB/s, medians of %d (least-most)", d.Repeats),
 		Head:  []string{"directory", "direct", "preallocated", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
-		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end; a pass doesn't do that."},
+		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end, unlike in a pass."},
 	}
 	for _, s := range r.speeds {
 		if s.streams == 1 || s.op != opWrite {
@@ -113,7 +113,8 @@ func (r *diskRun) manyFiles() report.Table {
 	return t
 }
 
-// verdicts name the best W of each group, for one file and for many, and what it is worth.
+// verdicts names the best W of each group, for one file and for many, with the rate and CPU use that
+// follow.
 func (r *diskRun) verdicts() []string {
 	d := &r.opt
 	notes := []string{fmt.Sprintf("W is the mean of write and read. pages/s = W x %v / (alpha b l), Theorem 3, with alpha = %v, b = %v, l = %v.",
@@ -144,7 +145,7 @@ func (r *diskRun) verdicts() []string {
 	return notes
 }
 
-// cores is how many CPUs were busy with it.
+// cores returns the number of busy CPUs during the measurement.
 func (s *speed) cores() float64 {
 	var share report.Sample
 	for i, cpu := range s.cpu {
@@ -153,11 +154,11 @@ func (s *speed) cores() float64 {
 	return share.Median()
 }
 
-// figure draws speed against the size of chunks for a group.
+// figure draws speed against chunk size for a group.
 func (r *diskRun) figure(group string, many bool) report.Figure {
 	f := report.Figure{Name: "dir" + group, Title: "Sequential I/O of one file, directory " + group, X: "bytes a read or write", Y: "MB/s", LogX: true}
 	if many {
-		f.Name, f.Title = f.Name+"-files", "k files in turns, directory "+group
+		f.Name, f.Title = f.Name+"-files", "k files alternately, directory "+group
 	}
 	for _, s := range r.speeds {
 		if s.group != group || s.prealloc || many != (s.streams > 1) {

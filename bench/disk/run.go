@@ -18,21 +18,21 @@ import (
 	"drumbeat/disk"
 )
 
-// target is one directory. It belongs to one goroutine at a time, but that a mixed measurement reads into
-// in with one and writes from buf with another.
+// target is one directory. It is for one goroutine at a time, except in a mixed measurement, where one
+// goroutine reads into in and another writes from buf.
 type target struct {
 	fs     disk.FS
 	dir    string
-	prefix string   // of the names of this run's files
-	made   []string // names of files that may be there
-	size   int64    // of each file that was written last
-	real   bool     // on the system's FS, where pages can be dropped and O_DIRECT be tried
+	prefix string   // prefix of the names of this run's files
+	made   []string // names of files that may exist
+	size   int64    // size of each file of the last write
+	real   bool     // on the system's FS, which can drop pages and may support O_DIRECT
 	direct bool     // O_DIRECT works here
 	buf    []byte   // one chunk to write, of random bytes
 	in     []byte   // one chunk read
 }
 
-// openTargets looks at every directory and takes its buffers.
+// openTargets examines every directory and allocates its buffers.
 func (r *diskRun) openTargets() ([]*target, error) {
 	largest := max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks))
 	var targets []*target
@@ -52,7 +52,7 @@ func (r *diskRun) openTargets() ([]*target, error) {
 		t := &target{fs: r.opt.FS, dir: dir, prefix: "drumbeat-bench-" + hex.EncodeToString(id[:]), real: real,
 			buf: disk.Alloc(largest), in: disk.Alloc(largest)}
 		targets = append(targets, t)
-		_, _ = rand.Read(t.buf) // what a file system can't compress
+		_, _ = rand.Read(t.buf) // incompressible
 		if !real {
 			continue
 		}
@@ -79,11 +79,11 @@ func (t *target) free() {
 	t.buf, t.in = nil, nil
 }
 
-// base is a file's name in the directory; path its path.
+// base returns a file's name in the directory; path returns its path.
 func (t *target) base(file string) string { return t.prefix + "-" + file }
 func (t *target) path(file string) string { return path.Join(t.dir, t.base(file)) }
 
-// open opens one of the files for writing or for reading.
+// open opens one of the files for writing or reading.
 func (t *target) open(file string, write, direct bool) (f disk.File, err error) {
 	switch {
 	case direct:
@@ -99,7 +99,7 @@ func (t *target) open(file string, write, direct bool) (f disk.File, err error) 
 	return f, nil
 }
 
-// create makes an empty file, and reserves bytes for it if that isn't 0.
+// create creates an empty file, and reserves the given bytes for it if not 0.
 func (t *target) create(file string, reserve int64) error {
 	t.made = append(t.made, file)
 	f, err := t.fs.Create(t.path(file))
@@ -115,7 +115,7 @@ func (t *target) create(file string, reserve int64) error {
 	return nil
 }
 
-// remove deletes all files; that one isn't there is no fault.
+// remove deletes all files; it ignores missing ones.
 func (t *target) remove() error {
 	var faults []error
 	for _, file := range t.made {
@@ -127,24 +127,24 @@ func (t *target) remove() error {
 	return errors.Join(faults...)
 }
 
-// setting is how a measurement is made.
+// setting holds the parameters of one measurement.
 type setting struct {
 	way
-	bytes int64         // moved in each directory
+	bytes int64         // bytes to transfer in each directory
 	limit time.Duration // ends a measurement early; 0: never
 }
 
-// fileBytes is the length that each file is to get.
+// fileBytes returns the length of each file.
 func (s setting) fileBytes() int64 {
 	round := int64(s.chunk) * int64(s.streams)
 	return s.bytes / round * int64(s.chunk)
 }
 
-// syncs says whether a measurement ends with a sync of each file. Blocks that went to k files past the page
-// cache are on disk; a pass doesn't sync its buckets.
+// syncs reports whether a measurement ends with a sync of each file. Blocks of k files written with
+// O_DIRECT are on disk already; a pass doesn't sync its buckets.
 func (s setting) syncs() bool { return s.streams == 1 || !s.direct }
 
-// files are the names that a measurement writes or reads.
+// files returns the names of the files of a measurement.
 func (s setting) files() []string {
 	if s.streams == 1 {
 		return []string{"a"}
@@ -156,11 +156,11 @@ func (s setting) files() []string {
 	return names
 }
 
-// over says that a measurement begun at start has had its time.
+// over reports whether a measurement that began at start has exceeded its time.
 func (s setting) over(start time.Time) bool { return s.limit > 0 && time.Since(start) > s.limit }
 
-// do makes one measurement in one directory. It returns the bytes moved and the time from the first to the
-// last of them, syncing included.
+// do makes one measurement in one directory. It returns the bytes transferred and the time from the first
+// to the last of them, with the sync.
 func (t *target) do(ctx context.Context, s setting) (int64, time.Duration, error) {
 	switch {
 	case s.op == opMixed:
@@ -171,7 +171,7 @@ func (t *target) do(ctx context.Context, s setting) (int64, time.Duration, error
 	return t.write(ctx, s)
 }
 
-// write fills the files, a chunk each in turns. With more than one, a file is opened for each chunk, as
+// write fills the files alternately, one chunk each. With several files it opens a file for each chunk, as
 // drum does with its buckets.
 func (t *target) write(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
 	names := s.files()
@@ -233,7 +233,7 @@ func (t *target) writeOne(ctx context.Context, s setting, name string, size int6
 	return n, sync(f)
 }
 
-// read reads what was written last, one file after the other.
+// read reads the files of the last write, one after the other.
 func (t *target) read(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
 	if err := t.drop(s); err != nil {
 		return 0, 0, err
@@ -268,8 +268,8 @@ func (t *target) readOne(ctx context.Context, s setting, i int, size int64, star
 	return n, nil
 }
 
-// mixed reads the first half of file a and writes as much to file b at the same time, as a pass reads the
-// old and writes the new cache file.
+// mixed reads the first half of file a while it writes an equal amount to file b, as a pass reads the old
+// cache file and writes the new one.
 func (t *target) mixed(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
 	if err := errors.Join(t.drop(s), t.create("b", 0)); err != nil {
 		return 0, 0, err
@@ -292,7 +292,7 @@ func (t *target) mixed(ctx context.Context, s setting) (n int64, span time.Durat
 	return n + w.n, span, err
 }
 
-// drop throws what was written out of the page cache.
+// drop removes the written files from the page cache.
 func (t *target) drop(s setting) error {
 	if !t.real {
 		return nil
@@ -313,11 +313,11 @@ func sync(f disk.File) error {
 	return nil
 }
 
-// mark tells the blocks of file number i from those of others.
+// mark distinguishes the blocks of file number i from those of others.
 func mark(i int) uint64 { return uint64(i) << 48 }
 
-// put writes the chunk at off. Every block of it is marked with its place, so that no two blocks on disk
-// are equal.
+// put writes the chunk at off. It marks every block with its position so that no two blocks on disk are
+// equal.
 func (t *target) put(ctx context.Context, f disk.File, off int64, mark uint64, chunk int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -331,7 +331,7 @@ func (t *target) put(ctx context.Context, f disk.File, off int64, mark uint64, c
 	return nil
 }
 
-// get reads the chunk at off and looks for the marks.
+// get reads the chunk at off and checks the marks.
 func (t *target) get(ctx context.Context, f disk.File, off int64, mark uint64, chunk int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -348,13 +348,13 @@ func (t *target) get(ctx context.Context, f disk.File, off int64, mark uint64, c
 	return nil
 }
 
-// group is a set of directories that are busy at the same time.
+// group is a set of directories that are measured at the same time.
 type group struct {
 	name    string
 	targets []*target
 }
 
-// direct says that all of them can do without the page cache.
+// direct reports whether all of them support O_DIRECT.
 func (g group) direct() bool {
 	return !slices.ContainsFunc(g.targets, func(t *target) bool { return !t.direct })
 }
@@ -366,8 +366,8 @@ func (g group) remove() (err error) {
 	return err
 }
 
-// startAll makes a measurement in all directories at once, in a goroutine each, and waits for them. The
-// bytes are those of all directories, the time is that of the slowest.
+// startAll makes a measurement in all directories at once, one goroutine each, and waits for them. It
+// returns the bytes of all directories and the time of the slowest.
 func (g group) startAll(ctx context.Context, s setting) (int64, time.Duration, error) {
 	type result struct {
 		n    int64
@@ -389,13 +389,14 @@ func (g group) startAll(ctx context.Context, s setting) (int64, time.Duration, e
 	return sum.n, sum.span, sum.err
 }
 
-// probeBytes is what the probe moves in each directory.
+// probeBytes is the number of bytes that the probe transfers in each directory.
 const probeBytes = 32 << 20
 
-// probeShare of the budget is filled at the speed of the probe; the rest is for what is slower.
+// probeShare is the share of the budget to fill at the speed of the probe; the rest is for slower
+// operations.
 const probeShare = 0.7
 
-// room refuses directories that are too full.
+// room returns an error if a directory has too little free space.
 func (r *diskRun) room(targets []*target) error {
 	need := r.bytes + r.bytes/2
 	for _, t := range targets {
@@ -410,11 +411,11 @@ func (r *diskRun) room(targets []*target) error {
 	return nil
 }
 
-// probe fits the bytes to the budget.
+// probe reduces the bytes to fit the budget.
 func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) (err error) {
 	r.opt.progress("probe")
 	largest := int64(max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks)))
-	// At the speed of all directories together: slower than alone if they share a device.
+	// Use the speed of all directories together: it is lower than alone if they share a device.
 	all := group{"all", targets}
 	defer func() { err = errors.Join(err, all.remove()) }()
 	moved, seconds := int64(0), 0.0

@@ -16,8 +16,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Options are what Measure measures, check+update of links by DRUM in several forms and by other methods,
-// and flags of command bench. Zero means the default.
+// Options holds the parameters of Measure: check+update of links by DRUM in several forms and by other
+// methods. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also each (rice, merging single buckets, with a skewed case); or none."`
@@ -41,23 +41,23 @@ type Options struct {
 	NoLimit      bool          `help:"Do not limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
 	Quick        bool          `help:"Use small sizes, to end within 30 s."`
 
-	// Methods are the names of all that is measured; nil: those of Forms and Against.
+	// Methods are the names of all methods to measure; nil means those of Forms and Against.
 	Methods []string `kong:"-"`
-	// Others are methods besides the forms and baselines.Methods.
+	// Others are methods in addition to the forms and baselines.Methods.
 	Others []baselines.Method `kong:"-"`
-	// Command is the program, with arguments, that calls Child with the same others. None: everything runs
-	// in this process.
+	// Command is the command line of a program that calls Child with the same others. If it is empty,
+	// everything runs in this process.
 	Command []string `kong:"-"`
 }
 
-// loadTimes is how many times BaselineTime a baseline may take to load what is known.
+// loadTimes bounds the time of a baseline to load the known keys, in units of BaselineTime.
 const loadTimes = 5
 
-// limitBytes is what a child may take, page cache included: R, and something for the Go heap and what the
-// kernel keeps.
+// limitBytes returns the memory limit of a child, page cache included: R and a margin for the Go heap and
+// the kernel's memory.
 func limitBytes(ram int64) int64 { return ram + ram/4 + 64<<20 }
 
-// methods are the names of forms and baselines, in order.
+// methods returns the names of the forms and baselines, in order.
 func (d *Options) methods() (names []string) {
 	for _, name := range slices.Concat(d.Forms, d.Against) {
 		switch name = strings.TrimSpace(name); name {
@@ -106,7 +106,7 @@ func (d *Options) Complete() error {
 	return faults()
 }
 
-// names are those of all that can be measured.
+// names returns the names of everything that can be measured.
 func (d *Options) names() (names []string) {
 	for _, f := range drumForms() {
 		names = append(names, f.name)
@@ -127,7 +127,7 @@ func find(name string, others []baselines.Method) (baselines.Method, bool) {
 	return baselines.Method{}, false
 }
 
-// stream is the stream of links with u known URLs.
+// stream returns the stream of links with u known URLs.
 func (d *Options) stream(u int64) links.Options {
 	o := links.Options{Seed: d.Seed, UniqueShare: d.UniqueShare, Known: u, Recent: (1 - d.Misses) / (1 - d.UniqueShare)}
 	if o.Recent == 0 {
@@ -136,11 +136,11 @@ func (d *Options) stream(u int64) links.Options {
 	return o
 }
 
-// drumBench is a Run under way.
+// drumBench is a running Measure.
 type drumBench struct {
 	Options
 	scratch  *measure.Scratch
-	dirs     []string // of this measurement alone
+	dirs     []string // directories of this measurement only
 	progress func(string)
 }
 
@@ -173,12 +173,12 @@ func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 	return b.report(&set), nil
 }
 
-// drumSet is all that was measured.
+// drumSet holds all results.
 type drumSet struct {
 	runs []*Result
-	// skewed and even are the pairs of the skewed case.
+	// skewed and even are the pairs of runs of the skewed case.
 	even, skewed []*Result
-	// numbered are the runs whose verdicts were compared link by link.
+	// numbered are the runs with verdicts compared link by link.
 	numbered []*Result
 	skipped  []string
 }
@@ -215,11 +215,11 @@ func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *dr
 	return nil
 }
 
-// skewShare is the share of tuples of one key in the skewed case.
+// skewShare is the share of tuples with the same key in the skewed case.
 const skewShare = 0.9
 
-// verdictLinks and verdictKnown are the size at which verdicts are compared link by link, verdictRAM its R:
-// several passes.
+// verdictLinks and verdictKnown are the sizes at which verdicts are compared link by link, with verdictRAM
+// as R: enough for several passes.
 const (
 	verdictLinks = 1_000_000
 	verdictKnown = 300_000
@@ -227,11 +227,12 @@ const (
 	verdictDisk  = 20e6
 )
 
-// verdicts compares the verdicts of all exact methods link by link with the truth: aux is the link's number.
+// verdicts compares the verdicts of all exact methods with the truth, link by link: aux is the link's
+// number.
 func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 	for _, m := range b.Methods {
 		if m == formCached || m == baselines.Bloom {
-			continue // a link that hits the cache has no number, and Bloom's filter errs
+			continue // links that hit the cache have no number, and a Bloom filter errs
 		}
 		job := b.job(m, verdictKnown)
 		job.Links, job.RAMBytes, job.DiskBytes, job.CacheBytes, job.Numbered = verdictLinks, verdictRAM, verdictDisk, 1<<20, true
@@ -246,7 +247,7 @@ func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 	return nil
 }
 
-// job is the measurement of a method with u known keys.
+// job returns the measurement of a method with u known keys.
 func (b *drumBench) job(method string, u int64) *drumJob {
 	job := &drumJob{
 		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.CacheBytes,
@@ -262,7 +263,7 @@ func (b *drumBench) job(method string, u int64) *drumJob {
 	return job
 }
 
-// one runs a job, in a child process if there is a program for that, and empties the directories.
+// one runs a job, in a child process if Command is set, and empties the directories.
 func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Result, err error) {
 	progress := func(s string) { b.progress(what + ": " + s) }
 	if len(b.Command) == 0 {
@@ -291,7 +292,8 @@ func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Re
 	return run, nil
 }
 
-// need is what may lie on disk: what waits, the cache twice and somewhat, the queue.
+// need returns an upper bound of the bytes on disk: waiting links, the cache twice with a margin, and the
+// queue.
 func (b *drumBench) need() int64 {
 	most, links := slices.Max(b.Known), b.Links
 	if b.Theorem {
@@ -300,7 +302,7 @@ func (b *drumBench) need() int64 {
 	return b.DiskBytes + b.DiskBytes/4 + int64(24*(float64(most)+b.UniqueShare*float64(links))) + 2*queueBytes
 }
 
-// open makes directories that nobody else has.
+// open creates unique directories.
 func (b *drumBench) open() (err error) {
 	if b.scratch, err = measure.NewScratch("drum", b.Dirs, b.need()); errors.Is(err, unix.ENOSPC) {
 		return fmt.Errorf("lower --disk, --known or --links: %w", err)
@@ -310,7 +312,7 @@ func (b *drumBench) open() (err error) {
 	return b.empty()
 }
 
-// empty makes the directories anew.
+// empty removes the directories and creates them again.
 func (b *drumBench) empty() error {
 	set, err := b.scratch.Set()
 	b.dirs = set.Paths

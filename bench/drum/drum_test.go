@@ -20,7 +20,7 @@ import (
 	"drumbeat/drum"
 )
 
-// TestBatchCost: for a whole number of passes the sum over iterations is the paper's closed form.
+// TestBatchCost: for a whole number of passes the sum over iterations equals the paper's closed form.
 func TestBatchCost(t *testing.T) {
 	const known, links, unique, url = 1e8, 64e6, 1.0 / 9, 110.0
 	l := drum.Load{Known: known, Links: links, UniqueFraction: unique, URLBytes: url, KeyBytes: 8, PointerBytes: 4}
@@ -51,7 +51,7 @@ func smallDrum(t *testing.T) Options {
 	}
 }
 
-// TestDrum: all forms give the right answers in several passes, keep to RAM, and leave nothing behind.
+// TestDrum: all forms give the right answers in several passes, stay within RAM, and leave no files.
 func TestDrum(t *testing.T) {
 	d := smallDrum(t)
 	var said []string
@@ -86,9 +86,9 @@ func TestDrum(t *testing.T) {
 	}
 }
 
-// TestTheorem2: the plain form reads and writes what Theorem 2 says, where the quadratic term is nothing
-// and where it is as large as the others, with RAM and with disk as the limit. The larger points are bench
-// drum --theorem's.
+// TestTheorem2: the plain form reads and writes the bytes of Theorem 2 where the quadratic term is
+// negligible and where it equals the others, limited by RAM and by disk. bench drum --theorem measures the
+// larger points.
 func TestTheorem2(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
@@ -111,7 +111,7 @@ func TestTheorem2(t *testing.T) {
 	}
 }
 
-// TestDrumURLs: a file of URLs is measured to its end, and nobody knows the truth.
+// TestDrumURLs: a file of URLs is measured to its end, without known answers.
 func TestDrumURLs(t *testing.T) {
 	d := smallDrum(t)
 	d.URLs, d.Methods = filepath.Join(t.TempDir(), "urls"), []string{formPlain, formLog}
@@ -130,7 +130,7 @@ func TestDrumURLs(t *testing.T) {
 	}
 }
 
-// TestDrumStops: a signal ends a run, and its files are gone.
+// TestDrumStops: a cancelled run ends and removes its files.
 func TestDrumStops(t *testing.T) {
 	d := smallDrum(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +141,7 @@ func TestDrumStops(t *testing.T) {
 	benchtest.Empty(t, d.Dirs[0])
 }
 
-// TestDrumSkips: a baseline that can't load what is known in time is left out, and the report says so.
+// TestDrumSkips: a baseline that can't load the known keys in time is skipped, and the report says so.
 func TestDrumSkips(t *testing.T) {
 	d := smallDrum(t)
 	d.Known, d.Methods, d.BaselineTime = []int64{200_000}, []string{"polybot", formPlain}, 1
@@ -173,8 +173,7 @@ func TestDrumOptions(t *testing.T) {
 	}
 }
 
-// TestDrumBuffer: the size of buffers that is asked for is used, though blocks of texts are smaller by
-// default.
+// TestDrumBuffer: the requested buffer size is used, although blocks of text are smaller by default.
 func TestDrumBuffer(t *testing.T) {
 	form, _ := findForm(formLog)
 	for _, asked := range []int{0, 64 << 10, 2 << 20} {
@@ -194,7 +193,7 @@ func TestDrumBuffer(t *testing.T) {
 	}
 }
 
-// TestDrumChild: a job goes through JSON and comes back as a result, or as an error.
+// TestDrumChild: a job passes through JSON and comes back as a result or an error.
 func TestDrumChild(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}

@@ -9,7 +9,7 @@ import (
 	"drumbeat/bench/report"
 )
 
-// bitsPerKey is the size of the cache on disk; 0 where there is none.
+// bitsPerKey returns the size of the cache on disk per key, or 0 without a cache.
 func (r *Result) bitsPerKey() float64 {
 	if r.Keys == 0 {
 		return 0
@@ -17,10 +17,10 @@ func (r *Result) bitsPerKey() float64 {
 	return 8 * float64(r.CacheBytes) / float64(r.Keys)
 }
 
-// entropyBits is the size that a key needs among n random ones: log2 of C(2^64, n), divided by n.
+// entropyBits returns the minimum bits per key for n random keys: log2 of C(2^64, n), divided by n.
 func entropyBits(n int64) float64 { return 64 - math.Log2(float64(n)) + math.Log2E }
 
-// textRatio is how far text that waits is compressed; 0 for methods that don't say.
+// textRatio returns the compression ratio of waiting text, or 0 if unknown.
 func (r *Result) textRatio() float64 {
 	if r.TextWritten == 0 {
 		return 0
@@ -28,7 +28,7 @@ func (r *Result) textRatio() float64 {
 	return float64(r.MissBytes) / float64(r.TextWritten)
 }
 
-// metrics of a run, in the order of its line.
+// metrics returns the metrics of a run, in the order of its line.
 func (r *Result) metrics(diskBytes int64) []report.Metric {
 	n := float64(r.Links)
 	list := []report.Metric{
@@ -57,7 +57,7 @@ func (r *Result) metrics(diskBytes int64) []report.Metric {
 	)
 }
 
-// group is the repeats of one method at one size.
+// drumGroup holds the repeats of one method at one size.
 type drumGroup struct {
 	method string
 	known  int64
@@ -70,7 +70,7 @@ func (g *drumGroup) sample(f func(*Result) float64) report.Sample {
 
 func (g *drumGroup) median(f func(*Result) float64) float64 { return g.sample(f).Median() }
 
-// groups are the runs by method and size, in the order in which they came.
+// groups returns the runs by method and size, in order of first occurrence.
 func groups(runs []*Result) (list []drumGroup) {
 	for _, r := range runs {
 		i := slices.IndexFunc(list, func(g drumGroup) bool { return g.method == r.Method && g.known == r.Known })
@@ -83,7 +83,7 @@ func groups(runs []*Result) (list []drumGroup) {
 	return list
 }
 
-// report makes tables, checks and figures of what was measured.
+// report makes tables, checks and figures.
 func (b *drumBench) report(set *drumSet) *report.Report {
 	r := report.New("drum", "check+update of links: DRUM in its forms, and other methods")
 	b.settings(r, set)
@@ -111,7 +111,7 @@ func (b *drumBench) report(set *drumSet) *report.Report {
 }
 
 func (b *drumBench) settings(r *report.Report, set *drumSet) {
-	r.Set("links", "%s, of them %.4f new, %.2f not among the recent ones", report.Power(float64(b.Links)), b.UniqueShare, b.Misses)
+	r.Set("links", "%s: %.4f of them new, %.2f not recent", report.Power(float64(b.Links)), b.UniqueShare, b.Misses)
 	if b.URLs != "" {
 		r.Set("urls", "%s", b.URLs)
 	}
@@ -146,7 +146,7 @@ func (b *drumBench) speedTable(all []drumGroup) report.Table {
 		Title: "Speed: time within the method, text included (all: with the generator and the waiting for it)",
 		Head: []string{"method", "keys", "links", "M links/s", "spread", "all M/s", "CPU ns/link", "add ns", "pass ns", "sync ns", "passes",
 			"RSS MiB", "planned", "files", "allocs/link"},
-		Notes: []string{"add is the time of adding by all goroutines at once, pass that of merging; they take turns here."},
+		Notes: []string{"add is the time of adding by all goroutines at once, pass that of merging; the two alternate here."},
 	}
 	for i := range all {
 		g := &all[i]
@@ -169,11 +169,11 @@ func (b *drumBench) speedTable(all []drumGroup) report.Table {
 
 func (b *drumBench) diskTable(all []drumGroup) report.Table {
 	t := report.Table{
-		Title: "Disk: bytes read and written for each link, and what Theorem 1 or 2 says for the paper's form at the same k, r, M and D",
+		Title: "Disk: bytes read and written per link, and the value of Theorem 1 or 2 for the paper's form at the same k, r, M and D",
 		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha", "misses", "bits/key", "bound",
 			"text ratio", "peak on disk"},
-		Notes: []string{"bound: 64 - log2 n + 1.44, the least for n random keys. queue: new URLs' texts, written once (p), part of B/link.",
-			"model: Theorem 2 for the store as it is, with its codings, at the text ratio that was found (drum.Options.Cost)."},
+		Notes: []string{"bound: 64 - log2 n + 1.44, the minimum for n random keys. queue: new URLs' texts, written once (p), part of B/link.",
+			"model: Theorem 2 for the store as it is, with its codings, at the measured text ratio (drum.Options.Cost)."},
 	}
 	for i := range all {
 		g := &all[i]
@@ -208,7 +208,7 @@ func (b *drumBench) diskTable(all []drumGroup) report.Table {
 	return t
 }
 
-// verdictTable tells who was right.
+// verdictTable shows which methods were right.
 func verdictTable(all []drumGroup, numbered []*Result) report.Table {
 	t := report.Table{Title: "Verdicts", Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
 	add := func(r *Result, how string) {
@@ -243,7 +243,7 @@ func (b *drumBench) speedFigure(all []drumGroup) report.Figure {
 	return b.figure(f, all, (*Result).rate, false)
 }
 
-// figure draws medians against U, and for DRUM the theorem.
+// figure draws medians against U, and the theorem for DRUM.
 func (b *drumBench) figure(f report.Figure, all []drumGroup, y func(*Result) float64, model bool) report.Figure {
 	for _, m := range b.Methods {
 		s := report.Series{Name: m}
@@ -266,7 +266,7 @@ func (b *drumBench) figure(f report.Figure, all []drumGroup, y func(*Result) flo
 	return f
 }
 
-// The targets, and the sizes from which on they are stated.
+// The targets, and the sizes from which on they apply.
 const (
 	targetKeys      = 100_000_000
 	targetRate      = 3e6
@@ -274,7 +274,7 @@ const (
 	targetCachedIO  = 30
 	targetTextRatio = 4
 	targetBitsShare = 0.01
-	mostAllocs      = 0.05 // those of the files opened for full buffers: none is a link's own
+	mostAllocs      = 0.05 // from files opened for full buffers; there are none per link
 	mostFiles       = 64
 )
 
@@ -294,7 +294,7 @@ func (b *drumBench) check(r *report.Report, g *drumGroup) {
 		r.Checks = append(r.Checks, report.AtMost(name+what, g.median(f), limit, unit))
 	}
 	most("RAM of this process", func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) }, float64(limitBytes(b.RAMBytes))/(1<<20), "MiB")
-	most("RAM by the store's own account", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) }, float64(b.RAMBytes)/(1<<20), "MiB")
+	most("RAM by the store's own plan", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) }, float64(b.RAMBytes)/(1<<20), "MiB")
 	most("open files", func(r *Result) float64 { return float64(r.PeakFiles) }, mostFiles, "files")
 	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs, "a link")
 	big := g.known >= targetKeys && b.Links >= targetKeys
@@ -314,8 +314,8 @@ func (b *drumBench) check(r *report.Report, g *drumGroup) {
 	}
 }
 
-// checkIO adds the checks of traffic. The targets are stated for a text ratio of 4:1; at another one they
-// are moved by what the text makes more or less.
+// checkIO adds the checks of I/O. The targets are for a text ratio of 4:1; for another ratio they change by
+// the difference in text.
 func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
 	target := float64(targetIO)
 	if g.method == formCached {
@@ -329,8 +329,8 @@ func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
 		name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
 }
 
-// checkLine predicts the time of the largest U from the two smallest ones: CPU and disk cost so much for a
-// link, and so much for each byte of the model that grows with U.
+// checkLine predicts the time at the largest U from the two smallest: a constant cost of CPU and disk per
+// link, plus a cost per byte of the model that grows with U.
 func (b *drumBench) checkLine(r *report.Report, all []drumGroup) {
 	var line []report.Point
 	var most int64
@@ -351,7 +351,7 @@ func (b *drumBench) checkLine(r *report.Report, all []drumGroup) {
 		report.Power(float64(most)), slope), last.Y, line[0].Y+slope*(last.X-line[0].X), 0.2, "ns/link"))
 }
 
-// checkPairs adds the checks that compare runs with each other.
+// checkPairs adds the checks that compare two runs.
 func (b *drumBench) checkPairs(r *report.Report, all []drumGroup, set *drumSet) {
 	b.checkLine(r, all)
 	for i := range all {

@@ -15,7 +15,7 @@ import (
 	"drumbeat/disk"
 )
 
-// drumRun is a measurement under way, in the process that does it.
+// drumRun is a running measurement, in the process that does it.
 type drumRun struct {
 	job   *drumJob
 	meter *disk.Meter
@@ -28,13 +28,12 @@ type drumRun struct {
 	perBatch int
 	progress func(string)
 	said     time.Time
-	// What the clocks said when the present measurement began.
+	// The clocks at the start of the current measurement.
 	began    time.Time
 	beganCPU time.Duration
 }
 
-// runDrumJob does what a job says in this process. The directories of the job exist and are the caller's to
-// remove.
+// runDrumJob runs a job in this process. The job's directories must exist; the caller removes them.
 func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Result, err error) {
 	job.Adders = job.adders()
 	if job.Workers == 0 {
@@ -77,7 +76,7 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 // errLoadTime ends the loading of known keys.
 var errLoadTime = errors.New("loading the known keys took more than the time")
 
-// load makes known what is known before the first link; that isn't measured.
+// load adds the known keys; its time doesn't count.
 func (r *drumRun) load(ctx context.Context) error {
 	began := time.Now()
 	if r.job.Stream.Known > 0 {
@@ -101,13 +100,13 @@ func (r *drumRun) load(ctx context.Context) error {
 		}
 	}
 	r.run.Load, r.run.Known = time.Since(began), r.job.Stream.Known
-	debug.FreeOSMemory() // the chunks of keys
+	debug.FreeOSMemory() // free the chunks of keys
 	measure.ResetPeakRSS()
 	return nil
 }
 
-// makeRound makes room for the links that are made, and then added, in one go. They are few enough for
-// merges to come within a percent of when they are due.
+// makeRound allocates the links of one round, which are made first and then added. A round is small enough
+// for merges to start within a percent of their due time.
 func (r *drumRun) makeRound() {
 	var now Result
 	r.c.report(&now)
@@ -116,7 +115,7 @@ func (r *drumRun) makeRound() {
 		n = min(n, max(32, int(now.Batch)/200/r.job.Adders))
 	}
 	if r.job.Passes > 0 {
-		n = 1 // a bucket that gets more than it has room for takes a second round, and its part is merged twice
+		n = 1 // an overfull bucket takes a second round of merging for its part of the cache
 	}
 	r.perBatch = min(n, linkBatch)
 	r.round = make([][]links.Batch, r.job.Adders)
@@ -125,7 +124,7 @@ func (r *drumRun) makeRound() {
 	}
 }
 
-// start and stop enclose what is measured; stop adds to a sum and says whether there is time left.
+// start and stop enclose the measured work; stop adds the time to a sum and reports whether time is left.
 func (r *drumRun) start() { r.beganCPU, r.began = measure.CPUTime(), time.Now() }
 
 func (r *drumRun) stop(sum *time.Duration) {
@@ -173,7 +172,7 @@ func (r *drumRun) measure(ctx context.Context) error {
 	return nil
 }
 
-// enough is true when the run has all that it was to have.
+// enough reports whether the run is complete.
 func (r *drumRun) enough() bool {
 	run := &r.run
 	if r.job.MaxTime > 0 && run.measured() >= r.job.MaxTime {
@@ -185,7 +184,7 @@ func (r *drumRun) enough() bool {
 	return r.src.file == nil && r.src.links >= r.job.Links
 }
 
-// makeLinks fills a round; false if there are no more links. The last batches may be empty.
+// makeLinks fills a round; it returns false if there are no more links. The last batches may be empty.
 func (r *drumRun) makeLinks() (got bool, err error) {
 	for i := range r.round {
 		for j := range r.round[i] {
@@ -207,7 +206,7 @@ func (r *drumRun) makeLinks() (got bool, err error) {
 	return got, nil
 }
 
-// addLinks adds a round; all goroutines begin at once, and the time is that until the last has ended.
+// addLinks adds a round. All goroutines begin at once; the time runs until the last has ended.
 func (r *drumRun) addLinks() error {
 	errs := make([]error, len(r.round))
 	add := func(i int) {
@@ -235,7 +234,7 @@ func (r *drumRun) passIfDue(ctx context.Context) error {
 		}
 		return nil
 	}
-	r.c.report(&r.run) // for the most on disk
+	r.c.report(&r.run) // updates PeakDisk
 	r.start()
 	err := r.c.pass(ctx)
 	r.stop(&r.run.Passing)
@@ -243,10 +242,10 @@ func (r *drumRun) passIfDue(ctx context.Context) error {
 	return err
 }
 
-// end answers what is left, and waits until all that was written is on the disk: that is part of the work.
+// end answers all waiting links and syncs all files; both count as work.
 func (r *drumRun) end(ctx context.Context) error {
 	if r.job.Passes == 0 || r.run.Passes == 0 {
-		r.c.report(&r.run) // for the most on disk
+		r.c.report(&r.run) // updates PeakDisk
 		r.start()
 		err := r.c.flush(ctx)
 		r.stop(&r.run.Passing)
@@ -267,7 +266,7 @@ func (r *drumRun) end(ctx context.Context) error {
 	return nil
 }
 
-// progressEvery is how often a run says where it is.
+// progressEvery is the interval of progress messages.
 const progressEvery = 2 * time.Second
 
 func (r *drumRun) tell() {

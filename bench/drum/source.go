@@ -11,25 +11,25 @@ import (
 	"drumbeat/disk"
 )
 
-// linkBatch is the links that are added by one call, maxBatches the most such calls of a goroutine between
-// two looks at the clock. All goroutines begin such a round at once and the last ends it; so it must be
-// long against what one of them does alone now and then, which is to code a block of texts of 1 MiB, 10,000
-// links.
+// linkBatch is the number of links per call of add; maxBatches bounds the number of such calls per
+// goroutine between two readings of the clock. All goroutines begin a round at once and the last one ends
+// it, so a round must be long compared with occasional work of one goroutine: coding a 1 MiB block of text
+// of 10,000 links.
 const (
 	linkBatch  = 512
 	maxBatches = 128
 )
 
-// drumSource gives the links of a run and knows the right answer.
+// drumSource yields the links of a run and knows the right answers.
 type drumSource struct {
 	job    *drumJob
 	stream *links.Stream
 	file   *links.Reader
-	skewed uint64 // state of the draws for Skew
+	skewed uint64 // state of the random numbers for Skew
 
 	links, fresh, textBytes int64
-	verdict                 verdict // of the fresh ones
-	// hot is the text of the one URL of a skewed stream, hotSeen that there was a link to it.
+	verdict                 verdict // of the fresh links
+	// hot is the text of the one URL of a skewed stream; hotSeen means that a link to it has occurred.
 	hot     []byte
 	hotSeen bool
 }
@@ -48,10 +48,10 @@ func newDrumSource(job *drumJob) (*drumSource, error) {
 	return s, nil
 }
 
-// hotKey is the key of the one URL that a skewed stream is about; no other has it but by chance.
+// hotKey is the key of the one URL of a skewed stream; another URL has it only by chance.
 const hotKey = 0x5bd1e9955bd1e995
 
-// next fills b with at most n links; numbers of links go behind their texts if they are asked for.
+// next fills b with at most n links. If links are numbered it appends the numbers to the texts.
 func (s *drumSource) next(b *links.Batch, n int) error {
 	if s.file != nil {
 		if err := s.file.Next(b, n); err != nil {
@@ -76,7 +76,8 @@ func (s *drumSource) next(b *links.Batch, n int) error {
 	return nil
 }
 
-// skew makes a share of links those to the one URL: repeated ones, so that the truth about the others stays.
+// skew redirects a share of the links, only repeated ones, to the one URL. So the truth about other URLs
+// stays the same.
 func (s *drumSource) skew(b *links.Batch) {
 	if s.job.Skew == 0 || b.Fresh == nil {
 		return
@@ -98,7 +99,7 @@ func (s *drumSource) close() {
 	}
 }
 
-// verdict is an order-independent hash over the links that were said to be new.
+// verdict is an order-independent hash over the links reported as new.
 type verdict struct{ sum, count uint64 }
 
 // text adds a link by its text.
@@ -107,7 +108,7 @@ func (v *verdict) text(b []byte) {
 	v.count++
 }
 
-// number adds a link by its place in the stream.
+// number adds a link by its number in the stream.
 func (v *verdict) number(n uint64) {
 	n ^= n >> 29
 	n *= 0xbf58476d1ce4e5b9
@@ -115,9 +116,8 @@ func (v *verdict) number(n uint64) {
 	v.count++
 }
 
-// drumQueue is the term p of the theorems: the texts of new URLs are appended to a queue on disk, which
-// begins anew when it has queueBytes, so that it takes no more room than that. It is compressed where the
-// form's texts are.
+// drumQueue is the term p of the theorems: it appends the texts of new URLs to a queue on disk. The queue
+// restarts at queueBytes to bound its disk space. It is compressed if the form's texts are.
 type drumQueue struct {
 	f       disk.File
 	buf     []byte
@@ -147,7 +147,7 @@ func newDrumQueue(fs disk.FS, name string, pack, numbered bool) (*drumQueue, err
 	return q, nil
 }
 
-// append takes a new URL: its text, or where links are numbered the number.
+// append adds a new URL: its text, or its number if links are numbered.
 func (q *drumQueue) append(text []byte, number uint64) error {
 	if q.by {
 		q.found.number(number)
@@ -181,12 +181,12 @@ func (q *drumQueue) flush() error {
 }
 
 func (q *drumQueue) close() {
-	_ = q.f.Close() // nobody reads it
+	_ = q.f.Close() // the file is not read
 	disk.Free(q.buf[:cap(q.buf)])
 	disk.Free(q.packed)
 }
 
-// openFS counts the files that are open.
+// openFS counts open files.
 type openFS struct {
 	disk.FS
 	open, peak atomic.Int64

@@ -13,7 +13,7 @@ import (
 	"drumbeat/drum"
 )
 
-// drumForm is a way in which DRUM can do it; each has one addition more than the one before.
+// drumForm is a form of DRUM; each has one addition to the form before.
 type drumForm struct {
 	name     string
 	help     string
@@ -22,13 +22,13 @@ type drumForm struct {
 	compress bool
 	cache    bool // RAM cache in front
 	each     bool
-	workers  bool // several buckets merged at once
-	direct   bool // past the page cache
-	// textBytes is about what a URL of b bytes takes on disk while it waits, as a share of b.
+	workers  bool // merge several buckets concurrently
+	direct   bool // bypass the page cache
+	// textShare is the approximate size on disk of a waiting URL, as a share of its length.
 	textShare float64
 }
 
-// The forms that are named elsewhere.
+// The forms that other code refers to.
 const (
 	formPlain  = "plain"
 	formLog    = "log"
@@ -52,8 +52,8 @@ func drumForms() []drumForm {
 		{name: "rice", help: "plain with Golomb-Rice coded keys in the cache", codec: drum.Rice, textShare: 1},
 		{name: "s2", help: "rice with text compressed in its buckets", codec: drum.Rice, compress: true, textShare: 1},
 		named(log, formLog, "rice with one compressed log of text"),
-		named(crew, "crew", "log with as many buckets merged at once as there are processors"),
-		named(ours, formOurs, "crew past the page cache"),
+		named(crew, "crew", "log with one merge worker per processor"),
+		named(ours, formOurs, "crew, bypassing the page cache"),
 		named(cached, formCached, "ours behind a RAM cache of keys"),
 		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice, each: true, textShare: 1},
 	}
@@ -68,18 +68,18 @@ func findForm(name string) (drumForm, bool) {
 	return drumForm{}, false
 }
 
-// checker is a method at work.
+// checker is an open method.
 type checker interface {
-	// load makes the known URLs of the stream known.
+	// load adds the known URLs of the stream.
 	load(ctx context.Context, s *drumSource) error
-	// add is called by several goroutines at once if the job has several, each with its own number.
+	// add may be called by several goroutines at once, each with its own number.
 	add(adder int, b *links.Batch) error
-	// due tells whether pass must be called; pass answers what waits.
+	// due reports whether the caller must call pass; pass answers waiting links.
 	due() bool
 	pass(ctx context.Context) error
-	// flush answers everything.
+	// flush answers all waiting links.
 	flush(ctx context.Context) error
-	// report fills in what the method knows.
+	// report fills in the method's figures.
 	report(r *Result)
 	close() error
 }
@@ -97,28 +97,28 @@ type drumStore struct {
 	planned int64
 }
 
-// drumAdder is the memory of one goroutine that adds.
+// drumAdder is the state of one goroutine that adds.
 type drumAdder struct {
 	tuples []drum.Tuple
 	keys   []drum.Key
 	seen   []bool
-	// misses and missBytes count what went to the store, next is the number of the next link if they are
-	// numbered.
+	// misses and missBytes count the links sent to the store. next is the number of the next link if links
+	// are numbered.
 	misses, missBytes int64
 	next              uint64
 	numbers           []byte
-	_                 [64]byte // adders don't share cache lines
+	_                 [64]byte // keeps adders on different cache lines
 }
 
-// cachedRound is the most RAM for the tuples of a round in our own forms: a few times what a core's second
-// cache holds, where sorting is fast still. The paper takes the fewest buckets, and so the largest rounds,
-// that fill the disk.
+// cachedRound bounds the RAM for the tuples of a round in our own forms to a few times a core's L2 cache,
+// where sorting is still fast. The paper takes the fewest buckets, and so the largest rounds, that fill the
+// disk.
 const cachedRound = 16 << 20
 
-// meanURL is the length of a text for which geometries are found before one is known.
+// meanURL is the assumed mean length of a text before the true one is known.
 const meanURL = 113
 
-// options finds the geometry of a form: the largest r that RAM and disk allow.
+// options returns the geometry of a form: the largest r that RAM and disk allow.
 func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Plan, error) {
 	o := drum.Options{
 		Set: set, Name: "urlSeen", Op: drum.CheckUpdate, BufferBytes: job.BufferBytes,
@@ -133,12 +133,12 @@ func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Pla
 		o.BucketBytes, o.Workers = cachedRound, job.Workers
 	}
 	if form.aux == drum.AuxLog {
-		// Larger blocks compress better. There are a dozen or two of them.
+		// Larger blocks compress better. There are one or two dozen of them.
 		o.LogBytes = int(min(1<<20, ram/128)) &^ 4095
 	}
-	// A bitmap of an eighth of R is enough for as many links as R has bits.
+	// A bitmap of an eighth of R has one bit for each of as many links as R has bytes.
 	o.SpanBytes = int(min(32<<20, max(4096, ram/8)))
-	if o.LogBytes > 0 { // not less than M, which Fit would choose too late
+	if o.LogBytes > 0 { // at least M, which Fit would choose too late
 		if o.BufferBytes == 0 {
 			o.BufferBytes = drum.BufferFor(float64(ram))
 		}
@@ -205,8 +205,9 @@ func numberOf(b []byte) (n uint64) {
 	return n
 }
 
-// loadChunk is how many keys are sorted at a time, in two slices. DRUM's buffers are untouched while its
-// cache is filled, so they may take R; of baselines an eighth, for their tables are there already.
+// loadChunk returns the number of keys that are sorted at a time, in two slices. DRUM's buffers are unused
+// while its cache is filled, so the slices may take R. For baselines they take an eighth, because their
+// tables are already allocated.
 func (job *drumJob) loadChunk(baseline bool) int {
 	chunk := job.RAMBytes / 16
 	if baseline {
@@ -308,7 +309,7 @@ func (s *drumStore) close() error {
 	return s.d.Close()
 }
 
-// baselineStore is one of the methods that DRUM is compared with.
+// baselineStore is a method with which DRUM is compared.
 type baselineStore struct {
 	job    *drumJob
 	name   string
@@ -345,7 +346,7 @@ func (s *baselineStore) load(ctx context.Context, src *drumSource) error {
 	if err := s.loadAll(ctx, src); err != nil {
 		return err
 	}
-	err := s.s.Flush(ctx) // what is loaded is on the disk before the clock runs
+	err := s.s.Flush(ctx) // loaded keys must be on disk before the clock starts
 	s.loaded = s.s.Stats()
 	return err
 }
@@ -406,7 +407,7 @@ func openChecker(job *drumJob, fs disk.FS, queue *drumQueue) (checker, error) {
 	return openBaselineStore(job, m, fs, queue)
 }
 
-// adders is how many goroutines add.
+// adders returns the number of goroutines that add.
 func (job *drumJob) adders() int {
 	if _, ok := findForm(job.Method); !ok || job.Numbered {
 		return 1

@@ -11,20 +11,20 @@ import (
 	"drumbeat/disk"
 )
 
-// batchCost is what a method that merges in batches reads and writes: the proofs of Theorems 1 and 2, with
-// as many iterations as there are, the last one maybe a part.
+// batchCost is the I/O of a method that merges in batches, by the proofs of Theorems 1 and 2, with the
+// actual number of iterations; the last one may be partial.
 type batchCost struct {
 	known, links float64 // U, n
 	unique       float64 // p
-	key          float64 // bytes of a key in the file that is merged: H, or bq
-	batch        float64 // links of an iteration
-	// perLink is what is written and read for each link that waits: 2b + 2H for DRUM, 2b for Mercator-B, 0
-	// for Polybot.
+	key          float64 // bytes per key in the merged file: H, or bq
+	batch        float64 // links per iteration
+	// perLink is the number of bytes written and read per waiting link: 2b + 2H for DRUM, 2b for
+	// Mercator-B, 0 for Polybot.
 	perLink float64
 	url     float64 // b, for the queue of new URLs
 }
 
-// bytes is the I/O of a link.
+// bytes returns the I/O per link.
 func (c batchCost) bytes() float64 {
 	if c.links == 0 || c.batch == 0 {
 		return 0
@@ -38,8 +38,8 @@ func (c batchCost) bytes() float64 {
 	return sum/c.links + c.perLink + c.unique*c.url
 }
 
-// theorem2 is what the paper's form needs for a link of a run, at the k and r that it used, or the D if
-// that was less: with uncompressed text and keys. Links that a RAM cache stopped cost nothing.
+// theorem2 returns the bytes per link of the paper's form, with uncompressed text and keys, at the k and r
+// of the run, and at D if that was the limit. Links that hit a RAM cache cost nothing.
 func (r *Result) theorem2(diskBytes int64) float64 {
 	if r.Links == 0 || r.Misses == 0 {
 		return 0
@@ -56,8 +56,8 @@ func (r *Result) theorem2(diskBytes int64) float64 {
 	return c.bytes() * float64(r.Misses) / float64(r.Links)
 }
 
-// theorem1 is what Mercator-B, or Polybot, needs for a link by the paper's formula, at the batch that it
-// used.
+// theorem1 returns the bytes per link of Mercator-B or Polybot by the paper's formula, at the batch of the
+// run.
 func (r *Result) theorem1() float64 {
 	b := float64(r.TextBytes) / float64(max(1, r.Links))
 	c := batchCost{
@@ -70,7 +70,7 @@ func (r *Result) theorem1() float64 {
 	return c.bytes()
 }
 
-// predicted is the theorem's bytes for a link, 0 for methods that none is about.
+// predicted returns the theorem's bytes per link, or 0 for other methods.
 func (r *Result) predicted(diskBytes int64) float64 {
 	switch r.Method {
 	case baselines.MercatorB, baselines.Polybot:
@@ -82,7 +82,7 @@ func (r *Result) predicted(diskBytes int64) float64 {
 	return 0
 }
 
-// theoremPoint is a measurement at which the quadratic term of a theorem is factor times as large as the
+// theoremPoint is a measurement at which the quadratic term of a theorem is factor times the sum of the
 // others.
 type theoremPoint struct {
 	method    string
@@ -93,8 +93,8 @@ type theoremPoint struct {
 	limitedBy string
 }
 
-// Sizes of the points: R and M are a five-hundredth of the paper's and less, so that little suffices to
-// make the quadratic term dominant. theoremMostKnown bounds U of them all: 128 MB of raw keys.
+// The sizes of the points. R and M are at most 1/500 of the paper's, so the quadratic term dominates at
+// small sizes. theoremMostKnown bounds U at all points: 128 MB of raw keys.
 const (
 	theoremRAM       = 1 << 20
 	theoremBuffer    = 8 << 10
@@ -102,7 +102,7 @@ const (
 	theoremMostKnown = 16e6
 )
 
-// theoremPoints are the points of DRUM: RAM the limit, then disk; and those of the baselines.
+// theoremPoints returns the points of DRUM, limited by RAM and then by disk, or those of the baselines.
 func theoremPoints(forBaselines bool) (points []theoremPoint) {
 	for _, f := range []struct {
 		factor float64
@@ -123,7 +123,7 @@ func theoremPoints(forBaselines bool) (points []theoremPoint) {
 	return points
 }
 
-// meanBatch is about how many links a method has between merges.
+// meanBatch returns the approximate number of links between merges.
 func (b *drumBench) meanBatch(job *drumJob) (float64, error) {
 	switch job.Method {
 	case baselines.MercatorB:
@@ -147,7 +147,7 @@ func (b *drumBench) meanBatch(job *drumJob) (float64, error) {
 func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
 	r := report.New("drum-theorem", "DRUM's plain form against Theorem 2, Mercator-B and Polybot against Theorem 1")
 	t := report.Table{
-		Title: "bytes read and written for each link: measured and by the theorem at the k, r and M that were used",
+		Title: "bytes read and written per link: measured, and by the theorem at the actual k, r and M",
 		Head: []string{"method", "limit", "R", "D", "k", "M", "links/pass", "U", "n", "quadratic", "measured", "theorem", "ratio",
 			"in buffers"},
 	}
@@ -164,7 +164,7 @@ func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
 				r.Notes = append(r.Notes, fmt.Sprintf("%s, quadratic term %s: %s", p.method, quadraticName(p.factor), run.Skipped))
 				continue
 			}
-			run.Links, run.Misses = run.Merged, run.Merged // what a pass has seen
+			run.Links, run.Misses = run.Merged, run.Merged // only links that took part in passes
 			want := run.predicted(p.disk)
 			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy, quadraticName(p.factor))
 			r.Checks = append(r.Checks, report.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
@@ -189,8 +189,8 @@ func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
 	report.SortPoints(drumFigure.Series[2].Points)
 	r.Tables, r.Figures = []report.Table{t}, []report.Figure{drumFigure}
 	r.Notes = append(r.Notes,
-		"The theorem is that of a whole number of passes. The rest of a bucket that is in its buffer when a pass begins is merged",
-		"from RAM and never written, which the paper doesn't count on; the new URLs' texts are appended to a queue (p).")
+		"The theorem is for a whole number of passes. The tuples that are in a bucket's buffer when a pass begins are merged",
+		"from RAM and never written; the paper doesn't model that. The texts of new URLs are appended to a queue (p).")
 	return r, nil
 }
 
@@ -201,17 +201,17 @@ func quadraticName(factor float64) string {
 	return report.Number(factor) + "x"
 }
 
-// theoremRun measures one point, U chosen for the factor.
+// theoremRun measures one point; it chooses U for the factor.
 func (b *drumBench) theoremRun(ctx context.Context, p *theoremPoint) (*Result, error) {
 	job := b.job(p.method, 0)
 	job.RAMBytes, job.DiskBytes, job.BufferBytes, job.Passes, job.Adders = p.ram, p.disk, p.buffer, p.passes, 1
 	job.Links = theoremMostKnown
-	job.Stream.Recent = links.NoRecent // the theorems are about uniform keys; what a crawl repeats comes in heaps
+	job.Stream.Recent = links.NoRecent // the theorems assume uniform keys
 	m, err := b.meanBatch(job)
 	if err != nil {
 		return nil, err
 	}
-	// 2 U key / m = factor * (the linear terms); Polybot's linear term is the queue's alone.
+	// 2 U key / m = factor * (the linear terms). Polybot's only linear term is the queue.
 	linear, key := (2+b.UniqueShare)*meanURL, 8.0
 	switch p.method {
 	case formPlain:

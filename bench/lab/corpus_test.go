@@ -15,20 +15,21 @@ import (
 
 var corpusFlag = flag.String("corpus", "", "directories of HTML files, with commas between; made pages if empty")
 
-// page is a page of the corpus. path is that of its URL.
+// page is a page of the corpus. path is the path of its URL.
 type page struct {
 	path string
 	body []byte
 }
 
 const (
-	// mostPageBytes leaves out files larger than a crawl's bodies are.
+	// mostPageBytes is the limit of a crawl's bodies; the corpus omits larger files.
 	mostPageBytes = 2 << 20
-	// timedPages are spread evenly over the corpus and held in RAM.
+	// timedPages is the number of pages that are timed, spread evenly over the corpus and held in RAM.
 	timedPages = 400
 )
 
-// corpus is the number of pages and what reads one: made pages, or the HTML files of -corpus.
+// corpus returns the number of pages and a function that reads one: generated pages, or the HTML files of
+// -corpus.
 func corpus(tb testing.TB) (n int, read func(i int) page) {
 	tb.Helper()
 	if *corpusFlag == "" {
@@ -61,7 +62,7 @@ func corpus(tb testing.TB) (n int, read func(i int) page) {
 	}
 }
 
-// sample are the pages that are timed.
+// sample returns the pages that are timed.
 func sample(b *testing.B) (pages []page) {
 	b.Helper()
 	n, read := corpus(b)
@@ -75,13 +76,13 @@ func sample(b *testing.B) (pages []page) {
 	return pages
 }
 
-// perPage measures do, page after page. MB/s are those of the pages.
+// perPage measures do, page after page. MB/s refer to the pages.
 func perPage(b *testing.B, name string, pages []page, do func(i int) error) {
 	b.Run(name, func(b *testing.B) {
 		total := 0
 		for i, p := range pages {
 			total += len(p.body)
-			if err := do(i); err != nil { // buffers have then met every page
+			if err := do(i); err != nil { // warm up: buffers grow for every page
 				b.Fatal(err)
 			}
 		}
@@ -90,7 +91,7 @@ func perPage(b *testing.B, name string, pages []page, do func(i int) error) {
 	})
 }
 
-// cpuTime runs do as long as b wants, and reports what it takes of this process's CPU beside the time.
+// cpuTime runs do as often as b requires, and reports the CPU time of this process in addition to the time.
 func cpuTime(b *testing.B, do func(i int) error) {
 	b.ReportAllocs()
 	i, cpu := 0, measure.CPUTime()
@@ -103,7 +104,7 @@ func cpuTime(b *testing.B, do func(i int) error) {
 	b.ReportMetric(float64(measure.CPUTime()-cpu)/float64(b.N), "cpu-ns/op")
 }
 
-// madePage is about the paper's mean page: 59 links, 25 kB.
+// madePage returns a page of about the paper's mean: 59 links, 25 kB.
 func madePage(seed int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	b := fmt.Appendf(nil, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d &amp; its title</title>\n"+

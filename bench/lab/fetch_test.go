@@ -22,7 +22,7 @@ import (
 	"drumbeat/internal/ports"
 )
 
-// fetchForm is a way to fetch a page over and over.
+// fetchForm is a way to fetch a page repeatedly.
 type fetchForm struct {
 	scheme, path string
 	conn         string // new, resumed (new connections whose handshakes resume sessions) or kept
@@ -31,8 +31,8 @@ type fetchForm struct {
 
 func (f fetchForm) keep() bool { return f.conn == "kept" }
 
-// at is where goroutine g sends its n-th request: to another address each time if connections are new, else
-// always to the same.
+// at returns the address of the n-th request of goroutine g: a different one each time for new connections,
+// otherwise always the same.
 func (f fetchForm) at(g, n int) int {
 	if f.keep() {
 		return g % fetchAddresses
@@ -40,20 +40,20 @@ func (f fetchForm) at(g, n int) int {
 	return (g + n) % fetchAddresses
 }
 
-// errPage is a page that isn't the one served.
+// errPage means that a page isn't the one served.
 var errPage = errors.New("not the page that is served")
 
-// fetchWorker fetches the page once, as the n-th of goroutine g.
+// fetchWorker makes one fetch of the page, the n-th of its goroutine.
 type fetchWorker func(n int) error
 
-// BenchmarkFetch fetches a page of 25 kB: package fetch beside net/http, fasthttp's client and a bare loop
-// on connections, which knows how many bytes come and looks at none of them. The server closes first. The
-// bare loop verifies no certificate and offers X25519 alone; ours requires a good chain; the others have
-// the library's defaults. It doesn't gunzip either. Targets for ours: 1.25 times the CPU of the bare loop
-// over new connections without TLS; 450 µs more with a full handshake.
+// BenchmarkFetch fetches a page of 25 kB with package fetch, net/http, fasthttp's client and a bare loop on
+// connections that knows the number of bytes and examines none of them. The server closes first. The bare
+// loop verifies no certificate, offers only X25519 and doesn't gunzip. Ours requires a valid chain; the
+// others have their library's defaults. Targets for ours: 1.25 times the CPU of the bare loop over new
+// connections without TLS; 450 µs more with a full handshake.
 func BenchmarkFetch(b *testing.B) {
 	s := startFetchServer(b)
-	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as command crawl has it
+	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as in command crawl
 	for _, form := range []fetchForm{
 		{schemeHTTP, pathPlain, "new", 1}, {schemeHTTP, pathPlain, "new", 64}, {schemeHTTP, pathGzip, "new", 64},
 		{schemeHTTP, pathPlain, "kept", 1}, {schemeHTTP, pathPlain, "kept", 64},
@@ -69,8 +69,8 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
-// fetchAll has goroutines fetch b.N pages, after some for each address: pools and sessions fill, and chains
-// are known.
+// fetchAll fetches b.N pages in several goroutines, after a warm-up for each address that fills pools and
+// sessions and verifies chains.
 func fetchAll(b *testing.B, goroutines int, worker func(g int) fetchWorker) {
 	crew := make([]fetchWorker, goroutines)
 	for g := range crew {
@@ -110,7 +110,7 @@ func (s *fetchServer) roots(b *testing.B) *x509.CertPool {
 	return pool
 }
 
-// clientTLS is the library's configuration as it comes, with sessions where the form wants them.
+// clientTLS returns the library's default configuration, with a session cache if the form requires one.
 func (s *fetchServer) clientTLS(b *testing.B, form fetchForm) *tls.Config {
 	cfg := &tls.Config{RootCAs: s.roots(b), ServerName: fetchHost(0)}
 	if form.conn == "resumed" {
@@ -119,7 +119,7 @@ func (s *fetchServer) clientTLS(b *testing.B, form fetchForm) *tls.Config {
 	return cfg
 }
 
-// urls are those of the page, by address.
+// urls returns the page's URLs, by address.
 func (s *fetchServer) urls(form fetchForm) (urls []string) {
 	for i := range fetchAddresses {
 		urls = append(urls, form.scheme+"://"+s.address(form.scheme, i).String()+form.path)
@@ -130,7 +130,7 @@ func (s *fetchServer) urls(form fetchForm) (urls []string) {
 func oursFetches(b *testing.B, s *fetchServer, form fetchForm) func(g int) fetchWorker {
 	sessions := -1
 	if form.conn == "resumed" {
-		sessions = 0 // the default
+		sessions = 0 // means the default
 	}
 	c, err := fetch.New(fetch.Options{UserAgent: "bench", Ports: ports.Of(s.Ports[form.scheme]...), IdleConns: form.goroutines + 1,
 		TLS:       fetch.TLSOptions{Require: true, Roots: s.roots(b), Sessions: sessions},
@@ -146,7 +146,7 @@ func oursFetches(b *testing.B, s *fetchServer, form fetchForm) func(g int) fetch
 		for i := range hosts {
 			hosts[i] = fetchHost(i)
 			if form.keep() {
-				hosts[i], req.KeepAlive = fetchHost(g), time.Minute // of a host one connection is kept
+				hosts[i], req.KeepAlive = fetchHost(g), time.Minute // one connection per host is kept
 			}
 		}
 		return func(n int) error {
@@ -234,7 +234,7 @@ func bareFetches(b *testing.B, s *fetchServer, form fetchForm) func(g int) fetch
 			if kept != nil {
 				return exchange(kept, head, buf, reply)
 			}
-			// The leanest that package net has: Dialer.DialTCP without a local address would bind one.
+			// The leanest call of package net: Dialer.DialTCP without a local address would bind one.
 			raw, err := (&net.Dialer{KeepAlive: -1}).Dial("tcp4", s.address(form.scheme, form.at(g, n)).String())
 			if err != nil {
 				return err
@@ -247,7 +247,7 @@ func bareFetches(b *testing.B, s *fetchServer, form fetchForm) func(g int) fetch
 				kept = conn
 				return nil
 			}
-			return errors.Join(err, raw.Close()) // without TLS's farewell
+			return errors.Join(err, raw.Close()) // without TLS close_notify
 		}
 	}
 }

@@ -24,37 +24,37 @@ import (
 	"drumbeat/bench/measure"
 )
 
-// The server of BenchmarkFetch writes bytes made before. It lies on many addresses of 127/8: a server that
-// closes first keeps a pair of address and port for a minute, and there are 28,000 ports.
+// The server of BenchmarkFetch writes precomputed bytes. It listens on many addresses of 127/8, because a
+// server that closes first keeps a pair of address and port for a minute, and there are 28,000 ports.
 
 const (
-	// fetchAddresses times 28,232 ports are enough for 25,000 connections/s in all the 60 s that each stays
-	// closed.
+	// fetchAddresses times 28,232 ports suffice for 25,000 connections/s, each of which stays in TIME_WAIT
+	// for 60 s.
 	fetchAddresses = 64
-	// pageBytes is the mean page of IRLbot's crawl.
+	// pageBytes is the mean page size of IRLbot's crawl.
 	pageBytes = 25_000
 )
 
-// The paths and schemes that are served.
+// The served paths and schemes.
 const (
 	pathPlain, pathGzip     = "/page", "/page.gz"
 	schemeHTTP, schemeHTTPS = "http", "https"
 )
 
-// fetchServer is what the clients know of the server.
+// fetchServer is the clients' view of the server.
 type fetchServer struct {
 	Ports map[string][]uint16 // by scheme and address
 	Root  []byte              // the certificate to trust
-	// Replies are the lengths of whole replies, by path and whether the connection stays.
+	// Replies are the lengths of whole replies, by path and by whether the connection stays open.
 	Replies map[string]int
 }
 
 func fetchAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 77, 0, byte(i + 1)}) }
 
-// fetchHost is the name of the host at address i; the certificate is for all of them.
+// fetchHost returns the name of the host at address i; the certificate covers all of them.
 func fetchHost(i int) string { return fmt.Sprintf("host-%d.bench.test", i) }
 
-// address is where the n-th request goes.
+// address returns the address of the n-th request.
 func (s *fetchServer) address(scheme string, n int) netip.AddrPort {
 	n %= fetchAddresses
 	return netip.AddrPortFrom(fetchAddress(n), s.Ports[scheme][n])
@@ -68,7 +68,7 @@ func startFetchServer(tb testing.TB) *fetchServer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = p.Close() }) // its context has ended by then
+	tb.Cleanup(func() { _ = p.Close() }) // its context has ended by now
 	return s
 }
 
@@ -118,11 +118,11 @@ func (s *fetchServer) listen(replies map[string][]byte) error {
 			if scheme == schemeHTTPS {
 				l = tls.NewListener(l, cfg)
 			}
-			go func() { // ends with the process, as do connections
+			go func() { // ends with the process, like the connections
 				for {
 					conn, err := l.Accept()
 					if err != nil {
-						return // no descriptors: a fetch fails and says so
+						return // out of descriptors: a fetch fails with an error
 					}
 					go serveFetches(conn, replies)
 				}
@@ -132,7 +132,7 @@ func (s *fetchServer) listen(replies map[string][]byte) error {
 	return nil
 }
 
-// fetchReply puts a head of a usual size before a body.
+// fetchReply puts a head of typical size before a body.
 func fetchReply(body []byte, more string) []byte {
 	return append([]byte("HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nServer: bench\r\nContent-Type: text/html; charset=utf-8\r\n"+
 		"Content-Length: "+strconv.Itoa(len(body))+"\r\n"+more+"Last-Modified: Sun, 31 Dec 2023 00:00:00 GMT\r\n"+
@@ -163,10 +163,10 @@ func serveFetches(conn net.Conn, replies map[string][]byte) {
 	}
 }
 
-// serverTLS makes a leaf and an intermediate below a root, with keys on P-256: the server's configuration,
-// and the root.
+// serverTLS returns the server's configuration with a leaf and an intermediate certificate below a root,
+// with P-256 keys, and the root.
 func serverTLS() (cfg *tls.Config, root []byte, err error) {
-	var chain [][]byte // the root first
+	var chain [][]byte // root first
 	var parent *x509.Certificate
 	var parentKey, key *ecdsa.PrivateKey
 	for i, name := range []string{"root", "intermediate", "leaf"} {
@@ -197,7 +197,7 @@ func serverTLS() (cfg *tls.Config, root []byte, err error) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}, chain[0], nil
 }
 
-// exchange writes a request and reads so many bytes: all that a client must do.
+// exchange writes a request and reads want bytes: the minimum work of a client.
 func exchange(conn io.ReadWriter, request, buf []byte, want int) error {
 	if _, err := conn.Write(request); err != nil {
 		return err

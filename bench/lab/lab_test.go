@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The test binary is one of these when that is its first argument.
+// The first argument makes the test binary one of these processes.
 const (
 	serveFetchArg = "serve-fetch"
 	serveDNSArg   = "serve-dns"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestPebble: Pebble is measured in a process of its own, beside DRUM and in the same report.
+// TestPebble: Pebble runs in a process of its own and is in the same report as DRUM.
 func TestPebble(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command(os.Args[0], runLabArg, "drum", "--dir="+dir, "-q", "--known=3e4", "--links=5e4", "--ram=8MiB", "--disk=2MB",

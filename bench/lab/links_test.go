@@ -10,11 +10,11 @@ import (
 	"drumbeat/weburl"
 )
 
-// contentType is that of all pages: their encoding is found out from the page, by all but the tokenizer.
+// contentType is the type of all pages: it has no charset, so all except the tokenizer detect the encoding.
 const contentType = "text/html"
 
-// BenchmarkLinks finds the links of pages: package parse as they stand on the page (parser) and as
-// canonical URLs (extractor), beside the tokenizer and the tree of x/net/html. Targets for the parser:
+// BenchmarkLinks finds the links of pages with package parse, as they are on the page (parser) and as
+// canonical URLs (extractor), and with the tokenizer and the tree of x/net/html. Targets for the parser:
 // 1,000 MB/s, 8 times the tokenizer, no allocation.
 func BenchmarkLinks(b *testing.B) {
 	pages := sample(b)
@@ -38,8 +38,8 @@ func BenchmarkLinks(b *testing.B) {
 	})
 }
 
-// tokenLinks is less than one must do to find the links with the tokenizer: no base, encoding or robots; a
-// link is counted, not kept.
+// tokenLinks does less than necessary to find links with the tokenizer: no base, encoding or robots, and it
+// only counts links.
 func tokenLinks(body []byte) (links int) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -63,8 +63,8 @@ func tokenLinks(body []byte) (links int) {
 	}
 }
 
-// TestLinksAreTheTrees: on every page of the corpus the scanner finds the links of the tree, as often as
-// they occur, its base, canonical URL and robots.
+// TestLinksAreTheTrees: on every page of the corpus the scanner finds the same links as the tree, equally
+// often, and the same base, canonical URL and robots.
 func TestLinksAreTheTrees(t *testing.T) {
 	type key struct {
 		ref      string
@@ -80,7 +80,7 @@ func TestLinksAreTheTrees(t *testing.T) {
 		p.Parse(page.body, contentType, &got)
 		want, err := parse.Reference(parse.Options{}, page.body, contentType)
 		if err != nil {
-			deep++ // for the reference
+			deep++ // too deep for the reference
 			continue
 		}
 		if string(got.Base) != string(want.Base) || string(got.Canonical) != string(want.Canonical) || got.Robots != want.Robots {

@@ -26,28 +26,28 @@ const (
 	namePlain   = "a"
 	nameMissing = "nx" // no such name, with an SOA
 	nameAlias   = "cn" // two aliases and one address in one reply
-	nameCut     = "tc" // every tenth is cut over UDP, and has its address by TCP
+	nameCut     = "tc" // every tenth is truncated over UDP and needs TCP
 )
 
-// lookupsInFlight are under way at once. Many more don't fit into the server's socket buffer.
+// lookupsInFlight is the number of concurrent lookups. Many more don't fit into the server's socket buffer.
 const lookupsInFlight = 256
 
-// lookup looks up a name for a caller; ok means that it got what there is.
+// lookup looks up a name for a caller; ok means that it got the expected answer.
 type lookup func(caller int, name string) (ok bool)
 
-// nextName makes names differ from one measurement to the next.
+// nextName gives each measurement different names.
 var nextName atomic.Int64
 
-// BenchmarkLookup looks up names: package dnscache beside miekg/dns, net.Resolver and a bare socket, one
-// thread that sends questions packed before and reads replies without looking at them. Target for ours: 10
-// µs of CPU where a name isn't cached.
+// BenchmarkLookup looks up names with package dnscache, miekg/dns, net.Resolver and a bare socket: one
+// thread that sends prepared questions and reads replies without parsing them. Target for ours: 10 µs of
+// CPU per name that isn't cached.
 func BenchmarkLookup(b *testing.B) {
 	var address string
 	p, err := measure.Start(b.Context(), []string{os.Args[0], serveDNSArg}, struct{}{}, &address)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = p.Close() }) // its context has ended by then
+	b.Cleanup(func() { _ = p.Close() }) // its context has ended by now
 	server := netip.MustParseAddrPort(address)
 	for _, c := range []struct {
 		kind, by string
@@ -80,7 +80,7 @@ func newNames(n int, kind string) []string {
 	return names
 }
 
-// lookUp has callers look up b.N names.
+// lookUp looks up b.N names in several callers.
 func lookUp(b *testing.B, kind string, do lookup) {
 	names := newNames(b.N, kind)
 	var next, failed atomic.Int64
@@ -104,7 +104,7 @@ func lookUp(b *testing.B, kind string, do lookup) {
 	}
 }
 
-// ourLookup uses package dnscache as a crawl does but for the PLDs: each name is its own.
+// ourLookup uses package dnscache like a crawl, except that each name is its own PLD.
 func ourLookup(b *testing.B, server netip.AddrPort, want dnscache.Kind) lookup {
 	r, err := dnscache.New(dnscache.Options{Servers: []netip.AddrPort{server}, Family: dnscache.Family4, MaxInFlight: 4096, MixCase: true,
 		MaxEntries: 1 << 20})
@@ -121,7 +121,7 @@ func ourLookup(b *testing.B, server netip.AddrPort, want dnscache.Kind) lookup {
 	}
 }
 
-// libLookup is miekg/dns, with a socket for each caller.
+// libLookup uses miekg/dns, with one socket per caller.
 func libLookup(b *testing.B, server netip.AddrPort) lookup {
 	client := dns.Client{Timeout: 2 * time.Second}
 	conns := make([]*dns.Conn, lookupsInFlight)
@@ -139,7 +139,7 @@ func libLookup(b *testing.B, server netip.AddrPort) lookup {
 	}
 }
 
-// stdLookup is the standard library's resolver in Go: a socket for each question.
+// stdLookup uses the standard library's Go resolver, with one socket per question.
 func stdLookup(server netip.AddrPort) lookup {
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -158,9 +158,9 @@ func question(name string) *dns.Msg {
 	return m
 }
 
-// bareLookups is the floor: a window of questions in flight, blocking reads.
+// bareLookups is the lower bound: a window of questions in flight, and blocking reads.
 func bareLookups(b *testing.B, server netip.AddrPort) {
-	const window = 64 // replies to it must fit into one socket
+	const window = 64 // its replies must fit into one socket buffer
 	questions := make([][]byte, b.N)
 	for i, name := range newNames(b.N, namePlain) {
 		msg, err := question(name).Pack()
@@ -185,7 +185,7 @@ func bareLookups(b *testing.B, server netip.AddrPort) {
 		if sent < len(questions) && sent-got < window {
 			_, err = unix.Write(fd, questions[sent])
 			sent++
-		} else if _, err = unix.Read(fd, buf); err == unix.EAGAIN { // what is missing after a second is lost
+		} else if _, err = unix.Read(fd, buf); err == unix.EAGAIN { // replies missing after a second are lost
 			got, err = sent, nil
 		} else if err == unix.EINTR {
 			err = nil
@@ -199,7 +199,7 @@ func bareLookups(b *testing.B, server netip.AddrPort) {
 	b.ReportMetric(float64(measure.CPUTime()-cpu)/float64(b.N), "cpu-ns/op")
 }
 
-// serveDNS is the name server's process: it answers from what stands in the names.
+// serveDNS is the name server's process: the name itself determines the answer.
 func serveDNS() error {
 	return measure.Serve(context.Background(), os.Stdin, os.Stdout, func(*struct{}) (any, error) {
 		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -210,7 +210,7 @@ func serveDNS() error {
 		if err != nil {
 			return nil, err
 		}
-		_ = udp.SetReadBuffer(4 << 20) // what the kernel doesn't grant is no fault
+		_ = udp.SetReadBuffer(4 << 20) // best effort
 		go func() {                    // ends with the process
 			in, out := make([]byte, 4096), make([]byte, 0, 4096)
 			for {
@@ -229,7 +229,7 @@ func serveDNS() error {
 	}, func() any { return nil }, func() error { return nil })
 }
 
-// appendReply appends the reply to a question that is well formed, as all here are.
+// appendReply appends the reply to a question. It assumes a well-formed question.
 func appendReply(dst, msg []byte, tcp bool) []byte {
 	number, kind, at := 0, "", 12
 	for label := 0; msg[at] != 0; label++ {

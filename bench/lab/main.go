@@ -1,18 +1,17 @@
-// Command lab is drumbeat bench with Pebble, an LSM store of today, among its methods, for those who work
-// on drumbeat: the crawler links none of it.
+// Command lab is drumbeat bench with Pebble, an LSM store, as an additional method. It is for developers;
+// the crawler doesn't link Pebble.
 //
 //	go run ./bench/lab bench drum --dir D --forms ours,cached --against pebble,pebble-seek
 //
-// The tests of this package compare parts of drumbeat with libraries that do the same, as Go benchmarks
-// whose lines benchstat reads:
+// The tests of this package are Go benchmarks that compare parts of drumbeat with equivalent libraries.
+// benchstat reads their output:
 //
 //	go test ./bench/lab -bench Decode -corpus DIR,DIR -count 5
 //
-// Decode unpacks pages (fetch/inflate), Links finds links (parse), URL makes canonical URLs (weburl), Fetch
-// fetches (fetch) and Lookup asks for names (dnscache). cpu-ns/op is CPU of this process, in which nothing
-// else runs; servers are processes of their own. -corpus takes directories of HTML files in place of made
-// pages; with it the tests also compare all links and URLs of those files with what the libraries make of
-// them.
+// Decode decompresses pages (fetch/inflate), Links finds links (parse), URL makes canonical URLs (weburl),
+// Fetch fetches (fetch) and Lookup looks up names (dnscache). cpu-ns/op is the CPU time of this process;
+// servers are separate processes. -corpus takes directories of HTML files instead of generated pages; then
+// the tests also compare all links and URLs of those files with the libraries' results.
 //
 // Command bench/lab/plot draws the figures of the reports that drumbeat bench --out saves.
 package main

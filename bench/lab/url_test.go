@@ -13,7 +13,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// refCases are references by kind; %d is another number in each. Those from dots on aren't plain.
+// refCases are references by kind; %d is a different number in each. Those from "dots" on aren't plain.
 var refCases = []struct{ name, ref string }{
 	{"absolute", "http://www.other%d.example/a/b.html"},
 	{"same-host", "http://www.example.org/docs/b%d.html"},
@@ -29,7 +29,7 @@ var refCases = []struct{ name, ref string }{
 	{"idn", "http://b\u00FCcher%d.example/a"},
 }
 
-// refGroup is references with one base, in the forms that the methods take.
+// refGroup holds references with one base, in the forms that the methods need.
 type refGroup struct {
 	base    *weburl.Base
 	stdBase *url.URL
@@ -52,9 +52,9 @@ func newRefGroup(tb testing.TB, base *weburl.Base, refs [][]byte) *refGroup {
 	return g
 }
 
-// BenchmarkURL makes canonical URLs of references, whose base is parsed before, by package weburl, net/url
-// and a library of the URL standard: of each kind, and all of the pages. Targets for plain ones: 100 ns, 4
-// times net/url, no allocation.
+// BenchmarkURL makes canonical URLs of references to a parsed base with package weburl, net/url and a
+// library of the URL standard: for each kind, and for all references of the pages. Targets for plain ones:
+// 100 ns, 4 times net/url, no allocation.
 func BenchmarkURL(b *testing.B) {
 	base, err := weburl.NewBase([]byte("http://www.example.org/docs/library/reference/page-12.html"))
 	if err != nil {
@@ -62,7 +62,7 @@ func BenchmarkURL(b *testing.B) {
 	}
 	for _, c := range refCases {
 		var refs [][]byte
-		for i := range 2000 { // so that the CPU can't learn them all by heart
+		for i := range 2000 { // too many for the CPU's branch predictor to learn
 			refs = append(refs, fmt.Appendf(nil, c.ref, i*7919%1000))
 		}
 		benchmarkRefs(b, c.name, []*refGroup{newRefGroup(b, base, refs)})
@@ -77,7 +77,7 @@ func BenchmarkURL(b *testing.B) {
 	benchmarkRefs(b, "pages", mix)
 }
 
-// benchmarkRefs measures all methods on the references in turn. What is no URL counts, too.
+// benchmarkRefs measures all methods alternately on the references. Invalid references count, too.
 func benchmarkRefs(b *testing.B, name string, groups []*refGroup) {
 	type ref struct {
 		*refGroup
@@ -127,7 +127,7 @@ func newLinkFinder() *linkFinder {
 	return &linkFinder{parse.NewParser(parse.Options{}), weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited})}
 }
 
-// find returns nil for a page without a base that is a URL.
+// find returns the references of a page, or nil if its base isn't a URL.
 func (f *linkFinder) find(tb testing.TB, p page) *refGroup {
 	tb.Helper()
 	at, err := weburl.Canonical("http://www.corpus.test" + (&url.URL{Path: p.path}).EscapedPath())
@@ -153,8 +153,8 @@ func (f *linkFinder) find(tb testing.TB, p page) *refGroup {
 	return newRefGroup(tb, base, refs)
 }
 
-// TestURLsAreTheStandards: every different reference of every page of the corpus becomes the URL that the
-// standard says. Queries in another encoding than UTF-8 are left out, since the library doesn't know those.
+// TestURLsAreTheStandards: every distinct reference of every page of the corpus becomes the URL that the
+// standard prescribes. It skips queries in encodings other than UTF-8, which the library doesn't support.
 func TestURLsAreTheStandards(t *testing.T) {
 	n, read := corpus(t)
 	links, compared, plain, stdOther := newLinkFinder(), 0, 0, 0

@@ -20,7 +20,7 @@ type line struct {
 	Value    json.RawMessage `json:",omitempty"`
 }
 
-// write writes a line. It ignores errors: the parent may have ended.
+// write writes a line.
 func write(to io.Writer, l line) error {
 	b, err := json.Marshal(l)
 	if err == nil {

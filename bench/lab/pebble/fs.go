@@ -15,20 +15,20 @@ import (
 	"drumbeat/disk"
 )
 
-// diskFS shows a disk.FS to Pebble. Nothing is ever synced.
+// diskFS adapts a disk.FS to Pebble. It never syncs.
 //
-// Pebble ends the process when it can't write its manifest, and tries a flush that fails again for ever,
-// while who adds waits. So the first error of a write stays here: Pebble is told that all is well, from
-// then on nothing is written, every read fails with that error, and the store, which looks before it
-// answers anything, fails too.
+// Pebble ends the process when it can't write its manifest, and retries a failed flush forever while
+// callers wait. So diskFS keeps the first error of a write and reports success to Pebble. After that it
+// writes nothing and every read fails with that error. The store checks for the error before it answers,
+// and fails too.
 type diskFS struct {
 	fs disk.FS
 
-	mu  sync.Mutex // guards err; held for an assignment
+	mu  sync.Mutex // guards err; held only for an assignment
 	err error
 }
 
-// writeBytes is how much of a file is collected for one write: Pebble's own writes have 4 KiB.
+// writeBytes is the size of a write to a file; diskFS collects Pebble's writes of 4 KiB.
 const writeBytes = 256 << 10
 
 var (
@@ -36,7 +36,7 @@ var (
 	_ vfs.File = (*file)(nil)
 )
 
-// failure returns the error that has ended everything, or nil.
+// failure returns the error that stopped the store, or nil.
 func (p *diskFS) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *diskFS) note(err error) {
 	}
 }
 
-// change does what changes the disk, unless something failed before.
+// change runs do, which changes the disk, unless an error occurred before.
 func (p *diskFS) change(do func() error) {
 	if p.failure() == nil {
 		p.note(do())
@@ -76,8 +76,8 @@ func (p *diskFS) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, error) 
 	return f, nil
 }
 
-// Link implements vfs.FS. Pebble links files that it deletes under their old name next, which may be gone
-// by then.
+// Link implements vfs.FS. Pebble only links files that it then deletes under the old name, so a rename
+// suffices.
 func (p *diskFS) Link(oldname, newname string) error { return p.Rename(oldname, newname) }
 
 // Open implements vfs.FS.
@@ -125,7 +125,7 @@ func (p *diskFS) RemoveAll(name string) error {
 	names, err := p.fs.List(name)
 	if err == nil {
 		for _, n := range names {
-			_ = p.RemoveAll(path.Join(name, n)) // notes its errors
+			_ = p.RemoveAll(path.Join(name, n)) // records its own errors
 		}
 	}
 	if err := p.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -154,13 +154,13 @@ func (p *diskFS) MkdirAll(dir string, _ os.FileMode) error {
 	return nil
 }
 
-// Lock implements vfs.FS: the directory is ours alone.
+// Lock implements vfs.FS. It does nothing, because only this process uses the directory.
 func (p *diskFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // List implements vfs.FS.
 func (p *diskFS) List(dir string) ([]string, error) { return p.fs.List(dir) }
 
-// Stat implements vfs.FS. Pebble asks for the sizes of files, and whether a directory exists.
+// Stat implements vfs.FS. Pebble needs only the sizes of files and whether a directory exists.
 func (p *diskFS) Stat(name string) (vfs.FileInfo, error) {
 	n, err := p.fs.Size(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -192,13 +192,13 @@ func (p *diskFS) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 // Unwrap implements vfs.FS.
 func (p *diskFS) Unwrap() vfs.FS { return nil }
 
-// file is a file, or a directory if f is nil. What is written is collected: Pebble reads a file that it
-// writes only after it has closed it.
+// file is a file, or a directory if f is nil. It buffers writes: Pebble reads a file only after it has
+// closed it for writing.
 type file struct {
 	fs     *diskFS
 	name   string
 	f      disk.File
-	at     int64 // of the next Read or write
+	at     int64 // offset of the next Read or write
 	buffer []byte
 }
 
@@ -233,7 +233,7 @@ func (f *file) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush writes what was collected.
+// flush writes the buffer.
 func (f *file) flush() {
 	if len(f.buffer) == 0 {
 		return
@@ -297,7 +297,7 @@ func (f *file) Prefetch(int64, int64) error { return nil }
 // Fd implements vfs.File.
 func (f *file) Fd() uintptr { return vfs.InvalidFd }
 
-// info is what Pebble gets to know of a file.
+// info is the part of a file's metadata that Pebble needs.
 type info struct {
 	name string
 	size int64

@@ -1,22 +1,20 @@
-// Package pebble lets Pebble, an LSM store of today, answer which links are new, beside DRUM in the same
-// RAM.
+// Package pebble makes Pebble, an LSM store, a method of package baselines, to compare it with DRUM in the
+// same RAM.
 //
-//   - pebble: a Get for each link, and a Set where it found nothing.
-//   - pebble-seek: what somebody would write who knows DRUM: batches of a quarter of R, and one iterator for
-//     each part of a batch that seeks from key to key in ascending order in place of Gets. At 1e7 keys and
-//     64 MiB it takes half of the CPU time.
+//   - pebble: one Get per link, and a Set if it found nothing.
+//   - pebble-seek: Pebble used like DRUM: batches of a quarter of R, and for each part of a batch one
+//     iterator that seeks the keys in ascending order, instead of Gets. At 1e7 keys and 64 MiB it takes half
+//     of the CPU time.
 //
-// Links wait for a batch that is sorted by key, so that neighbours share blocks and filters, and is divided
-// among as many goroutines as there are processors. Each has a write batch of its own, which goes in
-// without a log.
+// Links wait for a batch, sorted by key so that neighbours share blocks and filters. One goroutine per
+// processor handles a range of it, with a write batch of its own that is applied without a log.
 //
-// R is divided: a sixteenth for the waiting links, and half of that for the garbage that the collector
-// allows itself on top; an eighth for what compactions, open tables and the allocator need; a fifth for
-// what its allocator, C's, takes beyond what it is asked for (without it the process had 1.4 R, and was
-// killed); the rest is Pebble's block cache, which memtables, up to three of a sixteenth of R, are taken
-// off.
+// R is divided as follows. The waiting links get a sixteenth, and half of that again for garbage on the Go
+// heap. Compactions, open tables and the allocator get an eighth. Pebble's allocator, C's, gets a fifth for
+// what it takes beyond its requests (without this the process used 1.4 R and was killed). The rest is
+// Pebble's block cache, less the memtables: up to three of a sixteenth of R each.
 //
-// All choices are in favour of Pebble: no log, no syncs, no compression of the keys, which are random.
+// All choices favour Pebble: no log, no syncs, no compression of the random keys.
 //
 // # Concurrency
 //
@@ -42,10 +40,10 @@ import (
 	"drumbeat/bench/baselines"
 )
 
-// target is how many times as fast as Pebble DRUM is to be.
+// target is the speed that DRUM must reach, as a multiple of Pebble's.
 const target = 30
 
-// Methods are the two ways in which Pebble is asked.
+// Methods returns the two ways to use Pebble.
 func Methods() []baselines.Method {
 	method := func(name string, seek bool, target float64) baselines.Method {
 		return baselines.Method{Name: name, Target: target, Open: func(o baselines.Options) (baselines.Store, error) {
@@ -69,26 +67,27 @@ type index struct {
 	opts    *pebble.Options
 	workers []worker
 
-	loads []string // tables to be taken over
+	loads []string // tables to ingest
 	load  *sstable.Writer
 	loadN int
 }
 
-// worker answers a range of the sorted batch.
+// worker handles a range of the sorted batch.
 type worker struct {
 	db    *pebble.DB
 	key   [8]byte
-	seeks *pebble.Iterator // nil: Get
+	seeks *pebble.Iterator // nil: use Get
 	batch *pebble.Batch
 	err   error
 }
 
 const (
-	// tableBytes bounds the tables, so that no filter, of a tenth of them or so, is too large for the cache.
+	// tableBytes bounds the tables, so that no filter, about a tenth of a table, is too large for the
+	// cache.
 	tableBytes = 16 << 20
-	// tableKeys is how many keys a loaded table has, at about 10 bytes each.
+	// tableKeys is the number of keys of a loaded table, at about 10 bytes each.
 	tableKeys = tableBytes / 10
-	// allocatorShare of R (one in so many) is what C's allocator takes beyond what it is asked for.
+	// allocatorShare is the divisor of R for the memory that C's allocator takes beyond its requests.
 	allocatorShare = 5
 )
 
@@ -112,23 +111,23 @@ func open(o baselines.Options, share int64, seek bool) (*index, error) {
 	return s, nil
 }
 
-// options are settings for filling a store fast with small random keys. Where Pebble's own default isn't
-// taken the reason is given.
+// options returns settings for fast writes of small random keys. A comment gives the reason for each
+// deviation from Pebble's defaults.
 func options(r int64, fs *diskFS, cache *pebble.Cache, seek bool) *pebble.Options {
 	o := &pebble.Options{
 		FS:                 fs,
 		Cache:              cache,
 		FormatMajorVersion: pebble.FormatNewest, // columnar blocks
-		DisableWAL:         true,                // nothing has to outlive the process
+		DisableWAL:         true,                // nothing must survive the process
 		Logger:             logger{},
-		// The default of 4 MB would make many small tables.
+		// The default of 4 MB would make too many small tables.
 		MemTableSize:                uint64(min(64<<20, max(256<<10, r/16))),
 		MemTableStopWritesThreshold: 3,
-		// As CockroachDB has them: compact L0 early, never stop writes for it.
+		// Like CockroachDB: compact L0 early, never stop writes for it.
 		L0CompactionThreshold: 2,
 		L0StopWritesThreshold: 1000,
 		LBaseMaxBytes:         64 << 20,
-		// Compactions on all processors.
+		// Compact on all processors.
 		CompactionConcurrencyRange: func() (int, int) { return 1, runtime.GOMAXPROCS(0) },
 		MaxOpenFiles:               1000,
 	}
@@ -138,7 +137,7 @@ func options(r int64, fs *diskFS, cache *pebble.Cache, seek bool) *pebble.Option
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = pebble.NoFilterPolicy
-		if !seek { // seeks don't ask filters
+		if !seek { // seeks don't use filters
 			o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		}
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
@@ -150,18 +149,18 @@ func options(r int64, fs *diskFS, cache *pebble.Cache, seek bool) *pebble.Option
 	return o
 }
 
-// logger drops what Pebble has to say: its errors come back from its calls, or through the listener.
+// logger discards Pebble's messages: its errors come back from its calls or through the listener.
 type logger struct{}
 
 func (logger) Infof(string, ...any)  {}
 func (logger) Errorf(string, ...any) {}
 
-// Fatalf isn't called for errors of the disk, which diskFS keeps to itself.
+// Fatalf panics. diskFS hides disk errors from Pebble, so they don't cause a call.
 func (logger) Fatalf(format string, args ...any) {
 	panic("BUG: pebble: " + fmt.Sprintf(format, args...))
 }
 
-// Load implements baselines.Index: it writes tables, which Pebble takes over as they are.
+// Load implements baselines.Index: it writes tables, which Pebble ingests.
 func (s *index) Load(keys []uint64) error {
 	var key [8]byte
 	for _, k := range keys {
@@ -188,7 +187,7 @@ func (s *index) Load(keys []uint64) error {
 	return nil
 }
 
-// loadTable ends a table.
+// loadTable finishes a table.
 func (s *index) loadTable() error {
 	if s.load == nil {
 		return nil
@@ -198,7 +197,7 @@ func (s *index) loadTable() error {
 	return errors.Join(w.Close(), s.fs.failure())
 }
 
-// loadEnd hands the tables to Pebble.
+// loadEnd makes Pebble ingest the tables.
 func (s *index) loadEnd(ctx context.Context) error {
 	if len(s.loads) == 0 {
 		return nil
@@ -234,8 +233,8 @@ func (s *index) Check(ctx context.Context, b baselines.Batch) error {
 	return errors.Join(errs...)
 }
 
-// check looks for each key of a sorted part, and sets those that aren't there. The keys of a part are its
-// own, so no other worker sets one meanwhile.
+// check looks up each key of a sorted part and sets the missing ones. Parts are disjoint, so no other
+// worker sets these keys.
 func (w *worker) check(ctx context.Context, b baselines.Batch, seek bool) {
 	w.err = nil
 	if w.batch == nil {
@@ -266,7 +265,7 @@ func (w *worker) check(ctx context.Context, b baselines.Batch, seek bool) {
 			return
 		}
 	}
-	// An iterator holds back the memory of what it sees, so it goes before more comes in.
+	// An iterator pins memory, so close it before new data comes in.
 	if w.endSeeks(); w.err == nil && !w.batch.Empty() {
 		w.err = w.batch.Commit(pebble.NoSync)
 	}
@@ -281,7 +280,7 @@ func (w *worker) endSeeks() {
 	}
 }
 
-// known looks for the key.
+// known looks up the current key.
 func (w *worker) known() (bool, error) {
 	if w.seeks != nil {
 		if w.seeks.SeekGE(w.key[:]) {
@@ -318,7 +317,7 @@ func (s *index) Close() error {
 	}
 	errs = append(errs, s.db.Close())
 	if s.fs.failure() != nil {
-		errs = nil // what comes of it has been told
+		errs = nil // consequences of an error already reported
 	}
 	s.cache.Unref()
 	return errors.Join(errs...)

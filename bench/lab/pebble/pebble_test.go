@@ -16,7 +16,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestMain: no goroutine outlives its store.
+// TestMain checks that no goroutine outlives its store.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
@@ -31,7 +31,7 @@ func newRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// truth is what a store must answer: links are numbers, whose keys look random, and come in order of
+// truth is the expected result of a store: links are numbers with keys that look random, in order of
 // arrival.
 type truth struct {
 	t       *testing.T
@@ -56,7 +56,7 @@ func (w *truth) emit(first int64, links []baselines.Link, fresh []bool) error {
 	return nil
 }
 
-// batch adds n links to URLs below most.
+// batch adds n links to URLs with numbers below most.
 func (w *truth) batch(rng *rand.Rand, n, most int) []baselines.Link {
 	links := make([]baselines.Link, n)
 	for i := range links {
@@ -77,8 +77,8 @@ func (w *truth) load(s baselines.Store, n int) error {
 	return errors.Join(s.Load(keys[:n/3]), s.Load(keys[n/3:]))
 }
 
-// TestVerdicts: links in several batches get the verdicts of a map, with and without known keys, and no
-// file is left.
+// TestVerdicts: links in several batches get the same verdicts as from a map, with and without known keys,
+// and no file is left.
 func TestVerdicts(t *testing.T) {
 	for _, m := range Methods() {
 		for _, known := range []int{0, 5000} {
@@ -121,8 +121,8 @@ func closeTest(t *testing.T, s baselines.Store, mem *memfs.FS) {
 	}
 }
 
-// TestEarlyEnds: a store that is closed in the midst of loading, with links waiting, or after its context
-// has ended leaves nothing behind; options that are wrong are refused.
+// TestEarlyEnds: a store leaves no files if it is closed during loading, with links waiting, or after its
+// context has ended; invalid options are refused.
 func TestEarlyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -155,7 +155,7 @@ func TestEarlyEnds(t *testing.T) {
 	}
 }
 
-// TestFaults: one failing operation of the disk, whichever it is, gives an error, and no verdict is wrong.
+// TestFaults: any single failing disk operation causes an error and no wrong verdict.
 func TestFaults(t *testing.T) {
 	for _, m := range Methods() {
 		rng := newRand(t)
@@ -169,7 +169,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// faultRun lets the n-th operation op fail, and returns 1 if there was one.
+// faultRun makes the n-th operation op fail, and returns 1 if there was one.
 func faultRun(t *testing.T, m baselines.Method, op disk.Op, n int) int {
 	t.Helper()
 	mem, broken := memfs.New(1), errors.New("broken")

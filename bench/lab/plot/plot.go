@@ -2,20 +2,20 @@
 //
 //	go run ./bench/lab/plot REPORT.json …
 //
-// It reads the JSON that drumbeat bench --out saves, so that the crawler needs no library for plots. Each
-// figure becomes an SVG file beside its report, whose name is printed. Exit code 1 means that one could not
-// be drawn.
+// It reads the JSON that drumbeat bench --out saves, so the crawler needs no plot library. It writes each
+// figure as an SVG file in the directory of its report and prints the file's name. The exit code is 1 if a
+// figure can't be drawn.
 //
 // # Form of the drawings
 //
-// A figure becomes an SVG of 18 by 11 cm: series with lines and marks, and dashed ones without marks for
-// what a formula says. A logarithmic axis goes from one power of ten to another; any other begins at 0, or
-// below if there are points there. Points that an axis can't show, such as 0 on a logarithmic one, are left
-// out. Colours can be told apart by those who can't tell red from green.
+// A figure is an SVG of 18 by 11 cm: series with lines and marks, and dashed lines without marks for
+// formulas. A logarithmic axis spans whole powers of ten; other axes begin at 0, or below if there are
+// negative points. The plot omits points that an axis can't show, such as 0 on a logarithmic axis. Its
+// colours are safe for readers with red-green colour blindness.
 //
 // # Concurrency and memory
 //
-// Nothing here starts goroutines or keeps state. A drawing is held in RAM until it is written.
+// This command starts no goroutines and keeps no state. A drawing is in RAM until it is written.
 package main
 
 import (
@@ -49,8 +49,8 @@ func main() {
 	}
 }
 
-// drawAll draws the figures of a report, beside its file REPORT.json as REPORT-FIGURE.svg, and returns
-// their names.
+// drawAll draws the figures of a report, for the file REPORT.json as REPORT-FIGURE.svg, and returns the
+// names.
 func drawAll(name string) (names []string, err error) {
 	base, ok := strings.CutSuffix(name, ".json")
 	if !ok {
@@ -78,7 +78,7 @@ func drawAll(name string) (names []string, err error) {
 	return names, nil
 }
 
-// Colours are told apart by those who can't tell red from green (Okabe and Ito 2008).
+// These colours are safe for readers with red-green colour blindness (Okabe and Ito 2008).
 var colours = [...]color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255}, {150, 150, 150, 255},
@@ -87,10 +87,10 @@ var colours = [...]color.RGBA{
 const (
 	figureWidth  = 18 * vg.Centimeter
 	figureHeight = 11 * vg.Centimeter
-	marginRight  = vg.Centimeter / 2 // half of the last number on the axis
+	marginRight  = vg.Centimeter / 2 // room for half of the last number on the axis
 )
 
-// drawSVG makes the SVG of a figure.
+// drawSVG returns the SVG of a figure.
 func drawSVG(f report.Figure) ([]byte, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -131,13 +131,13 @@ func drawSVG(f report.Figure) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// xys are points as plotter takes them.
+// xys adapts points for plotter.
 type xys []report.Point
 
 func (p xys) Len() int                { return len(p) }
 func (p xys) XY(i int) (x, y float64) { return p[i].X, p[i].Y }
 
-// scale makes an axis logarithmic, from one power of ten to another, or lets it begin at 0.
+// scale makes an axis logarithmic, over whole powers of ten, or makes it begin at 0.
 func scale(a *plot.Axis, log bool) {
 	if !log {
 		a.Min = min(a.Min, 0)

@@ -11,8 +11,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// TestDrawAll: the figures of a saved report become SVG files beside it; a figure without points is an
-// error.
+// TestDrawAll: the figures of a saved report become SVG files in its directory; a figure without points is
+// an error.
 func TestDrawAll(t *testing.T) {
 	r := report.New("drum", "a test")
 	r.Figures = []report.Figure{{Name: "io", Title: "I/O", X: "keys", Y: "B/link", LogX: true, LogY: true, Series: []report.Series{
