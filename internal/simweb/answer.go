@@ -2,7 +2,7 @@ package simweb
 
 import "strings"
 
-// request is what the generator needs of one HTTP request.
+// request is the part of an HTTP request that the generator needs.
 type request struct {
 	https bool
 	host  string // lower case, without port
@@ -54,12 +54,12 @@ type Page struct {
 	Kind     Kind
 	Known    bool   // false: no link of the web leads there (or a request for robots rules)
 	Type     string // Content-Type
-	Location string // as sent, maybe relative
+	Location string // as sent, possibly relative
 	Body     []byte // never compressed
 }
 
-// Page answers a URL without any server: the pure function that the servers send. Any URL of the host's
-// scheme and port has an answer; ok is false for a name that the web does not have or that is dead.
+// Page returns the response to a URL without a server, from the same pure function that the servers use.
+// Every URL with the host's scheme and port has a response; ok is false for unknown names and dead hosts.
 func (w *Web) Page(url string) (page Page, ok bool) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	slash := strings.IndexByte(rest, '/')
@@ -78,7 +78,7 @@ func (w *Web) Page(url string) (page Page, ok bool) {
 	}, true
 }
 
-// splitHost takes a Host header apart; the port defaults by scheme.
+// splitHost splits a Host header; the port defaults by scheme.
 func splitHost(b []byte, https bool) (host string, port uint16) {
 	port = 80
 	if https {

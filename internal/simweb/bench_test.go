@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// benchRequests are raw requests for fetched pages of the default web, each with the address to send it to.
+// benchRequests returns raw requests for fetched pages of the default web, with their addresses.
 func benchRequests(w *Web, s *Server, scheme, connection string) (raw []string, to []string) {
 	for u := range w.Expected("drumbeat").FetchedURLs() {
 		rest, ok := strings.CutPrefix(u, scheme+"://")
@@ -34,7 +34,7 @@ func benchRequests(w *Web, s *Server, scheme, connection string) (raw []string, 
 	return raw, to
 }
 
-// BenchmarkPage is the generator alone: one page from its URL.
+// BenchmarkPage measures the generator alone: one page from its URL.
 func BenchmarkPage(b *testing.B) {
 	w := mustNew(b, Defaults(1))
 	urls := slices.Collect(w.Expected("drumbeat").FetchedURLs())
@@ -56,7 +56,8 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(i), "B/page")
 }
 
-// BenchmarkSession is one request on a connection of no cost: parsing, generation, log, framing, gzip.
+// BenchmarkSession measures one request on a connection without cost: parsing, generation, log, framing,
+// gzip.
 func BenchmarkSession(b *testing.B) {
 	for _, zip := range []float64{0, 0.25, 1} {
 		b.Run(fmt.Sprintf("gzip=%v", zip), func(b *testing.B) {
@@ -83,7 +84,7 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkServer is one exchange over loopback sockets, client included.
+// BenchmarkServer measures one exchange over loopback sockets, client included.
 func BenchmarkServer(b *testing.B) {
 	for _, c := range []string{"close", "keep-alive"} {
 		b.Run("connection="+c, func(b *testing.B) {

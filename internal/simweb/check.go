@@ -15,54 +15,54 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Gap is a minimum gap and its host.
+// Gap is a minimum time between requests and the host for which it occurred.
 type Gap struct {
-	Host  string        // or address; "" when nothing was asked twice
+	Host  string        // or address; "" if nothing was requested twice
 	Value time.Duration // meaningless when Host is ""
 }
 
-// Tracked has the counters of one host or one address. Gaps are -1 after fewer than two requests.
+// Tracked holds the counters of one host or one address. Gaps are -1 before the second request.
 type Tracked struct {
-	Requests, Robots int           // all, and those for robots rules
-	StartToStart     time.Duration // least gap between the starts of two requests that follow each other
-	EndToStart       time.Duration // least gap from the end of a response to the next start; 0: overlap
-	PageToPage       time.Duration // least gap between starts of requests that are not for robots rules
+	Requests, Robots int           // all requests; those for robots rules
+	StartToStart     time.Duration // least time between the starts of consecutive requests
+	EndToStart       time.Duration // least time from the end of a response to the next start; 0: overlap
+	PageToPage       time.Duration // least time between starts of requests not for robots rules
 	Early            int           // requests for pages before the first one for robots rules
 	MaxBusy          int           // most requests in progress at once
-	MaxConns         int           // most connections at once that carried requests for it (address: open)
+	MaxConns         int           // most concurrent connections with requests for it (address: open ones)
 }
 
 // Snapshot is the log at one moment, as plain data that another process can read and check.
 type Snapshot struct {
 	Epoch     time.Time               // of the first event; all times count from here
-	Requests  []Request               // the last ones, oldest first
+	Requests  []Request               // the latest, oldest first
 	Total     int                     // requests, robots included
 	Conns     int                     // connections accepted
 	Hosts     map[string]Tracked      // by name without port
 	Servers   map[string]Tracked      // by address
-	Fetches   map[string]int          // of each canonical URL of graph and spam PLD, without robots rules
-	Wrong     map[string]int          // URLs asked for that no link leads to
+	Fetches   map[string]int          // by canonical URL of graph and spam PLD, without robots rules
+	Wrong     map[string]int          // requested URLs without any link to them
 	Fallbacks map[string]int          // URLs requested with the wrong scheme or port of the host: 301
-	Lookups   map[string]int          // name queries of all types, unanswered ones too
+	Lookups   map[string]int          // name queries of all types, with unanswered ones
 	Queries   int                     // their sum
 	Statuses  map[int]int             // responses by status
 	Hostile   map[string]HostileCount // requests to hosts of Options.Hostile, by name
-	Astray    int                     // requests that came to an address which is not one of the host's
+	Astray    int                     // requests at an address that isn't one of the host's
 	Dropped   int                     // entries beyond the log's bounds; the checks fail if there are any
 }
 
-// HostileCount has the counters of a host of Options.Hostile.
+// HostileCount holds the counters of a host of Options.Hostile.
 type HostileCount struct {
-	Requests  int   // that it answered, robots rules included
-	Bytes     int64 // that it sent before the client went
-	MostBytes int64 // of one response
+	Requests  int   // requests answered, robots rules included
+	Bytes     int64 // bytes sent before the client closed
+	MostBytes int64 // largest number for one response
 }
 
 // Snapshot copies the log.
 func (l *Log) Snapshot() *Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &Snapshot{Epoch: l.epoch.Round(0).UTC(), // by the wall clock, which is what travels
+	s := &Snapshot{Epoch: l.epoch.Round(0).UTC(), // wall clock only: a monotonic clock can't be serialized
 		Total: int(l.next), Conns: int(l.conns), Hosts: map[string]Tracked{}, Servers: map[string]Tracked{},
 		Fetches: map[string]int{}, Wrong: map[string]int{}, Fallbacks: map[string]int{}, Statuses: map[int]int{},
 		Lookups: map[string]int{}, Queries: l.queries,
@@ -166,11 +166,11 @@ func ReadSnapshot(in io.Reader) (*Snapshot, error) {
 	return s, nil
 }
 
-// MinHostGap returns the least gap between two requests to one host name, robots rules included: between
+// MinHostGap returns the least time between two requests to one host name, robots rules included: between
 // starts, and from the end of one to the start of the next.
 func (s *Snapshot) MinHostGap() (start, end Gap) { return leastGaps(s.Hosts) }
 
-// MinServerGap is the same for addresses.
+// MinServerGap is MinHostGap for addresses.
 func (s *Snapshot) MinServerGap() (start, end Gap) { return leastGaps(s.Servers) }
 
 func leastGaps(m map[string]Tracked) (start, end Gap) {
@@ -195,9 +195,9 @@ func sortedNames[V any](m map[string]V) []string {
 	return names
 }
 
-// MaxHostConns returns the most connections at once that carried a request for one host, and the host. A
-// connection counts from its first request for the host until it is closed, or until the response after
-// which it closes is complete.
+// MaxHostConns returns the largest number of concurrent connections with a request for one host, and the
+// host. A connection counts from its first request for the host until it is closed, or until the response
+// after which it closes is complete.
 func (s *Snapshot) MaxHostConns() (int, string) {
 	most, where := 0, ""
 	for _, name := range sortedNames(s.Hosts) {
@@ -208,7 +208,7 @@ func (s *Snapshot) MaxHostConns() (int, string) {
 	return most, where
 }
 
-// faults collects errors, the first ten with their text.
+// faults collects errors, and the text of the first ten.
 type faults struct {
 	n    int
 	said []string
@@ -228,8 +228,8 @@ func (f *faults) err(what string) error {
 	return errors.New("simweb: " + what + ": " + itoa(f.n) + " faults: " + strings.Join(f.said, "; "))
 }
 
-// CheckOnce returns an error for URLs fetched more than once, URLs without a link to them, and requests at a
-// wrong address.
+// CheckOnce returns an error for URLs fetched more than once, URLs without a link to them, and requests at
+// a wrong address.
 func (s *Snapshot) CheckOnce() error {
 	f := &faults{}
 	s.sound(f)
@@ -241,7 +241,7 @@ func (s *Snapshot) CheckOnce() error {
 	return f.err("check that URLs are fetched once")
 }
 
-// sound adds the faults that are wrong in any run.
+// sound adds the faults that are wrong in every run.
 func (s *Snapshot) sound(f *faults) {
 	for _, url := range sortedNames(s.Wrong) {
 		f.add("%s asked %d times, no link leads there", url, s.Wrong[url])
@@ -255,9 +255,8 @@ func (s *Snapshot) sound(f *faults) {
 }
 
 // CheckGaps returns an error for hosts and addresses with two requests that started less than the delay
-// apart (including robots rules), and for hosts with more than one concurrent connection. slack is
-// subtracted from both delays: over sockets a server may read the first of two requests late. In a bubble
-// slack is 0.
+// apart (robots rules included), and for hosts with concurrent connections. It subtracts slack from both
+// delays, because over sockets a server may read the first of two requests late. In a bubble slack is 0.
 func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
@@ -274,7 +273,7 @@ func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
 }
 
 // CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: a
-// correct client cannot fail it, however late the server is.
+// correct client always passes it, even if the server is late.
 func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
@@ -310,7 +309,7 @@ func (s *Snapshot) checkConns(f *faults) {
 }
 
 // CheckFetched returns an error for any difference between the fetched and the expected URLs. A URL may be
-// fetched up to times times (a kill repeats a few). Fetches of the spam PLD are not compared.
+// fetched up to times times, because a kill repeats a few. It ignores fetches of the spam PLD.
 func (s *Snapshot) CheckFetched(e *Expected, times int) error {
 	f := &faults{}
 	s.sound(f)
@@ -366,9 +365,9 @@ func (l *Log) CheckEndGaps(host, server time.Duration) error {
 	return l.Snapshot().CheckEndGaps(host, server)
 }
 
-// CheckCrawlDelay returns an error for hosts whose pages were fetched faster than their Crawl-delay, or than
-// limit if that is less. It ignores requests for robots rules, since the first one precedes knowledge of the
-// delay.
+// CheckCrawlDelay returns an error for hosts whose pages were fetched faster than their Crawl-delay, or
+// than limit if that is less. It ignores requests for robots rules, because the first one precedes
+// knowledge of the delay.
 func (l *Log) CheckCrawlDelay(limit, slack time.Duration) error {
 	f := &faults{}
 	s := l.Snapshot()
@@ -384,7 +383,7 @@ func (l *Log) CheckCrawlDelay(limit, slack time.Duration) error {
 // CheckFetched is Snapshot.CheckFetched.
 func (l *Log) CheckFetched(e *Expected, times int) error { return l.Snapshot().CheckFetched(e, times) }
 
-// spamAddr is the address of spam host sub.
+// spamAddr returns the address of spam host sub.
 func (w *Web) spamAddr(sub uint64) netip.Addr {
 	return w.spamIP[below(hash(w.opt.Seed, sub, saltAddr), uint64(len(w.spamIP)))]
 }

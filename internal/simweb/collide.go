@@ -8,21 +8,21 @@ const (
 	xxPrime2 uint64 = 0xc2b2ae3d27d4eb4f
 )
 
-// wordLetters stand in the path of a canonical URL, and in HTML, as they are.
+// wordLetters are characters that need no escaping in the path of a canonical URL or in HTML.
 const wordLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.~!$()*+,;=:@"
 
-// CollidingURLs returns 2^n URLs that begin with prefix and have one xxhash64, whatever its seed: all but a
-// few in a million of the seeds. xxhash64 takes stripes of 32 bytes into four lanes of 8, each by v = rotl(v
-// + word*P2, 31) * P1. If a word is larger by 2^33*m/P2 (modulo 2^64), the sum is larger by m in its upper
-// 31 bits alone, which the rotation takes to the bottom: v is larger by m*P1, but for the rare sum that
-// overflows. The lane's next word, smaller by m*P1/P2, makes up for it. So each two stripes offer two words
-// in two forms, independently of all others.
+// CollidingURLs returns 2^n URLs with the given prefix and equal xxhash64 for all seeds except a few in a
+// million. xxhash64 takes stripes of 32 bytes into four lanes of 8, each by v = rotl(v + word*P2, 31) * P1.
+// A word that is larger by 2^33*m/P2 (modulo 2^64) adds m to the upper 31 bits of the sum, which the
+// rotation moves to the bottom: v grows by m*P1, unless the sum overflows, which is rare. The lane's next
+// word, smaller by m*P1/P2, compensates. So every two stripes offer two forms of two words, independently
+// of all others.
 //
-// That is why the keys of a crawl come from another kind of hash.
+// For this reason a crawl's keys come from another kind of hash.
 func CollidingURLs(prefix string, n int) []string {
 	prefix += strings.Repeat("-", (32-len(prefix)%32)%32)
 	var first, second [2]string
-	for m := uint64(1); ; m++ { // ends at once: one in fifty does
+	for m := uint64(1); ; m++ { // one in fifty succeeds
 		var ok1, ok2 bool
 		first, ok1 = collidingWords(m << 33 * inverse(xxPrime2))
 		second, ok2 = collidingWords(-m * xxPrime1 * inverse(xxPrime2))
@@ -42,11 +42,11 @@ func CollidingURLs(prefix string, n int) []string {
 	return urls
 }
 
-// collidingWords returns two words of letters of which the second, as a number with the lowest byte first,
-// is larger by diff, modulo 2^64.
+// collidingWords returns two words of letters; the second, as a little-endian number, is larger by diff,
+// modulo 2^64.
 func collidingWords(diff uint64) (words [2]string, ok bool) {
 	var one, two [8]byte
-	var futile [8][2]bool // places and carries that lead nowhere
+	var futile [8][2]bool // places and carries without a solution
 	var fill func(i int, carry uint64) bool
 	fill = func(i int, carry uint64) bool {
 		if i == 8 || futile[i][carry] {
@@ -66,7 +66,7 @@ func collidingWords(diff uint64) (words [2]string, ok bool) {
 	return [2]string{string(one[:]), string(two[:])}, ok
 }
 
-// inverse is that of an odd number modulo 2^64, by Newton's iteration.
+// inverse returns the inverse of an odd number modulo 2^64, by Newton's iteration.
 func inverse(a uint64) uint64 {
 	x := a
 	for range 6 {

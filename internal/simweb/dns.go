@@ -10,12 +10,12 @@ import (
 	"github.com/miekg/dns"
 )
 
-// ServeDNS answers one query; it implements dns.Handler. Names whose lookup times out get no answer at all.
+// ServeDNS answers one query; it implements dns.Handler. Names whose lookup times out get no answer.
 func (w *Web) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	if len(query.Question) != 1 || query.Opcode != dns.OpcodeQuery {
 		m := new(dns.Msg)
 		m.SetRcode(query, dns.RcodeFormatError)
-		out.WriteMsg(m) // a failed write counts as a lost answer
+		out.WriteMsg(m) // a failed write is a lost answer
 		return
 	}
 	_, udp := out.RemoteAddr().(*net.UDPAddr)
@@ -24,7 +24,7 @@ func (w *Web) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	}
 }
 
-// answerDNS builds the answer, nil for none.
+// answerDNS returns the answer, or nil for none.
 func (w *Web) answerDNS(query *dns.Msg, udp bool) *dns.Msg {
 	q := query.Question[0]
 	name := strings.TrimSuffix(strings.ToLower(q.Name), ".")
@@ -81,14 +81,14 @@ func (w *Web) answerDNS(query *dns.Msg, udp bool) *dns.Msg {
 	return m
 }
 
-// nameServer is one pair of UDP and TCP servers on one port.
+// nameServer is a UDP and a TCP server on one port.
 type nameServer struct {
 	udp, tcp *dns.Server
 	addr     netip.AddrPort
-	done     chan error // one result from each
+	done     chan error // one result per server
 }
 
-// badNetwork delays a name server's replies and loses some. stop ends the waiting.
+// badNetwork delays a name server's replies and drops some. Closing stop ends the waits.
 type badNetwork struct {
 	names dns.Handler
 	opt   ServerOptions
@@ -112,7 +112,7 @@ func (b *badNetwork) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	b.names.ServeDNS(out, query)
 }
 
-// startNameServer listens on port (0: any that is free for both) of 127.0.0.1; close ends its two
+// startNameServer listens on port of 127.0.0.1 (0: a port free for both protocols). Its close ends the two
 // goroutines.
 func startNameServer(port uint16, handler dns.Handler) (*nameServer, error) {
 	var err error
@@ -122,7 +122,7 @@ func startNameServer(port uint16, handler dns.Handler) (*nameServer, error) {
 		if err != nil {
 			return nil, err
 		}
-		conn.SetReadBuffer(1 << 20) // more than the kernel grants is no fault
+		conn.SetReadBuffer(1 << 20) // best effort
 		at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 		var l net.Listener
 		if l, err = net.Listen("tcp4", at.String()); err != nil {

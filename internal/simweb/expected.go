@@ -6,8 +6,8 @@ import (
 )
 
 // Expected is the result of a correct crawl of the web: the URLs that it fetches, those that robots.txt
-// forbids, and those on dead hosts. It is immutable. URLs of the spam PLD, which are endless, are in none of
-// the sets.
+// forbids, and those on dead hosts. It is immutable. No set contains URLs of the spam PLD, which are
+// endless.
 type Expected struct {
 	w       *Web
 	fetched bitset
@@ -24,8 +24,8 @@ type Expected struct {
 // HostCount counts the URLs of one host in an Expected.
 type HostCount struct{ Fetched, Refused, Dead int }
 
-// Expected computes the sets for a crawler with this product token (as in User-agent lines; case does not
-// matter) from Seeds(). Time and memory: one visit and 3 bits a node.
+// Expected computes the sets for a crawler with this product token (as in User-agent lines,
+// case-insensitive) from Seeds(). It takes one visit and 3 bits per node.
 func (w *Web) Expected(agent string) *Expected {
 	e, err := w.ExpectedFrom(agent, w.Seeds(), nil)
 	if err != nil {
@@ -34,8 +34,8 @@ func (w *Web) Expected(agent string) *Expected {
 	return e
 }
 
-// ExpectedFrom is Expected for other seeds (canonical URLs of this web) and a scope: URLs of hosts for which
-// inScope is false are not followed and in no set. A nil inScope accepts all.
+// ExpectedFrom is Expected for other seeds (canonical URLs of this web) and a scope: it ignores URLs of
+// hosts for which inScope is false. A nil inScope accepts all.
 func (w *Web) ExpectedFrom(
 	agent string, seeds []string, inScope func(host, pld string) bool,
 ) (*Expected, error) {
@@ -95,7 +95,7 @@ func (w *Web) ExpectedFrom(
 // FetchedURLs yields the URLs to be fetched, host by host.
 func (e *Expected) FetchedURLs() iter.Seq[string] { return e.urls(e.fetched) }
 
-// RefusedURLs yields the URLs to be refused because of robots.txt.
+// RefusedURLs yields the URLs that robots.txt forbids.
 func (e *Expected) RefusedURLs() iter.Seq[string] { return e.urls(e.refused) }
 
 // DeadURLs yields the URLs found on dead hosts.
@@ -125,7 +125,7 @@ func (e *Expected) ByHost() map[string]HostCount {
 	return m
 }
 
-// Names returns the hosts of all URLs to be found, with their PLDs.
+// Names returns the hosts of all URLs in the sets, with their PLDs.
 func (e *Expected) Names() map[string]string {
 	names := map[string]string{}
 	for host := range e.ByHost() {
@@ -134,7 +134,7 @@ func (e *Expected) Names() map[string]string {
 	return names
 }
 
-// PLDLinks returns the links between two PLDs of all URLs to be fetched, once each, redirects among them.
+// PLDLinks returns the links between different PLDs from all fetched URLs, once each, redirects included.
 func (e *Expected) PLDLinks() map[[2]string]bool {
 	links := map[[2]string]bool{}
 	var targets []node
@@ -179,7 +179,7 @@ func newBitset(n uint64) bitset { return make(bitset, (n+63)/64) }
 
 func (b bitset) has(i uint64) bool { return b[i/64]>>(i%64)&1 != 0 }
 
-// set adds i and returns 1 if it is new, else 0.
+// set adds i and returns 1 if it was absent, else 0.
 func (b bitset) set(i uint64) int {
 	if b.has(i) {
 		return 0

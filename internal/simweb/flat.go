@@ -8,27 +8,28 @@ import (
 )
 
 // FlatOptions describe a flat web, for measuring a crawler's speed: hosts with endless pages of given size,
-// links and share of new links. It has nothing hostile, slow or odd, and cannot check a crawl as a Web does.
+// number of links and share of new links. Nothing in it is hostile, slow or unusual, and it can't check a
+// crawl as a Web does.
 type FlatOptions struct {
 	Seed  uint64
 	Hosts int // at least 1; each has endless pages
 	PLDs  int // at most Hosts
-	// Roots is the number of hosts whose roots are seeds, the first ones; most links between hosts lead to
-	// them.
+	// Roots is the number of hosts whose roots are seeds; these are the first hosts. Most links between
+	// hosts lead to them.
 	Roots int
-	// NewHosts is the mean number of links per page, at most 1, to the root of a uniform other host, by
-	// which hosts become known gradually.
+	// NewHosts is the mean number of links per page, at most 1, to the root of a uniform other host. Hosts
+	// become known gradually by these links.
 	NewHosts float64
 	// Addrs is the number of addresses that serve the hosts, from 127.80.0.1 on.
 	Addrs int
-	// PageBytes is the mean size of a page, links included. What isn't links is 0.4, 0.8, 1.2 or 1.6 times
-	// its mean.
+	// PageBytes is the mean size of a page, links included. The part that isn't links has 0.4, 0.8, 1.2 or
+	// 1.6 times its mean size.
 	PageBytes int
-	// Links per page. New of them, on average, lead to a page without an earlier link; at least 1.5, or the
-	// pages of a host would end.
+	// Links is the number of links per page. New of them, on average, lead to pages without an earlier
+	// link; with less than 1.5 the pages of a host would end.
 	Links int
 	New   float64
-	// HTTPS makes all URLs https; Gzip sends pages compressed to clients that accept it.
+	// HTTPS makes all URLs https; Gzip compresses pages for clients that accept it.
 	HTTPS, Gzip bool
 }
 
@@ -70,25 +71,25 @@ func (o *FlatOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// flatLinkBytes is the minimum size of a link: element, URL and text.
+// flatLinkBytes is the minimum size of a link in bytes: element, URL and text.
 const flatLinkBytes = 160
 
-// Flat is a flat web. It is a few tables of text, whatever the number of hosts and pages; all its methods
-// may be called concurrently.
+// Flat is a flat web. It consists of a few tables of text, independent of the number of hosts and pages.
+// All its methods may be called concurrently.
 //
-// Page i of a host has as new links the pages 1+⌊New·i⌋ to ⌊New·(i+1)⌋ of its host, so that each page but
-// the root has one page that is the first to link to it. Of the other links 55 % lead to the first 16 pages
-// of the host (its navigation), 25 % to a uniform page of a lower number, 12 % are links of the page again,
-// and 8 % lead to the first pages of one of the hosts that are seeds, number Roots·u³ for a uniform u, half
-// of them to its root: in-degrees get their skew by that.
+// The new links of page i lead to the pages 1+⌊New·i⌋ to ⌊New·(i+1)⌋ of its host, so exactly one page is
+// the first to link to each page except the root. Of the other links 55 % lead to the first 16 pages of the
+// host (its navigation), 25 % to a uniform page of a lower number, 12 % repeat links of the page, and 8 %
+// lead to the first pages of a seed host, half of them to its root. The host's number is Roots·u³ for a
+// uniform u, which makes in-degrees skewed.
 type Flat struct {
 	opt        FlatOptions
 	scheme     string
 	head, tail flatChunk
-	chunks     [flatSizes][]flatChunk // by size of page
+	chunks     [flatSizes][]flatChunk // by page size
 }
 
-// FlatPage is a page: Index of Host.
+// FlatPage is page number Index of host Host.
 type FlatPage struct {
 	Host  uint32
 	Index uint64
@@ -112,7 +113,7 @@ func NewFlat(opt FlatOptions) (*Flat, error) {
 // Options returns the options.
 func (f *Flat) Options() FlatOptions { return f.opt }
 
-// AppendHost appends the name of a host: three labels, the last two being its PLD.
+// AppendHost appends the name of a host: three labels, of which the last two are its PLD.
 func (f *Flat) AppendHost(dst []byte, host uint32) []byte {
 	dst = strconv.AppendUint(append(dst, 'h'), uint64(host), 10)
 	return f.AppendPLD(append(dst, '.'), host)
@@ -126,7 +127,7 @@ func (f *Flat) AppendPLD(dst []byte, host uint32) []byte {
 	return append(dst, ".test"...)
 }
 
-// HostOf is the number of the host that has a name.
+// HostOf returns the number of the host with the given name.
 func (f *Flat) HostOf(name []byte) (host uint32, ok bool) {
 	if len(name) < 2 || name[0] != 'h' {
 		return 0, false
@@ -143,7 +144,7 @@ func (f *Flat) HostOf(name []byte) (host uint32, ok bool) {
 	return uint32(n), string(f.AppendPLD(b[:0], uint32(n))) == string(name[i+1:])
 }
 
-// AddrOf is where a host is served. The last byte is never 0 or 255.
+// AddrOf returns the address that serves a host. The last byte is never 0 or 255.
 func (f *Flat) AddrOf(host uint32) netip.Addr {
 	return flatAddr(int(hash(uint64(host), f.opt.Seed, 2) % uint64(f.opt.Addrs)))
 }
@@ -152,7 +153,7 @@ func flatAddr(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 80, byte(i / 250), byte(1 + i%250)})
 }
 
-// Addrs are all addresses.
+// Addrs returns all addresses.
 func (f *Flat) Addrs() (list []netip.Addr) {
 	for i := range f.opt.Addrs {
 		list = append(list, flatAddr(i))
@@ -181,7 +182,7 @@ func (f *Flat) AppendPath(dst []byte, p FlatPage) []byte {
 	return append(dst, ".html"...)
 }
 
-// PageOf is the page of a host at a path. The words are not looked at.
+// PageOf returns the page of a host at a path. It ignores the words.
 func (f *Flat) PageOf(host uint32, path []byte) (p FlatPage, ok bool) {
 	p.Host = host
 	if len(path) == 1 && path[0] == '/' {
@@ -210,7 +211,7 @@ func (f *Flat) PageOf(host uint32, path []byte) (p FlatPage, ok bool) {
 	return p, false
 }
 
-// Seeds are the roots of the first hosts.
+// Seeds returns the roots of the first hosts.
 func (f *Flat) Seeds() (urls []string) {
 	for i := range f.opt.Roots {
 		urls = append(urls, string(f.AppendURL(nil, FlatPage{Host: uint32(i)})))
@@ -218,7 +219,7 @@ func (f *Flat) Seeds() (urls []string) {
 	return urls
 }
 
-// The links of a page that aren't new, in parts of 256.
+// The kinds of links that aren't new, in parts of 256.
 const (
 	flatNav   = 141 // 55 %
 	flatOld   = 64  // 25 %
@@ -228,18 +229,18 @@ const (
 	flatCrossPages = 8
 )
 
-// links calls each for every link of a page in its order: same says that it is on the page's host.
+// links calls each for every link of a page in order; same reports that it is on the page's host.
 func (f *Flat) links(p FlatPage, each func(to FlatPage, same bool)) {
 	first, end := f.newLinks(p.Index)
 	n := int64(end - first)
 	if n > int64(f.opt.Links) {
 		n = int64(f.opt.Links)
 	}
-	known := p.Index + 1 // pages that are certainly known, in whatever order they are fetched
+	known := p.Index + 1 // pages that are known in any order of fetching
 	rng := hash(p.Index, uint64(p.Host), f.opt.Seed+1)
 	again := FlatPage{Host: p.Host}
 	for i := range int64(f.opt.Links) {
-		// New links are spread evenly among the others.
+		// Spread the new links evenly among the others.
 		if n > 0 && i*n/int64(f.opt.Links) < (i+1)*n/int64(f.opt.Links) {
 			each(FlatPage{p.Host, first + uint64(i*n/int64(f.opt.Links))}, true)
 			continue
@@ -262,7 +263,7 @@ func (f *Flat) links(p FlatPage, each func(to FlatPage, same bool)) {
 	}
 }
 
-// newHost is the root of another host in place of a link, on some pages.
+// newHost returns, on some pages, the root of another host instead of a link.
 func (f *Flat) newHost(p, or FlatPage) FlatPage {
 	u := hash(p.Index, uint64(p.Host), f.opt.Seed+4)
 	if float64(u>>40)/(1<<24) >= f.opt.NewHosts || f.opt.Hosts == f.opt.Roots {
@@ -271,12 +272,13 @@ func (f *Flat) newHost(p, or FlatPage) FlatPage {
 	return FlatPage{Host: uint32(uint64(f.opt.Roots) + mix(u)%uint64(f.opt.Hosts-f.opt.Roots))}
 }
 
-// newLinks are the pages that page i of any host is the first to link to: first, up to end.
+// newLinks returns the pages to which page i of any host is the first to link: first up to, not including,
+// end.
 func (f *Flat) newLinks(i uint64) (first, end uint64) {
 	return 1 + uint64(f.opt.New*float64(i)), 1 + uint64(f.opt.New*float64(i+1))
 }
 
-// cross is a page of another host, by 56 random bits.
+// cross returns a page of another host from 56 random bits.
 func (f *Flat) cross(u uint64) FlatPage {
 	x := float64(u>>16) / (1 << 40)
 	p := FlatPage{Host: uint32(float64(f.opt.Roots) * x * x * x)}

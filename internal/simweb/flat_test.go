@@ -30,7 +30,7 @@ func newFlat(t *testing.T, opt FlatOptions) *Flat {
 	return f
 }
 
-// hrefs are the links of a page as a browser sees them.
+// hrefs returns the links of a page like a browser.
 func hrefs(t *testing.T, base string, body []byte) (urls []string) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(body))
@@ -54,8 +54,8 @@ func hrefs(t *testing.T, base string, body []byte) (urls []string) {
 	return urls
 }
 
-// TestFlatPages: size, links and share of new ones are what was asked for, on pages met as a crawl meets
-// them; and gzip's form is the same page.
+// TestFlatPages: pages in the order of a crawl have the requested size, links and share of new links; the
+// gzip form decodes to the same page.
 func TestFlatPages(t *testing.T) {
 	f := newFlat(t, flatOptions())
 	var p FlatPainter
@@ -63,7 +63,7 @@ func TestFlatPages(t *testing.T) {
 	queue := []FlatPage{{Host: 3}}
 	const pages = 1000
 	size, links, fresh := 0, 0, 0
-	hosts := map[string]bool{} // others; few of them lie beyond the roots
+	hosts := map[string]bool{} // other hosts; few of them are not seeds
 	beyond := 0
 	for n := range pages {
 		page := queue[0]
@@ -143,7 +143,7 @@ func TestFlatNames(t *testing.T) {
 	}
 }
 
-// TestFlatServer: the pages over sockets are those of the generator, on new and kept connections, with and
+// TestFlatServer: sockets serve the same pages as the generator, on new and kept connections, with and
 // without TLS.
 func TestFlatServer(t *testing.T) {
 	for _, secure := range []bool{false, true} {

@@ -9,22 +9,22 @@ import (
 	"strconv"
 )
 
-// A page is a head, then flatGroups times a chunk of filler and a list of links, then a tail. Chunks are
-// made in advance, plain and compressed, so a page costs the copying of 25 KB and the writing of 59 links
-// (about 5 µs), also with gzip: the compressed form of a page is the sequence of its compressed chunks, with
-// the lists of links stored between them. A compressor of the whole page would save some 3 KB.
+// A page is a head, flatGroups times a chunk of filler and a list of links, and a tail. Chunks are made in
+// advance, plain and compressed, so a page costs a copy of 25 KB and the output of 59 links (about 5 µs),
+// also with gzip: the compressed form of a page is the sequence of its compressed chunks with the lists of
+// links stored between them. Compression of the whole page would save about 3 KB.
 const (
 	flatGroups = 8
 	flatSizes  = 4
-	// flatChunks of each size: 25 KB pages have 600 KB of them, so that neither side finds them in the first
-	// cache.
+	// flatChunks is the number of chunks of each size: 600 KB for 25 KB pages, so that they don't fit into
+	// the L1 cache of either side.
 	flatChunks = 64
 )
 
-// flatChunk is a piece of pages; gz is its raw deflate form, ending on a byte.
+// flatChunk is a piece of pages; gz is its raw deflate form, which ends on a byte boundary.
 type flatChunk struct{ plain, gz []byte }
 
-// flatWord is one of 256 words by a number's low bits.
+// flatWord returns one of 256 words by a number's low bits.
 func flatWord(n uint64) string { return flatWords[n&255] }
 
 // flatWords are made of two syllables each.
@@ -92,7 +92,7 @@ func (f *Flat) makeChunks() error {
 	return nil
 }
 
-// fillerBytes is what chunks have to add to the links of a mean page.
+// fillerBytes returns the size of the chunks of a mean page.
 func (f *Flat) fillerBytes() float64 {
 	const pages = 64
 	n := 0
@@ -107,9 +107,9 @@ func (f *Flat) fillerBytes() float64 {
 	return max(0, float64(f.opt.PageBytes)-float64(n)/pages-float64(fixed))
 }
 
-// appendFiller appends about n bytes of paragraphs: a tag for every 40 bytes, as pages have, and most of it
-// markup that repeats. So gzip's first level packs pages 4.9 to 1 at 3.9 ns a byte, as the documentation of
-// Python and of OpenJDK (5.1 and 4.8 to 1, at 3.8 and 3.9 ns).
+// appendFiller appends about n bytes of paragraphs: a tag for every 40 bytes, like real pages, most of it
+// markup that repeats. gzip's first level compresses these pages 4.9 to 1 at 3.9 ns per byte, similar to
+// the documentation of Python and of OpenJDK (5.1 and 4.8 to 1, at 3.8 and 3.9 ns).
 func appendFiller(dst []byte, n int, r *rng) []byte {
 	end := len(dst) + n
 	for len(dst) < end {
@@ -141,7 +141,7 @@ func appendFiller(dst []byte, n int, r *rng) []byte {
 	return dst
 }
 
-// appendWords appends n words, the first 16 of the list four times as often as the others.
+// appendWords appends n words; the first 16 of the list are four times as likely as the others.
 func appendWords(dst []byte, n uint64, r *rng) []byte {
 	for range n {
 		x := r.next()
@@ -153,7 +153,7 @@ func appendWords(dst []byte, n uint64, r *rng) []byte {
 	return dst
 }
 
-// FlatPainter writes pages; it belongs to one goroutine and is reused.
+// FlatPainter writes pages; it is for one goroutine and can be reused.
 type FlatPainter struct {
 	list  []byte
 	words uint64
@@ -164,8 +164,8 @@ const (
 	flatListEnd   = "</ul>\n"
 )
 
-// addLink appends the element of a link to the list. Those on the page's host are written as a path, one in
-// eight of them in full.
+// addLink appends the element of a link to the list. Links on the page's host are paths, except one in
+// eight.
 func (p *FlatPainter) addLink(f *Flat, to FlatPage, same bool) {
 	p.words = p.words*golden + to.Index + 1
 	w := p.words >> 32
@@ -180,7 +180,7 @@ func (p *FlatPainter) addLink(f *Flat, to FlatPage, same bool) {
 	p.list = b
 }
 
-// AppendPage appends the HTML of a page, as gzip if that is asked for.
+// AppendPage appends the HTML of a page, optionally as gzip.
 func (p *FlatPainter) AppendPage(dst []byte, f *Flat, page FlatPage, gzip bool) []byte {
 	out := flatOut{dst: dst, gzip: gzip}
 	out.start()
@@ -204,7 +204,7 @@ func (p *FlatPainter) AppendPage(dst []byte, f *Flat, page FlatPage, gzip bool) 
 	return out.end()
 }
 
-// flatOut puts a page together.
+// flatOut assembles a page.
 type flatOut struct {
 	dst  []byte
 	gzip bool
@@ -232,7 +232,7 @@ func (o *flatOut) chunk(c *flatChunk) {
 	o.dst = append(o.dst, c.gz...)
 }
 
-// stored puts in a list of links, uncompressed: RFC 1951 3.2.4.
+// stored adds a list of links, uncompressed (RFC 1951 3.2.4).
 func (o *flatOut) stored(b []byte) {
 	if !o.gzip {
 		o.dst = append(o.dst, b...)
@@ -248,7 +248,7 @@ func (o *flatOut) stored(b []byte) {
 	}
 }
 
-// end closes the stream with an empty block, and gzip's trailer.
+// end closes the stream with an empty block and gzip's trailer.
 func (o *flatOut) end() []byte {
 	if !o.gzip {
 		return o.dst
@@ -258,6 +258,6 @@ func (o *flatOut) end() []byte {
 	return binary.LittleEndian.AppendUint32(o.dst, o.n)
 }
 
-// flatRobots is the robots.txt of every host. None of its rules is for a page.
+// flatRobots is the robots.txt of every host. Its rules match no page.
 const flatRobots = "User-agent: *\nDisallow: /cgi-bin/\nDisallow: /search\nDisallow: /*?session=\nAllow: /search/about\n\n" +
 	"User-agent: badbot\nDisallow: /\n"

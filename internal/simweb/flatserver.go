@@ -17,7 +17,7 @@ import (
 )
 
 // FlatServer is a flat web on sockets: one port on all its addresses, and name servers on 127.0.0.1. A
-// response costs a read, a write and a close; there is no log and no delay. It owns a goroutine for each
+// response costs a read, a write and a close; there is no log and no delay. It has a goroutine for each
 // listener, connection and name server; Close ends them and waits.
 type FlatServer struct {
 	f         *Flat
@@ -25,7 +25,7 @@ type FlatServer struct {
 	names     *nameServer
 	listeners []net.Listener
 	ca        *authority  // nil without HTTPS
-	tls       *tls.Config // one for all, so that sessions are resumed
+	tls       *tls.Config // shared, so sessions can be resumed
 	stop      chan struct{}
 	wait      sync.WaitGroup
 	sessions  sync.Pool
@@ -40,13 +40,13 @@ type FlatServer struct {
 	certs  map[uint64]*tls.Certificate // by PLD
 }
 
-// maxFlatCerts bounds the cached certificates, some 2 KB each; beyond it the cache is emptied.
+// maxFlatCerts bounds the cached certificates, about 2 KB each; beyond it the cache is emptied.
 const maxFlatCerts = 20_000
 
-// FlatCounts are the numbers of a FlatServer's answers.
+// FlatCounts counts the answers of a FlatServer.
 type FlatCounts struct{ Pages, Robots, Other, Lookups, Conns int64 }
 
-// Start serves the web, until Close.
+// Start serves the web until Close.
 func (f *Flat) Start() (*FlatServer, error) {
 	s := &FlatServer{f: f, stop: make(chan struct{}), open: map[net.Conn]struct{}{}, certs: map[uint64]*tls.Certificate{}}
 	s.sessions.New = func() any { return &flatSession{s: s, in: make([]byte, 8<<10), FlatSession: FlatSession{f: f}} }
@@ -77,13 +77,13 @@ func (f *Flat) Start() (*FlatServer, error) {
 	return s, nil
 }
 
-// Port is where the web is found on each of its addresses, whatever the URL's port.
+// Port returns the port on each of the web's addresses, for all ports of URLs.
 func (s *FlatServer) Port() uint16 { return s.port }
 
-// DNS is the name server.
+// DNS returns the address of the name server.
 func (s *FlatServer) DNS() netip.AddrPort { return s.names.addr }
 
-// RootDER is the certificate of the authority; nil without HTTPS.
+// RootDER returns the certificate of the authority; nil without HTTPS.
 func (s *FlatServer) RootDER() []byte {
 	if s.ca == nil {
 		return nil
@@ -91,12 +91,12 @@ func (s *FlatServer) RootDER() []byte {
 	return s.ca.der
 }
 
-// Counts are the answers so far.
+// Counts returns the counts so far.
 func (s *FlatServer) Counts() FlatCounts {
 	return FlatCounts{Pages: s.pages.Load(), Robots: s.robots.Load(), Other: s.other.Load(), Lookups: s.lookups.Load(), Conns: s.conns.Load()}
 }
 
-// Close breaks off all connections and waits for every goroutine.
+// Close closes all connections and waits for every goroutine.
 func (s *FlatServer) Close() error {
 	s.mu.Lock()
 	if !s.shut {
@@ -128,7 +128,7 @@ func (s *FlatServer) accept(l net.Listener) {
 			select {
 			case <-s.stop:
 				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client is gone already
+			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client has closed
 			}
 			continue
 		}
@@ -151,7 +151,7 @@ func (s *FlatServer) accept(l net.Listener) {
 	}
 }
 
-// certificate is the one of the host's PLD.
+// certificate returns the certificate of the host's PLD.
 func (s *FlatServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host, ok := s.f.HostOf([]byte(hello.ServerName))
 	if !ok {
@@ -190,7 +190,7 @@ func (s *FlatServer) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 				Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 86400}})
 		}
 	}
-	_ = out.WriteMsg(m) // a lost answer is the network's business
+	_ = out.WriteMsg(m) // a failed write is a lost answer
 }
 
 // flatSession serves one connection at a time.
@@ -200,7 +200,7 @@ type flatSession struct {
 	FlatSession
 }
 
-// FlatSession answers requests, one after the other; it belongs to one goroutine.
+// FlatSession answers requests, one after the other; it is for one goroutine.
 type FlatSession struct {
 	f         *Flat
 	painter   FlatPainter
@@ -229,8 +229,8 @@ func (x *flatSession) serve(c net.Conn) {
 	for again := false; ; again = true {
 		end := bytes.Index(x.in[:have], endOfHead)
 		for end < 0 {
-			if again || x.s.ca != nil { // the first request of a connection is there at once or soon
-				_ = c.SetReadDeadline(time.Now().Add(flatIdle)) // fails with the read
+			if again || x.s.ca != nil { // the first request comes immediately or soon
+				_ = c.SetReadDeadline(time.Now().Add(flatIdle)) // the read returns the error
 			}
 			n, err := c.Read(x.in[have:])
 			have += n
@@ -262,11 +262,11 @@ var (
 	gzipOption  = []byte("gzip")
 )
 
-// FlatAnswer is what a response is: of a page, of a robots.txt, or neither; More says that the connection
-// stays.
+// FlatAnswer describes a response: a page, a robots.txt, or neither. More means that the connection stays
+// open.
 type FlatAnswer struct{ Page, Robots, More bool }
 
-// Answer is the whole response to a request head; it is valid until the next call.
+// Answer returns the whole response to a request head, valid until the next call.
 func (x *FlatSession) Answer(head []byte) (response []byte, what FlatAnswer) {
 	line, _, _ := bytes.Cut(head, endOfHead[:2])
 	_, path, _ := bytes.Cut(line, []byte(" "))
@@ -298,7 +298,7 @@ func (x *FlatSession) Answer(head []byte) (response []byte, what FlatAnswer) {
 	return x.out, what
 }
 
-// appendFlatHead appends the head of a response, of some 300 bytes, as a usual server's.
+// appendFlatHead appends the head of a response, about 300 bytes, like a typical server's.
 func appendFlatHead(dst []byte, status, ctype string, length int, gzip, more bool) []byte {
 	dst = append(append(dst, "HTTP/1.1 "...), status...)
 	dst = append(append(dst, "\r\nServer: simweb/1.0 (flat)\r\nDate: Sun, 22 Nov 2026 08:00:00 GMT\r\nContent-Type: "...), ctype...)

@@ -5,24 +5,24 @@ import (
 	"strconv"
 )
 
-// painter builds responses. One belongs to each connection; its buffers are used again.
+// painter builds responses. Each connection has one and reuses its buffers.
 type painter struct {
 	w       *Web
 	body    []byte
-	ref     []byte // the reference being made
+	ref     []byte // the current reference
 	path    []byte
 	scratch []byte
 	links   []node
 	ans     answer
 }
 
-// linkContext is where a link stands.
+// linkContext is the context of a link.
 type linkContext struct {
 	from node
-	dir  []byte // directory of the base URL, from "/" to "/"
+	dir  []byte // directory of the base URL; begins and ends with "/"
 }
 
-// baseDir is the directory of a path: all up to the last slash before the query.
+// baseDir returns the directory of a path: everything up to the last slash before the query.
 func baseDir(path []byte) []byte {
 	if i := bytes.IndexByte(path, '?'); i >= 0 {
 		path = path[:i]
@@ -30,7 +30,7 @@ func baseDir(path []byte) []byte {
 	return path[:bytes.LastIndexByte(path, '/')+1]
 }
 
-// reference makes in p.ref a reference that resolves to t from c by the WHATWG rules, in a form drawn from
+// reference writes to p.ref a reference that resolves to t from c by the WHATWG rules, in a form drawn from
 // r. Duplicates have a fragment.
 func (p *painter) reference(c *linkContext, t node, r *rng, duplicate bool) {
 	l := &p.w.opt.Link
@@ -124,7 +124,7 @@ func (p *painter) absolutePath(dots, odd bool, r *rng) {
 	}
 }
 
-// relative appends p.path as seen from the base directory.
+// relative appends p.path relative to the base directory.
 func (p *painter) relative(c *linkContext, dots, odd bool, r *rng) {
 	start := len(p.ref)
 	if dots {
@@ -143,7 +143,7 @@ func (p *painter) relative(c *linkContext, dots, odd bool, r *rng) {
 		p.ref = append(p.ref, p.path[1:]...)
 	}
 	if len(p.ref) == start || p.ref[start] == '?' {
-		// An empty reference means the document itself, "?…" its path.
+		// An empty reference means the document itself, and "?…" its path.
 		p.ref = append(p.ref, "./"...)
 		copy(p.ref[start+2:], p.ref[start:])
 		copy(p.ref[start:], "./")
@@ -198,8 +198,8 @@ func (p *painter) attribute(name string, r *rng) {
 	}
 }
 
-// escaped appends p.ref with its ampersands escaped, or bare where that is right too, and with more character
-// references than needed when many is set.
+// escaped appends p.ref with its ampersands escaped, or unescaped if bare is set and that is also valid. If
+// many is set it uses more character references than necessary.
 func (p *painter) escaped(many, bare bool, r *rng) {
 	for _, c := range p.ref {
 		switch {

@@ -1,6 +1,6 @@
 package simweb
 
-// Kind is the kind of answer of a URL.
+// Kind is the kind of response of a URL.
 type Kind uint8
 
 // The kinds of URLs.
@@ -27,29 +27,29 @@ func (k Kind) String() string {
 	return "?"
 }
 
-// hops is the number of nodes that an index of a host may stand for: the URL itself (hop 0) and, for chains
-// and loops of redirects, up to three more.
+// hops is the number of nodes per index of a host: the URL itself (hop 0) and, for chains and loops of
+// redirects, up to three more.
 const hops = 4
 
-// node is one URL of the web as integers. Its number is 4*(base of host + page) + hop. Spam hosts have no
-// numbers.
+// node is one URL of the web as integers. Its number is 4*(base of host + page) + hop. Nodes of spam hosts
+// have no numbers.
 type node struct {
 	host int32
 	page uint32
 	hop  uint8
-	sub  uint64 // which of the spam hosts; 0 for others
+	sub  uint64 // number of the spam host; 0 for others
 }
 
-// fanout is the width of the trees that make everything reachable: page i of a host links to pages 4i+1 to
-// 4i+4, the root of trunk host i to the roots of trunk hosts 4i+1 to 4i+4.
+// fanout is the width of the trees that make everything reachable: page i of a host links to its pages 4i+1
+// to 4i+4, the root of trunk host i to the roots of trunk hosts 4i+1 to 4i+4.
 const fanout = 4
 
 func (w *Web) number(n node) uint64 {
 	return (w.hosts[n.host].base+uint64(n.page))*hops + uint64(n.hop)
 }
 
-// kind draws what an index of a host is. Inner pages of the host's tree are always HTML, so the shares are
-// scaled up for the leaves, which are 3/4 of the whole.
+// kind draws the kind of an index of a host. Inner pages of the host's tree are always HTML, so the shares
+// are scaled up for the leaves, 3/4 of all.
 func (w *Web) kind(h *host, page uint32) Kind {
 	if h.kind != liveHost || page == 0 || uint64(page)*fanout+1 < uint64(h.pages) {
 		return HTML
@@ -72,7 +72,7 @@ func (w *Web) kind(h *host, page uint32) Kind {
 	return HTML
 }
 
-// lastHop is the highest hop that exists at an index of this kind.
+// lastHop returns the highest hop at an index of this kind.
 func (w *Web) lastHop(h *host, page uint32, k Kind) uint8 {
 	switch k {
 	case RedirectChain:
@@ -83,7 +83,7 @@ func (w *Web) lastHop(h *host, page uint32, k Kind) uint8 {
 	return 0
 }
 
-// redirect gives the target of a redirecting node.
+// redirect returns the target of a redirecting node.
 func (w *Web) redirect(n node, k Kind) node {
 	h := &w.hosts[n.host]
 	r := rng(hash(h.key, uint64(n.page), saltRedirect))
@@ -111,8 +111,8 @@ func (w *Web) redirect(n node, k Kind) node {
 	return node{host: n.host, page: page}
 }
 
-// anywhere draws a node of an ordinary host: the PLD by the power law (number p is drawn with density
-// p^-7/8), then a host of it and a page, with half of the draws going to roots.
+// anywhere draws a node of an ordinary host: the PLD by the power law (number p with density p^-7/8), then
+// a host and a page of it. Half of the draws are roots.
 func (w *Web) anywhere(r *rng) node {
 	if w.ordinary == 0 {
 		return node{host: max(w.big, 0)}
@@ -125,8 +125,8 @@ func (w *Web) anywhere(r *rng) node {
 	return n
 }
 
-// appendTargets appends the out-links of an HTML node, or the target of a redirect, in document order;
-// others have none. It is the whole of the web's graph: pages are painted from it, and Expected walks it.
+// appendTargets appends the links of an HTML node in document order, or the target of a redirect; other
+// nodes have none. It defines the whole graph of the web: pages are painted from it, and Expected walks it.
 func (w *Web) appendTargets(dst []node, n node, k Kind) []node {
 	h := &w.hosts[n.host]
 	switch {
@@ -153,7 +153,7 @@ func (w *Web) appendTargets(dst []node, n node, k Kind) []node {
 	return w.drawTargets(dst, n)
 }
 
-// rootTargets appends the links by which roots hold the hosts together.
+// rootTargets appends the links of roots that connect the hosts.
 func (w *Web) rootTargets(dst []node, n node) []node {
 	i := int(n.host)
 	if i < w.trunk {
@@ -213,8 +213,9 @@ func (w *Web) drawTargets(dst []node, n node) []node {
 	return dst
 }
 
-// spamTargets: all links go to random pages of random hosts of the spam PLD (2^32 of each), but for OutLinks
-// of them, which go to roots of trunk hosts, so that spam adds nothing to what is reachable.
+// spamTargets appends the links of a spam page. All lead to random pages of random hosts of the spam PLD
+// (2^32 of each), except the share OutLinks, which lead to roots of trunk hosts; so spam adds nothing to
+// the reachable set.
 func (w *Web) spamTargets(dst []node, n node) []node {
 	r := rng(hash(hash(w.opt.Seed, n.sub, saltSpam), uint64(n.page), saltLinks))
 	for range w.opt.Spam.Links {

@@ -8,34 +8,34 @@ import (
 	"strings"
 )
 
-// A hostile scenario is one kind of misbehaviour and the hosts that show it. Their names, addresses and
-// handlers are outside the generator's tables, so they do not change the ordinary web, its Expected and the
-// checks of its log. Nothing links to them; HostileSeeds leads there. Options.Hostile selects scenarios.
+// A hostile scenario is one kind of misbehaviour and the hosts that show it. Its names, addresses and
+// handlers are outside the generator's tables, so it doesn't change the ordinary web, its Expected or the
+// checks of its log. Nothing links to these hosts; HostileSeeds leads to them. Options.Hostile selects
+// scenarios.
 type scenario struct {
 	name  string
 	hosts func(w *Web, add func(hostileHost))
 }
 
-// scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, those of owners of many
-// hosts, and those of hosts that fail or refuse.
+// scenarios is the registry of all scenarios.
 func scenarios() []scenario {
 	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios(), welcomeScenarios(), linksScenario())
 }
 
-// hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon
-// after the client closes it, which makes writes fail.
+// hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end
+// soon after the client closes it, which makes writes fail.
 type hostileHost struct {
 	name string     // in lower case; see also hostileName
-	wild bool       // every name below it is answered alike
-	addr netip.Addr // zero: one of its own, on which it alone listens
-	// seeds are the canonical URLs that lead there; nil: "http://name/".
+	wild bool       // every name below it gets the same answers
+	addr netip.Addr // zero: an address of its own, on which it alone listens
+	// seeds are the canonical URLs of its seeds; nil: "http://name/".
 	seeds []string
-	// resolve is what the name server knows of the name; nil: addr.
+	// resolve returns the name server's answer for the name; nil: addr.
 	resolve func(name string) names
-	// accept gets the raw connection to addr before anything is read from it. If it returns true, it has
-	// served the connection, which is closed. nil: the connection is served as usual (port 443 by TLS).
+	// accept gets the raw connection to addr before anything is read. If it returns true it has served the
+	// connection, which is then closed. nil: the connection is served as usual (port 443 with TLS).
 	accept func(conn net.Conn, port uint16) bool
-	// serve answers a request, all framing included, by s.write. False ends the connection.
+	// serve answers a request with s.write, including all framing. It returns false to end the connection.
 	serve func(s *session, q *wish) bool
 	// robots answers requests for robots rules (isRobotsPath); nil: 404.
 	robots func(s *session, q *wish) bool
@@ -43,18 +43,18 @@ type hostileHost struct {
 	scenario string
 }
 
-// hostile holds the scenarios that are on.
+// hostile holds the active scenarios.
 type hostile struct {
 	hosts  []*hostileHost
 	byName map[string]*hostileHost
-	byAddr map[netip.Addr]*hostileHost // who alone listens on an address; nil for an address of several
+	byAddr map[netip.Addr]*hostileHost // the only host on an address; nil if there are several
 	addrs  []netip.Addr
 }
 
 // hostileNet is the network of hostile hosts' own addresses, 127.253/16.
 const hostileNet = 253
 
-// HostileScenarios names all scenarios there are, for Options.Hostile.
+// HostileScenarios returns the names of all scenarios, for Options.Hostile.
 func HostileScenarios() []string {
 	var list []string
 	for _, s := range scenarios() {
@@ -63,7 +63,7 @@ func HostileScenarios() []string {
 	return list
 }
 
-// HostileSeeds returns the URLs that lead to the hosts of Options.Hostile; Seeds doesn't have them.
+// HostileSeeds returns the seed URLs of the hosts of Options.Hostile, which are not in Seeds.
 func (w *Web) HostileSeeds() []string {
 	var urls []string
 	for _, h := range w.hostile.hosts {
@@ -72,7 +72,7 @@ func (w *Web) HostileSeeds() []string {
 	return urls
 }
 
-// HostileScenario names the scenario that a host belongs to; "" for a name that isn't hostile.
+// HostileScenario returns the scenario of a host; "" for a name that isn't hostile.
 func (w *Web) HostileScenario(host string) string {
 	if h := w.hostileHost(host); h != nil {
 		return h.scenario
@@ -80,12 +80,12 @@ func (w *Web) HostileScenario(host string) string {
 	return ""
 }
 
-// hostileName is the name of the i-th host of a scenario; each is in a PLD of its own.
+// hostileName returns the name of the i-th host of a scenario; each is in a PLD of its own.
 func (w *Web) hostileName(scenario string, i int) string {
 	return fmt.Sprintf("www.%s-%d.%s", scenario, i, w.opt.Suffixes[0])
 }
 
-// makeHostile adds the hosts of the scenarios that are on.
+// makeHostile adds the hosts of the active scenarios.
 func (w *Web) makeHostile() error {
 	w.hostile = hostile{byName: map[string]*hostileHost{}, byAddr: map[netip.Addr]*hostileHost{}}
 	all := scenarios()
@@ -118,7 +118,7 @@ func (w *Web) addHostile(h *hostileHost) {
 	x.byName[h.name] = h
 }
 
-// hostileHost finds a host by its name, or by that of a wild one above it.
+// hostileHost finds a host by its name, or the wild host above the name.
 func (w *Web) hostileHost(name string) *hostileHost {
 	if len(w.hostile.hosts) == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (w *Web) hostileHost(name string) *hostileHost {
 	}
 }
 
-// hostileAccept lets the host that owns an address handle a connection; true: it has.
+// hostileAccept lets the host that owns an address handle a connection; it returns true if the host did.
 func (w *Web) hostileAccept(conn net.Conn, addr netip.Addr, port uint16) bool {
 	h := w.hostile.byAddr[addr]
 	if h == nil || h.accept == nil {
@@ -150,7 +150,7 @@ func (w *Web) hostileAccept(conn net.Conn, addr netip.Addr, port uint16) bool {
 	return done
 }
 
-// respondHostile answers one request to a hostile host; false ends the connection.
+// respondHostile answers one request to a hostile host; it returns false to end the connection.
 func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	a := &s.p.ans
 	*a = answer{location: a.location[:0], node: node{host: -1}, hostile: true, robots: isRobotsPath(q.path)}
@@ -171,7 +171,7 @@ func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	return keep
 }
 
-// write sends and counts bytes; false: the client has closed the connection.
+// write sends and counts bytes; it returns false if the client has closed the connection.
 func (s *session) write(p []byte) bool {
 	n, err := s.conn.Write(p)
 	s.sent += int64(n)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// httpScenarios are hosts whose HTTP or pages misbehave. Each URL is fetched once by a correct crawler, or
-// ends with the reason that crawl/hostile_test.go tells.
+// httpScenarios are hosts whose HTTP or pages misbehave. A correct crawler fetches each URL once, or ends
+// it with the reason in crawl/hostile_test.go.
 func httpScenarios() []scenario {
 	return []scenario{
 		{"endless-body", endlessBody},
@@ -34,7 +34,7 @@ const (
 	textHead = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 )
 
-// flood repeats a piece until the client goes.
+// flood repeats piece until the client closes.
 func (s *session) flood(head, piece string) bool {
 	if s.writeString(head) {
 		for p := []byte(piece); s.write(p); {
@@ -43,7 +43,7 @@ func (s *session) flood(head, piece string) bool {
 	return false
 }
 
-// drip sends one byte each second until the client goes.
+// drip sends one byte per second until the client closes.
 func (s *session) drip(head, text string) bool {
 	if !s.writeString(head) {
 		return false
@@ -56,7 +56,7 @@ func (s *session) drip(head, text string) bool {
 	}
 }
 
-// hold sends text and then nothing more, until the client goes.
+// hold sends text, then nothing until the client closes.
 func (s *session) hold(text string) bool {
 	ok := s.writeString(text)
 	for ok {
@@ -65,20 +65,20 @@ func (s *session) hold(text string) bool {
 	return false
 }
 
-// reply sends one whole response and goes on with the connection.
+// reply sends one whole response and keeps the connection open.
 func (s *session) reply(head, body string) bool {
 	return s.writeString(head + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
 
-// addEach adds one host for each handler.
+// addEach adds one host per handler.
 func addEach(w *Web, add func(hostileHost), scenario string, handlers ...func(s *session, q *wish) bool) {
 	for i, h := range handlers {
 		add(hostileHost{name: w.hostileName(scenario, i), serve: h})
 	}
 }
 
-// endlessBody: pages without end, one with a claimed length, one chunked, one that ends with the connection,
-// one whose trailers don't end.
+// endlessBody: pages without end: one with a declared length, one chunked, one that ends with the
+// connection, one with endless trailers.
 func endlessBody(w *Web, add func(hostileHost)) {
 	text := string(w.text[:16<<10])
 	body := func(head, piece string) func(s *session, q *wish) bool {
@@ -91,8 +91,8 @@ func endlessBody(w *Web, add func(hostileHost)) {
 		body("Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: y", "\r\nX: "+text))
 }
 
-// endlessHead: a header line without end, header lines without end, interim replies without end, blank lines
-// without end.
+// endlessHead: an endless header line, endless header lines, endless interim responses, endless blank
+// lines.
 func endlessHead(w *Web, add func(hostileHost)) {
 	long := strings.Repeat("x", 8<<10)
 	head := func(start, piece string) func(s *session, q *wish) bool {
@@ -105,8 +105,8 @@ func endlessHead(w *Web, add func(hostileHost)) {
 		head("", strings.Repeat("\r\n", 1000)))
 }
 
-// trickle: one byte a second in the head and in the body, silence before the head and in the body, and a
-// body at a rate just allowed that doesn't end.
+// trickle: one byte per second in the head and in the body, silence before the head and in the body, and an
+// endless body at a rate just above the minimum.
 func trickle(w *Web, add func(hostileHost)) {
 	addEach(w, add, "trickle",
 		func(s *session, q *wish) bool { return s.drip("HTTP/1.1 200 OK\r\nX: ", "y") },
@@ -123,8 +123,8 @@ func trickle(w *Web, add func(hostileHost)) {
 		})
 }
 
-// slowFarm: one PLD of a hundred hosts (times HostileScale), each on an address of its own, whose pages come
-// at a rate just allowed and don't end: each holds a connection for as long as an exchange may last.
+// slowFarm: one PLD of a hundred hosts (times HostileScale), each on an address of its own, with endless
+// pages at a rate just above the minimum: each occupies a connection for the maximum time of an exchange.
 func slowFarm(w *Web, add func(hostileHost)) {
 	hub := w.hostileName("slow-farm", 0)
 	n := 100 * w.opt.HostileScale
@@ -144,8 +144,8 @@ func slowFarm(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: hub, serve: func(s *session, q *wish) bool { return s.reply(htmlHead, page.String()) }})
 }
 
-// redirects: a circle of one, one of two hosts, a chain of 30 hops over five hosts that ends at a page,
-// targets of other schemes, one that is too long, one without end of its body.
+// redirects: a loop of one URL, a loop over two hosts, a chain of 30 hops over five hosts that ends at a
+// page, targets of other schemes, a target that is too long, a redirect with an endless body.
 func redirects(w *Web, add func(hostileHost)) {
 	name := func(i int) string { return w.hostileName("redirects", i) }
 	to := func(s *session, url string) bool {
@@ -184,8 +184,8 @@ func redirects(w *Web, add func(hostileHost)) {
 	}
 }
 
-// resets: the connection ends after accept, after the request, in the status line, in the head, in a body of
-// known length, in a chunk, between two chunks.
+// resets: the connection ends after accept, after the request, in the status line, in the head, in a body
+// of known length, in a chunk, between two chunks.
 func resets(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("resets", 7), accept: func(conn net.Conn, _ uint16) bool {
 		abort(conn)
@@ -204,7 +204,7 @@ func resets(w *Web, add func(hostileHost)) {
 	}
 }
 
-// abort ends a connection; over sockets, with a reset.
+// abort ends a connection; on a socket, with a reset.
 func abort(conn net.Conn) {
 	if c, ok := conn.(*net.TCPConn); ok {
 		c.SetLinger(0)
@@ -212,12 +212,12 @@ func abort(conn net.Conn) {
 	conn.Close()
 }
 
-// marker is what a page of a desync host has, to be told from a forged one.
+// marker is the title of a desync host's page, to distinguish it from a forged one.
 func marker(host, path string) string { return "<title>" + host + path + "</title>" }
 
-// desync: replies by which client and server disagree about where a response ends. Each of the hosts shares
-// its address with all others, has five pages, and hides a forged response in what follows its own or
-// instead of it: a client that takes one for a page follows its link to /forged.
+// desync: responses whose end client and server may see at different places. All hosts share one address.
+// Each has five pages and hides a forged response after or in place of its own: a client that takes it for
+// a page follows its link to /forged.
 func desync(w *Web, add func(hostileHost)) {
 	forged := htmlHead + "Content-Length: 20\r\n\r\n<a href=/forged>x</a>"
 	length := func(n int) string { return "Content-Length: " + strconv.Itoa(n) + "\r\n" }
@@ -273,14 +273,14 @@ func desync(w *Web, add func(hostileHost)) {
 			return s.writeString(form(b))
 		}})
 	}
-	// The last one, on an address of its own, answers before it is asked.
+	// The last one, on an address of its own, responds before the request.
 	early := w.hostileName("desync", len(forms))
 	silent := func(s *session, q *wish) bool { return s.hold("") }
 	add(hostileHost{name: early, accept: func(conn net.Conn, _ uint16) bool {
-		go io.WriteString(conn, strings.Replace(forged, "forged", "first!", 1)) // ends with the connection
+		go io.WriteString(conn, strings.Replace(forged, "forged", "first!", 1)) // the goroutine ends with the connection
 		return false
 	}, serve: silent, robots: silent})
 }
 
-// chunk frames a body as one chunk with an extension.
+// chunk encodes a body as one chunk with an extension.
 func chunk(body, ext string) string { return fmt.Sprintf("%x%s\r\n%s\r\n", len(body), ext, body) }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// nameScenarios are hosts whose names, certificates or endless supply of URLs misbehave.
+// nameScenarios are hosts with misbehaving names or certificates, or endless URLs.
 func nameScenarios() []scenario {
 	return []scenario{
 		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments}, {"wildcard-dns", wildcardDNS},
@@ -19,14 +19,14 @@ func nameScenarios() []scenario {
 	}
 }
 
-// page answers with an HTML page; false ends the connection.
+// page answers with an HTML page; it returns false to end the connection.
 func (s *session) page(q *wish, body string) bool {
 	a := answer{status: 200, ctype: "text/html", body: []byte(body)}
 	s.frame(&a, q)
 	return s.write(s.out) && !q.close
 }
 
-// links is a page of links.
+// links returns the HTML of links.
 func links(refs ...string) string {
 	var b strings.Builder
 	b.WriteString("<html><title>more</title>")
@@ -36,7 +36,7 @@ func links(refs ...string) string {
 	return b.String()
 }
 
-// pathNumber is a number drawn from a path.
+// pathNumber draws a number from a path.
 func pathNumber(seed uint64, path []byte) uint64 {
 	x := seed
 	for _, c := range path {
@@ -45,8 +45,7 @@ func pathNumber(seed uint64, path []byte) uint64 {
 	return x
 }
 
-// calendar: a page for each day there ever was or will be, each linking to the days, months and years
-// around.
+// calendar: a page for every past and future day, with links to the days, months and years around it.
 func calendar(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("calendar", 0), serve: func(s *session, q *wish) bool {
 		day, err := time.Parse("/2006/01/02", string(q.path))
@@ -61,7 +60,7 @@ func calendar(w *Web, add func(hostileHost)) {
 	}})
 }
 
-// sessionIDs: ten pages, each reached under a new session id from every link.
+// sessionIDs: ten pages; every link to them has a new session id.
 func sessionIDs(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("session-ids", 0), serve: func(s *session, q *wish) bool {
 		r := rng(pathNumber(w.opt.Seed, q.path))
@@ -73,14 +72,14 @@ func sessionIDs(w *Web, add func(hostileHost)) {
 	}})
 }
 
-// repeatedSegments: relative links on pages that answer under any path, so that paths grow for ever.
+// repeatedSegments: relative links on pages that answer under any path, so paths grow forever.
 func repeatedSegments(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("repeated-segments", 0), serve: func(s *session, q *wish) bool {
 		return s.page(q, links("about/", "en/", "../about/en/", "./en/about/index.php/", "?p="+strconv.Itoa(len(q.path))))
 	}})
 }
 
-// wildcardDNS: every name below the host exists, and every page leads to twenty new ones; four addresses.
+// wildcardDNS: every name below the host exists, and every page links to twenty new names; four addresses.
 func wildcardDNS(w *Web, add func(hostileHost)) {
 	name := w.hostileName("wildcard-dns", 0)
 	add(hostileHost{name: name, wild: true, serve: func(s *session, q *wish) bool {
@@ -93,19 +92,19 @@ func wildcardDNS(w *Web, add func(hostileHost)) {
 	}})
 }
 
-// farmServers is how many addresses a farm has.
+// farmServers is the number of addresses of a farm.
 const farmServers = 2
 
-// farmPLDs is how many PLDs the closed farm has, times HostileScale.
+// farmPLDs is the number of PLDs of the closed farm, times HostileScale.
 const farmPLDs = 120
 
-// linkFarm: many PLDs of a suffix of their own, each page of each linking to fifteen others of them and to
-// three more pages of its own: all have a large in-degree, honestly come by as far as anyone can count.
+// linkFarm: many PLDs under a suffix of their own. Each page links to fifteen other PLDs and to three more
+// pages of its own, so every PLD has a large in-degree that looks genuine.
 func linkFarm(w *Web, add func(hostileHost)) {
 	farm(w, add, "linkfarm", uint64(farmPLDs*max(1, w.opt.HostileScale)))
 }
 
-// endlessFarm: as linkFarm, but each link leads to a PLD that nothing else links to.
+// endlessFarm: like linkFarm, but each link leads to a PLD without other in-links.
 func endlessFarm(w *Web, add func(hostileHost)) { farm(w, add, "endlessfarm", 1<<40) }
 
 func farm(w *Web, add func(hostileHost), suffix string, plds uint64) {
@@ -138,7 +137,7 @@ func farm(w *Web, add func(hostileHost), suffix string, plds uint64) {
 	}
 }
 
-// collidingURLs: a page with 64 URLs that are all equal to xxhash64, whatever its seed.
+// collidingURLs: a page with 64 URLs of equal xxhash64, for any seed.
 func collidingURLs(w *Web, add func(hostileHost)) {
 	name := w.hostileName("colliding-urls", 0)
 	colliding := sync.OnceValue(func() []string { return CollidingURLs("http://"+name+"/", 6) })
@@ -160,8 +159,8 @@ func dnsSlow(w *Web, add func(hostileHost)) {
 	}
 }
 
-// dnsSilent: a PLD with two hundred names, and forty PLDs with one each, whose servers never answer; the
-// caller gives up after 7 s.
+// dnsSilent: a PLD with two hundred names, and forty PLDs with one name each, whose name servers never
+// answer; the caller gives up after 7 s.
 func dnsSilent(w *Web, add func(hostileHost)) {
 	add(silent(w.hostileName("dns-silent", 0), 200, func(i int) string { return fmt.Sprintf("http://h%d.%s/", i, w.hostileName("dns-silent", 0)) }))
 	add(silent("silent", 40, func(i int) string { return fmt.Sprintf("http://www.p%d.silent/", i) }))
@@ -175,8 +174,8 @@ func silent(name string, n int, seed func(i int) string) hostileHost {
 	return h
 }
 
-// dnsInside: names that lead into private networks, alone and mixed with an address of their own. The latter
-// serve pages.
+// dnsInside: names that resolve to private networks, alone and mixed with an address of their own. The
+// latter serve pages.
 func dnsInside(w *Web, add func(hostileHost)) {
 	inside := []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255",
 		"198.18.0.1", "192.0.2.1"}
@@ -190,7 +189,7 @@ func dnsInside(w *Web, add func(hostileHost)) {
 	}
 }
 
-// dnsMany: names with five thousand addresses: nobody's, private ones, and one that serves.
+// dnsMany: names with five thousand addresses: unused, private, and one that serves.
 func dnsMany(w *Web, add func(hostileHost)) {
 	for i := range 4 {
 		own := deadAddr(hostileNet, 130+i)
@@ -208,7 +207,7 @@ func dnsMany(w *Web, add func(hostileHost)) {
 	}
 }
 
-// dnsVictim: a PLD with endless hosts, all of which lead to the server of an ordinary host.
+// dnsVictim: a PLD with endless hosts that all resolve to the server of an ordinary host.
 func dnsVictim(w *Web, add func(hostileHost)) {
 	name := w.hostileName("dns-victim", 0)
 	victim := names{}
@@ -225,7 +224,7 @@ func dnsVictim(w *Web, add func(hostileHost)) {
 	}})
 }
 
-// own makes the host added last the owner of an address that a scenario chose itself.
+// own makes the host added last the owner of the address that the scenario chose.
 func (x *hostile) own(a netip.Addr) {
 	if _, ok := x.byAddr[a]; !ok {
 		x.addrs = append(x.addrs, a)

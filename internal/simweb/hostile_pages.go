@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bombs: pages that are small as sent and hundreds of megabytes when decoded, by each coding, by many
-// members, by two codings one over the other.
+// bombs: pages that are small on the wire and decode to hundreds of megabytes: with each coding, with many
+// members, with two codings on top of each other.
 func bombs(w *Web, add func(hostileHost)) {
 	for i, b := range [...]struct {
 		coding string
@@ -32,23 +32,23 @@ func bombs(w *Web, add func(hostileHost)) {
 	}
 }
 
-// bombPiece is what bombs decode to, again and again.
+// bombPiece is the size of the repeated piece of a decoded bomb, in bytes.
 const bombPiece = 1 << 20
 
 func zipped(p []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	z.Write(p) // a Buffer doesn't fail; as below
+	z.Write(p) // a Buffer doesn't fail; also below
 	z.Close()
 	return b.Bytes()
 }
 
-// gzipBomb has 500 members of 1 MiB.
+// gzipBomb returns 500 gzip members of 1 MiB.
 func gzipBomb() []byte {
 	return bytes.Repeat(zipped(bytes.Repeat([]byte{' '}, bombPiece)), 500)
 }
 
-// deflateBomb repeats a flushed block: what it refers to is the same wherever it stands.
+// deflateBomb repeats a flushed block: its back-references are valid at any position.
 func deflateBomb() []byte {
 	var b bytes.Buffer
 	z, _ := flate.NewWriter(&b, flate.BestCompression) // the level is valid
@@ -80,9 +80,9 @@ func zstdBomb() []byte {
 	return bytes.Repeat(frame, 500)
 }
 
-// hugePages: a million links (by HostileScale 16) to few URLs, the same behind a base of 2,000 bytes, an
-// element of 10^5 attributes, tens of thousands of nested elements of HTML and of SVG, one line without end
-// of tag, character references without end, a link of a megabyte.
+// hugePages: a million links (HostileScale 16) to few URLs, the same with a base of 2,000 bytes, an element
+// of 10^5 attributes, tens of thousands of nested elements of HTML and of SVG, one endless unclosed tag,
+// endless character references, a link of a megabyte.
 func hugePages(w *Web, add func(hostileHost)) {
 	scale := w.opt.HostileScale
 	page := func(i int, build func(b *strings.Builder)) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hostileSite serves small pages, "/" linking to the others, next to robots rules that misbehave.
+// hostileSite is a host of small pages with misbehaving robots rules; "/" links to the other pages.
 func hostileSite(name string, paths []string, robots func(s *session, q *wish) bool) hostileHost {
 	return hostileHost{name: name, robots: robots, serve: func(s *session, q *wish) bool {
 		body := marker(name, string(q.path))
@@ -18,13 +18,13 @@ func hostileSite(name string, paths []string, robots func(s *session, q *wish) b
 	}}
 }
 
-// robotsGiant: rules without end: as lines, as one line, packed, in rules that all apply, broken off late.
-// /no and /late are disallowed by rules near the beginning and, for the first, the third and the last, short
-// of the 500 KiB that RFC 9309 asks to read; /far is beyond them.
+// robotsGiant: endless rules: as lines, as one line, compressed, as rules that all apply, broken off late.
+// /no is disallowed near the beginning. /late is too, except in the first, third and last case, where its
+// rule is just before the 500 KiB that RFC 9309 asks to read. /far is beyond them.
 func robotsGiant(w *Web, add func(hostileHost)) {
 	rules := "User-agent: *\nDisallow: /no\n"
 	filler := strings.Repeat("# a comment of thirty-two bytes\n", 14<<10) // 448 KiB
-	far := strings.Repeat("# a comment of thirty-two bytes\n", 1<<10)     // past 500 KiB when it has come twice
+	far := strings.Repeat("# a comment of thirty-two bytes\n", 1<<10)     // two of them exceed 500 KiB
 	all := rules + filler + "Disallow: /late\n" + strings.Repeat(far, 3) + "Disallow: /far\n"
 	paths := []string{"/no", "/late", "/far", "/ok"}
 	packed := zipped([]byte(all + strings.Repeat(far, 2000)))
@@ -39,7 +39,7 @@ func robotsGiant(w *Web, add func(hostileHost)) {
 		func(s *session, q *wish) bool {
 			return s.flood(textHead+"\r\n"+rules+"Disallow: /late\n", "Disallow: /n\nAllow: /ok*a$\nCrawl-delay: 0.1\n")
 		},
-		func(s *session, q *wish) bool { // broken off, but behind what counts
+		func(s *session, q *wish) bool { // broken off after the part that counts
 			s.writeString(textHead + "Content-Length: 1000000000\r\n\r\n" + all[:510<<10])
 			abort(s.conn)
 			return false
@@ -49,8 +49,8 @@ func robotsGiant(w *Web, add func(hostileHost)) {
 	}
 }
 
-// robotsPatterns: rules that cost a matcher with backtracking exponential time, thousands of wildcards,
-// patterns without end, groups without end. /no/1 is disallowed, /aaa…, as long as a URL may be, isn't.
+// robotsPatterns: rules that cost a backtracking matcher exponential time, thousands of wildcards, endless
+// patterns, endless groups. /no/1 is disallowed; /aaa…, as long as a URL may be, is allowed.
 func robotsPatterns(w *Web, add func(hostileHost)) {
 	long := "/" + strings.Repeat("a", 1900)
 	paths := []string{long, long + "?" + strings.Repeat("a=a&", 20), "/no/1"}
@@ -71,8 +71,8 @@ func robotsPatterns(w *Web, add func(hostileHost)) {
 	}
 }
 
-// robotsCircles: rules that redirect to themselves, to each other, in a chain without end, and to a body
-// without end.
+// robotsCircles: rules that redirect to themselves, to each other, in an endless chain, and to an endless
+// body.
 func robotsCircles(w *Web, add func(hostileHost)) {
 	name := func(i int) string { return w.hostileName("robots-circles", i) }
 	to := func(url func(path string) string, body string) func(s *session, q *wish) bool {
@@ -95,9 +95,9 @@ func robotsCircles(w *Web, add func(hostileHost)) {
 	add(hostileSite(name(4), paths, to(fixed("//"+name(0)+"/robots.txt"), string(w.text[:4096]))))
 }
 
-// robotsBroken: rules that can't be read: one byte a second, no reply, a reply broken off, a head without
-// end, 500, a packed reply broken off, a reply in chunks of one byte. And a 404 broken off, which is the
-// answer that there are none.
+// robotsBroken: unreadable rules: one byte per second, no response, a truncated response, an endless head,
+// 500, a truncated compressed response, a response in chunks of one byte. The last is a truncated 404,
+// which means that there are no rules.
 func robotsBroken(w *Web, add func(hostileHost)) {
 	for i, robots := range []func(s *session, q *wish) bool{
 		func(s *session, q *wish) bool { return s.drip(textHead+"\r\n", "Disallow: /") },

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// hostileWeb is a small web with scenarios on.
+// hostileWeb returns a small web with the given scenarios.
 func hostileWeb(t *testing.T, names ...string) *Web {
 	t.Helper()
 	w, err := New(Options{Seed: 1, PLDs: 1, Hosts: 2, Pages: 4, LinksPerPage: 2, Hostile: names})
@@ -18,8 +18,8 @@ func hostileWeb(t *testing.T, names ...string) *Web {
 	return w
 }
 
-// TestHostileHostsAreApart: with every scenario on, the ordinary web and what is expected of it are
-// unchanged, each host has a name, an address and a seed, and an unknown scenario is refused.
+// TestHostileHostsAreApart: with all scenarios active, the ordinary web and its expected sets are
+// unchanged, each host has a name, an address and a seed, and an unknown scenario is an error.
 func TestHostileHostsAreApart(t *testing.T) {
 	plain, w := hostileWeb(t), hostileWeb(t, HostileScenarios()...)
 	if a, b := plain.Expected("drumbeat").Fetched, w.Expected("drumbeat").Fetched; a != b {
@@ -41,7 +41,8 @@ func TestHostileHostsAreApart(t *testing.T) {
 	}
 }
 
-// TestHostileBytesAreCounted: an endless body ends with the client, and the log knows how much was sent.
+// TestHostileBytesAreCounted: an endless body ends when the client closes, and the log counts the bytes
+// sent.
 func TestHostileBytesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := hostileWeb(t, "endless-body")

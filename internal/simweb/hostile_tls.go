@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// tlsStalls: https hosts that stop, babble or trickle at each stage of a handshake and behind it.
+// tlsStalls: https hosts that stop, babble or trickle at each stage of a handshake and after it.
 func tlsStalls(w *Web, add func(hostileHost)) {
-	drain := func(c net.Conn) { io.Copy(io.Discard, c) } // until the client goes
+	drain := func(c net.Conn) { io.Copy(io.Discard, c) } // until the client closes
 	hello := func(c net.Conn) { c.Read(make([]byte, 4096)) }
 	trickle := func(c net.Conn, p []byte) {
 		for _, b := range p {
@@ -32,7 +32,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 	}
 	stages := []func(c net.Conn){
 		0: func(c net.Conn) { hello(c); drain(c) },                            // no answer
-		1: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3}); drain(c) }, // half a record's head
+		1: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3}); drain(c) }, // half of a record header
 		2: func(c net.Conn) { hello(c); trickle(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
 		3: func(c net.Conn) { hello(c); c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) },                // a fatal alert
 		4: func(c net.Conn) { hello(c) },                                                        // end of connection
@@ -70,7 +70,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 		host(f)
 	}
 	leaf := sync.OnceValue(func() *tls.Certificate { return w.authority().issue(nil) })
-	secure := func(f func(c *tls.Conn)) { // the handshake is done, and then
+	secure := func(f func(c *tls.Conn)) { // f runs after the handshake
 		host(func(c net.Conn) {
 			t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*leaf()}})
 			if t.Handshake() == nil {
@@ -90,9 +90,9 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 	})
 }
 
-// tlsChains: https hosts that answer behind certificates that aren't good: expired, not yet valid, of
-// another host, self-signed, of nobody known, with a hundred thousand names, with hundreds of certificates
-// that all may have signed each other, and too large for anyone.
+// tlsChains: https hosts with bad certificates: expired, not yet valid, for another host, self-signed, from
+// an unknown authority, with a hundred thousand names, with hundreds of certificates that may all have
+// signed each other, and larger than any client accepts.
 func tlsChains(w *Web, add func(hostileHost)) {
 	for i, f := range [...]func(a *authority, name string) *tls.Certificate{
 		func(a *authority, name string) *tls.Certificate {
@@ -107,7 +107,7 @@ func tlsChains(w *Web, add func(hostileHost)) {
 		func(a *authority, name string) *tls.Certificate { return a.selfSigned(name) },
 		func(a *authority, name string) *tls.Certificate {
 			c := a.issue(func(t *x509.Certificate) { t.DNSNames, t.AuthorityKeyId = []string{name}, []byte("x") })
-			c.Certificate[0][len(c.Certificate[0])-1] ^= 1 // the signature
+			c.Certificate[0][len(c.Certificate[0])-1] ^= 1 // corrupts the signature
 			return c
 		},
 		func(a *authority, name string) *tls.Certificate {
@@ -136,7 +136,7 @@ func tlsChains(w *Web, add func(hostileHost)) {
 	}
 }
 
-// answerOnce answers one request with a page, one for robots rules with 404.
+// answerOnce answers one request: a page, or 404 for robots rules.
 func answerOnce(c net.Conn) {
 	q, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
@@ -149,7 +149,7 @@ func answerOnce(c net.Conn) {
 	io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9\r\nConnection: close\r\n\r\n<html>tls")
 }
 
-// issue signs a certificate that change has had a look at; nil for one of no particular host.
+// issue signs a certificate after change has modified it; nil means no change.
 func (a *authority) issue(change func(t *x509.Certificate)) *tls.Certificate {
 	from, to := validity()
 	t := &x509.Certificate{
@@ -176,8 +176,8 @@ func (a *authority) selfSigned(name string) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{a.sign(t, t)}, PrivateKey: a.key}
 }
 
-// maze is a leaf with so many further certificates of one name and key: each may have signed each, and none
-// of them is known.
+// maze returns a leaf with n further certificates that have the same name and key: each may have signed
+// each other, and none of them is trusted.
 func (a *authority) maze(name string, n int) *tls.Certificate {
 	from, to := validity()
 	ca := func(serial int) *x509.Certificate {

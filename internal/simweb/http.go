@@ -13,19 +13,19 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// LogHost is a host name at which a socket server answers GET /log with the log's Snapshot as JSON (plain
-// http, any of its addresses; it is in no name server).
+// LogHost is a host name at which a socket server answers GET /log with the log's Snapshot as JSON (http
+// only, on any of its addresses; no name server knows it).
 const LogHost = "log.simweb.internal"
 
 const (
 	maxHeadBytes = 16 << 10
-	idleTimeout  = 2 * time.Minute // of a connection on which the client says nothing
+	idleTimeout  = 2 * time.Minute // of an idle connection
 )
 
-// errHead is a request that is no HTTP/1.x GET or HEAD.
+// errHead is the error for a request that isn't an HTTP/1.x GET or HEAD.
 var errHead = errors.New("simweb: read request: malformed head")
 
-// session is one connection being served. It belongs to one goroutine.
+// session serves one connection. It is for one goroutine.
 type session struct {
 	w     *Web
 	conn  net.Conn
@@ -33,16 +33,16 @@ type session struct {
 	ip    netip.Addr
 	stop  <-chan struct{} // closed when the server closes; nil in the in-process form
 	p     *painter
-	in    []byte // read and not yet used
-	used  int    // bytes of in that the current request takes
+	in    []byte // read, not yet used
+	used  int    // length of the current request in in
 	small []byte // compressed body
 	out   []byte // framed response
 	log   *connLog
 	sent  int64 // bytes of the response to a hostile host's request
-	code  int   // its status, if the handler said so
+	code  int   // its status, if the handler set it
 }
 
-// wish is what a request head asks beyond the URL.
+// wish is the content of a request head besides the URL.
 type wish struct {
 	request
 	headOnly bool
@@ -50,7 +50,7 @@ type wish struct {
 	close    bool
 }
 
-// newSession takes buffers from the web's pool; serve gives them back.
+// newSession takes buffers from the web's pool; serve returns them.
 func (w *Web) newSession(conn net.Conn, ip netip.Addr, stop <-chan struct{}) *session {
 	s, _ := w.sessions.Get().(*session)
 	if s == nil {
@@ -94,7 +94,7 @@ func (s *session) loop() {
 	}
 }
 
-// readHead returns the bytes up to and with the empty line.
+// readHead returns the bytes up to and including the empty line.
 func (s *session) readHead() ([]byte, error) {
 	from := 0
 	for {
@@ -117,7 +117,7 @@ func (s *session) readHead() ([]byte, error) {
 	}
 }
 
-// parseHead reads a request line and the fields that matter.
+// parseHead reads a request line and the relevant fields.
 func (s *session) parseHead(head []byte) (wish, error) {
 	q := wish{request: request{https: s.https}}
 	line, rest, _ := bytes.Cut(head, []byte("\r\n"))
@@ -176,7 +176,7 @@ func (s *session) parseHead(head []byte) (wish, error) {
 	return q, nil
 }
 
-// respond answers one request; false ends the connection.
+// respond answers one request; it returns false to end the connection.
 func (s *session) respond(q *wish) bool {
 	if q.host == LogHost && s.stop != nil {
 		return s.respondLog(q)
@@ -204,7 +204,7 @@ func (s *session) respond(q *wish) bool {
 	return true
 }
 
-// hang leaves the client without an answer while an outage with Hang lasts.
+// hang leaves the client without a response for the duration of an outage with Hang.
 func (s *session) hang(o *outage) {
 	if !o.Hang || s.stop == nil {
 		return
@@ -229,7 +229,7 @@ func (s *session) hang(o *outage) {
 	<-gone
 }
 
-// wait waits, reading ahead; false: the client has gone, or the server closes.
+// wait waits for d while it reads ahead. It returns false if the client closes or the server stops.
 func (s *session) wait(d time.Duration) bool {
 	s.conn.SetReadDeadline(time.Now().Add(d))
 	for len(s.in) < maxHeadBytes {
@@ -312,7 +312,7 @@ func (s *session) compress(b []byte) []byte {
 	} else {
 		z.Reset(out)
 	}
-	z.Write(b) // a bytesWriter does not fail
+	z.Write(b) // a bytesWriter doesn't fail
 	z.Close()
 	s.w.zips.Put(z)
 	return s.small

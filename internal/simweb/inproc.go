@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// Dial connects to an address of the web without sockets: a goroutine serves the far end of a net.Pipe until
-// either side closes. Port 443 speaks TLS, every other port HTTP. Failures are *DialError. Addresses of dead
-// hosts that do not answer, and every address in an outage, keep the caller until ctx ends.
+// Dial connects to an address of the web without sockets: a goroutine serves the far end of a net.Pipe
+// until either side closes. Port 443 speaks TLS, every other port HTTP. Failures are *DialError. For silent
+// addresses of dead hosts, and for every address in an outage, Dial blocks until ctx ends.
 //
-// It may be used in a testing/synctest bubble: its goroutines belong to the bubble, and the log's times are
+// It works in a testing/synctest bubble: its goroutines belong to the bubble, and the log's times are
 // virtual.
 func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) { return nil, &DialError{Addr: addr, Err: err} }
@@ -39,7 +39,7 @@ func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 func (w *Web) startSession(far net.Conn, addr netip.AddrPort) {
 	secure := addr.Port() == 443
 	if secure {
-		w.authority() // made by the caller's goroutine: it takes long
+		w.authority() // create it in the caller's goroutine: it takes long
 	}
 	go func() {
 		if w.hostileAccept(far, addr.Addr(), addr.Port()) {

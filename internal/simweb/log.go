@@ -6,57 +6,56 @@ import (
 	"time"
 )
 
-// Limits of the entries for names and URLs that are not in the web's tables (spam hosts, wrong URLs).
+// Bounds of the entries for names and URLs that are not in the web's tables (spam hosts, wrong URLs).
 const (
 	maxOtherHosts = 1 << 20
 	maxOtherURLs  = 1 << 20
 )
 
-// none is the gap after fewer than two requests.
+// none is the gap before the second request.
 const none = time.Duration(1<<63 - 1)
 
-// Log records requests at the server, by its own clock. Start of a request is the moment when its whole
-// header has been read. End is before the last byte of the response is written, so a client that waits d
-// between reading a response and sending the next request has a gap of at least d from End to Start. Memory
-// is bounded: counters of each host and address, one byte for each URL of the graph, and the last
-// LogRequests requests.
+// Log records requests at the server, by its own clock. A request starts when its whole header has been
+// read. It ends before the last byte of the response is written, so a client that waits d between a
+// response and the next request has a gap of at least d from End to Start. Memory is bounded: counters for
+// each host and address, one byte for each URL of the graph, and the last LogRequests requests.
 type Log struct {
 	w *Web
 
-	mu        sync.Mutex // guards all below; nothing waits under it
+	mu        sync.Mutex // guards the fields below; never held while waiting
 	epoch     time.Time  // of the first event
 	conns     uint64
 	open      int
 	ring      []event
 	next      uint64 // requests so far; ring[next % cap] is the oldest
 	keep      int
-	hosts     []track // of the web's tables
+	hosts     []track // hosts of the web's tables
 	others    map[string]*track
 	servers   map[netip.Addr]*track
-	fetches   []uint8        // by node number, saturating; made when first used
+	fetches   []uint8        // by node number, saturating; allocated on first use
 	twice     uint64         // fetches of a URL of the graph beyond its first
-	lookups   map[string]int // queries by name, in-process ones too
+	lookups   map[string]int // queries by name, with in-process ones
 	queries   int
 	spam      map[string]int
 	hostile   map[string]HostileCount
 	wrong     map[string]int
 	fallbacks map[string]int
-	astray    int // requests that reached an address which is not one of the host's
-	dropped   int // entries not kept for the bounds above
+	astray    int // requests at an address that isn't one of the host's
+	dropped   int // entries beyond the bounds above
 	statuses  map[int]int
 }
 
-// track has the counters of one host or server.
+// track holds the counters of one host or server.
 type track struct {
 	requests, robots         int
 	lastStart, lastEnd       time.Duration
 	lastPage                 time.Duration // start of the last request that was not for robots rules
-	minStart, minEnd         time.Duration // least gap between two starts; from end to next start
-	minPage                  time.Duration // least gap between starts, neither for robots rules
+	minStart, minEnd         time.Duration // least time between starts; from end to next start
+	minPage                  time.Duration // least time between starts, both not for robots rules
 	early                    int           // requests for pages before the first one for robots rules
 	busy, maxBusy            int
 	conns, maxConns          int
-	crowded                  time.Duration // since when conns has been more than 1
+	crowded                  time.Duration // start of the time with conns > 1
 	hasPage, hasAny, answers bool
 }
 
@@ -70,20 +69,20 @@ type event struct {
 	conn         uint64
 	start, end   time.Duration
 	ip           netip.Addr
-	host, target string // when the URL is not known
+	host, target string // if the URL is unknown
 }
 
 // Request is one request in the log.
 type Request struct {
-	URL    string        // canonical where the URL is one of the graph, else as asked
+	URL    string        // canonical if the URL is in the graph, else as requested
 	Host   string        // without port
-	IP     netip.Addr    // address that it came to
+	IP     netip.Addr    // address of the server
 	Status int           // of the response
-	Start  time.Duration // since the log's first event; the request has been read
-	End    time.Duration // the response is about to be complete; 0 while it is not
+	Start  time.Duration // since the log's first event, when the request had been read
+	End    time.Duration // just before the last byte of the response; 0 before that
 	Conn   uint64        // number of the connection, from 1
-	Robots bool          // for robots rules
-	Known  bool          // a URL of the graph
+	Robots bool          // a request for robots rules
+	Known  bool          // the URL is in the graph
 }
 
 func newLog(w *Web, keep int) *Log {
@@ -113,7 +112,7 @@ func (l *Log) clear() {
 
 func (t *track) clear() { *t = track{minStart: none, minEnd: none, minPage: none} }
 
-// now is the log's clock. Held: mu.
+// now returns the log's time. Held: mu.
 func (l *Log) now() time.Duration {
 	if l.epoch.IsZero() {
 		l.epoch = time.Now()
@@ -121,12 +120,12 @@ func (l *Log) now() time.Duration {
 	return time.Since(l.epoch)
 }
 
-// connLog is the log's view of one connection; it belongs to the connection's goroutine.
+// connLog is the log's view of one connection; it is for the connection's goroutine.
 type connLog struct {
 	l      *Log
 	number uint64
 	ip     netip.Addr
-	hosts  []*track // that this connection has carried requests for, and is counted with
+	hosts  []*track // hosts of this connection's requests, which count it
 	server *track
 }
 
@@ -169,7 +168,7 @@ type running struct {
 	host *track
 }
 
-// begin records a request whose header has been read. host is the name in it.
+// begin records a request after its header has been read. host is the name in it.
 func (c *connLog) begin(host string, a *answer, q *request) running {
 	l := c.l
 	l.mu.Lock()
@@ -203,8 +202,8 @@ func (c *connLog) begin(host string, a *answer, q *request) running {
 	return run
 }
 
-// end records that the response is almost complete. last: it is the connection's last one, so the connection
-// stops counting for its hosts now, before the client can know.
+// end records that the response is almost complete. last means that it is the connection's last one: the
+// connection stops counting for its hosts now, before the client can know.
 func (c *connLog) end(run running, last bool) {
 	l := c.l
 	l.mu.Lock()
@@ -240,14 +239,14 @@ func (c *connLog) endHostile(run running, host string, sent int64, status int) {
 	l.hostile[host] = n
 }
 
-// partingGrace is the time in which an idle connection may overlap a new one: a busy server may see them in
-// the wrong order although the client closed one before it opened the other.
+// partingGrace is the time for which an idle connection may overlap a new one: a busy server may see them
+// in the wrong order although the client closed one before it opened the other.
 const partingGrace = time.Second
 
-// count counts the connection with a host once.
+// count counts the connection for a host once.
 func (c *connLog) count(t *track, now time.Duration) {
 	for _, have := range c.hosts {
-		if have == t { // it wasn't left idle
+		if have == t { // it wasn't idle
 			t.maxConns = max(t.maxConns, t.conns)
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// logged plays a request without any connection.
+// logged records requests without a connection.
 type logged struct {
 	t *testing.T
 	w *Web

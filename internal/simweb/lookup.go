@@ -18,14 +18,14 @@ const (
 	NXDomain DNSErrorKind = 1 + iota
 	ServFail
 	DNSTimeout
-	NoData // the name exists without addresses of the family asked for
+	NoData // the name exists without addresses of the requested family
 )
 
 func (k DNSErrorKind) String() string {
 	return [...]string{"", "no such domain", "server failure", "timeout", "no address"}[k]
 }
 
-// DNSError is what LookupHost returns.
+// DNSError is the error of LookupHost.
 type DNSError struct {
 	Kind DNSErrorKind
 	Host string
@@ -33,13 +33,13 @@ type DNSError struct {
 
 func (e *DNSError) Error() string { return fmt.Sprintf("simweb: look up %s: %s", e.Host, e.Kind) }
 
-// Timeout makes it a net.Error's.
+// Timeout implements net.Error.
 func (e *DNSError) Timeout() bool { return e.Kind == DNSTimeout }
 
-// Temporary makes it a net.Error.
+// Temporary implements net.Error.
 func (e *DNSError) Temporary() bool { return e.Kind == DNSTimeout || e.Kind == ServFail }
 
-// DialError is what Dial returns: refused, unreachable (no such address) or timed out.
+// DialError is the error of Dial: refused, unreachable (no such address) or timed out.
 type DialError struct {
 	Addr netip.AddrPort
 	Err  error // syscall.ECONNREFUSED, syscall.EHOSTUNREACH or os.ErrDeadlineExceeded
@@ -48,22 +48,22 @@ type DialError struct {
 func (e *DialError) Error() string { return fmt.Sprintf("simweb: dial %s: %v", e.Addr, e.Err) }
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Timeout makes it a net.Error's.
+// Timeout implements net.Error.
 func (e *DialError) Timeout() bool { return e.Err == os.ErrDeadlineExceeded }
 
-// Temporary makes it a net.Error.
+// Temporary implements net.Error.
 func (e *DialError) Temporary() bool { return e.Timeout() }
 
 var _, _ net.Error = (*DNSError)(nil), (*DialError)(nil)
 
-// Outage is the part of the network that is broken.
+// Outage describes the broken part of the network.
 type Outage struct {
-	All     bool     // names are not answered, connects time out, running connections break
-	DNS     bool     // names are not answered
-	NoNames bool     // they are answered: none exists
-	Hosts   []string // these names are not answered, and connections that ask for them break
-	// A listening socket cannot refuse to connect, so the socket form accepts connections and closes them,
-	// or with Hang leaves them without an answer until the outage changes or the client closes.
+	All     bool     // no name gets an answer, connects time out, open connections break
+	DNS     bool     // no name gets an answer
+	NoNames bool     // every name gets the answer that it doesn't exist
+	Hosts   []string // these names get no answer, and connections that request them break
+	// A listening socket can't refuse connections, so the socket form accepts and closes them. With Hang it
+	// leaves them without a response until the outage changes or the client closes.
 	Hang bool
 }
 
@@ -73,7 +73,7 @@ type outage struct {
 	over  chan struct{} // closed by the next SetOutage
 }
 
-// SetOutage replaces the outage in force; the zero Outage ends it.
+// SetOutage replaces the current outage; the zero Outage ends it.
 func (w *Web) SetOutage(o Outage) {
 	next := &outage{Outage: o, over: make(chan struct{})}
 	if len(o.Hosts) > 0 {
@@ -87,7 +87,7 @@ func (w *Web) SetOutage(o Outage) {
 	}
 }
 
-// dark reports whether an outage affects names (dns) or connections of a host; "" stands for all hosts.
+// dark returns the outage that affects names (dns) or connections of a host, or nil; "" means all hosts.
 func (w *Web) dark(host string, dns bool) *outage {
 	o := w.outage.Load()
 	if o != nil && (o.All || dns && o.DNS || o.hosts[host]) {
@@ -96,16 +96,16 @@ func (w *Web) dark(host string, dns bool) *outage {
 	return nil
 }
 
-// names is what the name server knows about a host. Several goroutines may share the slices; nobody writes.
+// names is the name server's data about a host. Goroutines may share the slices, which are read-only.
 type names struct {
 	v4, v6 []netip.Addr
 	cname  string
 	fail   DNSErrorKind  // 0: none
-	wait   time.Duration // before the answer, or before the client gives up; LookupHost alone keeps it
+	wait   time.Duration // before the answer, or before the client gives up; only LookupHost waits
 	cut    bool
 }
 
-// resolve is the function behind the name server and LookupHost.
+// resolve returns the data for the name server and LookupHost.
 func (w *Web) resolve(host string) names {
 	w.log.lookup(host)
 	if w.dark(host, true) != nil {
@@ -138,8 +138,8 @@ func (w *Web) resolve(host string) names {
 	return names{v4: h.addrs, v6: h.addrs6, cname: h.cname, cut: h.cut}
 }
 
-// LookupHost answers a name: IPv4 addresses first, then IPv6. Failures are *DNSError. All come at once,
-// timeouts too (the caller waits if it wants to), but for names of hostile hosts that are slow.
+// LookupHost resolves a name: IPv4 addresses first, then IPv6. Failures are *DNSError. Answers, timeouts
+// included, are immediate (the caller may wait), except for slow names of hostile hosts.
 func (w *Web) LookupHost(host string) ([]netip.Addr, error) {
 	n := w.resolve(host)
 	time.Sleep(n.wait)
@@ -149,8 +149,8 @@ func (w *Web) LookupHost(host string) ([]netip.Addr, error) {
 	return slices.Concat(n.v4, n.v6), nil
 }
 
-// Addrs returns the addresses that live hosts use, IPv4.
+// Addrs returns the IPv4 addresses of live hosts.
 func (w *Web) Addrs() []netip.Addr { return slices.Concat(w.addrs, w.spamIP, w.hostile.addrs) }
 
-// DialFunc is the type of Dial, for clients that take one.
+// DialFunc is the type of Dial, for clients with an injected dialer.
 type DialFunc func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)

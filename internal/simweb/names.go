@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The directories that paths lie in. Robots rules are about these, by number.
+// The directories of paths, to which robots rules refer by number.
 const (
 	dirTop = iota
 	dirA
@@ -43,7 +43,8 @@ var formParts = [numForms][2]string{
 	{"f", ".pdf"}, {"f", ".png"}, {"f", ".json"}, {"f", ".txt"},
 }
 
-// shape draws directory and form of an index of a live host. They depend on the index alone (and its kind).
+// shape draws the directory and form of an index of a live host. They depend only on the index and its
+// kind.
 func shape(h *host, page uint32, k Kind) (dir, form int) {
 	x := hash(h.key, uint64(page), saltPath)
 	dir = pick(x&0xff, [8]uint64{62, 51, 46, 26, 20, 15, 20, 16})
@@ -53,7 +54,7 @@ func shape(h *host, page uint32, k Kind) (dir, form int) {
 	return dir, pick(x>>8&0xff, [8]uint64{128, 38, 26, 26, 38})
 }
 
-// pick finds the slot of x in [0, 256) among widths that sum to 256.
+// pick returns the slot of x in [0, 256) among widths that sum to 256.
 func pick(x uint64, widths [8]uint64) int {
 	for i := range len(widths) - 1 {
 		if x < widths[i] {
@@ -64,7 +65,7 @@ func pick(x uint64, widths [8]uint64) int {
 	return len(widths) - 1
 }
 
-// appendPath appends path and query of a node.
+// appendPath appends the path and query of a node.
 func (w *Web) appendPath(dst []byte, n node) []byte {
 	h := &w.hosts[n.host]
 	dst = append(dst, '/')
@@ -113,7 +114,7 @@ func (w *Web) appendURL(dst []byte, n node) []byte {
 
 func (w *Web) url(n node) string { return string(w.appendURL(nil, n)) }
 
-// find looks a host name up, by lower-case ASCII name; sub is the number of a spam host.
+// find looks up a host by its lower-case ASCII name; sub is the number of a spam host.
 func (w *Web) find(name string) (host int32, sub uint64, ok bool) {
 	if i, ok := w.byName[name]; ok {
 		return i, 0, true
@@ -130,11 +131,11 @@ func (w *Web) find(name string) (host int32, sub uint64, ok bool) {
 			return w.spam, n, true
 		}
 	}
-	return w.spam, 1 << 40, true // resolves, as the name server answers for every name, but has no pages
+	return w.spam, 1 << 40, true // resolves, because the name server answers for every name, but has no pages
 }
 
-// parsePath finds the node of a path by its last number, and makes sure by painting the path anew. scratch
-// is for that.
+// parsePath finds the node of a path by its last number, and compares the path of that node, which it
+// paints into scratch.
 func (w *Web) parsePath(i int32, sub uint64, path []byte, scratch *[]byte) (node, bool) {
 	h := &w.hosts[i]
 	n := node{host: i, sub: sub}

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Options describe a synthetic web. A zero field means that the web has none of it; Defaults has the usual
-// mixture. Shares are in [0, 1].
+// Options describe a synthetic web. A zero field means that the web has none of it; Defaults returns a
+// typical mix. Shares are in [0, 1].
 type Options struct {
-	Seed uint64 // everything below is drawn from it
+	Seed uint64 // seed of everything below
 
 	PLDs         int          // pay-level domains of the ordinary hosts; at most Hosts
 	Hosts        int          // ordinary hosts; 0 leaves only the special ones (Chain, Big, Spam)
-	Pages        int          // URLs of ordinary hosts (all kinds), about; power law over the hosts
+	Pages        int          // approximate number of URLs of ordinary hosts; power law over the hosts
 	LinksPerPage int          // mean links of an HTML page
 	PageBytes    int          // mean bytes of an HTML page; links are never cut to fit
-	IPs          int          // addresses the hosts share, skewed; 0 means 1
-	FirstIP      netip.Addr   // lowest of them; zero means 127.16.0.1
+	IPs          int          // number of addresses that the hosts share, skewed; 0 means 1
+	FirstIP      netip.Addr   // lowest of these addresses; zero means 127.16.0.1
 	IPv6Addrs    []netip.Addr // addresses of hosts drawn by IPv6; empty means ::1
-	Suffixes     []string     // public suffixes the PLDs are made under; empty means invented one-label ones
+	Suffixes     []string     // public suffixes of the PLDs; empty means invented one-label suffixes
 	SeedURLs     int          // roots among Seeds(); 0 means 1
 
 	HTTPS   float64 // share of hosts served by https only (plain http answers 301 to it)
-	AltPort float64 // share of hosts on http port 8080, the rest being on 80 or 443
+	AltPort float64 // share of hosts on http port 8080; the rest are on 80 or 443
 	IDN     float64 // share of PLDs with a non-ASCII name
 	MultiIP float64 // share of hosts with two addresses
 	CNAME   float64 // share of hosts that are a CNAME of a name of their server
-	IPv6    float64 // share of hosts that have an AAAA record too
+	IPv6    float64 // share of hosts that also have an AAAA record
 
 	Page   PageMix
 	Link   LinkMix
@@ -36,20 +36,20 @@ type Options struct {
 	Dead   DeadHosts
 	Spam   Spam
 
-	Agent      string        // token of the robots groups made for one crawler; empty means "drumbeat"
-	CrawlDelay time.Duration // what the Crawl-delay variant asks for
-	SlowHosts  int           // this many of the ordinary hosts answer late (the hosts of number 1, 2, …)
-	SlowDelay  time.Duration // by this much
+	Agent      string        // token of the robots groups for one crawler; empty means "drumbeat"
+	CrawlDelay time.Duration // value of the Crawl-delay variant
+	SlowHosts  int           // number of ordinary hosts that answer late (hosts 1, 2, …)
+	SlowDelay  time.Duration // delay of their answers
 	ChainPages int           // > 0: a host whose page i links to page i+1 only; its root is a seed
-	BigPages   int           // > 0: one further host of a PLD of its own with this many URLs
+	BigPages   int           // > 0: one more host, in a PLD of its own, with this number of URLs
 
 	Hostile      []string // scenarios of misbehaving hosts; see HostileScenarios
 	HostileScale int      // multiplies the large ones (links of a page, bytes of a line); 0 means 1
 
-	DNSTTL      time.Duration // of all answers; 0 means 5 minutes
-	DNSTruncate float64       // share of hosts whose answer over UDP is cut (TC)
+	DNSTTL      time.Duration // TTL of all answers; 0 means 5 minutes
+	DNSTruncate float64       // share of hosts with truncated answers over UDP (TC)
 
-	LogRequests int // number of last requests to keep; counters are exact without them
+	LogRequests int // number of latest requests to keep; counters don't depend on it
 }
 
 // PageMix gives the share of URLs of each kind; the rest are HTML pages. Their sum is at most 0.75.
@@ -58,8 +58,8 @@ type PageMix struct {
 	ServerError   float64 // 500
 	Redirect      float64 // to a URL of the same host
 	RedirectCross float64 // to a URL of another host
-	RedirectChain float64 // 4 redirects one after the other
-	RedirectLoop  float64 // 1 to 3 URLs redirecting in a circle
+	RedirectChain float64 // chain of 4 redirects
+	RedirectLoop  float64 // loop of 1 to 3 URLs
 	NonHTML       float64 // PDF, PNG, JSON, plain text
 
 	Gzip    float64 // share of HTML pages compressed for clients that accept gzip
@@ -71,28 +71,28 @@ type LinkMix struct {
 	Relative         float64 // of links within a host: a/b.html, ../c.html, ?query
 	AbsolutePath     float64 // of links within a host: /a/b.html
 	ProtocolRelative float64 // //host/a/b.html, where the schemes agree; the rest are absolute
-	Duplicate        float64 // a link again, in another form, with a fragment
+	Duplicate        float64 // repetition of a link in another form, with a fragment
 	Fragment         float64 // #fragment
 	UpperHost        float64 // WWW.Site1.TEST, HTTP:
 	DefaultPort      float64 // :80, :443, empty port
 	DotSegments      float64 // /./ and /x/../
 	Entities         float64 // numeric character references beyond &amp;
 	Odd              float64 // backslashes, tabs, newlines, three slashes, %2e%2e, zeros before a port
-	OtherTags        float64 // area, iframe, noscript instead of a plain a
+	OtherTags        float64 // area, iframe, noscript instead of a
 	BaseTag          float64 // share of pages with <base href>
 	Refresh          float64 // share of pages with one more link by meta refresh
-	Noise            float64 // share of pages with things that look like links and are none
+	Noise            float64 // share of pages with text that looks like links
 	Cross            float64 // share of the drawn links that leave the host; 0 means 0.4
 }
 
-// RobotsMix gives the share of ordinary hosts by what /robots.txt answers; the rest answer 404.
+// RobotsMix gives the share of ordinary hosts by their response to /robots.txt; the rest answer 404.
 type RobotsMix struct {
-	AllowAll     float64 // 200 with nothing that disallows: empty, "Disallow:", an HTML page
+	AllowAll     float64 // 200 without a rule that disallows: empty, "Disallow:", an HTML page
 	Prefix       float64 // Disallow of prefixes with an Allow exception
 	Wildcard     float64 // rules with * and $, percent-encoded and raw
 	OwnGroup     float64 // groups for Options.Agent among others
 	Tie          float64 // Allow and Disallow of equal length
-	Forbidden    float64 // 403: everything allowed
+	Forbidden    float64 // 403: everything is allowed
 	ServerError  float64 // 503: the whole host is disallowed
 	DisallowAll  float64 // Disallow: /
 	RedirectPath float64 // 301 to another path of the host, one or two hops
@@ -101,29 +101,30 @@ type RobotsMix struct {
 	BOM          float64 // Prefix rules with byte order mark, CRLF, comments and odd case
 }
 
-// DeadHosts are numbers of hosts, beyond Options.Hosts, that exist only as link targets. Half of them lie in
-// ordinary PLDs, half in PLDs of their own.
+// DeadHosts are numbers of hosts, beyond Options.Hosts, that exist only as link targets. Half of them are
+// in ordinary PLDs, half in PLDs of their own.
 type DeadHosts struct {
 	NXDomain       int
 	ServFail       int
-	DNSTimeout     int // queries are dropped
+	DNSTimeout     int // queries get no answer
 	Refused        int // connection refused
-	ConnectTimeout int // connect never ends (in-process form; over sockets it is refused)
+	ConnectTimeout int // connect blocks (in-process form; refused over sockets)
 
-	Pages int     // URLs of each; 0 means 3
-	Links float64 // share of links between hosts that go to dead hosts, on top of one to each root
+	Pages int     // URLs per host; 0 means 3
+	Links float64 // share of links between hosts that lead to dead hosts, in addition to one to each root
 }
 
-// Spam describes the spam PLD: endless hosts (wildcard DNS), each with endless pages, linking into itself.
+// Spam describes the spam PLD: endless hosts (wildcard DNS), each with endless pages that link within the
+// PLD.
 type Spam struct {
 	On       bool
-	InLinks  int     // so many other PLDs link to it, each once, from one root page
-	Links    int     // links of a spam page; 0 means twice LinksPerPage
-	OutLinks float64 // share of those that go to roots of ordinary hosts
-	IPs      int     // addresses of its hosts, of their own; 0 means 4
+	InLinks  int     // number of other PLDs that link to it, each once, from one root page
+	Links    int     // links per spam page; 0 means twice LinksPerPage
+	OutLinks float64 // share of these that lead to roots of ordinary hosts
+	IPs      int     // number of its own addresses; 0 means 4
 }
 
-// Defaults is the mixture that the demo uses: 2,000 hosts of 500 PLDs, a little over 20,000 URLs to fetch.
+// Defaults returns the mix of the demo: 2,000 hosts of 500 PLDs, a little over 20,000 URLs to fetch.
 func Defaults(seed uint64) Options {
 	return Options{
 		Seed: seed, PLDs: 500, Hosts: 2000, Pages: 22000, LinksPerPage: 12, PageBytes: 6000, IPs: 400, SeedURLs: 10,
@@ -146,7 +147,7 @@ func Defaults(seed uint64) Options {
 	}
 }
 
-// The bounds that keep node numbers and tables small.
+// Bounds that keep node numbers and tables small.
 const (
 	maxHosts = 1 << 22
 	maxPages = 1 << 30

@@ -8,11 +8,11 @@ import (
 type answer struct {
 	status   int
 	kind     Kind
-	known    bool // the URL is one of the graph
+	known    bool // the URL is in the graph
 	robots   bool // the request was for robots rules
-	fallback bool // the URL would be of the graph with the host's own scheme and port, where it redirects to
-	hostile  bool // of a host of Options.Hostile
-	gzip     bool // to be compressed when the client accepts it
+	fallback bool // redirects to the host's own scheme and port, where the URL is in the graph
+	hostile  bool // a response of a host of Options.Hostile
+	gzip     bool // compress if the client accepts it
 	chunked  bool
 	node     node
 	ctype    string
@@ -20,7 +20,7 @@ type answer struct {
 	body     []byte
 }
 
-// makeText fills the pool from which the pages' prose is cut: words of letters and spaces only.
+// makeText fills the pool of prose: words of letters and spaces only.
 func (w *Web) makeText() {
 	words := [...]string{
 		"drum", "beat", "crawl", "page", "site", "link", "store", "merge", "bucket", "pass", "round", "river",
@@ -35,7 +35,7 @@ func (w *Web) makeText() {
 	}
 }
 
-// prose appends n bytes of words, from a space on so that no letter is cut.
+// prose appends n bytes of words. It starts at a space so that it cuts no letter.
 func (p *painter) prose(n int, r *rng) {
 	text := p.w.text
 	for n > 0 {
@@ -52,7 +52,7 @@ func (p *painter) prose(n int, r *rng) {
 	}
 }
 
-// answerNode answers a URL of the graph. The answer's slices are the painter's.
+// answerNode answers a URL of the graph. The answer's slices belong to the painter.
 func (p *painter) answerNode(a *answer, n node) {
 	w := p.w
 	h := &w.hosts[n.host]
@@ -81,7 +81,7 @@ func (p *painter) answerNode(a *answer, n node) {
 	a.body = p.body
 }
 
-// redirect fills status, location (in a form drawn from r, without fragment or odd forms) and an empty body.
+// redirect sets status, location (in a form drawn from r, without fragment or odd forms) and an empty body.
 func (p *painter) redirect(a *answer, n node, k Kind, r *rng) {
 	a.status = [...]int{301, 302, 303, 307, 308}[r.next()%5]
 	a.gzip, a.chunked = false, false
@@ -153,7 +153,7 @@ func (p *painter) paint(n node, r *rng) {
 	p.body = append(p.body, "</head>\n<body>\n<h1>"...)
 	p.prose(20, r)
 	p.body = append(p.body, "</h1>\n"...)
-	// The prose fills what the links leave of a size between half and three halves of the mean.
+	// The prose fills the page up to a size between half and three halves of the mean.
 	gap := 0
 	if room := int(float64(w.opt.PageBytes)*(0.5+r.unit())) - len(p.body) - 75*len(links); room > 0 {
 		gap = room / (len(links) + 1)
@@ -218,7 +218,7 @@ func (p *painter) link(c *linkContext, t node, r *rng, duplicate bool) {
 	p.body = append(p.body, "</a>"...)
 }
 
-// Things that hold what looks like a link. A request below /trap/ shows a parser that took one.
+// Text that looks like links. A request below /trap/ means that a parser took it for one.
 const headNoise = "<script>document.write('<a href=\"/trap/script\">x</a>'); " +
 	"if (1 </* <script> */ 2) x = '</a>';</script>\n" +
 	"<style>/* <a href=\"/trap/style\"> */ body { color: #333 }</style>\n"

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// linksScenario is a host whose pages have links of all forms, and are served in various wrong ways.
+// linksScenario is a host whose pages have all forms of links and are served in various wrong ways.
 func linksScenario() []scenario { return []scenario{{"links", linkForms}} }
 
-// LinkTargets returns the paths that pages of scenario "links" link to. The first segment says which
-// crawlers must fetch them: "yes" all, once; "no" none; others those that ignore nofollow, or follow
-// alternates, assets or forms.
+// LinkTargets returns the targets of the pages of scenario "links". The first segment says which crawlers
+// must fetch them: "yes" all, once; "no" none; others those that ignore nofollow, or follow alternates,
+// assets or forms.
 func LinkTargets() []string {
 	var text strings.Builder
 	text.WriteString(linkStyle)
@@ -23,15 +23,15 @@ func LinkTargets() []string {
 		FindAllString(strings.ReplaceAll(text.String(), "\x00", ""), -1))))
 }
 
-// linkCase is a page: head has the status line and special headers; body is sent as it is, or as pack
-// encodes it.
+// linkCase is a page: head has the status line and special headers; body is sent unchanged, or encoded by
+// pack.
 type linkCase struct {
 	head, body string
 	pack       func(body string) string
 	raw        bool // head has the framing, and the connection ends after the body
 }
 
-// linkForms serves each case at /case/N, a root page that links to them, and their targets.
+// linkForms serves each case at /case/N, a root page with links to them, and their targets.
 func linkForms(w *Web, add func(hostileHost)) {
 	cases := linkCases()
 	var root strings.Builder
@@ -71,7 +71,7 @@ func (s *session) linkCase(c *linkCase) bool {
 
 const linkStyle = "@import url(../asset/import.css); a { background: url('/asset/background.png') } /* url(/no/comment.png) */"
 
-// linkCases are the pages. A body may split a target's name between two packed members.
+// linkCases returns the pages. A body may split a target's name between two compressed members.
 func linkCases() []linkCase {
 	return slices.Concat(headerCases(), robotsCases(), statusCases(), typeCases(), framingCases(), elementCases())
 }

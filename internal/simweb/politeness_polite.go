@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// politeScenarios are servers of many hosts, which a crawler that limits only hosts would overload. They
+// politeScenarios are servers of many hosts that a crawler with limits only per host would overload. They
 // answer each request in full, some of them late.
 func politeScenarios() []scenario {
 	return []scenario{
@@ -21,11 +21,11 @@ const (
 	onePLDHosts       = 300
 	onePLDServers     = 60
 	oneNetworkServers = 200
-	oneNetworkAnswer  = 3 * time.Second // until a page of one-network begins
-	slowAnswer        = 2 * time.Second // until one of slow-server does
+	oneNetworkAnswer  = 3 * time.Second // delay of pages of one-network
+	slowAnswer        = 2 * time.Second // delay of pages of slow-server
 )
 
-// crowd is a set of hosts named name(i), each at addr(i), which give the same answers.
+// crowd adds hosts named name(i), each at addr(i), with equal answers.
 func crowd(w *Web, add func(hostileHost), root string, hosts int, name func(i int) string, addr func(i int) netip.Addr,
 	serve func(s *session, q *wish) bool) {
 	h := hostileHost{name: root, wild: true, addr: addr(0), serve: serve}
@@ -53,7 +53,7 @@ func oneAddress(w *Web, add func(hostileHost)) {
 		func(s *session, q *wish) bool { return s.page(q, links("/2")) })
 }
 
-// onePLD: a PLD of three hundred hosts at sixty addresses, each in a network of its own.
+// onePLD: a PLD of three hundred hosts at sixty addresses, each address in a network of its own.
 func onePLD(w *Web, add func(hostileHost)) {
 	root := w.hostileName("one-pld", 0)[len("www."):]
 	crowd(w, add, root, onePLDHosts, func(i int) string { return fmt.Sprintf("h%d.%s", i, root) },
@@ -61,22 +61,22 @@ func onePLD(w *Web, add func(hostileHost)) {
 		func(s *session, q *wish) bool { return s.page(q, links("/2")) })
 }
 
-// oneNetwork: four hundred hosts, each of a PLD of its own, at two hundred addresses of one /24. Pages come
-// late.
+// oneNetwork: four hundred hosts, each of a PLD of its own, at two hundred addresses of one /24, with slow
+// pages.
 func oneNetwork(w *Web, add func(hostileHost)) {
 	crowd(w, add, "onenetwork", 2*oneNetworkServers, func(i int) string { return fmt.Sprintf("www.p%d.onenetwork", i) },
 		func(i int) netip.Addr { return deadAddr(hostileNet, 40_000+i%oneNetworkServers) },
 		func(s *session, q *wish) bool { return s.wait(oneNetworkAnswer) && s.page(q, "<html>") })
 }
 
-// slowServer: a host whose five pages come late.
+// slowServer: a host with five slow pages.
 func slowServer(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("slow-server", 0), serve: func(s *session, q *wish) bool {
 		return s.wait(slowAnswer) && s.page(q, links("/1", "/2", "/3", "/4"))
 	}})
 }
 
-// crawlDelay: a host that asks for a Crawl-delay of seven seconds, one that asks for a day.
+// crawlDelay: a host that asks for a Crawl-delay of seven seconds, and one that asks for a day.
 func crawlDelay(w *Web, add func(hostileHost)) {
 	for i, seconds := range []string{"7", "86400"} {
 		add(hostileHost{name: w.hostileName("crawl-delay", i),

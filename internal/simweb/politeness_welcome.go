@@ -9,8 +9,8 @@ import (
 )
 
 // welcomeScenarios are hosts that fail for a time or forever, ask for a delay, or refuse. Each has
-// welcomeURLs seeds, "/0" and so on, and answers 404 for robots.txt. crawl/politeness_welcome_test.go has
-// the requests that a correct crawler sends, and when.
+// welcomeURLs seeds, "/0" and so on, and answers 404 for robots.txt. crawl/politeness_welcome_test.go lists
+// the requests of a correct crawler with their times.
 func welcomeScenarios() []scenario {
 	return []scenario{
 		{"welcome-refusing", steady(403, "", "<title>Forbidden</title>")},
@@ -41,7 +41,7 @@ const RecoversAfter = 20 * time.Minute
 // PatienceAsked is the Retry-After of the hosts of "welcome-retry-after", in seconds and as a date.
 const PatienceAsked = 30 * time.Minute
 
-// addSite adds a host whose answer may depend on the number of previous requests, without those for robots
+// addSite adds a host whose answer may depend on the number of previous requests, except those for robots
 // rules.
 func addSite(w *Web, add func(hostileHost), scenario string, i int, serve func(s *session, q *wish, n int) bool, seeds ...string) {
 	name := w.hostileName(scenario, i)
@@ -67,7 +67,7 @@ func (s *session) status(code int, header, body string) bool {
 	return s.reply("HTTP/1.1 "+strconv.Itoa(code)+" "+http.StatusText(code)+"\r\nContent-Type: text/html\r\n"+header, body)
 }
 
-// steady is a scenario of one host that always gives the same answer.
+// steady is a scenario of one host with always the same answer.
 func steady(code int, header, body string) func(w *Web, add func(hostileHost)) {
 	return func(w *Web, add func(hostileHost)) {
 		name := map[int]string{403: "welcome-refusing", 503: "welcome-failing", 500: "welcome-broken"}[code]
@@ -75,7 +75,7 @@ func steady(code int, header, body string) func(w *Web, add func(hostileHost)) {
 	}
 }
 
-// challenges: the challenge pages of three vendors.
+// challenges: challenge pages of three vendors.
 func challenges(w *Web, add func(hostileHost)) {
 	for i, c := range []struct {
 		code         int
@@ -124,7 +124,7 @@ func forbiddenDirectory(w *Web, add func(hostileHost)) {
 	}, seeds...)
 }
 
-// retryAfter: 429 for the first request, with Retry-After in seconds and as a date, 503 likewise.
+// retryAfter: the first request gets 429 with Retry-After, in seconds and as a date; likewise with 503.
 func retryAfter(w *Web, add func(hostileHost)) {
 	seconds := func() string { return strconv.Itoa(int(PatienceAsked / time.Second)) }
 	date := func() string { return time.Now().Add(PatienceAsked).UTC().Format(http.TimeFormat) }
@@ -141,7 +141,7 @@ func retryAfter(w *Web, add func(hostileHost)) {
 	}
 }
 
-// halfBroken: every other request is answered with 500.
+// halfBroken: every second request gets 500.
 func halfBroken(w *Web, add func(hostileHost)) {
 	addSite(w, add, "welcome-half-broken", 0, func(s *session, _ *wish, n int) bool {
 		if n%2 == 0 {
@@ -151,7 +151,7 @@ func halfBroken(w *Web, add func(hostileHost)) {
 	})
 }
 
-// recovering: 503 until RecoversAfter the first request.
+// recovering: 503 until RecoversAfter after the first request.
 func recovering(w *Web, add func(hostileHost)) {
 	var mu sync.Mutex // guards first
 	var first time.Time

@@ -1,6 +1,6 @@
 package simweb
 
-// mix is a bijection of 64-bit words in which every input bit moves every output bit (the splitmix64
+// mix is a bijection of 64-bit words in which every input bit affects every output bit (the splitmix64
 // finaliser).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -11,12 +11,12 @@ func mix(x uint64) uint64 {
 // golden is 2^64 divided by the golden ratio, odd.
 const golden = 0x9e3779b97f4a7c15
 
-// hash mixes a key with a number under a salt that keeps uses apart.
+// hash mixes a key with a number and a salt, which separates uses.
 func hash(key, n, salt uint64) uint64 {
 	return mix(mix(key+n*golden) + salt*0xd1342543de82ef95)
 }
 
-// Salts, one for each thing that is drawn.
+// Salts, one for each drawn property.
 const (
 	saltHost uint64 = 1 + iota
 	saltPLD
@@ -47,7 +47,8 @@ func (r *rng) unit() float64 { return unit(r.next()) }
 // below is uniform in [0, n), n > 0.
 func (r *rng) below(n uint64) uint64 { return below(r.next(), n) }
 
-// skew is a number in [0, n) whose density falls like (x/n)^(1/k - 1), with k = 2, 4 or 8 for times 1, 2, 3.
+// skew returns a number in [0, n) with density proportional to (x/n)^(1/k - 1), with k = 2, 4 or 8 for
+// times 1, 2, 3.
 func (r *rng) skew(n uint64, times int) uint64 {
 	u := r.unit()
 	for range times {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// robotsKind is the kind of answer of a host's /robots.txt.
+// robotsKind is the kind of response of a host's /robots.txt.
 type robotsKind uint8
 
 const (
@@ -31,8 +31,8 @@ var robotsNames = [numRobots]string{
 	"redirect-path", "redirect-host", "crawl-delay", "bom",
 }
 
-// drawRobots draws the variant of ordinary host i. Hosts from trunk on get the two barren ones, by their
-// shares.
+// drawRobots draws the variant of ordinary host i. Hosts beyond the trunk get the two barren variants, by
+// their shares.
 func (w *Web) drawRobots(i int, u float64) robotsKind {
 	m := &w.opt.Robots
 	barren := m.ServerError + m.DisallowAll
@@ -60,7 +60,7 @@ func (w *Web) drawRobots(i int, u float64) robotsKind {
 	return robotsNotFound
 }
 
-// RobotsVariant names what a host's /robots.txt answers; "" for a foreign name.
+// RobotsVariant returns the name of a host's /robots.txt variant; "" for a foreign name.
 func (w *Web) RobotsVariant(name string) string {
 	i, _, ok := w.find(name)
 	if !ok {
@@ -69,7 +69,7 @@ func (w *Web) RobotsVariant(name string) string {
 	return robotsNames[w.hosts[i].robots]
 }
 
-// CrawlDelay is what a host's robots.txt asks for; 0 for none.
+// CrawlDelay returns the Crawl-delay of a host's robots.txt; 0 for none.
 func (w *Web) CrawlDelay(name string) time.Duration {
 	if i, _, ok := w.find(name); ok && w.hosts[i].robots == robotsCrawlDelay {
 		return w.opt.CrawlDelay
@@ -77,12 +77,12 @@ func (w *Web) CrawlDelay(name string) time.Duration {
 	return 0
 }
 
-// variant is a coin of the host for a robots kind that comes in two or more.
+// variant draws a number below n for robots kinds with several forms.
 func (h *host) variant(n uint64) uint64 { return (hash(h.key, 0, saltRobots) >> 8) % n }
 
-// refuses reports whether the host's robots.txt disallows a node to the crawler, which is that of
-// Options.Agent (own) or another. It computes the meaning of the texts below from directory and form
-// numbers, without parsing them.
+// refuses reports whether the host's robots.txt disallows a node to the crawler of Options.Agent (own) or
+// to another one. It computes the meaning of the texts below from directory and form numbers, without
+// parsing them.
 func (w *Web) refuses(n node, k Kind, own bool) bool {
 	h := &w.hosts[n.host]
 	switch h.robots {
@@ -121,7 +121,7 @@ func (w *Web) refuses(n node, k Kind, own bool) bool {
 
 const prefixRules = "User-agent: *\nDisallow: /private/\nAllow: /private/open/\nDisallow: /tmp/\n"
 
-// robotsText is the body of a host's rules, at /robots.txt or where it redirects to.
+// robotsText returns the body of a host's rules, at /robots.txt or at the target of its redirect.
 func (w *Web) robotsText(h *host) string {
 	agent := w.opt.Agent
 	switch h.robots {
@@ -161,8 +161,8 @@ func (w *Web) robotsText(h *host) string {
 	return prefixRules
 }
 
-// Paths that a /robots.txt redirects to. The last is on another host, with the number of the first behind
-// it.
+// Paths to which a /robots.txt redirects. The last is on another host, followed by the number of the first
+// host.
 const (
 	robotsPath       = "/robots.txt"
 	robotsMoved      = "/robots-moved.txt"
@@ -176,7 +176,7 @@ func isRobotsPath(path []byte) bool {
 	return s == robotsPath || s == robotsMoved || s == robotsMovedAgain || strings.HasPrefix(s, robotsForHost)
 }
 
-// answerRobots answers a path of robots rules. n.host is the host asked.
+// answerRobots answers a path of robots rules. n.host is the requested host.
 func (w *Web) answerRobots(a *answer, n node, path []byte) {
 	h := &w.hosts[n.host]
 	a.ctype = "text/plain; charset=utf-8"
@@ -222,7 +222,7 @@ func (w *Web) answerRobots(a *answer, n node, path []byte) {
 	}
 }
 
-// robotsHelper is the trunk host that serves the rules of host i in its stead.
+// robotsHelper returns the trunk host that serves the rules of host i.
 func (w *Web) robotsHelper(i int32) int32 {
 	n := uint64(w.trunk)
 	if n < 2 {

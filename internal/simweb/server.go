@@ -16,20 +16,20 @@ import (
 // portTries is the number of attempts to find a port that is free on all addresses.
 const portTries = 20
 
-// ServerOptions say where the servers listen. A zero port means one that is free on all its addresses.
+// ServerOptions are the ports of the servers. Zero means a port that is free on all its addresses.
 type ServerOptions struct {
 	HTTPPort   uint16
 	HTTPSPort  uint16
 	DNSPort    uint16 // of the first name server; the others get free ones
 	DNSServers int    // 0 means 1
-	// DNSDelay is the delay of DNS answers. Every DNSLossEvery-th query by UDP gets no answer; 0: none is
+	// DNSDelay is the delay of DNS answers. Every DNSLossEvery-th query over UDP gets no answer; 0: none is
 	// lost.
 	DNSDelay     time.Duration
 	DNSLossEvery int
 }
 
-// Server is a web on sockets: HTTP and HTTPS on every address of it, name servers on 127.0.0.1. It owns one
-// goroutine for each listener, each connection and each name server socket; Close ends them and waits.
+// Server is a web on sockets: HTTP and HTTPS on every address of the web, name servers on 127.0.0.1. It has
+// one goroutine for each listener, connection and name server socket; Close ends them and waits.
 type Server struct {
 	w         *Web
 	http      uint16
@@ -47,7 +47,8 @@ type Server struct {
 	shut  bool
 }
 
-// Start starts the servers. They stop when ctx ends; Close must still be called, to wait for them.
+// Start starts the servers. They stop when ctx ends; the caller must still call Close, which waits for
+// them.
 func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	s := &Server{w: w, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	var err error
@@ -74,7 +75,7 @@ func (s *Server) HTTPPort() uint16 { return s.http }
 // HTTPSPort returns the port that serves port 443.
 func (s *Server) HTTPSPort() uint16 { return s.https }
 
-// Map converts an address of the web, with port 80, 443 or 8080, to the one to connect to.
+// Map converts an address of the web, with port 80, 443 or 8080, to the address of the server.
 func (s *Server) Map(a netip.AddrPort) netip.AddrPort {
 	if a.Port() == 443 {
 		return netip.AddrPortFrom(a.Addr(), s.https)
@@ -91,7 +92,7 @@ func (s *Server) DNSAddrs() []netip.AddrPort {
 	return list
 }
 
-// Close closes all connections and waits until every goroutine of the server has ended.
+// Close closes all connections and waits for all goroutines of the server.
 func (s *Server) Close() error {
 	if s.release != nil {
 		s.release()
@@ -180,7 +181,7 @@ func (s *Server) startAccept(l net.Listener, ip netip.Addr, secure *tls.Config) 
 			select {
 			case <-s.stop:
 				return
-			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client is gone already
+			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client has closed
 			}
 		}
 	}()

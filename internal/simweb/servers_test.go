@@ -22,7 +22,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hostOf finds a host of the web that fits.
+// hostOf returns a host of the web for which fits returns true.
 func hostOf(t *testing.T, w *Web, fits func(h *host) bool) *host {
 	t.Helper()
 	for i := range w.hosts {
@@ -179,7 +179,7 @@ func TestLookupErrorsAreTyped(t *testing.T) {
 	})
 }
 
-// get asks the in-process form for a URL of the web on a connection of its own.
+// get requests a URL of the web from the in-process form on a new connection.
 func get(t *testing.T, w *Web, url string) *http.Response {
 	t.Helper()
 	resp, err := tryGet(w, url)
@@ -330,7 +330,8 @@ func TestOutageOverSockets(t *testing.T) {
 	}
 }
 
-// Requests in one packet, in pieces, HEAD, HTTP/1.0, and malformed ones, over a socket.
+// TestServerSpeaksHTTP: requests in one packet and in pieces, HEAD, HTTP/1.0, and malformed requests, over
+// a socket.
 func TestServerSpeaksHTTP(t *testing.T) {
 	w := mustNew(t, plain(2))
 	s := mustStart(t, w, ServerOptions{})
@@ -425,7 +426,7 @@ func TestHTTPSHosts(t *testing.T) {
 	}
 }
 
-// What the log says survives writing and reading, also through the server's own page.
+// TestSnapshotTravels: a snapshot survives writing and reading, also through the server's own page.
 func TestSnapshotTravels(t *testing.T) {
 	w := mustNew(t, small(*seedFlag))
 	s := mustStart(t, w, ServerOptions{})
@@ -463,8 +464,8 @@ func TestSnapshotTravels(t *testing.T) {
 	}
 }
 
-// Close ends connections that idle, wait for a slow answer, or are being written to. goleak finds what
-// stays.
+// TestCloseWhileBusy: Close ends connections that are idle, wait for a slow answer, or are being written.
+// goleak detects leaked goroutines.
 func TestCloseWhileBusy(t *testing.T) {
 	o := plain(3)
 	o.SlowHosts, o.SlowDelay, o.PageBytes = 1, time.Hour, 1<<22
@@ -485,7 +486,7 @@ func TestCloseWhileBusy(t *testing.T) {
 		}
 		io.WriteString(c, head)
 	}
-	for n := 0; n < 2; { // the page is being written, the slow host is thinking
+	for n := 0; n < 2; { // one page is being written, and the slow host delays its answer
 		n, _, _ = w.Log().Totals()
 	}
 	cancel()
@@ -500,7 +501,8 @@ func TestCloseWhileBusy(t *testing.T) {
 	}
 }
 
-// A client that gives up on a slow host and comes again is not seen with two connections.
+// TestClientThatGivesUp: a client that gives up on a slow host and returns doesn't count as two
+// connections.
 func TestClientThatGivesUp(t *testing.T) {
 	o := plain(3)
 	o.SlowHosts, o.SlowDelay = 1, time.Minute
@@ -524,7 +526,7 @@ func TestClientThatGivesUp(t *testing.T) {
 	}
 }
 
-// TestLateNames: names are late by DNSDelay, and every DNSLossEvery-th question isn't answered; TCP loses
+// TestLateNames: answers are late by DNSDelay, and every DNSLossEvery-th query gets none; TCP loses
 // nothing.
 func TestLateNames(t *testing.T) {
 	o := Defaults(1)

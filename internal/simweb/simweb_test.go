@@ -16,7 +16,7 @@ var seedFlag = flag.Uint64("seed", 1, "seed of the webs in the tests")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// small is a web with a good deal of everything.
+// small is a web with a share of every feature.
 func small(seed uint64) Options {
 	o := Defaults(seed)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.PageBytes = 40, 150, 2500, 30, 2000
@@ -62,7 +62,7 @@ func mustStart(t testing.TB, w *Web, o ServerOptions) *Server {
 	return s
 }
 
-// compare fails with the first few differences of two sets.
+// compare reports the first few differences of two sets.
 func compare(t *testing.T, what string, got map[string]bool, want []string) {
 	t.Helper()
 	bad := 0
@@ -85,8 +85,8 @@ func compare(t *testing.T, what string, got map[string]bool, want []string) {
 	}
 }
 
-// The expected sets, computed from integers, are those that a crawler made of foreign parsers finds over
-// real sockets.
+// TestExpectedIsWhatAnIndependentWalkerFinds: the expected sets, computed from integers, equal those that a
+// crawler with independent parsers finds over real sockets.
 func TestExpectedIsWhatAnIndependentWalkerFinds(t *testing.T) {
 	for _, agent := range []string{"drumbeat", "otherbot2"} {
 		t.Run("agent="+agent, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// authority is a certificate authority made for this web, and the certificates that it has signed: one for
-// each PLD, for the PLD and all names one label below.
+// authority is a certificate authority of this web and the certificates that it has signed: one per PLD,
+// for the PLD and all names one label below.
 type authority struct {
 	w     *Web
 	key   *ecdsa.PrivateKey // of the authority and of all leaves
@@ -26,7 +26,7 @@ type authority struct {
 	certs map[int32]*tls.Certificate
 }
 
-// authority makes the authority when it is first needed.
+// authority creates the authority on first use.
 func (w *Web) authority() *authority {
 	w.ca.Do(func() {
 		a, err := newAuthority(w)
@@ -38,8 +38,8 @@ func (w *Web) authority() *authority {
 	return w.certs
 }
 
-// CAPool holds the authority that signs the https hosts' certificates. Their validity spans 1990 to 2090, so
-// that it holds in virtual time too.
+// CAPool returns a pool with the authority that signs the https hosts' certificates. They are valid from
+// 1990 to 2090, to include virtual times.
 func (w *Web) CAPool() *x509.CertPool { return w.authority().pool }
 
 func validity() (from, to time.Time) {
@@ -68,7 +68,8 @@ func newAuthority(w *Web) (*authority, error) {
 	return a, nil
 }
 
-// config is the server side of TLS. A name that is no https host's gets no handshake.
+// config returns the server side's configuration of TLS. The handshake fails for a name that isn't an https
+// host.
 func (a *authority) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:       tls.VersionTLS12,
@@ -84,7 +85,7 @@ func (a *authority) config() *tls.Config {
 	}
 }
 
-// leaf returns the certificate of a PLD, making it the first time.
+// leaf returns the certificate of a PLD; it creates it on first use.
 func (a *authority) leaf(p int32) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +100,7 @@ func (a *authority) leaf(p int32) (*tls.Certificate, error) {
 	return c, nil
 }
 
-// signPLD makes the certificate of a PLD and its names one label below.
+// signPLD creates the certificate of a PLD and its names one label below.
 func (a *authority) signPLD(serial int64, name string) (*tls.Certificate, error) {
 	from, to := validity()
 	t := &x509.Certificate{

@@ -19,8 +19,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// walker is a slow crawler made of libraries that neither the generator nor drumbeat uses for this: the full
-// HTML parser, net/http, a WHATWG URL parser, and a robots matcher by regular expressions.
+// walker is a slow crawler made of libraries that are independent of the generator and of drumbeat's own
+// parsers: the full HTML parser, net/http, a WHATWG URL parser, and a robots matcher with regular
+// expressions.
 type walker struct {
 	client *http.Client
 	agent  string
@@ -71,7 +72,7 @@ func newWalker(t testing.TB, s *Server, agent string) *walker {
 	}
 }
 
-// walk crawls from the seeds with a few goroutines a level.
+// walk crawls from the seeds, level by level, with a few goroutines.
 func (k *walker) walk(seeds []string) error {
 	sets := map[string]map[string]bool{"fetched": k.fetched, "refused": k.refused, "dead": k.dead}
 	level := seeds
@@ -150,7 +151,7 @@ func canonical(dst []string, base, ref string) []string {
 	return dst
 }
 
-// htmlLinks finds links with the tree-building parser, scripting off.
+// htmlLinks finds links with the tree-building parser, with scripting off.
 func htmlLinks(u string, body []byte) ([]string, error) {
 	doc, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
 	if err != nil {
@@ -261,7 +262,7 @@ func (k *walker) fetchRules(u string) *robotRules {
 	return &robotRules{}
 }
 
-// readRules reads RFC 9309 groups for an agent.
+// readRules reads the RFC 9309 groups for an agent.
 func readRules(text, agent string) *robotRules {
 	text = strings.TrimPrefix(text, "\ufeff")
 	groups := map[string][]robotRule{}

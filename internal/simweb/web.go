@@ -12,16 +12,16 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Web is one synthetic web: the generator's tables of hosts (pages are not stored), the log of requests, and
-// the switch for outages. All methods may be called concurrently.
+// Web is one synthetic web: the generator's tables of hosts (it stores no pages), the log of requests, and
+// the current outage. All methods may be called concurrently.
 type Web struct {
 	opt    Options
 	hosts  []host // ordinary, then big, chain, dead, spam
 	plds   []pld
 	byName map[string]int32
-	addrs  []netip.Addr // of ordinary hosts; listeners stand on these and spamAddrs
+	addrs  []netip.Addr // of ordinary hosts; listeners use these and spamAddrs
 	spamIP []netip.Addr
-	nodes  uint64 // node numbers in use (4 a URL index, see node)
+	nodes  uint64 // number of node numbers (4 per URL index, see node)
 
 	trunk    int   // hosts [0, trunk) are live and reachable from host 0's root
 	ordinary int   // hosts [0, ordinary) are the Hosts of the options
@@ -62,7 +62,7 @@ func (k hostKind) dead() bool { return k >= nxDomainHost }
 // host is the generator's table entry of one host name.
 type host struct {
 	name    string // lower-case ASCII
-	unicode string // as name with the PLD in Unicode, or ""
+	unicode string // name with the PLD in Unicode, or ""
 	scheme  string
 	origin  string // scheme://name[:port] without a default port
 	key     uint64
@@ -88,7 +88,7 @@ type pld struct {
 
 var defaultSuffixes = [...]string{"test", "example", "simweb", "drumnet"}
 
-// New makes the tables of a web. Time and memory are linear in the number of hosts and independent of the
+// New creates the tables of a web. Time and memory are linear in the number of hosts and independent of the
 // number of pages.
 func New(opt Options) (*Web, error) {
 	if err := opt.Validate(); err != nil {
@@ -192,8 +192,8 @@ func (w *Web) nameOf(i int32) string {
 	return w.hosts[i].name
 }
 
-// Seeds returns the canonical URLs to start from: the roots of the first hosts and of the chain. Every
-// ordinary host, the big host and every dead host is linked from a root that is reachable from host 0.
+// Seeds returns the canonical URLs of the seeds: the roots of the first hosts and of the chain. Every
+// ordinary host, the big host and every dead host has a link from a root that is reachable from host 0.
 func (w *Web) Seeds() []string {
 	var urls []string
 	for i := 0; i < w.trunk && i < max(1, w.opt.SeedURLs); i++ {
@@ -232,13 +232,13 @@ func (w *Web) makeAddrs() {
 	w.addrs, w.spamIP = all[:n:n], all[n:]
 }
 
-// The networks of dead hosts' addresses: nothing listens there. Over sockets both refuse connections.
+// The networks of dead hosts' addresses, without listeners. Over sockets both refuse connections.
 const (
-	silentNet  = 254 // 127.254/16: in the in-process form, connects get no answer
+	silentNet  = 254 // 127.254/16: in the in-process form, connects time out
 	refusedNet = 255 // 127.255/16
 )
 
-// deadAddr is the i-th address of a dead network; they repeat after 64,000.
+// deadAddr returns the i-th address of a dead network; they repeat after 64,000.
 func deadAddr(network byte, i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, network, byte(i / 250), byte(i%250) + 1})
 }
@@ -261,8 +261,8 @@ func (w *Web) makePLDs() error {
 	return nil
 }
 
-// makeHosts makes the ordinary hosts. Those without an allowed page (robots 503, Disallow: /) are last, so
-// [0, trunk) can carry the tree that makes all URLs reachable.
+// makeHosts creates the ordinary hosts. Those without an allowed page (robots 503, Disallow: /) come last,
+// so that [0, trunk) can have the tree that makes all URLs reachable.
 func (w *Web) makeHosts() {
 	n, opt := w.opt.Hosts, &w.opt
 	w.ordinary = n
@@ -285,7 +285,7 @@ func (w *Web) makeHosts() {
 	}
 }
 
-// hostName is the j-th host of PLD p, in ASCII and, for a non-ASCII PLD, in Unicode.
+// hostName returns the j-th host of PLD p in ASCII and, for a non-ASCII PLD, in Unicode.
 func (w *Web) hostName(p, j int) (ascii, unicode string) {
 	label := "h" + strconv.Itoa(j) + "."
 	switch j {
@@ -302,7 +302,7 @@ func (w *Web) hostName(p, j int) (ascii, unicode string) {
 	return label + w.plds[p].name, unicode
 }
 
-// place draws scheme, port and addresses of a host.
+// place draws the scheme, port and addresses of a host.
 func (w *Web) place(h *host, r *rng) {
 	opt := &w.opt
 	h.scheme, h.port = "http", 80
@@ -329,7 +329,7 @@ func (w *Web) place(h *host, r *rng) {
 	}
 }
 
-// sizes deals opt.Pages to the hosts by a power law, at least one to each, shuffled.
+// sizes distributes opt.Pages over the hosts by a power law, at least one each, shuffled.
 func (w *Web) sizes() []uint32 {
 	n := w.opt.Hosts
 	sizes := make([]uint32, n)
@@ -354,7 +354,7 @@ func (w *Web) sizes() []uint32 {
 	return sizes
 }
 
-// makeSpecial adds the big host, the chain, the dead hosts and the entry that stands for all spam hosts.
+// makeSpecial adds the big host, the chain, the dead hosts and the entry for all spam hosts.
 func (w *Web) makeSpecial() {
 	opt := &w.opt
 	r := rng(hash(opt.Seed, 3, saltHost))
@@ -391,8 +391,8 @@ func (w *Web) makeSpecial() {
 	}
 }
 
-// spamDoor returns the host of PLD p whose root links to the spam PLD: its first one, which is in the trunk
-// if possible.
+// spamDoor returns the host of PLD p whose root links to the spam PLD: its first one, in the trunk if
+// possible.
 func (w *Web) spamDoor(p int) int32 { return w.plds[p].hosts[0] }
 
 func (w *Web) makeDead(own func(string) int32) {
@@ -445,7 +445,7 @@ func (w *Web) finish() error {
 	return nil
 }
 
-// nodeAt is the inverse of number.
+// nodeAt inverts number.
 func (w *Web) nodeAt(n uint64) node {
 	page := n / hops
 	i := sort.Search(len(w.hosts), func(i int) bool { return w.hosts[i].base > page }) - 1
