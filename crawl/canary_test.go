@@ -164,7 +164,7 @@ func TestFarmIsNoOutage(t *testing.T) {
 
 // TestBanned: when servers ban the crawler, the crawl must end and fetch all pages of the other servers.
 // Servers ban it in the middle of the crawl (one in 2, 4 and 8, with -long), or late (all that have pages
-// left). a late time. The crawl must end and fetch all pages of the other servers.
+// left).
 func TestBanned(t *testing.T) {
 	parts := []int{2, 4, 8}
 	if !*longRuns {

@@ -156,10 +156,10 @@ func (l *life) checkOnce() (faults []string) {
 func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	type place struct {
-		last  *visit
-		page  *visit        // the last request other than for robots.txt
-		delay time.Duration // Crawl-delay
-		rest  time.Time     // end of the back-off after a 503
+		last    *visit
+		page    *visit        // the last request other than for robots.txt
+		delay   time.Duration // Crawl-delay
+		backoff time.Time     // end of the back-off after a 503
 	}
 	hosts, servers := map[string]*place{}, map[string]*place{}
 	robots := map[string]*visit{}
@@ -190,8 +190,8 @@ func (l *life) checkVisits() (faults []string) {
 		if s.last != nil && v.start.Sub(s.last.start) < l.opt.ServerDelayMin {
 			fault("%s: requested %v after the server's previous request", v.url, v.start.Sub(s.last.start))
 		}
-		if v.start.Before(h.rest) {
-			fault("%s: requested %v before the end of the host's back-off (run %d, canary %t)", v.url, h.rest.Sub(v.start), v.run, v.voucher)
+		if v.start.Before(h.backoff) {
+			fault("%s: requested %v before the end of the host's back-off (run %d, canary %t)", v.url, h.backoff.Sub(v.start), v.run, v.canary)
 		}
 		h.last, s.last = v, v
 		if !isRobots(v.url) {
@@ -201,9 +201,9 @@ func (l *life) checkVisits() (faults []string) {
 			h.delay = v.delay
 		}
 		if v.ill && v.covered {
-			h.rest = v.end.Add(v.leastRest())
+			h.backoff = v.end.Add(v.leastBackoff())
 		}
-		if v.robots && !v.voucher { // the crawl keeps no answer to a canary request
+		if v.robots && !v.canary { // the crawl keeps no answer to a canary request
 			if o := robots[v.url]; o != nil && o.covered && o.final {
 				fault("requested %s again, although a durable checkpoint had its answer", v.url)
 			}
@@ -216,7 +216,7 @@ func (l *life) checkVisits() (faults []string) {
 // checkTroubled checks that the crawl sends requests to hosts that always refuse or fail only when the
 // known health of the host allows it. A run knows what it recorded itself and what the previous run
 // recorded up to its last checkpoint. That includes every covered visit and perhaps more, since the test
-// doesn't see of every checkpoint that it is durable. So several states are possible. A request is a fault
+// can't see whether a checkpoint is durable. So several states are possible. A request is a fault
 // if none of them allows it; otherwise only the states that allow it remain possible.
 func (l *life) checkTroubled(visits []visit) (faults []string) {
 	policy := l.opt.makePolicy()
@@ -273,9 +273,9 @@ func unlike(list []health.State) (out []health.State) {
 	return out
 }
 
-// leastRest returns the minimum back-off of the host after a visit answered with 503. It is shorter after a
+// leastBackoff returns the minimum back-off of the host after a visit answered with 503. It is shorter after a
 // request for robots.txt, the host's own or that of a host that redirects to it, than after one for a page.
-func (v *visit) leastRest() time.Duration {
+func (v *visit) leastBackoff() time.Duration {
 	if isRobots(v.url) {
 		return robotsBackoff
 	}

@@ -24,7 +24,7 @@ type visit struct {
 	addr       netip.Addr
 	run        int           // of the program, from 0
 	robots     bool          // a request for robots.txt
-	voucher    bool          // a request to a canary
+	canary     bool          // a request to a canary
 	final      bool          // answered, and not with a 503 that calls for a retry
 	ill        bool          // answered with a 503 that calls for a retry
 	status     int           // of the answer
@@ -83,7 +83,7 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	sum := w.hash(&v)
 	ill := w.isIll(&v, sum)
 	v.run, v.end = w.run, v.start
-	v.voucher = v.robots && w.called[v.url]
+	v.canary = v.robots && w.called[v.url]
 	delete(w.called, v.url)
 	at, cut := len(w.visits), w.cut
 	w.visits = append(w.visits, v)

@@ -10,16 +10,17 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// Case is a sound structure on disk with a state of type S. Each input of a fuzz test damages a copy of it.
+// Case is an undamaged structure on disk with a state of type S. Each input of a fuzz test damages a copy
+// of it.
 type Case[S any] struct {
 	Files Files
-	Dirs  []string // exist in each copy
+	Dirs  []string // directories that exist in each copy
 	State []byte   // in JSON
 	// AllocBytes bounds the heap allocations by the use of a damaged copy.
 	AllocBytes uint64
 }
 
-// NewCase makes a Case of all files below dirs and the state that goes with them.
+// NewCase returns a Case of all files below dirs and their state.
 func NewCase[S any](t testing.TB, mem *memfs.FS, dirs []string, st *S, allocBytes uint64) *Case[S] {
 	t.Helper()
 	state, err := json.Marshal(st)

@@ -200,11 +200,11 @@ func parent(name string) string {
 	return "."
 }
 
-// flipBytes is the length of one step of a script of Flip: 1 byte which file, 4 where, 1 what to do.
+// flipBytes is the length of one step of a script of Flip: file (1 byte), offset (4), operation (1).
 const flipBytes = 6
 
-// Flip returns the files with bytes changed as script says, at most four; files that don't change are
-// shared. It also returns the names of those that did.
+// Flip returns the files after at most four changes by script. It shares unchanged files with fs, and
+// returns the names of the changed ones.
 func (fs Files) Flip(script []byte) (damaged Files, changed []string) {
 	damaged = maps.Clone(fs)
 	names := fs.Names()
@@ -224,7 +224,7 @@ func (fs Files) Flip(script []byte) (damaged Files, changed []string) {
 			changed = append(changed, name)
 		}
 		if i := int(at) % len(b); at>>31 == 1 && how == 1 {
-			b = b[:i] // the end is lost
+			b = b[:i] // truncate
 		} else {
 			b[i] ^= how
 		}
@@ -234,7 +234,7 @@ func (fs Files) Flip(script []byte) (damaged Files, changed []string) {
 }
 
 // Allocated runs fn and returns the number of bytes that it allocated on the Go heap, including freed ones.
-// The runtime counts large objects at once, small ones later.
+// The runtime counts large objects immediately, small ones later.
 func Allocated(fn func()) uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

@@ -8,7 +8,7 @@ import (
 	"drumbeat/disk"
 )
 
-// StoreManifest does what a checkpoint does between Save and Commit: it makes all files in dirs durable, and
+// StoreManifest does the work of a checkpoint between Save and Commit: it makes all files in dirs durable,
 // then writes m as JSON to the file name.
 func StoreManifest(fsys disk.FS, name string, m any, dirs ...string) error {
 	for _, dir := range dirs {
@@ -23,7 +23,8 @@ func StoreManifest(fsys disk.FS, name string, m any, dirs ...string) error {
 	return disk.WriteFileAtomic(fsys, name, data)
 }
 
-// LoadManifest reads what StoreManifest wrote into m, a pointer. If there is no such file m stays as it is.
+// LoadManifest reads the output of StoreManifest into m, a pointer. If the file doesn't exist, m stays
+// unchanged.
 func LoadManifest(fsys disk.FS, name string, m any) error {
 	data, err := disk.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,17 +11,17 @@ var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // host feeds events to a State in virtual time. After each event it waits as long as the verdict says.
 type host struct {
-	s     State
-	p     Policy
-	now   time.Time
-	rests []time.Duration
+	s        State
+	p        Policy
+	now      time.Time
+	backoffs []time.Duration
 }
 
 func newHost() *host { return &host{p: Defaults(), now: start} }
 
 func (h *host) note(e Event) Verdict {
 	v := h.s.Note(&h.p, e, h.now)
-	h.rests = append(h.rests, v.Rest)
+	h.backoffs = append(h.backoffs, v.Rest)
 	h.now = h.now.Add(v.Rest)
 	return v
 }
@@ -40,7 +40,7 @@ func seconds(list ...int) (ds []time.Duration) {
 	return ds
 }
 
-func wantRests(t *testing.T, got, want []time.Duration) {
+func wantBackoffs(t *testing.T, got, want []time.Duration) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("got %v, want %v", got, want)
@@ -61,7 +61,7 @@ func TestFailingHost(t *testing.T) {
 		if v.End != Open || !v.Began || v.Why != Failing {
 			t.Fatalf("%v: after 14: %+v", kind, v)
 		}
-		wantRests(t, h.rests, seconds(10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 7200, 14400, 28800, 57600))
+		wantBackoffs(t, h.backoffs, seconds(10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 7200, 14400, 28800, 57600))
 		if v = h.note(Event{Kind: kind}); v.End != GivenUp || !v.Ended {
 			t.Errorf("%v: after the last long back-off: %+v, want given up", kind, v)
 		}
@@ -148,7 +148,7 @@ func TestUnwelcome(t *testing.T) {
 func TestHangups(t *testing.T) {
 	h := newHost()
 	v := h.times(4, Event{Kind: Hangup})
-	wantRests(t, h.rests, append(seconds(10, 20, 40), 24*time.Hour))
+	wantBackoffs(t, h.backoffs, append(seconds(10, 20, 40), 24*time.Hour))
 	if v.Why != Unwelcome {
 		t.Errorf("got %+v", v)
 	}
@@ -208,7 +208,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-func TestResting(t *testing.T) {
+func TestInBackoff(t *testing.T) {
 	h := newHost()
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
 	if _, _, ok := h.s.InBackoff(start); ok {

@@ -41,7 +41,7 @@ func (c *comparison) add(why class, url, what string, args ...any) {
 	c.list = append(c.list, difference{url, fmt.Sprintf(what, args...), why})
 }
 
-// evaluate compares the crawl with the walk and prints the differences. The error has the number of
+// evaluate compares the crawl with the walk and prints the differences. Its error has the number of
 // unexplained ones.
 func (c crawlCmd) evaluate(k *walk, s *servers, u *usage) error {
 	captures, err := readIndex(s.web.path("crawl"))
@@ -143,7 +143,7 @@ func (c *comparison) onTag(u string, files []string) bool {
 	return false
 }
 
-// requests holds nginx's log against the walk: whatever is in no WARC file was asked for all the same.
+// requests compares nginx's log with the walk: it finds requests for URLs that are in no WARC file.
 func (c *comparison) requests(log *requests) {
 	for u, n := range log.byURL {
 		robots := strings.HasSuffix(u, "/robots.txt")
@@ -170,13 +170,13 @@ func (c *comparison) requests(log *requests) {
 	}
 }
 
-// How many differences of a class are printed; all are in the file.
+// Maximum numbers of printed differences per class; the file has all of them.
 const (
 	printedUnexplained = 20
 	printedExplained   = 3
 )
 
-// print lists the differences, all of them in a file, and says how many nothing explains.
+// print lists the differences, writes all of them to a file, and returns an error if any is unexplained.
 func (c *comparison) print(file string) error {
 	slices.SortFunc(c.list, func(a, b difference) int {
 		return cmp.Or(strings.Compare(string(a.class), string(b.class)), strings.Compare(a.url, b.url))
@@ -211,7 +211,7 @@ func (c *comparison) print(file string) error {
 	return nil
 }
 
-// writeAll writes a line for each difference: class, URL, and what it is.
+// writeAll writes a line for each difference: class, URL and description.
 func (c *comparison) writeAll(name string) error {
 	var text strings.Builder
 	for _, d := range c.list {

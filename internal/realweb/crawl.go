@@ -21,9 +21,9 @@ type crawlCmd struct {
 	webFlags
 	Drumbeat  string        `required:"" help:"The binary."`
 	HostDelay time.Duration `default:"5ms" help:"drumbeat's --host-delay."`
-	Limit     time.Duration `default:"10m" help:"The crawl is stopped after so long."`
-	Kills     int           `help:"Kill drumbeat (SIGKILL) so often, and let it resume."`
-	KillAfter time.Duration `default:"4s" help:"Mean time to a kill; each is 0.5 to 1.5 times that."`
+	Limit     time.Duration `default:"10m" help:"Stop the crawl after this time."`
+	Kills     int           `help:"Number of times to kill drumbeat (SIGKILL) and let it resume."`
+	KillAfter time.Duration `default:"4s" help:"Mean time before a kill; each time is 0.5 to 1.5 times the mean."`
 	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
 }
 

@@ -22,7 +22,7 @@ const (
 	notServed   class = "host that the DNS doesn't know"
 )
 
-// walk is what a crawl by the rules must fetch.
+// walk is the set of URLs that a crawl by the rules must fetch.
 type walk struct {
 	web     *web
 	fetched map[string]*answer

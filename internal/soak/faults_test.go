@@ -102,11 +102,11 @@ func (s *soak) diskLimit() {
 		return
 	}
 	s.start("--disk=1MiB")
-	s.rests()
+	s.pauses()
 }
 
-// rests waits until the crawl logs that it pauses for lack of space.
-func (s *soak) rests() {
+// pauses waits until the crawl logs that it pauses for lack of space.
+func (s *soak) pauses() {
 	s.t.Helper()
 	if !s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), "fetching pauses until there is room") }) {
 		s.ends(alive) // done
@@ -122,7 +122,7 @@ func (s *soak) full() { s.fillUp(0) }
 // fullAndKilled kills the crawl while the disk is full, and restarts it before space is available.
 func (s *soak) fullAndKilled() {
 	free := s.fill(s.disks.small, 0)
-	s.rests()
+	s.pauses()
 	if s.p != nil {
 		s.kill()
 	}
@@ -142,7 +142,7 @@ func (s *soak) fullAndKilled() {
 func (s *soak) fillUp(leave int64) {
 	s.t.Helper()
 	free := s.fill(s.disks.small, leave)
-	s.rests()
+	s.pauses()
 	s.let(0, 2*s.unit)
 	free()
 	if s.p != nil {
