@@ -342,7 +342,7 @@ func (l *life) watchCheckpoints() {
 			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		}
 		if url, ok := strings.CutPrefix(place, "canary "); ok {
-			l.wit.vouch(url)
+			l.wit.toCanary(url)
 		}
 	}
 }

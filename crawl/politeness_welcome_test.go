@@ -20,7 +20,7 @@ import (
 )
 
 // These tests check what a site logs when its host fails, sends Retry-After or refuses. Virtual time makes
-// days and weeks short. The hosts are those of internal/simweb/manner_welcome.go.
+// days and weeks short. The hosts are those of internal/simweb/politeness_welcome.go.
 
 // welcomeRun is a crawl of a small web with these hosts.
 type welcomeRun struct {

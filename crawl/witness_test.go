@@ -56,8 +56,8 @@ func (w *witness) begin(run int) {
 	w.run, w.cut, w.called = run, make(chan struct{}), nil
 }
 
-// vouch records that the next request for a URL goes to a canary, whose host lets no other request in.
-func (w *witness) vouch(url string) {
+// toCanary records that the next request for a URL goes to a canary, whose host lets no other request in.
+func (w *witness) toCanary(url string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.called == nil {

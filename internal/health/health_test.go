@@ -208,7 +208,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-func TestInBackoff(t *testing.T) {
+func TestResting(t *testing.T) {
 	h := newHost()
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
 	if _, _, ok := h.s.InBackoff(start); ok {
