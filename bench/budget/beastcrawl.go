@@ -263,7 +263,7 @@ func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beast
 			return err
 		}
 		if !ok {
-			return errors.New("bench: beast: the crawl has run dry")
+			return errors.New("bench: beast: the crawl has no more URLs")
 		}
 	}
 	return c.finish(ctx)

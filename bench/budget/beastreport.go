@@ -41,7 +41,7 @@ func (res *beastResult) report(b *Beast, r *report.Report) {
 	r.Notes = append(r.Notes,
 		"As text: what the theorems count, every record at its full length each time it is put into a queue or taken out of one.",
 		"On disk: the bytes read and written, blocks compressed by s2, with checksums and, in STAR, keys and the PLDs' records.",
-		"Checkpoints are excluded. They come at fixed times and save buffers, which are large beside the small queues of this crawl.")
+		"Checkpoints are excluded. They come at fixed times and save buffers, which are large relative to the small queues of this crawl.")
 }
 
 func (res *beastResult) lines(b *Beast, r *report.Report) {

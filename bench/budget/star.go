@@ -342,7 +342,7 @@ func (r *starRun) verify(set disk.Set) error {
 	err = star.WalkPLDs(set, "pld", st, func(pld uint64, record star.PLD) error {
 		y := pldNumber(pld)
 		if int(y) >= len(r.web.seen) || pldKey(y) != pld {
-			return fmt.Errorf("a PLD that nobody links to: %016x", pld)
+			return fmt.Errorf("a PLD without links to it: %016x", pld)
 		}
 		missing--
 		if record.Indegree != r.web.seen[y] {

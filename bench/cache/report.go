@@ -57,7 +57,7 @@ func (res *cacheResult) report(c *Options, r *report.Report) {
 		r.Checks = append(r.Checks, report.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of, at), loss, cacheLossTarget, "points"))
 	}
 	if at, loss := res.worst(false); loss > cacheLossTarget {
-		r.Notes = append(r.Notes, fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: on the edge on which LRU's own rate falls, "+
+		r.Notes = append(r.Notes, fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: at the edge where LRU's own rate falls, "+
 			"where the links of one host delay just fit.", at, loss))
 	}
 	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little; all cores: also of wall time.")

@@ -93,7 +93,7 @@ func (c *Options) Complete() error {
 	need, faults := measure.Faults("crawl")
 	need(len(c.Dirs) > 0, "no directory")
 	need(c.Pages >= 0 && c.URLs >= 0, "a negative number of pages or URLs to crawl")
-	need(c.Duration > 0, "no time to measure in")
+	need(c.Duration > 0, "no time to measure")
 	need(c.Connections >= 1 && c.Repeats >= 1 && c.RAMBytes >= 1 && c.DiskBytes >= 1, "connections, repeats, RAM and disk must be 1 at least")
 	need(c.KeepAlive >= 0, "a negative time to keep connections")
 	need(!c.inProcess || !c.HTTPS && !c.Gzip, "without sockets there is neither TLS nor gzip")

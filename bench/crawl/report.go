@@ -212,7 +212,7 @@ func (b *crawlBench) checks() (list []report.Check) {
 		for i, run := range b.whole {
 			ratio = append(ratio, run.rate()/b.bare[i].rate())
 		}
-		list = append(list, report.AtLeast("pages/s beside the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
+		list = append(list, report.AtLeast("pages/s / the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
 	}
 	if !b.Growth {
 		return list
@@ -224,10 +224,10 @@ func (b *crawlBench) checks() (list []report.Check) {
 		}
 		list = append(list, report.AtMost("RSS throughout", float64(most)/(1<<20), crawlMostRAM*float64(b.RAMBytes)/(1<<20), "MiB"))
 		if len(run.Tenths) == 10 {
-			list = append(list, report.AtLeast("pages/s of the last tenth beside the second", run.Tenths[9].rate()/run.Tenths[1].rate(),
+			list = append(list, report.AtLeast("pages/s of the last tenth / the second", run.Tenths[9].rate()/run.Tenths[1].rate(),
 				crawlLeastLast, "times"))
 		} else {
-			list = append(list, report.AtLeast("tenths of the run that were reached in the time", float64(len(run.Tenths)), 10, ""))
+			list = append(list, report.AtLeast("tenths of the run reached in time", float64(len(run.Tenths)), 10, ""))
 		}
 	}
 	return list

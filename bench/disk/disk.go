@@ -215,7 +215,7 @@ func (r *diskRun) measureGroup(ctx context.Context, g group, repeat int, limit t
 	ways := r.opt.ways(g.direct())
 	for i, w := range ways {
 		if int64(w.chunk)*int64(w.streams) > r.bytes {
-			r.note(fmt.Sprintf("%d streams of %s blocks are left out: %s have no room for one block each.",
+			r.note(fmt.Sprintf("%d streams of %s blocks were skipped: %s have no room for one block each.",
 				w.streams, report.BinaryBytes(w.chunk), report.BinaryBytes(int(r.bytes))))
 			continue
 		}

@@ -151,7 +151,7 @@ func TestDiskBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(strings.Join(r.Notes, "\n"), "Cut from 64MiB to ") {
+	if !strings.Contains(strings.Join(r.Notes, "\n"), "Reduced from 64MiB to ") {
 		t.Errorf("got notes %q", r.Notes)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (r *diskRun) fill(out *report.Report) {
 	d := &r.opt
 	out.SetDirs(d.Dirs)
-	out.Set("bytes", "%s a measurement in a directory", report.BinaryBytes(int(r.bytes)))
+	out.Set("bytes", "%s per measurement and directory", report.BinaryBytes(int(r.bytes)))
 	out.Set("repeats", "%d", d.Repeats)
 	r.lines(out)
 	out.Tables = append(out.Tables, r.oneFile(), r.manyFiles())

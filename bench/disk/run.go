@@ -431,7 +431,7 @@ func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) 
 	fits := int64(float64(moved) / seconds * probeShare * r.opt.Budget.Seconds() / float64(r.units(groups)))
 	if fits < r.bytes {
 		r.bytes = max(2*largest, fits/(2*largest)*(2*largest))
-		r.note(fmt.Sprintf("Cut from %s to %s a measurement to take about %v.",
+		r.note(fmt.Sprintf("Reduced from %s to %s per measurement, for a duration of about %v.",
 			report.BinaryBytes(int(r.opt.Bytes)), report.BinaryBytes(int(r.bytes)), r.opt.Budget))
 	}
 	return nil

@@ -122,7 +122,7 @@ func (job *drumJob) spawn(ctx context.Context, command []string, limitBytes int6
 		unlimited = no.Error()
 		run, _, err = measure.Run[*Result](ctx, command, job, 0, progress)
 	} else if limitBytes == 0 {
-		unlimited = "no limit was asked for"
+		unlimited = "--no-limit was set"
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -212,7 +212,7 @@ func (b *drumBench) diskTable(all []drumGroup) report.Table {
 func verdictTable(all []drumGroup, numbered []*Result) report.Table {
 	t := report.Table{Title: "Verdicts", Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
 	add := func(r *Result, how string) {
-		verdict := "nobody knows"
+		verdict := "unknown"
 		switch {
 		case r.TruthKnown && r.Right:
 			verdict = "right, by " + how
@@ -347,7 +347,7 @@ func (b *drumBench) checkLine(r *report.Report, all []drumGroup) {
 	}
 	last := line[len(line)-1]
 	slope := (line[1].Y - line[0].Y) / (line[1].X - line[0].X)
-	r.Checks = append(r.Checks, report.Within(fmt.Sprintf("ours, %s keys: time against the line through the two least U (%.2f ns a byte)",
+	r.Checks = append(r.Checks, report.Within(fmt.Sprintf("ours, %s keys: time against the line through the two smallest U (%.2f ns a byte)",
 		report.Power(float64(most)), slope), last.Y, line[0].Y+slope*(last.X-line[0].X), 0.2, "ns/link"))
 }
 

@@ -74,13 +74,13 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 }
 
 // errLoadTime ends the loading of known keys.
-var errLoadTime = errors.New("loading the known keys took more than the time")
+var errLoadTime = errors.New("loading the known keys exceeded its time limit")
 
 // load adds the known keys; its time doesn't count.
 func (r *drumRun) load(ctx context.Context) error {
 	began := time.Now()
 	if r.job.Stream.Known > 0 {
-		r.progress("loads the known URLs")
+		r.progress("load the known URLs")
 	}
 	loading := ctx
 	if t := r.job.LoadTime; t > 0 {

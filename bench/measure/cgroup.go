@@ -27,7 +27,7 @@ type Usage struct {
 }
 
 // ErrMemory is wrapped by the error of a child that the kernel killed at the limit.
-var ErrMemory = errors.New("killed for want of memory")
+var ErrMemory = errors.New("killed for lack of memory")
 
 // UnavailableError is the reason why no group can be created.
 type UnavailableError struct{ Reason error }

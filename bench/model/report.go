@@ -114,7 +114,7 @@ func (m Model) beastFigure() report.Figure {
 	}{
 		{"naive, Theorem 6", m.beast().NaiveRate}, {"BEAST, Theorem 7", m.beast().Rate},
 		{"bound 2Sb(2L-1)", func(float64) float64 { return m.beast().RateBound() }},
-		{"bound of ours, 2Sb(4L-3)", func(float64) float64 { return m.beast().RateBoundWithStar() }},
+		{"bound with STAR, 2Sb(4L-3)", func(float64) float64 { return m.beast().RateBoundWithStar() }},
 	} {
 		series := report.Series{Name: s.name, Model: true}
 		for _, n := range between(m.BeastPages) {

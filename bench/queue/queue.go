@@ -168,7 +168,7 @@ func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *re
 		return nil, err
 	}
 	b.progress = progress
-	rep := report.New("queue", "Queues on disk: appending and reading beside the disk's own speed, bytes of a queued URL")
+	rep := report.New("queue", "Queues on disk: appending and reading compared with the bare disk, bytes per queued URL")
 	r := &queueRun{opt: b, random: map[int]*queueRecords{}, disk: map[diskKey][]float64{}}
 	// Appending and reading at once has twice the bytes on disk.
 	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {

@@ -22,7 +22,7 @@ func TestBenchCrawl(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"--gzip", "--profile=" + profiles}, term.ExitDone, []string{"form=bare/scheme=http", "form=crawl/scheme=http/transport=sockets", "decode", "beside the bare loop's"}},
+		{[]string{"--gzip", "--profile=" + profiles}, term.ExitDone, []string{"form=bare/scheme=http", "form=crawl/scheme=http/transport=sockets", "decode", "/ the bare loop's"}},
 		{[]string{"--https", "--no-bare", "--pages=300", "--growth", "--keep-alive=10s"}, term.ExitDone, []string{"form=crawl/scheme=https", "HTTPS, kept connections", "exchanges on kept connections", "RSS throughout"}},
 		{[]string{"--new=0"}, term.ExitUsage, []string{"new links"}},
 		{[]string{"--transport=inproc", "--gzip"}, term.ExitUsage, []string{"neither TLS nor gzip"}},
