@@ -36,6 +36,11 @@ var mutants = []mutant{
 	{name: "found-manifest-not-synced", file: "crawl/state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
 		`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
 
+	{name: "change-not-synced", file: "crawl/changes/journal.go", ci: true, pkg: "./crawl/changes", test: "TestSurvivesCrash",
+		edits: []edit{{"		err = j.file.Sync()\n", "		err = nil\n"}}},
+	{name: "moved-queue-not-saved", file: "beast/checkpoint.go", pkg: "./beast", test: "TestModel",
+		edits: []edit{{"	for _, m := range b.moved {\n		f.state", "	for _, m := range b.moved[:0] {\n		f.state"}}},
+
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
 		{"			if err := set.FS.SyncFS(dir); err != nil {\n", "			if err := error(nil); err != nil {\n"},
@@ -74,8 +79,8 @@ var mutants = []mutant{
 			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
 		{"			b.beast.Advance()\n			return nil\n", "			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/budgets.go", edits: []edit{
-		{"		if err := b.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF",
-			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
+		{"		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)",
+			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)"},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
 		{"		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from deferred URLs",
