@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/admit"
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/internal/pace"
@@ -151,10 +152,7 @@ func (o *operator) blocked() []scope.Source { return o.blacklist(o.journal.Setti
 
 // blacklist returns the blocked sites as a source of blacklist rules, none if nothing is blocked.
 func (o *operator) blacklist(s *changes.Settings) []scope.Source {
-	if len(s.Blocked) == 0 {
-		return nil
-	}
-	return []scope.Source{{Name: o.journalName(), Text: []byte(strings.Join(s.Blocked, "\n") + "\n")}}
+	return admit.Blocked(o.journalName(), s.Blocked)
 }
 
 func (o *operator) journalName() string { return o.Set.Path(0, state.ChangesName) }

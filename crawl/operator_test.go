@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/changes"
+	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -379,4 +380,48 @@ func TestChangesSurviveCuts(t *testing.T) {
 			checkBalanced(t, o.opt.FS, o.opt.Dirs)
 		})
 	}
+}
+
+// TestExplainKnowsChanges: explain applies what the operator changed: blocks, delays, budgets and the
+// function.
+func TestExplainKnowsChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		o := operate(t, web, memfs.New(*seedFlag), nil)
+		o.await(300)
+		top, err := o.opt.Control.TopPLDs(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := explain.NewExplainer(explain.Options{FS: o.opt.FS, Dirs: o.opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.make(changes.Change{Op: changes.OpCheckpoint})
+		names, err := x.Names([]uint64{top[0].PLD, top[1].PLD})
+		if err != nil || len(names) != 2 {
+			t.Fatalf("names %v, %v", names, err)
+		}
+		pld, other := names[top[0].PLD], names[top[1].PLD]
+		o.make(changes.Change{Op: changes.OpBudget, PLD: pld, Budget: 77})
+		o.make(changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "equal", Default: 33, Max: 33}})
+		o.make(changes.Change{Op: changes.OpHostDelay, Host: "www." + pld, Delay: 123})
+		o.make(changes.Change{Op: changes.OpBlock, Rule: "pld " + other})
+		o.make(changes.Change{Op: changes.OpCheckpoint})
+		plds, _, err := x.PLDs([]string{pld, other})
+		if err != nil || plds[0].Budget != 77 || !plds[0].Pinned || plds[1].Budget != 33 || plds[1].Pinned {
+			t.Errorf("%+v, %+v, %v", plds[0], plds[1], err)
+		}
+		hosts, err := x.Hosts([]string{"www." + pld + ":8080"})
+		if err != nil || len(hosts[0].Origins) == 0 || hosts[0].Origins[0].Delay != 123 {
+			t.Errorf("%+v, %v", hosts[0].Origins, err)
+		}
+		urls, err := x.URLs([]string{"http://www." + other + ":8080/"})
+		if err != nil || urls[0].Link == nil || !urls[0].Link.Blocked {
+			t.Errorf("%+v, %v", urls[0], err)
+		}
+		o.stop()
+		o.end()
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"drumbeat/disk"
@@ -53,6 +54,14 @@ func ReadRules(
 		return nil, errors.Join(append(faults, err)...)
 	}
 	return set, nil
+}
+
+// Blocked returns rules of a blacklist as a source, none without rules. name is where they come from.
+func Blocked(name string, rules []string) []scope.Source {
+	if len(rules) == 0 {
+		return nil
+	}
+	return []scope.Source{{Name: name, Text: []byte(strings.Join(rules, "\n") + "\n")}}
 }
 
 // BlockedHost reports whether the blacklist names a host, spelled as in a canonical URL.

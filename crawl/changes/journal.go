@@ -81,6 +81,24 @@ func Open(fsys disk.FS, name string, fed int64) (*Journal, error) {
 	return j, nil
 }
 
+// Read returns the settings in a journal without changing it, as a running crawl may be writing to it. A
+// missing file has empty settings.
+func Read(fsys disk.FS, name string) (*Settings, error) {
+	j := &Journal{fsys: fsys, name: name}
+	j.settings.Store(&Settings{})
+	data, err := disk.ReadFile(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.Settings(), nil
+	}
+	if err == nil {
+		err = j.read(data, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("changes: read: %w", err)
+	}
+	return j.Settings(), nil
+}
+
 // openFile opens the file for writing and cuts off a torn line.
 func (j *Journal) openFile() (err error) {
 	if j.file, err = j.fsys.Open(j.name); err != nil {

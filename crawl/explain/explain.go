@@ -117,6 +117,7 @@ type PLDReport struct {
 	Bytes     uint64    `json:"bytes"`
 	Budget    uint32    `json:"budget,omitempty"`          // pages, from the budget function; sets delays
 	PerQueue  uint32    `json:"pages_per_queue,omitempty"` // more than Budget in small crawls
+	Pinned    bool      `json:"pinned,omitempty"`          // the operator fixed the budget
 	Next      int64     `json:"next_queue"`                // ledger: queue of its next URL
 	Used      uint32    `json:"used"`                      // ledger: its URLs in that queue
 	Checks    int64     `json:"checks_waiting"`            // URLs that wait for their budget; 0 with Fast

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/admit"
+	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/internal/health"
 	"drumbeat/internal/scope"
@@ -17,6 +18,7 @@ import (
 // useLastRun builds the link policy from the options of the last run.
 func (v *view) useLastRun() error {
 	r := v.r
+	v.changed = &changes.Settings{}
 	v.run = &state.LastRun{Scope: state.ScopeAll, MaxDepth: -1} // any depth
 	v.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &admit.Lists{Suffixes: r.Suffixes},
 		MaxDepth: -1, KeepEscapes: v.m.Frozen.KeepEscapes, Sites: admit.NewSites(state.ScopeAll, r.HostKey, nil)}
@@ -26,6 +28,10 @@ func (v *view) useLastRun() error {
 	}
 	run := v.m.Run
 	v.run = run
+	var err error
+	if v.changed, err = changes.Read(v.r.Set.FS, v.r.Set.Path(0, state.ChangesName)); err != nil {
+		return err
+	}
 	rules, err := urlrule.New(run.URLRules)
 	if err != nil {
 		return fmt.Errorf("crawl: manifest: %w", err)
@@ -58,7 +64,8 @@ func (v *view) readRules(run *state.LastRun) {
 	if err != nil {
 		fault("its rules can't be read", err)
 	}
-	blacklist, err := admit.ReadRules(r.Meter, scope.Blacklist, r.Suffixes, run.Blacklist, v.m.Frozen.KeepEscapes)
+	blacklist, err := admit.ReadRules(r.Meter, scope.Blacklist, r.Suffixes, run.Blacklist, v.m.Frozen.KeepEscapes,
+		admit.Blocked(v.r.Set.Path(0, state.ChangesName), v.changed.Blocked)...)
 	if err != nil {
 		fault("its blacklist can't be read", err)
 	}

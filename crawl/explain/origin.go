@@ -80,8 +80,17 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 	}()
 	opt := polite.Options{HostDelay: millis(run.HostDelay), MaxCrawlDelay: millis(run.MaxCrawlDelay),
 		HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)), DefaultBudget: run.BudgetDefault}
+	host := string(weburl.Split([]byte(rep.Origin + "/")).Host)
+	own, changed := v.changed.HostDelays[host]
+	if changed {
+		opt.HostDelay = time.Duration(own * float64(time.Second))
+		opt.HostDelayMin = opt.HostDelay
+	}
 	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
 	rep.Delay, rep.DelayWhy = asked.Seconds(), "--host-delay"
+	if changed {
+		rep.DelayWhy = "the delay that the operator gave this host (ctl delay)"
+	}
 	switch {
 	case asked > plain && h.CrawlDelay() > asked:
 		rep.DelayWhy = "Crawl-delay, up to --max-crawl-delay"

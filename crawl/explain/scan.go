@@ -357,10 +357,20 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	}
 	budgets := star.Budgets{Function: fn, Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks,
 		QueuePages: run.QueuePages}
+	if f := v.changed.Function; f != nil {
+		if budgets.Function, err = star.ParseFunction(f.Name); err != nil {
+			_ = damaged(err)
+			return rep
+		}
+		budgets.Default, budgets.Max = f.Default, f.Max
+	}
 	now, err := star.BudgetOf(v.r.Set, v.star, budgets, p.Indegree)
 	if err != nil {
 		_ = damaged(err)
 		return rep
+	}
+	if pinned, ok := v.changed.Budgets[pld]; ok {
+		now.Nominal, now.Pages, rep.Pinned = pinned, pinned, true
 	}
 	rep.Budget, rep.PerQueue = now.Nominal, now.Pages
 	if now.Rank > 0 && now.Rank <= now.Ranks {

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/crawl/admit"
+	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -25,16 +26,17 @@ import (
 
 // view is a crawl as one manifest names it, open for reading.
 type view struct {
-	r      *state.Saved
-	run    *state.LastRun // options of the last run; defaults if the manifest has none
-	links  *admit.Policy
-	policy health.Policy
-	hosts  health.Table // hosts with failures or refusals
-	m      *state.Manifest
-	opt    *Options
-	pins   *pinnedFS
-	asOf   AsOf
-	now    time.Time
+	r       *state.Saved
+	changed *changes.Settings // what the operator changed; never nil
+	run     *state.LastRun    // options of the last run; defaults if the manifest has none
+	links   *admit.Policy
+	policy  health.Policy
+	hosts   health.Table // hosts with failures or refusals
+	m       *state.Manifest
+	opt     *Options
+	pins    *pinnedFS
+	asOf    AsOf
+	now     time.Time
 
 	seen, cache, requested          *drum.State
 	star                            *star.State
