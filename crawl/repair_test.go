@@ -151,8 +151,7 @@ func TestRepair(t *testing.T) {
 }
 
 // isQueue reports whether a file is of one of the queues that hold most URLs of a stopped crawl, or of
-// their tails. Each queue may be
-// empty.
+// their tails. Each may be empty.
 func isQueue(p string) bool {
 	return strings.Contains(p, "/beast/") || strings.Contains(p, "/later/") || strings.Contains(p, "/ready/") ||
 		strings.Contains(p, "/awaitrobots/") || strings.Contains(p, "/tails-")
