@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # Packages that own goroutines, or are called from many.
 CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl ./cmd/...
 
-.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags ci
+.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags release ci
 
 build:
 	$(GO) build -o drumbeat .
@@ -51,6 +51,10 @@ lint:
 
 flags:
 	$(GO) test -run TestFlagsPage -update ./cmd
+
+# Binaries, archives, packages and checksums in dist/. VERSION defaults to git describe.
+release:
+	scripts/release.sh
 
 ci:
 	.ci/run

@@ -23,7 +23,6 @@ package cmd
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"drumbeat/cmd/audit"
 	"drumbeat/cmd/bench"
@@ -66,24 +65,6 @@ type versionCmd struct{}
 
 // Run prints the version.
 func (versionCmd) Run(a *term.App) error {
-	_, err := fmt.Fprintln(a.Stdout, "drumbeat "+version())
+	_, err := fmt.Fprintln(a.Stdout, "drumbeat "+term.Build())
 	return err
-}
-
-// version returns the version of the module, or the commit of a build in the repository.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel"
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				v += "-" + s.Value[:12]
-			}
-		}
-	}
-	return v
 }

@@ -98,8 +98,8 @@ func resumeFixture(t *testing.T, fixture string) {
 	}
 }
 
-// writeFixture writes the fixture of this version: a crawl that stopped in order at half of its web. WARC
-// files are left out, since the crawl does not need them and their names tell the machine's.
+// writeFixture writes the fixture of this version: a crawl that stopped in order at half of its web. It has no
+// WARC files, which a crawl never needs again.
 func writeFixture(t *testing.T, name string) {
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("%s: never replace a fixture (%v)", name, err)

@@ -44,7 +44,7 @@ func wantIn(t *testing.T, what, text string, pieces ...string) {
 // TestBotPage: both forms of the page have the contact, the purpose, how to stop the crawler, the rules and
 // delays in force, and the addresses.
 func TestBotPage(t *testing.T) {
-	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version + " (+ops@example.org)",
+	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version() + " (+ops@example.org)",
 		"User-agent: Survey-Bot\n", "Disallow: /\n", "Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403",
 		"At least 7s pass", "never below 3s", "up to 1m", "192.0.2.0/28", "2001:db8::/48", time.Now().UTC().Format("2006-")}
 	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s", "--host-delay-min=3s", "--max-crawl-delay=60s")...)

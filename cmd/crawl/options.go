@@ -22,7 +22,7 @@ import (
 func (c *Command) Options() crawl.Options {
 	o := crawl.Options{
 		FS: disk.OS(), Dirs: flags.Clean(c.dirs()), AddDirs: flags.Clean(c.AddDir), Out: flags.Clean(c.outs()), AddOut: flags.Clean(c.AddOut), New: c.New, Seeds: c.Seeds,
-		Agent: c.Agent, Contact: c.Contact, Version: term.Version, Host: HostName(),
+		Agent: c.Agent, Contact: c.Contact, Version: term.Version(), Host: HostName(),
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.Most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),

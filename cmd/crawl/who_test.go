@@ -22,8 +22,8 @@ func TestIdentityAtTheSite(t *testing.T) {
 		flags    []string
 		ua, from string
 	}{
-		{[]string{"--agent=Test-Bot", "--contact=ops@example.org"}, "Test-Bot/" + term.Version + " (+ops@example.org)", "ops@example.org"},
-		{[]string{"--agent=Test-Bot", "--contact=https://example.org/bot"}, "Test-Bot/" + term.Version + " (+https://example.org/bot)", ""},
+		{[]string{"--agent=Test-Bot", "--contact=ops@example.org"}, "Test-Bot/" + term.Version() + " (+ops@example.org)", "ops@example.org"},
+		{[]string{"--agent=Test-Bot", "--contact=https://example.org/bot"}, "Test-Bot/" + term.Version() + " (+https://example.org/bot)", ""},
 		{[]string{"--agent=Test-Bot", "--contact=https://example.org/bot", "--from=ops@example.org",
 			"--user-agent=Mozilla/5.0 (compatible; Test-Bot/2; +https://example.org/bot)"},
 			"Mozilla/5.0 (compatible; Test-Bot/2; +https://example.org/bot)", "ops@example.org"},

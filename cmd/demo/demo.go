@@ -166,7 +166,7 @@ func (c *Command) Directory() (dir string, remove func() error, err error) {
 func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 	return crawl.Options{
 		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: flags.DefaultAgent, Contact: "demo@example.org",
-		Version: term.Version, Host: crawlcmd.HostName(), RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
+		Version: term.Version(), Host: crawlcmd.HostName(), RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: keepAlive,
 		Backoff: backoff, BackoffMax: 10 * time.Second,

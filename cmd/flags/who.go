@@ -138,5 +138,5 @@ func ContactLink(contact string) string {
 // UserAgent returns the default User-Agent header: product token, version, and the contact as a comment (RFC
 // 9110, section 10.1.5). It does not imitate a browser ("Mozilla/5.0 (compatible; …)"); --user-agent can.
 func UserAgent(agent, contact string) string {
-	return fmt.Sprintf("%s/%s (+%s)", agent, term.Version, contact)
+	return fmt.Sprintf("%s/%s (+%s)", agent, term.Version(), contact)
 }

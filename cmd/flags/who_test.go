@@ -8,7 +8,7 @@ import (
 )
 
 func TestUserAgent(t *testing.T) {
-	if got, want := UserAgent("drumbeat", "a@example.org"), "drumbeat/"+term.Version+" (+a@example.org)"; got != want {
+	if got, want := UserAgent("drumbeat", "a@example.org"), "drumbeat/"+term.Version()+" (+a@example.org)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -22,9 +22,9 @@ func TestWho(t *testing.T) {
 		from  string
 		ua    string
 	}{
-		{Who{Contact: mail}, "", mail, "drumbeat/" + term.Version + " (+ops@example.org)"},
-		{Who{Contact: "mailto:" + mail}, "", mail, "drumbeat/" + term.Version + " (+mailto:ops@example.org)"},
-		{Who{Contact: page}, "", "", "drumbeat/" + term.Version + " (+https://example.org/bot)"},
+		{Who{Contact: mail}, "", mail, "drumbeat/" + term.Version() + " (+ops@example.org)"},
+		{Who{Contact: "mailto:" + mail}, "", mail, "drumbeat/" + term.Version() + " (+mailto:ops@example.org)"},
+		{Who{Contact: page}, "", "", "drumbeat/" + term.Version() + " (+https://example.org/bot)"},
 		{Who{Contact: page, From: mail}, "", mail, ""},
 		{Who{Contact: mail, From: "none"}, "", "", ""},
 		{Who{Contact: "https://example.org/@me"}, "", "", ""},

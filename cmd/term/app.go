@@ -128,8 +128,5 @@ func advice(err error) string {
 	return ""
 }
 
-// Version is the version in User-Agent and in WARC files.
-const Version = "0.1.0"
-
 // OneLine returns an error's text on one line.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

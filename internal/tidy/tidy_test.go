@@ -130,7 +130,8 @@ var layers = map[string]layer{
 	// A separate command that compares libraries.
 	"bench/lab": {50, []string{"*"}},
 
-	// A separate command, which shares no code with the crawler that it checks.
+	// Separate commands, which share no code with the crawler.
+	"internal/sbom":    {0, nil},
 	"internal/realweb": {1, []string{"bench/report"}},
 }
 
@@ -140,8 +141,8 @@ var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simw
 
 // named are packages that "*" does not include.
 var named = []string{"bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/mutate", "internal/profile", "internal/realweb", "internal/simweb", "internal/soak",
-	"internal/tidy"}
+	"internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"internal/soak", "internal/tidy"}
 
 type source struct {
 	name   string // path from the root
