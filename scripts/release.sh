@@ -5,8 +5,11 @@
 #   scripts/release.sh [ARCH...]      amd64 and arm64 by default
 #
 # VERSION            default: git describe
-# SOURCE_DATE_EPOCH  default: the time of the commit. The same commit, Go release and variables give the same bytes.
+# SOURCE_DATE_EPOCH  default: the time of the commit
+# MAINTAINER         of the Debian packages; default: the author of the commit
 # DEB=no             leaves out the Debian packages
+#
+# The same commit, Go release and variables give the same bytes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -53,8 +56,8 @@ archive() {
 	[ ! -f "$tmp/drumbeat.1" ] || cp "$tmp/drumbeat.1" "$dir"
 	chmod 644 "$dir"/*
 	chmod 755 "$dir" "$dir/drumbeat"
-	tar -C "$tmp" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" |
-		gzip -9n >"dist/$name.tar.gz"
+	tar -C "$tmp" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner \
+		--mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -9n >"dist/$name.tar.gz"
 }
 
 package() {
@@ -63,7 +66,8 @@ package() {
 	if [ -f "$STAGE/drumbeat.1" ]; then
 		gzip -9n "$STAGE/drumbeat.1"
 		# shellcheck disable=SC2016 # nfpm expands it
-		echo '  - {src: "${STAGE}/drumbeat.1.gz", dst: /usr/share/man/man1/drumbeat.1.gz, expand: true, file_info: {mode: 0644}}' >>"$STAGE/nfpm.yaml"
+		echo '  - {src: "${STAGE}/drumbeat.1.gz", dst: /usr/share/man/man1/, expand: true, file_info: {mode: 0644}}' \
+			>>"$STAGE/nfpm.yaml"
 	fi
 	"$tmp/nfpm" package --packager deb --config "$STAGE/nfpm.yaml" --target dist
 }
