@@ -16,6 +16,7 @@ require (
 	github.com/klauspost/compress v1.20.3
 	github.com/miekg/dns v1.1.73
 	github.com/nlnwa/whatwg-url v0.6.2
+	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/temoto/robotstxt v1.1.2
 	github.com/valyala/fasthttp v1.74.0
 	github.com/weppos/publicsuffix-go v0.50.3

@@ -48,6 +48,7 @@ type Command struct {
 	flags.Delays
 	flags.Health
 	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey" help:"As for crawl."`
+	flags.Sources
 }
 
 // Run prints or serves the page.

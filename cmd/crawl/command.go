@@ -124,10 +124,11 @@ type resourceFlags struct {
 
 // reportFlags select what is printed.
 type reportFlags struct {
-	Quiet           bool   `group:"report" short:"q" help:"Print no progress, and no message below a warning."`
-	LogLevel        string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
-	Summary         string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
-	PrintConfig     bool   `group:"report" help:"Print the effective value of every flag and the plan, then exit."`
+	Quiet       bool   `group:"report" short:"q" help:"Print no progress, and no message below a warning."`
+	LogLevel    string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
+	Summary     string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
+	PrintConfig bool   `group:"report" common:"" help:"Print the values that differ from the defaults, as TOML for --config, and the plan, then exit."`
+	flags.Sources
 	flags.Profiling `group:"report"`
 	flags.Admin
 }
@@ -141,7 +142,7 @@ func (*Command) Help() string {
 }
 
 // Run crawls.
-func (c *Command) Run(a *term.App, kctx *kong.Context) error {
+func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context) error {
 		return err
 	}
 	if c.PrintConfig {
-		return errors.Join(printConfig(a.Stdout, kctx.Selected(), plan, &opt), scoping.Print(a.Stdout))
+		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt), scoping.Print(a.Stdout))
 	}
 	view := NewView(a.Stderr, c.Quiet, LogLevel(c.LogLevel))
 	defer view.Close()
@@ -172,7 +173,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context) error {
 			return err
 		}
 	}
-	notes = append(notes, plan.Short()+"; --print-config shows all flags and the plan")
+	notes = append(notes, plan.Short()+"; --print-config shows the configuration and the plan")
 	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
 		view.Note(n)
 	}

@@ -135,33 +135,42 @@ func TestOneSite(t *testing.T) {
 	}
 }
 
-// TestPrintConfig: the printed flags give the same values when read again.
+// TestPrintConfig: the printed configuration gives the same values when read again, has only values that
+// differ from the defaults, and names what set each.
 func TestPrintConfig(t *testing.T) {
-	args := []string{"crawl", "--seeds=-", "--contact=a@example.org", "--dir=a dir", "--dir=b", "--ram=300MiB", "--disk=5GB",
-		"--resolver=192.0.2.1", "--resolver=[2001:db8::1]:5353", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host",
-		"--drum-buffer=64KiB", "--max-depth=0", "--cache-ram=0", "--print-config"}
-	out, errs := wantExit(t, term.ExitDone, "", args...)
+	file := cmdtest.File(t, "c.toml", "contact = \"a@example.org\"\nresolver = [\"192.0.2.1\", \"[2001:db8::1]:5353\"]\n")
+	out, errs := wantExit(t, term.ExitDone, "", "crawl", "--seeds=-", "--config="+file, "--preset=survey", `--dir=a \d"ir`, "--dir=b\\,c",
+		"--ram=300MiB", "--disk=5GB", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host", "--drum-buffer=64KiB", "--max-depth=0",
+		"--cache-ram=0", "--max-pages=1e6", "--no-archive-dns", "--max-redirects=20", "--print-config")
 	if errs != "" {
 		t.Errorf("got %q on standard error", errs)
 	}
-	again := []string{"crawl", "--print-config"}
-	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
-		if !strings.HasPrefix(line, "#") {
-			again = append(again, line)
-		}
-	}
-	for _, want := range []string{"--host-delay=2s", "--max-depth=0", "--cache-ram=0B", "--ram=300MiB", "--disk=5GB", "--dir=a dir",
-		"--resolver=192.0.2.1:53", "--connections=77"} {
+	for _, want := range []string{"# host-delay = \"2s\"  # computed", "max-depth = 0  # command line", "cache-ram = \"0B\"  # command line",
+		`dir = ["a \\d\"ir", "b,c"]  # command line`, `resolver = ["192.0.2.1:53", "[2001:db8::1]:5353"]  # ` + file + ":2",
+		`contact = "a@example.org"  # ` + file + ":1", `store = "none"  # preset survey`, `connections = "77"  # command line`,
+		"max-pages = 1000000  # command line", "archive-dns = false  # command line"} {
 		if !strings.Contains(out, want+"\n") {
 			t.Errorf("lacks %s:\n%s", want, out)
 		}
 	}
-	if !strings.Contains(out, "# ") || !strings.Contains(out, "predicted alpha") {
-		t.Errorf("lacks the plan:\n%s", out)
+	if strings.Contains(out, "max-redirects") || strings.Contains(out, "preset =") || !strings.Contains(out, "predicted alpha") {
+		t.Errorf("has defaults or the preset, or lacks the plan:\n%s", out)
 	}
-	if twice, _ := wantExit(t, term.ExitDone, "", again...); twice != out {
-		t.Errorf("read again:\ngot  %s\nwant %s", twice, out)
+	again := cmdtest.File(t, "again.toml", out)
+	twice, _ := wantExit(t, term.ExitDone, "", "crawl", "--config="+again, "--print-config")
+	if got, want := values(twice), values(out); got != want {
+		t.Errorf("read again:\ngot  %s\nwant %s", got, want)
 	}
+}
+
+// values returns a printed configuration without sources.
+func values(printed string) string {
+	var b strings.Builder
+	for line := range strings.Lines(printed) {
+		text, _, _ := strings.Cut(strings.TrimPrefix(line, "# "), "  # ")
+		b.WriteString(strings.TrimSpace(text) + "\n")
+	}
+	return b.String()
 }
 
 // TestEndsHaveCodes: each orderly end has an exit code.

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
@@ -95,11 +93,8 @@ func MakePlan(opt *crawl.Options) (crawl.Plan, error) {
 	return plan, nil
 }
 
-// printConfig prints the effective flags and the plan.
-func printConfig(out io.Writer, command *kong.Node, plan crawl.Plan, opt *crawl.Options) error {
-	if err := flags.Print(out, command); err != nil {
-		return err
-	}
+// printPlan prints the plan as comments.
+func printPlan(out io.Writer, plan crawl.Plan, opt *crawl.Options) error {
 	for _, line := range planLines(plan, opt) {
 		if _, err := fmt.Fprintln(out, "# "+line); err != nil {
 			return err

@@ -23,7 +23,7 @@ func TestCrawlWithRules(t *testing.T) {
 	rules, black := cmdtest.File(t, "rules", "- host "+out1+"\n"), cmdtest.File(t, "black", "- host "+out2+"\n")
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules, "--blacklist", black)
 	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--print-config")...)
-	for _, want := range []string{"--rules=" + rules + "\n", "--blacklist=" + black + "\n", "# rules: 1 rule (1 host, ", "# blacklist: 1 rule (1 host, "} {
+	for _, want := range []string{`rules = ["` + rules + `"]`, `blacklist = ["` + black + `"]`, "# rules: 1 rule (1 host, ", "# blacklist: 1 rule (1 host, "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

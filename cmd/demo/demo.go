@@ -55,6 +55,7 @@ type Command struct {
 	Quiet       bool          `group:"report" short:"q" help:"Print no progress, only the summary."`
 	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
 	flags.Admin
+	Config string `group:"report" placeholder:"FILE" help:"Read flags of demo from FILE, in TOML. Keys are the names of flags. Flags and environment variables take precedence."`
 }
 
 // webRAM is the part of --ram reserved for the synthetic web, in bytes: its tables, its log, and the server

@@ -8,8 +8,12 @@
 // unless it is as self-contained as these.
 //
 // Types of values (Size, Count, PortPair, schedules) read text in UnmarshalText and print it in String, so
-// the output of --print-config can be given as flags; a fuzz test checks this. A pointer is nil if the flag
-// is not given and the machine or another flag decides.
+// the output of --print-config can be read again; a fuzz test checks this. A pointer is nil if the flag is
+// not given and the machine or another flag decides.
+//
+// Settings (sources.go) gives the parser the values of --config (config.go) and --preset (presets.go), and
+// knows what set each flag. Its Print is --print-config; Template is a configuration file with the defaults.
+// All names and types come from the table, so a file has exactly the flags.
 //
 // NewParser makes the parser of any table: package cmd's of all commands, or a test's of one. It names the
 // environment variable of each flag and the headings (Groups) of -h and docs/FLAGS.md. Both come from the
@@ -21,7 +25,6 @@ package flags
 
 import (
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -50,7 +53,11 @@ var Groups = [...]kong.Group{
 
 // NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
+	settings := new(Settings)
 	opts = slices.Concat(numbers, []kong.Option{
+		kong.Bind(settings),
+		kong.Resolvers(settings),
+		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper. " +
 			"Run drumbeat help COMMAND for the flags of a command, drumbeat --version for the version."),
@@ -102,27 +109,10 @@ func flagHelp(v *kong.Value) string {
 	return v.Help
 }
 
-// Print prints every flag of a command with its value, one --NAME=VALUE per line, so the lines can be given
-// as flags.
-func Print(out io.Writer, command *kong.Node) error {
-	for _, group := range Groups {
-		for _, flag := range command.Flags {
-			if flag.Group == nil || flag.Group.Key != group.Key {
-				continue
-			}
-			for _, v := range flagValues(flag) {
-				if _, err := fmt.Fprintf(out, "--%s=%s\n", flag.Name, v); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
 // flagValues returns the values of a flag as text: one for each repetition, none if it is unset.
-func flagValues(flag *kong.Flag) []string {
-	v := flag.Target
+func flagValues(flag *kong.Flag) []string { return valueTexts(flag.Target) }
+
+func valueTexts(v reflect.Value) []string {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return nil

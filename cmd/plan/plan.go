@@ -42,6 +42,7 @@ type Command struct {
 	Measure bool `group:"machine" help:"Measure --disk-rate: write and read some 100 MB in each --dir, or in its nearest parent that exists."`
 
 	JSON bool `group:"report" name:"json" help:"Print JSON."`
+	flags.Sources
 }
 
 // planned is the result that plan prints, in words or as JSON.

@@ -35,7 +35,7 @@ func CheckEnvironment(parser *kong.Kong) error {
 			continue
 		}
 		text := fmt.Sprintf("environment: %s sets no flag", name)
-		if like := nearest(name, names); like != "" {
+		if like := Nearest(name, names); like != "" {
 			text += ", did you mean " + like + "?"
 		}
 		return fmt.Errorf("%s", text)
@@ -43,12 +43,23 @@ func CheckEnvironment(parser *kong.Kong) error {
 	return nil
 }
 
+// SetVariable returns the first of names that the environment sets; "" if none.
+func SetVariable(names []string) string {
+	for _, name := range names {
+		if _, ok := os.LookupEnv(name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
 // maxMisspelt is the largest number of differing letters in a suggestion.
 const maxMisspelt = 3
 
-// nearest returns the name with the fewest differences; "" if all have more than maxMisspelt.
-func nearest(name string, names []string) (best string) {
-	least := maxMisspelt + 1
+// Nearest returns the name with the fewest differences; "" if all have more than maxMisspelt, or half of the
+// letters.
+func Nearest(name string, names []string) (best string) {
+	least := min(maxMisspelt, len(name)/2) + 1
 	for _, n := range names {
 		if d := differences(name, n); d < least {
 			best, least = n, d

@@ -1,0 +1,64 @@
+package flags
+
+import "github.com/alecthomas/kong"
+
+// presetValue is a flag of a preset and its value, as on the command line.
+type presetValue struct{ flag, value string }
+
+// presets are the values of --preset. Only own-site changes a politeness flag, within OwnSiteDelay and
+// OwnSiteRate; a test checks this. A command takes those flags that it has.
+var presets = map[string][]presetValue{
+	// Breadth: scope, budgets and delays are the defaults, which are the paper's.
+	"survey": {
+		{"store", "none"},      // the result is the link structure and the outcomes, not the pages
+		{"crawl-log", "all"},   // so every outcome is in the log, since no WARC file has it
+		{"max-body", "512KiB"}, // less RAM and traffic; links further down are lost
+	},
+	// Everything that a site shows, for replay. WARC is the default.
+	"archive": {
+		{"accept", "*/*"},           // bodies of all types
+		{"skip-extensions", "none"}, // links to all types
+		{"assets", "true"},          // images, scripts and style sheets, without which a page cannot be shown
+		{"sitemaps", "true"},        // pages without links to them
+		{"link-rels", "next,prev,canonical,alternate"},
+		{"max-body", "20MiB"},      // most documents and images; video is cut and marked
+		{"timeout", "5m"},          // such a body takes longer than the default allows
+		{"archive-robots", "true"}, // the rules under which each page was fetched
+		{"archive-dns", "true"},    // the addresses from which it came
+		{"crawl-log", "all"},       // also what was refused, and why
+	},
+	// All pages of one or a few given sites.
+	"site": siteValues,
+	// The same, on a server of the operator's own.
+	"own-site": append(siteValues[:len(siteValues):len(siteValues)],
+		presetValue{"host-delay", OwnSiteDelay}, // --host-delay-min and --pld-delay follow from it
+		presetValue{"server-delay", OwnSiteDelay},
+		presetValue{"network-rate", OwnSiteRate},
+		presetValue{"host-delay-factor", "2"}, // a slow server gets two thirds of the time to itself
+	),
+}
+
+// siteValues turn budgets off, since --scope host does, and find pages without links. The traps' limits
+// (--max-path-depth, --max-params and others) stay.
+var siteValues = []presetValue{
+	{"scope", "host"},
+	{"sitemaps", "true"},
+	{"link-rels", "next,prev,canonical,alternate"},
+	{"linger", "10m"},    // give a site that restarts time to come back
+	{"crawl-log", "all"}, // one site's log is small, and explain then knows every URL
+}
+
+// The bounds of own-site: requests per second to a host or address follow from the delay.
+const (
+	OwnSiteDelay = "100ms"
+	OwnSiteRate  = "20" // requests per second to a network
+)
+
+// loadPreset takes the values of a preset. The parser refuses an unknown name later.
+func (s *Settings) loadPreset(command *kong.Node, name string) {
+	for _, v := range presets[name] {
+		if flag := flagNamed(command, v.flag); flag != nil {
+			s.set(flag, v.value, "preset "+name)
+		}
+	}
+}

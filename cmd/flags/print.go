@@ -1,0 +1,54 @@
+package flags
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// defaultTexts returns a flag's default as flagValues returns a value; none if it has none.
+func defaultTexts(flag *kong.Flag) []string {
+	target := reflect.New(flag.Target.Type()).Elem()
+	if flag.HasDefault && decodeInto(flag, flag.Default, target) != nil {
+		return nil
+	}
+	return valueTexts(target)
+}
+
+// Print prints the flags of a command whose values differ from the defaults, as TOML for --config, each with
+// its source. Values that follow from other flags and from the machine are comments, so that the same
+// configuration computes them again.
+func (s *Settings) Print(out io.Writer, command *kong.Node) error {
+	var b bytes.Buffer
+	for _, group := range Groups {
+		var lines []string
+		for _, flag := range command.Flags {
+			if flag.Group == nil || flag.Group.Key != group.Key || slices.Contains(unprinted[:], flag.Name) {
+				continue
+			}
+			texts := flagValues(flag)
+			if len(texts) == 0 || slices.Equal(texts, defaultTexts(flag)) {
+				continue
+			}
+			line := fmt.Sprintf("%s = %s", flag.Name, tomlValue(flag, texts))
+			if from := s.from[flag.Value]; from != "" {
+				lines = append(lines, line+"  # "+from)
+			} else {
+				lines = append(lines, "# "+line+"  # computed")
+			}
+		}
+		if len(lines) > 0 {
+			fmt.Fprintf(&b, "# %s\n%s\n\n", group.Title, strings.Join(lines, "\n"))
+		}
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// unprinted lists the flags that Print leaves out: it prints the values that come from them.
+var unprinted = [...]string{"config", "preset", "print-config"}
