@@ -36,6 +36,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/plan"
 	"drumbeat/cmd/repair"
+	"drumbeat/cmd/table"
 	"drumbeat/cmd/term"
 )
 
@@ -52,6 +53,7 @@ type commands struct {
 	Repair  repair.Command  `cmd:"" help:"Repair a stopped crawl with damaged files so it can resume, and print what is lost. It deletes nothing: it moves replaced files to DIR/state/damaged."`
 	Dirs    dirs.Command    `cmd:"" help:"List the directories of a crawl, or remove empty ones from it."`
 	Bench   bench.Command   `cmd:"" help:"Measure the parts of the crawler on this machine, and compute the paper's formulas."`
+	Config  table.Config    `cmd:"" help:"Print a configuration file for --config: every flag of a command with its default, as comments."`
 	Version versionCmd      `cmd:"" help:"Print the version."`
 }
 

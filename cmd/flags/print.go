@@ -52,3 +52,50 @@ func (s *Settings) Print(out io.Writer, command *kong.Node) error {
 
 // unprinted lists the flags that Print leaves out: it prints the values that come from them.
 var unprinted = [...]string{"config", "preset", "print-config"}
+
+// templateWidth is the width of a template's comments.
+const templateWidth = 100
+
+// Template prints a configuration file for a command with every flag, its help and its default, all as
+// comments. A flag without a default has its placeholder as value.
+func Template(out io.Writer, command *kong.Node) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Configuration of drumbeat %s, for --config.\n"+
+		"# A line with # and no space after it is a flag with its default, or with the kind of its value.\n"+
+		"# To set the flag, remove the # and change the value.\n", command.Name)
+	for _, group := range Groups {
+		head := fmt.Sprintf("\n# --- %s ---\n", group.Title)
+		for _, flag := range command.Flags {
+			if flag.Hidden || flag.Group == nil || flag.Group.Key != group.Key || flag.Name == "config" || flag.Name == "print-config" {
+				continue
+			}
+			b.WriteString(head + "\n")
+			head = ""
+			for _, line := range Wrap(flag.Help, templateWidth-len("# ")) {
+				b.WriteString("# " + line + "\n")
+			}
+			texts := defaultTexts(flag)
+			if len(texts) == 0 {
+				texts = []string{flag.PlaceHolder}
+			}
+			fmt.Fprintf(&b, "#%s = %s\n", flag.Name, tomlValue(flag, texts))
+		}
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// Wrap breaks text at spaces into lines of at most width bytes, or of one longer word.
+func Wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

@@ -73,10 +73,16 @@ func (s *Settings) text(ctx *kong.Context, flag *kong.Flag) string {
 	return text
 }
 
-// set takes a value from a source that comes after all sources so far.
+// set takes a value from a source that comes after all sources so far. A default is not handed to the parser,
+// which would count the flag as used: json = false and text = true do not exclude each other.
 func (s *Settings) set(flag *kong.Flag, value any, from string) {
-	if s.from[flag.Value] == "" {
-		s.values[flag.Value], s.from[flag.Value] = value, from
+	if s.from[flag.Value] != "" {
+		return
+	}
+	s.from[flag.Value] = from
+	target := reflect.New(flag.Target.Type()).Elem()
+	if err := decodeInto(flag, value, target); err != nil || !slices.Equal(valueTexts(target), defaultTexts(flag)) {
+		s.values[flag.Value] = value
 	}
 }
 

@@ -104,6 +104,7 @@ var layers = map[string]layer{
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
+	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
 	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
