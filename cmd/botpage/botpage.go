@@ -39,16 +39,24 @@ import (
 // Command is the table of bot-page's flags: some of a crawl's, and the page's own.
 type Command struct {
 	flags.Who
-	Purpose   string            `group:"what" placeholder:"TEXT" help:"Purpose of the crawl, in a sentence or two. Required: site owners ask this first."`
-	Addresses []flags.NetPrefix `group:"what" placeholder:"CIDR" help:"Addresses that the crawl uses, so site owners can recognize others that use its name. Repeatable."`
-	Out       string            `group:"what" placeholder:"FILE" help:"Write to FILE, replaced atomically. Default: standard output."`
-	JSON      bool              `group:"what" name:"json" xor:"form" help:"Print the --addresses as JSON, in the form that search engines publish (creationTime, prefixes)."`
-	Text      bool              `group:"what" xor:"form" help:"Print the page as plain text."`
-	Serve     string            `group:"what" placeholder:"ADDR" xor:"form" help:"Serve /, /ip-ranges.json and /robots.txt over HTTP at an address such as :8080 until a signal."`
+	Purpose   string            `group:"what" common:"" placeholder:"TEXT" help:"Purpose of the crawl, in a sentence or two. Required: site owners ask this first."`
+	Addresses []flags.NetPrefix `group:"what" common:"" placeholder:"CIDR" help:"Addresses that the crawl uses. Site owners can then recognize others that use its name. Repeatable."`
+	Out       string            `group:"what" common:"" placeholder:"FILE" help:"Write to FILE, replaced atomically. Default: standard output."`
+	JSON      bool              `group:"what" common:"" name:"json" xor:"form" help:"Print the --addresses as JSON. The form is the one that search engines publish (creationTime, prefixes)."`
+	Text      bool              `group:"what" common:"" xor:"form" help:"Print the page as plain text."`
+	Serve     string            `group:"what" common:"" placeholder:"ADDR" xor:"form" help:"Serve the page over HTTP at an address such as :8080. It is at /, with /ip-ranges.json and /robots.txt, until a signal."`
 	flags.Delays
 	flags.Health
 	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey" help:"As for crawl."`
 	flags.Sources
+}
+
+// Help returns examples.
+func (*Command) Help() string {
+	return `Examples:
+  drumbeat bot-page --contact you@example.org --purpose "To learn how the web is linked."
+  drumbeat bot-page --config crawl.toml --purpose "To archive our region." --out bot.html
+  drumbeat bot-page --config crawl.toml --purpose "To archive our region." --serve :8080`
 }
 
 // Run prints or serves the page.

@@ -36,23 +36,23 @@ import (
 // Command is the table of crawl's flags. A pointer is nil if the flag is not given and the machine decides.
 type Command struct {
 	URLs   []string `arg:"" name:"url" optional:"" help:"Seeds: URLs or host names, instead of --seeds. The crawl copies them into the first --dir."`
-	Seeds  string   `group:"what" placeholder:"FILE" help:"Read seeds from FILE, one URL or host name per line; # starts a comment. A bare host is tried by https, then by http. \"-\" reads standard input and copies it into the first --dir."`
-	Dir    []string `group:"what" placeholder:"DIR" default:"${defaultDir}" help:"Keep the crawl in DIR. For several disks, repeat the flag or separate directories by commas (\\, is a literal comma)."`
+	Seeds  string   `group:"what" common:"" placeholder:"FILE" help:"Read seeds from FILE, one URL or host name per line; # starts a comment. A bare host is tried by https, then by http. \"-\" reads standard input and copies it into the first --dir."`
+	Dir    []string `group:"what" common:"" placeholder:"DIR" default:"${defaultDir}" help:"Keep the crawl in DIR. For several disks, repeat the flag or separate directories by commas (\\, is a literal comma)."`
 	AddDir []string `group:"what" placeholder:"DIR" help:"Add DIR to the crawl for more disk space, unless it already belongs to it. --dir alone never adds a directory to an existing crawl."`
-	Out    []string `group:"what" placeholder:"DIR" help:"Write WARC files to DIR. Repeatable, one per disk. Default: the --dir."`
+	Out    []string `group:"what" common:"" placeholder:"DIR" help:"Write WARC files to DIR. Repeatable, one per disk. Default: the --dir."`
 	AddOut []string `group:"what" placeholder:"DIR" help:"Add DIR for WARC files, unless it already belongs to the crawl. --out alone never adds a directory to an existing crawl."`
 	Drain  bool     `group:"what" help:"Fetch queued URLs, queue no new links, then end. A later run without this flag continues the crawl."`
 	New    bool     `group:"what" help:"Refuse a directory that already holds a crawl."`
-	Scope  string   `group:"what" enum:"all,pld,host" default:"all" help:"Follow all links, those within the PLDs of the seeds, or those within the hosts of the seeds. pld and host turn budgets off and set the default --host-delay to 2s."`
+	Scope  string   `group:"what" common:"" enum:"all,pld,host" default:"all" help:"Follow all links, or those within the PLDs or the hosts of the seeds. pld and host turn budgets off and set the default --host-delay to 2s."`
 
 	flags.RuleFiles
 
-	Sitemaps    bool        `group:"what" help:"Follow the sitemaps that robots.txt files name or pages link to, including indexes, text lists, feeds and gzip; treat their URLs as links. Without this flag, Sitemap lines are only logged."`
+	Sitemaps    bool        `group:"what" common:"" help:"Follow the sitemaps that robots.txt files name or pages link to. Their URLs are treated as links. Indexes, text lists, feeds and gzip are understood. Without this flag, Sitemap lines are only logged."`
 	SitemapBody *flags.Size `group:"what" placeholder:"SIZE" help:"Read at most this many bytes of a sitemap, as received; decompressed it may have 50MiB. Default: 10MiB, or less if --ram is small."`
 
-	MaxPages flags.Count   `group:"limits" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs. 0: no limit."`
-	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
-	MaxDepth *flags.Count  `group:"limits" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
+	MaxPages flags.Count   `group:"limits" common:"" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs. 0: no limit."`
+	MaxTime  time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
+	MaxDepth *flags.Count  `group:"limits" common:"" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
 	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"Wait this long before ending when only unreachable hosts and URLs without budget remain."`
 
 	flags.URLRules
@@ -88,12 +88,12 @@ type Command struct {
 type netFlags struct {
 	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"Send DNS queries to this server. Repeatable. Default: the servers in /etc/resolv.conf."`
 	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Send at most N DNS queries per second. 0: no limit."`
-	AllowNet         []flags.NetPrefix  `group:"net" placeholder:"CIDR" help:"Allow connections to these addresses although they are not public, such as 127.0.0.0/8. Repeatable."`
-	Ports            []ports.Range      `group:"net" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443: ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
+	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these non-public addresses, such as 127.0.0.0/8. Repeatable."`
+	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443. Give ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions to use: auto (those that this machine has a route for), 4, 6 or both."`
 	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require)."`
-	Connections      *flags.Connections `group:"net" placeholder:"N" help:"Use at most N concurrent connections, or a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
-	Rate             flags.PagesRate    `group:"net" placeholder:"N" default:"none" help:"Send at most N requests per second, pages and robots.txt together, or a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first matching entry applies; without one there is no limit. 0 and none: no limit. pause: send no request until the value changes."`
+	Connections      *flags.Connections `group:"net" common:"" placeholder:"N" help:"Use at most N concurrent connections. N may be a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
+	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none" help:"Send at most N requests per second, pages and robots.txt together. N may be a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first matching entry applies; without one there is no limit. 0 and none: no limit. pause: send no request until the value changes."`
 	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none" help:"Receive at most this many bits per second from sites (headers, bodies, robots.txt and TLS; not DNS or TCP overhead), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
 	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME" help:"Time zone of the schedules, such as Europe/Berlin. Default: the machine's."`
 	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s" help:"Keep a connection open for at most this long for the next page of its host, if one is queued and due within that time. 0: use a connection per page."`
@@ -114,8 +114,8 @@ type budgetFlags struct {
 
 // resourceFlags limit RAM and disk. Their help has the paper's symbols in brackets.
 type resourceFlags struct {
-	RAM      *flags.Size `group:"machine" name:"ram" placeholder:"SIZE" help:"Limit the RAM of the whole process (R), allocated as needed. Default: half of physical or cgroup memory, whichever is smaller; with --scope host or pld, or with --max-pages, 1GiB and more as the crawl grows."`
-	Disk     *flags.Size `group:"machine" placeholder:"SIZE" help:"Limit the disk space of state and output. Default: 90 % of the free space, plus what this crawl already holds."`
+	RAM      *flags.Size `group:"machine" common:"" name:"ram" placeholder:"SIZE" help:"Limit the RAM of the whole process (R), allocated as needed. Default: half of physical or cgroup memory, whichever is smaller; with --scope host or pld, or with --max-pages, 1GiB and more as the crawl grows."`
+	Disk     *flags.Size `group:"machine" common:"" placeholder:"SIZE" help:"Limit the disk space of state and output. Default: 90 % of the free space, plus what this crawl already holds."`
 	KeepFree *flags.Size `group:"machine" placeholder:"SIZE" help:"Leave this much space free on every file system. Default: the most that a checkpoint writes, plus a margin."`
 	WhenFull string      `group:"machine" enum:"pause,drain,stop" default:"pause" help:"What to do at --keep-free, or close to --disk: pause (until space is available), drain (from twice that space on, queue no new links) or stop."`
 	DirectIO bool        `group:"machine" name:"direct-io" help:"Bypass the page cache (O_DIRECT) in merges where the file system supports it. For crawls whose state is many times larger than RAM."`
@@ -127,7 +127,7 @@ type reportFlags struct {
 	Quiet       bool   `group:"report" short:"q" help:"Print no progress, and no message below a warning."`
 	LogLevel    string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
 	Summary     string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
-	PrintConfig bool   `group:"report" common:"" help:"Print the values that differ from the defaults, as TOML for --config, and the plan, then exit."`
+	PrintConfig bool   `group:"report" common:"" help:"Print the configuration and the plan, then exit. The configuration has the values that differ from the defaults and their sources, as TOML for --config."`
 	flags.Sources
 	flags.Profiling `group:"report"`
 	flags.Admin
@@ -136,9 +136,10 @@ type reportFlags struct {
 // Help returns the text after the usage in crawl -h.
 func (*Command) Help() string {
 	return `Examples:
-  drumbeat crawl https://example.org/ --contact you@example.org --scope host
-  drumbeat crawl --seeds seeds.txt --contact https://example.org/bot --dir /disk1/crawl --add-dir /disk2/crawl
-  drumbeat crawl http://127.0.0.1:8080/ --contact you@example.org --scope host --ports 8080 --allow-net 127.0.0.1`
+  drumbeat crawl https://example.org/ --contact you@example.org --scope host --max-time 2m
+  drumbeat crawl --seeds seeds.txt --contact https://example.org/bot --dir /disk1/c --dir /disk2/c
+  drumbeat crawl https://my.example/ --contact you@my.example --preset own-site
+  drumbeat crawl --config crawl.toml --print-config`
 }
 
 // Run crawls.

@@ -50,13 +50,13 @@ type Command struct {
 	DNSRate  flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"As for crawl."`
 	IP       string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"As for crawl."`
 
-	NoNetwork bool          `help:"Send no packet: skip the checks of the name servers."`
-	Queries   flags.Count   `placeholder:"N" default:"200" help:"Send at most N DNS queries, to all servers together."`
-	Names     []string      `placeholder:"HOST" help:"Look up these names. Repeatable. Default: the hosts in --seeds, or a dozen well-known names."`
-	Seeds     string        `placeholder:"FILE" help:"Look up the hosts in this file of seeds."`
-	DiskTest  flags.Size    `placeholder:"SIZE" default:"256MiB" help:"Write, read and delete a file of this size in each directory, for at most 2.5 s each way. 0: do not."`
-	Deadline  time.Duration `placeholder:"DURATION" default:"20s" help:"End after this time; checks that were not made are unknown."`
-	JSON      bool          `group:"report" name:"json" help:"Print JSON."`
+	NoNetwork bool          `common:"" help:"Send no packet: skip the checks of the name servers."`
+	Queries   flags.Count   `common:"" placeholder:"N" default:"200" help:"Send at most N DNS queries, to all servers together."`
+	Names     []string      `common:"" placeholder:"HOST" help:"Look up these names. Repeatable. Default: the hosts in --seeds, or a dozen well-known names."`
+	Seeds     string        `common:"" placeholder:"FILE" help:"Look up the hosts in this file of seeds."`
+	DiskTest  flags.Size    `common:"" placeholder:"SIZE" default:"256MiB" help:"Write, read and delete a file of this size in each directory. It takes at most 2.5 s each way. 0: do not."`
+	Deadline  time.Duration `common:"" placeholder:"DURATION" default:"20s" help:"End after this time; checks that were not made are unknown."`
+	JSON      bool          `group:"report" common:"" name:"json" help:"Print JSON."`
 }
 
 // Help returns the text after the usage in doctor -h.

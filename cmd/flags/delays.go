@@ -10,7 +10,7 @@ import (
 
 // Delays holds the flags that limit the requests to a host, a PLD, a server and a network.
 type Delays struct {
-	HostDelay      *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to a host. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers. Default: 40s, or 2s with --scope host or pld."`
+	HostDelay      *time.Duration `group:"politeness" common:"" placeholder:"DURATION" help:"Minimum delay between requests to a host. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers. Default: 40s, or 2s with --scope host or pld."`
 	HostDelayMin   *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to a host at any budget. Default: 1s, or --host-delay if that is less."`
 	ServerDelay    time.Duration  `group:"politeness" placeholder:"DURATION" default:"1s" help:"Minimum delay between requests to an IP address. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers."`
 	ServerDelayMin *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to an IP address at any budget. Default: 200ms, or --server-delay if that is less."`

@@ -15,6 +15,9 @@
 // knows what set each flag. Its Print is --print-config; Template is a configuration file with the defaults.
 // All names and types come from the table, so a file has exactly the flags.
 //
+// --help (help.go) prints the flags with the tag common, a line each with the first sentence of the help;
+// --help-all prints all.
+//
 // NewParser makes the parser of any table: package cmd's of all commands, or a test's of one. It names the
 // environment variable of each flag and the headings (Groups) of -h and docs/FLAGS.md. Both come from the
 // same tags.
@@ -59,13 +62,13 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.Resolvers(settings),
 		kong.WithBeforeResolve(settings.load),
 		kong.Name("drumbeat"),
-		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper. " +
-			"Run drumbeat help COMMAND for the flags of a command, drumbeat --version for the version."),
+		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper."),
 		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent},
 		kong.PostBuild(nameEnvironment),
-		kong.ValueFormatter(flagHelp),
 		kong.ExplicitGroups(Groups[:]),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ConfigureHelp(fullHelp),
+		kong.Help(helpPrinter(helpWidth)),
+		kong.Embed(new(global)),
 	}, opts)
 	p, err := kong.New(table, opts...)
 	if err != nil {

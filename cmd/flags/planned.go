@@ -14,25 +14,25 @@ import (
 // Planned holds the flags that describe a crawl that has not begun: the web, the output and the machine.
 // Their help has the paper's symbols in brackets.
 type Planned struct {
-	Pages        Count    `group:"what" placeholder:"N" default:"1e9" help:"Number of pages of the crawl (N)."`
-	LinksPerPage Fraction `group:"what" placeholder:"N" default:"59" help:"Links per page (l)."`
-	Unique       Fraction `group:"what" placeholder:"SHARE" default:"1/9" help:"Share of links that lead to new URLs (p)."`
+	Pages        Count    `group:"what" common:"" placeholder:"N" default:"1e9" help:"Number of pages of the crawl (N)."`
+	LinksPerPage Fraction `group:"what" common:"" placeholder:"N" default:"59" help:"Links per page (l)."`
+	Unique       Fraction `group:"what" common:"" placeholder:"SHARE" default:"1/9" help:"Share of links that lead to new URLs (p)."`
 	URLBytes     Size     `group:"what" name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's text and what travels with it (b)."`
 	TextRatio    Fraction `group:"what" placeholder:"N" default:"4" help:"Compression ratio of URLs on disk."`
 	Misses       Fraction `group:"what" placeholder:"SHARE" default:"0" help:"Share of links that are not in the RAM cache of recent URLs (pi). 0: 0.33, as in the paper, or 1 with --cache-ram 0."`
-	Store        string   `group:"what" enum:"warc,none" default:"warc" help:"As for crawl."`
-	PageBytes    Size     `group:"what" placeholder:"SIZE" default:"6kB" help:"Mean compressed size of a page in a WARC file."`
+	Store        string   `group:"what" common:"" enum:"warc,none" default:"warc" help:"As for crawl."`
+	PageBytes    Size     `group:"what" common:"" placeholder:"SIZE" default:"6kB" help:"Mean compressed size of a page in a WARC file."`
 	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors" help:"As for crawl."`
 
-	Dir         []string     `group:"machine" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; it need not exist. Repeat the flag for several disks."`
+	Dir         []string     `group:"machine" common:"" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; it need not exist. Repeat the flag for several disks."`
 	Out         []string     `group:"machine" placeholder:"DIR" help:"As for crawl."`
-	RAM         *Size        `group:"machine" name:"ram" placeholder:"SIZE" help:"As for crawl."`
-	Disk        *Size        `group:"machine" placeholder:"SIZE" help:"As for crawl."`
-	KeepFree    *Size        `group:"machine" placeholder:"SIZE" help:"As for crawl."`
+	RAM         *Size        `group:"machine" common:"" name:"ram" placeholder:"SIZE" help:"As for crawl."`
+	Disk        *Size        `group:"machine" common:"" placeholder:"SIZE" help:"As for crawl."`
+	KeepFree    *Size        `group:"machine" common:"" placeholder:"SIZE" help:"As for crawl."`
 	Connections *Connections `group:"machine" placeholder:"N" help:"As for crawl."`
 	QueuesMax   Count        `group:"machine" placeholder:"N" default:"1024" help:"As for crawl."`
-	DiskRate    *Size        `group:"machine" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir; plan --measure measures it."`
-	MaxRate     *Count       `group:"machine" placeholder:"N" help:"Pages per second that CPU and network allow (Smax). Default: 1000 per processor, as in the paper."`
+	DiskRate    *Size        `group:"machine" common:"" placeholder:"SIZE" help:"Bytes per second that all disks together read and write (W). Default: 150MB per --dir; plan --measure measures it."`
+	MaxRate     *Count       `group:"machine" common:"" placeholder:"N" help:"Pages per second that CPU and network allow (Smax). Default: 1000 per processor, as in the paper."`
 	Drum
 }
 

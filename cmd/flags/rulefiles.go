@@ -49,6 +49,6 @@ func (s Scoping) Print(out io.Writer) error {
 
 // RuleFiles holds the flags that name files of rules.
 type RuleFiles struct {
-	Rules     []string `group:"what" placeholder:"FILE" help:"Read scope rules (docs/RULES.md), which include or exclude hosts, PLDs, URL prefixes, SURTs and expressions. The first match wins, before --scope. Repeatable. SIGHUP reloads them."`
-	Blacklist []string `group:"what" placeholder:"FILE" help:"Never contact these hosts, PLDs and networks, even for queued URLs (docs/RULES.md). Repeatable. SIGHUP reloads the list within seconds."`
+	Rules     []string `group:"what" common:"" placeholder:"FILE" help:"Read scope rules from FILE (docs/RULES.md). They include or exclude hosts, PLDs, URL prefixes, SURTs and expressions. The first match wins, before --scope. Repeatable. SIGHUP reloads them."`
+	Blacklist []string `group:"what" common:"" placeholder:"FILE" help:"Never contact the hosts, PLDs and networks in FILE (docs/RULES.md). Queued URLs are no exception. Repeatable. SIGHUP reloads the list within seconds."`
 }

@@ -21,10 +21,14 @@ func Run(a *term.App, table any, args []string) (code int) {
 			code = int(exit)
 		}
 	}()
+	width := helpWidth
+	if columns := term.Columns(a.Stdout); columns > 0 {
+		width = max(leastWidth, min(width, columns))
+	}
 	out := term.NewPlain(a.Stdout) // output includes text from sites
 	a.Stdout = out
 	defer func() { _ = out.Flush() }()
-	parser, err := NewParser(table, kong.Writers(a.Stdout, a.Stderr), kong.Exit(func(code int) { panic(kongExit(code)) }))
+	parser, err := NewParser(table, kong.Writers(a.Stdout, a.Stderr), kong.Help(helpPrinter(width)), kong.Exit(func(code int) { panic(kongExit(code)) }))
 	if err != nil {
 		return a.Fail(err)
 	}

@@ -39,10 +39,18 @@ import (
 // Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
 type Command struct {
 	flags.Planned
-	Measure bool `group:"machine" help:"Measure --disk-rate: write and read some 100 MB in each --dir, or in its nearest parent that exists."`
+	Measure bool `group:"machine" common:"" help:"Measure --disk-rate with some 100 MB in each --dir. They are written to and read from it, or its nearest parent that exists."`
 
-	JSON bool `group:"report" name:"json" help:"Print JSON."`
+	JSON bool `group:"report" common:"" name:"json" help:"Print JSON."`
 	flags.Sources
+}
+
+// Help returns examples.
+func (*Command) Help() string {
+	return `Examples:
+  drumbeat plan --ram 64GiB --disk 40TB --pages 3e9 --dir /disk1/c --dir /disk2/c
+  drumbeat plan --pages 1e8 --measure
+  drumbeat plan --config crawl.toml --json`
 }
 
 // planned is the result that plan prints, in words or as JSON.

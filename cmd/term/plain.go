@@ -23,7 +23,7 @@ type Plain struct {
 // NewPlain returns a Plain that writes to out. Paint paints if out is a terminal with colours, unless the
 // user asks for none by NO_COLOR (no-color.org).
 func NewPlain(out io.Writer) *Plain {
-	return &Plain{out: out, colours: isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return &Plain{out: out, colours: Columns(out) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 // Colour is a colour of text on a terminal.

@@ -27,7 +27,7 @@ type Progress struct {
 
 // NewProgress returns a Progress that prints to out, and detects whether out is a terminal.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: isTerminal(out)}
+	return &Progress{out: out, terminal: Columns(out) > 0}
 }
 
 // Show prints the state now, or keeps it for later if the last line is too recent.
@@ -80,10 +80,12 @@ func Width(f *os.File) int {
 	return int(size.Col)
 }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && Width(f) > 0
+// Columns returns the number of columns of w; 0 if w is not a terminal.
+func Columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		return Width(f)
+	}
+	return 0
 }
 
 // BytesOf formats a number of bytes in binary units.
