@@ -22,6 +22,7 @@ package crawl
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -124,8 +125,7 @@ type resourceFlags struct {
 
 // reportFlags select what is printed.
 type reportFlags struct {
-	Quiet       bool   `group:"report" short:"q" help:"Print no progress, and no message below a warning."`
-	LogLevel    string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
+	flags.Logging
 	Summary     string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
 	PrintConfig bool   `group:"report" common:"" help:"Print the configuration and the plan, then exit. The configuration has the values that differ from the defaults and their sources, as TOML for --config."`
 	flags.Sources
@@ -167,13 +167,13 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	if c.PrintConfig {
 		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt), scoping.Print(a.Stdout))
 	}
-	view := NewView(a.Stderr, c.Quiet, LogLevel(c.LogLevel))
+	view := NewView(a.Stderr, &c.Logging)
 	defer view.Close()
-	if !c.Quiet {
-		if err := scoping.Print(view); err != nil {
-			return err
-		}
+	var rules strings.Builder
+	if err := scoping.Print(&rules); err != nil {
+		return err
 	}
+	view.Say(rules.String())
 	notes = append(notes, plan.Short()+"; --print-config shows the configuration and the plan")
 	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
 		view.Note(n)

@@ -32,7 +32,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 		debug.SetGCPercent(percent)
 	}()
 	tail := new(admin.Tail)
-	opt.Log = slog.New(tail.Handler(slog.NewTextHandler(view, &slog.HandlerOptions{Level: view.level})))
+	opt.Log = slog.New(tail.Handler(view.log.Handler()))
 	view.log = opt.Log
 	opt.Snapshot = view.show
 	opt.SnapshotEvery = time.Second

@@ -10,16 +10,18 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 )
 
 // View shows a running crawl: on a terminal as a block of lines that is rewritten each second, elsewhere as
-// a line every 10 s. All other output goes through Write, which keeps the block last.
+// a line every 10 s. All other output goes through Write, which keeps the block last. With --log-format json
+// all output is JSON lines and there is no block.
 type View struct {
-	level slog.Level
 	quiet bool
-	width func() int // columns of the terminal; nil if there is none
+	json  bool
+	width func() int // columns of the terminal; nil for lines
 	log   *slog.Logger
 	Watch func(*crawl.Snapshot) // gets each snapshot; nil: nobody
 
@@ -30,23 +32,32 @@ type View struct {
 	last  time.Time
 }
 
-// LogLevel returns the level of --log-level.
-func LogLevel(name string) (level slog.Level) {
-	_ = level.UnmarshalText([]byte(name)) // kong has checked the name
-	return level
-}
-
 // NewView returns a View that prints to out, and detects whether out is a terminal.
-func NewView(out io.Writer, quiet bool, level slog.Level) *View {
-	v := &View{out: out, quiet: quiet, level: level, last: time.Now()}
-	if quiet {
-		v.level = max(level, slog.LevelWarn)
+func NewView(out io.Writer, l *flags.Logging) *View {
+	v := &View{out: out, quiet: l.Quiet, json: l.JSON(), last: time.Now()}
+	options := &slog.HandlerOptions{Level: l.Level()}
+	if v.json {
+		v.log = slog.New(slog.NewJSONHandler(v, options))
+		return v
 	}
-	v.log = slog.New(slog.NewTextHandler(v, &slog.HandlerOptions{Level: v.level}))
-	if f, ok := out.(*os.File); ok && !quiet && term.Width(f) > 0 {
+	v.log = slog.New(slog.NewTextHandler(v, options))
+	if f, ok := out.(*os.File); ok && !l.Quiet && term.Width(f) > 0 {
 		v.width = func() int { return max(20, term.Width(f)) }
 	}
 	return v
+}
+
+// Say prints lines of text, unless the view is quiet. In JSON each is a message of the log.
+func (v *View) Say(text string) {
+	switch {
+	case v.quiet:
+	case v.json:
+		for line := range strings.Lines(text) {
+			v.log.Info(strings.TrimPrefix(strings.TrimRight(line, "\n"), "# "))
+		}
+	default:
+		_, _ = v.Write([]byte(text)) // a log line that fails is not an error either
+	}
 }
 
 // Write prints whole lines above the block.

@@ -2,11 +2,13 @@ package crawl
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
 )
 
@@ -14,7 +16,7 @@ import (
 // control characters.
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
-	v := NewView(&out, false, 0)
+	v := NewView(&out, new(flags.Logging))
 	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness", Deferred: map[string]int64{"timeout": 3, "robots": 7}}
 	s.SlotsNow.Samples, s.SlotsNow.Use[crawl.SlotPolite], s.SlotsNow.Use[crawl.SlotRead] = 100, 750, 250
 	v.show(s)
@@ -55,5 +57,29 @@ func TestProgressFits(t *testing.T) {
 		if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); width >= 80 && got != strings.Join(strings.Fields(text), " ") {
 			t.Errorf("%d columns: got %q", width, got)
 		}
+	}
+}
+
+// TestJSONLog: with --log-format json every line is a JSON object, on a terminal as well.
+func TestJSONLog(t *testing.T) {
+	var out bytes.Buffer
+	v := NewView(&out, &flags.Logging{LogFormat: "json"})
+	v.Note("WARNING: careful \x1b[2J")
+	v.Say("# rules: 2\nmore\n")
+	v.show(&crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness"})
+	var messages []string
+	for line := range strings.Lines(out.String()) {
+		var record struct {
+			Level, Msg string
+			Waits      string `json:"waits_for"`
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		messages = append(messages, record.Level+" "+record.Msg+record.Waits)
+	}
+	want := "WARN careful \x1b[2J, INFO rules: 2, INFO more, INFO progresspoliteness"
+	if got := strings.Join(messages, ", "); got != want || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -52,8 +52,7 @@ type Command struct {
 	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Use at most N concurrent connections."`
 	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms" help:"Minimum delay between requests to a host; half of it for PLDs with large budgets."`
 	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms" help:"Minimum delay between requests to an IP address; half of it for PLDs with large budgets."`
-	Quiet       bool          `group:"report" short:"q" help:"Print no progress, only the summary."`
-	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
+	flags.Logging
 	flags.Admin
 	Config string `group:"report" placeholder:"FILE" help:"Read flags of demo from FILE, in TOML. Keys are the names of flags. Flags and environment variables take precedence."`
 }
@@ -77,7 +76,7 @@ func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	view := crawlcmd.NewView(a.Stderr, c.Quiet, crawlcmd.LogLevel(c.LogLevel))
+	view := crawlcmd.NewView(a.Stderr, &c.Logging)
 	defer view.Close()
 	web, err := c.Web(view)
 	if err != nil {
@@ -177,16 +176,13 @@ func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 
 // introduce prints the web, the delays and the plan.
 func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Options, plan crawl.Plan) {
-	if c.Quiet {
-		return
-	}
 	o := web.Options()
-	fmt.Fprintf(view, "A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
-		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed)
-	fmt.Fprintf(view, "Delays: %v between requests to a host, at least %v with a large budget; %v to an address (a crawl of the real web\n"+
-		"has 40s, 1s and 1s). Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0])
+	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
+		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
+	view.Say(fmt.Sprintf("Delays: %v between requests to a host, at least %v with a large budget; %v to an address (a crawl of the real web\n"+
+		"has 40s, 1s and 1s). Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0]))
 	for _, line := range plan.Lines() {
-		fmt.Fprintln(view, line)
+		view.Say(line + "\n")
 	}
 }
 

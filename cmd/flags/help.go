@@ -12,7 +12,7 @@ import (
 const (
 	helpWidth   = 100 // columns, unless the terminal has fewer
 	leastWidth  = 60
-	briefFrom   = 16 // flags: a command with fewer shows all of the text
+	briefFrom   = 12 // flags: a command with fewer shows all of the text
 	longestName = 28 // columns of names; longer ones get a line of their own
 )
 
