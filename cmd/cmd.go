@@ -42,19 +42,21 @@ import (
 
 // commands is the table of all commands and flags.
 type commands struct {
-	Crawl   crawl.Command   `cmd:"" help:"Crawl the web from a list of seeds. The same command resumes the crawl, and adds new seeds of the file."`
-	Demo    demo.Command    `cmd:"" help:"Crawl a synthetic web that this process serves on loopback."`
-	Plan    plan.Command    `cmd:"" help:"Predict RAM, disk space and speed of a crawl, by the plan that the crawl would make."`
-	Doctor  doctor.Command  `cmd:"" help:"Check whether this machine can run the planned crawl. It compares limits, network, name servers, RAM, CPU, clock and disks with what the crawl needs, and says how to mend what is wrong. Exit code 1 if a check fails."`
-	Explain explain.Command `cmd:"" help:"Explain a decision of the crawler about a URL, host, link, robots.txt or scope rule. Without arguments: answer JSON lines of standard input by JSON lines."`
-	BotPage botpage.Command `cmd:"" name:"bot-page" help:"Print or serve a page for site owners. It says who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
-	Ctl     ctl.Command     `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`
-	Audit   audit.Command   `cmd:"" help:"Read the files of a stopped crawl and check that no URL was lost or duplicated."`
-	Repair  repair.Command  `cmd:"" help:"Repair a stopped crawl with damaged files so it can resume. It prints what is lost. It deletes nothing: it moves replaced files to DIR/state/damaged."`
-	Dirs    dirs.Command    `cmd:"" help:"List the directories of a crawl, or remove empty ones from it."`
-	Bench   bench.Command   `cmd:"" help:"Measure the parts of the crawler on this machine, and compute the paper's formulas."`
-	Config  table.Config    `cmd:"" help:"Print a configuration file with all flags of a command and their defaults. All lines are comments; --config reads the file."`
-	Version versionCmd      `cmd:"" help:"Print the version."`
+	Crawl      crawl.Command    `cmd:"" help:"Crawl the web from a list of seeds. The same command resumes the crawl, and adds new seeds of the file."`
+	Demo       demo.Command     `cmd:"" help:"Crawl a synthetic web that this process serves on loopback."`
+	Plan       plan.Command     `cmd:"" help:"Predict RAM, disk space and speed of a crawl, by the plan that the crawl would make."`
+	Doctor     doctor.Command   `cmd:"" help:"Check whether this machine can run the planned crawl. It compares limits, network, name servers, RAM, CPU, clock and disks with what the crawl needs, and says how to mend what is wrong. Exit code 1 if a check fails."`
+	Explain    explain.Command  `cmd:"" help:"Explain a decision of the crawler about a URL, host, link, robots.txt or scope rule. Without arguments: answer JSON lines of standard input by JSON lines."`
+	BotPage    botpage.Command  `cmd:"" name:"bot-page" help:"Print or serve a page for site owners. It says who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
+	Ctl        ctl.Command      `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`
+	Audit      audit.Command    `cmd:"" help:"Read the files of a stopped crawl and check that no URL was lost or duplicated."`
+	Repair     repair.Command   `cmd:"" help:"Repair a stopped crawl with damaged files so it can resume. It prints what is lost. It deletes nothing: it moves replaced files to DIR/state/damaged."`
+	Dirs       dirs.Command     `cmd:"" help:"List the directories of a crawl, or remove empty ones from it."`
+	Bench      bench.Command    `cmd:"" help:"Measure the parts of the crawler on this machine, and compute the paper's formulas."`
+	Config     table.Config     `cmd:"" help:"Print a configuration file with all flags of a command and their defaults. All lines are comments; --config reads the file."`
+	Completion table.Completion `cmd:"" help:"Print a script that completes commands, flags and values in bash, zsh or fish."`
+	Man        table.Man        `cmd:"" help:"Print the manual page, for man(1)."`
+	Version    versionCmd       `cmd:"" help:"Print the version."`
 }
 
 // Main runs the command of this process and returns its exit code.

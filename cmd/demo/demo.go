@@ -179,8 +179,8 @@ func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Opt
 	o := web.Options()
 	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
 		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
-	view.Say(fmt.Sprintf("Delays: %v between requests to a host, at least %v with a large budget; %v to an address (a crawl of the real web\n"+
-		"has 40s, 1s and 1s). Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0]))
+	view.Say(fmt.Sprintf("Delays: %v between requests to a host, at least %v with a large budget; %v to an address.\n"+
+		"A crawl of the real web has 40s, 1s and 1s. Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // fullHelp is the form of --help-all, and of --help for commands with few flags.
-var fullHelp = kong.HelpOptions{Compact: true, WrapUpperBound: 110, ValueFormatter: flagHelp}
+var fullHelp = kong.HelpOptions{Compact: true, WrapUpperBound: 110, ValueFormatter: HelpWithDefault}
 
 // global holds the flags of all commands.
 type global struct {

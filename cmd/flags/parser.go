@@ -104,8 +104,8 @@ func nameEnvironment(k *kong.Kong) error {
 // must not make explain url read that crawl.
 var explainOwn = [...]string{"dir", "out", "json", "fast"}
 
-// flagHelp returns a flag's help followed by its default, unless the help has it already.
-func flagHelp(v *kong.Value) string {
+// HelpWithDefault returns a flag's help followed by its default, unless the help has it already.
+func HelpWithDefault(v *kong.Value) string {
 	if v.HasDefault && v.Default != "" && v.Name != "help" && !v.IsBool() && !strings.Contains(v.Help, v.Default+":") {
 		return v.Help + " Default: " + v.Default + "."
 	}

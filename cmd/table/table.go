@@ -19,7 +19,6 @@ package table
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -29,7 +28,7 @@ import (
 
 // Config prints a configuration file with the defaults of a command.
 type Config struct {
-	Command string `arg:"" optional:"" default:"crawl" help:"Command that reads the file with --config: crawl, demo, plan or bot-page."`
+	Command string `arg:"" optional:"" enum:"crawl,demo,plan,bot-page" default:"crawl" help:"Command that reads the file with --config: crawl, demo, plan or bot-page."`
 }
 
 // Help returns examples.
@@ -41,17 +40,10 @@ func (*Config) Help() string {
 
 // Run prints the file.
 func (c *Config) Run(a *term.App, kctx *kong.Context) error {
-	var names []string
 	for _, command := range kctx.Model.Children {
-		for _, flag := range command.Flags {
-			if flag.Name != "config" {
-				continue
-			}
-			if command.Name == c.Command {
-				return flags.Template(a.Stdout, command)
-			}
-			names = append(names, command.Name)
+		if command.Name == c.Command {
+			return flags.Template(a.Stdout, command)
 		}
 	}
-	return term.Usage(fmt.Errorf("no configuration for %q; give one of %s", c.Command, strings.Join(names, ", ")))
+	return fmt.Errorf("BUG: no command %s", c.Command)
 }

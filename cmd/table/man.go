@@ -1,0 +1,105 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+)
+
+// Man prints a manual page.
+type Man struct{}
+
+// Help returns examples.
+func (*Man) Help() string {
+	return `Examples:
+  drumbeat man > drumbeat.1 && man ./drumbeat.1`
+}
+
+// Run prints the page.
+func (*Man) Run(a *term.App, kctx *kong.Context) error {
+	_, err := a.Stdout.Write(manPage(kctx.Model))
+	return err
+}
+
+// manPage returns the page of the table, in the macros of man(7).
+func manPage(app *kong.Application) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, ".TH DRUMBEAT 1 \"\" \"drumbeat %s\" \"User Commands\"\n", roff(term.Version))
+	b.WriteString(".SH NAME\ndrumbeat \\- web crawler for one large server\n" +
+		".SH SYNOPSIS\n\\fBdrumbeat\\fR \\fIcommand\\fR [\\fIarguments\\fR] [\\fIflags\\fR]\n" +
+		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
+		roff("drumbeat help COMMAND prints the most used flags of a command; --help-all prints all. "+
+			"Sizes take decimal and binary units (2MB, 2MiB), durations are written as 90s, 2m or 1h30m, and large numbers as 1e6.") +
+		"\n.SH COMMANDS\n")
+	for _, command := range app.Leaves(true) {
+		writeCommand(&b, command)
+	}
+	b.WriteString(".SH ENVIRONMENT\n" + roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin "+
+		"with DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, and those of explain's --dir, --out, --json and --fast with "+
+		"DRUMBEAT_EXPLAIN_. The command line takes precedence over the environment, which precedes --config, --preset and the default.") +
+		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. docs/GUIDE.md, \"Exit codes\", lists all.") +
+		"\n.SH SEE ALSO\n" + roff("docs/GUIDE.md and docs/FLAGS.md in the source of drumbeat.") + "\n")
+	return b.Bytes()
+}
+
+// writeCommand writes the section of a command.
+func writeCommand(b *bytes.Buffer, command *kong.Node) {
+	fmt.Fprintf(b, ".SS %s\n%s\n", roff("drumbeat "+strings.TrimPrefix(command.Path(), "drumbeat ")), roff(command.Help))
+	for _, arg := range command.Positional {
+		fmt.Fprintf(b, ".TP\n\\fI%s\\fR\n%s\n", roff(arg.Summary()), roff(arg.Help))
+	}
+	for _, flag := range command.Flags {
+		if flag.Hidden || flag.Name == "help" {
+			continue
+		}
+		name := "\\fB" + roff("--"+flag.Name) + "\\fR"
+		if flag.Tag.Negatable != "" {
+			name += ", \\fB" + roff("--no-"+flag.Name) + "\\fR"
+		}
+		if flag.Short != 0 {
+			name = "\\fB" + roff("-"+string(flag.Short)) + "\\fR, " + name
+		}
+		if !flag.IsBool() {
+			value := flag.PlaceHolder
+			if flag.Enum != "" {
+				value = strings.ReplaceAll(flag.Enum, ",", "|")
+			}
+			name += "=\\fI" + roff(value) + "\\fR"
+		}
+		fmt.Fprintf(b, ".TP\n%s\n%s\n", name, roff(flags.HelpWithDefault(flag.Value)))
+	}
+	if command.Detail != "" {
+		b.WriteString(".PP\n.nf\n" + roff(command.Detail) + "\n.fi\n")
+	}
+}
+
+// roff escapes text: backslashes, hyphens, characters beyond ASCII, and marks at the start of a line.
+func roff(text string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			b.WriteString(`\&`)
+		}
+		for _, r := range line {
+			switch {
+			case r == '\\':
+				b.WriteString(`\e`)
+			case r == '-':
+				b.WriteString(`\-`)
+			case r > '~':
+				fmt.Fprintf(&b, `\[u%04X]`, r)
+			default:
+				b.WriteRune(r)
+			}
+		}
+	}
+	return b.String()
+}
