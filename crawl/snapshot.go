@@ -35,6 +35,9 @@ type Snapshot struct {
 	Queue, Horizon int64 // BEAST's s and h
 	DiskRead       int64 // bytes since the start of this run
 	DiskWritten    int64
+	DiskUsed       int64 // bytes of the crawl's files when last added up; 0 before that
+	DiskLimit      int64 // --disk
+	RAMLimit       int64 // --ram
 	Checkpoint     CheckpointStats
 	URLSeenKeys    int64
 	URLSeenPasses  int64
@@ -88,6 +91,7 @@ func (c *crawler) snapshot() *Snapshot {
 		s.Checkpoint = *saved
 	}
 	c.seen.show(s)
+	c.space.show(s)
 	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.slotsSoFar()

@@ -62,6 +62,7 @@ type space struct {
 	since    time.Time
 	told     time.Time
 	usedAt   time.Time // when the crawl's files were last added up
+	used     int64     // bytes of them
 	usedOver bool
 
 	usedDrain bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
@@ -97,6 +98,13 @@ func (s *space) why() string {
 		return ""
 	}
 	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
+}
+
+// show sets the space that the crawl's files take.
+func (s *space) show(to *Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to.DiskUsed, to.DiskLimit, to.RAMLimit = s.used, s.opt.DiskBytes, s.opt.RAMBytes
 }
 
 // pausing returns why fetching, robots.txt requests and seeds pause, "" if they do not.
@@ -232,7 +240,7 @@ func (s *space) lookAtUsed(now time.Time) error {
 	}
 	margin := s.limitMargin()
 	s.mu.Lock()
-	s.usedAt = now
+	s.usedAt, s.used = now, used
 	mark := s.opt.DiskBytes - margin
 	if s.usedOver {
 		mark -= margin / 4

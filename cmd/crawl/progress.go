@@ -25,6 +25,9 @@ func progressFields(s *crawl.Snapshot) []any {
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
+	if s.DiskUsed > 0 {
+		fields = append(fields, "ram_bytes", residentBytes("VmRSS:"), "disk_bytes", s.DiskUsed)
+	}
 	if c := s.Checkpoint; c.Number > 0 {
 		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause", short(c.Pause),
 			"checkpoint_stall", short(c.Stall), "checkpoint_bytes", c.Bytes)
@@ -48,8 +51,8 @@ func progressFields(s *crawl.Snapshot) []any {
 	return fields
 }
 
-// progressLines returns the lines of the block on a terminal.
-func progressLines(s *crawl.Snapshot) []string {
+// progressLines returns the lines of the block on a terminal. ram is the limit of the process.
+func progressLines(s *crawl.Snapshot, ram int64) []string {
 	n := humanize.Comma
 	places := func(from, to state.Place) string {
 		var parts []string
@@ -82,11 +85,27 @@ func progressLines(s *crawl.Snapshot) []string {
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
+		"  RAM       " + bar(residentBytes("VmRSS:"), ram),
+		"  space     " + bar(s.DiskUsed, s.DiskLimit),
 		"  model     " + modelText(&s.Seen),
 		"  limits    " + limits,
 		"  waits for " + waiting,
 		"  slots     " + s.SlotsNow.String(),
 	}
+}
+
+// barCells is the width of a bar.
+const barCells = 30
+
+// bar shows a number of bytes and its share of a limit.
+func bar(used, limit int64) string {
+	if used <= 0 || limit <= 0 {
+		return "not measured yet"
+	}
+	share := float64(used) / float64(limit)
+	full := min(barCells, int(share*barCells+0.5))
+	return fmt.Sprintf("[%s%s] %3.0f %%  %s of %s", strings.Repeat("#", full), strings.Repeat("-", barCells-full), 100*share,
+		humanize.IBytes(uint64(used)), humanize.IBytes(uint64(limit)))
 }
 
 // modelText compares measured figures of URLseen and the disks with their predictions.

@@ -249,13 +249,16 @@ func gcShare() float64 {
 }
 
 // peakRSS returns the peak resident set size of the process in bytes; 0 if it is unknown.
-func peakRSS() int64 {
+func peakRSS() int64 { return residentBytes("VmHWM:") }
+
+// residentBytes returns a size from /proc/self/status in bytes; 0 if it is unknown.
+func residentBytes(name string) int64 {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
 	var kib int64
-	if _, after, ok := strings.Cut(string(data), "VmHWM:"); ok {
+	if _, after, ok := strings.Cut(string(data), name); ok {
 		if _, err := fmt.Sscan(after, &kib); err != nil {
 			return 0
 		}

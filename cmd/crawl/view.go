@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +25,7 @@ type View struct {
 	width func() int // columns of the terminal; nil for lines
 	log   *slog.Logger
 	Watch func(*crawl.Snapshot) // gets each snapshot; nil: nobody
+	RAM   int64                 // limit of the process, if it does more than crawl; 0: the crawl's
 
 	mu    sync.Mutex // guards the fields below; held during output
 	out   io.Writer
@@ -104,7 +106,7 @@ func (v *View) show(s *crawl.Snapshot) {
 	width := v.width()
 	var block bytes.Buffer
 	var lines []string
-	for _, line := range progressLines(s) {
+	for _, line := range progressLines(s, cmp.Or(v.RAM, s.RAMLimit)) {
 		lines = append(lines, fit(line, width)...)
 	}
 	for _, line := range lines {

@@ -18,6 +18,7 @@ func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, new(flags.Logging))
 	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness", Deferred: map[string]int64{"timeout": 3, "robots": 7}}
+	s.RAMLimit, s.DiskUsed, s.DiskLimit = 1<<50, 3<<30, 4<<30
 	s.SlotsNow.Samples, s.SlotsNow.Use[crawl.SlotPolite], s.SlotsNow.Use[crawl.SlotRead] = 100, 750, 250
 	v.show(s)
 	if got := out.String(); !strings.Contains(got, "msg=progress") || !strings.Contains(got, "waits_for=politeness") || strings.Contains(got, "\x1b") {
@@ -30,6 +31,11 @@ func TestProgress(t *testing.T) {
 	if !strings.Contains(block, "waits for politeness\n") || !strings.Contains(block, "deferred 0 (robots 7, timeout 3)\n") ||
 		!strings.Contains(block, "slots     politeness 75 %, exchange 25 %\n") {
 		t.Errorf("got %q", block)
+	}
+	for _, want := range []string{"  RAM       [------------------------------]   0 %", "  space     [#######################-------]  75 %"} {
+		if !strings.Contains(block, want) {
+			t.Errorf("no %q in %q", want, block)
+		}
 	}
 	for _, line := range strings.Split(block, "\n") {
 		if len([]rune(line)) >= 60 {
@@ -81,5 +87,21 @@ func TestJSONLog(t *testing.T) {
 	want := "WARN careful \x1b[2J, INFO rules: 2, INFO more, INFO progresspoliteness"
 	if got := strings.Join(messages, ", "); got != want || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestBar: a bar never leaves its brackets.
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		used, limit int64
+		want        string
+	}{
+		{0, 100, "not measured yet"}, {5, 0, "not measured yet"}, {1, 1 << 40, "[" + strings.Repeat("-", barCells) + "]   0 %  1 B of 1.0 TiB"},
+		{1 << 30, 1 << 30, "[" + strings.Repeat("#", barCells) + "] 100 %  1.0 GiB of 1.0 GiB"},
+		{3 << 30, 2 << 30, "[" + strings.Repeat("#", barCells) + "] 150 %  3.0 GiB of 2.0 GiB"},
+	} {
+		if got := bar(c.used, c.limit); got != c.want {
+			t.Errorf("%d of %d: got %q, want %q", c.used, c.limit, got, c.want)
+		}
 	}
 }

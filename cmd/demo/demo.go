@@ -77,6 +77,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	view := crawlcmd.NewView(a.Stderr, &c.Logging)
+	view.RAM = int64(c.RAM)
 	defer view.Close()
 	web, err := c.Web(view)
 	if err != nil {

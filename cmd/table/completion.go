@@ -98,39 +98,46 @@ func completeValue(v *kong.Value, placeholder string) complete {
 // pattern quotes a case pattern of bash.
 func pattern(path, flag string) string { return `"` + path + " --" + flag + `"` }
 
+// bashCases are the parts of the script for bash that name commands and flags.
+type bashCases struct{ paths, words, dirs, files, others, commands []string }
+
+func (c *bashCases) add(n node) {
+	var names []string
+	for _, f := range n.flags {
+		names = append(names, "--"+f.name)
+		switch {
+		case f.value.words != nil:
+			c.words = append(c.words, fmt.Sprintf("\t%s) words=%q ;;\n", pattern(n.path, f.name), strings.Join(f.value.words, " ")))
+		case f.value.dir:
+			c.dirs = append(c.dirs, pattern(n.path, f.name))
+		case f.value.file:
+			c.files = append(c.files, pattern(n.path, f.name))
+		case f.value.takes:
+			c.others = append(c.others, pattern(n.path, f.name))
+		}
+	}
+	arguments := strings.Join(n.argument.words, " ")
+	for _, child := range n.children {
+		arguments += " " + child.Name
+		c.paths = append(c.paths, `"`+n.path+" "+child.Name+`"`)
+	}
+	if n.path == "" {
+		arguments += " help"
+	}
+	kind := ""
+	if n.argument.dir {
+		kind = " kind=-d"
+	} else if n.argument.file {
+		kind = " kind=-f"
+	}
+	c.commands = append(c.commands, fmt.Sprintf("\t%q) flags=%q words=%q%s ;;\n", n.path, strings.Join(names, " "), strings.TrimSpace(arguments), kind))
+}
+
 // bash returns a script for bash 4 or later.
 func bash(list []node) []byte {
-	var paths, words, dirs, files, others, commands []string
+	var c bashCases
 	for _, n := range list {
-		var names []string
-		for _, f := range n.flags {
-			names = append(names, "--"+f.name)
-			switch {
-			case f.value.words != nil:
-				words = append(words, fmt.Sprintf("\t%s) words=%q ;;\n", pattern(n.path, f.name), strings.Join(f.value.words, " ")))
-			case f.value.dir:
-				dirs = append(dirs, pattern(n.path, f.name))
-			case f.value.file:
-				files = append(files, pattern(n.path, f.name))
-			case f.value.takes:
-				others = append(others, pattern(n.path, f.name))
-			}
-		}
-		arguments := strings.Join(n.argument.words, " ")
-		for _, child := range n.children {
-			arguments += " " + child.Name
-			paths = append(paths, `"`+n.path+" "+child.Name+`"`)
-		}
-		if n.path == "" {
-			arguments += " help"
-		}
-		kind := ""
-		if n.argument.dir {
-			kind = " kind=-d"
-		} else if n.argument.file {
-			kind = " kind=-f"
-		}
-		commands = append(commands, fmt.Sprintf("\t%q) flags=%q words=%q%s ;;\n", n.path, strings.Join(names, " "), strings.TrimSpace(arguments), kind))
+		c.add(n)
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# Completion of drumbeat for bash 4 or later: source <(drumbeat completion bash)
@@ -169,8 +176,8 @@ _drumbeat() {
 	fi
 }
 complete -F _drumbeat drumbeat
-`, strings.Join(paths, "|"), strings.Join(words, ""), strings.Join(dirs, "|"), strings.Join(files, "|"), strings.Join(others, "|"),
-		strings.Join(commands, ""))
+`, strings.Join(c.paths, "|"), strings.Join(c.words, ""), strings.Join(c.dirs, "|"), strings.Join(c.files, "|"), strings.Join(c.others, "|"),
+		strings.Join(c.commands, ""))
 	return b.Bytes()
 }
 
