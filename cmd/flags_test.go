@@ -39,7 +39,13 @@ func flagsPage(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString(flagsHead)
+	var above *kong.Node
 	for _, command := range p.Model.Leaves(true) {
+		if command.Parent != above && command.Parent != p.Model.Node && len(command.Parent.Flags) > 0 {
+			above = command.Parent
+			fmt.Fprintf(&b, "\n## drumbeat %s\n\n%s\n", above.Name, above.Help)
+			writeFlags(&b, above, "", "Flags of all commands below")
+		}
 		fmt.Fprintf(&b, "\n## drumbeat %s\n\n%s\n", strings.TrimPrefix(command.Path(), "drumbeat "), command.Help)
 		for _, arg := range command.Positional {
 			fmt.Fprintf(&b, "\n- `%s`: %s", arg.Summary(), arg.Help)

@@ -37,8 +37,8 @@ func visible(t *testing.T) map[string][]*kong.Flag {
 	list := map[string][]*kong.Flag{}
 	for _, node := range p.Model.Leaves(true) {
 		path := strings.TrimPrefix(node.Path(), "drumbeat ")
-		for _, flag := range node.Flags {
-			if !flag.Hidden && flag.Name != "help" {
+		for _, flag := range slices.Concat(node.Parent.Flags, node.Flags) {
+			if !flag.Hidden && !strings.HasPrefix(flag.Name, "help") {
 				list[path] = append(list[path], flag)
 			}
 		}

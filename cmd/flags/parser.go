@@ -67,6 +67,7 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.PostBuild(nameEnvironment),
 		kong.ExplicitGroups(Groups[:]),
 		kong.ConfigureHelp(fullHelp),
+		kong.ValueFormatter(HelpWithDefault),
 		kong.Help(helpPrinter(helpWidth)),
 		kong.Embed(new(global)),
 	}, opts)

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -57,11 +58,12 @@ type complete struct {
 
 // nodes returns all commands that are not hidden, the program itself first.
 func nodes(app *kong.Node) (list []node) {
-	var walk func(n *kong.Node, path string)
-	walk = func(n *kong.Node, path string) {
+	var walk func(n *kong.Node, path string, inherited []*kong.Flag)
+	walk = func(n *kong.Node, path string, inherited []*kong.Flag) {
+		all := slices.Concat(inherited, n.Flags)
 		here := node{path: path, flags: []flag{
 			{name: "help", help: "Show the usage and the most used flags"}, {name: "help-all", help: "Print all flags with their full text"}}}
-		for _, f := range n.Flags {
+		for _, f := range all {
 			if !f.Hidden && f.Name != "help" && f.Name != "help-all" {
 				here.flags = append(here.flags, flag{f.Name, flags.FirstSentence(f.Help), completeValue(f.Value, f.PlaceHolder), f.IsSlice()})
 			}
@@ -79,10 +81,10 @@ func nodes(app *kong.Node) (list []node) {
 		}
 		list = append(list, here)
 		for _, child := range here.children {
-			walk(child, strings.TrimSpace(path+" "+child.Name))
+			walk(child, strings.TrimSpace(path+" "+child.Name), all)
 		}
 	}
-	walk(app, "")
+	walk(app, "", nil)
 	return list
 }
 

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -53,7 +54,7 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 	for _, arg := range command.Positional {
 		fmt.Fprintf(b, ".TP\n\\fI%s\\fR\n%s\n", roff(arg.Summary()), roff(arg.Help))
 	}
-	for _, flag := range command.Flags {
+	for _, flag := range slices.Concat(inherited(command), command.Flags) {
 		if flag.Hidden || flag.Name == "help" {
 			continue
 		}
@@ -76,6 +77,14 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 	if command.Detail != "" {
 		b.WriteString(".PP\n.nf\n" + roff(command.Detail) + "\n.fi\n")
 	}
+}
+
+// inherited returns the flags of the commands above a command.
+func inherited(command *kong.Node) (list []*kong.Flag) {
+	for n := command.Parent; n != nil && n.Type == kong.CommandNode; n = n.Parent {
+		list = slices.Concat(n.Flags, list)
+	}
+	return list
 }
 
 // roff escapes text: backslashes, hyphens, characters beyond ASCII, and marks at the start of a line.
