@@ -30,7 +30,7 @@ func (*Man) Run(a *term.App, kctx *kong.Context) error {
 // manPage returns the page of the table, in the macros of man(7).
 func manPage(app *kong.Application) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, ".TH DRUMBEAT 1 \"\" \"drumbeat %s\" \"User Commands\"\n", roff(term.Version))
+	fmt.Fprintf(&b, ".TH DRUMBEAT 1 \"\" \"drumbeat %s\" \"User Commands\"\n", roff(term.Version()))
 	b.WriteString(".SH NAME\ndrumbeat \\- web crawler for one large server\n" +
 		".SH SYNOPSIS\n\\fBdrumbeat\\fR \\fIcommand\\fR [\\fIarguments\\fR] [\\fIflags\\fR]\n" +
 		".SH DESCRIPTION\n" + roff(app.Help) + "\n.PP\n" +
