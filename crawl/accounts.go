@@ -46,6 +46,10 @@ func (a *accounts) apply(tx *transaction) {
 		}
 		if tx.hasStatus {
 			a.s.Status[tx.status]++
+			a.s.Codes[tx.code]++
+		}
+		if tx.failed != state.ReasonNone {
+			a.s.Failed[tx.failed]++
 		}
 	}
 	a.mu.Unlock()
@@ -73,4 +77,11 @@ func (a *accounts) in(places ...state.Place) int64 {
 // stock returns the number of URLs that BEAST has released and that do not wait for a due time.
 func (a *accounts) stock() int64 {
 	return a.in(state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM)
+}
+
+// raisePeak raises the peaks to those of p.
+func (a *accounts) raisePeak(p state.Peak) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.s.Peak.Pages, a.s.Peak.Bits = max(a.s.Peak.Pages, p.Pages), max(a.s.Peak.Bits, p.Bits)
 }

@@ -305,7 +305,7 @@ func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
 
 // show adds the numbers of STAR and BEAST to a snapshot.
 func (b *budgetStage) show(s *Snapshot) {
-	s.PLDs = b.star.NumPLDs()
+	s.PLDs, s.Edges = b.star.NumPLDs(), b.star.NumEdges()
 	s.Queue, s.Horizon = int64(b.beast.Current()), int64(b.beast.Horizon())
 	s.Scans = b.beast.Stats().Scans
 }

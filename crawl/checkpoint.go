@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/admit"
+	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
@@ -44,6 +45,7 @@ type checkpointer struct {
 	runs           int
 	lastRun        *state.LastRun
 	saved          atomic.Int64 // value of changes when the last checkpoint began
+	savedAt        atomic.Int64 // when the crawl last had the saved state, Unix ns
 
 	output *output
 	space  *space
@@ -68,9 +70,12 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	stats.Bytes = m.written
 	stats.Stall = max(k.slowest.take(), stats.Pause)
 	stats.Number, stats.Total, stats.When = k.gen, time.Since(began), time.Now()
-	stats.since(k.lastCheckpoint.Load())
+	stats.Since(k.lastCheckpoint.Load())
+	k.times.observe(snapshot.TimeCheckpoint, stats.Total)
+	k.times.observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
 	k.saved.Store(changes)
+	k.savedAt.Store(began.UnixNano())
 	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
 		"stall", stats.Stall, "total", stats.Total, "bytes", stats.Bytes)
 	return nil
@@ -110,6 +115,17 @@ func (k *checkpointer) closeAll() error {
 
 // latest returns the last checkpoint, nil before the first.
 func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
+
+// show adds the figures of checkpoints to a snapshot.
+func (k *checkpointer) show(s *Snapshot) {
+	if last := k.latest(); last != nil {
+		s.Checkpoint = *last
+	}
+	s.Runs, s.CheckpointEvery = k.runs, k.opt.CheckpointEvery
+	if at := k.savedAt.Load(); at != 0 {
+		s.Saved = time.Unix(0, at)
+	}
+}
 
 // freeze stops all transactions briefly and copies the state.
 func (k *checkpointer) freeze() (*moment, CheckpointStats) {
@@ -256,6 +272,7 @@ func (k *checkpointer) checkpoints(ctx context.Context) error {
 				return err
 			}
 			if !rolled && k.saved.Load() == k.changes.Load() {
+				k.savedAt.Store(time.Now().UnixNano())
 				continue
 			}
 			if err := k.checkpoint(false, ""); err != nil {

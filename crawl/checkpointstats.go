@@ -8,33 +8,6 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// CheckpointStats describes the last checkpoint.
-type CheckpointStats struct {
-	Number uint64
-	// Wait is the time until running emissions had ended; fetching continues meanwhile. Pause is the time
-	// for which the exclusive lock stopped all transactions. Total is the time from the start to the
-	// durable manifest.
-	Wait, Pause, Total time.Duration
-	// Stall is the longest duration of a transaction that ended during the checkpoint, including its wait
-	// for the lock and the disk. It is the delay that a fetcher saw.
-	Stall time.Duration
-	// Bytes is the number of bytes written, without those that stages wrote at the same time.
-	Bytes int64
-	When  time.Time
-	// LongestPause, LongestStall and LongestTotal cover all checkpoints of this run.
-	LongestPause, LongestStall, LongestTotal time.Duration
-}
-
-// since updates the maxima with those of the previous checkpoint, nil if there is none.
-func (c *CheckpointStats) since(last *CheckpointStats) {
-	if last == nil {
-		last = &CheckpointStats{}
-	}
-	c.LongestPause = max(last.LongestPause, c.Pause)
-	c.LongestStall = max(last.LongestStall, c.Stall)
-	c.LongestTotal = max(last.LongestTotal, c.Total)
-}
-
 // slowest is the longest duration recorded since the last call of take.
 type slowest struct{ ns atomic.Int64 }
 

@@ -37,9 +37,9 @@ func TestCheckpointStats(t *testing.T) {
 		}
 	})
 	a := CheckpointStats{Pause: 3, Stall: 4, Total: 9}
-	a.since(nil)
+	a.Since(nil)
 	b := CheckpointStats{Pause: 1, Stall: 6, Total: 5}
-	b.since(&a)
+	b.Since(&a)
 	if b.LongestPause != 3 || b.LongestStall != 6 || b.LongestTotal != 9 {
 		t.Errorf("got %+v", b)
 	}

@@ -29,7 +29,7 @@ func (e *engine) logBug(of string, err error) {
 func (p *pageStage) endByBug(g *polite.Grant, rec *weburl.Record, panicked error, result *ending) error {
 	p.logBug(string(rec.URL), panicked)
 	return p.settle(g, result, func(tx *transaction) error {
-		tx.count(state.CountAttempts, 1)
+		tx.attemptFailed(state.ReasonInternal)
 		tx.count(state.CountInternalErrors, 1)
 		return p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonInternal)
 	})

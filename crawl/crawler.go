@@ -47,6 +47,7 @@ type crawler struct {
 	operator     *operator
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
+	gauges       gauges
 }
 
 // wire creates the stages and gives each stage the other stages that it uses.

@@ -58,6 +58,7 @@ func (e *endOf) check() (faults []string) {
 	if m.Done != StopDone {
 		fault("the crawl ended by %q", m.Done)
 	}
+	faults = append(faults, figureFaults(&m.Accounts)...)
 	for _, dir := range append(slices.Clone(e.dirs), e.out...) {
 		names, _ := e.fs.List(dir + "/warc") // absent where no output goes
 		for _, name := range names {

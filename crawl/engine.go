@@ -32,6 +32,7 @@ type engine struct {
 	// goroutine waits for the network, for room in RAM or for disk space while it holds the lock.
 	txLock       sync.RWMutex
 	slowest      slowest // slowest transaction, including its wait for the lock
+	times        times
 	transactions sync.Pool
 	acct         accounts
 	sketches     *sketches

@@ -52,6 +52,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	defer p.workers.exchanges.add(-1)
 	try := p.outages.try()
 	err = bug.Contained(func() error { return p.opt.Fetcher.Do(ctx, &req, resp) })
+	p.times.exchange(resp, err)
 	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked

@@ -211,6 +211,8 @@ const politeBackoff = time.Hour
 type ending struct {
 	polite.Result
 	health health.Verdict
+	sent   int64 // bytes
+	link   link
 }
 
 // rest sets the back-off of the verdict.

@@ -49,8 +49,8 @@ func (c *crawler) inspect() *Structures {
 		stats drum.Stats
 		plan  DrumPlan
 	}{
-		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {"pldindegree-edges", edges, p.Edges},
-		{"pldindegree", indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},
+		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {partEdges, edges, p.Edges},
+		{partIndegree, indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},
 		{state.NameRobotsRequested, c.requests.robotsRequested.Stats(), p.RobotsRequested},
 		{state.NameNames, c.seen.names.Stats(), p.Names},
 	} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -183,7 +184,7 @@ func TestRateIsHeld(t *testing.T) {
 						t.Errorf("the description of the limits is %q", text)
 					}
 				}
-				if s := res.Snapshot.Slots; s.Use[SlotLimit] < s.Samples*int64(opt.Connections)*3/4 {
+				if s := res.Snapshot.Slots; s.Use[snapshot.SlotLimit] < s.Samples*int64(opt.Connections)*3/4 {
 					t.Errorf("slots: %v", s)
 				}
 			})
@@ -258,7 +259,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 		for _, u := range SlotUses() {
 			sum += s.Use[u]
 		}
-		if sum != 40*s.Samples || s.Mean(SlotLimit) < 20 {
+		if sum != 40*s.Samples || s.Mean(snapshot.SlotLimit) < 20 {
 			t.Errorf("%d samples: %v", s.Samples, s)
 		}
 	})

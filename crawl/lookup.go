@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/internal/bug"
 	"drumbeat/robots"
 )
@@ -43,10 +44,12 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		ask = fresh.LookupFresh
 	}
 	var answer Lookup
+	began := time.Now()
 	err := bug.Contained(func() (err error) {
 		answer, err = ask(ctx, name, pld)
 		return err
 	})
+	took := time.Since(began)
 	o.logBug(name, err)
 	o.lookups.add(-1)
 	if err == nil && len(answer.Addrs) == 0 {
@@ -61,8 +64,11 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		var le *LookupError
 		if answer.Cached || errors.As(err, &le) && le.Cached {
 			kind |= lookupCached
-		} else if open == nil {
-			o.nameCanaries.found(name, pld, key)
+		} else {
+			o.times.observe(snapshot.TimeLookup, took)
+			if open == nil {
+				o.nameCanaries.found(name, pld, key)
+			}
 		}
 		o.watchLookup(try, key, kind, open)
 	}

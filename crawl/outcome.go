@@ -75,7 +75,8 @@ func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}
-	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: p.keptFor(g, resp)}}
+	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: p.keptFor(g, resp)},
+		sent: resp.BytesWritten, link: linkOf(resp, err)}
 	if errors.Is(err, errBlocked) {
 		return p.settle(g, result, func(tx *transaction) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
@@ -168,7 +169,7 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
 	return p.settle(g, result, func(tx *transaction) error {
-		tx.count(state.CountAttempts, 1)
+		tx.attemptFailed(why)
 		if !noRequest { // without a request the failure does not concern the host
 			v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
@@ -203,8 +204,9 @@ func reasonOf(e *fetch.Error) state.Reason {
 func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event,
 	why state.Reason, result *ending) error {
 	rec.Attempts++
+	failed := why
 	return p.settle(g, result, func(tx *transaction) error {
-		tx.count(state.CountAttempts, 1)
+		tx.attemptFailed(failed)
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, e)
 		if err != nil {
 			return err
@@ -226,6 +228,8 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transacti
 		if err := f(tx); err != nil {
 			return err
 		}
+		tx.count(state.CountBytesSent, result.sent)
+		result.link.count(tx)
 		p.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
 			if err := p.health.clearHost(tx, g.Item.Host, result.health); err != nil {

@@ -29,7 +29,8 @@ type output struct {
 	crawlLog    *crawllog.Log
 	seedLog     *crawllog.Log
 	robotsLog   *crawllog.Log    // outcomes of robots.txt requests and the sitemaps that they name
-	closedFiles map[string]int64 // sizes of closed output files; only for diskUsed
+	closedMu    sync.Mutex       // guards closedFiles; held by diskUsed
+	closedFiles map[string]int64 // sizes of closed output files
 	seedReports seedReports
 }
 
@@ -196,6 +197,8 @@ var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
 // thousands of closed output files. The size of a closed file is read once; after that only its name is
 // checked, since the file may be moved away.
 func (o *output) diskUsed() (int64, error) {
+	o.closedMu.Lock()
+	defer o.closedMu.Unlock()
 	var used int64
 	closed := make(map[string]int64, len(o.closedFiles))
 	var walk func(dir string, depth int) error

@@ -140,8 +140,14 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 	tx.count(state.CountBytesBody, int64(len(resp.Body)))
 	tx.count(state.CountFetchMillis, resp.Total.Milliseconds())
 	tx.response(resp.Status)
+	if resp.Encoding != "" {
+		tx.count(state.CountCompressed, 1)
+		tx.count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))
+		tx.count(state.CountBytesUncompressed, int64(len(resp.Body)))
+	}
 	if page {
 		tx.count(state.CountPages, 1)
+		tx.count(state.CountBytesPages, int64(len(resp.Body)))
 		if rec.Flags&weburl.FlagSeed != 0 {
 			tx.count(state.CountSeedPages, 1)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 )
@@ -89,6 +90,7 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 		p.space.short("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
+		p.times.observe(snapshot.TimePass, last.Sub(began))
 		p.budgets.passEnded()
 		if p.acct.stock() == 0 { // the merge may have ended the crawl
 			p.wakeWatch.raise()

@@ -387,6 +387,13 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		}
 		tx.count(state.CountRobotsAttempts, 1)
 		tx.count(state.CountRobotsBytes, resp.BytesRead)
+		tx.count(state.CountRobotsBytesSent, resp.BytesWritten)
+		linkOf(resp, err).count(tx)
+		if err != nil {
+			tx.count(state.CountRobotsFailed, 1)
+		} else {
+			tx.count(robotsClass(resp.Status), 1)
+		}
 		return nil
 	}); txErr != nil {
 		return txErr // the crawl has failed, so the request's own transaction fails too

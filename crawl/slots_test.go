@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
@@ -19,8 +20,8 @@ func TestSlots(t *testing.T) {
 		delay, slow time.Duration
 		most        SlotUse
 	}{
-		{"delays", 8, 2 * time.Second, 0, SlotPolite},
-		{"slow sites", 3, 0, 3 * time.Second, SlotRead},
+		{"delays", 8, 2 * time.Second, 0, snapshot.SlotPolite},
+		{"slow sites", 3, 0, 3 * time.Second, snapshot.SlotRead},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			web, err := simweb.New(simweb.Options{Seed: *seedFlag, PLDs: 8, Hosts: 8, Pages: 200, LinksPerPage: 8, PageBytes: 2000, IPs: 8,

@@ -5,57 +5,22 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/polite"
 )
 
-// Snapshot is the state of a crawl at one instant, for progress lines and summaries.
-type Snapshot struct {
-	Time    time.Time
-	Elapsed time.Duration // of this run
-	Active  time.Duration // of all runs
+// These types describe a running crawl (package snapshot).
+type (
+	Snapshot        = snapshot.Snapshot
+	CheckpointStats = snapshot.CheckpointStats
+	SeenCheck       = snapshot.SeenCheck
+	Slots           = snapshot.Slots
+	SlotUse         = snapshot.SlotUse
+)
 
-	Places   [state.NumPlaces]int64 // URLs by place; see Place
-	Unique   int64
-	Refused  map[string]int64 // by reason
-	Deferred map[string]int64 // by reason
-	Counters [state.NumCounters]int64
-	Status   [6]int64
-
-	PagesPerSecond float64 // since the last snapshot of progress
-	BitsPerSecond  float64
-	LinksPerSecond float64
-	UniqueShare    float64 // p: unique URLs per link, over the whole crawl
-	InFlight       int     // exchanges under way
-	Connections    int
-	RobotsInFlight int
-	RobotsQueued   int64
-	PLDs           int64
-	Hosts, Servers int64 // distinct, estimated
-	Queue, Horizon int64 // BEAST's s and h
-	DiskRead       int64 // bytes since the start of this run
-	DiskWritten    int64
-	DiskUsed       int64 // bytes of the crawl's files when last added up; 0 before that
-	DiskLimit      int64 // --disk
-	RAMLimit       int64 // --ram
-	Checkpoint     CheckpointStats
-	URLSeenKeys    int64
-	URLSeenPasses  int64
-	Seen           SeenCheck // URLseen, measured and predicted
-	// URLSeenFullPasses is the number of passes over full buckets.
-	URLSeenFullPasses int64
-	Scans             int64  // of QF
-	Limits            string // speed limits in force; "" for none
-	Waiting           string // what fetching waits for; "" when nearly all connections are busy
-	Slots             Slots  // use of connection slots since the start of this run
-	SlotsNow          Slots  // use of connection slots since the last snapshot of progress
-}
-
-// Count returns the value of a counter.
-func (s *Snapshot) Count(c state.Counter) int64 { return s.Counters[c] }
-
-// Place returns the number of URLs in a place.
-func (s *Snapshot) Place(p state.Place) int64 { return s.Places[p] }
+// SlotUses returns all uses of connection slots in their order.
+func SlotUses() []SlotUse { return snapshot.SlotUses() }
 
 // PlaceNames lists the places in the order of the crawler.
 func PlaceNames() []string { return state.PlaceNames[:] }
@@ -64,8 +29,8 @@ func (c *crawler) snapshot() *Snapshot {
 	a := c.acct.copy()
 	now := time.Now()
 	s := &Snapshot{Time: now, Elapsed: now.Sub(c.began), Active: time.Duration(c.activeMillis()) * time.Millisecond,
-		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{},
-		Counters: a.Counters, Status: a.Status,
+		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Failed: map[string]int64{},
+		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak,
 		RobotsInFlight: c.requests.underWay()}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
@@ -77,6 +42,9 @@ func (c *crawler) snapshot() *Snapshot {
 		if a.Deferred[i] != 0 {
 			s.Deferred[state.Reason(i).String()] = a.Deferred[i]
 		}
+		if a.Failed[i] != 0 {
+			s.Failed[state.Reason(i).String()] = a.Failed[i]
+		}
 	}
 	s.InFlight = int(c.workers.exchanges.load())
 	s.RobotsQueued = c.requests.queued()
@@ -87,14 +55,18 @@ func (c *crawler) snapshot() *Snapshot {
 	c.budgets.show(s)
 	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
-	if saved := c.checkpointer.latest(); saved != nil {
-		s.Checkpoint = *saved
-	}
+	c.checkpointer.show(s)
 	c.seen.show(s)
-	c.space.show(s)
 	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.slotsSoFar()
+	s.Paused, s.Outage = c.space.pausing() != "", c.outages.slowed()
+	for i := range s.Times {
+		c.times[i].Read(&s.Times[i])
+	}
+	hosts, _ := c.polite.Tables()
+	s.HostsInRAM = int64(hosts)
+	c.gauges.show(c, s)
 	return s
 }
 
@@ -162,6 +134,7 @@ func (c *crawler) progress(ctx context.Context) error {
 	t := time.NewTicker(c.opt.SnapshotEvery)
 	defer t.Stop()
 	last := c.snapshot()
+	var peaks peakMeter
 	for {
 		select {
 		case <-ctx.Done():
@@ -176,6 +149,8 @@ func (c *crawler) progress(ctx context.Context) error {
 			s.LinksPerSecond = rate(state.CountLinks)
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
+		peaks.note(s)
+		c.acct.raisePeak(s.Peak)
 		c.lastSnapshot.Store(s)
 		if c.opt.Snapshot != nil {
 			c.opt.Snapshot(s)

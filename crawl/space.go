@@ -62,8 +62,8 @@ type space struct {
 	since    time.Time
 	told     time.Time
 	usedAt   time.Time // when the crawl's files were last added up
-	used     int64     // bytes of them
 	usedOver bool
+	usedSum  int64 // bytes of them
 
 	usedDrain bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
 	against   int  // consecutive checks that call for the opposite of draining
@@ -98,13 +98,6 @@ func (s *space) why() string {
 		return ""
 	}
 	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
-}
-
-// show sets the space that the crawl's files take.
-func (s *space) show(to *Snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	to.DiskUsed, to.DiskLimit, to.RAMLimit = s.used, s.opt.DiskBytes, s.opt.RAMBytes
 }
 
 // pausing returns why fetching, robots.txt requests and seeds pause, "" if they do not.
@@ -240,7 +233,7 @@ func (s *space) lookAtUsed(now time.Time) error {
 	}
 	margin := s.limitMargin()
 	s.mu.Lock()
-	s.usedAt, s.used = now, used
+	s.usedAt, s.usedSum = now, used
 	mark := s.opt.DiskBytes - margin
 	if s.usedOver {
 		mark -= margin / 4
@@ -254,6 +247,13 @@ func (s *space) lookAtUsed(now time.Time) error {
 	}
 	s.short("limit", why)
 	return nil
+}
+
+// used returns the size of the crawl's files when they were last added up, 0 before.
+func (s *space) used() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usedSum
 }
 
 // allDirs returns the directories of state and output, each once.

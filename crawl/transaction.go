@@ -13,7 +13,7 @@ import (
 // crawl stops and makes no further checkpoint.
 func (e *engine) transact(f func(tx *transaction) error) error {
 	asked := time.Now()
-	defer func() { e.slowest.note(time.Since(asked)) }()
+	defer func() { e.took(time.Since(asked)) }()
 	e.txLock.RLock()
 	defer e.txLock.RUnlock()
 	if err := e.failure(); err != nil {
@@ -46,7 +46,9 @@ type transaction struct {
 	counts    [state.NumCounters]int64
 	dirty     bool
 	status    int // first digit of the response's status, 0 if invalid; set if hasStatus
+	code      int // its index in state.Codes
 	hasStatus bool
+	failed    state.Reason // why an attempt brought no final response; ReasonNone for none
 	wakes     []signal
 	nothing   bool // the transaction changed nothing, so the pulse need not follow
 }
@@ -56,10 +58,16 @@ func (tx *transaction) wake(s signal) { tx.wakes = append(tx.wakes, s) }
 
 // response counts a response by its status.
 func (tx *transaction) response(status int) {
-	tx.status, tx.hasStatus, tx.dirty = status/100, true, true
+	tx.status, tx.code, tx.hasStatus, tx.dirty = status/100, state.CodeAt(status), true, true
 	if tx.status < 1 || tx.status > 5 {
 		tx.status = 0
 	}
+}
+
+// attemptFailed counts an attempt for a URL that brought no final response.
+func (tx *transaction) attemptFailed(why state.Reason) {
+	tx.count(state.CountAttempts, 1)
+	tx.failed = why
 }
 
 // count adds n to counter c.
@@ -79,7 +87,7 @@ func (tx *transaction) reset() {
 	tx.moves, tx.named = tx.moves[:0], weburl.Sum{}
 	if tx.dirty {
 		tx.counts = [state.NumCounters]int64{}
-		tx.dirty, tx.hasStatus = false, false
+		tx.dirty, tx.hasStatus, tx.failed = false, false, state.ReasonNone
 	}
 }
 

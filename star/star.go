@@ -360,7 +360,10 @@ func (s *Star) Pending() (edges, tuples, bytes int64) {
 func (s *Star) ChecksHalfFull() bool { return s.indegree.HalfFull() }
 
 // NumPLDs returns V, the number of known PLDs.
-func (s *Star) NumPLDs() int64 { return s.indegree.Stats().Keys }
+func (s *Star) NumPLDs() int64 { return s.indegree.Keys() }
+
+// NumEdges returns the number of merged edges.
+func (s *Star) NumEdges() int64 { return s.edges.Keys() }
 
 // Stats returns the drums' counters.
 func (s *Star) Stats() (edges, indegree drum.Stats) { return s.edges.Stats(), s.indegree.Stats() }

@@ -25,8 +25,8 @@ func progressFields(s *crawl.Snapshot) []any {
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
-	if s.DiskUsed > 0 {
-		fields = append(fields, "ram_bytes", residentBytes("VmRSS:"), "disk_bytes", s.DiskUsed)
+	if s.Disk.Used > 0 {
+		fields = append(fields, "ram_bytes", residentBytes("VmRSS:"), "disk_bytes", s.Disk.Used)
 	}
 	if c := s.Checkpoint; c.Number > 0 {
 		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause", short(c.Pause),
@@ -86,7 +86,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
 		"  RAM       " + bar(residentBytes("VmRSS:"), ram),
-		"  space     " + bar(s.DiskUsed, s.DiskLimit),
+		"  space     " + bar(s.Disk.Used, s.Disk.Limit),
 		"  model     " + modelText(&s.Seen),
 		"  limits    " + limits,
 		"  waits for " + waiting,

@@ -106,7 +106,7 @@ func (v *View) show(s *crawl.Snapshot) {
 	width := v.width()
 	var block bytes.Buffer
 	var lines []string
-	for _, line := range progressLines(s, cmp.Or(v.RAM, s.RAMLimit)) {
+	for _, line := range progressLines(s, cmp.Or(v.RAM, s.RAM.Limit)) {
 		lines = append(lines, fit(line, width)...)
 	}
 	for _, line := range lines {

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
+	"drumbeat/crawl/snapshot"
 )
 
 // TestProgress: on a terminal a block of lines is rewritten in place, below the log; elsewhere there are no
@@ -18,8 +19,8 @@ func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, new(flags.Logging))
 	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness", Deferred: map[string]int64{"timeout": 3, "robots": 7}}
-	s.RAMLimit, s.DiskUsed, s.DiskLimit = 1<<50, 3<<30, 4<<30
-	s.SlotsNow.Samples, s.SlotsNow.Use[crawl.SlotPolite], s.SlotsNow.Use[crawl.SlotRead] = 100, 750, 250
+	s.RAM.Limit, s.Disk.Used, s.Disk.Limit = 1<<50, 3<<30, 4<<30
+	s.SlotsNow.Samples, s.SlotsNow.Use[snapshot.SlotPolite], s.SlotsNow.Use[snapshot.SlotRead] = 100, 750, 250
 	v.show(s)
 	if got := out.String(); !strings.Contains(got, "msg=progress") || !strings.Contains(got, "waits_for=politeness") || strings.Contains(got, "\x1b") {
 		t.Errorf("not a terminal: got %q", got)

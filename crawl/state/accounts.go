@@ -1,6 +1,12 @@
 package state
 
-import "drumbeat/weburl"
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"drumbeat/weburl"
+)
 
 // Accounts are the numbers and key sums that the manifest keeps of a crawl's URLs.
 type Accounts struct {
@@ -11,6 +17,59 @@ type Accounts struct {
 	Deferred [NumReasons]int64     `json:"later"`
 	Counters [NumCounters]int64    `json:"counters"`
 	Status   [6]int64              `json:"status"` // responses 1xx at 1 … 5xx at 5, others at 0
+	Codes    Codes                 `json:"codes"`  // as Status, since the crawl counts them
+	Failed   [NumReasons]int64     `json:"failed"` // attempts for URLs without a final response
+	Peak     Peak                  `json:"peak"`
+}
+
+// Codes counts responses by status code, those outside of 100 to 999 at 0. In JSON it is an object of the
+// codes that occurred.
+type Codes [1000]int64
+
+// CodeAt returns the index of a status code in Codes.
+func CodeAt(code int) int {
+	if code < 100 || code > 999 {
+		return 0
+	}
+	return code
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Codes) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for code, n := range c {
+		if n == 0 {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendInt(append(b, '"'), int64(code), 10), `":`...)
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Codes) UnmarshalJSON(data []byte) error {
+	var by map[int]int64
+	if err := json.Unmarshal(data, &by); err != nil {
+		return err
+	}
+	*c = Codes{}
+	for code, n := range by {
+		if code < 0 || code >= len(c) {
+			return fmt.Errorf("crawl: status code %d", code)
+		}
+		c[code] = n
+	}
+	return nil
+}
+
+// Peak has the highest means over ten minutes of a crawl; 0 for a crawl that never ran for ten minutes.
+type Peak struct {
+	Pages float64 `json:"pages"` // per second
+	Bits  float64 `json:"bits"`  // received per second
 }
 
 // Gained returns the number of URLs found plus the number ended. It grows while a crawl makes progress.

@@ -86,61 +86,76 @@ type Counter int
 
 // The counters. The numbers are in the manifest: append only.
 const (
-	CountLinks          Counter = iota // links parsed
-	CountLinksInvalid                  // links that are no URL
-	CountLinksScheme                   // links with a scheme other than http and https
-	CountLinksTooLong                  // links over the length limit
-	CountLinksScope                    // links outside of the scope
-	CountLinksDepth                    // links beyond the depth limit
-	CountLinksFiltered                 // links that a filter or nofollow dropped
-	CountLinksCached                   // links found in the RAM cache
-	CountLinksChecked                  // links sent to URLseen
-	CountEdges                         // PLD-PLD links sent to STAR
-	CountSeeds                         // seed lines read
-	CountSeedsBad                      // seed lines refused
-	CountAttempts                      // requests started for URLs
-	CountResponses                     // responses stored or counted as final
-	CountPages                         // responses with status 200 and an HTML type
-	CountRedirects                     // responses with status 3xx and a Location
-	CountBytesWire                     // bytes received for URLs
-	CountBytesBody                     // bytes of decoded bodies
-	CountRobotsAttempts                // requests started for robots.txt
-	CountRobotsBytes                   // bytes received for robots.txt
-	CountLookups                       // DNS lookups
-	CountLookupFailures                // DNS lookups without an address
-	CountRetries                       // failed requests that are tried again
-	CountDeferrals                     // records deferred
-	CountTruncated                     // bodies cut at a limit
-	CountCheckpoints                   // durable manifests
-	CountFetchMillis                   // time of requests, ms
-	CountSeedPages                     // seeds that led to a page
-	CountLinksDropped                  // links beyond the limit of one page
-	CountLinksPort                     // links to ports that are not allowed
-	CountLinksDraining                 // links dropped because the crawl drains
-	CountDecodeCut                     // bodies whose decoding stopped early: bombs, damage, unknown codings
-	CountUnconfirmed                   // failed requests and lookups that do not count: maybe our fault
-	CountLinksNoFollow                 // links that ask not to be followed; part of CountLinksFiltered
-	CountLinksExtension                // links to files whose extension is not that of a page
-	CountLinksPathDepth                // links with too many path segments
-	CountLinksRepeated                 // links whose path repeats a segment too often
-	CountLinksParams                   // links with too many parameters
-	CountLinksRules                    // links that the scope rules exclude
-	CountLinksBlocked                  // links to hosts that the blacklist names
-	CountURLsRewritten                 // links with parameters removed, or query or slashes normalized
-	CountSitemaps                      // sitemaps read
-	CountSitemapURLs                   // URLs found in sitemaps
-	CountSitemapFaults                 // sitemaps not read to their end, and URLs not allowed in them
-	CountNoIndex                       // pages that ask not to be indexed
-	CountBodiesRefused                 // bodies not read because of their type
-	CountSniffed                       // pages with another declared type whose bytes are HTML
-	CountRefusals                      // responses that refuse us: 401, 403, challenges, resets
-	CountChallenges                    // challenge pages; part of CountRefusals
-	CountHostRests                     // long back-offs of hosts after many failures or refusals
-	CountHostsGivenUp                  // hosts given up
-	CountLinksRedirects                // redirects beyond MaxRedirects
-	CountInternalErrors                // contained panics of this program on a response
-	CountRobotsStored                  // robots.txt requests with records in WARC files
-	CountDNSStored                     // DNS answers in WARC files
+	CountLinks             Counter = iota // links parsed
+	CountLinksInvalid                     // links that are no URL
+	CountLinksScheme                      // links with a scheme other than http and https
+	CountLinksTooLong                     // links over the length limit
+	CountLinksScope                       // links outside of the scope
+	CountLinksDepth                       // links beyond the depth limit
+	CountLinksFiltered                    // links that a filter or nofollow dropped
+	CountLinksCached                      // links found in the RAM cache
+	CountLinksChecked                     // links sent to URLseen
+	CountEdges                            // PLD-PLD links sent to STAR
+	CountSeeds                            // seed lines read
+	CountSeedsBad                         // seed lines refused
+	CountAttempts                         // requests started for URLs
+	CountResponses                        // responses stored or counted as final
+	CountPages                            // responses with status 200 and an HTML type
+	CountRedirects                        // responses with status 3xx and a Location
+	CountBytesWire                        // bytes received for URLs
+	CountBytesBody                        // bytes of decoded bodies
+	CountRobotsAttempts                   // requests started for robots.txt
+	CountRobotsBytes                      // bytes received for robots.txt
+	CountLookups                          // DNS lookups
+	CountLookupFailures                   // DNS lookups without an address
+	CountRetries                          // failed requests that are tried again
+	CountDeferrals                        // records deferred
+	CountTruncated                        // bodies cut at a limit
+	CountCheckpoints                      // durable manifests
+	CountFetchMillis                      // time of requests, ms
+	CountSeedPages                        // seeds that led to a page
+	CountLinksDropped                     // links beyond the limit of one page
+	CountLinksPort                        // links to ports that are not allowed
+	CountLinksDraining                    // links dropped because the crawl drains
+	CountDecodeCut                        // bodies whose decoding stopped early: bombs, damage, unknown codings
+	CountUnconfirmed                      // failed requests and lookups that do not count: maybe our fault
+	CountLinksNoFollow                    // links that ask not to be followed; part of CountLinksFiltered
+	CountLinksExtension                   // links to files whose extension is not that of a page
+	CountLinksPathDepth                   // links with too many path segments
+	CountLinksRepeated                    // links whose path repeats a segment too often
+	CountLinksParams                      // links with too many parameters
+	CountLinksRules                       // links that the scope rules exclude
+	CountLinksBlocked                     // links to hosts that the blacklist names
+	CountURLsRewritten                    // links with parameters removed, or query or slashes normalized
+	CountSitemaps                         // sitemaps read
+	CountSitemapURLs                      // URLs found in sitemaps
+	CountSitemapFaults                    // sitemaps not read to their end, and URLs not allowed in them
+	CountNoIndex                          // pages that ask not to be indexed
+	CountBodiesRefused                    // bodies not read because of their type
+	CountSniffed                          // pages with another declared type whose bytes are HTML
+	CountRefusals                         // responses that refuse us: 401, 403, challenges, resets
+	CountChallenges                       // challenge pages; part of CountRefusals
+	CountHostRests                        // long back-offs of hosts after many failures or refusals
+	CountHostsGivenUp                     // hosts given up
+	CountLinksRedirects                   // redirects beyond MaxRedirects
+	CountInternalErrors                   // contained panics of this program on a response
+	CountRobotsStored                     // robots.txt requests with records in WARC files
+	CountDNSStored                        // DNS answers in WARC files
+	CountBytesSent                        // bytes sent for URLs
+	CountBytesPages                       // bytes of the decoded bodies of pages
+	CountCompressed                       // responses with a compressed body
+	CountBytesCompressed                  // bytes of compressed bodies
+	CountBytesUncompressed                // bytes of the same bodies, decoded
+	CountConnections                      // connections opened, for URLs and robots.txt
+	CountConnectionsReused                // exchanges on a kept connection
+	CountRobotsBytesSent                  // bytes sent for robots.txt
+	CountRobotsFailed                     // requests for robots.txt without a response
+	CountRobotsStatusOther                // responses for robots.txt by class of status
+	CountRobotsStatus1xx
+	CountRobotsStatus2xx
+	CountRobotsStatus3xx
+	CountRobotsStatus4xx
+	CountRobotsStatus5xx
 	NumCounters
 )
 
@@ -148,13 +163,17 @@ const (
 var counterNames = [NumCounters]string{
 	"links", "links_invalid", "links_scheme", "links_too_long", "links_scope", "links_depth",
 	"links_filtered", "links_cached", "links_checked", "edges", "seeds", "seeds_bad", "attempts",
-	"responses", "pages", "redirects", "bytes_wire", "bytes_body", "robots_attempts", "robots_bytes",
+	"responses", "pages", "redirects", "received_bytes", "decoded_bytes", "robots_attempts",
+	"robots_received_bytes",
 	"lookups", "lookup_failures", "retries", "deferrals", "truncated", "checkpoints", "fetch_millis",
 	"seed_pages", "links_dropped", "links_port", "links_draining", "decode_cut", "unconfirmed",
 	"links_no_follow", "links_extension", "links_path_depth", "links_repeated", "links_params",
 	"links_rules", "links_blocked", "urls_rewritten", "sitemaps", "sitemap_urls", "sitemap_faults",
 	"no_index", "bodies_refused", "sniffed", "refusals", "challenges", "host_rests", "hosts_given_up",
-	"links_redirects", "internal_errors", "robots_stored", "dns_stored"}
+	"links_redirects", "internal_errors", "robots_stored", "dns_stored", "sent_bytes", "page_bytes",
+	"compressed", "compressed_bytes", "uncompressed_bytes", "connections", "connections_reused",
+	"robots_sent_bytes", "robots_failed", "robots_status_other", "robots_status_1xx", "robots_status_2xx",
+	"robots_status_3xx", "robots_status_4xx", "robots_status_5xx"}
 
 // String returns the name that users see.
 func (c Counter) String() string { return counterNames[c] }

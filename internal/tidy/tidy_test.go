@@ -38,10 +38,11 @@ var layers = map[string]layer{
 	"internal/pace":  {0, nil},
 	"internal/ports": {0, nil},
 
-	"fetch/inflate": {0, nil},
-	"internal/bug":  {0, nil},
-	"internal/list": {0, nil},
-	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "internal/pace", "internal/ports"}},
+	"fetch/inflate":      {0, nil},
+	"internal/bug":       {0, nil},
+	"internal/list":      {0, nil},
+	"fetch":              {5, []string{"internal/bug", "fetch/inflate", "internal/pace", "internal/ports"}},
+	"internal/histogram": {0, nil},
 
 	"warc/outfile": {5, []string{"disk"}}, // shared by warc and crawllog
 
@@ -64,11 +65,12 @@ var layers = map[string]layer{
 		"internal/urlrule"}},
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/urlrule", "internal/bug", "crawl/state"}},
-	"crawl/changes": {10, []string{"disk"}},
-	"crawl/audit":   {27, []string{"*"}},
-	"crawl/explain": {28, []string{"*"}},
-	"crawl/repair":  {28, []string{"*"}},
-	"crawl":         {30, []string{"*", "internal/bug"}},
+	"crawl/changes":  {10, []string{"disk"}},
+	"crawl/snapshot": {26, []string{"crawl/state", "internal/histogram"}},
+	"crawl/audit":    {27, []string{"*"}},
+	"crawl/explain":  {28, []string{"*"}},
+	"crawl/repair":   {28, []string{"*"}},
+	"crawl":          {30, []string{"*", "internal/bug"}},
 
 	"admin": {40, []string{"crawl", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/state", "disk", "fetch",
 		"internal/bug", "internal/ports"}},
@@ -108,7 +110,7 @@ var layers = map[string]layer{
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
 	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
-	"cmd/crawl": {46, []string{"admin", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk",
+	"cmd/crawl": {46, []string{"admin", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/snapshot", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
 		"star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",

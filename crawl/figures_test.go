@@ -1,0 +1,155 @@
+package crawl
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/snapshot"
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+)
+
+// figureFaults returns the figures of accounts that do not agree with each other. They must agree at each
+// checkpoint, because one transaction changes them together.
+func figureFaults(a *state.Accounts) (faults []string) {
+	check := func(what string, got, want int64) {
+		if got != want {
+			faults = append(faults, fmt.Sprintf("%s: %d, want %d", what, got, want))
+		}
+	}
+	sum := func(list []int64) (n int64) {
+		for _, v := range list {
+			n += v
+		}
+		return n
+	}
+	count := func(c state.Counter) int64 { return a.Counters[c] }
+	responses := count(state.CountResponses)
+	check("responses by code", sum(a.Codes[:]), responses)
+	for class := 1; class <= 5; class++ {
+		check(fmt.Sprintf("responses %dxx", class), sum(a.Codes[100*class:100*class+100]), a.Status[class])
+	}
+	check("attempts", responses+sum(a.Failed[:]), count(state.CountAttempts))
+	robots := count(state.CountRobotsFailed)
+	for class := range state.Counter(6) {
+		robots += count(state.CountRobotsStatusOther + class)
+	}
+	check("requests for robots.txt", robots, count(state.CountRobotsAttempts))
+	check("URLs that ended", a.Places[state.PlaceFetched].N, responses)
+	return faults
+}
+
+// TestFigures: the figures of a crawl with failing hosts must agree with each other and with what the web
+// saw, over two runs.
+func TestFigures(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, fs := smallWeb(t, func(o *simweb.Options) { o.Page.Gzip, o.HTTPS = 0.5, 0.5 }), memfs.New(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.MaxPages = 200
+		first, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.MaxPages = 0
+		var lines int
+		opt.Snapshot = func(*Snapshot) { lines++ }
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, m, err := lastManifest(fs, opt.Dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &res.Snapshot
+		for _, f := range figureFaults(&m.Accounts) {
+			t.Error(f)
+		}
+		if m.Accounts.Codes != s.Codes || s.Codes[200] <= first.Snapshot.Codes[200] || s.Runs != 2 || lines == 0 {
+			t.Errorf("the codes of the manifest and the snapshot differ, or runs %d, snapshots %d", s.Runs, lines)
+		}
+		for _, c := range []state.Counter{state.CountBytesSent, state.CountBytesPages, state.CountCompressed, state.CountBytesCompressed,
+			state.CountConnections, state.CountConnectionsReused, state.CountRobotsBytesSent, state.CountRobotsStatus2xx} {
+			robots := c == state.CountRobotsBytesSent || c == state.CountRobotsStatus2xx // the first run may have made all requests
+			if s.Count(c) < first.Snapshot.Count(c) || s.Count(c) == first.Snapshot.Count(c) && !robots || first.Snapshot.Count(c) == 0 {
+				t.Errorf("%v: %d after the first run, %d after the second", c, first.Snapshot.Count(c), s.Count(c))
+			}
+		}
+		if s.Count(state.CountBytesUncompressed) <= s.Count(state.CountBytesCompressed) || s.Count(state.CountBytesPages) > s.Count(state.CountBytesBody) {
+			t.Errorf("bytes: %v", s.Counters)
+		}
+		for _, kind := range []snapshot.Time{snapshot.TimeLookup, snapshot.TimeConnect, snapshot.TimeTLS, snapshot.TimeFirstByte,
+			snapshot.TimeExchange, snapshot.TimePass, snapshot.TimeCheckpoint, snapshot.TimePause} {
+			if s.Times[kind].Count()+first.Snapshot.Times[kind].Count() == 0 {
+				t.Errorf("no times of kind %d", kind)
+			}
+		}
+		if s.Edges == 0 || s.PLDs == 0 || s.Saved.IsZero() || s.CheckpointEvery != opt.CheckpointEvery || len(s.Dirs) != 2 ||
+			s.RAM.Limit != opt.RAMBytes || len(s.RAM.Parts) == 0 || len(s.Disk.Parts) == 0 {
+			t.Errorf("snapshot %+v", s)
+		}
+		parts := int64(0)
+		for _, p := range s.RAM.Parts {
+			parts += p.Bytes
+		}
+		if parts != s.RAM.Limit {
+			t.Errorf("the parts of RAM sum up to %d of %d", parts, s.RAM.Limit)
+		}
+	})
+}
+
+// TestCodes: codes must survive the manifest, which lists those that occurred. A manifest without codes must
+// be read.
+func TestCodes(t *testing.T) {
+	var a state.Accounts
+	a.Codes[0], a.Codes[100], a.Codes[404], a.Codes[999] = 1, 2, 3, 4
+	data, err := json.Marshal(a.Codes)
+	if err != nil || string(data) != `{"0":1,"100":2,"404":3,"999":4}` {
+		t.Fatalf("%s, %v", data, err)
+	}
+	var back state.Codes
+	if err := json.Unmarshal(data, &back); err != nil || back != a.Codes {
+		t.Errorf("got %v, %v", back, err)
+	}
+	for _, bad := range []string{`{"1000":1}`, `{"-1":1}`, `{"x":1}`, `[1]`} {
+		if err := json.Unmarshal([]byte(bad), &back); err == nil {
+			t.Errorf("%s was accepted", bad)
+		}
+	}
+	var old state.Accounts
+	if err := json.Unmarshal([]byte(`{"status":[0,0,5,0,0,0]}`), &old); err != nil || old.Status[2] != 5 || old.Codes != (state.Codes{}) {
+		t.Errorf("accounts of an older program: %v, %v", old.Status, err)
+	}
+	for code, want := range map[int]int{-1: 0, 0: 0, 99: 0, 100: 100, 599: 599, 999: 999, 1000: 0} {
+		if got := state.CodeAt(code); got != want {
+			t.Errorf("code %d is counted at %d, want %d", code, got, want)
+		}
+	}
+}
+
+// TestPeak: the peak must be the highest mean over ten minutes, and 0 for a shorter crawl.
+func TestPeak(t *testing.T) {
+	var m peakMeter
+	s := &Snapshot{}
+	peaks := []float64{}
+	for second := range 1800 {
+		s.Active = time.Duration(second) * time.Second
+		m.note(s)
+		if second%600 == 599 {
+			peaks = append(peaks, s.Peak.Pages)
+		}
+		rate := int64(10)
+		if second >= 600 && second < 900 {
+			rate = 30 // half of a window
+		}
+		s.Counters[state.CountPages] += rate
+		s.Counters[state.CountBytesWire] += 1000 * rate
+	}
+	if !slices.Equal(peaks, []float64{0, 20, 20}) || s.Peak.Bits != 8*20_000 {
+		t.Errorf("got %v and %v bit/s", peaks, s.Peak.Bits)
+	}
+}
