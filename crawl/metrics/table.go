@@ -1,0 +1,310 @@
+package metrics
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"drumbeat/crawl/snapshot"
+	"drumbeat/crawl/state"
+)
+
+// table is made once and does not change.
+var table = slices.Concat(counters(), totals(), gauges(), structures(), histograms())
+
+type (
+	snap = snapshot.Snapshot
+	emit = func(label string, v float64)
+)
+
+// counters returns the metrics of the counters of package state.
+func counters() (list []Metric) {
+	for c := range state.CountRobotsStatusOther {
+		row := counterRows[c]
+		name, scale := row.name, row.scale
+		if name == "" {
+			name = c.String()
+		}
+		if scale == 0 {
+			scale = 1
+		}
+		list = append(list, Metric{Name: name + "_total", Help: row.help, Unit: row.unit,
+			each: func(s *snap, f emit) { f("", float64(s.Count(c))*scale) }})
+	}
+	return append(list, Metric{Name: "robots_responses_total", Label: "class",
+		Help: "Responses for robots.txt by class of status",
+		each: func(s *snap, f emit) {
+			for class := range state.Counter(6) {
+				name := strconv.Itoa(int(class)) + "xx"
+				if class == 0 {
+					name = "other"
+				}
+				f(name, float64(s.Count(state.CountRobotsStatusOther+class)))
+			}
+		}})
+}
+
+// counterRow describes a counter. The name is that of the counter and the scale 1 unless it says otherwise.
+type counterRow struct {
+	help, unit, name string
+	scale            float64
+}
+
+var counterRows = [state.CountRobotsStatusOther]counterRow{
+	state.CountLinks:             {help: "Links parsed"},
+	state.CountLinksInvalid:      {help: "Links that are no URL"},
+	state.CountLinksScheme:       {help: "Links with a scheme other than http and https"},
+	state.CountLinksTooLong:      {help: "Links over the length limit"},
+	state.CountLinksScope:        {help: "Links outside of the scope"},
+	state.CountLinksDepth:        {help: "Links beyond the depth limit"},
+	state.CountLinksFiltered:     {help: "Links that a filter or nofollow dropped"},
+	state.CountLinksCached:       {help: "Links found in the RAM cache"},
+	state.CountLinksChecked:      {help: "Links sent to URLseen"},
+	state.CountEdges:             {help: "Links between PLDs sent to STAR"},
+	state.CountSeeds:             {help: "Seed lines read"},
+	state.CountSeedsBad:          {help: "Seed lines refused"},
+	state.CountAttempts:          {help: "Requests for URLs that ended"},
+	state.CountResponses:         {help: "Responses that ended a URL", name: "final_responses"},
+	state.CountPages:             {help: "Responses with status 200 and an HTML type"},
+	state.CountRedirects:         {help: "Redirects with a target"},
+	state.CountBytesWire:         {help: "Bytes received in final responses for URLs", unit: "bytes"},
+	state.CountBytesBody:         {help: "Bytes of their decoded bodies", unit: "bytes"},
+	state.CountRobotsAttempts:    {help: "Requests for robots.txt"},
+	state.CountRobotsBytes:       {help: "Bytes received for robots.txt", unit: "bytes"},
+	state.CountLookups:           {help: "DNS lookups"},
+	state.CountLookupFailures:    {help: "DNS lookups without an address"},
+	state.CountRetries:           {help: "Failed requests that are tried again"},
+	state.CountDeferrals:         {help: "URLs deferred, each time counted"},
+	state.CountTruncated:         {help: "Bodies cut at a limit or by the server"},
+	state.CountCheckpoints:       {help: "Durable checkpoints"},
+	state.CountFetchMillis:       {help: "Time of exchanges with a final response", unit: "seconds", name: "fetch_seconds", scale: 1e-3},
+	state.CountSeedPages:         {help: "Seeds that led to a page"},
+	state.CountLinksDropped:      {help: "Links beyond the limit of one page"},
+	state.CountLinksPort:         {help: "Links to ports that are not allowed"},
+	state.CountLinksDraining:     {help: "Links dropped because the crawl drains"},
+	state.CountDecodeCut:         {help: "Bodies whose decoding stopped early"},
+	state.CountUnconfirmed:       {help: "Failed requests and lookups that may be our fault and do not count"},
+	state.CountLinksNoFollow:     {help: "Links that ask not to be followed, part of links_filtered_total"},
+	state.CountLinksExtension:    {help: "Links to files whose extension is not that of a page"},
+	state.CountLinksPathDepth:    {help: "Links with too many path segments"},
+	state.CountLinksRepeated:     {help: "Links whose path repeats a segment too often"},
+	state.CountLinksParams:       {help: "Links with too many parameters"},
+	state.CountLinksRules:        {help: "Links that the scope rules exclude"},
+	state.CountLinksBlocked:      {help: "Links to hosts that the blacklist names"},
+	state.CountURLsRewritten:     {help: "Links rewritten by URL rules"},
+	state.CountSitemaps:          {help: "Sitemaps read"},
+	state.CountSitemapURLs:       {help: "URLs found in sitemaps"},
+	state.CountSitemapFaults:     {help: "Sitemaps not read to their end, and URLs not allowed in them"},
+	state.CountNoIndex:           {help: "Pages that ask not to be indexed"},
+	state.CountBodiesRefused:     {help: "Bodies not read because of their type"},
+	state.CountSniffed:           {help: "Pages with another declared type"},
+	state.CountRefusals:          {help: "Responses that refuse us"},
+	state.CountChallenges:        {help: "Challenge pages, part of refusals_total"},
+	state.CountHostRests:         {help: "Long back-offs of hosts", name: "host_backoffs"},
+	state.CountHostsGivenUp:      {help: "Hosts given up"},
+	state.CountLinksRedirects:    {help: "Redirects beyond the limit in a row"},
+	state.CountInternalErrors:    {help: "Contained panics of this program on a response"},
+	state.CountRobotsStored:      {help: "Requests for robots.txt with records in WARC files"},
+	state.CountDNSStored:         {help: "DNS answers in WARC files"},
+	state.CountBytesSent:         {help: "Bytes sent for URLs", unit: "bytes"},
+	state.CountBytesPages:        {help: "Bytes of the decoded bodies of pages", unit: "bytes"},
+	state.CountCompressed:        {help: "Responses with a compressed body", name: "compressed_responses"},
+	state.CountBytesCompressed:   {help: "Bytes of compressed bodies as received", unit: "bytes"},
+	state.CountBytesUncompressed: {help: "Bytes of compressed bodies after decoding", unit: "bytes"},
+	state.CountConnections:       {help: "Connections opened"},
+	state.CountConnectionsReused: {help: "Exchanges on a kept connection"},
+	state.CountRobotsBytesSent:   {help: "Bytes sent for robots.txt", unit: "bytes"},
+	state.CountRobotsFailed:      {help: "Requests for robots.txt without a response"},
+}
+
+// one returns the function each of a metric without a label.
+func one(v func(s *snap) float64) func(*snap, emit) {
+	return func(s *snap, f emit) { f("", v(s)) }
+}
+
+// byName returns the function each of a metric whose values a map holds.
+func byName(m func(s *snap) map[string]int64, kept func(name string) bool) func(*snap, emit) {
+	return func(s *snap, f emit) {
+		for name, n := range m(s) {
+			if kept(name) {
+				f(name, float64(n))
+			}
+		}
+	}
+}
+
+// holds reports whether URLs with a reason are held, not refused: the operator's flags may change.
+func holds(reason string) bool {
+	return reason == state.ReasonForbiddenAddress.String() || reason == state.ReasonForbiddenPort.String()
+}
+
+func every(string) bool { return true }
+
+func refused(s *snap) map[string]int64 { return s.Refused }
+
+// totals returns the other counters.
+func totals() []Metric {
+	return []Metric{
+		{Name: "unique_urls_total", Help: "URLs found", each: one(func(s *snap) float64 { return float64(s.Unique) })},
+		{Name: "responses_total", Label: "code", Help: "Responses that ended a URL by status code, 0 for invalid ones",
+			each: func(s *snap, f emit) {
+				for code, n := range s.Codes {
+					if n != 0 {
+						f(strconv.Itoa(code), float64(n))
+					}
+				}
+			}},
+		{Name: "attempts_failed_total", Label: "reason", Help: "Requests for URLs without a final response by reason",
+			each: byName(func(s *snap) map[string]int64 { return s.Failed }, every)},
+		{Name: "refused_total", Label: "reason", Help: "URLs refused by reason",
+			each: byName(refused, func(name string) bool { return !holds(name) })},
+		{Name: "runs_total", Help: "Starts of the program", each: one(func(s *snap) float64 { return float64(s.Runs) })},
+		{Name: "active_seconds_total", Unit: "seconds", Help: "Time in which the crawl ran",
+			each: one(func(s *snap) float64 { return s.Active.Seconds() })},
+		{Name: "beast_scans_total", Help: "Scans of the failed queue of BEAST",
+			each: one(func(s *snap) float64 { return float64(s.Scans) })},
+		{Name: "disk_read_bytes_total", Unit: "bytes", Help: "Bytes read from disk, of this run",
+			each: one(func(s *snap) float64 { return float64(s.DiskRead) })},
+		{Name: "disk_written_bytes_total", Unit: "bytes", Help: "Bytes written to disk, of this run",
+			each: one(func(s *snap) float64 { return float64(s.DiskWritten) })},
+		{Name: "urlseen_passes_total", Help: "Passes of URLseen, of this run",
+			each: one(func(s *snap) float64 { return float64(s.URLSeenPasses) })},
+		{Name: "urlseen_full_passes_total", Help: "Passes over full buckets of URLseen, of this run",
+			each: one(func(s *snap) float64 { return float64(s.URLSeenFullPasses) })},
+		{Name: "slot_samples_total", Help: "Samples of the use of connection slots, of this run",
+			each: one(func(s *snap) float64 { return float64(s.Slots.Samples) })},
+		{Name: "slots_sampled_total", Label: "use",
+			Help: "Connection slots by use, summed over the samples of this run",
+			each: func(s *snap, f emit) {
+				for _, u := range snapshot.SlotUses() {
+					f(u.String(), float64(s.Slots.Use[u]))
+				}
+			}},
+		{Name: "history_errors_total", Help: "Samples that the history lost, of this run",
+			each: one(func(s *snap) float64 { return float64(s.HistoryErrors) })},
+	}
+}
+
+// unix returns a time in Unix seconds, 0 for the zero time.
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+func flag(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// gauge returns a gauge without a label.
+func gauge(name, unit, help string, v func(s *snap) float64) Metric {
+	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, each: one(v)}
+}
+
+// gauges returns the gauges of the crawl.
+func gauges() []Metric {
+	return []Metric{
+		{Name: "urls", Label: "place", Kind: Gauge, Help: "URLs by place", each: func(s *snap, f emit) {
+			for p, n := range s.Places {
+				f(state.Place(p).String(), float64(n))
+			}
+		}},
+		{Name: "deferred_urls", Label: "reason", Kind: Gauge, Help: "Deferred URLs by reason",
+			each: byName(func(s *snap) map[string]int64 { return s.Deferred }, every)},
+		{Name: "held_urls", Label: "reason", Kind: Gauge, Help: "URLs that the flags forbid by reason",
+			each: byName(refused, holds)},
+		gauge("run_seconds", "seconds", "Time since the start of this run", func(s *snap) float64 { return s.Elapsed.Seconds() }),
+		gauge("unique_ratio", "", "Unique URLs for each link, the paper's p", func(s *snap) float64 { return s.UniqueShare }),
+		gauge("peak_pages_per_second", "", "Highest mean of pages a second over ten minutes", func(s *snap) float64 { return s.Peak.Pages }),
+		gauge("peak_received_bytes_per_second", "", "Highest mean of bytes received a second over ten minutes",
+			func(s *snap) float64 { return s.Peak.Bits / 8 }),
+		gauge("hosts", "", "Distinct hosts found, estimated", func(s *snap) float64 { return float64(s.Hosts) }),
+		gauge("servers", "", "Distinct addresses resolved, estimated", func(s *snap) float64 { return float64(s.Servers) }),
+		gauge("plds", "", "Nodes of the PLD graph", func(s *snap) float64 { return float64(s.PLDs) }),
+		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
+		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays", func(s *snap) float64 { return float64(s.HostsInRAM) }),
+		gauge("exchanges", "", "Exchanges under way", func(s *snap) float64 { return float64(s.InFlight) }),
+		gauge("connections_limit", "", "Connections allowed now", func(s *snap) float64 { return float64(s.Connections) }),
+		gauge("robots_exchanges", "", "Requests for robots.txt under way", func(s *snap) float64 { return float64(s.RobotsInFlight) }),
+		gauge("robots_queued", "", "Requests for robots.txt that wait", func(s *snap) float64 { return float64(s.RobotsQueued) }),
+		gauge("beast_queue", "", "Number of the current queue of BEAST", func(s *snap) float64 { return float64(s.Queue) }),
+		gauge("beast_horizon", "", "Number of queues of BEAST ahead of the current one", func(s *snap) float64 { return float64(s.Horizon) }),
+		gauge("paused", "", "1 while fetching pauses for the operator or for disk space", func(s *snap) float64 { return flag(s.Paused) }),
+		gauge("outage", "", "1 while the network or the name servers fail", func(s *snap) float64 { return flag(s.Outage) }),
+		gauge("checkpoint_timestamp_seconds", "seconds", "Unix time of the last checkpoint of this run",
+			func(s *snap) float64 { return unix(s.Checkpoint.When) }),
+		gauge("saved_timestamp_seconds", "seconds", "Unix time at which the crawl last had the state of the last checkpoint",
+			func(s *snap) float64 { return unix(s.Saved) }),
+		gauge("checkpoint_interval_seconds", "seconds", "Interval of checkpoints", func(s *snap) float64 { return s.CheckpointEvery.Seconds() }),
+		gauge("checkpoint_bytes", "bytes", "Bytes that the last checkpoint wrote", func(s *snap) float64 { return float64(s.Checkpoint.Bytes) }),
+		gauge("checkpoint_slowest_transaction_seconds", "seconds", "Longest transaction during the last checkpoint",
+			func(s *snap) float64 { return s.Checkpoint.Stall.Seconds() }),
+	}
+}
+
+// parts returns the function each of a metric by part of a space.
+func parts(of func(s *snap) *snapshot.Space) func(*snap, emit) {
+	return func(s *snap, f emit) {
+		for _, p := range of(s).Parts {
+			f(p.Name, float64(p.Bytes))
+		}
+	}
+}
+
+// dirs returns a gauge by directory.
+func dirs(name, unit, help string, v func(d *snapshot.Dir) int64) Metric {
+	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, Label: "dir", each: func(s *snap, f emit) {
+		for i := range s.Dirs {
+			f(s.Dirs[i].Path, float64(v(&s.Dirs[i])))
+		}
+	}}
+}
+
+// structures returns the gauges of the structures, RAM and disk.
+func structures() []Metric {
+	return []Metric{
+		gauge("urlseen_keys", "", "Keys in URLseen", func(s *snap) float64 { return float64(s.URLSeenKeys) }),
+		gauge("urlseen_link_io_bytes", "bytes", "Disk I/O of URLseen for each link, measured", func(s *snap) float64 { return s.Seen.Bytes }),
+		gauge("urlseen_link_io_predicted_bytes", "bytes", "Disk I/O of URLseen for each link, predicted",
+			func(s *snap) float64 { return s.Seen.Predicted }),
+		gauge("disk_pages_per_second", "", "Pages a second that the disks allow, measured", func(s *snap) float64 { return s.Seen.DiskRate }),
+		gauge("disk_predicted_pages_per_second", "", "Pages a second that the disks allow, predicted",
+			func(s *snap) float64 { return s.Seen.PredictedDiskRate }),
+		gauge("ram_limit_bytes", "bytes", "Limit of the RAM of the process", func(s *snap) float64 { return float64(s.RAM.Limit) }),
+		gauge("ram_used_bytes", "bytes", "Resident memory of the process", func(s *snap) float64 { return float64(s.RAM.Used) }),
+		{Name: "ram_planned_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "RAM by structure, by the plan",
+			each: parts(func(s *snap) *snapshot.Space { return &s.RAM })},
+		gauge("disk_limit_bytes", "bytes", "Limit of the crawl's files", func(s *snap) float64 { return float64(s.Disk.Limit) }),
+		gauge("disk_used_bytes", "bytes", "Size of the crawl's files", func(s *snap) float64 { return float64(s.Disk.Used) }),
+		{Name: "disk_bytes", Unit: "bytes", Kind: Gauge, Label: "part", Help: "Disk space by structure",
+			each: parts(func(s *snap) *snapshot.Space { return &s.Disk })},
+		dirs("dir_free_bytes", "bytes", "Free space of the file system of a directory", func(d *snapshot.Dir) int64 { return d.Free }),
+		dirs("dir_size_bytes", "bytes", "Size of the file system of a directory", func(d *snapshot.Dir) int64 { return d.Total }),
+		dirs("dir_free_files", "", "Files that the file system of a directory can still create", func(d *snapshot.Dir) int64 { return d.FreeFiles }),
+		dirs("dir_keep_free_bytes", "bytes", "Free space of a directory below which fetching pauses",
+			func(d *snapshot.Dir) int64 { return d.KeepFree }),
+	}
+}
+
+// histograms returns the histograms.
+func histograms() (list []Metric) {
+	for kind, row := range [snapshot.NumTimes][2]string{
+		snapshot.TimeLookup:     {"lookup_seconds", "DNS lookups that the cache did not answer"},
+		snapshot.TimeConnect:    {"connect_seconds", "TCP connects"},
+		snapshot.TimeTLS:        {"tls_handshake_seconds", "TLS handshakes"},
+		snapshot.TimeFirstByte:  {"first_byte_seconds", "From the request to the first byte of the response"},
+		snapshot.TimeExchange:   {"exchange_seconds", "Exchanges with a response"},
+		snapshot.TimePass:       {"pass_seconds", "Passes of the drums"},
+		snapshot.TimeCheckpoint: {"checkpoint_seconds", "Checkpoints"},
+		snapshot.TimePause:      {"checkpoint_pause_seconds", "Pauses of all transactions by checkpoints"},
+		snapshot.TimeStall:      {"transaction_stall_seconds", "Transactions of a millisecond or more"},
+	} {
+		list = append(list, Metric{Name: row[0], Help: row[1] + ", of this run", Unit: "seconds", Kind: Histogram,
+			times: snapshot.Time(kind)})
+	}
+	return list
+}
