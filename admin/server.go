@@ -89,10 +89,6 @@ type Server struct {
 	streams   chan struct{}
 	explains  chan *explain.Explainer // idle ones
 
-	diskMu  sync.Mutex // guards the fields below; held while the files are added up
-	diskUse crawl.Disk
-	diskAt  time.Time
-
 	pldsMu    sync.Mutex // guards the fields below; held while the list is read
 	pldsList  *PLDs
 	pldsAt    time.Time

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 )
 
@@ -28,10 +29,11 @@ func (s *Server) status() (*Status, error) {
 	out := &Status{Time: snap.Time.UTC(), State: "running", Version: s.opt.Version, Crawl: id, Agent: s.opt.Agent,
 		Contact: s.opt.Contact, Host: s.opt.Host, PID: os.Getpid(), Dirs: s.opt.Dirs, Started: s.started.UTC(),
 		Elapsed: snap.Elapsed.Seconds(), Active: snap.Active.Seconds(), Waiting: snap.Waiting, Limits: snap.Limits,
-		Rates:       Rates{Pages: snap.PagesPerSecond, Bits: snap.BitsPerSecond, Links: snap.LinksPerSecond},
+		Rates: Rates{Pages: snap.PagesPerSecond, Bits: snap.BitsPerSecond, Links: snap.LinksPerSecond,
+			Responses: snap.ResponsesPerSecond, Errors: snap.FailuresPerSecond},
 		Connections: Connections{snap.Connections, snap.InFlight, snap.RobotsInFlight},
 		Unique:      snap.Unique, UniqueShare: snap.UniqueShare, PLDs: snap.PLDs, Hosts: snap.Hosts, Servers: snap.Servers,
-		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{},
+		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{}, Failures: snap.Failed,
 		Checkpoint: checkpointOf(&snap.Checkpoint),
 		Model:      Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O a link"}}
 	switch {
@@ -46,75 +48,31 @@ func (s *Server) status() (*Status, error) {
 	for c := range state.NumCounters {
 		out.Counters[c.String()] = snap.Count(c)
 	}
-	for class, n := range snap.Status {
-		name := "other"
-		if class > 0 {
-			name = strconv.Itoa(class) + "xx"
+	for code, n := range snap.Codes {
+		if n > 0 {
+			out.Codes[strconv.Itoa(code)] = n
 		}
-		out.Codes[name] = n
 	}
-	if err := s.space(out); err != nil {
-		return nil, err
-	}
+	space(out, snap)
 	out.Health = healthOf(out, s.opt.Control)
 	return out, nil
 }
 
 // space adds RAM and disk.
-func (s *Server) space(out *Status) error {
-	plan, err := s.opt.Control.Plan()
-	if err != nil {
-		return err
+func space(out *Status, snap *crawl.Snapshot) {
+	out.RAM = Memory{Limit: snap.RAM.Limit, Used: residentBytes(), Parts: partsOf(snap.RAM.Parts)}
+	out.Disk = DiskUse{Limit: snap.Disk.Limit, Used: snap.Disk.Used, Parts: partsOf(snap.Disk.Parts), Dirs: []Directory{}}
+	for _, dir := range snap.Dirs {
+		out.Disk.Dirs = append(out.Disk.Dirs, Directory{dir.Path, dir.Free, dir.Total, dir.FreeFiles, dir.KeepFree})
 	}
-	out.RAM = Memory{Limit: plan.RAMBytes, Used: residentBytes(), Parts: []Part{
-		{"urlseen", plan.URLSeen.RAMBytes}, {"pldindegree", plan.Edges.RAMBytes + plan.Indegree.RAMBytes},
-		{"robotscache", plan.RobotsCache.RAMBytes}, {"robotsrequested", plan.RobotsRequested.RAMBytes},
-		{"names", plan.Names.RAMBytes}, {"caches", plan.CacheBytes + plan.EdgeCacheBytes + plan.NameCacheBytes},
-		{"polite", plan.PoliteBytes}, {"queues", plan.QueueBytes}, {"heap", plan.HeapBytes}}}
-	d, err := s.disk()
-	if err != nil {
-		return err
-	}
-	out.Disk = DiskUse{Limit: d.Limit, Used: d.Used, KeepFree: d.KeepFree, Parts: []Part{}}
-	for _, dir := range d.Dirs {
-		out.Disk.Dirs = append(out.Disk.Dirs, Directory{dir.Path, dir.Free, dir.Total, dir.FreeFiles})
-	}
-	structures, err := s.opt.Control.Structures()
-	if err != nil {
-		return err
-	}
-	left := d.Used
-	add := func(name string, bytes int64) {
-		out.Disk.Parts = append(out.Disk.Parts, Part{name, bytes})
-		left -= bytes
-	}
-	for i := range structures.Drums {
-		add(structures.Drums[i].Name, drumBytes(&structures.Drums[i]))
-	}
-	queues := structures.Beast.Bytes
-	for _, q := range structures.Queues {
-		queues += q.Bytes
-	}
-	add("queues", queues)
-	out.Disk.Parts = append(out.Disk.Parts, Part{"output, logs and the rest", max(0, left)})
-	return nil
 }
 
-// diskEvery is how often the crawl's files are added up, which takes some thousand calls.
-const diskEvery = 10 * time.Second
-
-// disk returns the disk space in use, at most diskEvery old.
-func (s *Server) disk() (crawl.Disk, error) {
-	s.diskMu.Lock()
-	defer s.diskMu.Unlock()
-	if time.Since(s.diskAt) < diskEvery {
-		return s.diskUse, nil
+func partsOf(parts []snapshot.Part) []Part {
+	out := []Part{}
+	for _, p := range parts {
+		out = append(out, Part{p.Name, p.Bytes})
 	}
-	d, err := s.opt.Control.Disk()
-	if err == nil {
-		s.diskUse, s.diskAt = d, time.Now()
-	}
-	return d, err
+	return out
 }
 
 func drumBytes(d *crawl.DrumInfo) int64 {
@@ -181,7 +139,7 @@ func healthOf(s *Status, control *crawl.Control) Health {
 		add("warn", "memory", "The process uses more RAM than --ram.")
 	}
 	for _, d := range s.Disk.Dirs {
-		if s.Disk.KeepFree > 0 && d.Free < 2*s.Disk.KeepFree {
+		if d.KeepFree > 0 && d.Free < 2*d.KeepFree {
 			add("warn", "disk", "%s runs low on space.", d.Path)
 		}
 	}

@@ -35,7 +35,8 @@ type Status struct {
 	Refused     map[string]int64 `json:"refused" doc:"Refused and held URLs by reason."`
 	Deferred    map[string]int64 `json:"deferred" doc:"Deferred URLs by reason."`
 	Counters    map[string]int64 `json:"counters" doc:"Totals of all runs, by name."`
-	Codes       map[string]int64 `json:"codes" doc:"Responses by class of status: 2xx, 3xx, and so on."`
+	Codes       map[string]int64 `json:"codes" doc:"Responses by status code; 0 for codes outside 100 to 999."`
+	Failures    map[string]int64 `json:"failures" doc:"Failed requests for URLs by reason."`
 	RAM         Memory           `json:"ram"`
 	Disk        DiskUse          `json:"disk"`
 	Checkpoint  Checkpoint       `json:"checkpoint"`
@@ -93,11 +94,10 @@ type Memory struct {
 
 // DiskUse is the disk space of the crawl.
 type DiskUse struct {
-	Limit    int64       `json:"limit" doc:"--disk, in bytes."`
-	Used     int64       `json:"used"`
-	KeepFree int64       `json:"keepFree" doc:"Fetching pauses while a file system has less free."`
-	Parts    []Part      `json:"parts"`
-	Dirs     []Directory `json:"dirs"`
+	Limit int64       `json:"limit" doc:"--disk, in bytes."`
+	Used  int64       `json:"used"`
+	Parts []Part      `json:"parts"`
+	Dirs  []Directory `json:"dirs"`
 }
 
 // Directory is the file system of a directory.
@@ -106,6 +106,7 @@ type Directory struct {
 	Free      int64  `json:"free"`
 	Size      int64  `json:"size"`
 	FreeFiles int64  `json:"freeFiles"`
+	KeepFree  int64  `json:"keepFree" doc:"Fetching pauses while the file system has less free."`
 }
 
 // Checkpoint describes the last checkpoint. Times are in seconds.

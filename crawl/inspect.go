@@ -159,47 +159,6 @@ func (k *Control) Limits() (l Limits, err error) {
 	return l, err
 }
 
-// DirInfo describes the file system of a directory.
-type DirInfo struct {
-	Path                   string
-	Free, Total, FreeFiles int64
-}
-
-// Disk describes the disk space of a crawl.
-type Disk struct {
-	Used, Limit, KeepFree int64
-	Dirs                  []DirInfo
-}
-
-// Disk returns the disk space in use. It calls the file systems.
-func (k *Control) Disk() (d Disk, err error) {
-	err = k.with(func(c *crawler) error {
-		d.Limit, d.KeepFree = c.opt.DiskBytes, c.plan.KeepFreeBytes
-		if d.Used, err = c.output.diskUsed(); err != nil {
-			return err
-		}
-		for _, dir := range c.opt.allDirs() {
-			free, total, err := c.opt.FS.Space(dir)
-			if err != nil {
-				return err
-			}
-			files, err := c.opt.FS.FreeFiles(dir)
-			if err != nil {
-				return err
-			}
-			d.Dirs = append(d.Dirs, DirInfo{dir, free, total, files})
-		}
-		return nil
-	})
-	return d, err
-}
-
-// Plan returns the plan of the crawl.
-func (k *Control) Plan() (p Plan, err error) {
-	err = k.with(func(c *crawler) error { p = c.plan; return nil })
-	return p, err
-}
-
 // CrawlID returns the identity of the crawl.
 func (k *Control) CrawlID() (id string, err error) {
 	err = k.with(func(c *crawler) error { id = c.CrawlID; return nil })

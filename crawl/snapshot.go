@@ -147,6 +147,8 @@ func (c *crawler) progress(ctx context.Context) error {
 			s.PagesPerSecond = rate(state.CountPages)
 			s.BitsPerSecond = 8 * (rate(state.CountBytesWire) + rate(state.CountRobotsBytes))
 			s.LinksPerSecond = rate(state.CountLinks)
+			s.ResponsesPerSecond = rate(state.CountResponses)
+			s.FailuresPerSecond = float64(s.Failures()-last.Failures()) / dt
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
 		peaks.note(s)

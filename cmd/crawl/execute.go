@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/pprof"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 	"time"
 
 	"drumbeat/admin"
+	"drumbeat/admin/prom"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
@@ -64,7 +67,13 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 	opt.Control = new(crawl.Control)
 	s, err := admin.Listen(admin.Options{Control: opt.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
 		Plain: adm.AdminPlain, Dirs: opt.Dirs, Out: opt.Out, Version: opt.Version, Agent: opt.Agent, Contact: opt.Contact,
-		Host: opt.Host, Log: tail})
+		Host: opt.Host, Log: tail,
+		Handlers: map[string]http.Handler{
+			"GET /metrics":             prom.Handler(opt.Version, opt.Control.Snapshot),
+			"GET /debug/pprof/":        http.HandlerFunc(pprof.Index),
+			"GET /debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+			"GET /debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
+		}, Secret: []string{"/debug/"}})
 	if err != nil {
 		return nil, term.Usage(err)
 	}

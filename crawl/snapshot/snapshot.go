@@ -26,6 +26,9 @@ type Snapshot struct {
 	PagesPerSecond float64 // since the last snapshot of progress
 	BitsPerSecond  float64
 	LinksPerSecond float64
+	// ResponsesPerSecond counts final responses, FailuresPerSecond failed exchanges for URLs.
+	ResponsesPerSecond, FailuresPerSecond float64
+
 	Peak           state.Peak // highest means over ten minutes, of all runs
 	UniqueShare    float64    // p: unique URLs per link, over the whole crawl
 	InFlight       int        // exchanges under way
@@ -65,6 +68,14 @@ type Snapshot struct {
 
 // Count returns the value of a counter.
 func (s *Snapshot) Count(c state.Counter) int64 { return s.Counters[c] }
+
+// Failures returns the number of failed exchanges for URLs.
+func (s *Snapshot) Failures() (n int64) {
+	for _, f := range s.Failed {
+		n += f
+	}
+	return n
+}
 
 // Place returns the number of URLs in a place.
 func (s *Snapshot) Place(p state.Place) int64 { return s.Places[p] }
