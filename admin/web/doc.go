@@ -1,0 +1,22 @@
+// Package web holds the dashboard of a crawl: static files that the admin server serves to a browser.
+//
+// The page shows whether the crawl is healthy, its speed, its progress, what limits it and what is wrong. It
+// then shows the places of URLs, URLseen's buckets, BEAST's queues, connection slots, hosts in trouble, RAM
+// and disk, and it changes what an operator may change. It has no paper section of its own; the words are
+// those of docs/GLOSSARY.md.
+//
+// Contract: Handler serves the embedded files under "/" and nothing else. The page uses only the API under
+// api/v1/, at addresses relative to its own, so a proxy may put both under a prefix. Everything comes from
+// this server: the Content-Security-Policy forbids inline scripts and styles and other origins. Text of the
+// crawled web enters the page as text, never as HTML. Answers have an ETag and are compressed with gzip if
+// the browser accepts it; the first visit transfers less than 200 KB.
+//
+// Concurrency: the handler is safe for concurrent use and holds no state. Memory: each file in plain and
+// compressed form, below 400 KB. Disk: none.
+//
+// Files: web.go has the handler. static/index.html is the page and app.css its style. The modules are app.js
+// (start, navigation, keys), live.js (the connection to the API), views.js and tables.js (panels), trends.js
+// (history), ring.js (the drawing of the crawler), explain.js, controls.js, and below them dom.js, format.js
+// and words.js. static/vendor has uPlot 1.6.32 with its licence. mocktest serves the page with a made-up
+// API, for tests and development.
+package web

@@ -1,0 +1,219 @@
+// The start of the page: it connects the API to the panels, and keys to actions.
+
+import { attr, byID, el, Samples, text } from "./dom.js";
+import { clock, duration, instant } from "./format.js";
+import { ask, startSearch } from "./explain.js";
+import { Controls, showChanges } from "./controls.js";
+import { askToken, frame, open, startTips } from "./dialogs.js";
+import { get, Live, Poll, takeToken } from "./live.js";
+import { Overview } from "./overview.js";
+import { addLines, showResources, startLog } from "./resources.js";
+import { Ring } from "./ring.js";
+import { showAnswers, showHosts, showPLDs } from "./sites.js";
+import { showModel, showStructures } from "./structures.js";
+import { historyPath, rates, Trends } from "./trends.js";
+
+const STALE = 3000; // ms without a status after which numbers are marked
+const WINDOW = 30; // seconds over which flows are means
+
+// Flow keeps the status of the last half minute and tells how fast a number changes.
+class Flow {
+  constructor() { this.samples = new Samples(2 * WINDOW); }
+
+  push(s) {
+    const last = this.samples.last;
+    const t = new Date(s.time).getTime() / 1000;
+    if (last && (last.s.crawl !== s.crawl || last.s.started !== s.started || t < last.t || t - last.t > WINDOW)) this.samples.list = [];
+    const { time, crawl, started, counters, places, unique } = s;
+    this.samples.push({ t, s: { time, crawl, started, counters, places, unique } });
+    while (this.samples.list.length > 2 && t - this.samples.list[0].t > WINDOW) this.samples.list.shift();
+  }
+
+  // rate returns the change of f(status) a second, null if it is not known yet.
+  rate(f) {
+    const { list } = this.samples;
+    if (list.length < 2) return null;
+    const [a, b] = [list[0], list[list.length - 1]];
+    return b.t - a.t < 0.5 ? null : (f(b.s) - f(a.s)) / (b.t - a.t);
+  }
+}
+
+const flow = new Flow();
+const overview = new Overview();
+const ring = new Ring();
+const polls = {};
+const controls = new Controls(() => refresh());
+const actions = (host, dialog) => controls.actions(host, dialog);
+const explain = (what) => ask(what, actions);
+const trends = new Trends(() => {
+  polls.history.seconds = trends.range.every;
+  polls.history.now();
+});
+
+let last = null;
+
+function refresh() {
+  polls.limits.now();
+  polls.changes.now();
+}
+
+function show(s) {
+  last = s;
+  flow.push(s);
+  overview.show(s, flow);
+  ring.show(s, flow);
+  showAnswers(s);
+  showResources(s);
+  showModel(s.model);
+  controls.showState(s);
+  fresh();
+}
+
+// fresh marks numbers that are old.
+let failure = null;
+const live = new Live({
+  status: (s) => {
+    failure = null;
+    show(s);
+  },
+  event: (name, body) => {
+    if (name === "log") addLines([body]);
+    else if (name === "change") refresh();
+  },
+  fail: (e) => {
+    failure = e;
+    if (e.status === 401) needToken(e.message);
+    fresh();
+  },
+});
+
+async function needToken(why) {
+  if (await askToken(why)) live.retry();
+}
+
+const opened = performance.now();
+
+function fresh() {
+  const { age } = live;
+  const old = age > STALE && (last !== null || performance.now() - opened > STALE);
+  const box = byID("fresh");
+  if (!old) {
+    attr(box, "data-level", last ? "ok" : "off");
+    text(byID("fresh-text"), last ? "Live" : "Connecting");
+  } else {
+    attr(box, "data-level", "bad");
+    text(byID("fresh-text"), "No answer");
+    const t = last && instant(last.time);
+    text(byID("stale-text"), (t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " : "No answer yet. ") + (failure ? failure.message : ""));
+  }
+  byID("stale").hidden = !old;
+  attr(document.body, "data-stale", old ? "" : null);
+}
+
+// poll asks for a path while an element is visible; its note shows errors.
+function poll(name, element, path, seconds, done) {
+  const note = document.querySelector('[data-error="' + name + '"]');
+  polls[name] = new Poll(byID(element), path, seconds, done, (e) => {
+    if (e?.status === 401) needToken(e.message);
+    if (note) text(note, e && e.status ? "Not shown: " + e.message : "");
+  });
+}
+
+let order = "indegree";
+
+function startPolls() {
+  poll("slots", "slots-now", "slots", 3, (b) => overview.slots(b));
+  poll("history", "trends", () => trends.path(), trends.range.every, (b) => trends.show(b));
+  poll("ringfill", "ring", "structures", 5, (b) => ring.structures(b));
+  poll("structures", "structures", "structures", 3, showStructures);
+  poll("hosts", "hosts", "hosts?sort=trouble&limit=50", 10, (b) => showHosts(b, explain));
+  poll("plds", "plds", () => "plds?limit=50&sort=" + order, 30, (b) => showPLDs(b, explain));
+  poll("limits", "control-cards", "limits", 30, (b) => controls.showLimits(b));
+  poll("changes", "changes", "changes?limit=100", 30, showChanges);
+  poll("log", "lines", "log?lines=200", 600, (b) => addLines(b.lines || [], true));
+  get(historyPath(600, ["pages_total", "bytes_wire_total"], 200)).then((b) => {
+    const { pages, bits } = rates(b);
+    overview.past(pages, bits);
+  }, () => { /* the sparklines begin now */ });
+  const sorts = { indegree: "In-degree", pages: "Pages", bytes: "Bytes" };
+  byID("pld-sort").append(...Object.entries(sorts).map(([name, title]) => el("button", { type: "button", text: title, "aria-pressed": name === order, onclick: (e) => {
+    order = name;
+    for (const b of byID("pld-sort").children) attr(b, "aria-pressed", String(b === e.currentTarget));
+    polls.plds.now();
+  } })));
+}
+
+const THEMES = ["system", "light", "dark"];
+
+function nextTheme() {
+  const now = document.documentElement.dataset.theme || "system";
+  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
+  attr(document.documentElement, "data-theme", next === "system" ? null : next);
+  try { localStorage.setItem("drumbeat-theme", next); } catch { /* not kept */ }
+  nameTheme();
+}
+
+function nameTheme() {
+  const now = document.documentElement.dataset.theme || "system";
+  attr(byID("theme"), "aria-label", "Colours: " + (now === "system" ? "as the system" : now));
+  attr(byID("theme"), "title", "Colours: " + (now === "system" ? "as the system" : now));
+}
+
+const sections = [...document.querySelectorAll(".sections a")];
+const KEYS = [
+  ["/", "Explain a URL, host, domain or address", () => byID("asked").focus()],
+  ["r", "Next time range of the trends", () => trends.next()],
+  ["t", "Colours: system, light, dark", nextTheme],
+  ["p", "Pause or resume (asks first)", () => controls.askPause()],
+  ["c", "Write a checkpoint (asks first)", () => controls.askCheckpoint()],
+  ["?", "This list", () => help()],
+];
+
+let keysOn = true;
+try { keysOn = localStorage.getItem("drumbeat-keys") !== "off"; } catch { /* on */ }
+
+function help() {
+  if (document.querySelector("dialog[open]")) return;
+  const box = el("input", { type: "checkbox", onchange: () => {
+    keysOn = box.checked;
+    try { localStorage.setItem("drumbeat-keys", keysOn ? "on" : "off"); } catch { /* not kept */ }
+  } });
+  box.checked = keysOn;
+  const rows = [...KEYS.slice(0, -1), ["1–" + sections.length, "Go to a section"], ["Esc", "Close"], ["?", "This list"]];
+  open(frame("Keys", "", el("dl", { class: "keys" }, rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { class: "key", text: what })])),
+    el("label", { class: "check" }, box, "Single keys act"),
+    el("p", { class: "muted", text: "Words with a dotted line have an explanation: point at them, touch them or move to them with Tab. Times are local; their tooltips show UTC." })));
+}
+
+function startKeys() {
+  document.addEventListener("keydown", (e) => {
+    if (!keysOn || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]") || e.target.closest("input, textarea, select")) return;
+    const section = sections[Number(e.key) - 1];
+    const run = section ? () => section.click() : KEYS.find(([key]) => key === e.key)?.[2];
+    if (!run) return;
+    e.preventDefault();
+    run();
+  });
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) for (const a of sections) attr(a, "aria-current", a.hash === "#" + entry.target.id ? "true" : null);
+  }, { rootMargin: "-20% 0px -75% 0px" });
+  for (const a of sections) seen.observe(document.querySelector(a.hash));
+}
+
+takeToken();
+window.addEventListener("hashchange", () => {
+  takeToken();
+  live.retry();
+});
+startTips();
+startKeys();
+startLog();
+startSearch(actions);
+nameTheme();
+byID("theme").addEventListener("click", nextTheme);
+byID("help").addEventListener("click", help);
+byID("retry").addEventListener("click", () => live.retry());
+document.addEventListener("visibilitychange", () => fresh());
+setInterval(fresh, 500);
+startPolls();
+live.run();

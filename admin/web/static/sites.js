@@ -1,0 +1,88 @@
+// What sites answer: status codes, refusals, deferrals, hosts in trouble, and the top domains.
+
+import { attr, byID, el, size, sync, text, tip } from "./dom.js";
+import { bytes, clock, compact, count, duration, instant, NONE, percent, utc } from "./format.js";
+import { fillRows, none } from "./structures.js";
+import { code, REASONS, TERMS } from "./words.js";
+
+// bars fills a list of names with numbers, largest first.
+function bars(id, values, explain, empty, kind) {
+  const list = Object.entries(values || {}).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  const total = list.reduce((sum, [, n]) => sum + n, 0);
+  const shown = list.length ? list.slice(0, 16) : [["", 0]];
+  sync(byID(id), shown, ([name]) => name || "none",
+    ([name]) => (name ? el("li", { class: kind ? kind(name) : null }, tip(name, explain(name)), el("span", { class: "track" }, el("i")), el("b", { class: "n" }), el("span", { class: "n muted" }))
+      : el("li", { class: "none", text: empty })),
+    (item, [name, n]) => {
+      if (!name) return;
+      size(item.children[1].firstChild, "width", n / shown[0][1]);
+      text(item.children[2], compact(n));
+      attr(item.children[2], "title", count(n));
+      text(item.children[3], percent(n / total));
+    });
+}
+
+export function showAnswers(s) {
+  bars("codes", s.codes, code, "No response yet", (name) => "c" + name[0]);
+  bars("refused", s.refused, (name) => REASONS[name], "No URL is refused");
+  bars("deferred", s.deferred, (name) => REASONS[name], "No URL is deferred");
+}
+
+// standing names the state of a host in a word and a level. It reads the text of the API.
+export function standing(state) {
+  if (/given up/.test(state)) return ["given up", "bad"];
+  if (/not welcome/.test(state)) return ["not welcome", "bad"];
+  if (/backs off|back-off/.test(state)) return ["back-off", "warn"];
+  if (state === "ok" || state === "well") return ["ok", "ok"];
+  return [state.length > 16 ? "failing" : state, "warn"];
+}
+
+// until writes how long a back-off still lasts.
+export function until(t, now = Date.now()) {
+  if (!t) return NONE;
+  const left = (t.getTime() - now) / 1000;
+  return left > 0 ? "in " + duration(left) : "over";
+}
+
+// local replaces the times of a text by local ones.
+const local = (words) => words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (t) => { const at = instant(t); return at ? clock(at) : t; });
+
+export function showHosts(body, ask) {
+  const hosts = body.hosts || [];
+  text(byID("hosts-count"), hosts.length ? "the last " + count(hosts.length) : "");
+  fillRows(byID("hosts"), hosts.length ? hosts : [none(4, "No host is in trouble")], (h) => h.key || h.host,
+    (h) => el("tr", {}, el("td", { class: "wrap" }, h.host ? el("button", { type: "button", class: "link", onclick: () => ask(h.host), text: h.host })
+      : el("span", { class: "muted mono", title: "Only the key of the host is known yet", text: h.key || NONE })),
+    el("td", {}, el("span")), el("td", { class: "n" }), el("td", { class: "wrap" })),
+    (row, h) => {
+      const cell = row.children;
+      const [word, level] = standing(h.state || "");
+      text(cell[1].firstChild, word);
+      attr(cell[1].firstChild, "class", "badge " + level);
+      const t = instant(h.until);
+      text(cell[2], until(t));
+      attr(cell[2], "title", t ? utc(t) : null);
+      text(cell[3], local(h.why || h.state || ""));
+    });
+}
+
+export function showPLDs(body, ask) {
+  const plds = body.plds || [];
+  const asOf = instant(body.asOf);
+  text(byID("plds-asof"), asOf ? "In-degrees are current; the rest is of the checkpoint at " + clock(asOf) : "");
+  const placed = plds.some((p) => p.placed !== undefined && p.queued === undefined);
+  sync(byID("pld-queued"), [placed ? "Placed" : "Queued"], (name) => name, (name) => tip(name, placed ? TERMS.placed : "URLs of the domain that wait."));
+  fillRows(byID("plds"), plds.length ? plds : [none(7, "No domain is known yet")], (p) => p.key || p.pld,
+    (p) => el("tr", {}, el("td", { class: "n" }), el("td", { class: "wrap" }, p.pld ? el("button", { type: "button", class: "link", onclick: () => ask(p.pld), text: p.pld })
+      : el("span", { class: "muted mono", title: "Only the key of the domain is known yet", text: p.key || NONE })),
+    ...[0, 1, 2, 3, 4].map(() => el("td", { class: "n" }))),
+    (row, p) => {
+      const cell = row.children;
+      text(cell[0], count(p.rank));
+      text(cell[2], count(p.indegree));
+      text(cell[3], count(p.budget) + (p.pinned ? " pinned" : ""));
+      text(cell[4], count(p.pages));
+      text(cell[5], count(p.queued ?? p.placed));
+      text(cell[6], bytes(p.bytes));
+    });
+}

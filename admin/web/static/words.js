@@ -1,0 +1,105 @@
+// The words of the crawler (docs/GLOSSARY.md) in plain English, for tooltips.
+
+export const PLACES = {
+  unstreamed: "URLs found unique in the running pass of URLseen. Their text is still in its log.",
+  star: "New URLs that wait for the check of their domain's budget.",
+  beast: "URLs in BEAST's numbered queues, in the order in which the crawl will read them.",
+  failed: "QF: URLs over the budget of their domain. BEAST reads them again later.",
+  robotscheck: "URLs that wait for a check against robots.txt in RobotsCache.",
+  awaitrobots: "URLs that wait until the robots.txt or the addresses of their host arrive.",
+  ready: "URLs that robots.txt allows and whose addresses are known. They wait for room in RAM.",
+  ram: "URLs in RAM: each waits for its host's next visit, or is being fetched.",
+  deferred: "URLs that wait on disk for a due time, for instance after a failure or behind a busy host.",
+  fetched: "URLs that ended with a response, stored in a WARC file.",
+  refused: "URLs that ended without a response, with a reason.",
+  held: "URLs that this run's own flags forbid (--ports, --allow-net). A run with other flags tries them.",
+};
+
+export const PLACE_NAMES = Object.keys(PLACES);
+export const ENDED = new Set(["fetched", "refused", "held"]);
+
+export const TERMS = {
+  p: "Unique share p: new URLs for each link found, over the whole crawl. It falls as the crawl knows more of the web.",
+  pass: "One merge of a repository: all waiting keys are looked up by reading the disk in order.",
+  fill: "How full each bucket is. A pass begins when a bucket is full, or early when fetching needs URLs.",
+  queue: "BEAST's queue number. The crawl reads the current queue s; links go to queues up to s + h.",
+  horizon: "The number of queues after the current one that BEAST may fill.",
+  qf: "Queue of URLs over budget. A scan reads it and places its URLs anew.",
+  beast: "Budget enforcement with anti-spam tactics: each queue takes at most a budget of URLs of each domain.",
+  urlseen: "The repository of all URLs ever found. It decides which URLs are new.",
+  slots: "The connections that --connections allows, by what each does or waits for.",
+  pause: "How long a checkpoint stopped every change of the crawl's state.",
+  stall: "The longest transaction while a checkpoint ran.",
+  checkpoint: "A durable snapshot of the whole crawl. After a crash the crawl goes on from it.",
+  pld: "Pay-level domain: a public suffix and one more label, such as example.co.uk.",
+  indegree: "The number of other domains that link to this one.",
+  budget: "URLs of the domain that may enter each queue of BEAST.",
+  placed: "URLs of the domain that entered BEAST.",
+  io: "Bytes read and written by URLseen for each link, measured and by the paper's formulas.",
+  keepfree: "Fetching pauses while a file system has less free space than this.",
+  robots: "Requests for robots.txt under way.",
+};
+
+export const SLOTS = {
+  exchange: "A request is under way: the slot waits for the site, the network or a CPU.",
+  "parse and store": "A response is parsed and stored: the slot waits for a CPU or a disk write.",
+  cpu: "A URL is due but not dispatched yet.",
+  limit: "A URL is due, but --rate, --bandwidth or --connections allows no more now.",
+  politeness: "The URLs in RAM wait for the delays of their hosts and servers.",
+  admission: "URLs on disk are being admitted into RAM.",
+  dns: "Requests for robots.txt are under way, most at the lookup of a name.",
+  "robots.txt": "Requests for robots.txt are under way, most at the exchange.",
+  disk: "URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST.",
+  deferred: "All URLs are deferred.",
+  "space or outage": "Fetching pauses for disk space or slows for an outage.",
+  "new links": "No URLs are left except those under way.",
+};
+
+export const REASONS = {
+  robots: "robots.txt forbids it.",
+  "no-such-host": "The name does not exist.",
+  "dns-failure": "The name servers fail for this name.",
+  "connect-failure": "The connection cannot be opened.",
+  timeout: "No answer in time.",
+  reset: "The connection ended early.",
+  tls: "The TLS handshake fails.",
+  "bad-response": "The answer is not HTTP.",
+  "forbidden-address": "The address is private or reserved.",
+  "robots-unavailable": "robots.txt cannot be fetched.",
+  "host-backlog": "Its host already has its share of URLs in RAM.",
+  "too-many-requests": "The site answered 429 or 503.",
+  "server-error": "The site answered with another 5xx.",
+  evicted: "It left RAM to make room for hosts that can be visited sooner.",
+  "https-fallback": "The http form of a seed is tried after https failed.",
+  "await-robots": "Its robots.txt comes late.",
+  "bad-record": "Its record cannot be read.",
+  "forbidden-port": "The run's flags forbid the port.",
+  unconfirmed: "The failure may be ours, so it is tried again.",
+  "lost-to-damage": "Its record was lost to damage of a file.",
+  "pld-busy": "Its domain already has its share of requests under way.",
+  "not-welcome": "The host refused the crawler several times.",
+  "host-backoff": "The host failed many times in a row.",
+  "host-given-up": "The host failed again after its long back-offs.",
+  "host-pages": "The host reached --max-pages-per-host.",
+  "pld-pages": "The domain reached --max-pages-per-pld.",
+  blocked: "The blacklist names its host, domain or network.",
+  "internal-error": "A bug of this program. Please report it.",
+};
+
+const CODES = {
+  200: "OK", 204: "No content", 206: "Partial content", 301: "Moved permanently", 302: "Found", 303: "See other", 304: "Not modified",
+  307: "Temporary redirect", 308: "Permanent redirect", 400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found",
+  405: "Method not allowed", 406: "Not acceptable", 410: "Gone", 429: "Too many requests", 451: "Unavailable for legal reasons",
+  500: "Server error", 502: "Bad gateway", 503: "Unavailable", 504: "Gateway timeout",
+};
+
+const CLASSES = { 1: "Informational", 2: "Success", 3: "Redirect", 4: "Client error", 5: "Server error" };
+
+// code explains a status code or a class of them.
+export const code = (name) => CODES[name] || CLASSES[String(name)[0]] || "";
+
+export const OPS = {
+  pause: "Paused", resume: "Resumed", drain: "Drain on", fill: "Drain off", limits: "Limits", "host-delay": "Host delay",
+  "host-normal": "Host delay back to normal", block: "Blocked", unblock: "Unblocked", budget: "Budget pinned", "budget-free": "Budget unpinned",
+  seeds: "Seeds added", checkpoint: "Checkpoint", stop: "Stop", settings: "Settings",
+};
