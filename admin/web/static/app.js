@@ -131,7 +131,7 @@ function startPolls() {
   poll("limits", "control-cards", "limits", 30, (b) => controls.showLimits(b));
   poll("changes", "changes", "changes?limit=100", 30, showChanges);
   poll("log", "lines", "log?lines=200", 600, (b) => addLines(b.lines || [], true));
-  get(historyPath(600, ["pages_total", "bytes_wire_total"], 200)).then((b) => {
+  get(historyPath(300, ["pages_total", "bytes_wire_total"], 300)).then((b) => {
     const { pages, bits } = rates(b);
     overview.past(pages, bits);
   }, () => { /* the sparklines begin now */ });

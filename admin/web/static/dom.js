@@ -4,10 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value === undefined || value === null || value === false) continue;
+    if (value === undefined || value === null || (value === false && !name.startsWith("aria-"))) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "text") element.textContent = value;
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? (name.startsWith("aria-") ? "true" : "") : value);
   }
   element.append(...children.flat().filter((c) => c !== null && c !== undefined && c !== false));
   return element;
@@ -27,6 +27,12 @@ export function byID(id) {
 // text sets the text of an element if it differs, so that selections and screen readers are left alone.
 export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
+}
+
+// prose sets a text whose flags, such as --host-delay, do not break across lines.
+export function prose(element, value) {
+  if (element.textContent === value) return;
+  element.replaceChildren(...value.split(/(--[\w-]+)/).map((part, i) => (i % 2 ? el("span", { class: "flag", text: part }) : part)));
 }
 
 // attr sets or removes an attribute if it differs.

@@ -1,7 +1,7 @@
 // The first screen: health, speed, progress, what limits the crawl, what is wrong. One status fills all but the
 // connections by use.
 
-import { attr, byID, el, Samples, size, svg, sync, text, tip } from "./dom.js";
+import { attr, byID, el, prose, Samples, size, svg, sync, text, tip } from "./dom.js";
 import { bytes, compact, count, duration, fixed, instant, NONE, percent, rate, utc } from "./format.js";
 import { ENDED, SLOTS, TERMS } from "./words.js";
 
@@ -47,13 +47,13 @@ function showHealth(s) {
     byID("health-icon").replaceChildren(icon(level));
   }
   const sentence = LEVELS[level] + ". " + (h.text || "");
-  text(byID("health-text"), h.text || LEVELS[level]);
+  prose(byID("health-text"), h.text || LEVELS[level]);
   text(byID("state"), s.state || NONE);
   byID("state").dataset.state = s.state || "";
   const runs = s.active > s.elapsed + 60 ? "; " + duration(s.active) + " over all runs" : "";
-  const more = [LEVELS[level], "this run " + duration(s.elapsed) + runs];
+  const more = [LEVELS[level], s.state || NONE, "this run " + duration(s.elapsed) + runs];
   if (s.limits) more.push("limits " + s.limits);
-  text(byID("health-more"), more.join(" · "));
+  prose(byID("health-more"), more.join(" · "));
   const now = performance.now();
   if (sentence !== health.said && (health.level !== level || now - health.at > ANNOUNCE)) {
     Object.assign(health, { said: sentence, at: now, level });
@@ -131,10 +131,10 @@ export class Overview {
     text(byID("t-queued-sub"), compact(places.failed) + " over budget");
     const { busy = 0, limit = 0, robots = 0 } = s.connections || {};
     text(byID("t-busy"), count(busy));
-    text(byID("t-busy-of"), "of " + count(limit) + " busy");
+    text(byID("t-busy-of"), "of " + count(limit));
     size(byID("bar-busy").firstChild, "width", limit ? busy / limit : 0);
     text(byID("t-busy-sub"), count(robots) + " robots.txt requests");
-    text(byID("waiting"), s.waiting ? "Fetching waits for " + s.waiting + "." : "Nothing: nearly all connections are busy.");
+    prose(byID("waiting"), s.waiting ? "Fetching waits for " + s.waiting + "." : "Nothing: nearly all connections are busy.");
     const about = ["drumbeat " + (s.version || ""), "crawl " + (s.crawl || NONE), "process " + (s.pid || NONE), (s.dirs || []).join(", "), "contact " + (s.contact || NONE)];
     const started = instant(s.started);
     if (started) about.push("started " + utc(started));

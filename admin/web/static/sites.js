@@ -62,7 +62,7 @@ export function showHosts(body, ask) {
       const t = instant(h.until);
       text(cell[2], until(t));
       attr(cell[2], "title", t ? utc(t) : null);
-      text(cell[3], local(h.why || h.state || ""));
+      text(cell[3], local(h.why || (h.state || "").replace(/^(\S+ \S+ for good; )?backs off until \S+ /, "")));
     });
 }
 

@@ -47,9 +47,11 @@ export function historyPath(seconds, metrics, points = POINTS) {
   return "history?" + query;
 }
 
-// rates returns the rates of a history's counters, without gaps.
+// rates returns the rates of a history's counters for each second, without gaps.
 export function rates(body) {
-  const of = (name, factor) => derive(body.times || [], body.series?.[name], body.step || 1).filter((v) => v !== null).map((v) => v * factor);
+  const step = body.step || 1;
+  const each = Math.max(1, Math.min(60, Math.round(step)));
+  const of = (name, factor) => derive(body.times || [], body.series?.[name], step).filter((v) => v !== null).flatMap((v) => Array(each).fill(v * factor));
   return { pages: of(PAGES, 1), bits: of(BITS, 8e-6) };
 }
 
@@ -111,7 +113,7 @@ class Chart {
     const kinds = this.stacked ? [...this.kinds].reverse() : this.kinds;
     const axis = { stroke: () => css("--muted"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return {
-      width: this.box.clientWidth, height: this.box.clientHeight, legend: { show: false },
+      width: this.box.clientWidth, height: this.box.clientHeight, padding: [10, 6, 0, 0], legend: { show: false },
       cursor: { sync: { key: "trends" }, points: { show: !this.stacked, size: 7 }, y: false, drag: { x: false, y: false } },
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, this.high || Math.max(high * 1.08, 1e-6)] } },
       axes: [
@@ -120,7 +122,7 @@ class Chart {
       ],
       series: [{}, ...kinds.map((kind) => ({
         stroke: () => css("--c" + kind), width: this.stacked ? 0 : 1.6, spanGaps: false, points: { show: false },
-        fill: () => (this.stacked ? css("--c" + kind) : css("--accent-soft")),
+        fill: () => css("--c" + kind) + (this.stacked ? "" : "24"),
       }))],
       hooks: { draw: [(u) => this.mark(u)], setCursor: [(u) => this.say(u.cursor.idx)] },
     };
