@@ -71,9 +71,9 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 		pages = min(1, float64(t.Sub(c.first))/float64(now.Sub(c.first)-20*time.Minute)) * c.pages(now)
 	}
 	s := float64(t.Unix())
-	total := pages + 2e6*wave(s, 86_400)*min(1, pages/1e7)
-	if c.scenario == "trouble" && now.Sub(t) < 25*time.Minute {
-		total -= (25*time.Minute - now.Sub(t)).Seconds() * 6_300
+	total := pages
+	if c.scenario != "new" && c.scenario != "finished" {
+		total += 5e5 * wave(s, 86_400) * min(1, pages/1e7)
 	}
 	slot := func(share, swing float64) any { return 2000 * (share + swing*wave(s, 5000)) }
 	switch name {
@@ -82,7 +82,11 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 	case "bytes_wire_total":
 		return int64(total * 25_000)
 	case "failures_total":
-		return int64(total * 0.021)
+		failures := total * 0.021
+		if c.scenario == "trouble" && now.Sub(t) < 25*time.Minute {
+			failures += (25*time.Minute - now.Sub(t)).Seconds() * 200
+		}
+		return int64(failures)
 	case `slots{use="exchange"}`:
 		return slot(0.85, 0.08)
 	case `slots{use="parse and store"}`:

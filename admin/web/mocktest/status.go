@@ -2,6 +2,8 @@ package mocktest
 
 import "time"
 
+const meanRate = 6600 // pages a second
+
 // pagesPerSecond is the rate at a time, 0 while the crawl does not fetch.
 func (c *crawl) pagesPerSecond(t time.Time) float64 {
 	c.mu.Lock()
@@ -12,7 +14,7 @@ func (c *crawl) pagesPerSecond(t time.Time) float64 {
 	case c.scenario == "finished", paused:
 		return 0
 	case c.scenario == "new":
-		return max(0, min(40, t.Sub(c.began).Seconds()-6)*3)
+		return max(0, min(40, t.Sub(c.began).Seconds()-6)*1.5)
 	case c.scenario == "trouble":
 		return 310 + 160*wave(s, 41)
 	}
@@ -27,7 +29,15 @@ func (c *crawl) pages(t time.Time) float64 {
 	case "finished":
 		return 2_481_902_113
 	}
-	return 6_000 * 1.1 * t.Sub(c.first).Seconds()
+	total := meanRate * t.Sub(c.first).Seconds()
+	if c.scenario == "trouble" {
+		// The outage began some minutes before the server, and goes on.
+		began := c.began.Add(30*time.Hour - 25*time.Minute)
+		if lost := t.Sub(began).Seconds(); lost > 0 {
+			total -= lost * (meanRate - 310)
+		}
+	}
+	return total
 }
 
 // places counts URLs by place.

@@ -24,8 +24,8 @@ class Flow {
     const last = this.samples.last;
     const t = new Date(s.time).getTime() / 1000;
     if (last && (last.s.crawl !== s.crawl || last.s.started !== s.started || t < last.t || t - last.t > WINDOW)) this.samples.list = [];
-    const { time, crawl, started, counters, places, unique } = s;
-    this.samples.push({ t, s: { time, crawl, started, counters, places, unique } });
+    const { time, crawl, started, counters, places, unique, refused } = s;
+    this.samples.push({ t, s: { time, crawl, started, counters, places, unique, refused } });
     while (this.samples.list.length > 2 && t - this.samples.list[0].t > WINDOW) this.samples.list.shift();
   }
 

@@ -7,6 +7,9 @@ import { PLACE_NAMES, PLACES } from "./words.js";
 
 const plus = (n) => (n === null ? NONE : (n > 0 ? "+" : n < 0 ? "−" : "") + compact(Math.abs(n)));
 
+// ROBOTS_REASONS are those of refusals by RobotsCache.
+const ROBOTS_REASONS = ["robots", "robots-unavailable", "no-such-host", "dns-failure", "forbidden-address"];
+
 // NODES: title, place or name below it, tooltip, kind (place, end, or nothing).
 const NODES = {
   links: { title: "links", name: "seeds, pages", tip: "Links of fetched pages, seeds and sitemaps." },
@@ -29,41 +32,57 @@ const NODES = {
 // The layouts: boxes as [x, y, width, height], edges as [id, path, label x, label y, anchor].
 const WIDE = {
   box: "0 0 1300 580", h: 92,
-  at: { links: [10, 30, 124], unstreamed: [204, 30, 190], star: [470, 30, 180], beast: [726, 30, 190], robotscheck: [990, 30, 110], ready: [1176, 30, 114],
-    failed: [600, 206, 176], awaitrobots: [850, 206, 136], deferred: [1026, 206, 136],
-    ram: [1120, 366, 170], fetch: [800, 366, 180], fetched: [540, 366, 180], parse: [270, 366, 180], refused: [890, 480, 170], held: [1120, 480, 170] },
+  at: { links: [10, 30, 116], unstreamed: [190, 30, 176], star: [436, 30, 170], beast: [676, 30, 170], robotscheck: [916, 30, 150], ready: [1136, 30, 154],
+    failed: [556, 206, 170], awaitrobots: [830, 206, 130], deferred: [1000, 206, 146],
+    ram: [1120, 366, 170], fetch: [790, 366, 170], fetched: [530, 366, 170], parse: [270, 366, 170], refused: [880, 480, 170], held: [1120, 480, 170] },
   edges: [
-    ["links", "M134 76H198", 166, 66], ["unique", "M394 76H464", 429, 66], ["placed", "M650 76H720", 685, 66], ["released", "M916 76H984", 950, 66], ["allowed", "M1100 76H1170", 1135, 66],
-    ["over", "M766 122V200", 774, 168, "start"], ["scanned", "M610 206V128", 602, 168, "end"],
-    ["unknown", "M1006 122L946 200", 950, 168, "end"], ["due", "M1094 206V128", 1102, 152, "start"], ["put", "M1190 366L1150 304", 1140, 338, "end"],
-    ["admitted", "M1240 122V360", 1248, 250, "start"], ["granted", "M1120 412H986", 1060, 402], ["stored", "M800 412H726", 763, 402], ["pages", "M540 412H456", 498, 402],
-    ["parsed", "M270 412H72V128", 80, 320, "start"], ["refused", "M860 458V526H884", 852, 500, "end"],
+    ["links", "M126 76H184", 155, 66], ["unique", "M366 76H430", 398, 66], ["placed", "M606 76H670", 638, 66], ["released", "M846 76H910", 878, 66], ["allowed", "M1066 76H1130", 1098, 66],
+    ["over", "M701 122V200", 709, 168, "start"], ["scanned", "M581 206V128", 573, 168, "end"],
+    ["unknown", "M946 122V200", 922, 160, "end"], ["back", "M930 206V128", 922, 188, "end"], ["due", "M1030 206V128", 1038, 168, "start"], ["put", "M1133 366V304", 1125, 340, "end"],
+    ["denied", "M980 122V474", 988, 350, "start"],
+    ["admitted", "M1240 122V360", 1232, 250, "end"], ["granted", "M1120 412H966", 1050, 402], ["stored", "M790 412H706", 748, 402], ["pages", "M530 412H446", 488, 402],
+    ["parsed", "M270 412H68V128", 76, 320, "start"], ["refused", "M850 458V526H874", 842, 500, "end"],
   ],
 };
-const NARROW = {
-  box: "0 0 370 1226", h: 84,
-  at: { links: [30, 8, 150], unstreamed: [30, 136, 150], star: [30, 264, 150], beast: [30, 392, 150], robotscheck: [30, 520, 150], ready: [30, 648, 150], ram: [30, 776, 150],
-    fetch: [30, 904, 150], fetched: [30, 1032, 150], parse: [30, 1140, 150], failed: [230, 328, 136], awaitrobots: [230, 520, 136], deferred: [230, 712, 136], refused: [230, 904, 136], held: [230, 1032, 136] },
-  edges: [
-    ["links", "M105 92V130", 114, 117, "start"], ["unique", "M105 220V258", 114, 245, "start"], ["placed", "M105 348V386", 114, 373, "start"], ["released", "M105 476V514", 114, 501, "start"],
-    ["allowed", "M105 604V642", 114, 629, "start"], ["admitted", "M105 732V770", 114, 757, "start"], ["granted", "M105 860V898", 114, 885, "start"], ["stored", "M105 988V1026", 114, 1013, "start"], ["pages", "M105 1116V1134", 114, 1131, "start"],
-    ["over", "M180 420L250 416", 240, 434, "start"], ["scanned", "M270 328V306H186", 226, 298, "start"], ["unknown", "M180 562H224", 202, 552],
-    ["put", "M180 800L224 780", 190, 822, "start"], ["due", "M298 712V660H200V590H186", 306, 690, "start"], ["refused", "M180 946H224", 202, 936], ["parsed", "M30 1182H10V50H24", 16, 640, "start"],
-  ],
-};
+
+// narrow puts the way of a URL into one column, with the side ways at its right.
+function narrow() {
+  const h = 92;
+  const pitch = 134;
+  const at = {};
+  const edges = [];
+  const main = ["links", "unstreamed", "star", "beast", "robotscheck", "ready", "ram", "fetch", "fetched", "parse"];
+  const flows = ["links", "unique", "placed", "released", "allowed", "admitted", "granted", "stored", "pages"];
+  main.forEach((id, i) => { at[id] = [30, 8 + i * pitch, 160]; });
+  flows.forEach((id, i) => edges.push([id, "M110 " + (8 + i * pitch + h) + "v36", 119, 8 + i * pitch + h + 25, "start"]));
+  const y = (id) => at[id][1];
+  const side = { failed: y("star") + 67, awaitrobots: y("robotscheck"), deferred: y("ready") + 67, refused: y("fetch"), held: y("fetched") };
+  for (const [id, top] of Object.entries(side)) at[id] = [238, top, 128];
+  edges.push(
+    ["scanned", "M302 " + at.failed[1] + "V" + (y("star") + 46) + "H196", 310, y("star") + 40, "start"],
+    ["over", "M190 " + (y("beast") + 46) + "H302V" + (at.failed[1] + h + 6), 198, y("beast") + 64, "start"],
+    ["unknown", "M190 " + (y("robotscheck") + 36) + "h42", 211, y("robotscheck") + 26], ["back", "M238 " + (y("robotscheck") + 62) + "h-42", 217, y("robotscheck") + 80],
+    ["due", "M302 " + at.deferred[1] + "V" + (y("ready") - 16) + "H180V" + (y("robotscheck") + h + 6), 196, y("ready") - 22, "start"],
+    ["put", "M190 " + (y("ram") + 46) + "H302V" + (at.deferred[1] + h + 6), 198, y("ram") + 64, "start"],
+    ["refused", "M190 " + (y("fetch") + 46) + "h42", 211, y("fetch") + 36],
+    ["parsed", "M30 " + (y("parse") + 46) + "H12V54H24", 18, y("ready") - 12, "start"]);
+  return { box: "0 0 370 " + (y("parse") + h + 8), h, at, edges };
+}
 
 export class Ring {
   constructor() {
     this.box = byID("ring");
     this.nodes = {};
     this.flows = {};
-    const narrow = matchMedia("(max-width: 760px)");
-    const draw = () => this.draw(narrow.matches ? NARROW : WIDE);
-    narrow.addEventListener("change", draw);
+    const phone = matchMedia("(max-width: 760px)");
+    const draw = () => this.draw(phone.matches ? narrow() : WIDE);
+    phone.addEventListener("change", draw);
     draw();
   }
 
   draw(layout) {
+    this.flows = {};
+    this.wide = layout === WIDE;
     const arrow = (id, kind) => svg("marker", { id, viewBox: "0 0 8 8", refX: 4, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { class: kind, d: "M0 0L8 4L0 8z" }));
     const drawing = svg("svg", { viewBox: layout.box, role: "group", "aria-label": "The crawler: URLs in each place and the flows between them" },
       svg("defs", {}, arrow("head", "arrow"), arrow("head-busy", "arrow busy")));
@@ -105,6 +124,7 @@ export class Ring {
 
   flow(id, perSecond, unit = "/s") {
     const f = this.flows[id];
+    if (!f) return;
     const known = perSecond !== null && Number.isFinite(perSecond);
     const busy = known && perSecond >= 0.5;
     text(f.figure, known ? compact(Math.max(0, Math.round(perSecond))) : NONE);
@@ -112,6 +132,12 @@ export class Ring {
     attr(f.path, "class", busy ? "edge busy" : "edge");
     attr(f.path, "marker-end", busy ? "url(#head-busy)" : "url(#head)");
     f.path.style.strokeWidth = busy ? Math.min(5, 1.5 + Math.log10(1 + perSecond) * 0.6).toFixed(1) : "";
+  }
+
+  // say labels an edge that has no rate.
+  say(id, words) {
+    text(this.flows[id].figure, "");
+    text(this.flows[id].unit, words);
   }
 
   // show fills the drawing. Flows that no counter has follow from the balance of places: what enters a place and
@@ -138,8 +164,10 @@ export class Ring {
     this.flow("over", d.failed === null ? null : Math.max(0, d.failed));
     this.flow("scanned", d.failed === null ? null : Math.max(0, -d.failed));
     this.flow("released", released);
-    this.flow("unknown", c("robots_attempts"));
-    const ended = sum(d.fetched, d.refused, d.held);
+    this.flow("unknown", c("robots_attempts"), this.wide ? " requests/s" : "/s");
+    const denied = flow.rate((x) => ROBOTS_REASONS.reduce((all, reason) => all + (x.refused?.[reason] ?? 0), 0));
+    this.flow("denied", denied);
+    this.say("back", this.wide ? "answers" : "");
     const granted = c("attempts");
     this.flow("allowed", sum(granted, d.ram, d.ready));
     this.flow("admitted", sum(granted, d.ram));
@@ -149,11 +177,10 @@ export class Ring {
     this.flow("stored", d.fetched);
     this.flow("pages", c("pages"));
     this.flow("parsed", c("links"));
-    this.flow("refused", d.refused);
+    this.flow("refused", this.wide ? sum(d.refused, minus(denied)) : d.refused);
     this.node("links", compact(s.counters?.links ?? 0), "in all");
     this.node("fetch", count(s.connections?.busy ?? 0), "of " + count(s.connections?.limit ?? 0));
     this.node("parse", compact(c("links") === null ? NaN : Math.round(c("links"))), "links/s");
-    this.ended = ended;
     sync(byID("places"), PLACE_NAMES, (name) => name,
       (name) => el("tr", {}, el("th", { scope: "row", text: name }), el("td", { class: "n" }), el("td", { class: "n" }), el("td", { class: "wrap", text: PLACES[name] })),
       (row, name) => {

@@ -11,7 +11,7 @@ function bars(id, values, explain, empty, kind) {
   const total = list.reduce((sum, [, n]) => sum + n, 0);
   const shown = list.length ? list.slice(0, 16) : [["", 0]];
   sync(byID(id), shown, ([name]) => name || "none",
-    ([name]) => (name ? el("li", { class: kind ? kind(name) : null }, tip(name, explain(name)), el("span", { class: "track" }, el("i")), el("b", { class: "n" }), el("span", { class: "n muted" }))
+    ([name]) => (name ? el("li", { class: kind ? kind(name) : null }, kind ? el("span", {}, name, el("span", { class: "muted", text: "  " + explain(name) })) : tip(name, explain(name)), el("span", { class: "track" }, el("i")), el("b", { class: "n" }), el("span", { class: "n muted" }))
       : el("li", { class: "none", text: empty })),
     (item, [name, n]) => {
       if (!name) return;
@@ -51,9 +51,9 @@ export function showHosts(body, ask) {
   const hosts = body.hosts || [];
   text(byID("hosts-count"), hosts.length ? "the last " + count(hosts.length) : "");
   fillRows(byID("hosts"), hosts.length ? hosts : [none(4, "No host is in trouble")], (h) => h.key || h.host,
-    (h) => el("tr", {}, el("td", { class: "wrap" }, h.host ? el("button", { type: "button", class: "link", onclick: () => ask(h.host), text: h.host })
+    (h) => el("tr", { role: "row" }, el("td", { role: "cell", class: "wrap" }, h.host ? el("button", { type: "button", class: "link", onclick: () => ask(h.host), text: h.host })
       : el("span", { class: "muted mono", title: "Only the key of the host is known yet", text: h.key || NONE })),
-    el("td", {}, el("span")), el("td", { class: "n" }), el("td", { class: "wrap" })),
+    el("td", { role: "cell" }, el("span")), el("td", { role: "cell", class: "n" }), el("td", { role: "cell", class: "wrap" })),
     (row, h) => {
       const cell = row.children;
       const [word, level] = standing(h.state || "");

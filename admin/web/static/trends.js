@@ -113,7 +113,7 @@ class Chart {
     const kinds = this.stacked ? [...this.kinds].reverse() : this.kinds;
     const axis = { stroke: () => css("--muted"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return {
-      width: this.box.clientWidth, height: this.box.clientHeight, padding: [10, 6, 0, 0], legend: { show: false },
+      width: this.box.clientWidth, height: this.box.clientHeight, padding: [10, 20, 0, 0], legend: { show: false },
       cursor: { sync: { key: "trends" }, points: { show: !this.stacked, size: 7 }, y: false, drag: { x: false, y: false } },
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, this.high || Math.max(high * 1.08, 1e-6)] } },
       axes: [
