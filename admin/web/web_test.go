@@ -12,6 +12,9 @@ import (
 	"testing"
 )
 
+// handler is shared: making it compresses all files.
+var handler = Handler()
+
 func get(t *testing.T, name string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, name, nil)
@@ -19,7 +22,7 @@ func get(t *testing.T, name string, header ...string) *httptest.ResponseRecorder
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	Handler().ServeHTTP(w, r)
+	handler.ServeHTTP(w, r)
 	return w
 }
 
@@ -181,7 +184,7 @@ func TestOtherRequests(t *testing.T) {
 	}
 	for method, code := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed, http.MethodHead: http.StatusOK} {
 		w := httptest.NewRecorder()
-		Handler().ServeHTTP(w, httptest.NewRequest(method, "/app.js", nil))
+		handler.ServeHTTP(w, httptest.NewRequest(method, "/app.js", nil))
 		if w.Code != code || method == http.MethodHead && w.Body.Len() > 0 {
 			t.Errorf("%s: status %d, %d bytes", method, w.Code, w.Body.Len())
 		}

@@ -76,6 +76,9 @@ func (c *crawl) change(w http.ResponseWriter, r *http.Request) {
 		c.hostDelay(r.Method, parts[1], body, change)
 	case op == "blocks":
 		c.block(r, body, change)
+	case op == "budget":
+		c.function(r.Method, body, change)
+		answer["moves"] = 5_650_112_004
 	case parts[0] == "plds" && len(parts) == 3:
 		c.budget(r.Method, parts[1], body, change)
 	case op == "seeds":
@@ -136,6 +139,15 @@ func (c *crawl) budget(method, pld string, body, change object) {
 	n, _ := body["budget"].(float64)
 	change["op"], change["budget"] = "budget", n
 	c.settings.Budgets[pld] = int(n)
+}
+
+func (c *crawl) function(method string, body, change object) {
+	change["op"] = "function"
+	c.settings.Function = nil
+	if method != http.MethodDelete {
+		c.settings.Function = object{"name": body["function"], "default": body["default"], "max": body["max"]}
+		change["function"] = c.settings.Function
+	}
 }
 
 func seeds(body, change object) object {

@@ -79,7 +79,7 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 	switch name {
 	case "pages_total":
 		return int64(total)
-	case "bytes_wire_total":
+	case "received_bytes_total":
 		return int64(total * 25_000)
 	case "failures_total":
 		failures := total * 0.021

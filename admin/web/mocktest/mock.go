@@ -41,6 +41,7 @@ type settings struct {
 	HostDelays  map[string]float64 `json:"hostDelays"`
 	Blocked     []string           `json:"blocked"`
 	Budgets     map[string]int     `json:"budgets"`
+	Function    object             `json:"function,omitempty"`
 }
 
 // Handler serves all scenarios.

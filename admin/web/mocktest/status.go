@@ -81,7 +81,7 @@ func (c *crawl) status(t time.Time) object {
 		"agent": "survey-bot", "contact": "crawl@example.org", "host": "crawler-1", "pid": 4711,
 		"dirs": []string{"/data1/crawl", "/data2/crawl"}, "started": stamp(c.began),
 		"elapsed": t.Sub(c.began).Seconds(), "active": t.Sub(c.first).Seconds() * 0.97,
-		"waiting": "politeness: --host-delay", "limits": limits,
+		"waiting": "politeness: 161,204 of 180,377 hosts wait for --host-delay", "limits": limits,
 		"rates": object{"pages": rate, "bits": rate * 25e3 * 8, "links": rate * 52, "responses": rate * 1.14,
 			"errors": rate * 0.021},
 		"connections": object{"limit": 2000, "busy": busy, "robots": busy / 40}, "unique": unique,
@@ -98,10 +98,10 @@ func (c *crawl) status(t time.Time) object {
 			"time": stamp(t.Truncate(time.Minute)), "pause": 0.0021, "stall": 0.0064, "total": 2.31,
 			"bytes": 412_000_000, "longestPause": 0.0093, "longestStall": 0.0412},
 		"model":  object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
-		"health": object{"level": "ok", "text": "The crawl is well. It waits for politeness: --host-delay.", "problems": []object{}}}
+		"health": object{"level": "ok", "text": "The crawl is well. It waits for politeness: 161,204 of 180,377 hosts wait for --host-delay.", "problems": []object{}}}
 	c.adapt(out, t)
 	if paused {
-		out["state"], out["waiting"] = "paused", "the operator"
+		out["state"], out["waiting"] = "paused", "paused by the operator"
 		out["health"] = object{"level": "warn", "text": "The operator paused the crawl.", "problems": []object{
 			{"level": "warn", "what": "operator", "text": "The operator paused the crawl."}}}
 	} else if drain {
@@ -130,16 +130,17 @@ func (c *crawl) adapt(out object, t time.Time) {
 		out["deferred"] = object{}
 		out["health"] = object{"level": "ok", "text": "The crawl has finished: every URL is fetched, refused or held.", "problems": []object{}}
 	case "trouble":
-		out["waiting"] = "an outage of the network: 41 of the last 64 sources fail"
+		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") + "; one request a second, failures are not counted"
+		out["waiting"] = outage
 		out["limits"] = "--bandwidth 800M until 06:00"
 		checkpoint := out["checkpoint"].(object)
 		checkpoint["time"], checkpoint["longestStall"] = stamp(t.Add(-13*time.Minute-7*time.Second)), 4.81
 		out["ram"] = ram(1.04)
 		out["rates"].(object)["errors"] = 214.2
 		out["health"] = object{"level": "bad",
-			"text": "The network or the name servers fail: 41 of the last 64 sources gave no answer.",
+			"text": "The network or the name servers fail: " + outage + ".",
 			"problems": []object{
-				{"level": "bad", "what": "network", "text": "The network or the name servers fail: 41 of the last 64 sources gave no answer."},
+				{"level": "bad", "what": "network", "text": "The network or the name servers fail: " + outage + "."},
 				{"level": "bad", "what": "checkpoint", "text": "The last checkpoint is 13m7s old."},
 				{"level": "warn", "what": "disk", "text": "/data2/crawl runs low on space."},
 				{"level": "warn", "what": "memory", "text": "The process uses more RAM than --ram."}}}

@@ -1,17 +1,17 @@
 // The start of the page: it connects the API to the panels, and keys to actions.
 
 import { attr, byID, el, Samples, text } from "./dom.js";
-import { clock, duration, instant } from "./format.js";
+import { clock, duration, instant, sentence } from "./format.js";
 import { ask, startSearch } from "./explain.js";
 import { Controls, showChanges } from "./controls.js";
 import { askToken, frame, open, startTips } from "./dialogs.js";
-import { get, Live, Poll, takeToken } from "./live.js";
-import { Overview } from "./overview.js";
+import { APIError, get, Live, Poll, takeToken } from "./live.js";
+import { Overview, showNothing } from "./overview.js";
 import { addLines, showResources, startLog } from "./resources.js";
 import { Ring } from "./ring.js";
 import { showAnswers, showHosts, showPLDs } from "./sites.js";
 import { showModel, showStructures } from "./structures.js";
-import { historyPath, rates, Trends } from "./trends.js";
+import { historyPath, RATES, rates, Trends } from "./trends.js";
 
 const STALE = 3000; // ms without a status after which numbers are marked
 const WINDOW = 30; // seconds over which flows are means
@@ -79,32 +79,37 @@ const live = new Live({
   event: (name, body) => {
     if (name === "log") addLines([body]);
     else if (name === "change") refresh();
+    else if (name === "problem") failed(new APIError(body.status, body.detail || body.title));
   },
-  fail: (e) => {
-    failure = e;
-    if (e.status === 401) needToken(e.message);
-    fresh();
-  },
+  fail: failed,
 });
+
+function failed(e) {
+  failure = e;
+  if (e.status === 401) needToken(e.message);
+  fresh();
+}
 
 async function needToken(why) {
   if (await askToken(why)) live.retry();
 }
 
-const opened = performance.now();
+let since = performance.now(); // when the page became visible
 
 function fresh() {
   const { age } = live;
-  const old = age > STALE && (last !== null || performance.now() - opened > STALE);
+  const old = Math.min(age, performance.now() - since) > STALE;
   const box = byID("fresh");
   if (!old) {
     attr(box, "data-level", last ? "ok" : "off");
     text(byID("fresh-text"), last ? "Live" : "Connecting");
   } else {
     attr(box, "data-level", "bad");
-    text(byID("fresh-text"), "No answer");
+    text(byID("fresh-text"), failure?.status ? "No status" : "No answer");
     const t = last && instant(last.time);
-    text(byID("stale-text"), (t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " : "No answer yet. ") + (failure ? failure.message : ""));
+    const why = failure ? sentence(failure.message).replace(/\.?$/, ".") : "The server gives no answer.";
+    text(byID("stale-text"), t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " + why : why);
+    if (!last && byID("health-text").textContent !== why) showNothing(why);
   }
   byID("stale").hidden = !old;
   attr(document.body, "data-stale", old ? "" : null);
@@ -131,7 +136,7 @@ function startPolls() {
   poll("limits", "control-cards", "limits", 30, (b) => controls.showLimits(b));
   poll("changes", "changes", "changes?limit=100", 30, showChanges);
   poll("log", "lines", "log?lines=200", 600, (b) => addLines(b.lines || [], true));
-  get(historyPath(300, ["pages_total", "bytes_wire_total"], 300)).then((b) => {
+  get(historyPath(300, RATES, 300)).then((b) => {
     const { pages, bits } = rates(b);
     overview.past(pages, bits);
   }, () => { /* the sparklines begin now */ });
@@ -180,8 +185,8 @@ function help() {
   } });
   box.checked = keysOn;
   const rows = [...KEYS.slice(0, -1), ["1–" + sections.length, "Go to a section"], ["Esc", "Close"], ["?", "This list"]];
-  open(frame("Keys", "", el("dl", { class: "keys" }, rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { class: "key", text: what })])),
-    el("label", { class: "check" }, box, "Single keys act"),
+  open(frame("Keyboard shortcuts", "", el("dl", { class: "keys" }, rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
+    el("label", { class: "check" }, box, "Use single-key shortcuts"),
     el("p", { class: "muted", text: "Words with a dotted line have an explanation: point at them, touch them or move to them with Tab. Times are local; their tooltips show UTC." })));
 }
 
@@ -213,7 +218,10 @@ nameTheme();
 byID("theme").addEventListener("click", nextTheme);
 byID("help").addEventListener("click", help);
 byID("retry").addEventListener("click", () => live.retry());
-document.addEventListener("visibilitychange", () => fresh());
+document.addEventListener("visibilitychange", () => {
+  since = performance.now();
+  fresh();
+});
 setInterval(fresh, 500);
 startPolls();
 live.run();

@@ -14,7 +14,7 @@ export class Controls {
   constructor(changed) {
     this.changed = changed;
     this.state = "";
-    byID("control-cards").append(this.run(), this.limits(), this.seeds(), this.delays(), this.blocks(), this.budgets());
+    byID("control-cards").prepend(this.run(), this.limits(), this.seeds(), this.delays(), this.blocks(), this.budgets(), this.functions());
   }
 
   // make confirms and makes a change.
@@ -135,6 +135,22 @@ export class Controls {
       change: () => send("PUT", "plds/" + enc(pld) + "/budget", { budget }), done: () => "The budget of " + pld + " is " + count(budget) + "." });
   }
 
+  functions() {
+    const number = (name, label, placeholder) => el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
+    const names = { paper: "As the paper", equal: "Equal", popular: "Popular", inverse: "Inverse" };
+    const back = el("button", { type: "button", text: "Back to the flags", onclick: () => this.make({ title: "Use the budget function of the flags?", action: "Use it",
+      lines: ["URLs in BEAST's queues after the current one are placed anew."], change: () => send("DELETE", "budget"), done: () => "The budget function of the flags is in force." }) });
+    const card = this.card("Budget function", [el("label", {}, "Function", el("select", { name: "function" }, ...Object.entries(names).map(([value, words]) => el("option", { value, text: words })))),
+      number("default", "Least", "10"), number("max", "Most", "10000")], "Change the function",
+    (v) => this.make({ title: "Change the budget function?", action: "Change", danger: true,
+      lines: [names[v.function] + ": from " + count(Number(v.default)) + " to " + count(Number(v.max)) + " URLs a queue. URLs in BEAST's queues after the current one are placed anew."],
+      change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
+      done: (a) => "The budget function is in force" + ((a.moves ?? a.moved) === undefined ? "." : "; " + count(a.moves ?? a.moved) + " URLs are placed anew.") }),
+    this.functionNow = el("p", { class: "sub", text: " " }));
+    card.querySelector(".buttons").append(back);
+    return card;
+  }
+
   // showState follows the status.
   showState(s) {
     this.state = s.state;
@@ -159,6 +175,8 @@ export class Controls {
     const blocked = (body.blocked || changed.blocked || []).map((r) => String(r).replace(/^- /, ""));
     this.inForce(this.blockList, blocked, (r) => r, "Unblock",
       (rule) => ({ title: "Unblock " + rule + "?", action: "Unblock", lines: ["The crawl may contact it again."], change: () => send("DELETE", "blocks?" + new URLSearchParams({ rule })) }));
+    const f = changed.function;
+    text(this.functionNow, f ? "In force: " + f.name + ", from " + count(f.default) + " to " + count(f.max) + " URLs a queue." : "In force: the function of the flags.");
     const budgets = Array.isArray(body.pinned) ? body.pinned.map((p) => [p.pld, p.budget]) : Object.entries(changed.budgets || {});
     this.inForce(this.budgetList, budgets, ([pld, n]) => pld + ": " + count(n), "Unpin",
       ([pld]) => ({ title: "Unpin the budget of " + pld + "?", action: "Unpin", lines: ["Its in-degree sets the budget again."], change: () => send("DELETE", "plds/" + enc(pld) + "/budget") }));
@@ -190,6 +208,7 @@ const VALUES = ["rate", "bandwidth", "connections", "host", "delay", "rule", "pl
 // values writes the values of a change.
 function values(c) {
   const from = { ...c.args, ...c };
+  if (c.op === "function") return c.function ? c.function.name + ", from " + count(c.function.default) + " to " + count(c.function.max) : "of the flags";
   const list = VALUES.filter((k) => from[k] !== undefined && from[k] !== null && from[k] !== "").map((k) => (k === "delay" ? "delay " + duration(from[k]) : k === "rule" || k === "host" || k === "pld" ? String(from[k]) : k + " " + from[k]));
   return list.join(", ") || (from.on === undefined ? "" : from.on ? "on" : "off");
 }

@@ -16,12 +16,12 @@ export function open(dialog) {
 
 let titles = 0;
 
-// frame makes a dialog with a title.
+// frame makes a dialog with a title. A question has buttons of its own to close it.
 export function frame(title, kind, ...children) {
   const id = "dialog-" + ++titles;
   const close = el("button", { type: "button", class: "small", "aria-label": "Close", text: "Close", onclick: () => dialog.close() });
   const dialog = el("dialog", { class: kind, "aria-labelledby": id },
-    el("div", { class: "inner" }, el("div", { class: "head" }, el("h2", { id, text: title }), close), ...children));
+    el("div", { class: "inner" }, el("div", { class: "head" }, el("h2", { id, text: title }), kind === "question" ? null : close), ...children));
   return dialog;
 }
 
@@ -52,7 +52,7 @@ export function confirm({ title, lines, action, danger, change }) {
   const error = el("p", { class: "error", role: "alert" });
   const yes = el("button", { type: "button", class: danger ? "primary danger" : "primary", text: action });
   const no = el("button", { type: "button", text: "Cancel", onclick: () => dialog.close() });
-  const dialog = frame(title, "", ...lines.map((line) => (typeof line === "string" ? el("p", { text: line }) : line)), error, el("div", { class: "buttons" }, no, yes));
+  const dialog = frame(title, "question", ...lines.map((line) => (typeof line === "string" ? el("p", { text: line }) : line)), error, el("div", { class: "buttons" }, no, yes));
   yes.addEventListener("click", async () => {
     yes.disabled = true;
     text(error, "");

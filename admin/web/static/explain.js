@@ -27,6 +27,7 @@ function part(title, rows) {
   if (!shown.length) return null;
   const list = el("dl", { class: "facts" });
   facts(list, shown.map(([term, value, explanation, hint]) => [term, String(value), explanation, hint]));
+  shown.forEach(([, value], i) => list.children[i].classList.toggle("long", String(value).length > 24));
   return el("section", {}, el("h3", { text: title }), list);
 }
 
@@ -103,7 +104,7 @@ export async function ask(question, actions) {
   const asked = question.trim();
   if (!asked) return;
   const status = el("p", { class: "muted", role: "status", text: "Reading the crawl's files" });
-  const result = el("div", { class: "inner-result" });
+  const result = el("div", { class: "answer" });
   const dialog = frame(asked, "side", status, result);
   open(dialog);
   try {

@@ -97,5 +97,8 @@ export function clock(t, now = new Date()) {
 // day writes a local date.
 export const day = (t) => t.getFullYear() + "-" + pad(t.getMonth() + 1) + "-" + pad(t.getDate());
 
+// sentence begins a text with a capital, unless it begins with a file's name.
+export const sentence = (words) => (/^\S*\./.test(words) ? words : words.slice(0, 1).toUpperCase() + words.slice(1));
+
 // utc writes a time in UTC.
 export const utc = (t) => t.toISOString().replace("T", " ").replace(/\.\d+Z$/, "") + " UTC";

@@ -93,6 +93,7 @@ export class Live {
     this.wake = new AbortController();
     document.addEventListener("visibilitychange", () => this.retry());
     window.addEventListener("online", () => this.retry());
+    window.addEventListener("offline", () => this.stream?.abort());
   }
 
   // age is the time in ms since the last status.

@@ -2,7 +2,7 @@
 // connections by use.
 
 import { attr, byID, el, prose, Samples, size, svg, sync, text, tip } from "./dom.js";
-import { bytes, compact, count, duration, fixed, instant, NONE, percent, rate, utc } from "./format.js";
+import { bytes, compact, count, duration, fixed, instant, NONE, percent, rate, sentence, utc } from "./format.js";
 import { ENDED, SLOTS, TERMS } from "./words.js";
 
 const SPARK = 300; // samples of a sparkline
@@ -36,6 +36,14 @@ class Spark {
   }
 }
 
+// showNothing says on the first screen why there is no status.
+export function showNothing(words) {
+  byID("health").dataset.level = "off";
+  byID("health-icon").replaceChildren(icon("off"));
+  text(byID("health-text"), words);
+  text(byID("announce"), words);
+}
+
 const health = { at: 0, said: "" };
 
 function showHealth(s) {
@@ -46,7 +54,7 @@ function showHealth(s) {
     card.dataset.level = level;
     byID("health-icon").replaceChildren(icon(level));
   }
-  const sentence = LEVELS[level] + ". " + (h.text || "");
+  const words = LEVELS[level] + ". " + (h.text || "");
   prose(byID("health-text"), h.text || LEVELS[level]);
   text(byID("state"), s.state || NONE);
   byID("state").dataset.state = s.state || "";
@@ -55,16 +63,16 @@ function showHealth(s) {
   if (s.limits) more.push("limits " + s.limits);
   prose(byID("health-more"), more.join(" · "));
   const now = performance.now();
-  if (sentence !== health.said && (health.level !== level || now - health.at > ANNOUNCE)) {
-    Object.assign(health, { said: sentence, at: now, level });
-    text(byID("announce"), sentence);
+  if (words !== health.said && (health.level !== level || now - health.at > ANNOUNCE)) {
+    Object.assign(health, { said: words, at: now, level });
+    text(byID("announce"), words);
   }
   const problems = (h.problems || []).slice(0, 20);
   if (!problems.length) problems.push({ level: "ok", what: "", text: "Nothing." });
   sync(byID("problems"), problems, (p) => p.level + p.what + p.text,
     (p) => el("li", { "data-level": p.level }, el("span", { class: "level-icon" }, icon(p.level)),
       el("span", {}, el("span", { class: "hidden", text: p.what ? LEVELS[p.level] + ": " : "" }),
-        p.what ? el("b", { text: p.what[0].toUpperCase() + p.what.slice(1) + ". " }) : null, el("span", { text: p.text }))));
+        p.what ? el("b", { text: sentence(p.what) + ". " }) : null, el("span", { text: p.text }))));
 }
 
 // counts returns what the places hold: all URLs, those that ended, and those that wait.
@@ -133,8 +141,8 @@ export class Overview {
     text(byID("t-busy"), count(busy));
     text(byID("t-busy-of"), "of " + count(limit));
     size(byID("bar-busy").firstChild, "width", limit ? busy / limit : 0);
-    text(byID("t-busy-sub"), count(robots) + " robots.txt requests");
-    prose(byID("waiting"), s.waiting ? "Fetching waits for " + s.waiting + "." : "Nothing: nearly all connections are busy.");
+    text(byID("t-busy-sub"), count(robots) + (robots === 1 ? " robots.txt request" : " robots.txt requests"));
+    prose(byID("waiting"), s.waiting ? sentence(s.waiting) : "Nothing: nearly all connections are busy");
     const about = ["drumbeat " + (s.version || ""), "crawl " + (s.crawl || NONE), "process " + (s.pid || NONE), (s.dirs || []).join(", "), "contact " + (s.contact || NONE)];
     const started = instant(s.started);
     if (started) about.push("started " + utc(started));

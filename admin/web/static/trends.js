@@ -14,11 +14,13 @@ const POINTS = 600;
 const TABLE_ROWS = 24;
 const SLOT_NAMES = ["exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk", "deferred", "space or outage", "new links"];
 const slotMetric = (name) => 'slots{use="' + name + '"}';
+// The metrics, as in /metrics without the prefix.
 const PAGES = "pages_total";
-const BITS = "bytes_wire_total";
+const BYTES = "received_bytes_total";
 const FAILURES = "failures_total";
 
-export const METRICS = [PAGES, BITS, FAILURES, ...SLOT_NAMES.map(slotMetric)];
+export const RATES = [PAGES, BYTES];
+export const METRICS = [PAGES, BYTES, FAILURES, ...SLOT_NAMES.map(slotMetric)];
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -52,7 +54,7 @@ export function rates(body) {
   const step = body.step || 1;
   const each = Math.max(1, Math.min(60, Math.round(step)));
   const of = (name, factor) => derive(body.times || [], body.series?.[name], step).filter((v) => v !== null).flatMap((v) => Array(each).fill(v * factor));
-  return { pages: of(PAGES, 1), bits: of(BITS, 8e-6) };
+  return { pages: of(PAGES, 1), bits: of(BYTES, 8e-6) };
 }
 
 const starts = (body) => (body.events || []).filter((e) => e.what === "start").map((e) => new Date(e.time).getTime() / 1000).sort((a, b) => a - b);
@@ -239,7 +241,7 @@ export class Trends {
     const marks = all.filter((e) => e.what !== "checkpoint" || this.range.seconds === 3600);
     const derived = (name, factor = 1) => derive(times, body.series?.[name], step, from).map((v) => (v === null ? null : v * factor));
     this.pages.show(times, [derived(PAGES)], marks);
-    this.bits.show(times, [derived(BITS, 8e-6)], marks);
+    this.bits.show(times, [derived(BYTES, 8e-6)], marks);
     this.failures.show(times, [derived(FAILURES)], marks);
     this.showSlots(times, body.series || {}, marks);
     const listed = all.filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step)).slice(-12).reverse();

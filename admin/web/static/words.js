@@ -101,5 +101,5 @@ export const code = (name) => CODES[name] || CLASSES[String(name)[0]] || "";
 export const OPS = {
   pause: "Paused", resume: "Resumed", drain: "Drain on", fill: "Drain off", limits: "Limits", "host-delay": "Host delay",
   "host-normal": "Host delay back to normal", block: "Blocked", unblock: "Unblocked", budget: "Budget pinned", "budget-free": "Budget unpinned",
-  seeds: "Seeds added", checkpoint: "Checkpoint", stop: "Stop", settings: "Settings",
+  function: "Budget function", seeds: "Seeds added", checkpoint: "Checkpoint", stop: "Stop", settings: "Settings",
 };
