@@ -11,6 +11,17 @@ import (
 
 // guard checks who asks. It returns nil if the request may be answered.
 func (s *Server) guard(r *http.Request, change bool) error {
+	if err := s.guardSite(r); err != nil {
+		return err
+	}
+	if change || !s.loopback {
+		return s.checkToken(r)
+	}
+	return nil
+}
+
+// guardSite refuses requests that another site made the browser send.
+func (s *Server) guardSite(r *http.Request) error {
 	if !s.hostAllowed(r.Host) {
 		return problem(http.StatusMisdirectedRequest, "the name in Host is not this server's: use its IP address or localhost")
 	}
@@ -21,9 +32,6 @@ func (s *Server) guard(r *http.Request, change bool) error {
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
 		return problem(http.StatusForbidden, "requests from other sites are not answered")
-	}
-	if change || !s.loopback {
-		return s.checkToken(r)
 	}
 	return nil
 }

@@ -69,6 +69,8 @@ type Options struct {
 	Version, Agent, Contact, Host string
 	// Log holds the last lines of the log; nil for none.
 	Log *Tail
+	// Page is the dashboard, at /. It needs no token: it asks for one. nil for none.
+	Page http.Handler
 	// Handlers are further handlers by pattern of http.ServeMux, such as "GET /metrics". They may be read
 	// like the operations. Those whose pattern begins with a path of Secret need the token.
 	Handlers map[string]http.Handler
@@ -275,6 +277,15 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /openapi.json", s.guarded(false, http.HandlerFunc(s.openAPI)))
 	mux.Handle("GET /healthz", http.HandlerFunc(s.healthz))
 	mux.Handle("GET /readyz", http.HandlerFunc(s.readyz))
+	if s.opt.Page != nil {
+		mux.Handle(pagePattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := s.guardSite(r); err != nil {
+				writeProblem(w, err)
+				return
+			}
+			s.opt.Page.ServeHTTP(w, r)
+		}))
+	}
 	for pattern, h := range s.opt.Handlers {
 		secret := false
 		for _, path := range s.opt.Secret {
@@ -289,7 +300,11 @@ func (s *Server) routes() http.Handler {
 // withProblems answers requests that no handler takes.
 func withProblems(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" {
+		taken := func(r *http.Request) bool {
+			_, pattern := mux.Handler(r)
+			return pattern != "" && !(pattern == pagePattern && strings.HasPrefix(r.URL.Path, "/api/"))
+		}
+		if taken(r) {
 			mux.ServeHTTP(w, r)
 			return
 		}
@@ -297,7 +312,7 @@ func withProblems(mux *http.ServeMux) http.Handler {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
 			other := r.Clone(r.Context())
 			other.Method = method
-			if _, pattern := mux.Handler(other); pattern != "" {
+			if taken(other) {
 				allowed = append(allowed, method)
 			}
 		}
@@ -309,6 +324,9 @@ func withProblems(mux *http.ServeMux) http.Handler {
 		writeProblem(w, problem(http.StatusMethodNotAllowed, "this path takes "+strings.Join(allowed, ", ")))
 	})
 }
+
+// pagePattern is the pattern of Options.Page.
+const pagePattern = "GET /"
 
 // contain turns a panic of a handler into an answer and a line in the log: the crawl goes on.
 func (s *Server) contain(h http.Handler) http.Handler {

@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admin"
 	"drumbeat/admin/prom"
+	"drumbeat/admin/web"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
@@ -67,7 +68,7 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 	opt.Control = new(crawl.Control)
 	s, err := admin.Listen(admin.Options{Control: opt.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
 		Plain: adm.AdminPlain, Dirs: opt.Dirs, Out: opt.Out, Version: opt.Version, Agent: opt.Agent, Contact: opt.Contact,
-		Host: opt.Host, Log: tail,
+		Host: opt.Host, Log: tail, Page: web.Handler(),
 		Handlers: map[string]http.Handler{
 			"GET /metrics":             prom.Handler(opt.Version, opt.Control.Snapshot),
 			"GET /debug/pprof/":        http.HandlerFunc(pprof.Index),

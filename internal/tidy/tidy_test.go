@@ -73,7 +73,9 @@ var layers = map[string]layer{
 	"crawl/repair":   {28, []string{"*"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 
-	"admin/prom": {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
+	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
+	"admin/web":          {0, nil},
+	"admin/web/mocktest": {1, []string{"admin/web"}}, // for tests
 	"admin": {40, []string{"crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/state", "disk", "fetch",
 		"internal/bug", "internal/ports"}},
 
@@ -112,7 +114,7 @@ var layers = map[string]layer{
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
 	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/snapshot", "crawl/state", "disk",
+	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/snapshot", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
 		"star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
