@@ -207,7 +207,7 @@ func (r *rig) examples() map[string][2]string {
 		"block": {"/api/v1/blocks", `{"rule":"host never.example"}`}, "unblock": {"/api/v1/blocks?rule=-%20host%20never.example"},
 		"setBudget": {"/api/v1/plds/" + pld + "/budget", `{"budget":50}`}, "clearBudget": {"/api/v1/plds/" + pld + "/budget"},
 		"setFunction": {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`}, "clearFunction": {"/api/v1/budget"},
-		"stop": {"/api/v1/stop"},
+		"history": {"/api/v1/history?metrics=pages_total,urls"}, "stop": {"/api/v1/stop"},
 	}
 }
 

@@ -82,6 +82,9 @@ func schemaOf(t reflect.Type, schemas object) object {
 	if t == reflect.TypeFor[time.Time]() {
 		return object{"type": "string", "format": "date-time"}
 	}
+	if t == reflect.TypeFor[number]() {
+		return object{"type": []string{"number", "null"}}
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return schemaOf(t.Elem(), schemas)

@@ -55,6 +55,11 @@ var operations = []Operation{
 		Params: []Param{{Name: "url", In: "query", Summary: "What to explain.", Required: true}}, handle: (*Server).explain},
 	{Method: "GET", Path: "/api/v1/limits", ID: "limits", Summary: "Limits and changes in force.", Result: Limits{},
 		handle: func(s *Server, _ *http.Request) (any, error) { return s.limits() }},
+	{Method: "GET", Path: "/api/v1/history", ID: "history", Summary: "Metrics over time, restarts included.", Result: History{},
+		Params: []Param{{Name: "metrics", In: "query", Summary: "Names as at /metrics without the prefix drumbeat_, separated by commas.", Required: true},
+			{Name: "from", In: "query", Summary: "RFC 3339; default an hour before to."}, {Name: "to", In: "query", Summary: "RFC 3339; default now."},
+			{Name: "points", In: "query", Summary: "Most points; default 600.", Integer: true}},
+		handle: (*Server).history},
 	{Method: "GET", Path: "/api/v1/log", ID: "log", Summary: "Last lines of the log.", Result: LogLines{},
 		Params: []Param{{Name: "lines", In: "query", Summary: "Most lines; default 200.", Integer: true}},
 		handle: func(s *Server, r *http.Request) (any, error) {

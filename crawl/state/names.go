@@ -5,6 +5,7 @@ const (
 	SecretName   = "state/SECRET"
 	SuffixesName = "state/suffixes.txt"
 	ChangesName  = "state/changes" // changes of the operator (package changes)
+	HistoryName  = "history"       // directory of figures over time (package history)
 	KindState    = "crawl"
 	KindOutput   = "output"
 )

@@ -68,6 +68,7 @@ var layers = map[string]layer{
 	"crawl/changes":  {10, []string{"disk"}},
 	"crawl/metrics":  {27, []string{"crawl/snapshot", "crawl/state", "internal/histogram"}},
 	"crawl/snapshot": {26, []string{"crawl/state", "internal/histogram"}},
+	"crawl/history":  {10, []string{"disk"}},
 	"crawl/audit":    {27, []string{"*"}},
 	"crawl/explain":  {28, []string{"*"}},
 	"crawl/repair":   {28, []string{"*"}},
@@ -76,7 +77,7 @@ var layers = map[string]layer{
 	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
 	"admin/web":          {0, nil},
 	"admin/web/mocktest": {1, []string{"admin/web"}}, // for tests
-	"admin": {40, []string{"crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/state", "disk", "fetch",
+	"admin": {40, []string{"crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
 		"internal/bug", "internal/ports"}},
 
 	"bench/report":       {0, nil},
