@@ -44,6 +44,7 @@ type crawler struct {
 	output       *output
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
+	history      *historian
 	operator     *operator
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
@@ -59,6 +60,7 @@ func (c *crawler) wire() {
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.operator = newOperator(e)
+	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -91,6 +93,7 @@ func (c *crawler) wire() {
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
 		c.requests.freeze, c.operator.freeze}
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
+	c.operator.history = c.history
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
@@ -120,6 +123,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "progress", c.progress)
 	c.start(ctx, "pulse", c.pulse)
 	c.start(ctx, "slots", c.slotMeter.watchSlots)
+	c.start(ctx, "history", c.history.keepHistory)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
 	c.start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {

@@ -80,6 +80,11 @@ func newEngine(opt Options) *engine {
 // drains reports whether new links are not queued.
 func (e *engine) drains() bool { return e.draining.Load() || e.operatorDrain.Load() }
 
+// observed reports whether anything takes snapshots while the crawl runs.
+func (e *engine) observed() bool {
+	return e.opt.Snapshot != nil || e.opt.Control != nil || e.opt.HistoryBytes > 0
+}
+
 // pulsedSignal creates a signal that the pulse raises. Call it only before the stages start.
 func (e *engine) pulsedSignal() signal {
 	s := newSignal()

@@ -37,6 +37,7 @@ type operator struct {
 
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
+	history      *historian
 	seeds        *seedFeeder
 	space        *space
 	stars        *budgetStage
@@ -216,6 +217,7 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 	}
 	o.testHook("change")
 	o.opt.Log.Info("the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	o.history.made(&c)
 	return c, o.enforce(ctx, &c)
 }
 

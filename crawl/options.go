@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/history"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
@@ -271,6 +272,9 @@ type Options struct {
 	// a named sitemap, as received; default 10 MiB.
 	Sitemaps     bool
 	SitemapBytes int
+	// HistoryBytes bounds the history of figures in the first directory (package history); at least
+	// history.MinBytes, 0 for none.
+	HistoryBytes int64
 	// Control serves the operator while the crawl runs; nil for none.
 	Control *Control
 	// TimeZone is the time zone of schedules that the operator sets; nil is the local one.
@@ -404,6 +408,9 @@ func (o *Options) Validate() error {
 	}
 	if o.TraceLimit != 0 && o.TraceLimit < linktrace.MinLimitBytes {
 		bad("trace limit of %d bytes: want at least %d", o.TraceLimit, int64(linktrace.MinLimitBytes))
+	}
+	if o.HistoryBytes != 0 && o.HistoryBytes < history.MinBytes {
+		bad("history of %d bytes: want 0, or at least %d", o.HistoryBytes, history.MinBytes)
 	}
 	if o.MaxURLBytes < 0 {
 		bad("maximum URL length %d is negative", o.MaxURLBytes)

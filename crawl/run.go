@@ -41,6 +41,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		if err == nil {
 			res, err = c.crawl(ctx, full.pause())
 			opt.Control.attach(nil)
+			c.history.end(res, err)
 			full.noteRun(c.space)
 			err = errors.Join(err, c.close())
 		}
@@ -99,6 +100,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	c.seen.startMeter()
+	c.history.started(c.Manifest)
 	c.startStages(inner)
 	c.opt.Control.attach(c)
 	<-inner.Done()

@@ -28,9 +28,9 @@ const (
 	slotsLeast       = 10 * time.Millisecond
 )
 
-// watchSlots samples the use of slots if Options.Snapshot is set.
+// watchSlots samples the use of slots if anything shows it.
 func (m *slotMeter) watchSlots(ctx context.Context) error {
-	if m.opt.Snapshot == nil && m.opt.Control == nil {
+	if !m.observed() {
 		return nil
 	}
 	t := time.NewTicker(max(slotsLeast, m.opt.SnapshotEvery/slotsPerSnapshot))

@@ -67,6 +67,7 @@ func (c *crawler) snapshot() *Snapshot {
 	hosts, _ := c.polite.Tables()
 	s.HostsInRAM = int64(hosts)
 	c.gauges.show(c, s)
+	c.history.show(s)
 	return s
 }
 
@@ -128,7 +129,7 @@ func (c *crawler) politenessText(now time.Time) string {
 
 // progress passes a snapshot to Options.Snapshot every SnapshotEvery.
 func (c *crawler) progress(ctx context.Context) error {
-	if c.opt.Snapshot == nil && c.opt.Control == nil {
+	if !c.observed() {
 		return nil
 	}
 	t := time.NewTicker(c.opt.SnapshotEvery)

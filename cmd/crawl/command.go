@@ -126,8 +126,9 @@ type resourceFlags struct {
 // reportFlags select what is printed.
 type reportFlags struct {
 	flags.Logging
-	Summary     string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
-	PrintConfig bool   `group:"report" common:"" help:"Print the configuration and the plan, then exit. The configuration has the values that differ from the defaults and their sources, as TOML for --config."`
+	HistoryBytes flags.Size `group:"report" placeholder:"SIZE" default:"64MiB" help:"Keep a history of all figures in the first --dir, at most this large: a sample each 10s, older ones thinned. 0: none."`
+	Summary      string     `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
+	PrintConfig  bool       `group:"report" common:"" help:"Print the configuration and the plan, then exit. The configuration has the values that differ from the defaults and their sources, as TOML for --config."`
 	flags.Sources
 	flags.Profiling `group:"report"`
 	flags.Admin

@@ -77,6 +77,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--drum-bucket=1"}, "want room for one tuple or more"},
 		{[]string{"--drum-bucket=5GiB"}, "--drum-bucket 5GiB: must be less than 4GiB"},
 		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: must be at least"},
+		{[]string{"--history-bytes=1"}, "--history-bytes 1B: must be 0 or at least 1MiB"},
 		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
 	} {
 		code, out, errs := runApp(t, "", append(good, c.flags...)...)

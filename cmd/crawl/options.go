@@ -24,7 +24,7 @@ func (c *Command) Options() crawl.Options {
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.Most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
+		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, HistoryBytes: int64(c.HistoryBytes), RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: state.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),

@@ -12,6 +12,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/history"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
@@ -80,6 +81,9 @@ func (c *Command) checkNumbers() error {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
+	}
+	if c.HistoryBytes != 0 && c.HistoryBytes < history.MinBytes {
+		return fmt.Errorf("--history-bytes %v: must be 0 or at least %v", c.HistoryBytes, flags.Size(history.MinBytes))
 	}
 	if c.TraceLinks != "" && c.TraceLimit < linktrace.MinLimitBytes {
 		return fmt.Errorf("--trace-limit %v: must be at least %v", c.TraceLimit, flags.Size(linktrace.MinLimitBytes))

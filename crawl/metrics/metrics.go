@@ -32,8 +32,9 @@ type Metric struct {
 	Kind  Kind
 	Label string // name of the label; "" for a metric without one
 
-	each  func(s *snapshot.Snapshot, f func(label string, v float64)) // of counters and gauges
-	times snapshot.Time                                               // of histograms
+	each     func(s *snapshot.Snapshot, f func(label string, v float64)) // of counters and gauges
+	times    snapshot.Time                                               // of histograms
+	fraction bool                                                        // values are not integers
 }
 
 // All returns the table. The caller must not change it.
@@ -80,17 +81,18 @@ func Buckets(h *histogram.Snapshot) (below []int64, all int64) {
 	return below, h.Count()
 }
 
-// Series calls f for each series under its flat name, buckets of histograms included.
-func Series(s *snapshot.Snapshot, f func(name string, v float64)) {
-	Each(s, func(m *Metric, label string, v float64) { f(m.Series(label), v) })
+// Series calls f for each series under its flat name, buckets of histograms included. fraction says that
+// values of the series need not be integers.
+func Series(s *snapshot.Snapshot, f func(name string, fraction bool, v float64)) {
+	Each(s, func(m *Metric, label string, v float64) { f(m.Series(label), m.fraction || m.Unit == "seconds", v) })
 	bounds := Bounds()
 	EachHistogram(s, func(m *Metric, h *histogram.Snapshot) {
 		below, all := Buckets(h)
 		for i, n := range below {
-			f(m.Name+`_bucket{le="`+strconv.FormatFloat(bounds[i], 'g', -1, 64)+`"}`, float64(n))
+			f(m.Name+`_bucket{le="`+strconv.FormatFloat(bounds[i], 'g', -1, 64)+`"}`, false, float64(n))
 		}
-		f(m.Name+"_count", float64(all))
-		f(m.Name+"_sum", h.Sum.Seconds())
+		f(m.Name+"_count", false, float64(all))
+		f(m.Name+"_sum", true, h.Sum.Seconds())
 	})
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,7 +46,10 @@ func full() *snapshot.Snapshot {
 func seriesOf(t *testing.T, s *snapshot.Snapshot) map[string]float64 {
 	t.Helper()
 	all := map[string]float64{}
-	Series(s, func(name string, v float64) {
+	Series(s, func(name string, fraction bool, v float64) {
+		if !fraction && v != math.Trunc(v) {
+			t.Errorf("%s is %v and no fraction", name, v)
+		}
 		if _, twice := all[name]; twice {
 			t.Errorf("%s occurs twice", name)
 		}

@@ -205,6 +205,13 @@ func gauge(name, unit, help string, v func(s *snap) float64) Metric {
 	return Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, each: one(v)}
 }
 
+// mean returns a gauge without a label whose values are not integers.
+func mean(name, unit, help string, v func(s *snap) float64) Metric {
+	m := gauge(name, unit, help, v)
+	m.fraction = true
+	return m
+}
+
 // gauges returns the gauges of the crawl.
 func gauges() []Metric {
 	return []Metric{
@@ -218,9 +225,9 @@ func gauges() []Metric {
 		{Name: "held_urls", Label: "reason", Kind: Gauge, Help: "URLs that the flags forbid by reason",
 			each: byName(refused, holds)},
 		gauge("run_seconds", "seconds", "Time since the start of this run", func(s *snap) float64 { return s.Elapsed.Seconds() }),
-		gauge("unique_ratio", "", "Unique URLs for each link, the paper's p", func(s *snap) float64 { return s.UniqueShare }),
-		gauge("peak_pages_per_second", "", "Highest mean of pages a second over ten minutes", func(s *snap) float64 { return s.Peak.Pages }),
-		gauge("peak_received_bytes_per_second", "", "Highest mean of bytes received a second over ten minutes",
+		mean("unique_ratio", "", "Unique URLs for each link, the paper's p", func(s *snap) float64 { return s.UniqueShare }),
+		mean("peak_pages_per_second", "", "Highest mean of pages a second over ten minutes", func(s *snap) float64 { return s.Peak.Pages }),
+		mean("peak_received_bytes_per_second", "", "Highest mean of bytes received a second over ten minutes",
 			func(s *snap) float64 { return s.Peak.Bits / 8 }),
 		gauge("hosts", "", "Distinct hosts found, estimated", func(s *snap) float64 { return float64(s.Hosts) }),
 		gauge("servers", "", "Distinct addresses resolved, estimated", func(s *snap) float64 { return float64(s.Servers) }),
@@ -268,11 +275,11 @@ func dirs(name, unit, help string, v func(d *snapshot.Dir) int64) Metric {
 func structures() []Metric {
 	return []Metric{
 		gauge("urlseen_keys", "", "Keys in URLseen", func(s *snap) float64 { return float64(s.URLSeenKeys) }),
-		gauge("urlseen_link_io_bytes", "bytes", "Disk I/O of URLseen for each link, measured", func(s *snap) float64 { return s.Seen.Bytes }),
-		gauge("urlseen_link_io_predicted_bytes", "bytes", "Disk I/O of URLseen for each link, predicted",
+		mean("urlseen_link_io_bytes", "bytes", "Disk I/O of URLseen for each link, measured", func(s *snap) float64 { return s.Seen.Bytes }),
+		mean("urlseen_link_io_predicted_bytes", "bytes", "Disk I/O of URLseen for each link, predicted",
 			func(s *snap) float64 { return s.Seen.Predicted }),
-		gauge("disk_pages_per_second", "", "Pages a second that the disks allow, measured", func(s *snap) float64 { return s.Seen.DiskRate }),
-		gauge("disk_predicted_pages_per_second", "", "Pages a second that the disks allow, predicted",
+		mean("disk_pages_per_second", "", "Pages a second that the disks allow, measured", func(s *snap) float64 { return s.Seen.DiskRate }),
+		mean("disk_predicted_pages_per_second", "", "Pages a second that the disks allow, predicted",
 			func(s *snap) float64 { return s.Seen.PredictedDiskRate }),
 		gauge("ram_limit_bytes", "bytes", "Limit of the RAM of the process", func(s *snap) float64 { return float64(s.RAM.Limit) }),
 		gauge("ram_used_bytes", "bytes", "Resident memory of the process", func(s *snap) float64 { return float64(s.RAM.Used) }),

@@ -115,7 +115,7 @@ var layers = map[string]layer{
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
 		"internal/scope", "parse", "robots", "weburl"}},
 	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/snapshot", "crawl/state", "disk",
+	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
 		"star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",

@@ -1,0 +1,139 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/history"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+)
+
+// historyOf reads the history of a crawl under test.
+func historyOf(t *testing.T, fs disk.FS, names ...string) *history.Data {
+	t.Helper()
+	data, err := history.Read(fs, "d0/history", history.Query{From: time.Now().Add(-24 * time.Hour), To: time.Now().Add(time.Second), Names: names})
+	if err != nil || len(data.Damage) > 0 {
+		t.Fatal(err, data)
+	}
+	return data
+}
+
+// TestHistory: the history must have a sample every ten seconds, the last one with the final figures, and
+// the start and end of each run, over a stop, a crash and changes of the operator. The audit must accept it.
+func TestHistory(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
+		opt := simOptions(t, web, mem)
+		opt.HistoryBytes, opt.HostDelay, opt.HostDelayMin, opt.Version = 1<<20, 2*time.Second, time.Second, "v9"
+		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
+		defer stop()
+		if _, err := Run(ctx, opt); err != nil {
+			t.Fatal(err)
+		}
+		var crashed *memfs.FS
+		opt.Control = new(Control)
+		opt.SnapshotEvery = 35 * time.Second
+		opt.Snapshot = func(*Snapshot) {
+			if crashed == nil {
+				crashed = mem.Fork(1)
+			}
+		}
+		go func() {
+			time.Sleep(5 * time.Second)
+			if _, err := opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "90", Who: "me"}); err != nil {
+				t.Error(err)
+			}
+		}()
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := historyOf(t, mem, "pages_total", "urls", "exchange_seconds_count")
+		last := len(data.Times) - 1
+		if got, want := data.Series["pages_total"][last], float64(res.Snapshot.Count(state.CountPages)); got != want || want == 0 {
+			t.Errorf("%v pages at the end, want %v", got, want)
+		}
+		if len(data.Series) != int(state.NumPlaces)+2 || data.Series["exchange_seconds_count"][last] == 0 {
+			t.Errorf("series %v", data.Series)
+		}
+		if n := int((25*time.Second+res.Snapshot.Elapsed)/history.Interval) + 3; last+1 < n-2 || last+1 > n+1 {
+			t.Errorf("%d samples, want %d", last+1, n)
+		}
+		var events []string
+		for _, e := range data.Events {
+			events = append(events, e.What+": "+e.Text)
+		}
+		want := "start: drumbeat v9|stop: stopped|start: drumbeat v9|change: limits 90 by me|stop: done"
+		if got := strings.Join(events, "|"); got != want {
+			t.Errorf("events %s, want %s", got, want)
+		}
+		if res.Snapshot.HistoryErrors != 0 {
+			t.Errorf("%d errors", res.Snapshot.HistoryErrors)
+		}
+		rep, err := audit.Deep(audit.Options{FS: mem, Dirs: opt.Dirs, RAMBytes: 1 << 20})
+		if err != nil || len(rep.Bad)+len(rep.Unnamed)+len(rep.Damages) > 0 {
+			t.Errorf("audit: %v, %+v", err, rep)
+		}
+
+		before := historyOf(t, crashed, "pages_total")
+		opt.FS, opt.Control, opt.Snapshot = crashed.Kill(), nil, nil
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		data = historyOf(t, opt.FS, "pages_total")
+		n := len(before.Events)
+		if len(data.Events) != n+3 || data.Events[n].What != "crash" || !strings.Contains(data.Events[n].Text, "continues from checkpoint") {
+			t.Errorf("events after the crash: %+v", data.Events)
+		}
+		if len(data.Times) <= len(before.Times) {
+			t.Errorf("%d samples before the crash, %d after", len(before.Times), len(data.Times))
+		}
+	})
+}
+
+// TestHistoryFaults: a history that cannot be written must not disturb the crawl. It must be logged once,
+// counted, and continue when the disk allows it.
+func TestHistoryFaults(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
+		var broken atomic.Bool
+		broken.Store(true)
+		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
+			if broken.Load() && strings.Contains(name, "/history") && (op == disk.OpWrite || op == disk.OpCreate) {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		opt := simOptions(t, web, fs)
+		opt.HistoryBytes, opt.HostDelay, opt.HostDelayMin = 1<<20, 2*time.Second, time.Second
+		var log bytes.Buffer
+		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.SnapshotEvery = time.Second
+		opt.Snapshot = func(s *Snapshot) {
+			if s.Elapsed > 35*time.Second {
+				broken.Store(false)
+			}
+		}
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFetched(t, web, &opt)
+		if n := strings.Count(log.String(), "the history of figures loses samples"); n != 1 || res.Snapshot.HistoryErrors < 4 {
+			t.Errorf("%d log lines, %d errors", n, res.Snapshot.HistoryErrors)
+		}
+		if data := historyOf(t, mem, "history_errors_total"); len(data.Times) == 0 || data.Series["history_errors_total"][len(data.Times)-1] < 4 {
+			t.Errorf("history %+v", data)
+		}
+	})
+}
