@@ -160,7 +160,7 @@ async function stale(page, shot) {
   page.offline = true;
   await network(true);
   await page.run("document.querySelector('#retry').click()");
-  if (!await wait(true, STALE + 1500)) page.fault("old numbers are not marked");
+  if (!await wait(true, STALE + 3000)) page.fault("old numbers are not marked");
   await page.shoot(shot + "-stale.png", false);
   await axe(page);
   await network(false);

@@ -75,28 +75,34 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 	if c.scenario != "new" && c.scenario != "finished" {
 		total += 5e5 * wave(s, 86_400) * min(1, pages/1e7)
 	}
-	slot := func(share, swing float64) any { return 2000 * (share + swing*wave(s, 5000)) }
 	switch name {
 	case "pages_total":
 		return int64(total)
 	case "received_bytes_total":
 		return int64(total * 25_000)
-	case "failures_total":
+	case `attempts_failed_total{reason="timeout"}`:
 		failures := total * 0.021
 		if c.scenario == "trouble" && now.Sub(t) < 25*time.Minute {
 			failures += (25*time.Minute - now.Sub(t)).Seconds() * 200
 		}
 		return int64(failures)
-	case `slots{use="exchange"}`:
-		return slot(0.85, 0.08)
-	case `slots{use="parse and store"}`:
-		return slot(0.04, 0)
-	case `slots{use="politeness"}`:
-		return slot(0.09, -0.08)
-	case `slots{use="disk"}`:
-		return slot(0.02, 0)
+	case "slot_samples_total":
+		return t.Sub(c.first).Seconds() * 100
 	}
-	return nil
+	use, ok := strings.CutPrefix(name, `slots_sampled_total{use="`)
+	if !ok {
+		return nil
+	}
+	shares := map[string]float64{"exchange": 0.85, "parse and store": 0.04, "politeness": 0.09, "disk": 0.02}
+	share := shares[strings.TrimSuffix(use, `"}`)]
+	sum := 2000 * 100 * share * t.Sub(c.first).Seconds()
+	switch { // the wave is the integral of what exchange loses to politeness
+	case share == 0.85:
+		sum += 2000 * 100 * 60 * wave(s, 5000)
+	case share == 0.09:
+		sum -= 2000 * 100 * 60 * wave(s, 5000)
+	}
+	return sum
 }
 
 // log returns n lines of a log up to a time.

@@ -92,7 +92,7 @@ func (c *crawl) status(t time.Time) object {
 			"host-given-up": int64(pages * 0.002), "forbidden-address": int64(pages * 0.0004), "forbidden-port": int64(1204)},
 		"deferred": object{"host-backlog": int64(6_100_000), "host-backoff": int64(1_800_000),
 			"unconfirmed": int64(700_000), "too-many-requests": int64(500_000), "await-robots": int64(300_000)},
-		"failures": object{"timeout": int64(pages * 0.011), "reset": int64(pages * 0.004), "connect": int64(pages * 0.005),
+		"failures": object{"timeout": int64(pages * 0.011), "reset": int64(pages * 0.004), "connect-failure": int64(pages * 0.005),
 			"tls": int64(pages * 0.001)},
 		"ram": ram(0.86), "disk": c.disk(pages), "checkpoint": object{"number": int(t.Sub(c.first).Minutes()),
 			"time": stamp(t.Truncate(time.Minute)), "pause": 0.0021, "stall": 0.0064, "total": 2.31,
@@ -151,8 +151,8 @@ func (c *crawl) counters(pages float64) object {
 	n := func(f float64) int64 { return int64(pages * f) }
 	return object{"links": n(52), "links_checked": n(9.4), "links_cached": n(38), "links_scope": n(2.1), "links_blocked": n(0.01),
 		"links_filtered": n(0.8), "edges": n(0.29), "seeds": 1_200_000, "attempts": n(1.19), "responses": n(1.14), "pages": n(1),
-		"redirects": n(0.09), "bytes_wire": n(25_000), "bytes_body": n(96_000), "robots_attempts": n(0.071),
-		"robots_bytes": n(300), "lookups": n(0.09), "lookup_failures": n(0.017), "retries": n(0.021), "deferrals": n(0.4),
+		"redirects": n(0.09), "received_bytes": n(25_000), "decoded_bytes": n(96_000), "robots_attempts": n(0.071),
+		"robots_received_bytes": n(300), "lookups": n(0.09), "lookup_failures": n(0.017), "retries": n(0.021), "deferrals": n(0.4),
 		"truncated": n(0.0002), "checkpoints": n(0.000003), "unconfirmed": n(0.012), "refusals": n(0.013),
 		"challenges": n(0.002), "host_rests": n(0.001), "hosts_given_up": n(0.0002)}
 }
@@ -203,5 +203,8 @@ func (c *crawl) disk(pages float64) object {
 	case "new":
 		dirs = []object{{"path": "/home/ada/drumbeat-crawl", "free": int64(191e9), "size": int64(size), "freeFiles": 28_000_000}}
 	}
-	return object{"limit": int64(limit), "used": int64(used), "keepFree": int64(18e9), "parts": parts, "dirs": dirs}
+	for _, dir := range dirs {
+		dir["keepFree"] = int64(18e9)
+	}
+	return object{"limit": int64(limit), "used": int64(used), "parts": parts, "dirs": dirs}
 }

@@ -66,6 +66,7 @@ function show(s) {
   showResources(s);
   showModel(s.model);
   controls.showState(s);
+  trends.follow(s);
   fresh();
 }
 
@@ -111,6 +112,7 @@ function fresh() {
     text(byID("stale-text"), t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " + why : why);
     if (!last && byID("health-text").textContent !== why) showNothing(why);
   }
+  if (old && byID("stale").hidden) text(byID("announce"), "No answer from the server.");
   byID("stale").hidden = !old;
   attr(document.body, "data-stale", old ? "" : null);
 }

@@ -121,7 +121,7 @@ export class Overview {
     text(byID("t-pages"), rate(r.pages));
     text(byID("t-bits"), rate(r.bits / 1e6));
     text(byID("t-pages-sub"), s.active > 1 ? "mean " + rate((c.pages || 0) / s.active) + " pages/s" : "");
-    text(byID("t-bits-sub"), c.bytes_wire === undefined ? "" : bytes(c.bytes_wire) + " in all");
+    text(byID("t-bits-sub"), c.received_bytes === undefined ? "" : bytes(c.received_bytes) + " in all");
     const { places, ended, queued } = counts(s);
     const fetched = byID("t-fetched");
     text(fetched, compact(c.pages ?? places.fetched));

@@ -54,9 +54,9 @@ export function showResources(s) {
     (item, d) => {
       text(item.children[0].lastChild, bytes(d.free) + " free");
       size(item.children[1].firstChild, "width", d.size ? 1 - d.free / d.size : 0);
-      attr(item.children[1], "data-level", !disk.keepFree || d.free >= 2 * disk.keepFree ? null : d.free < disk.keepFree ? "bad" : "warn");
+      attr(item.children[1], "data-level", !d.keepFree || d.free >= 2 * d.keepFree ? null : d.free < d.keepFree ? "bad" : "warn");
       text(item.children[2].firstChild, "of " + bytes(d.size) + "; ");
-      text(item.children[2].lastChild, " " + bytes(disk.keepFree));
+      text(item.children[2].lastChild, " " + bytes(d.keepFree));
     });
 }
 

@@ -12,15 +12,16 @@ export const RANGES = [
 
 const POINTS = 600;
 const TABLE_ROWS = 24;
-const SLOT_NAMES = ["exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk", "deferred", "space or outage", "new links"];
-const slotMetric = (name) => 'slots{use="' + name + '"}';
 // The metrics, as in /metrics without the prefix.
 const PAGES = "pages_total";
 const BYTES = "received_bytes_total";
-const FAILURES = "failures_total";
+const FAILED = "attempts_failed_total";
+const SAMPLES = "slot_samples_total";
+const SLOT_NAMES = ["exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk", "deferred", "space or outage", "new links"];
+const slotMetric = (name) => 'slots_sampled_total{use="' + name + '"}';
+const failedMetric = (reason) => FAILED + '{reason="' + reason + '"}';
 
 export const RATES = [PAGES, BYTES];
-export const METRICS = [PAGES, BYTES, FAILURES, ...SLOT_NAMES.map(slotMetric)];
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -208,6 +209,7 @@ function label(t, step) {
 
 export class Trends {
   constructor(changed) {
+    this.reasons = [];
     this.range = RANGES[0];
     this.pages = new Chart("chart-pages", "Pages", "pages/s");
     this.bits = new Chart("chart-bits", "Download", "Mbit/s");
@@ -231,20 +233,28 @@ export class Trends {
 
   recolor() { for (const c of [this.pages, this.bits, this.failures, this.slots]) c.recolor(); }
 
-  path() { return historyPath(this.range.seconds, METRICS); }
+  // path asks for the metrics of the charts. The reasons of failures come from the status.
+  path() {
+    return historyPath(this.range.seconds, [...RATES, SAMPLES, ...this.reasons.map(failedMetric), ...SLOT_NAMES.map(slotMetric)]);
+  }
+
+  follow(s) { this.reasons = Object.keys(s.failures || {}).sort().slice(0, 32); }
 
   show(body) {
     const times = (body.times || []).map(Number);
     const step = body.step || 1;
     const from = starts(body);
-    const all = (body.events || []).map((e) => ({ ...e, at: new Date(e.time).getTime() / 1000 })).filter((e) => instant(e.time));
-    const marks = all.filter((e) => e.what !== "checkpoint" || this.range.seconds === 3600);
+    const events = (body.events || []).map((e) => ({ ...e, at: new Date(e.time).getTime() / 1000 })).filter((e) => instant(e.time));
+    const marks = events.filter((e) => e.what !== "checkpoint" || this.range.seconds === 3600);
     const derived = (name, factor = 1) => derive(times, body.series?.[name], step, from).map((v) => (v === null ? null : v * factor));
     this.pages.show(times, [derived(PAGES)], marks);
     this.bits.show(times, [derived(BYTES, 8e-6)], marks);
-    this.failures.show(times, [derived(FAILURES)], marks);
-    this.showSlots(times, body.series || {}, marks);
-    const listed = all.filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step)).slice(-12).reverse();
+    const failed = this.reasons.map((reason) => body.series?.[failedMetric(reason)]).filter(Boolean);
+    // A reason has no value before it first occurs.
+    const all = times.map((_, i) => (typeof body.series?.[PAGES]?.[i] === "number" ? failed.reduce((sum, list) => sum + (list[i] ?? 0), 0) : null));
+    this.failures.show(times, [derive(times, all, step, from)], marks);
+    this.showSlots(times, body.series || {}, marks, step, from);
+    const listed = events.filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step)).sort((a, b) => b.at - a.at).slice(0, 12);
     if (!listed.length) listed.push({ what: "none", text: "None but checkpoints" });
     sync(byID("events"), listed, (e) => e.time + e.what + e.text, (e) => {
       const t = instant(e.time);
@@ -252,12 +262,15 @@ export class Trends {
     });
   }
 
-  showSlots(times, series, marks) {
-    const used = SLOT_NAMES.map((name, kind) => ({ name, kind, list: series[slotMetric(name)] })).filter((u) => u.list?.some((v) => v > 0));
+  // showSlots draws the mean number of slots by use: the sum over the samples of an interval by their number.
+  showSlots(times, series, marks, step, from) {
+    const samples = derive(times, series[SAMPLES], step, from);
+    const used = SLOT_NAMES.map((name, kind) => ({ name, kind, list: derive(times, series[slotMetric(name)], step, from).map((v, i) => (v === null || !samples[i] ? null : v / samples[i])) }))
+      .filter((u) => u.list.some((v) => v > 0));
     const chart = this.slots;
     chart.names = used.map((u) => u.name);
     chart.kinds = used.map((u) => u.kind);
-    const lists = used.map((u) => times.map((_, i) => (typeof u.list[i] === "number" ? u.list[i] : null)));
+    const lists = used.map((u) => u.list);
     chart.high = times.reduce((high, _, i) => Math.max(high, lists.reduce((sum, l) => sum + (l[i] || 0), 0)), 0);
     chart.show(times, lists, marks);
   }

@@ -93,7 +93,7 @@ const CODES = {
   500: "Server error", 502: "Bad gateway", 503: "Unavailable", 504: "Gateway timeout",
 };
 
-const CLASSES = { 1: "Informational", 2: "Success", 3: "Redirect", 4: "Client error", 5: "Server error" };
+const CLASSES = { 0: "Invalid", 1: "Informational", 2: "Success", 3: "Redirect", 4: "Client error", 5: "Server error" };
 
 // code explains a status code or a class of them.
 export const code = (name) => CODES[name] || CLASSES[String(name)[0]] || "";
