@@ -68,6 +68,9 @@ const linger = time.Second
 // delay the end.
 const backoff = 100 * time.Millisecond
 
+// historyBytes is the default of crawl's --history-bytes.
+const historyBytes = 64 << 20
+
 // keepAlive is the default of crawl's --keep-alive.
 const keepAlive = 15 * time.Second
 
@@ -171,7 +174,7 @@ func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: keepAlive,
 		Backoff: backoff, BackoffMax: 10 * time.Second,
-		Store: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second,
+		Store: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second, HistoryBytes: historyBytes,
 	}
 }
 
