@@ -80,8 +80,7 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 	}()
 	opt := polite.Options{HostDelay: millis(run.HostDelay), MaxCrawlDelay: millis(run.MaxCrawlDelay),
 		HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)), DefaultBudget: run.BudgetDefault}
-	host := string(weburl.Split([]byte(rep.Origin + "/")).Host)
-	own, changed := v.changed.HostDelays[host]
+	own, changed := v.changed.HostDelays[string(weburl.Split([]byte(rep.Origin+"/")).Host)]
 	if changed {
 		opt.HostDelay = time.Duration(own * float64(time.Second))
 		opt.HostDelayMin = opt.HostDelay
