@@ -137,7 +137,7 @@ export class Controls {
 
   functions() {
     const number = (name, label, placeholder) => el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
-    const names = { paper: "As the paper", equal: "Equal", popular: "Popular", inverse: "Inverse" };
+    const names = { paper: "Paper", equal: "Equal", popular: "Popular", inverse: "Inverse" };
     const back = el("button", { type: "button", text: "Back to the flags", onclick: () => this.make({ title: "Use the budget function of the flags?", action: "Use it",
       lines: ["URLs in BEAST's queues after the current one are placed anew."], change: () => send("DELETE", "budget"), done: () => "The budget function of the flags is in force." }) });
     const card = this.card("Budget function", [el("label", {}, "Function", el("select", { name: "function" }, ...Object.entries(names).map(([value, words]) => el("option", { value, text: words })))),

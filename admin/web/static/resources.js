@@ -8,7 +8,7 @@ import { TERMS } from "./words.js";
 const LINES = 500; // of the log
 
 function parts(id, list, total) {
-  const sorted = [...(list || [])].sort((a, b) => b.bytes - a.bytes);
+  const sorted = (list || []).filter((p) => p.bytes > 0).sort((a, b) => b.bytes - a.bytes);
   const high = Math.max(1, ...sorted.map((p) => p.bytes));
   sync(byID(id), sorted, (p) => p.name,
     (p) => el("li", {}, el("span", { text: p.name, title: p.name }), el("span", { class: "track" }, el("i")), el("b", { class: "n" }), el("span", { class: "n muted" })),
