@@ -9,14 +9,15 @@
 // api/v1/, at addresses relative to its own, so a proxy may put both under a prefix. Everything comes from
 // this server: the Content-Security-Policy forbids inline scripts and styles and other origins. Text of the
 // crawled web enters the page as text, never as HTML. Answers have an ETag and are compressed with gzip if
-// the browser accepts it; the first visit transfers less than 200 KB.
+// the browser accepts it; the first visit then transfers less than 100 KB.
 //
 // Concurrency: the handler is safe for concurrent use and holds no state. Memory: each file in plain and
 // compressed form, below 400 KB. Disk: none.
 //
 // Files: web.go has the handler. static/index.html is the page and app.css its style. The modules are app.js
-// (start, navigation, keys), live.js (the connection to the API), views.js and tables.js (panels), trends.js
-// (history), ring.js (the drawing of the crawler), explain.js, controls.js, and below them dom.js, format.js
-// and words.js. static/vendor has uPlot 1.6.32 with its licence. mocktest serves the page with a made-up
+// (start, navigation, keys), live.js (the connection to the API), overview.js (the first screen), trends.js
+// (history), ring.js (the drawing of the crawler), structures.js, sites.js, resources.js, explain.js,
+// controls.js and dialogs.js, and below them dom.js, format.js and words.js; theme.js runs before the first
+// paint. static/vendor has uPlot 1.6.32 with its licence. mocktest serves the page with a made-up
 // API, for tests and development.
 package web

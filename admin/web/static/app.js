@@ -91,8 +91,13 @@ function failed(e) {
   fresh();
 }
 
+// needToken asks for the token until the reader closes the dialog without one.
+let declined = false;
+
 async function needToken(why) {
-  if (await askToken(why)) live.retry();
+  if (declined) return;
+  declined = !await askToken(sentence(why) + ".");
+  if (!declined) live.retry();
 }
 
 let since = performance.now(); // when the page became visible
@@ -219,7 +224,10 @@ startSearch(actions);
 nameTheme();
 byID("theme").addEventListener("click", nextTheme);
 byID("help").addEventListener("click", help);
-byID("retry").addEventListener("click", () => live.retry());
+byID("retry").addEventListener("click", () => {
+  declined = false;
+  live.retry();
+});
 document.addEventListener("visibilitychange", () => {
   since = performance.now();
   fresh();
