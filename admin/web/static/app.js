@@ -11,7 +11,7 @@ import { addLines, showResources, startLog } from "./resources.js";
 import { Ring } from "./ring.js";
 import { showAnswers, showHosts, showPLDs } from "./sites.js";
 import { showModel, showStructures } from "./structures.js";
-import { historyPath, RATES, rates, Trends } from "./trends.js";
+import { ago, historyPath, RATES, rates, Trends } from "./trends.js";
 
 const STALE = 3000; // ms without a status after which numbers are marked
 const WINDOW = 30; // seconds over which flows are means
@@ -66,7 +66,6 @@ function show(s) {
   showResources(s);
   showModel(s.model);
   controls.showState(s);
-  trends.follow(s);
   fresh();
 }
 
@@ -143,7 +142,7 @@ function startPolls() {
   poll("limits", "control-cards", "limits", 30, (b) => controls.showLimits(b));
   poll("changes", "changes", "changes?limit=100", 30, showChanges);
   poll("log", "lines", "log?lines=200", 600, (b) => addLines(b.lines || [], true));
-  get(historyPath(300, RATES, 300)).then((b) => {
+  get(historyPath(ago(300), RATES, 300)).then((b) => {
     const { pages, bits } = rates(b);
     overview.past(pages, bits);
   }, () => { /* the sparklines begin now */ });

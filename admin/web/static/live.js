@@ -209,7 +209,7 @@ export class Poll {
     if (this.busy || document.hidden || !this.visible || performance.now() < this.due) return;
     this.busy = true;
     try {
-      const path = typeof this.path === "function" ? this.path() : this.path;
+      const path = typeof this.path === "function" ? await this.path() : this.path;
       const body = await get(path);
       this.faults = 0;
       if (!this.again) this.done(body);

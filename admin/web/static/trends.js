@@ -2,6 +2,7 @@
 
 import { attr, byID, el, sync, text } from "./dom.js";
 import { clock, compact, count, day, instant, NONE, percent, rate, utc } from "./format.js";
+import { get } from "./live.js";
 
 /* global uPlot */
 
@@ -19,42 +20,45 @@ const FAILED = "attempts_failed_total";
 const SAMPLES = "slot_samples_total";
 const SLOT_NAMES = ["exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk", "deferred", "space or outage", "new links"];
 const slotMetric = (name) => 'slots_sampled_total{use="' + name + '"}';
-const failedMetric = (reason) => FAILED + '{reason="' + reason + '"}';
 
 export const RATES = [PAGES, BYTES];
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+function median(list) {
+  return [...list].sort((a, b) => a - b)[list.length >> 1] ?? 0;
+}
+
 // derive turns totals into rates a second at the same times. It leaves a gap where a value is missing, where a
 // total falls (a crash took the crawl back to its checkpoint), after a start, and where points are far apart.
 export function derive(times, totals, step, starts = []) {
   const out = [null];
+  const far = 10 * Math.max(step, median(times.slice(1).map((t, i) => t - times[i])));
   let next = 0;
   for (let i = 1; i < times.length; i++) {
     const dt = times[i] - times[i - 1];
     while (next < starts.length && starts[next] <= times[i - 1]) next++;
     const began = next < starts.length && starts[next] <= times[i];
     const [a, b] = [totals?.[i - 1], totals?.[i]];
-    const gap = typeof a !== "number" || typeof b !== "number" || b < a || dt <= 0 || dt > 3 * step + 1 || began;
+    const gap = typeof a !== "number" || typeof b !== "number" || b < a || dt <= 0 || dt > far || began;
     out.push(gap ? null : (b - a) / dt);
   }
   return out.slice(0, times.length);
 }
 
-// historyPath asks for the last seconds; 0 for all.
-export function historyPath(seconds, metrics, points = POINTS) {
-  const query = new URLSearchParams({ points, metrics: metrics.join(",") });
-  const now = Date.now();
-  if (seconds) query.set("from", new Date(now - seconds * 1000).toISOString());
-  if (seconds) query.set("to", new Date(now).toISOString());
-  return "history?" + query;
+// historyPath asks for the time from a date until now.
+export function historyPath(from, metrics, points = POINTS) {
+  return "history?" + new URLSearchParams({ points, metrics: metrics.join(","), from: from.toISOString(), to: new Date().toISOString() });
 }
+
+// ago is the date some seconds ago.
+export const ago = (seconds) => new Date(Date.now() - seconds * 1000);
 
 // rates returns the rates of a history's counters for each second, without gaps.
 export function rates(body) {
-  const step = body.step || 1;
-  const each = Math.max(1, Math.min(60, Math.round(step)));
-  const of = (name, factor) => derive(body.times || [], body.series?.[name], step).filter((v) => v !== null).flatMap((v) => Array(each).fill(v * factor));
+  const times = body.times || [];
+  const seconds = (i) => Math.max(1, Math.min(60, Math.round(times[i] - times[i - 1])));
+  const of = (name, factor) => derive(times, body.series?.[name], body.step || 1).flatMap((v, i) => (v === null ? [] : Array(seconds(i)).fill(v * factor)));
   return { pages: of(PAGES, 1), bits: of(BYTES, 8e-6) };
 }
 
@@ -209,7 +213,6 @@ function label(t, step) {
 
 export class Trends {
   constructor(changed) {
-    this.reasons = [];
     this.range = RANGES[0];
     this.pages = new Chart("chart-pages", "Pages", "pages/s");
     this.bits = new Chart("chart-bits", "Download", "Mbit/s");
@@ -233,12 +236,22 @@ export class Trends {
 
   recolor() { for (const c of [this.pages, this.bits, this.failures, this.slots]) c.recolor(); }
 
-  // path asks for the metrics of the charts. The reasons of failures come from the status.
-  path() {
-    return historyPath(this.range.seconds, [...RATES, SAMPLES, ...this.reasons.map(failedMetric), ...SLOT_NAMES.map(slotMetric)]);
+  // path asks for the metrics of the charts.
+  async path() {
+    const from = this.range.seconds ? ago(this.range.seconds) : await this.begin();
+    return historyPath(from, [...RATES, SAMPLES, FAILED, ...SLOT_NAMES.map(slotMetric)]);
   }
 
-  follow(s) { this.reasons = Object.keys(s.failures || {}).sort().slice(0, 32); }
+  // begin returns the start of the crawl: the first event or sample of its history.
+  async begin() {
+    if (!this.began) {
+      const body = await get(historyPath(new Date(0), [PAGES], 1));
+      const known = [...(body.events || []).map((e) => new Date(e.time).getTime()), ...(body.times || []).map((t) => t * 1000)];
+      if (!known.length) return ago(3600);
+      this.began = new Date(known.reduce((a, b) => Math.min(a, b)) - 1000);
+    }
+    return this.began;
+  }
 
   show(body) {
     const times = (body.times || []).map(Number);
@@ -249,10 +262,9 @@ export class Trends {
     const derived = (name, factor = 1) => derive(times, body.series?.[name], step, from).map((v) => (v === null ? null : v * factor));
     this.pages.show(times, [derived(PAGES)], marks);
     this.bits.show(times, [derived(BYTES, 8e-6)], marks);
-    const failed = this.reasons.map((reason) => body.series?.[failedMetric(reason)]).filter(Boolean);
-    // A reason has no value before it first occurs.
-    const all = times.map((_, i) => (typeof body.series?.[PAGES]?.[i] === "number" ? failed.reduce((sum, list) => sum + (list[i] ?? 0), 0) : null));
-    this.failures.show(times, [derive(times, all, step, from)], marks);
+    // Failures have no value before the first one.
+    const failed = times.map((_, i) => body.series?.[FAILED]?.[i] ?? (typeof body.series?.[PAGES]?.[i] === "number" ? 0 : null));
+    this.failures.show(times, [derive(times, failed, step, from)], marks);
     this.showSlots(times, body.series || {}, marks, step, from);
     const listed = events.filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step)).sort((a, b) => b.at - a.at).slice(0, 12);
     if (!listed.length) listed.push({ what: "none", text: "None but checkpoints" });
