@@ -121,10 +121,10 @@ function fresh() {
   attr(document.body, "data-stale", old ? "" : null);
 }
 
-// poll asks for a path while an element is visible; its note shows errors.
-function poll(name, element, path, seconds, done) {
+// poll asks for a path while one of the elements is visible; its note shows errors.
+function poll(name, ids, path, seconds, done) {
   const note = document.querySelector('[data-error="' + name + '"]');
-  polls[name] = new Poll(byID(element), path, seconds, done, (e) => {
+  polls[name] = new Poll([ids].flat().map(byID), path, seconds, done, (e) => {
     if (e?.status === 401) needToken(e.message);
     if (note) text(note, e && e.status ? "Not shown: " + e.message : "");
   });
@@ -135,8 +135,10 @@ let order = "indegree";
 function startPolls() {
   poll("slots", "slots-now", "slots", 3, (b) => overview.slots(b));
   poll("history", "trends", () => trends.path(), trends.range.every, (b) => trends.show(b));
-  poll("ringfill", "ring", "structures", 5, (b) => ring.structures(b));
-  poll("structures", "structures", "structures", 3, showStructures);
+  poll("structures", ["ring", "structures"], "structures", 3, (b) => {
+    ring.structures(b);
+    showStructures(b);
+  });
   poll("hosts", "hosts", "hosts?sort=trouble&limit=50", 10, (b) => showHosts(b, explain));
   poll("plds", "plds", () => "plds?limit=50&sort=" + order, 30, (b) => showPLDs(b, explain));
   poll("limits", "control-cards", "limits", 30, (b) => controls.showLimits(b));

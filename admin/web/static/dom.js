@@ -29,10 +29,10 @@ export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }
 
-// prose sets a text whose flags, such as --host-delay, do not break across lines.
+// prose sets a text whose flags, such as --host-delay, and percentages do not break across lines.
 export function prose(element, value) {
   if (element.textContent === value) return;
-  element.replaceChildren(...value.split(/(--[\w-]+)/).map((part, i) => (i % 2 ? el("span", { class: "flag", text: part }) : part)));
+  element.replaceChildren(...value.split(/(--[\w-]+|\d+ %)/).map((part, i) => (i % 2 ? el("span", { class: "flag", text: part }) : part)));
 }
 
 // attr sets or removes an attribute if it differs.

@@ -2,7 +2,7 @@
 
 import { attr, byID, el, text } from "./dom.js";
 import { frame, open } from "./dialogs.js";
-import { bytes, clock, count, duration, instant, NONE, utc } from "./format.js";
+import { bytes, clock, count, duration, instant, NONE, sentence, utc } from "./format.js";
 import { get } from "./live.js";
 import { facts } from "./structures.js";
 import { PLACES, REASONS, TERMS } from "./words.js";
@@ -91,7 +91,7 @@ function answer(body, asked) {
   const asOf = report.as_of;
   const out = [];
   if (report.error) out.push(el("p", { class: "error", text: report.error }));
-  if (report.why?.length) out.push(el("ul", { class: "why" }, report.why.map((line) => el("li", { text: line }))));
+  if (report.why?.length) out.push(el("ul", { class: "why" }, report.why.map((line) => el("li", { text: sentence(line) }))));
   out.push(...kind(report).filter(Boolean));
   if (report.damage?.length) out.push(el("section", {}, el("h3", { text: "What could not be read" }), el("ul", { class: "why" }, report.damage.map((line) => el("li", { text: line })))));
   if (asOf) out.push(el("p", { class: "sub", text: "As of checkpoint " + count(asOf.checkpoint) + ", " + duration(asOf.age_seconds) + " old; read " + bytes(asOf.bytes_read) + "." }));

@@ -187,14 +187,17 @@ export class Live {
   }
 }
 
-// Poll asks for a path again and again while the page and the element are visible.
+// Poll asks for a path again and again while the page and one of the elements are visible.
 export class Poll {
-  constructor(element, path, seconds, done, failed) {
-    Object.assign(this, { element, path, seconds, done, failed, visible: false, due: 0, busy: false, faults: 0 });
-    new IntersectionObserver((entries) => {
-      this.visible = entries[entries.length - 1].isIntersecting;
+  constructor(elements, path, seconds, done, failed) {
+    Object.assign(this, { path, seconds, done, failed, visible: false, due: 0, busy: false, faults: 0 });
+    const visible = new Set();
+    const observer = new IntersectionObserver((entries) => {
+      for (const e of entries) visible[e.isIntersecting ? "add" : "delete"](e.target);
+      this.visible = visible.size > 0;
       if (this.visible) this.tick();
-    }, { rootMargin: "400px" }).observe(element);
+    }, { rootMargin: "400px" });
+    for (const element of elements) observer.observe(element);
     setInterval(() => this.tick(), 1000);
   }
 

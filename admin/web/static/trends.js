@@ -122,7 +122,7 @@ class Chart {
     return {
       width: this.box.clientWidth, height: this.box.clientHeight, padding: [10, 20, 0, 0], legend: { show: false },
       cursor: { sync: { key: "trends" }, points: { show: !this.stacked, size: 7 }, y: false, drag: { x: false, y: false } },
-      scales: { x: { time: true }, y: { range: (u, low, high) => [0, this.high || Math.max(high * 1.08, 1e-6)] } },
+      scales: { x: { time: true }, y: { range: (u, low, high) => [0, this.high || high * 1.08 || 1] } },
       axes: [
         { ...axis, size: 30, space: 64, values: (u, splits, i, s, step) => splits.map((v) => label(new Date(v * 1000), step)) },
         { ...axis, size: 52, space: 34, values: (u, splits) => splits.map((v) => (v >= 10_000 ? compact(v) : String(Math.round(v * 1000) / 1000))) },
@@ -278,7 +278,7 @@ export class Trends {
   showSlots(times, series, marks, step, from) {
     const samples = derive(times, series[SAMPLES], step, from);
     const used = SLOT_NAMES.map((name, kind) => ({ name, kind, list: derive(times, series[slotMetric(name)], step, from).map((v, i) => (v === null || !samples[i] ? null : v / samples[i])) }))
-      .filter((u) => u.list.some((v) => v > 0));
+      .filter((u) => u.list.some((v) => v >= 0.1));
     const chart = this.slots;
     chart.names = used.map((u) => u.name);
     chart.kinds = used.map((u) => u.kind);
