@@ -68,7 +68,7 @@ func newFake(t *testing.T, answers map[string]any) *fake {
 
 func someStatus() admin.Status {
 	return admin.Status{State: "running", Elapsed: 61, Health: admin.Health{Level: "ok", Text: "The crawl is well."},
-		Rates: admin.Rates{Pages: 12.5}, Counters: map[string]int64{"pages": 1234}, Unique: 5000,
+		Rates: admin.Rates{Pages: 12.5}, Counters: map[string]int64{"pages": 1234, "received_bytes": 5_000_000}, Unique: 5000,
 		Places: []admin.Count{{Name: "beast", URLs: 77}}, Refused: map[string]int64{"robots": 3}, Time: time.Now()}
 }
 
@@ -128,7 +128,7 @@ func TestExits(t *testing.T) {
 func TestPrints(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus()})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "status")
-	for _, want := range []string{"The crawl is well.", "12.5 pages/s", "1,234", "beast", "robots 3"} {
+	for _, want := range []string{"The crawl is well.", "12.5 pages/s", "1,234", "beast", "robots 3", "5.0 MB received"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the status has no %q:\n%s", want, out)
 		}

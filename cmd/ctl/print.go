@@ -49,7 +49,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SI(s.Rates.Bits, "bit"), s.Rates.Links)
 	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit, s.Connections.Robots)
 	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
-		humanize.Bytes(uint64(s.Counters["bytes_wire"])))
+		humanize.Bytes(uint64(s.Counters["received_bytes"])))
 	row("URLs", "%s found, %.3f a link; %s PLDs, %s hosts", count(s.Unique), s.UniqueShare, count(s.PLDs), count(s.Hosts))
 	for _, p := range s.Places {
 		if p.URLs > 0 {
