@@ -77,7 +77,7 @@ var layers = map[string]layer{
 	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
 	"admin/web":          {0, nil},
 	"admin/web/mocktest": {1, []string{"admin/web"}}, // for tests
-	"admin": {40, []string{"crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
+	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
 		"internal/bug", "internal/ports"}},
 
 	"bench/report":       {0, nil},
