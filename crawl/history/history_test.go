@@ -476,7 +476,7 @@ func TestReadBesideWriter(t *testing.T) {
 			for n := 0; ; n++ {
 				data, err := Read(fsys, "d/history", Query{From: began, To: began.AddDate(1, 0, 0), Names: []string{"n"}})
 				if err != nil || len(data.Damage) > 0 {
-					t.Errorf("%v, %v", err, data)
+					t.Errorf("read %d: %v, damage %v", n, err, data != nil && len(data.Damage) > 0)
 					return
 				}
 				if !slices.IsSorted(data.Series["n"]) {

@@ -40,7 +40,7 @@ type Data struct {
 }
 
 // listings bounds how often Read begins anew because a Writer replaced a file meanwhile.
-const listings = 5
+const listings = 100
 
 // Read reads a part of the history in a directory. One that does not exist is empty.
 func Read(fsys disk.FS, dir string, q Query) (*Data, error) {
@@ -90,7 +90,9 @@ func read(fsys disk.FS, dir string, q *Query) (*Data, error) {
 		}
 		d, err := load(fsys, dir, &files[i])
 		if isDamage(err) {
-			r.data.Damage = append(r.data.Damage, err)
+			if i < len(files)-1 { // the header of the last file may be about to be written
+				r.data.Damage = append(r.data.Damage, err)
+			}
 			continue
 		}
 		if err != nil {
