@@ -129,10 +129,13 @@ func TestNothingInlineOrOutside(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	want := map[string]string{"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'",
-		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
-		"Vary": "Accept-Encoding"}
-	mediaTypes := map[string]string{"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8", "/app.css": "text/css; charset=utf-8",
-		"/app.js": "text/javascript; charset=utf-8", "/favicon.svg": "image/svg+xml", "/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
+		"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+		"Cache-Control": "no-cache",
+		"Vary":          "Accept-Encoding"}
+	mediaTypes := map[string]string{"/": "text/html; charset=utf-8",
+		"/index.html": "text/html; charset=utf-8", "/app.css": "text/css; charset=utf-8",
+		"/app.js": "text/javascript; charset=utf-8", "/favicon.svg": "image/svg+xml",
+		"/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
 	for name, mediaType := range mediaTypes {
 		w := get(t, name)
 		if got := w.Header().Get("Content-Type"); got != mediaType {
@@ -150,7 +153,8 @@ func TestHeaders(t *testing.T) {
 func TestCodings(t *testing.T) {
 	plain, packed := get(t, "/app.js"), get(t, "/app.js", "Accept-Encoding", "br, gzip;q=0.8")
 	if plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Content-Encoding") != "gzip" {
-		t.Fatalf("codings %q and %q", plain.Header().Get("Content-Encoding"), packed.Header().Get("Content-Encoding"))
+		t.Fatalf("codings %q and %q", plain.Header().Get("Content-Encoding"),
+			packed.Header().Get("Content-Encoding"))
 	}
 	z, err := gzip.NewReader(packed.Body)
 	if err != nil {
@@ -166,7 +170,8 @@ func TestCodings(t *testing.T) {
 	}
 	for _, w := range []*httptest.ResponseRecorder{plain, packed} {
 		tag := w.Header().Get("ETag")
-		again := get(t, "/app.js", "Accept-Encoding", w.Header().Get("Content-Encoding"), "If-None-Match", `"x", W/`+tag)
+		again := get(t, "/app.js", "Accept-Encoding", w.Header().Get("Content-Encoding"), "If-None-Match",
+			`"x", W/`+tag)
 		if again.Code != http.StatusNotModified || again.Body.Len() != 0 || again.Header().Get("ETag") != tag {
 			t.Errorf("tag %s: status %d, %d bytes", tag, again.Code, again.Body.Len())
 		}
@@ -182,7 +187,8 @@ func TestOtherRequests(t *testing.T) {
 			t.Errorf("%s: status %d", name, w.Code)
 		}
 	}
-	for method, code := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed, http.MethodHead: http.StatusOK} {
+	for method, code := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed,
+		http.MethodHead: http.StatusOK} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(method, "/app.js", nil))
 		if w.Code != code || method == http.MethodHead && w.Body.Len() > 0 {
@@ -209,7 +215,8 @@ func TestSizes(t *testing.T) {
 
 // TestVendor: the vendored library names its version and its licence lies beside it.
 func TestVendor(t *testing.T) {
-	if !strings.HasPrefix(read(t, "static/vendor/uplot.min.js"), "/*! https://github.com/leeoniya/uPlot (v1.6.32) */") {
+	if !strings.HasPrefix(read(t, "static/vendor/uplot.min.js"),
+		"/*! https://github.com/leeoniya/uPlot (v1.6.32) */") {
 		t.Error("uplot.min.js is not version 1.6.32, which doc.go names")
 	}
 	if !strings.Contains(read(t, "static/vendor/uplot.LICENSE.txt"), "The MIT License") {

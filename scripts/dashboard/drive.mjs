@@ -4,7 +4,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const [url, out, name] = process.argv.slice(2);
-const VIEWS = [[390, 844, 3], [1440, 900, 1], [2560, 1440, 1]];
+const VIEWS = [
+  [390, 844, 3],
+  [1440, 900, 1],
+  [2560, 1440, 1],
+];
 const THEMES = ["light", "dark"];
 const MAX_BYTES = 200_000; // transferred by the first visit, without the API's answers
 const MAX_SHIFT = 0.05; // cumulative layout shift
@@ -16,10 +20,22 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // start runs Chromium and returns the address of its protocol.
 function start() {
-  const flags = ["--headless=new", "--remote-debugging-port=0", "--user-data-dir=" + process.env.PROFILE, "--no-first-run", "--hide-scrollbars",
-    "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb"];
+  const flags = [
+    "--headless=new",
+    "--remote-debugging-port=0",
+    "--user-data-dir=" + process.env.PROFILE,
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--force-color-profile=srgb",
+  ];
   if (process.getuid() === 0) flags.push("--no-sandbox");
-  const child = spawn(process.env.CHROMIUM || "chromium", [...flags, "about:blank"], { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(process.env.CHROMIUM || "chromium", [...flags, "about:blank"], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   const address = new Promise((done, failed) => {
     let said = "";
     child.stderr.on("data", (data) => {
@@ -73,47 +89,80 @@ class Page {
     page.session = (await protocol.send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
     protocol.on = (message) => message.sessionId === page.session && page.hear(message);
     for (const domain of ["Page", "Runtime", "Network", "Log"]) await page.send(domain + ".enable");
-    await page.send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: scale, mobile: width < 600 });
+    await page.send("Emulation.setDeviceMetricsOverride", {
+      width,
+      height,
+      deviceScaleFactor: scale,
+      mobile: width < 600,
+    });
     await page.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
     await page.send("Network.setCacheDisabled", { cacheDisabled: true });
-    await page.send("Page.addScriptToEvaluateOnNewDocument", { source: `window.__shift = 0; window.__shifts = [];
+    await page.send("Page.addScriptToEvaluateOnNewDocument", {
+      source: `window.__shift = 0; window.__shifts = [];
       new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) { window.__shift += e.value;
         for (const s of e.sources || []) window.__shifts.push((s.node?.id || s.node?.className || s.node?.nodeName) + " " + e.value.toFixed(4)); } })
-        .observe({ type: "layout-shift", buffered: true });` });
+        .observe({ type: "layout-shift", buffered: true });`,
+    });
     return page;
   }
 
-  send(method, params) { return this.protocol.send(method, params, this.session); }
+  send(method, params) {
+    return this.protocol.send(method, params, this.session);
+  }
 
-  fault(text) { faults.push(this.label + ": " + text); }
+  fault(text) {
+    faults.push(this.label + ": " + text);
+  }
 
   hear({ method, params }) {
     if (this.offline && method === "Log.entryAdded") return;
-    if (method === "Runtime.exceptionThrown") this.fault("exception: " + (params.exceptionDetails.exception?.description || params.exceptionDetails.text));
-    if (method === "Runtime.consoleAPICalled" && ["error", "warning"].includes(params.type)) this.fault("console: " + params.args.map((a) => a.value || a.description).join(" "));
-    if (method === "Log.entryAdded" && ["error", "warning"].includes(params.entry.level)) this.fault(params.entry.source + ": " + params.entry.text + " " + (params.entry.url || ""));
+    if (method === "Runtime.exceptionThrown")
+      this.fault("exception: " + (params.exceptionDetails.exception?.description || params.exceptionDetails.text));
+    if (method === "Runtime.consoleAPICalled" && ["error", "warning"].includes(params.type))
+      this.fault("console: " + params.args.map((a) => a.value || a.description).join(" "));
+    if (method === "Log.entryAdded" && ["error", "warning"].includes(params.entry.level))
+      this.fault(params.entry.source + ": " + params.entry.text + " " + (params.entry.url || ""));
     if (method === "Network.responseReceived") this.requests.set(params.requestId, params.response.url);
-    if (method === "Network.loadingFinished" && !/\/api\//.test(this.requests.get(params.requestId) || "/api/")) this.bytes += params.encodedDataLength;
+    if (method === "Network.loadingFinished" && !/\/api\//.test(this.requests.get(params.requestId) || "/api/"))
+      this.bytes += params.encodedDataLength;
   }
 
   async run(expression) {
-    const { result, exceptionDetails } = await this.send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+    const { result, exceptionDetails } = await this.send("Runtime.evaluate", {
+      expression,
+      awaitPromise: true,
+      returnByValue: true,
+    });
     if (exceptionDetails) throw new Error(exceptionDetails.exception?.description || exceptionDetails.text);
     return result.value;
   }
 
   async shoot(file, whole) {
-    const clip = whole ? { clip: { x: 0, y: 0, width: this.width, height: await this.run("document.documentElement.scrollHeight"), scale: 1 }, captureBeyondViewport: true } : {};
+    const clip = whole
+      ? {
+          clip: {
+            x: 0,
+            y: 0,
+            width: this.width,
+            height: await this.run("document.documentElement.scrollHeight"),
+            scale: 1,
+          },
+          captureBeyondViewport: true,
+        }
+      : {};
     const { data } = await this.send("Page.captureScreenshot", { format: "png", ...clip });
     writeFileSync(file, Buffer.from(data, "base64"));
   }
 
-  close() { return this.protocol.send("Target.closeTarget", { targetId: this.target }); }
+  close() {
+    return this.protocol.send("Target.closeTarget", { targetId: this.target });
+  }
 }
 
 // measure checks what the page did while it loaded.
 async function measure(page) {
-  const { wide, over, shift, shifts } = await page.run(`({ wide: document.documentElement.scrollWidth, shift: window.__shift, shifts: window.__shifts.slice(0, 8),
+  const { wide, over, shift, shifts } =
+    await page.run(`({ wide: document.documentElement.scrollWidth, shift: window.__shift, shifts: window.__shifts.slice(0, 8),
     over: [...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, .sections, .lines, .hidden, svg")).slice(0, 5).map((e) => e.id || e.className || e.nodeName) })`);
   if (wide > page.width) page.fault("the page is " + wide + " pixels wide: " + over.join(", "));
   if (shift > MAX_SHIFT) page.fault("layout shift " + shift.toFixed(3) + ": " + shifts.join("; "));
@@ -122,12 +171,14 @@ async function measure(page) {
 }
 
 // scroll visits the whole page, so that panels that load when visible have loaded.
-const scroll = (page) => page.run(`(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) { scrollTo({ top: y, behavior: "instant" }); await new Promise((done) => setTimeout(done, 250)); }
+const scroll = (page) =>
+  page.run(`(async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += innerHeight / 2) { scrollTo({ top: y, behavior: "instant" }); await new Promise((done) => setTimeout(done, 250)); }
   scrollTo({ top: 0, behavior: "instant" }); await new Promise((done) => setTimeout(done, 700)); })()`);
 
 async function axe(page) {
   await page.run(readFileSync(process.env.AXE, "utf8") + ";0");
-  const violations = await page.run(`axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) => ({ id: v.id, impact: v.impact, help: v.help,
+  const violations =
+    await page.run(`axe.run(document, { resultTypes: ["violations"] }).then((r) => r.violations.map((v) => ({ id: v.id, impact: v.impact, help: v.help,
     nodes: v.nodes.slice(0, 4).map((n) => n.target.join(" ") + " — " + (n.any[0]?.message || n.all[0]?.message || "")) })))`);
   for (const v of violations) {
     const text = "axe " + v.impact + ": " + v.id + ": " + v.help + "\n    " + v.nodes.join("\n    ");
@@ -138,11 +189,17 @@ async function axe(page) {
 
 // dialogs opens each kind of dialog and checks it.
 async function dialogs(page, shot) {
-  for (const [kind, open] of [["help", "document.querySelector('#help').click()"], ["question", "document.querySelector('#control-cards button').click()"],
-    ["explain", "document.querySelector('#asked').value = 'host.invalid'; document.querySelector('#search').requestSubmit()"]]) {
+  for (const [kind, open] of [
+    ["help", "document.querySelector('#help').click()"],
+    ["question", "document.querySelector('#control-cards button').click()"],
+    [
+      "explain",
+      "document.querySelector('#asked').value = 'host.invalid'; document.querySelector('#search').requestSubmit()",
+    ],
+  ]) {
     await page.run(open + "; 0");
     await sleep(1500);
-    if (!await page.run("Boolean(document.querySelector('dialog[open]'))")) page.fault("no dialog opens: " + kind);
+    if (!(await page.run("Boolean(document.querySelector('dialog[open]'))"))) page.fault("no dialog opens: " + kind);
     await page.shoot(shot + "-" + kind + ".png", false);
     await axe(page);
     await page.run("document.querySelector('dialog[open]')?.close()");
@@ -153,18 +210,24 @@ async function dialogs(page, shot) {
 async function stale(page, shot) {
   const shown = () => page.run("!document.querySelector('#stale').hidden");
   const wait = async (want, ms) => {
-    for (const end = Date.now() + ms; Date.now() < end; await sleep(100)) if (await shown() === want) return true;
+    for (const end = Date.now() + ms; Date.now() < end; await sleep(100)) if ((await shown()) === want) return true;
     return false;
   };
-  const network = (offline) => page.send("Network.emulateNetworkConditions", { offline, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
+  const network = (offline) =>
+    page.send("Network.emulateNetworkConditions", {
+      offline,
+      latency: 0,
+      downloadThroughput: -1,
+      uploadThroughput: -1,
+    });
   page.offline = true;
   await network(true);
   await page.run("document.querySelector('#retry').click()");
-  if (!await wait(true, STALE + 3000)) page.fault("old numbers are not marked");
+  if (!(await wait(true, STALE + 3000))) page.fault("old numbers are not marked");
   await page.shoot(shot + "-stale.png", false);
   await axe(page);
   await network(false);
-  if (!await wait(false, 20_000)) page.fault("the page does not connect again");
+  if (!(await wait(false, 20_000))) page.fault("the page does not connect again");
   await sleep(500);
   page.offline = false;
 }

@@ -22,7 +22,8 @@ func (c *crawl) limits() object {
 	changed := object{}
 	_ = json.Unmarshal(now, &changed)
 	return object{"rate": or(c.settings.Rate, "none"), "bandwidth": or(c.settings.Bandwidth, "none"),
-		"connections": or(c.settings.Connections, "2000"), "connectionsNow": 2000, "slots": 2000, "changed": changed}
+		"connections": or(c.settings.Connections, "2000"), "connectionsNow": 2000, "slots": 2000,
+		"changed": changed}
 }
 
 func (c *crawl) listChanges() object {
@@ -98,7 +99,8 @@ func (c *crawl) change(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *crawl) limit(body, change object) {
-	for name, at := range map[string]*string{"rate": &c.settings.Rate, "bandwidth": &c.settings.Bandwidth, "connections": &c.settings.Connections} {
+	for name, at := range map[string]*string{"rate": &c.settings.Rate, "bandwidth": &c.settings.Bandwidth,
+		"connections": &c.settings.Connections} {
 		if v, ok := body[name].(string); ok {
 			*at = v
 			change[name] = v
@@ -121,7 +123,8 @@ func (c *crawl) block(r *http.Request, body, change object) {
 	if r.Method == http.MethodDelete {
 		rule := r.FormValue("rule")
 		change["op"], change["rule"] = "unblock", rule
-		c.settings.Blocked = slices.DeleteFunc(c.settings.Blocked, func(have string) bool { return strings.TrimPrefix(have, "- ") == rule })
+		c.settings.Blocked = slices.DeleteFunc(c.settings.Blocked,
+			func(have string) bool { return strings.TrimPrefix(have, "- ") == rule })
 		return
 	}
 	rule, _ := body["rule"].(string)

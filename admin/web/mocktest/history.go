@@ -7,7 +7,8 @@ import (
 )
 
 // gaps are times without a running crawl, as distances before now.
-var gaps = [...][2]time.Duration{{30*time.Hour + 25*time.Minute, 30 * time.Hour}, {9*24*time.Hour + 5*time.Hour, 9 * 24 * time.Hour}}
+var gaps = [...][2]time.Duration{{30*time.Hour + 25*time.Minute, 30 * time.Hour},
+	{9*24*time.Hour + 5*time.Hour, 9 * 24 * time.Hour}}
 
 func (c *crawl) history(r *http.Request) any {
 	now := time.Now()
@@ -45,18 +46,22 @@ func (c *crawl) history(r *http.Request) any {
 			if g[0] < 48*time.Hour {
 				what = "stop"
 			}
-			events = append(events, object{"time": stamp(now.Add(-g[0])), "what": what, "text": what + " of the run"},
+			events = append(events, object{"time": stamp(now.Add(-g[0])), "what": what,
+				"text": what + " of the run"},
 				object{"time": stamp(now.Add(-g[1])), "what": "start", "text": "the crawl resumes"})
 		}
 		for m := 1; m <= 60; m++ {
-			events = append(events, object{"time": stamp(now.Truncate(time.Minute).Add(-time.Duration(m) * time.Minute)),
-				"what": "checkpoint", "text": "checkpoint"})
+			events = append(events,
+				object{"time": stamp(now.Truncate(time.Minute).Add(-time.Duration(m) * time.Minute)),
+					"what": "checkpoint", "text": "checkpoint"})
 		}
 	}
 	if c.scenario == "trouble" {
-		events = append(events, object{"time": stamp(now.Add(-50 * time.Minute)), "what": "change", "text": "ada: budget example.org 5000"})
+		events = append(events, object{"time": stamp(now.Add(-50 * time.Minute)), "what": "change",
+			"text": "ada: budget example.org 5000"})
 	}
-	return object{"from": stamp(from), "to": stamp(to), "step": step.Seconds(), "times": times, "series": series, "events": events}
+	return object{"from": stamp(from), "to": stamp(to), "step": step.Seconds(), "times": times,
+		"series": series, "events": events}
 }
 
 // metric returns the value of a metric, nil while no crawl ran or for an unknown one.
@@ -107,8 +112,10 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 
 // log returns n lines of a log up to a time.
 func (c *crawl) log(t time.Time, n int) []object {
-	texts := []struct{ level, text string }{{"INFO", "checkpoint 28411: 412 MB in 2.3 s, pause 2.1 ms, stall 6.4 ms"},
-		{"INFO", "urlseen: pass 812 over 4,096 buckets began"}, {"INFO", "urlseen: pass 812 ended after 171 s: 31,204,882 unique URLs"},
+	texts := []struct{ level, text string }{{"INFO",
+		"checkpoint 28411: 412 MB in 2.3 s, pause 2.1 ms, stall 6.4 ms"},
+		{"INFO", "urlseen: pass 812 over 4,096 buckets began"}, {"INFO",
+			"urlseen: pass 812 ended after 171 s: 31,204,882 unique URLs"},
 		{"WARN", "names: the cache is full; 1.2 % of lookups miss"}, {"INFO", "BEAST reads queue 412"}}
 	if c.scenario == "trouble" {
 		texts = append(texts, struct{ level, text string }{"ERROR",

@@ -15,7 +15,7 @@ import (
 // Token is the token that changes need.
 const Token = "mock-token-0123456789"
 
-// Scenarios are the names of the crawls.
+// scenarios are the names of the crawls.
 var scenarios = [...]string{"healthy", "trouble", "new", "finished", "slow", "down"}
 
 type object = map[string]any
@@ -81,7 +81,10 @@ func newCrawl(scenario string, now time.Time) *crawl {
 func (c *crawl) api() http.Handler {
 	mux := http.NewServeMux()
 	get := func(path string, f func(r *http.Request) any) {
-		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r, f(r)) })
+		mux.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
+			c.answer(w, r,
+				f(r))
+		})
 	}
 	get("status", func(*http.Request) any { return c.status(time.Now()) })
 	get("structures", func(*http.Request) any { return c.structures(time.Now()) })
@@ -112,7 +115,8 @@ func (c *crawl) answer(w http.ResponseWriter, r *http.Request, v any) {
 		return
 	}
 	if c.scenario == "down" {
-		problem{http.StatusServiceUnavailable, "the crawl is not running: it starts, stops, or waits for disk space"}.write(w)
+		problem{http.StatusServiceUnavailable,
+			"the crawl is not running: it starts, stops, or waits for disk space"}.write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -29,7 +29,8 @@ func TestAnswers(t *testing.T) {
 		if scenario == "slow" {
 			continue
 		}
-		for _, op := range []string{"status", "structures", "slots", "hosts", "plds", "explain?url=https://a.example/", "limits",
+		for _, op := range []string{"status", "structures", "slots", "hosts", "plds",
+			"explain?url=https://a.example/", "limits",
 			"history?metrics=pages_total", "log", "changes"} {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequest("GET", "/"+scenario+"/api/v1/"+op, nil))

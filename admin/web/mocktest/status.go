@@ -53,7 +53,8 @@ func (c *crawl) places(t time.Time) []object {
 	case "finished":
 		n[9], n[10], n[11] = p*1.14, p*0.081, 1204
 	default:
-		n = [12]float64{4_100_000 + saw(600, 30e6), 2_000_000 + saw(240, 18e6), 5.4e9 + p*0.2, 2.9e9 + p*0.4, 1.1e6 + saw(60, 2e6),
+		n = [12]float64{4_100_000 + saw(600, 30e6), 2_000_000 + saw(240, 18e6), 5.4e9 + p*0.2, 2.9e9 + p*0.4,
+			1.1e6 + saw(60, 2e6),
 			260_000 + 40_000*wave(s, 300), 410_000 + 60_000*wave(s, 200), 181_000 + 8000*wave(s, 17),
 			9.4e6 + 1e5*wave(s, 500), p * 1.14, p * 0.081, 1204}
 	}
@@ -85,25 +86,32 @@ func (c *crawl) status(t time.Time) object {
 		"rates": object{"pages": rate, "bits": rate * 25e3 * 8, "links": rate * 52, "responses": rate * 1.14,
 			"errors": rate * 0.021},
 		"connections": object{"limit": 2000, "busy": busy, "robots": busy / 40}, "unique": unique,
-		"uniqueShare": 0.1034, "plds": int64(pages / 29), "hosts": int64(pages / 12), "servers": int64(pages / 61),
-		"places": places, "counters": c.counters(pages), "codes": codes(pages),
+		"uniqueShare": 0.1034, "plds": int64(pages / 29), "hosts": int64(pages / 12),
+		"servers": int64(pages / 61),
+		"places":  places, "counters": c.counters(pages), "codes": codes(pages),
 		"refused": object{"robots": int64(pages * 0.041), "no-such-host": int64(pages * 0.017),
-			"timeout": int64(pages * 0.009), "not-welcome": int64(pages * 0.006), "connect-failure": int64(pages * 0.004),
-			"host-given-up": int64(pages * 0.002), "forbidden-address": int64(pages * 0.0004), "forbidden-port": int64(1204)},
+			"timeout": int64(pages * 0.009), "not-welcome": int64(pages * 0.006),
+			"connect-failure": int64(pages * 0.004),
+			"host-given-up":   int64(pages * 0.002), "forbidden-address": int64(pages * 0.0004),
+			"forbidden-port": int64(1204)},
 		"deferred": object{"host-backlog": int64(6_100_000), "host-backoff": int64(1_800_000),
-			"unconfirmed": int64(700_000), "too-many-requests": int64(500_000), "await-robots": int64(300_000)},
-		"failures": object{"timeout": int64(pages * 0.011), "reset": int64(pages * 0.004), "connect-failure": int64(pages * 0.005),
-			"tls": int64(pages * 0.001)},
+			"unconfirmed": int64(700_000), "too-many-requests": int64(500_000),
+			"await-robots": int64(300_000)},
+		"failures": object{"timeout": int64(pages * 0.011), "reset": int64(pages * 0.004),
+			"connect-failure": int64(pages * 0.005),
+			"tls":             int64(pages * 0.001)},
 		"ram": ram(0.86), "disk": c.disk(pages), "checkpoint": object{"number": int(t.Sub(c.first).Minutes()),
 			"time": stamp(t.Truncate(time.Minute)), "pause": 0.0021, "stall": 0.0064, "total": 2.31,
 			"bytes": 412_000_000, "longestPause": 0.0093, "longestStall": 0.0412},
-		"model":  object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
-		"health": object{"level": "ok", "text": "The crawl is well. It waits for politeness: 161,204 of 180,377 hosts wait for --host-delay.", "problems": []object{}}}
+		"model": object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
+		"health": object{"level": "ok",
+			"text": "The crawl is well. It waits for politeness: 161,204 of 180,377 hosts wait for --host-delay.", "problems": []object{}}}
 	c.adapt(out, t)
 	if paused {
 		out["state"], out["waiting"] = "paused", "paused by the operator"
-		out["health"] = object{"level": "warn", "text": "The operator paused the crawl.", "problems": []object{
-			{"level": "warn", "what": "operator", "text": "The operator paused the crawl."}}}
+		out["health"] = object{"level": "warn", "text": "The operator paused the crawl.",
+			"problems": []object{
+				{"level": "warn", "what": "operator", "text": "The operator paused the crawl."}}}
 	} else if drain {
 		out["state"] = "draining"
 	}
@@ -116,19 +124,23 @@ func (c *crawl) adapt(out object, t time.Time) {
 	case "new":
 		out["waiting"], out["uniqueShare"] = "robots.txt and DNS", 0.71
 		out["refused"], out["deferred"], out["failures"] = object{}, object{}, object{}
-		out["checkpoint"] = object{"number": 0, "pause": 0, "stall": 0, "total": 0, "bytes": 0, "longestPause": 0, "longestStall": 0}
+		out["checkpoint"] = object{"number": 0, "pause": 0, "stall": 0, "total": 0, "bytes": 0,
+			"longestPause": 0, "longestStall": 0}
 		out["ram"] = ram(0.04)
 		out["model"] = object{"measured": 0, "predicted": 0, "unit": "bytes of disk I/O a link"}
-		out["health"] = object{"level": "ok", "text": "The crawl is well. It waits for robots.txt and DNS.", "problems": []object{}}
+		out["health"] = object{"level": "ok", "text": "The crawl is well. It waits for robots.txt and DNS.",
+			"problems": []object{}}
 		out["dirs"] = []string{"/home/ada/drumbeat-crawl"}
 		if c.pages(t) == 0 {
 			out["waiting"], out["codes"] = "seeds", object{}
-			out["health"] = object{"level": "ok", "text": "The crawl is well. It waits for seeds.", "problems": []object{}}
+			out["health"] = object{"level": "ok", "text": "The crawl is well. It waits for seeds.",
+				"problems": []object{}}
 		}
 	case "finished":
 		out["state"], out["waiting"] = "stopping", "new links"
 		out["deferred"] = object{}
-		out["health"] = object{"level": "ok", "text": "The crawl has finished: every URL is fetched, refused or held.", "problems": []object{}}
+		out["health"] = object{"level": "ok",
+			"text": "The crawl has finished: every URL is fetched, refused or held.", "problems": []object{}}
 	case "trouble":
 		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") + "; one request a second, failures are not counted"
 		out["waiting"] = outage
@@ -140,7 +152,8 @@ func (c *crawl) adapt(out object, t time.Time) {
 		out["health"] = object{"level": "bad",
 			"text": "The network or the name servers fail: " + outage + ".",
 			"problems": []object{
-				{"level": "bad", "what": "network", "text": "The network or the name servers fail: " + outage + "."},
+				{"level": "bad", "what": "network",
+					"text": "The network or the name servers fail: " + outage + "."},
 				{"level": "bad", "what": "checkpoint", "text": "The last checkpoint is 13m7s old."},
 				{"level": "warn", "what": "disk", "text": "/data2/crawl runs low on space."},
 				{"level": "warn", "what": "memory", "text": "The process uses more RAM than --ram."}}}
@@ -149,18 +162,24 @@ func (c *crawl) adapt(out object, t time.Time) {
 
 func (c *crawl) counters(pages float64) object {
 	n := func(f float64) int64 { return int64(pages * f) }
-	return object{"links": n(52), "links_checked": n(9.4), "links_cached": n(38), "links_scope": n(2.1), "links_blocked": n(0.01),
-		"links_filtered": n(0.8), "edges": n(0.29), "seeds": 1_200_000, "attempts": n(1.19), "responses": n(1.14), "pages": n(1),
-		"redirects": n(0.09), "received_bytes": n(25_000), "decoded_bytes": n(96_000), "robots_attempts": n(0.071),
-		"robots_received_bytes": n(300), "lookups": n(0.09), "lookup_failures": n(0.017), "retries": n(0.021), "deferrals": n(0.4),
+	return object{"links": n(52), "links_checked": n(9.4), "links_cached": n(38), "links_scope": n(2.1),
+		"links_blocked":  n(0.01),
+		"links_filtered": n(0.8), "edges": n(0.29), "seeds": 1_200_000, "attempts": n(1.19),
+		"responses": n(1.14), "pages": n(1),
+		"redirects": n(0.09), "received_bytes": n(25_000), "decoded_bytes": n(96_000),
+		"robots_attempts":       n(0.071),
+		"robots_received_bytes": n(300), "lookups": n(0.09), "lookup_failures": n(0.017),
+		"retries": n(0.021), "deferrals": n(0.4),
 		"truncated": n(0.0002), "checkpoints": n(0.000003), "unconfirmed": n(0.012), "refusals": n(0.013),
 		"challenges": n(0.002), "host_rests": n(0.001), "hosts_given_up": n(0.0002)}
 }
 
 func codes(pages float64) object {
 	out := object{}
-	for code, share := range map[string]float64{"200": 1.0, "301": 0.05, "302": 0.036, "304": 0.0001, "307": 0.001,
-		"308": 0.003, "400": 0.002, "403": 0.011, "404": 0.031, "410": 0.002, "429": 0.0009, "500": 0.002, "502": 0.0008, "503": 0.0017} {
+	for code, share := range map[string]float64{"200": 1.0, "301": 0.05, "302": 0.036, "304": 0.0001,
+		"307": 0.001,
+		"308": 0.003, "400": 0.002, "403": 0.011, "404": 0.031, "410": 0.002, "429": 0.0009, "500": 0.002,
+		"502": 0.0008, "503": 0.0017} {
 		if n := int64(pages * share); n > 0 {
 			out[code] = n
 		}
@@ -174,7 +193,8 @@ func ram(share float64) object {
 	for _, p := range []struct {
 		name  string
 		share float64
-	}{{"urlseen", 0.31}, {"pldindegree", 0.08}, {"robotscache", 0.07}, {"robotsrequested", 0.01}, {"names", 0.06},
+	}{{"urlseen", 0.31}, {"pldindegree", 0.08}, {"robotscache", 0.07}, {"robotsrequested", 0.01}, {"names",
+		0.06},
 		{"caches", 0.17}, {"polite", 0.06}, {"queues", 0.07}, {"heap", 0.17}} {
 		parts = append(parts, object{"name": p.name, "bytes": int64(float64(limit) * p.share)})
 	}
@@ -195,13 +215,15 @@ func (c *crawl) disk(pages float64) object {
 		{"robotsrequested", 0.002}, {"names", 0.015}, {"queues", 0.17}, {"output, logs and the rest", 0.72}} {
 		parts = append(parts, object{"name": p.name, "bytes": int64(used * p.share)})
 	}
-	dirs := []object{{"path": "/data1/crawl", "free": int64(size * 0.38), "size": int64(size), "freeFiles": 912_000_000},
+	dirs := []object{{"path": "/data1/crawl", "free": int64(size * 0.38), "size": int64(size),
+		"freeFiles": 912_000_000},
 		{"path": "/data2/crawl", "free": int64(size * 0.36), "size": int64(size), "freeFiles": 911_000_000}}
 	switch c.scenario {
 	case "trouble":
 		dirs[1]["free"] = int64(31e9)
 	case "new":
-		dirs = []object{{"path": "/home/ada/drumbeat-crawl", "free": int64(191e9), "size": int64(size), "freeFiles": 28_000_000}}
+		dirs = []object{{"path": "/home/ada/drumbeat-crawl", "free": int64(191e9), "size": int64(size),
+			"freeFiles": 28_000_000}}
 	}
 	for _, dir := range dirs {
 		dir["keepFree"] = int64(18e9)

@@ -18,12 +18,15 @@ const WINDOW = 30; // seconds over which flows are means
 
 // Flow keeps the status of the last half minute and tells how fast a number changes.
 class Flow {
-  constructor() { this.samples = new Samples(2 * WINDOW); }
+  constructor() {
+    this.samples = new Samples(2 * WINDOW);
+  }
 
   push(s) {
     const last = this.samples.last;
     const t = new Date(s.time).getTime() / 1000;
-    if (last && (last.s.crawl !== s.crawl || last.s.started !== s.started || t < last.t || t - last.t > WINDOW)) this.samples.list = [];
+    if (last && (last.s.crawl !== s.crawl || last.s.started !== s.started || t < last.t || t - last.t > WINDOW))
+      this.samples.list = [];
     const { time, crawl, started, counters, places, unique, refused } = s;
     this.samples.push({ t, s: { time, crawl, started, counters, places, unique, refused } });
     while (this.samples.list.length > 2 && t - this.samples.list[0].t > WINDOW) this.samples.list.shift();
@@ -95,7 +98,7 @@ let declined = false;
 
 async function needToken(why) {
   if (declined) return;
-  declined = !await askToken(sentence(why) + ".");
+  declined = !(await askToken(sentence(why) + "."));
   if (!declined) live.retry();
 }
 
@@ -113,7 +116,10 @@ function fresh() {
     text(byID("fresh-text"), failure?.status ? "No status" : "No answer");
     const t = last && instant(last.time);
     const why = failure ? sentence(failure.message).replace(/\.?$/, ".") : "The server gives no answer.";
-    text(byID("stale-text"), t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " + why : why);
+    text(
+      byID("stale-text"),
+      t ? "These numbers are of " + clock(t) + ", " + duration(Math.round(age / 1000)) + " ago. " + why : why,
+    );
     if (!last && byID("health-text").textContent !== why) showNothing(why);
   }
   if (old && byID("stale").hidden) text(byID("announce"), "No answer from the server.");
@@ -134,26 +140,52 @@ let order = "indegree";
 
 function startPolls() {
   poll("slots", "slots-now", "slots", 3, (b) => overview.slots(b));
-  poll("history", "trends", () => trends.path(), trends.range.every, (b) => trends.show(b));
+  poll(
+    "history",
+    "trends",
+    () => trends.path(),
+    trends.range.every,
+    (b) => trends.show(b),
+  );
   poll("structures", ["ring", "structures"], "structures", 3, (b) => {
     ring.structures(b);
     showStructures(b);
   });
   poll("hosts", "hosts", "hosts?sort=trouble&limit=50", 10, (b) => showHosts(b, explain));
-  poll("plds", "plds", () => "plds?limit=50&sort=" + order, 30, (b) => showPLDs(b, explain));
+  poll(
+    "plds",
+    "plds",
+    () => "plds?limit=50&sort=" + order,
+    30,
+    (b) => showPLDs(b, explain),
+  );
   poll("limits", "control-cards", "limits", 30, (b) => controls.showLimits(b));
   poll("changes", "changes", "changes?limit=100", 30, showChanges);
   poll("log", "lines", "log?lines=200", 600, (b) => addLines(b.lines || [], true));
-  get(historyPath(ago(300), RATES, 300)).then((b) => {
-    const { pages, bits } = rates(b);
-    overview.past(pages, bits);
-  }, () => { /* the sparklines begin now */ });
+  get(historyPath(ago(300), RATES, 300)).then(
+    (b) => {
+      const { pages, bits } = rates(b);
+      overview.past(pages, bits);
+    },
+    () => {
+      /* the sparklines begin now */
+    },
+  );
   const sorts = { indegree: "In-degree", pages: "Pages", bytes: "Bytes" };
-  byID("pld-sort").append(...Object.entries(sorts).map(([name, title]) => el("button", { type: "button", text: title, "aria-pressed": name === order, onclick: (e) => {
-    order = name;
-    for (const b of byID("pld-sort").children) attr(b, "aria-pressed", String(b === e.currentTarget));
-    polls.plds.now();
-  } })));
+  byID("pld-sort").append(
+    ...Object.entries(sorts).map(([name, title]) =>
+      el("button", {
+        type: "button",
+        text: title,
+        "aria-pressed": name === order,
+        onclick: (e) => {
+          order = name;
+          for (const b of byID("pld-sort").children) attr(b, "aria-pressed", String(b === e.currentTarget));
+          polls.plds.now();
+        },
+      }),
+    ),
+  );
 }
 
 const THEMES = ["system", "light", "dark"];
@@ -162,7 +194,11 @@ function nextTheme() {
   const now = document.documentElement.dataset.theme || "system";
   const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
   attr(document.documentElement, "data-theme", next === "system" ? null : next);
-  try { localStorage.setItem("drumbeat-theme", next); } catch { /* not kept */ }
+  try {
+    localStorage.setItem("drumbeat-theme", next);
+  } catch {
+    /* not kept */
+  }
   nameTheme();
 }
 
@@ -183,33 +219,75 @@ const KEYS = [
 ];
 
 let keysOn = true;
-try { keysOn = localStorage.getItem("drumbeat-keys") !== "off"; } catch { /* on */ }
+try {
+  keysOn = localStorage.getItem("drumbeat-keys") !== "off";
+} catch {
+  /* on */
+}
 
 function help() {
   if (document.querySelector("dialog[open]")) return;
-  const box = el("input", { type: "checkbox", onchange: () => {
-    keysOn = box.checked;
-    try { localStorage.setItem("drumbeat-keys", keysOn ? "on" : "off"); } catch { /* not kept */ }
-  } });
+  const box = el("input", {
+    type: "checkbox",
+    onchange: () => {
+      keysOn = box.checked;
+      try {
+        localStorage.setItem("drumbeat-keys", keysOn ? "on" : "off");
+      } catch {
+        /* not kept */
+      }
+    },
+  });
   box.checked = keysOn;
-  const rows = [...KEYS.slice(0, -1), ["1–" + sections.length, "Go to a section"], ["Esc", "Close"], ["?", "This list"]];
-  open(frame("Keyboard shortcuts", "", el("dl", { class: "keys" }, rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
-    el("label", { class: "check" }, box, "Use single-key shortcuts"),
-    el("p", { class: "muted", text: "Words with a dotted line have an explanation: point at them, touch them or move to them with Tab. Times are local; their tooltips show UTC." })));
+  const rows = [
+    ...KEYS.slice(0, -1),
+    ["1–" + sections.length, "Go to a section"],
+    ["Esc", "Close"],
+    ["?", "This list"],
+  ];
+  open(
+    frame(
+      "Keyboard shortcuts",
+      "",
+      el(
+        "dl",
+        { class: "keys" },
+        rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })]),
+      ),
+      el("label", { class: "check" }, box, "Use single-key shortcuts"),
+      el("p", {
+        class: "muted",
+        text: "Words with a dotted line have an explanation: point at them, touch them or move to them with Tab. Times are local; their tooltips show UTC.",
+      }),
+    ),
+  );
 }
 
 function startKeys() {
   document.addEventListener("keydown", (e) => {
-    if (!keysOn || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]") || e.target.closest("input, textarea, select")) return;
+    if (
+      !keysOn ||
+      e.ctrlKey ||
+      e.metaKey ||
+      e.altKey ||
+      document.querySelector("dialog[open]") ||
+      e.target.closest("input, textarea, select")
+    )
+      return;
     const section = sections[Number(e.key) - 1];
     const run = section ? () => section.click() : KEYS.find(([key]) => key === e.key)?.[2];
     if (!run) return;
     e.preventDefault();
     run();
   });
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) for (const a of sections) attr(a, "aria-current", a.hash === "#" + entry.target.id ? "true" : null);
-  }, { rootMargin: "-20% 0px -75% 0px" });
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries)
+        if (entry.isIntersecting)
+          for (const a of sections) attr(a, "aria-current", a.hash === "#" + entry.target.id ? "true" : null);
+    },
+    { rootMargin: "-20% 0px -75% 0px" },
+  );
   for (const a of sections) seen.observe(document.querySelector(a.hash));
 }
 

@@ -14,139 +14,389 @@ export class Controls {
   constructor(changed) {
     this.changed = changed;
     this.state = "";
-    byID("control-cards").prepend(this.run(), this.limits(), this.seeds(), this.delays(), this.blocks(), this.budgets(), this.functions());
+    byID("control-cards").prepend(
+      this.run(),
+      this.limits(),
+      this.seeds(),
+      this.delays(),
+      this.blocks(),
+      this.budgets(),
+      this.functions(),
+    );
   }
 
   // make confirms and makes a change.
   make(question) {
-    confirm({ ...question, change: async () => {
-      const answer = await question.change();
-      this.changed();
-      return question.done ? question.done(answer) : undefined;
-    } });
+    confirm({
+      ...question,
+      change: async () => {
+        const answer = await question.change();
+        this.changed();
+        return question.done ? question.done(answer) : undefined;
+      },
+    });
   }
 
   run() {
     this.pause = el("button", { type: "button", onclick: () => this.askPause(), text: "Pause" });
     this.drain = el("button", { type: "button", onclick: () => this.askDrain(), text: "Drain" });
-    return el("div", { class: "card control" }, el("h3", { text: "Run" }), this.now = el("p", { class: "lead", text: "–" }),
-      el("div", { class: "buttons" }, this.pause, el("button", { type: "button", text: "Write a checkpoint", onclick: () => this.askCheckpoint() }), this.drain,
-        el("button", { type: "button", class: "danger", text: "Stop", onclick: () => this.askStop() })));
+    return el(
+      "div",
+      { class: "card control" },
+      el("h3", { text: "Run" }),
+      (this.now = el("p", { class: "lead", text: "–" })),
+      el(
+        "div",
+        { class: "buttons" },
+        this.pause,
+        el("button", { type: "button", text: "Write a checkpoint", onclick: () => this.askCheckpoint() }),
+        this.drain,
+        el("button", { type: "button", class: "danger", text: "Stop", onclick: () => this.askStop() }),
+      ),
+    );
   }
 
-  get paused() { return this.state === "paused" || Boolean(this.settings?.paused); }
+  get paused() {
+    return this.state === "paused" || Boolean(this.settings?.paused);
+  }
 
-  get draining() { return this.state === "draining" || Boolean(this.settings?.drain); }
+  get draining() {
+    return this.state === "draining" || Boolean(this.settings?.drain);
+  }
 
   askPause() {
     const op = this.paused ? "resume" : "pause";
-    this.make({ title: this.paused ? "Resume the crawl?" : "Pause the crawl?", action: this.paused ? "Resume" : "Pause",
-      lines: [this.paused ? "Requests to sites start again." : "No further request starts. Requests under way end. Passes and checkpoints go on. A restart keeps the pause."],
-      change: () => send("POST", op), done: () => (op === "pause" ? "The crawl pauses." : "The crawl resumes.") });
+    this.make({
+      title: this.paused ? "Resume the crawl?" : "Pause the crawl?",
+      action: this.paused ? "Resume" : "Pause",
+      lines: [
+        this.paused
+          ? "Requests to sites start again."
+          : "No further request starts. Requests under way end. Passes and checkpoints go on. A restart keeps the pause.",
+      ],
+      change: () => send("POST", op),
+      done: () => (op === "pause" ? "The crawl pauses." : "The crawl resumes."),
+    });
   }
 
   askCheckpoint() {
-    this.make({ title: "Write a checkpoint now?", action: "Write it", lines: ["The crawl goes on meanwhile. It writes what changed since the last checkpoint."],
-      change: () => send("POST", "checkpoint"), done: () => "The checkpoint begins." });
+    this.make({
+      title: "Write a checkpoint now?",
+      action: "Write it",
+      lines: ["The crawl goes on meanwhile. It writes what changed since the last checkpoint."],
+      change: () => send("POST", "checkpoint"),
+      done: () => "The checkpoint begins.",
+    });
   }
 
   askDrain() {
     const on = !this.draining;
-    this.make({ title: on ? "Drain the crawl?" : "End draining?", action: on ? "Drain" : "End draining", danger: on,
-      lines: [on ? "The crawl finishes what is queued and drops new links. Dropped links can be found again later." : "New links are queued again."],
-      change: () => send("POST", "drain", { on }), done: () => (on ? "The crawl drains." : "The crawl queues new links again.") });
+    this.make({
+      title: on ? "Drain the crawl?" : "End draining?",
+      action: on ? "Drain" : "End draining",
+      danger: on,
+      lines: [
+        on
+          ? "The crawl finishes what is queued and drops new links. Dropped links can be found again later."
+          : "New links are queued again.",
+      ],
+      change: () => send("POST", "drain", { on }),
+      done: () => (on ? "The crawl drains." : "The crawl queues new links again."),
+    });
   }
 
   askStop() {
-    this.make({ title: "Stop the crawl?", action: "Stop", danger: true,
-      lines: ["Requests under way end, a checkpoint follows, and the process exits. This page then gets no answer. The same command resumes the crawl."],
-      change: () => send("POST", "stop"), done: () => "The crawl stops." });
+    this.make({
+      title: "Stop the crawl?",
+      action: "Stop",
+      danger: true,
+      lines: [
+        "Requests under way end, a checkpoint follows, and the process exits. This page then gets no answer. The same command resumes the crawl.",
+      ],
+      change: () => send("POST", "stop"),
+      done: () => "The crawl stops.",
+    });
   }
 
   // card makes a card with a form. submit(form values) makes the change.
   card(title, fields, button, submit, ...rest) {
-    const form = el("form", { onsubmit: (e) => {
-      e.preventDefault();
-      submit(Object.fromEntries([...new FormData(form)].map(([k, v]) => [k, String(v).trim()])), form);
-    } }, el("div", { class: "fields" }, ...fields), el("div", { class: "buttons" }, el("button", { text: button })));
+    const form = el(
+      "form",
+      {
+        onsubmit: (e) => {
+          e.preventDefault();
+          submit(Object.fromEntries([...new FormData(form)].map(([k, v]) => [k, String(v).trim()])), form);
+        },
+      },
+      el("div", { class: "fields" }, ...fields),
+      el("div", { class: "buttons" }, el("button", { text: button })),
+    );
     return el("div", { class: "card control" }, el("h3", { text: title }), form, ...rest);
   }
 
   limits() {
-    const field = (name, label, placeholder) => el("label", {}, label, el("input", { name, placeholder, autocomplete: "off", maxlength: 500 }));
-    return this.card("Limits", [field("rate", "Requests a second", "100"), field("bandwidth", "Bandwidth", "80M"), field("connections", "Connections", "500")], "Change limits",
+    const field = (name, label, placeholder) =>
+      el("label", {}, label, el("input", { name, placeholder, autocomplete: "off", maxlength: 500 }));
+    return this.card(
+      "Limits",
+      [
+        field("rate", "Requests a second", "100"),
+        field("bandwidth", "Bandwidth", "80M"),
+        field("connections", "Connections", "500"),
+      ],
+      "Change limits",
       (v, form) => {
         const body = {};
-        for (const name of ["rate", "bandwidth", "connections"]) if ((form.elements[name].dataset.was || "") !== v[name]) body[name] = v[name];
+        for (const name of ["rate", "bandwidth", "connections"])
+          if ((form.elements[name].dataset.was || "") !== v[name]) body[name] = v[name];
         if (!Object.keys(body).length) return toast("No limit differs from what is in force.");
-        const lines = Object.entries(body).map(([name, value]) => name + ": " + (value || "back to the value of the flag"));
-        this.make({ title: "Change limits?", action: "Change", lines, change: () => send("PUT", "limits", body), done: () => "The limits are in force." });
-      }, this.limitsNow = el("p", { class: "sub", text: " " }), el("p", { class: "sub", text: "Schedules are allowed as in the flags. An empty field returns to the flag's value." }));
+        const lines = Object.entries(body).map(
+          ([name, value]) => name + ": " + (value || "back to the value of the flag"),
+        );
+        this.make({
+          title: "Change limits?",
+          action: "Change",
+          lines,
+          change: () => send("PUT", "limits", body),
+          done: () => "The limits are in force.",
+        });
+      },
+      (this.limitsNow = el("p", { class: "sub", text: " " })),
+      el("p", {
+        class: "sub",
+        text: "Schedules are allowed as in the flags. An empty field returns to the flag's value.",
+      }),
+    );
   }
 
   seeds() {
-    return this.card("Add seeds", [el("label", {}, "URLs or hosts, one a line", el("textarea", { name: "seeds", rows: 4, required: true, spellcheck: "false" }))], "Add seeds",
+    return this.card(
+      "Add seeds",
+      [
+        el(
+          "label",
+          {},
+          "URLs or hosts, one a line",
+          el("textarea", { name: "seeds", rows: 4, required: true, spellcheck: "false" }),
+        ),
+      ],
+      "Add seeds",
       (v, form) => {
-        const seeds = v.seeds.split("\n").map((s) => s.trim()).filter(Boolean);
+        const seeds = v.seeds
+          .split("\n")
+          .map((s) => s.trim())
+          .filter(Boolean);
         if (!seeds.length) return;
-        this.make({ title: "Add " + count(seeds.length) + (seeds.length === 1 ? " seed?" : " seeds?"), action: "Add", lines: [seeds.slice(0, 5).join(", ") + (seeds.length > 5 ? ", …" : "")],
+        this.make({
+          title: "Add " + count(seeds.length) + (seeds.length === 1 ? " seed?" : " seeds?"),
+          action: "Add",
+          lines: [seeds.slice(0, 5).join(", ") + (seeds.length > 5 ? ", …" : "")],
           change: () => send("POST", "seeds", { seeds }),
           done: (a) => {
             const refused = a.refused || [];
             form.elements.seeds.value = refused.map((r) => r.line).join("\n");
-            return count(a.accepted) + " taken" + (refused.length ? ", " + count(refused.length) + " refused: " + refused.slice(0, 3).map((r) => r.line + " (" + r.why + ")").join(", ") : "") + ".";
-          } });
-      });
+            return (
+              count(a.accepted) +
+              " taken" +
+              (refused.length
+                ? ", " +
+                  count(refused.length) +
+                  " refused: " +
+                  refused
+                    .slice(0, 3)
+                    .map((r) => r.line + " (" + r.why + ")")
+                    .join(", ")
+                : "") +
+              "."
+            );
+          },
+        });
+      },
+    );
   }
 
   delays() {
     this.delayList = el("ul", { class: "inforce" });
-    return this.card("Delay of a host", [el("label", {}, "Host", el("input", { name: "host", required: true, placeholder: "www.example.com", autocapitalize: "none", spellcheck: "false" })),
-      el("label", {}, "Seconds", el("input", { name: "delay", type: "number", min: 0, step: "any", required: true, placeholder: "120" }))], "Set the delay",
-    (v) => this.askDelay(v.host, Number(v.delay)), this.delayList);
+    return this.card(
+      "Delay of a host",
+      [
+        el(
+          "label",
+          {},
+          "Host",
+          el("input", {
+            name: "host",
+            required: true,
+            placeholder: "www.example.com",
+            autocapitalize: "none",
+            spellcheck: "false",
+          }),
+        ),
+        el(
+          "label",
+          {},
+          "Seconds",
+          el("input", { name: "delay", type: "number", min: 0, step: "any", required: true, placeholder: "120" }),
+        ),
+      ],
+      "Set the delay",
+      (v) => this.askDelay(v.host, Number(v.delay)),
+      this.delayList,
+    );
   }
 
   askDelay(host, delay) {
-    this.make({ title: "Set the delay of " + host + "?", action: "Set", lines: ["The crawl waits " + duration(delay) + " from the end of a response to its next request to this host."],
-      change: () => send("PUT", "hosts/" + enc(host) + "/delay", { delay }), done: () => host + " has a delay of " + duration(delay) + "." });
+    this.make({
+      title: "Set the delay of " + host + "?",
+      action: "Set",
+      lines: ["The crawl waits " + duration(delay) + " from the end of a response to its next request to this host."],
+      change: () => send("PUT", "hosts/" + enc(host) + "/delay", { delay }),
+      done: () => host + " has a delay of " + duration(delay) + ".",
+    });
   }
 
   blocks() {
     this.blockList = el("ul", { class: "inforce" });
-    return this.card("Block", [el("label", {}, "Kind", el("select", { name: "kind" }, ...["host", "pld", "net"].map((k) => el("option", { value: k, text: { host: "Host", pld: "PLD", net: "Network" }[k] })))),
-      el("label", {}, "Name or address", el("input", { name: "value", required: true, placeholder: "example.com", autocapitalize: "none", spellcheck: "false" }))], "Block",
-    (v) => this.askBlock(v.kind + " " + v.value), this.blockList);
+    return this.card(
+      "Block",
+      [
+        el(
+          "label",
+          {},
+          "Kind",
+          el(
+            "select",
+            { name: "kind" },
+            ...["host", "pld", "net"].map((k) =>
+              el("option", { value: k, text: { host: "Host", pld: "PLD", net: "Network" }[k] }),
+            ),
+          ),
+        ),
+        el(
+          "label",
+          {},
+          "Name or address",
+          el("input", {
+            name: "value",
+            required: true,
+            placeholder: "example.com",
+            autocapitalize: "none",
+            spellcheck: "false",
+          }),
+        ),
+      ],
+      "Block",
+      (v) => this.askBlock(v.kind + " " + v.value),
+      this.blockList,
+    );
   }
 
   askBlock(rule) {
-    this.make({ title: "Block " + rule + "?", action: "Block", danger: true, lines: ["The crawl never contacts it again. Its queued URLs are refused when their turn comes; unblocking does not bring refused URLs back."],
-      change: () => send("POST", "blocks", { rule }), done: () => rule + " is blocked." });
+    this.make({
+      title: "Block " + rule + "?",
+      action: "Block",
+      danger: true,
+      lines: [
+        "The crawl never contacts it again. Its queued URLs are refused when their turn comes; unblocking does not bring refused URLs back.",
+      ],
+      change: () => send("POST", "blocks", { rule }),
+      done: () => rule + " is blocked.",
+    });
   }
 
   budgets() {
     this.budgetList = el("ul", { class: "inforce" });
-    return this.card("Pin a budget", [el("label", {}, "PLD", el("input", { name: "pld", required: true, placeholder: "example.com", autocapitalize: "none", spellcheck: "false" })),
-      el("label", {}, "URLs a queue", el("input", { name: "budget", type: "number", min: 1, step: 1, required: true, placeholder: "500" }))], "Pin the budget",
-    (v) => this.askBudget(v.pld, Number(v.budget)), this.budgetList);
+    return this.card(
+      "Pin a budget",
+      [
+        el(
+          "label",
+          {},
+          "PLD",
+          el("input", {
+            name: "pld",
+            required: true,
+            placeholder: "example.com",
+            autocapitalize: "none",
+            spellcheck: "false",
+          }),
+        ),
+        el(
+          "label",
+          {},
+          "URLs a queue",
+          el("input", { name: "budget", type: "number", min: 1, step: 1, required: true, placeholder: "500" }),
+        ),
+      ],
+      "Pin the budget",
+      (v) => this.askBudget(v.pld, Number(v.budget)),
+      this.budgetList,
+    );
   }
 
   askBudget(pld, budget) {
-    this.make({ title: "Pin the budget of " + pld + "?", action: "Pin", lines: ["At most " + count(budget) + " of its URLs enter each queue of BEAST, whatever its in-degree."],
-      change: () => send("PUT", "plds/" + enc(pld) + "/budget", { budget }), done: () => "The budget of " + pld + " is " + count(budget) + "." });
+    this.make({
+      title: "Pin the budget of " + pld + "?",
+      action: "Pin",
+      lines: ["At most " + count(budget) + " of its URLs enter each queue of BEAST, whatever its in-degree."],
+      change: () => send("PUT", "plds/" + enc(pld) + "/budget", { budget }),
+      done: () => "The budget of " + pld + " is " + count(budget) + ".",
+    });
   }
 
   functions() {
-    const number = (name, label, placeholder) => el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
+    const number = (name, label, placeholder) =>
+      el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
     const names = { paper: "Paper", equal: "Equal", popular: "Popular", inverse: "Inverse" };
-    const back = el("button", { type: "button", text: "Back to the flags", onclick: () => this.make({ title: "Use the budget function of the flags?", action: "Use it",
-      lines: ["URLs in BEAST's queues after the current one are placed anew."], change: () => send("DELETE", "budget"), done: () => "The budget function of the flags is in force." }) });
-    const card = this.card("Budget function", [el("label", {}, "Function", el("select", { name: "function" }, ...Object.entries(names).map(([value, words]) => el("option", { value, text: words })))),
-      number("default", "Least", "10"), number("max", "Most", "10000")], "Change the function",
-    (v) => this.make({ title: "Change the budget function?", action: "Change", danger: true,
-      lines: [names[v.function] + ": from " + count(Number(v.default)) + " to " + count(Number(v.max)) + " URLs a queue. URLs in BEAST's queues after the current one are placed anew."],
-      change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
-      done: (a) => "The budget function is in force" + ((a.moves ?? a.moved) === undefined ? "." : "; " + count(a.moves ?? a.moved) + " URLs are placed anew.") }),
-    this.functionNow = el("p", { class: "sub", text: " " }));
+    const back = el("button", {
+      type: "button",
+      text: "Back to the flags",
+      onclick: () =>
+        this.make({
+          title: "Use the budget function of the flags?",
+          action: "Use it",
+          lines: ["URLs in BEAST's queues after the current one are placed anew."],
+          change: () => send("DELETE", "budget"),
+          done: () => "The budget function of the flags is in force.",
+        }),
+    });
+    const card = this.card(
+      "Budget function",
+      [
+        el(
+          "label",
+          {},
+          "Function",
+          el(
+            "select",
+            { name: "function" },
+            ...Object.entries(names).map(([value, words]) => el("option", { value, text: words })),
+          ),
+        ),
+        number("default", "Least", "10"),
+        number("max", "Most", "10000"),
+      ],
+      "Change the function",
+      (v) =>
+        this.make({
+          title: "Change the budget function?",
+          action: "Change",
+          danger: true,
+          lines: [
+            names[v.function] +
+              ": from " +
+              count(Number(v.default)) +
+              " to " +
+              count(Number(v.max)) +
+              " URLs a queue. URLs in BEAST's queues after the current one are placed anew.",
+          ],
+          change: () => send("PUT", "budget", { function: v.function, default: Number(v.default), max: Number(v.max) }),
+          done: (a) =>
+            "The budget function is in force" +
+            ((a.moves ?? a.moved) === undefined ? "." : "; " + count(a.moves ?? a.moved) + " URLs are placed anew."),
+        }),
+      (this.functionNow = el("p", { class: "sub", text: " " })),
+    );
     card.querySelector(".buttons").append(back);
     return card;
   }
@@ -160,39 +410,116 @@ export class Controls {
   }
 
   showLimits(body) {
-    const changed = this.settings = body.changed || { paused: body.paused, drain: body.drain };
-    text(this.limitsNow, "In force: " + (body.rate || "none") + " requests/s, bandwidth " + (body.bandwidth || "none") + ", " + (body.connections || "none") + " connections.");
+    const changed = (this.settings = body.changed || { paused: body.paused, drain: body.drain });
+    text(
+      this.limitsNow,
+      "In force: " +
+        (body.rate || "none") +
+        " requests/s, bandwidth " +
+        (body.bandwidth || "none") +
+        ", " +
+        (body.connections || "none") +
+        " connections.",
+    );
     for (const name of ["rate", "bandwidth", "connections"]) {
       const input = document.querySelector('#control-cards input[name="' + name + '"]');
       const value = changed[name] || "";
       if (input.dataset.was === value) continue;
-      if (document.activeElement !== input && (input.value === "" || input.value === input.dataset.was)) input.value = value;
+      if (document.activeElement !== input && (input.value === "" || input.value === input.dataset.was))
+        input.value = value;
       input.dataset.was = value;
     }
-    const delays = body.hostDelays ? body.hostDelays.map((d) => [d.host, d.delay]) : Object.entries(changed.hostDelays || {});
-    this.inForce(this.delayList, delays, ([host, d]) => host + ": " + duration(d), "Back to normal",
-      ([host]) => ({ title: "Set " + host + " back to its normal delay?", action: "Back to normal", lines: [], change: () => send("DELETE", "hosts/" + enc(host) + "/delay") }));
+    const delays = body.hostDelays
+      ? body.hostDelays.map((d) => [d.host, d.delay])
+      : Object.entries(changed.hostDelays || {});
+    this.inForce(
+      this.delayList,
+      delays,
+      ([host, d]) => host + ": " + duration(d),
+      "Back to normal",
+      ([host]) => ({
+        title: "Set " + host + " back to its normal delay?",
+        action: "Back to normal",
+        lines: [],
+        change: () => send("DELETE", "hosts/" + enc(host) + "/delay"),
+      }),
+    );
     const blocked = (body.blocked || changed.blocked || []).map((r) => String(r).replace(/^- /, ""));
-    this.inForce(this.blockList, blocked, (r) => r, "Unblock",
-      (rule) => ({ title: "Unblock " + rule + "?", action: "Unblock", lines: ["The crawl may contact it again."], change: () => send("DELETE", "blocks?" + new URLSearchParams({ rule })) }));
+    this.inForce(
+      this.blockList,
+      blocked,
+      (r) => r,
+      "Unblock",
+      (rule) => ({
+        title: "Unblock " + rule + "?",
+        action: "Unblock",
+        lines: ["The crawl may contact it again."],
+        change: () => send("DELETE", "blocks?" + new URLSearchParams({ rule })),
+      }),
+    );
     const f = changed.function;
-    text(this.functionNow, f ? "In force: " + f.name + ", from " + count(f.default) + " to " + count(f.max) + " URLs a queue." : "In force: the function of the flags.");
-    const budgets = Array.isArray(body.pinned) ? body.pinned.map((p) => [p.pld, p.budget]) : Object.entries(changed.budgets || {});
-    this.inForce(this.budgetList, budgets, ([pld, n]) => pld + ": " + count(n), "Unpin",
-      ([pld]) => ({ title: "Unpin the budget of " + pld + "?", action: "Unpin", lines: ["Its in-degree sets the budget again."], change: () => send("DELETE", "plds/" + enc(pld) + "/budget") }));
+    text(
+      this.functionNow,
+      f
+        ? "In force: " + f.name + ", from " + count(f.default) + " to " + count(f.max) + " URLs a queue."
+        : "In force: the function of the flags.",
+    );
+    const budgets = Array.isArray(body.pinned)
+      ? body.pinned.map((p) => [p.pld, p.budget])
+      : Object.entries(changed.budgets || {});
+    this.inForce(
+      this.budgetList,
+      budgets,
+      ([pld, n]) => pld + ": " + count(n),
+      "Unpin",
+      ([pld]) => ({
+        title: "Unpin the budget of " + pld + "?",
+        action: "Unpin",
+        lines: ["Its in-degree sets the budget again."],
+        change: () => send("DELETE", "plds/" + enc(pld) + "/budget"),
+      }),
+    );
   }
 
   inForce(list, items, write, button, question) {
-    sync(list, items.slice(0, 100), (i) => write(i), (i) => el("li", {}, el("span", { text: write(i) }),
-      el("button", { type: "button", class: "small", text: button, "aria-label": button + ": " + write(i), onclick: () => this.make({ done: () => "Done.", ...question(i) }) })));
+    sync(
+      list,
+      items.slice(0, 100),
+      (i) => write(i),
+      (i) =>
+        el(
+          "li",
+          {},
+          el("span", { text: write(i) }),
+          el("button", {
+            type: "button",
+            class: "small",
+            text: button,
+            "aria-label": button + ": " + write(i),
+            onclick: () => this.make({ done: () => "Done.", ...question(i) }),
+          }),
+        ),
+    );
   }
 
   // actions are the buttons of an answer of explain.
   actions(host, dialog) {
-    const button = (words, danger, run) => el("button", { type: "button", class: danger ? "danger" : "", text: words, onclick: () => { dialog.close(); run(); } });
+    const button = (words, danger, run) =>
+      el("button", {
+        type: "button",
+        class: danger ? "danger" : "",
+        text: words,
+        onclick: () => {
+          dialog.close();
+          run();
+        },
+      });
     const name = host.replace(/^[a-z]+:\/\//, "").split(/[/:?#]/)[0];
     if (!name) return [];
-    return [button("Set the delay of " + name, false, () => this.prefill("host", name)), button("Block " + name, true, () => this.askBlock("host " + name))];
+    return [
+      button("Set the delay of " + name, false, () => this.prefill("host", name)),
+      button("Block " + name, true, () => this.askBlock("host " + name)),
+    ];
   }
 
   prefill(field, value) {
@@ -208,16 +535,37 @@ const VALUES = ["rate", "bandwidth", "connections", "host", "delay", "rule", "pl
 // values writes the values of a change.
 function values(c) {
   const from = { ...c.args, ...c };
-  if (c.op === "function") return c.function ? c.function.name + ", from " + count(c.function.default) + " to " + count(c.function.max) : "of the flags";
-  const list = VALUES.filter((k) => from[k] !== undefined && from[k] !== null && from[k] !== "").map((k) => (k === "delay" ? "delay " + duration(from[k]) : k === "rule" || k === "host" || k === "pld" ? String(from[k]) : k + " " + from[k]));
+  if (c.op === "function")
+    return c.function
+      ? c.function.name + ", from " + count(c.function.default) + " to " + count(c.function.max)
+      : "of the flags";
+  const list = VALUES.filter((k) => from[k] !== undefined && from[k] !== null && from[k] !== "").map((k) =>
+    k === "delay"
+      ? "delay " + duration(from[k])
+      : k === "rule" || k === "host" || k === "pld"
+        ? String(from[k])
+        : k + " " + from[k],
+  );
   return list.join(", ") || (from.on === undefined ? "" : from.on ? "on" : "off");
 }
 
 export function showChanges(body) {
   const list = [...(body.changes || [])].sort((a, b) => b.seq - a.seq);
-  fillRows(byID("changes"), list.length ? list : [none(4, "Nobody has changed this crawl")], (c) => c.seq,
+  fillRows(
+    byID("changes"),
+    list.length ? list : [none(4, "Nobody has changed this crawl")],
+    (c) => c.seq,
     (c) => {
       const t = instant(c.time);
-      return el("tr", {}, el("td", { class: "nowrap", title: t ? utc(t) : null, text: t ? clock(t) : "" }), el("td", { class: "wrap", text: c.who || "" }), el("td", { class: "nowrap", text: OPS[c.op] || c.op }), el("td", { class: "wrap", text: values(c) }));
-    }, (row, c) => attr(row, "id", "change-" + c.seq));
+      return el(
+        "tr",
+        {},
+        el("td", { class: "nowrap", title: t ? utc(t) : null, text: t ? clock(t) : "" }),
+        el("td", { class: "wrap", text: c.who || "" }),
+        el("td", { class: "nowrap", text: OPS[c.op] || c.op }),
+        el("td", { class: "wrap", text: values(c) }),
+      );
+    },
+    (row, c) => attr(row, "id", "change-" + c.seq),
+  );
 }

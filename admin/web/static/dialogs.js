@@ -19,9 +19,23 @@ let titles = 0;
 // frame makes a dialog with a title. A question has buttons of its own to close it.
 export function frame(title, kind, ...children) {
   const id = "dialog-" + ++titles;
-  const close = el("button", { type: "button", class: "small", "aria-label": "Close", text: "Close", onclick: () => dialog.close() });
-  const dialog = el("dialog", { class: kind, "aria-labelledby": id },
-    el("div", { class: "inner" }, el("div", { class: "head" }, el("h2", { id, text: title }), kind === "question" ? null : close), ...children));
+  const close = el("button", {
+    type: "button",
+    class: "small",
+    "aria-label": "Close",
+    text: "Close",
+    onclick: () => dialog.close(),
+  });
+  const dialog = el(
+    "dialog",
+    { class: kind, "aria-labelledby": id },
+    el(
+      "div",
+      { class: "inner" },
+      el("div", { class: "head" }, el("h2", { id, text: title }), kind === "question" ? null : close),
+      ...children,
+    ),
+  );
   return dialog;
 }
 
@@ -33,14 +47,36 @@ export function askToken(why) {
   asking = new Promise((done) => {
     const input = el("input", { type: "password", autocomplete: "off", required: true, spellcheck: "false" });
     let given = false;
-    const form = el("form", { onsubmit: (e) => {
-      e.preventDefault();
-      token.set(input.value.trim());
-      given = true;
-      dialog.close();
-    } }, el("label", {}, "Token", input), el("div", { class: "buttons" }, el("button", { class: "primary", text: "Use this token" })));
-    const dialog = frame("Token needed", "", el("p", { text: why }), el("p", { class: "muted" }, "The token is in the file ", el("code", { text: "admin-token" }), " in the crawl's first directory. This tab keeps it until you close it."), form);
-    dialog.addEventListener("close", () => { asking = null; done(given); });
+    const form = el(
+      "form",
+      {
+        onsubmit: (e) => {
+          e.preventDefault();
+          token.set(input.value.trim());
+          given = true;
+          dialog.close();
+        },
+      },
+      el("label", {}, "Token", input),
+      el("div", { class: "buttons" }, el("button", { class: "primary", text: "Use this token" })),
+    );
+    const dialog = frame(
+      "Token needed",
+      "",
+      el("p", { text: why }),
+      el(
+        "p",
+        { class: "muted" },
+        "The token is in the file ",
+        el("code", { text: "admin-token" }),
+        " in the crawl's first directory. This tab keeps it until you close it.",
+      ),
+      form,
+    );
+    dialog.addEventListener("close", () => {
+      asking = null;
+      done(given);
+    });
     open(dialog);
     input.focus();
   });
@@ -52,15 +88,21 @@ export function confirm({ title, lines, action, danger, change }) {
   const error = el("p", { class: "error", role: "alert" });
   const yes = el("button", { type: "button", class: danger ? "primary danger" : "primary", text: action });
   const no = el("button", { type: "button", text: "Cancel", onclick: () => dialog.close() });
-  const dialog = frame(title, "question", ...lines.map((line) => (typeof line === "string" ? el("p", { text: line }) : line)), error, el("div", { class: "buttons" }, no, yes));
+  const dialog = frame(
+    title,
+    "question",
+    ...lines.map((line) => (typeof line === "string" ? el("p", { text: line }) : line)),
+    error,
+    el("div", { class: "buttons" }, no, yes),
+  );
   yes.addEventListener("click", async () => {
     yes.disabled = true;
     text(error, "");
     try {
       for (let tries = 0; ; tries++) {
-        if (!token.get() && !await askToken("Changes need the token of this crawl.")) return;
+        if (!token.get() && !(await askToken("Changes need the token of this crawl."))) return;
         try {
-          toast(await change() || title + ": done.");
+          toast((await change()) || title + ": done.");
           dialog.close();
           return;
         } catch (e) {
@@ -110,12 +152,15 @@ export function startTips() {
     const at = word.getBoundingClientRect();
     const own = box.getBoundingClientRect();
     box.style.left = Math.max(8, Math.min(innerWidth - own.width - 8, at.left + at.width / 2 - own.width / 2)) + "px";
-    box.style.top = (at.bottom + own.height + 12 < innerHeight ? at.bottom + 6 : Math.max(8, at.top - own.height - 6)) + "px";
+    box.style.top =
+      (at.bottom + own.height + 12 < innerHeight ? at.bottom + 6 : Math.max(8, at.top - own.height - 6)) + "px";
   };
   document.addEventListener("pointerover", (e) => show(e.target));
   document.addEventListener("focusin", (e) => show(e.target));
   document.addEventListener("click", (e) => show(e.target));
   document.addEventListener("focusout", hide);
   document.addEventListener("scroll", hide, { passive: true, capture: true });
-  document.addEventListener("keydown", (e) => { if (e.key === "Escape" && owner) hide(); });
+  document.addEventListener("keydown", (e) => {
+    if (e.key === "Escape" && owner) hide();
+  });
 }

@@ -32,7 +32,9 @@ export function text(element, value) {
 // prose sets a text whose flags, such as --host-delay, and percentages do not break across lines.
 export function prose(element, value) {
   if (element.textContent === value) return;
-  element.replaceChildren(...value.split(/(--[\w-]+|\d+ %)/).map((part, i) => (i % 2 ? el("span", { class: "flag", text: part }) : part)));
+  element.replaceChildren(
+    ...value.split(/(--[\w-]+|\d+ %)/).map((part, i) => (i % 2 ? el("span", { class: "flag", text: part }) : part)),
+  );
 }
 
 // attr sets or removes an attribute if it differs.
@@ -76,7 +78,9 @@ export const size = (element, property, share) => {
 
 // tip makes a word with an explanation: shown on hover, focus and touch.
 export const tip = (word, explanation) =>
-  explanation ? el("button", { type: "button", class: "term", "data-tip": explanation, text: word }) : el("span", { text: word });
+  explanation
+    ? el("button", { type: "button", class: "term", "data-tip": explanation, text: word })
+    : el("span", { text: word });
 
 // Samples is a list of at most limit values, oldest first.
 export class Samples {

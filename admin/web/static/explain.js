@@ -8,8 +8,12 @@ import { facts } from "./structures.js";
 import { PLACES, REASONS, TERMS } from "./words.js";
 
 const PLACE_WORDS = {
-  ...PLACES, unseen: "The crawl has never found it.", link: "It was found, but URLseen has not checked it yet.",
-  ended: "It ended: fetched or refused.", "not-scanned": "It is known; its place was not looked for.", unknown: "A file that may hold it cannot be read.",
+  ...PLACES,
+  unseen: "The crawl has never found it.",
+  link: "It was found, but URLseen has not checked it yet.",
+  ended: "It ended: fetched or refused.",
+  "not-scanned": "It is known; its place was not looked for.",
+  unknown: "A file that may hold it cannot be read.",
 };
 
 const at = (value) => {
@@ -26,28 +30,60 @@ function part(title, rows) {
   const shown = rows.filter(([, value]) => value !== undefined && value !== null && value !== "");
   if (!shown.length) return null;
   const list = el("dl", { class: "facts" });
-  facts(list, shown.map(([term, value, explanation, hint]) => [term, String(value), explanation, hint]));
+  facts(
+    list,
+    shown.map(([term, value, explanation, hint]) => [term, String(value), explanation, hint]),
+  );
   shown.forEach(([, value], i) => list.children[i].classList.toggle("long", String(value).length > 24));
   return el("section", {}, el("h3", { text: title }), list);
 }
 
 const some = (n, write = count) => (n ? write(n) : undefined);
-const pairs = (map) => Object.entries(map || {}).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+const pairs = (map) =>
+  Object.entries(map || {})
+    .filter(([, n]) => n > 0)
+    .sort((a, b) => b[1] - a[1]);
 
-const site = (s) => s && part("Domain " + s.pld, [
-  ["In-degree", count(s.indegree), TERMS.indegree], ["Rank", some(s.rank)], ["Budget", some(s.budget), TERMS.budget], ["URLs a queue", some(s.pages_per_queue)],
-  ["Placed", count(s.placed), TERMS.placed], ["Responses", count(s.fetched)], ["Bytes", bytes(s.bytes)], ["Next queue", some(s.next_queue)],
-  ["Its URLs there", some(s.used)], ["Budget checks waiting", some(s.checks_waiting)], ["First seen", at(s.first_seen), null, full(s.first_seen)],
-]);
+const site = (s) =>
+  s &&
+  part("Domain " + s.pld, [
+    ["In-degree", count(s.indegree), TERMS.indegree],
+    ["Rank", some(s.rank)],
+    ["Budget", some(s.budget), TERMS.budget],
+    ["URLs a queue", some(s.pages_per_queue)],
+    ["Placed", count(s.placed), TERMS.placed],
+    ["Responses", count(s.fetched)],
+    ["Bytes", bytes(s.bytes)],
+    ["Next queue", some(s.next_queue)],
+    ["Its URLs there", some(s.used)],
+    ["Budget checks waiting", some(s.checks_waiting)],
+    ["First seen", at(s.first_seen), null, full(s.first_seen)],
+  ]);
 
-const origin = (o) => o && part("robots.txt of " + o.origin, [
-  ["State", o.state + (o.stale ? ", outdated" : "")], ["Rules", count(o.rules)], ["Group", o.own_group ? "for this agent" : undefined],
-  ["Delay", o.delay ? duration(o.delay) : undefined], ["Set by", o.delay_why], ["Crawl-delay", some(o.crawl_delay, duration)],
-  ["Fetched", at(o.fetched), null, full(o.fetched)], ["Expires", at(o.expires), null, full(o.expires)], ["Next try", at(o.retry_at), null, full(o.retry_at)],
-  ["Failures", some(o.failures)], ["Request", o.asking], ["Addresses", (o.addresses || []).join(", ")], ["Health", o.health?.text],
-]);
+const origin = (o) =>
+  o &&
+  part("robots.txt of " + o.origin, [
+    ["State", o.state + (o.stale ? ", outdated" : "")],
+    ["Rules", count(o.rules)],
+    ["Group", o.own_group ? "for this agent" : undefined],
+    ["Delay", o.delay ? duration(o.delay) : undefined],
+    ["Set by", o.delay_why],
+    ["Crawl-delay", some(o.crawl_delay, duration)],
+    ["Fetched", at(o.fetched), null, full(o.fetched)],
+    ["Expires", at(o.expires), null, full(o.expires)],
+    ["Next try", at(o.retry_at), null, full(o.retry_at)],
+    ["Failures", some(o.failures)],
+    ["Request", o.asking],
+    ["Addresses", (o.addresses || []).join(", ")],
+    ["Health", o.health?.text],
+  ]);
 
-const delays = (list) => list?.length && part("Back-offs", list.map((d) => [d.who, "until " + (at(d.until) || NONE), null, full(d.until)]));
+const delays = (list) =>
+  list?.length &&
+  part(
+    "Back-offs",
+    list.map((d) => [d.who, "until " + (at(d.until) || NONE), null, full(d.until)]),
+  );
 
 function ofURL(r) {
   const q = r.queue;
@@ -55,30 +91,77 @@ function ofURL(r) {
   const e = r.ended;
   return [
     part("The URL", [
-      ["Place", r.place, PLACE_WORDS[r.place]], ["Known", r.seen ? "yes" : "no"], ["Queue", q && "Q(" + q.number + "), " + count(q.ahead) + " ahead", TERMS.queue],
-      ["Due", at(r.due), null, full(r.due)], ["Host", r.host], ["PLD", r.pld, TERMS.pld], ["Key", r.key],
+      ["Place", r.place, PLACE_WORDS[r.place]],
+      ["Known", r.seen ? "yes" : "no"],
+      ["Queue", q && "Q(" + q.number + "), " + count(q.ahead) + " ahead", TERMS.queue],
+      ["Due", at(r.due), null, full(r.due)],
+      ["Host", r.host],
+      ["PLD", r.pld, TERMS.pld],
+      ["Key", r.key],
     ]),
-    e && part("How it ended", [
-      ["Status", some(e.status, String)], ["Reason", e.reason, REASONS[e.reason]], ["Type", e.mime], ["Time", at(e.time), null, full(e.time)], ["Address", e.ip],
-      ["Size", some(e.bytes, bytes)], ["Redirect to", e.redirect], ["Not followed", e.dropped], ["Cut", e.truncated], ["File", e.file], ["Offset", some(e.offset)],
-    ]),
+    e &&
+      part("How it ended", [
+        ["Status", some(e.status, String)],
+        ["Reason", e.reason, REASONS[e.reason]],
+        ["Type", e.mime],
+        ["Time", at(e.time), null, full(e.time)],
+        ["Address", e.ip],
+        ["Size", some(e.bytes, bytes)],
+        ["Redirect to", e.redirect],
+        ["Not followed", e.dropped],
+        ["Cut", e.truncated],
+        ["File", e.file],
+        ["Offset", some(e.offset)],
+      ]),
     part("What the crawl keeps with it", [
-      ["Found", at(rec.found), null, full(rec.found)], ["Depth", r.record && count(rec.depth)], ["Found on", rec.parent_url], ["Attempts", some(rec.attempts)],
-      ["Deferrals", some(rec.waits)], ["Last reason", rec.reason, REASONS[rec.reason]], ["Redirects", some(rec.redirects)],
+      ["Found", at(rec.found), null, full(rec.found)],
+      ["Depth", r.record && count(rec.depth)],
+      ["Found on", rec.parent_url],
+      ["Attempts", some(rec.attempts)],
+      ["Deferrals", some(rec.waits)],
+      ["Last reason", rec.reason, REASONS[rec.reason]],
+      ["Redirects", some(rec.redirects)],
     ]),
-    r.verdict && part("Verdict of robots.txt", [["Decision", r.verdict.decision], ["Allowed", r.verdict.allowed ? "yes" : "no"], ["Rule", r.verdict.rule], ["Until", at(r.verdict.until)]]),
-    r.link && part("A link to it now", [["Taken", r.link.taken ? "yes" : "no"], ["Why", r.link.why], ["Rewritten", r.link.rewritten], ["Blacklist", r.link.blocked ? "names it" : undefined]]),
-    site(r.site), origin(r.robots), delays(r.delays),
+    r.verdict &&
+      part("Verdict of robots.txt", [
+        ["Decision", r.verdict.decision],
+        ["Allowed", r.verdict.allowed ? "yes" : "no"],
+        ["Rule", r.verdict.rule],
+        ["Until", at(r.verdict.until)],
+      ]),
+    r.link &&
+      part("A link to it now", [
+        ["Taken", r.link.taken ? "yes" : "no"],
+        ["Why", r.link.why],
+        ["Rewritten", r.link.rewritten],
+        ["Blacklist", r.link.blocked ? "names it" : undefined],
+      ]),
+    site(r.site),
+    origin(r.robots),
+    delays(r.delays),
   ];
 }
 
 function ofHost(r) {
   return [
-    part("The host", [["Host", r.host], ["Responses stored", r.stored === undefined ? undefined : count(r.stored)], ["Next due", at(r.next_due), null, full(r.next_due)],
-      ["URLs in RAM", r.live?.inRam === undefined ? undefined : count(r.live.inRam)], ["State", r.live?.state]]),
-    part("Its URLs by place", pairs(r.places).map(([name, n]) => [name, count(n), PLACES[name]])),
-    part("Deferred by reason", pairs(r.deferred).map(([name, n]) => [name, count(n), REASONS[name]])),
-    site(r.site), ...(r.origins || []).slice(0, 8).map(origin), delays(r.delays),
+    part("The host", [
+      ["Host", r.host],
+      ["Responses stored", r.stored === undefined ? undefined : count(r.stored)],
+      ["Next due", at(r.next_due), null, full(r.next_due)],
+      ["URLs in RAM", r.live?.inRam === undefined ? undefined : count(r.live.inRam)],
+      ["State", r.live?.state],
+    ]),
+    part(
+      "Its URLs by place",
+      pairs(r.places).map(([name, n]) => [name, count(n), PLACES[name]]),
+    ),
+    part(
+      "Deferred by reason",
+      pairs(r.deferred).map(([name, n]) => [name, count(n), REASONS[name]]),
+    ),
+    site(r.site),
+    ...(r.origins || []).slice(0, 8).map(origin),
+    delays(r.delays),
   ];
 }
 
@@ -86,16 +169,62 @@ const ofPLD = (r) => [site({ placed: 0, fetched: r.pages, ...r })];
 
 // answer shows what the API knows.
 function answer(body, asked) {
-  const report = body.url && typeof body.url === "object" ? body.url : body.host && typeof body.host === "object" ? body.host : body.site && !body.why ? body.site : body;
+  const report =
+    body.url && typeof body.url === "object"
+      ? body.url
+      : body.host && typeof body.host === "object"
+        ? body.host
+        : body.site && !body.why
+          ? body.site
+          : body;
   const kind = "place" in report && "seen" in report ? ofURL : "host" in report || "origins" in report ? ofHost : ofPLD;
   const asOf = report.as_of;
   const out = [];
   if (report.error) out.push(el("p", { class: "error", text: report.error }));
-  if (report.why?.length) out.push(el("ul", { class: "why" }, report.why.map((line) => el("li", { text: sentence(line) }))));
+  if (report.why?.length)
+    out.push(
+      el(
+        "ul",
+        { class: "why" },
+        report.why.map((line) => el("li", { text: sentence(line) })),
+      ),
+    );
   out.push(...kind(report).filter(Boolean));
-  if (report.damage?.length) out.push(el("section", {}, el("h3", { text: "What could not be read" }), el("ul", { class: "why" }, report.damage.map((line) => el("li", { text: line })))));
-  if (asOf) out.push(el("p", { class: "sub", text: "As of checkpoint " + count(asOf.checkpoint) + ", " + duration(asOf.age_seconds) + " old; read " + bytes(asOf.bytes_read) + "." }));
-  out.push(el("details", { class: "alt" }, el("summary", { text: "Show the answer as JSON" }), el("pre", { tabindex: 0, text: JSON.stringify(body, null, 2).slice(0, 200_000) })));
+  if (report.damage?.length)
+    out.push(
+      el(
+        "section",
+        {},
+        el("h3", { text: "What could not be read" }),
+        el(
+          "ul",
+          { class: "why" },
+          report.damage.map((line) => el("li", { text: line })),
+        ),
+      ),
+    );
+  if (asOf)
+    out.push(
+      el("p", {
+        class: "sub",
+        text:
+          "As of checkpoint " +
+          count(asOf.checkpoint) +
+          ", " +
+          duration(asOf.age_seconds) +
+          " old; read " +
+          bytes(asOf.bytes_read) +
+          ".",
+      }),
+    );
+  out.push(
+    el(
+      "details",
+      { class: "alt" },
+      el("summary", { text: "Show the answer as JSON" }),
+      el("pre", { tabindex: 0, text: JSON.stringify(body, null, 2).slice(0, 200_000) }),
+    ),
+  );
   return { parts: out, host: report.host || asked };
 }
 

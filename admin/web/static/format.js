@@ -67,7 +67,12 @@ export function duration(seconds) {
   if (s === 0) return "0" + THIN + "s";
   if (s < 0.9995) return scaled(s * 1000 < 1 ? s * 1e6 : s * 1000, s * 1000 < 1 ? "µs" : "ms");
   if (s < 9.95) return digits(s, 1) + THIN + "s";
-  const units = [[86_400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const units = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ];
   const whole = Math.round(s);
   for (let i = 0; i < units.length; i++) {
     const [size, name] = units[i];
@@ -101,4 +106,8 @@ export const day = (t) => t.getFullYear() + "-" + pad(t.getMonth() + 1) + "-" + 
 export const sentence = (words) => (/^\S*\./.test(words) ? words : words.slice(0, 1).toUpperCase() + words.slice(1));
 
 // utc writes a time in UTC.
-export const utc = (t) => t.toISOString().replace("T", " ").replace(/\.\d+Z$/, "") + " UTC";
+export const utc = (t) =>
+  t
+    .toISOString()
+    .replace("T", " ")
+    .replace(/\.\d+Z$/, "") + " UTC";

@@ -17,9 +17,28 @@ export class APIError extends Error {
 // storage is sessionStorage, or a variable where that is not allowed.
 const memory = {};
 const storage = {
-  get: () => { try { return sessionStorage.getItem(TOKEN); } catch { return memory.token; } },
-  set: (v) => { try { sessionStorage.setItem(TOKEN, v); } catch { memory.token = v; } },
-  clear: () => { memory.token = undefined; try { sessionStorage.removeItem(TOKEN); } catch { /* not stored */ } },
+  get: () => {
+    try {
+      return sessionStorage.getItem(TOKEN);
+    } catch {
+      return memory.token;
+    }
+  },
+  set: (v) => {
+    try {
+      sessionStorage.setItem(TOKEN, v);
+    } catch {
+      memory.token = v;
+    }
+  },
+  clear: () => {
+    memory.token = undefined;
+    try {
+      sessionStorage.removeItem(TOKEN);
+    } catch {
+      /* not stored */
+    }
+  },
 };
 
 export const token = storage;
@@ -39,7 +58,9 @@ async function fault(response) {
   try {
     const problem = await response.json();
     detail = String(problem.detail || problem.title || "");
-  } catch { /* the answer is not JSON: its status must do */ }
+  } catch {
+    /* the answer is not JSON: its status must do */
+  }
   return new APIError(response.status, detail || "The server answers with status " + response.status + ".");
 }
 
@@ -47,14 +68,24 @@ async function request(path, options, timeout) {
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(), timeout);
   try {
-    const response = await fetch(BASE + path, { cache: "no-store", credentials: "same-origin", ...options, signal: stop.signal });
+    const response = await fetch(BASE + path, {
+      cache: "no-store",
+      credentials: "same-origin",
+      ...options,
+      signal: stop.signal,
+    });
     if (!response.ok) throw await fault(response);
     const body = await response.text();
     return body ? JSON.parse(body) : {};
   } catch (e) {
     if (e instanceof APIError) throw e;
     if (e instanceof SyntaxError) throw new APIError(0, "The answer of the server cannot be read.");
-    throw new APIError(0, stop.signal.aborted ? "The server gives no answer within " + timeout / 1000 + " s." : "The server cannot be reached.");
+    throw new APIError(
+      0,
+      stop.signal.aborted
+        ? "The server gives no answer within " + timeout / 1000 + " s."
+        : "The server cannot be reached.",
+    );
   } finally {
     clearTimeout(timer);
   }
@@ -69,20 +100,29 @@ export function send(method, path, body) {
   return request(path, options, 60_000);
 }
 
-const sleep = (ms, signal) => new Promise((done) => {
-  const timer = setTimeout(done, ms);
-  signal?.addEventListener("abort", () => { clearTimeout(timer); done(); }, { once: true });
-});
+const sleep = (ms, signal) =>
+  new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        done();
+      },
+      { once: true },
+    );
+  });
 
-const shown = () => new Promise((done) => {
-  if (!document.hidden) return done();
-  const look = () => {
-    if (document.hidden) return;
-    document.removeEventListener("visibilitychange", look);
-    done();
-  };
-  document.addEventListener("visibilitychange", look);
-});
+const shown = () =>
+  new Promise((done) => {
+    if (!document.hidden) return done();
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+  });
 
 // Live follows the crawl. It calls on.status(body), on.event(name, body) and on.fail(error).
 export class Live {
@@ -97,7 +137,9 @@ export class Live {
   }
 
   // age is the time in ms since the last status.
-  get age() { return this.heard ? performance.now() - this.heard : Infinity; }
+  get age() {
+    return this.heard ? performance.now() - this.heard : Infinity;
+  }
 
   // retry ends the present wait, or the stream of a hidden page.
   retry() {
@@ -114,7 +156,10 @@ export class Live {
   }
 
   async run() {
-    get("status").then((body) => this.heard || this.hear(body), (e) => this.heard || this.on.fail(e));
+    get("status").then(
+      (body) => this.heard || this.hear(body),
+      (e) => this.heard || this.on.fail(e),
+    );
     for (;;) {
       await shown();
       try {
@@ -124,13 +169,14 @@ export class Live {
         this.on.fail(e);
         if (e.status === 429 || e.status === 503 || e.status === 404) await this.poll();
       }
-      if (!document.hidden) await sleep(Math.min(15_000, 500 * 2 ** this.tries++) * (0.75 + Math.random() / 2), this.wake.signal);
+      if (!document.hidden)
+        await sleep(Math.min(15_000, 500 * 2 ** this.tries++) * (0.75 + Math.random() / 2), this.wake.signal);
     }
   }
 
   // poll asks for the status where no stream is to be had. It returns after a failure, or after POLLED.
   async poll() {
-    for (const end = performance.now() + POLLED; performance.now() < end && !document.hidden;) {
+    for (const end = performance.now() + POLLED; performance.now() < end && !document.hidden; ) {
       try {
         this.hear(await get("status", 5000));
       } catch (e) {
@@ -143,13 +189,17 @@ export class Live {
 
   // follow reads the stream until it ends. fetch, unlike EventSource, can send the token.
   async follow() {
-    const stop = this.stream = new AbortController();
+    const stop = (this.stream = new AbortController());
     let timer = setTimeout(() => stop.abort(), QUIET);
     try {
-      const response = await fetch(BASE + "events", { cache: "no-store", headers: headers({ Accept: "text/event-stream" }), signal: stop.signal });
+      const response = await fetch(BASE + "events", {
+        cache: "no-store",
+        headers: headers({ Accept: "text/event-stream" }),
+        signal: stop.signal,
+      });
       if (!response.ok) throw await fault(response);
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let rest = ""; ;) {
+      for (let rest = ""; ; ) {
         const { value, done } = await reader.read();
         if (done) return;
         clearTimeout(timer);
@@ -192,11 +242,14 @@ export class Poll {
   constructor(elements, path, seconds, done, failed) {
     Object.assign(this, { path, seconds, done, failed, visible: false, due: 0, busy: false, faults: 0 });
     const visible = new Set();
-    const observer = new IntersectionObserver((entries) => {
-      for (const e of entries) visible[e.isIntersecting ? "add" : "delete"](e.target);
-      this.visible = visible.size > 0;
-      if (this.visible) this.tick();
-    }, { rootMargin: "400px" });
+    const observer = new IntersectionObserver(
+      (entries) => {
+        for (const e of entries) visible[e.isIntersecting ? "add" : "delete"](e.target);
+        this.visible = visible.size > 0;
+        if (this.visible) this.tick();
+      },
+      { rootMargin: "400px" },
+    );
     for (const element of elements) observer.observe(element);
     setInterval(() => this.tick(), 1000);
   }
@@ -222,7 +275,9 @@ export class Poll {
       this.failed(e);
     } finally {
       this.busy = false;
-      this.due = this.again ? 0 : performance.now() + 1000 * Math.min(120, this.seconds * 2 ** Math.min(this.faults, 5));
+      this.due = this.again
+        ? 0
+        : performance.now() + 1000 * Math.min(120, this.seconds * 2 ** Math.min(this.faults, 5));
       this.again = false;
     }
   }

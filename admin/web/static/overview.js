@@ -8,7 +8,12 @@ import { ENDED, SLOTS, TERMS } from "./words.js";
 const SPARK = 300; // samples of a sparkline
 const ANNOUNCE = 20_000; // ms between two announcements to screen readers
 
-const SHAPES = { ok: "M5 12.5l4.5 4.5L19 7.5", warn: "M12 5v9M12 19v.01", bad: "M7 7l10 10M17 7L7 17", off: "M6 12h12" };
+const SHAPES = {
+  ok: "M5 12.5l4.5 4.5L19 7.5",
+  warn: "M12 5v9M12 19v.01",
+  bad: "M7 7l10 10M17 7L7 17",
+  off: "M6 12h12",
+};
 export const LEVELS = { ok: "Healthy", warn: "Warning", bad: "In trouble", off: "Unknown" };
 
 // icon draws a level.
@@ -23,7 +28,9 @@ class Spark {
     this.samples = new Samples(SPARK);
     this.area = svg("path", { class: "area" });
     this.line = svg("path");
-    byID(id).append(svg("svg", { viewBox: "0 0 300 40", preserveAspectRatio: "none", "aria-hidden": "true" }, this.area, this.line));
+    byID(id).append(
+      svg("svg", { viewBox: "0 0 300 40", preserveAspectRatio: "none", "aria-hidden": "true" }, this.area, this.line),
+    );
   }
 
   draw() {
@@ -69,10 +76,24 @@ function showHealth(s) {
   }
   const problems = (h.problems || []).slice(0, 20);
   if (!problems.length) problems.push({ level: "ok", what: "", text: "Nothing." });
-  sync(byID("problems"), problems, (p) => p.level + p.what + p.text,
-    (p) => el("li", { "data-level": p.level }, el("span", { class: "level-icon" }, icon(p.level)),
-      el("span", {}, el("span", { class: "hidden", text: p.what ? LEVELS[p.level] + ": " : "" }),
-        p.what ? el("b", { text: sentence(p.what) + ". " }) : null, el("span", { text: p.text }))));
+  sync(
+    byID("problems"),
+    problems,
+    (p) => p.level + p.what + p.text,
+    (p) =>
+      el(
+        "li",
+        { "data-level": p.level },
+        el("span", { class: "level-icon" }, icon(p.level)),
+        el(
+          "span",
+          {},
+          el("span", { class: "hidden", text: p.what ? LEVELS[p.level] + ": " : "" }),
+          p.what ? el("b", { text: sentence(p.what) + ". " }) : null,
+          el("span", { text: p.text }),
+        ),
+      ),
+  );
 }
 
 // counts returns what the places hold: all URLs, those that ended, and those that wait.
@@ -135,7 +156,12 @@ export class Overview {
     text(byID("t-queued"), compact(queued));
     attr(byID("t-queued"), "title", count(queued));
     const grows = flow.rate((x) => counts(x).queued);
-    text(byID("t-queued-trend"), grows === null || Math.abs(grows) < 0.5 ? "steady" : (grows > 0 ? "grows by " : "shrinks by ") + compact(Math.round(Math.abs(grows))) + "/s");
+    text(
+      byID("t-queued-trend"),
+      grows === null || Math.abs(grows) < 0.5
+        ? "steady"
+        : (grows > 0 ? "grows by " : "shrinks by ") + compact(Math.round(Math.abs(grows))) + "/s",
+    );
     text(byID("t-queued-sub"), compact(places.failed) + " over budget");
     const { busy = 0, limit = 0, robots = 0 } = s.connections || {};
     text(byID("t-busy"), count(busy));
@@ -143,12 +169,22 @@ export class Overview {
     size(byID("bar-busy").firstChild, "width", limit ? busy / limit : 0);
     text(byID("t-busy-sub"), count(robots) + (robots === 1 ? " robots.txt request" : " robots.txt requests"));
     prose(byID("waiting"), s.waiting ? sentence(s.waiting) : "Nothing: nearly all connections are busy");
-    const about = ["drumbeat " + (s.version || ""), "crawl " + (s.crawl || NONE), "process " + (s.pid || NONE), (s.dirs || []).join(", "), "contact " + (s.contact || NONE)];
+    const about = [
+      "drumbeat " + (s.version || ""),
+      "crawl " + (s.crawl || NONE),
+      "process " + (s.pid || NONE),
+      (s.dirs || []).join(", "),
+      "contact " + (s.contact || NONE),
+    ];
     const started = instant(s.started);
     if (started) about.push("started " + utc(started));
     text(byID("about"), about.join(" · "));
     text(byID("who"), (s.agent || "") + (s.host ? " on " + s.host : ""));
-    document.title = ({ ok: "", warn: "⚠ ", bad: "✖ " }[s.health?.level] || "") + rate(r.pages) + " pages/s · " + (s.agent || "drumbeat");
+    document.title =
+      ({ ok: "", warn: "⚠ ", bad: "✖ " }[s.health?.level] || "") +
+      rate(r.pages) +
+      " pages/s · " +
+      (s.agent || "drumbeat");
   }
 
   // slots draws the connections by use.
@@ -156,10 +192,24 @@ export class Overview {
     const total = body.total || 0;
     const all = (body.uses || []).map((u, i) => ({ ...u, kind: i % 12, share: total ? u.now / total : 0 }));
     const uses = all.filter((u) => u.share >= 0.0005);
-    sync(byID("slots-now"), uses, (u) => u.name, (u) => el("i", { class: "k" + u.kind }), (node, u) => size(node, "width", u.share));
-    attr(byID("slots-now"), "aria-label", "Connections by use: " + uses.map((u) => u.name + " " + percent(u.share)).join(", "));
-    sync(byID("slots-legend"), [...uses].sort((a, b) => b.share - a.share), (u) => u.name,
+    sync(
+      byID("slots-now"),
+      uses,
+      (u) => u.name,
+      (u) => el("i", { class: "k" + u.kind }),
+      (node, u) => size(node, "width", u.share),
+    );
+    attr(
+      byID("slots-now"),
+      "aria-label",
+      "Connections by use: " + uses.map((u) => u.name + " " + percent(u.share)).join(", "),
+    );
+    sync(
+      byID("slots-legend"),
+      [...uses].sort((a, b) => b.share - a.share),
+      (u) => u.name,
       (u) => el("li", {}, el("span", { class: "swatch k" + u.kind }), tip(u.name, SLOTS[u.name]), el("b")),
-      (node, u) => text(node.lastChild, percent(u.share)));
+      (node, u) => text(node.lastChild, percent(u.share)),
+    );
   }
 }

@@ -10,13 +10,25 @@ const LINES = 500; // of the log
 function parts(id, list, total) {
   const sorted = (list || []).filter((p) => p.bytes > 0).sort((a, b) => b.bytes - a.bytes);
   const high = Math.max(1, ...sorted.map((p) => p.bytes));
-  sync(byID(id), sorted, (p) => p.name,
-    (p) => el("li", {}, el("span", { text: p.name, title: p.name }), el("span", { class: "track" }, el("i")), el("b", { class: "n" }), el("span", { class: "n muted" })),
+  sync(
+    byID(id),
+    sorted,
+    (p) => p.name,
+    (p) =>
+      el(
+        "li",
+        {},
+        el("span", { text: p.name, title: p.name }),
+        el("span", { class: "track" }, el("i")),
+        el("b", { class: "n" }),
+        el("span", { class: "n muted" }),
+      ),
     (item, p) => {
       size(item.children[1].firstChild, "width", p.bytes / high);
       text(item.children[2], bytes(p.bytes));
       text(item.children[3], total ? percent(p.bytes / total) : "");
-    });
+    },
+  );
 }
 
 // meter fills a bar of use and limit.
@@ -32,9 +44,14 @@ function showCheckpoint(c, now) {
   text(byID("cp-lead"), t ? duration((now - t) / 1000) + " ago" : "None yet");
   attr(byID("cp-lead"), "title", t ? utc(t) : null);
   facts(byID("cp-facts"), [
-    ["Number", count(c.number), TERMS.checkpoint], ["Time", t ? clock(t) : NONE, null, t ? utc(t) : null], ["Took", t ? duration(c.total) : NONE],
-    ["Written", t ? bytes(c.bytes) : NONE], ["Pause", t ? duration(c.pause) : NONE, TERMS.pause], ["Stall", t ? duration(c.stall) : NONE, TERMS.stall],
-    ["Longest pause", t ? duration(c.longestPause) : NONE, TERMS.pause], ["Longest stall", t ? duration(c.longestStall) : NONE, TERMS.stall],
+    ["Number", count(c.number), TERMS.checkpoint],
+    ["Time", t ? clock(t) : NONE, null, t ? utc(t) : null],
+    ["Took", t ? duration(c.total) : NONE],
+    ["Written", t ? bytes(c.bytes) : NONE],
+    ["Pause", t ? duration(c.pause) : NONE, TERMS.pause],
+    ["Stall", t ? duration(c.stall) : NONE, TERMS.stall],
+    ["Longest pause", t ? duration(c.longestPause) : NONE, TERMS.pause],
+    ["Longest stall", t ? duration(c.longestStall) : NONE, TERMS.stall],
   ]);
 }
 
@@ -42,22 +59,44 @@ export function showResources(s) {
   const now = instant(s.time) || new Date();
   showCheckpoint(s.checkpoint || {}, now);
   const { ram = {}, disk = {} } = s;
-  text(byID("ram-lead"), bytes(ram.used) + (ram.limit ? " of " + bytes(ram.limit) + " (" + percent(ram.used / ram.limit) + ")" : ""));
+  text(
+    byID("ram-lead"),
+    bytes(ram.used) + (ram.limit ? " of " + bytes(ram.limit) + " (" + percent(ram.used / ram.limit) + ")" : ""),
+  );
   meter("ram-bar", ram.limit ? ram.used / ram.limit : 0, 1, 1.1);
   parts("ram-parts", ram.parts, ram.limit);
-  text(byID("disk-lead"), bytes(disk.used) + (disk.limit ? " of " + bytes(disk.limit) + " (" + percent(disk.used / disk.limit) + ")" : " used, no limit"));
+  text(
+    byID("disk-lead"),
+    bytes(disk.used) +
+      (disk.limit ? " of " + bytes(disk.limit) + " (" + percent(disk.used / disk.limit) + ")" : " used, no limit"),
+  );
   byID("disk-bar").hidden = !disk.limit;
   meter("disk-bar", disk.limit ? disk.used / disk.limit : 0, 0.9, 0.97);
   parts("disk-parts", disk.parts, disk.used);
-  sync(byID("disk-dirs"), disk.dirs || [], (d) => d.path,
-    (d) => el("li", {}, el("div", { class: "head" }, el("span", { class: "mono", text: d.path }), el("b")), el("div", { class: "progress" }, el("i")), el("p", { class: "sub" }, el("span"), tip("keep free", TERMS.keepfree), el("span"))),
+  sync(
+    byID("disk-dirs"),
+    disk.dirs || [],
+    (d) => d.path,
+    (d) =>
+      el(
+        "li",
+        {},
+        el("div", { class: "head" }, el("span", { class: "mono", text: d.path }), el("b")),
+        el("div", { class: "progress" }, el("i")),
+        el("p", { class: "sub" }, el("span"), tip("keep free", TERMS.keepfree), el("span")),
+      ),
     (item, d) => {
       text(item.children[0].lastChild, bytes(d.free) + " free");
       size(item.children[1].firstChild, "width", d.size ? 1 - d.free / d.size : 0);
-      attr(item.children[1], "data-level", !d.keepFree || d.free >= 2 * d.keepFree ? null : d.free < d.keepFree ? "bad" : "warn");
+      attr(
+        item.children[1],
+        "data-level",
+        !d.keepFree || d.free >= 2 * d.keepFree ? null : d.free < d.keepFree ? "bad" : "warn",
+      );
       text(item.children[2].firstChild, "of " + bytes(d.size) + "; ");
       text(item.children[2].lastChild, " " + bytes(d.keepFree));
-    });
+    },
+  );
 }
 
 const levelOf = (line) => String(line.level || "info").toLowerCase();
@@ -70,8 +109,15 @@ export function addLines(lines, anew) {
   for (const line of lines.slice(-LINES)) {
     const level = levelOf(line);
     const t = instant(line.time);
-    list.append(el("li", { "data-level": level }, el("time", { datetime: line.time, title: t ? utc(t) : null, text: t ? clock(t) : "" }),
-      el("span", { class: level === "error" ? "bad" : level === "warn" ? "warn" : "muted", text: level }), el("span", { text: line.text })));
+    list.append(
+      el(
+        "li",
+        { "data-level": level },
+        el("time", { datetime: line.time, title: t ? utc(t) : null, text: t ? clock(t) : "" }),
+        el("span", { class: level === "error" ? "bad" : level === "warn" ? "warn" : "muted", text: level }),
+        el("span", { text: line.text }),
+      ),
+    );
   }
   while (list.children.length > LINES) list.firstElementChild.remove();
   if (!list.children.length) list.append(el("li", { class: "none muted", text: "No line yet" }));

@@ -7,19 +7,36 @@ import { code, REASONS, TERMS } from "./words.js";
 
 // bars fills a list of names with numbers, largest first.
 function bars(id, values, explain, empty, kind) {
-  const list = Object.entries(values || {}).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  const list = Object.entries(values || {})
+    .filter(([, n]) => n > 0)
+    .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
   const total = list.reduce((sum, [, n]) => sum + n, 0);
   const shown = list.length ? list.slice(0, 16) : [["", 0]];
-  sync(byID(id), shown, ([name]) => name || "none",
-    ([name]) => (name ? el("li", { class: kind ? kind(name) : null }, kind ? el("span", {}, name, el("span", { class: "muted", text: "  " + explain(name) })) : tip(name, explain(name)), el("span", { class: "track" }, el("i")), el("b", { class: "n" }), el("span", { class: "n muted" }))
-      : el("li", { class: "none", text: empty })),
+  sync(
+    byID(id),
+    shown,
+    ([name]) => name || "none",
+    ([name]) =>
+      name
+        ? el(
+            "li",
+            { class: kind ? kind(name) : null },
+            kind
+              ? el("span", {}, name, el("span", { class: "muted", text: "  " + explain(name) }))
+              : tip(name, explain(name)),
+            el("span", { class: "track" }, el("i")),
+            el("b", { class: "n" }),
+            el("span", { class: "n muted" }),
+          )
+        : el("li", { class: "none", text: empty }),
     (item, [name, n]) => {
       if (!name) return;
       size(item.children[1].firstChild, "width", n / shown[0][1]);
       text(item.children[2], compact(n));
       attr(item.children[2], "title", count(n));
       text(item.children[3], percent(n / total));
-    });
+    },
+  );
 }
 
 export function showAnswers(s) {
@@ -45,15 +62,34 @@ export function until(t, now = Date.now()) {
 }
 
 // local replaces the times of a text by local ones.
-const local = (words) => words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (t) => { const at = instant(t); return at ? clock(at) : t; });
+const local = (words) =>
+  words.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (t) => {
+    const at = instant(t);
+    return at ? clock(at) : t;
+  });
 
 export function showHosts(body, ask) {
   const hosts = body.hosts || [];
   text(byID("hosts-count"), hosts.length ? "the last " + count(hosts.length) : "");
-  fillRows(byID("hosts"), hosts.length ? hosts : [none(4, "No host is in trouble")], (h) => h.key || h.host,
-    (h) => el("tr", { role: "row" }, el("td", { role: "cell", class: "wrap" }, h.host ? el("button", { type: "button", class: "link", onclick: () => ask(h.host), text: h.host })
-      : el("span", { class: "muted mono", title: "Only the key of the host is known yet", text: h.key || NONE })),
-    el("td", { role: "cell" }, el("span")), el("td", { role: "cell", class: "n" }), el("td", { role: "cell", class: "wrap" })),
+  fillRows(
+    byID("hosts"),
+    hosts.length ? hosts : [none(4, "No host is in trouble")],
+    (h) => h.key || h.host,
+    (h) =>
+      el(
+        "tr",
+        { role: "row" },
+        el(
+          "td",
+          { role: "cell", class: "wrap" },
+          h.host
+            ? el("button", { type: "button", class: "link", onclick: () => ask(h.host), text: h.host })
+            : el("span", { class: "muted mono", title: "Only the key of the host is known yet", text: h.key || NONE }),
+        ),
+        el("td", { role: "cell" }, el("span")),
+        el("td", { role: "cell", class: "n" }),
+        el("td", { role: "cell", class: "wrap" }),
+      ),
     (row, h) => {
       const cell = row.children;
       const [word, level] = standing(h.state || "");
@@ -63,7 +99,8 @@ export function showHosts(body, ask) {
       text(cell[2], until(t));
       attr(cell[2], "title", t ? utc(t) : null);
       text(cell[3], local(h.why || (h.state || "").replace(/^(\S+ \S+ for good; )?backs off until \S+ /, "")));
-    });
+    },
+  );
 }
 
 export function showPLDs(body, ask) {
@@ -71,11 +108,34 @@ export function showPLDs(body, ask) {
   const asOf = instant(body.asOf);
   text(byID("plds-asof"), asOf ? "In-degrees are current; the rest is of the checkpoint at " + clock(asOf) : "");
   const placed = plds.some((p) => p.placed !== undefined && p.queued === undefined);
-  sync(byID("pld-queued"), [placed ? "Placed" : "Queued"], (name) => name, (name) => tip(name, placed ? TERMS.placed : "URLs of the domain that wait."));
-  fillRows(byID("plds"), plds.length ? plds : [none(7, "No domain is known yet")], (p) => p.key || p.pld,
-    (p) => el("tr", {}, el("td", { class: "n" }), el("td", { class: "wrap" }, p.pld ? el("button", { type: "button", class: "link", onclick: () => ask(p.pld), text: p.pld })
-      : el("span", { class: "muted mono", title: "Only the key of the domain is known yet", text: p.key || NONE })),
-    ...[0, 1, 2, 3, 4].map(() => el("td", { class: "n" }))),
+  sync(
+    byID("pld-queued"),
+    [placed ? "Placed" : "Queued"],
+    (name) => name,
+    (name) => tip(name, placed ? TERMS.placed : "URLs of the domain that wait."),
+  );
+  fillRows(
+    byID("plds"),
+    plds.length ? plds : [none(7, "No domain is known yet")],
+    (p) => p.key || p.pld,
+    (p) =>
+      el(
+        "tr",
+        {},
+        el("td", { class: "n" }),
+        el(
+          "td",
+          { class: "wrap" },
+          p.pld
+            ? el("button", { type: "button", class: "link", onclick: () => ask(p.pld), text: p.pld })
+            : el("span", {
+                class: "muted mono",
+                title: "Only the key of the domain is known yet",
+                text: p.key || NONE,
+              }),
+        ),
+        ...[0, 1, 2, 3, 4].map(() => el("td", { class: "n" })),
+      ),
     (row, p) => {
       const cell = row.children;
       text(cell[0], count(p.rank));
@@ -84,5 +144,6 @@ export function showPLDs(body, ask) {
       text(cell[4], count(p.pages));
       text(cell[5], count(p.queued ?? p.placed));
       text(cell[6], bytes(p.bytes));
-    });
+    },
+  );
 }

@@ -8,11 +8,16 @@ const BARS = 120; // most bars of BEAST
 
 // facts fills a list of terms and values: [term, value, tooltip, title].
 export function facts(list, items) {
-  sync(list, items, (i) => i[0], ([term, , explanation]) => el("div", {}, el("dt", {}, tip(term, explanation)), el("dd")),
+  sync(
+    list,
+    items,
+    (i) => i[0],
+    ([term, , explanation]) => el("div", {}, el("dt", {}, tip(term, explanation)), el("dd")),
     (node, [, value, , title]) => {
       text(node.lastChild, value);
       attr(node.lastChild, "title", title);
-    });
+    },
+  );
 }
 
 // none fills a table without rows.
@@ -20,35 +25,81 @@ export const none = (columns, words) => ({ none: true, columns, words });
 
 // fillRows fills a table body. cells(item) returns strings, or nodes made anew when the row's text changes.
 export function fillRows(body, items, key, make, update) {
-  sync(body, items, (i, n) => (i.none ? "none" : key(i, n)),
+  sync(
+    body,
+    items,
+    (i, n) => (i.none ? "none" : key(i, n)),
     (i) => (i.none ? el("tr", {}, el("td", { class: "none", colspan: i.columns, text: i.words })) : make(i)),
-    (row, i, n) => { if (!i.none) update(row, i, n); });
+    (row, i, n) => {
+      if (!i.none) update(row, i, n);
+    },
+  );
 }
 
 const DRUMS = {
-  urlseen: TERMS.urlseen, "pldindegree-edges": "Links between domains, each once.", pldindegree: "The in-degree of each domain.",
-  robotscache: "robots.txt rules and addresses by origin.", robotsrequested: "Prevents duplicate requests for robots.txt.",
+  urlseen: TERMS.urlseen,
+  "pldindegree-edges": "Links between domains, each once.",
+  pldindegree: "The in-degree of each domain.",
+  robotscache: "robots.txt rules and addresses by origin.",
+  robotsrequested: "Prevents duplicate requests for robots.txt.",
   names: "The names of hosts and domains.",
 };
 const QUEUES = {
-  ...PLACES, robotsfetch: "QD: hosts whose robots.txt is to be requested.", robotsdeferred: "Requests for robots.txt that wait for a due time.",
+  ...PLACES,
+  robotsfetch: "QD: hosts whose robots.txt is to be requested.",
+  robotsdeferred: "Requests for robots.txt that wait for a due time.",
 };
 
 function showSeen(drum) {
   if (!drum) return;
-  const state = drum.running ? "A pass runs." : drum.pending ? percent(drum.full) + " full; no pass runs." : "No key waits; no pass runs.";
+  const state = drum.running
+    ? "A pass runs."
+    : drum.pending
+      ? percent(drum.full) + " full; no pass runs."
+      : "No key waits; no pass runs.";
   text(byID("seen-state"), state);
   const fill = drum.fill || [];
   const strip = byID("seen-fill");
-  if (fill.length) sync(strip, fill, (_, i) => i, () => el("i"), (bar, v) => { size(bar, "height", v); attr(bar, "class", v >= 0.995 ? "full" : null); });
-  else sync(strip, ["none"], () => "none", () => el("span", { class: "empty", text: "No figures of buckets" }));
+  if (fill.length)
+    sync(
+      strip,
+      fill,
+      (_, i) => i,
+      () => el("i"),
+      (bar, v) => {
+        size(bar, "height", v);
+        attr(bar, "class", v >= 0.995 ? "full" : null);
+      },
+    );
+  else
+    sync(
+      strip,
+      ["none"],
+      () => "none",
+      () => el("span", { class: "empty", text: "No figures of buckets" }),
+    );
   const high = fill.reduce((a, b) => Math.max(a, b), 0);
   const low = fill.reduce((a, b) => Math.min(a, b), fill.length ? 1 : 0);
-  attr(strip, "aria-label", "Fill of " + count(drum.buckets) + " buckets: from " + percent(low) + " to " + percent(high) + ", mean " + percent(drum.full));
+  attr(
+    strip,
+    "aria-label",
+    "Fill of " +
+      count(drum.buckets) +
+      " buckets: from " +
+      percent(low) +
+      " to " +
+      percent(high) +
+      ", mean " +
+      percent(drum.full),
+  );
   facts(byID("seen-facts"), [
-    ["URLs known", compact(drum.keys), TERMS.urlseen, count(drum.keys)], ["Keys waiting", compact(drum.pending), TERMS.fill, count(drum.pending)],
-    ["Size waiting", bytes(drum.pendingBytes)], ["Buckets", count(drum.buckets)], ["Fullest", percent(high), TERMS.fill],
-    ["Passes", count(drum.passes), TERMS.pass], ["Last pass", drum.lastPassSeconds ? duration(drum.lastPassSeconds) : NONE],
+    ["URLs known", compact(drum.keys), TERMS.urlseen, count(drum.keys)],
+    ["Keys waiting", compact(drum.pending), TERMS.fill, count(drum.pending)],
+    ["Size waiting", bytes(drum.pendingBytes)],
+    ["Buckets", count(drum.buckets)],
+    ["Fullest", percent(high), TERMS.fill],
+    ["Passes", count(drum.passes), TERMS.pass],
+    ["Last pass", drum.lastPassSeconds ? duration(drum.lastPassSeconds) : NONE],
     ["A pass now takes", drum.nextPassSeconds ? "≈ " + duration(drum.nextPassSeconds) : NONE],
   ]);
 }
@@ -58,45 +109,100 @@ function showBeast(b) {
   const failed = typeof b.failed === "object" ? b.failed : { urls: b.failed };
   const queues = [...(b.queues || [])].sort((a, c) => a.number - c.number);
   const waiting = queues.reduce((sum, q) => sum + q.urls, 0);
-  text(byID("beast-state"), queues.length || failed.urls ? "Reads queue Q(" + b.current + ")" + (b.scanning ? "; a scan reads QF." : ".") : "The queues are empty.");
+  text(
+    byID("beast-state"),
+    queues.length || failed.urls
+      ? "Reads queue Q(" + b.current + ")" + (b.scanning ? "; a scan reads QF." : ".")
+      : "The queues are empty.",
+  );
   const shown = queues.slice(0, BARS);
   const high = Math.max(1, failed.urls || 0, ...shown.map((q) => q.urls));
-  const bars = shown.map((q) => ({ key: q.number, urls: q.urls, kind: q.number === b.current ? "current" : null, name: "Q(" + q.number + ")" }));
+  const bars = shown.map((q) => ({
+    key: q.number,
+    urls: q.urls,
+    kind: q.number === b.current ? "current" : null,
+    name: "Q(" + q.number + ")",
+  }));
   if (failed.urls) bars.push({ key: "failed", urls: failed.urls, kind: "failed", name: "QF" });
   const box = byID("beast-bars");
   if (bars.length) {
-    sync(box, bars, (x) => x.key, () => el("i"), (bar, x) => {
-      size(bar, "height", x.urls / high);
-      attr(bar, "class", x.kind);
-      attr(bar, "title", x.name + ": " + count(x.urls) + " URLs");
-    });
-  } else sync(box, ["none"], () => "none", () => el("span", { class: "empty", text: "No URL waits" }));
-  attr(box, "aria-label", "BEAST: " + count(waiting) + " URLs in " + count(queues.length) + " queues from Q(" + b.current + "), " + count(failed.urls) + " in QF");
+    sync(
+      box,
+      bars,
+      (x) => x.key,
+      () => el("i"),
+      (bar, x) => {
+        size(bar, "height", x.urls / high);
+        attr(bar, "class", x.kind);
+        attr(bar, "title", x.name + ": " + count(x.urls) + " URLs");
+      },
+    );
+  } else
+    sync(
+      box,
+      ["none"],
+      () => "none",
+      () => el("span", { class: "empty", text: "No URL waits" }),
+    );
+  attr(
+    box,
+    "aria-label",
+    "BEAST: " +
+      count(waiting) +
+      " URLs in " +
+      count(queues.length) +
+      " queues from Q(" +
+      b.current +
+      "), " +
+      count(failed.urls) +
+      " in QF",
+  );
   text(byID("beast-first"), shown.length ? "Q(" + shown[0].number + ")" : "");
-  text(byID("beast-last"), (shown.length ? "… Q(" + shown[shown.length - 1].number + ")" : "") + (failed.urls ? "  and QF" : ""));
+  text(
+    byID("beast-last"),
+    (shown.length ? "… Q(" + shown[shown.length - 1].number + ")" : "") + (failed.urls ? "  and QF" : ""),
+  );
   facts(byID("beast-facts"), [
-    ["In queues", compact(waiting), TERMS.beast, count(waiting)], ["QF, over budget", compact(failed.urls), TERMS.qf, count(failed.urls)],
-    ["Current queue", count(b.current), TERMS.queue], ["Horizon", count(b.horizon), TERMS.horizon],
+    ["In queues", compact(waiting), TERMS.beast, count(waiting)],
+    ["QF, over budget", compact(failed.urls), TERMS.qf, count(failed.urls)],
+    ["Current queue", count(b.current), TERMS.queue],
+    ["Horizon", count(b.horizon), TERMS.horizon],
     ["Scans of QF", count(b.scans), TERMS.qf],
   ]);
   const rows = [...queues.slice(0, 200), { number: "QF", urls: failed.urls || 0, bytes: failed.bytes }];
-  fillRows(byID("beast-table"), rows, (q) => q.number, () => el("tr", {}, el("th", { scope: "row" }), el("td", { class: "n" }), el("td", { class: "n" })),
+  fillRows(
+    byID("beast-table"),
+    rows,
+    (q) => q.number,
+    () => el("tr", {}, el("th", { scope: "row" }), el("td", { class: "n" }), el("td", { class: "n" })),
     (row, q) => {
       text(row.children[0], q.number === "QF" ? "QF" : "Q(" + q.number + ")");
       text(row.children[1], count(q.urls));
       text(row.children[2], bytes(q.bytes));
-    });
+    },
+  );
 }
 
 export function showStructures(body) {
   const drums = body.drums || [];
   showSeen(drums.find((d) => d.name === "urlseen"));
   showBeast(body.beast);
-  fillRows(byID("drums"), drums.length ? drums : [none(9, "None yet")], (d) => d.name,
+  fillRows(
+    byID("drums"),
+    drums.length ? drums : [none(9, "None yet")],
+    (d) => d.name,
     (d) => {
       const bar = el("div", { class: "progress" }, el("i"));
-      return el("tr", {}, el("th", { scope: "row" }, tip(d.name, DRUMS[d.name])), el("td", { class: "n" }), el("td", { class: "n" }),
-        el("td", { class: "fillcell" }, bar), el("td", { class: "nowrap" }), ...[0, 1, 2, 3].map(() => el("td", { class: "n" })));
+      return el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, tip(d.name, DRUMS[d.name])),
+        el("td", { class: "n" }),
+        el("td", { class: "n" }),
+        el("td", { class: "fillcell" }, bar),
+        el("td", { class: "nowrap" }),
+        ...[0, 1, 2, 3].map(() => el("td", { class: "n" })),
+      );
     },
     (row, d) => {
       const cell = row.children;
@@ -109,14 +215,26 @@ export function showStructures(body) {
       text(cell[6], d.lastPassSeconds ? duration(d.lastPassSeconds) : NONE);
       text(cell[7], bytes(d.diskBytes));
       text(cell[8], bytes(d.ioBytes));
-    });
+    },
+  );
   const queues = body.queues || [];
-  fillRows(byID("queues"), queues.length ? queues : [none(3, "None yet")], (q) => q.name,
-    (q) => el("tr", {}, el("th", { scope: "row" }, tip(q.name, QUEUES[q.name])), el("td", { class: "n" }), el("td", { class: "n" })),
+  fillRows(
+    byID("queues"),
+    queues.length ? queues : [none(3, "None yet")],
+    (q) => q.name,
+    (q) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, tip(q.name, QUEUES[q.name])),
+        el("td", { class: "n" }),
+        el("td", { class: "n" }),
+      ),
     (row, q) => {
       text(row.children[1], compact(q.urls));
       text(row.children[2], bytes(q.bytes));
-    });
+    },
+  );
 }
 
 // showModel compares URLseen's I/O with the paper's formulas.
@@ -124,17 +242,42 @@ export function showModel(model) {
   const { measured = 0, predicted = 0 } = model || {};
   const high = Math.max(measured, predicted, 1e-9);
   const unit = model?.unit || "bytes of disk I/O a link";
-  const rows = measured || predicted ? [["Measured", measured], ["Predicted", predicted]] : [];
+  const rows =
+    measured || predicted
+      ? [
+          ["Measured", measured],
+          ["Predicted", predicted],
+        ]
+      : [];
   const box = byID("model");
-  sync(box, [...rows, ["unit", unit]], (r) => r[0],
-    ([name]) => (name === "unit" ? el("p", { class: "sub" }, tip(unit, TERMS.io), el("span"))
-      : el("div", { class: "meterline" }, el("span", { text: name }), el("div", { class: "progress" }, el("i")), el("b", { class: "n" }))),
+  sync(
+    box,
+    [...rows, ["unit", unit]],
+    (r) => r[0],
+    ([name]) =>
+      name === "unit"
+        ? el("p", { class: "sub" }, tip(unit, TERMS.io), el("span"))
+        : el(
+            "div",
+            { class: "meterline" },
+            el("span", { text: name }),
+            el("div", { class: "progress" }, el("i")),
+            el("b", { class: "n" }),
+          ),
     (node, [name, value]) => {
       if (name === "unit") {
-        text(node.lastChild, rows.length ? (predicted ? "; measured is " + percent(measured / predicted) + " of predicted" : "") : ": no pass has ended yet");
+        text(
+          node.lastChild,
+          rows.length
+            ? predicted
+              ? "; measured is " + percent(measured / predicted) + " of predicted"
+              : ""
+            : ": no pass has ended yet",
+        );
         return;
       }
       size(node.children[1].firstChild, "width", value / high);
       text(node.children[2], fixed(value, 1));
-    });
+    },
+  );
 }

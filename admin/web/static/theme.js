@@ -3,5 +3,7 @@
   try {
     var theme = localStorage.getItem("drumbeat-theme");
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-  } catch (e) { /* storage is not allowed: as the system */ }
+  } catch (e) {
+    /* storage is not allowed: as the system */
+  }
 })();

@@ -7,8 +7,10 @@ import { get } from "./live.js";
 /* global uPlot */
 
 export const RANGES = [
-  { name: "1 h", seconds: 3600, every: 15 }, { name: "1 d", seconds: 86_400, every: 60 },
-  { name: "7 d", seconds: 7 * 86_400, every: 300 }, { name: "All", seconds: 0, every: 300 },
+  { name: "1 h", seconds: 3600, every: 15 },
+  { name: "1 d", seconds: 86_400, every: 60 },
+  { name: "7 d", seconds: 7 * 86_400, every: 300 },
+  { name: "All", seconds: 0, every: 300 },
 ];
 
 const POINTS = 600;
@@ -18,7 +20,20 @@ const PAGES = "pages_total";
 const BYTES = "received_bytes_total";
 const FAILED = "attempts_failed_total";
 const SAMPLES = "slot_samples_total";
-const SLOT_NAMES = ["exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk", "deferred", "space or outage", "new links"];
+const SLOT_NAMES = [
+  "exchange",
+  "parse and store",
+  "cpu",
+  "limit",
+  "politeness",
+  "admission",
+  "dns",
+  "robots.txt",
+  "disk",
+  "deferred",
+  "space or outage",
+  "new links",
+];
 const slotMetric = (name) => 'slots_sampled_total{use="' + name + '"}';
 
 export const RATES = [PAGES, BYTES];
@@ -48,7 +63,10 @@ export function derive(times, totals, step, starts = []) {
 
 // historyPath asks for the time from a date until now.
 export function historyPath(from, metrics, points = POINTS) {
-  return "history?" + new URLSearchParams({ points, metrics: metrics.join(","), from: from.toISOString(), to: new Date().toISOString() });
+  return (
+    "history?" +
+    new URLSearchParams({ points, metrics: metrics.join(","), from: from.toISOString(), to: new Date().toISOString() })
+  );
 }
 
 // ago is the date some seconds ago.
@@ -58,11 +76,18 @@ export const ago = (seconds) => new Date(Date.now() - seconds * 1000);
 export function rates(body) {
   const times = body.times || [];
   const seconds = (i) => Math.max(1, Math.min(60, Math.round(times[i] - times[i - 1])));
-  const of = (name, factor) => derive(times, body.series?.[name], body.step || 1).flatMap((v, i) => (v === null ? [] : Array(seconds(i)).fill(v * factor)));
+  const of = (name, factor) =>
+    derive(times, body.series?.[name], body.step || 1).flatMap((v, i) =>
+      v === null ? [] : Array(seconds(i)).fill(v * factor),
+    );
   return { pages: of(PAGES, 1), bits: of(BYTES, 8e-6) };
 }
 
-const starts = (body) => (body.events || []).filter((e) => e.what === "start").map((e) => new Date(e.time).getTime() / 1000).sort((a, b) => a - b);
+const starts = (body) =>
+  (body.events || [])
+    .filter((e) => e.what === "start")
+    .map((e) => new Date(e.time).getTime() / 1000)
+    .sort((a, b) => a - b);
 
 // Chart is a card with a plot, a readout, and a table.
 class Chart {
@@ -75,17 +100,31 @@ class Chart {
     this.box.append(this.empty);
     this.body = el("tbody");
     this.headRow = el("tr");
-    this.details = el("details", { class: "alt" }, el("summary", { text: "Show as a table" }),
-      el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, el("table", {}, el("thead", {}, this.headRow), this.body)));
+    this.details = el(
+      "details",
+      { class: "alt" },
+      el("summary", { text: "Show as a table" }),
+      el(
+        "div",
+        { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+        el("table", {}, el("thead", {}, this.headRow), this.body),
+      ),
+    );
     this.details.addEventListener("toggle", () => this.table());
     this.legend = this.stacked ? el("ul", { class: "legend" }) : null;
-    this.card.append(el("figcaption", {}, el("h3", { text: unit ? title + ", " + unit : title }), this.readout), this.box, ...(this.legend ? [this.legend] : []), this.details);
+    this.card.append(
+      el("figcaption", {}, el("h3", { text: unit ? title + ", " + unit : title }), this.readout),
+      this.box,
+      ...(this.legend ? [this.legend] : []),
+      this.details,
+    );
     new ResizeObserver(() => this.resize()).observe(this.box);
   }
 
   resize() {
     const { clientWidth: width, clientHeight: height } = this.box;
-    if (this.plot && width && (width !== this.plot.width || height !== this.plot.height)) this.plot.setSize({ width, height });
+    if (this.plot && width && (width !== this.plot.width || height !== this.plot.height))
+      this.plot.setSize({ width, height });
   }
 
   // show draws series over times (Unix seconds). marks are the events.
@@ -118,19 +157,48 @@ class Chart {
 
   options() {
     const kinds = this.stacked ? [...this.kinds].reverse() : this.kinds;
-    const axis = { stroke: () => css("--muted"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const axis = {
+      stroke: () => css("--muted"),
+      grid: { stroke: () => css("--line"), width: 1 },
+      ticks: { show: false },
+      font: "12px system-ui, sans-serif",
+    };
     return {
-      width: this.box.clientWidth, height: this.box.clientHeight, padding: [10, 20, 0, 0], legend: { show: false },
-      cursor: { sync: { key: "trends" }, points: { show: !this.stacked, size: 7 }, y: false, drag: { x: false, y: false } },
+      width: this.box.clientWidth,
+      height: this.box.clientHeight,
+      padding: [10, 28, 0, 0],
+      legend: { show: false },
+      cursor: {
+        sync: { key: "trends" },
+        points: { show: !this.stacked, size: 7 },
+        y: false,
+        drag: { x: false, y: false },
+      },
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, this.high || high * 1.08 || 1] } },
       axes: [
-        { ...axis, size: 30, space: 64, values: (u, splits, i, s, step) => splits.map((v) => label(new Date(v * 1000), step)) },
-        { ...axis, size: 52, space: 34, values: (u, splits) => splits.map((v) => (v >= 10_000 ? compact(v) : String(Math.round(v * 1000) / 1000))) },
+        {
+          ...axis,
+          size: 30,
+          space: 64,
+          values: (u, splits, i, s, step) => splits.map((v) => label(new Date(v * 1000), step)),
+        },
+        {
+          ...axis,
+          size: 52,
+          space: 34,
+          values: (u, splits) => splits.map((v) => (v >= 10_000 ? compact(v) : String(Math.round(v * 1000) / 1000))),
+        },
       ],
-      series: [{}, ...kinds.map((kind) => ({
-        stroke: () => css("--c" + kind), width: this.stacked ? 0 : 1.6, spanGaps: false, points: { show: false },
-        fill: () => css("--c" + kind) + (this.stacked ? "" : "24"),
-      }))],
+      series: [
+        {},
+        ...kinds.map((kind) => ({
+          stroke: () => css("--c" + kind),
+          width: this.stacked ? 0 : 1.6,
+          spanGaps: false,
+          points: { show: false },
+          fill: () => css("--c" + kind) + (this.stacked ? "" : "24"),
+        })),
+      ],
       hooks: { draw: [(u) => this.mark(u)], setCursor: [(u) => this.say(u.cursor.idx)] },
     };
   }
@@ -162,40 +230,76 @@ class Chart {
       const i = at ?? lastIndex(this.series[0]);
       const t = i === null ? null : new Date(this.times[i] * 1000);
       text(this.readout, t ? (at === null ? "last " : "") + clock(t) : "");
-      sync(this.legend, this.names.map((name, k) => ({ name, k })), (n) => n.name,
-        ({ name, k }) => el("li", {}, el("span", { class: "swatch k" + this.kinds[k] }), el("span", { text: name }), el("b")),
-        (node, { k }) => text(node.lastChild, i === null || this.series[k][i] === null ? NONE : percent(this.series[k][i] / (this.high || 1))));
-      this.summarize(i === null ? "no values" : this.names.map((n, k) => n + " " + count(this.series[k][i])).join(", "));
+      sync(
+        this.legend,
+        this.names.map((name, k) => ({ name, k })),
+        (n) => n.name,
+        ({ name, k }) =>
+          el("li", {}, el("span", { class: "swatch k" + this.kinds[k] }), el("span", { text: name }), el("b")),
+        (node, { k }) =>
+          text(
+            node.lastChild,
+            i === null || this.series[k][i] === null ? NONE : percent(this.series[k][i] / (this.high || 1)),
+          ),
+      );
+      this.summarize(
+        i === null ? "no values" : this.names.map((n, k) => n + " " + count(this.series[k][i])).join(", "),
+      );
       return;
     }
     const list = this.series[0].filter((v) => v !== null);
     if (at !== null) {
       const v = this.series[0][at];
-      text(this.readout, clock(new Date(this.times[at] * 1000)) + "  " + (v === null ? "no value" : this.format(v) + (this.unit ? " " + this.unit : "")));
+      text(
+        this.readout,
+        clock(new Date(this.times[at] * 1000)) +
+          "  " +
+          (v === null ? "no value" : this.format(v) + (this.unit ? " " + this.unit : "")),
+      );
       return;
     }
-    const sum = list.length ? "mean " + this.format(list.reduce((a, b) => a + b, 0) / list.length) + "  max " + this.format(list.reduce((a, b) => Math.max(a, b), 0)) : "";
+    const sum = list.length
+      ? "mean " +
+        this.format(list.reduce((a, b) => a + b, 0) / list.length) +
+        "  max " +
+        this.format(list.reduce((a, b) => Math.max(a, b), 0))
+      : "";
     text(this.readout, sum);
     this.summarize(sum || "no values");
   }
 
-  summarize(words) { attr(this.box, "aria-label", this.title + ": " + words); }
+  summarize(words) {
+    attr(this.box, "aria-label", this.title + ": " + words);
+  }
 
   // table fills the table with at most TABLE_ROWS times, if it is open.
   table() {
     if (!this.details.open || !this.series) return;
-    sync(this.headRow, ["Time", ...this.names], (n) => n, (n) => el("th", { scope: "col", class: n === "Time" ? "" : "n", text: n }));
+    sync(
+      this.headRow,
+      ["Time", ...this.names],
+      (n) => n,
+      (n) => el("th", { scope: "col", class: n === "Time" ? "" : "n", text: n }),
+    );
     const step = Math.max(1, Math.ceil(this.times.length / TABLE_ROWS));
     const rows = [];
     for (let i = this.times.length - 1; i >= 0; i -= step) rows.push(i);
-    this.body.replaceChildren(...rows.map((i) => {
-      const t = new Date(this.times[i] * 1000);
-      return el("tr", {}, el("td", { class: "nowrap", title: utc(t), text: clock(t) }),
-        ...this.series.map((list) => el("td", { class: "n", text: list[i] === null ? NONE : this.format(list[i]) })));
-    }));
+    this.body.replaceChildren(
+      ...rows.map((i) => {
+        const t = new Date(this.times[i] * 1000);
+        return el(
+          "tr",
+          {},
+          el("td", { class: "nowrap", title: utc(t), text: clock(t) }),
+          ...this.series.map((list) => el("td", { class: "n", text: list[i] === null ? NONE : this.format(list[i]) })),
+        );
+      }),
+    );
   }
 
-  recolor() { this.plot?.redraw(false); }
+  recolor() {
+    this.plot?.redraw(false);
+  }
 }
 
 function lastIndex(list) {
@@ -217,8 +321,15 @@ export class Trends {
     this.pages = new Chart("chart-pages", "Pages", "pages/s");
     this.bits = new Chart("chart-bits", "Download", "Mbit/s");
     this.failures = new Chart("chart-failures", "Failed requests", "a second", { kinds: [10] });
-    this.slots = new Chart("chart-slots", "Connections by use", "", { stacked: true, names: [], kinds: [], format: count });
-    const buttons = RANGES.map((r) => el("button", { type: "button", text: r.name, "aria-pressed": r === this.range, onclick: () => this.choose(r) }));
+    this.slots = new Chart("chart-slots", "Connections by use", "", {
+      stacked: true,
+      names: [],
+      kinds: [],
+      format: count,
+    });
+    const buttons = RANGES.map((r) =>
+      el("button", { type: "button", text: r.name, "aria-pressed": r === this.range, onclick: () => this.choose(r) }),
+    );
     byID("ranges").append(...buttons);
     this.changed = changed;
     new MutationObserver(() => this.recolor()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -232,9 +343,13 @@ export class Trends {
   }
 
   // next chooses the next range.
-  next() { this.choose(RANGES[(RANGES.indexOf(this.range) + 1) % RANGES.length]); }
+  next() {
+    this.choose(RANGES[(RANGES.indexOf(this.range) + 1) % RANGES.length]);
+  }
 
-  recolor() { for (const c of [this.pages, this.bits, this.failures, this.slots]) c.recolor(); }
+  recolor() {
+    for (const c of [this.pages, this.bits, this.failures, this.slots]) c.recolor();
+  }
 
   // path asks for the metrics of the charts.
   async path() {
@@ -246,7 +361,10 @@ export class Trends {
   async begin() {
     if (!this.began) {
       const body = await get(historyPath(new Date(0), [PAGES], 1));
-      const known = [...(body.events || []).map((e) => new Date(e.time).getTime()), ...(body.times || []).map((t) => t * 1000)];
+      const known = [
+        ...(body.events || []).map((e) => new Date(e.time).getTime()),
+        ...(body.times || []).map((t) => t * 1000),
+      ];
       if (!known.length) return ago(3600);
       this.began = new Date(known.reduce((a, b) => Math.min(a, b)) - 1000);
     }
@@ -257,33 +375,63 @@ export class Trends {
     const times = (body.times || []).map(Number);
     const step = body.step || 1;
     const from = starts(body);
-    const events = (body.events || []).map((e) => ({ ...e, at: new Date(e.time).getTime() / 1000 })).filter((e) => instant(e.time));
+    const events = (body.events || [])
+      .map((e) => ({ ...e, at: new Date(e.time).getTime() / 1000 }))
+      .filter((e) => instant(e.time));
     const marks = events.filter((e) => e.what !== "checkpoint" || this.range.seconds === 3600);
-    const derived = (name, factor = 1) => derive(times, body.series?.[name], step, from).map((v) => (v === null ? null : v * factor));
+    const derived = (name, factor = 1) =>
+      derive(times, body.series?.[name], step, from).map((v) => (v === null ? null : v * factor));
     this.pages.show(times, [derived(PAGES)], marks);
     this.bits.show(times, [derived(BYTES, 8e-6)], marks);
     // Failures have no value before the first one.
-    const failed = times.map((_, i) => body.series?.[FAILED]?.[i] ?? (typeof body.series?.[PAGES]?.[i] === "number" ? 0 : null));
+    const failed = times.map(
+      (_, i) => body.series?.[FAILED]?.[i] ?? (typeof body.series?.[PAGES]?.[i] === "number" ? 0 : null),
+    );
     this.failures.show(times, [derive(times, failed, step, from)], marks);
     this.showSlots(times, body.series || {}, marks, step, from);
-    const listed = events.filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step)).sort((a, b) => b.at - a.at).slice(0, 12);
+    const listed = events
+      .filter((e) => e.what !== "checkpoint" && (!times.length || e.at >= times[0] - step))
+      .sort((a, b) => b.at - a.at)
+      .slice(0, 12);
     if (!listed.length) listed.push({ what: "none", text: "None but checkpoints" });
-    sync(byID("events"), listed, (e) => e.time + e.what + e.text, (e) => {
-      const t = instant(e.time);
-      return el("li", { "data-what": e.what, class: t ? "" : "none muted", title: t ? utc(t) : null, text: (t ? clock(t) + " " : "") + (e.text || e.what) });
-    });
+    sync(
+      byID("events"),
+      listed,
+      (e) => e.time + e.what + e.text,
+      (e) => {
+        const t = instant(e.time);
+        return el("li", {
+          "data-what": e.what,
+          class: t ? "" : "none muted",
+          title: t ? utc(t) : null,
+          text: (t ? clock(t) + " " : "") + (e.text || e.what),
+        });
+      },
+    );
   }
 
   // showSlots draws the mean number of slots by use: the sum over the samples of an interval by their number.
   showSlots(times, series, marks, step, from) {
     const samples = derive(times, series[SAMPLES], step, from);
-    const used = SLOT_NAMES.map((name, kind) => ({ name, kind, list: derive(times, series[slotMetric(name)], step, from).map((v, i) => (v === null || !samples[i] ? null : v / samples[i])) }))
-      .filter((u) => u.list.some((v) => v >= 0.1));
+    const used = SLOT_NAMES.map((name, kind) => ({
+      name,
+      kind,
+      list: derive(times, series[slotMetric(name)], step, from).map((v, i) =>
+        v === null || !samples[i] ? null : v / samples[i],
+      ),
+    })).filter((u) => u.list.some((v) => v >= 0.1));
     const chart = this.slots;
     chart.names = used.map((u) => u.name);
     chart.kinds = used.map((u) => u.kind);
     const lists = used.map((u) => u.list);
-    chart.high = times.reduce((high, _, i) => Math.max(high, lists.reduce((sum, l) => sum + (l[i] || 0), 0)), 0);
+    chart.high = times.reduce(
+      (high, _, i) =>
+        Math.max(
+          high,
+          lists.reduce((sum, l) => sum + (l[i] || 0), 0),
+        ),
+      0,
+    );
     chart.show(times, lists, marks);
   }
 }

@@ -87,10 +87,28 @@ export const REASONS = {
 };
 
 const CODES = {
-  200: "OK", 204: "No content", 206: "Partial content", 301: "Moved permanently", 302: "Found", 303: "See other", 304: "Not modified",
-  307: "Temporary redirect", 308: "Permanent redirect", 400: "Bad request", 401: "Unauthorized", 403: "Forbidden", 404: "Not found",
-  405: "Method not allowed", 406: "Not acceptable", 410: "Gone", 429: "Too many requests", 451: "Unavailable for legal reasons",
-  500: "Server error", 502: "Bad gateway", 503: "Unavailable", 504: "Gateway timeout",
+  200: "OK",
+  204: "No content",
+  206: "Partial content",
+  301: "Moved permanently",
+  302: "Found",
+  303: "See other",
+  304: "Not modified",
+  307: "Temporary redirect",
+  308: "Permanent redirect",
+  400: "Bad request",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "Not found",
+  405: "Method not allowed",
+  406: "Not acceptable",
+  410: "Gone",
+  429: "Too many requests",
+  451: "Unavailable for legal reasons",
+  500: "Server error",
+  502: "Bad gateway",
+  503: "Unavailable",
+  504: "Gateway timeout",
 };
 
 const CLASSES = { 0: "Invalid", 1: "Informational", 2: "Success", 3: "Redirect", 4: "Client error", 5: "Server error" };
@@ -99,7 +117,20 @@ const CLASSES = { 0: "Invalid", 1: "Informational", 2: "Success", 3: "Redirect",
 export const code = (name) => CODES[name] || CLASSES[String(name)[0]] || "";
 
 export const OPS = {
-  pause: "Paused", resume: "Resumed", drain: "Drain on", fill: "Drain off", limits: "Limits", "host-delay": "Host delay",
-  "host-normal": "Host delay back to normal", block: "Blocked", unblock: "Unblocked", budget: "Budget pinned", "budget-free": "Budget unpinned",
-  function: "Budget function", seeds: "Seeds added", checkpoint: "Checkpoint", stop: "Stop", settings: "Settings",
+  pause: "Paused",
+  resume: "Resumed",
+  drain: "Drain on",
+  fill: "Drain off",
+  limits: "Limits",
+  "host-delay": "Host delay",
+  "host-normal": "Host delay back to normal",
+  block: "Blocked",
+  unblock: "Unblocked",
+  budget: "Budget pinned",
+  "budget-free": "Budget unpinned",
+  function: "Budget function",
+  seeds: "Seeds added",
+  checkpoint: "Checkpoint",
+  stop: "Stop",
+  settings: "Settings",
 };
