@@ -257,7 +257,9 @@ try {
   }
 } finally {
   child.removeAllListeners("exit");
+  const ended = new Promise((done) => child.on("exit", done));
   child.kill();
+  await ended; // it writes to its profile until then
 }
 for (const fault of faults) console.error(fault);
 process.exit(faults.length ? 1 : 0);

@@ -103,9 +103,9 @@ func (c *crawl) metric(name string, t, now time.Time) any {
 	sum := 2000 * 100 * share * t.Sub(c.first).Seconds()
 	switch { // the wave is the integral of what exchange loses to politeness
 	case share == 0.85:
-		sum += 2000 * 100 * 60 * wave(s, 5000)
+		sum += 2000 * 100 * 20 * wave(s, 5000)
 	case share == 0.09:
-		sum -= 2000 * 100 * 60 * wave(s, 5000)
+		sum -= 2000 * 100 * 20 * wave(s, 5000)
 	}
 	return sum
 }
