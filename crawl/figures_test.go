@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 )
 
@@ -151,5 +153,27 @@ func TestPeak(t *testing.T) {
 	}
 	if !slices.Equal(peaks, []float64{0, 20, 20}) || s.Peak.Bits != 8*20_000 {
 		t.Errorf("got %v and %v bit/s", peaks, s.Peak.Bits)
+	}
+}
+
+// BenchmarkFiguresOfAPage measures what the figures of a page cost: its histograms, and the counters that the
+// transaction of an exchange has for them.
+func BenchmarkFiguresOfAPage(b *testing.B) {
+	var ts times
+	var a accounts
+	tx := new(transaction)
+	resp := &fetch.Response{Status: 200, Connect: time.Millisecond, TLS: 3 * time.Millisecond, FirstByte: 20 * time.Millisecond,
+		Total: 30 * time.Millisecond, TLSVersion: tls.VersionTLS13, BytesWritten: 200, Encoding: "gzip"}
+	b.ReportAllocs()
+	for b.Loop() {
+		ts.exchange(resp, nil)
+		tx.count(state.CountBytesSent, resp.BytesWritten)
+		linkOf(resp, nil).count(tx)
+		tx.response(resp.Status)
+		tx.count(state.CountCompressed, 1)
+		tx.count(state.CountBytesCompressed, 1000)
+		tx.count(state.CountBytesUncompressed, 5000)
+		tx.count(state.CountBytesPages, 5000)
+		a.apply(tx)
 	}
 }

@@ -36,6 +36,14 @@ type State struct {
 	Fills    uint64        `json:"fills,omitempty"`
 }
 
+// Keys returns the number of entries in the cache.
+func (st *State) Keys() (n int64) {
+	for i := range st.Parts {
+		n += st.Parts[i].Keys
+	}
+	return n
+}
+
 // BufferState is a file with the content of buffers at checkpoints. Its first Bytes bytes are valid.
 type BufferState struct {
 	Dir   int    `json:"d,omitempty"`

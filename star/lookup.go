@@ -89,3 +89,16 @@ func BudgetOf(set disk.Set, st *State, b Budgets, indegree uint32) (BudgetNow, e
 	}
 	return now, nil
 }
+
+// TopOf returns the PLDs with the largest in-degrees in a state, at most n, by descending in-degree.
+func TopOf(set disk.Set, st *State, n int) ([]Ranked, error) {
+	data, err := disk.ReadTail(set, st.Ranking)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	ranked, _, err := decodeRanking(data)
+	if err != nil {
+		return nil, fmt.Errorf("star: top PLDs: %w", err)
+	}
+	return ranked[:min(n, len(ranked))], nil
+}

@@ -74,8 +74,8 @@ func all(t testing.TB, fsys disk.FS) *Data {
 	return data
 }
 
-// span reads one series with a point for each second of a span of n seconds.
-func span(t testing.TB, fsys disk.FS, n int, name string) *Data {
+// points reads one series with a point for each second of a span of n seconds.
+func points(t testing.TB, fsys disk.FS, n int, name string) *Data {
 	t.Helper()
 	data, err := Read(fsys, "d/history", Query{From: began, To: began.Add(time.Duration(n) * time.Second), Points: n, Names: []string{name}})
 	must(t, err)
@@ -232,6 +232,12 @@ func TestQuery(t *testing.T) {
 			t.Errorf("%+v was accepted", q)
 		}
 	}
+	if first, last, err := Span(fsys, "d/history"); err != nil || !first.Equal(began) || !last.Equal(began.Add(590*time.Second)) {
+		t.Errorf("span %v to %v, %v", first, last, err)
+	}
+	if first, last, err := Span(fsys, "nowhere"); err != nil || !first.IsZero() || !last.IsZero() {
+		t.Errorf("span of nothing: %v to %v, %v", first, last, err)
+	}
 	data, err = Read(fsys, "nowhere", Query{From: began, To: began.Add(time.Hour)})
 	if err != nil || len(data.Times)+len(data.Events) > 0 {
 		t.Errorf("no history: %v, %+v", err, data)
@@ -327,7 +333,7 @@ func TestThinning(t *testing.T) {
 	end := began.Add(3 * 24 * time.Hour)
 	must(t, w.Thin(end))
 	must(t, w.Thin(end.Add(24*time.Hour)))
-	d := span(t, fsys, 3600, "n")
+	d := points(t, fsys, 3600, "n")
 	for i, at := range d.Times {
 		if n := at.Sub(began).Seconds() / 10; n != d.Series["n"][i] || n != 100 && math.Mod(n, 6) != 5 {
 			t.Errorf("a sample at %v with %v", at, d.Series["n"][i])
@@ -460,7 +466,7 @@ func TestClockSetBack(t *testing.T) {
 	if len(w.files) != 1 {
 		t.Errorf("%d closed files", len(w.files))
 	}
-	if d := span(t, fsys, 1000, "n"); len(d.Times) != 100 || !slices.IsSortedFunc(d.Times, time.Time.Compare) {
+	if d := points(t, fsys, 1000, "n"); len(d.Times) != 100 || !slices.IsSortedFunc(d.Times, time.Time.Compare) {
 		t.Errorf("times %v", d.Times)
 	}
 }

@@ -58,6 +58,44 @@ func Read(fsys disk.FS, dir string, q Query) (*Data, error) {
 	}
 }
 
+// Span returns the times of the first and the last record of a history; zero times if it is empty.
+func Span(fsys disk.FS, dir string) (first, last time.Time, err error) {
+	for try := 1; ; try++ {
+		first, last, err = span(fsys, dir)
+		if try == listings || !errors.Is(err, fs.ErrNotExist) {
+			return first, last, err
+		}
+	}
+}
+
+func span(fsys disk.FS, dir string) (first, last time.Time, _ error) {
+	files, _, err := list(fsys, dir)
+	if err == nil {
+		err = starts(fsys, dir, files)
+	}
+	if err != nil {
+		return first, last, err
+	}
+	for i := range files {
+		if start := files[i].start; start != unknown && (first.IsZero() || start < first.UnixMilli()) {
+			first = time.UnixMilli(start).UTC()
+		}
+	}
+	for _, f := range slices.Backward(files) {
+		d, err := load(fsys, dir, &f)
+		if isDamage(err) {
+			continue
+		}
+		if err != nil {
+			return first, last, err
+		}
+		for d.next(new(Event)) != itemEnd {
+		}
+		return first, time.UnixMilli(d.last).UTC(), nil
+	}
+	return first, first, nil
+}
+
 // reader collects the points of a query.
 type reader struct {
 	q        *Query

@@ -77,6 +77,8 @@ var layers = map[string]layer{
 	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
 	"admin/web":          {0, nil},
 	"admin/web/mocktest": {1, []string{"admin/web"}}, // for tests
+	"internal/report":    {31, []string{"crawl/explain", "crawl/history", "crawl/snapshot", "crawl/state", "disk"}},
+
 	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
 		"internal/bug", "internal/ports"}},
 
@@ -106,6 +108,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/urlrule", "parse", "weburl"}},
 	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
+	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "disk", "internal/report"}},
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
 	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",

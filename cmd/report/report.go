@@ -1,0 +1,94 @@
+// Package report is the command report: it writes the report of a crawl as a page of HTML or as JSON.
+//
+// Command is the table of its flags. Package internal/report makes the report from the last checkpoint and
+// the history, so the crawl may be running: nothing is locked or changed. The format follows from the name of
+// the file: .json is JSON, all others are HTML; "-" writes HTML, or with --json JSON, to standard output. The
+// file is written to the end and then renamed, so a reader never sees a part.
+//
+// Without --fast the records of all PLDs are read, 20 to 40 bytes each, for the pages by in-degree.
+//
+// Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, term.ExitDamage
+// (5) if files that the report needs are damaged, term.ExitFailure (1) if the file can't be written. A
+// damaged history or a crawl without one is no error: the report says what it lacks.
+//
+// This package starts no goroutine. The report is in memory until it is written: some MB for the history of
+// years.
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/disk"
+	"drumbeat/internal/report"
+)
+
+// Command is the table of report's flags.
+type Command struct {
+	Dir    []string    `arg:"" name:"dir" help:"All directories of the crawl. It may be running."`
+	Output string      `short:"o" placeholder:"FILE" default:"report.html" help:"Write the report to FILE: JSON if the name ends in .json, otherwise HTML. \"-\" is standard output."`
+	JSON   bool        `name:"json" help:"Write JSON whatever the name of the file."`
+	Top    flags.Count `placeholder:"N" default:"10" help:"List the N PLDs with the largest in-degrees, at most 1000."`
+	Fast   bool        `help:"Leave out the pages by in-degree, which need the records of all PLDs."`
+}
+
+// maxTop bounds --top.
+const maxTop = 1000
+
+// Run writes the report.
+func (c *Command) Run(a *term.App) error {
+	if c.Top < 1 || c.Top > maxTop {
+		return term.Usage(fmt.Errorf("--top %d: want 1 to %d", c.Top, maxTop))
+	}
+	r, err := report.Make(report.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Top: int(c.Top), Fast: c.Fast})
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if c.JSON || strings.HasSuffix(c.Output, ".json") {
+		data, err := json.MarshalIndent(r, "", " ")
+		if err != nil {
+			return err
+		}
+		b.Write(append(data, '\n'))
+	} else if err := r.WriteHTML(&b); err != nil {
+		return err
+	}
+	if c.Output == "-" {
+		_, err := a.Stdout.Write(b.Bytes())
+		return err
+	}
+	if err := replace(c.Output, b.Bytes()); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s: %s\n", c.Output, term.BytesOf(int64(b.Len())))
+	return err
+}
+
+// replace writes a file under a temporary name and renames it.
+func replace(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name()) // the first error counts
+	}
+	return err
+}
