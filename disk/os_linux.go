@@ -38,11 +38,16 @@ func (o *osFS) Open(name string) (File, error) { return o.open(name, os.O_RDWR) 
 func (o *osFS) OpenRead(name string) (File, error) { return o.open(name, os.O_RDONLY) }
 
 func (o *osFS) open(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, 0o600)
+	// os.OpenFile offers every file to epoll, which refuses regular files: six system calls instead of two.
+	fd := -1
+	err := retryInterrupted(func() (err error) {
+		fd, err = unix.Open(name, flag|unix.O_CLOEXEC, 0o600)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return osFile{f, &o.sync}, nil
+	return osFile{os.NewFile(uintptr(fd), name), &o.sync}, nil
 }
 
 func (*osFS) Remove(name string) error { return os.Remove(name) }

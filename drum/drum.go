@@ -88,8 +88,9 @@ type Drum struct {
 	gate     sync.Mutex
 	emitting atomic.Bool
 
-	// passMu is held by Pass.
+	// passMu is held by Pass. It guards kept, a worker whose memory the next Pass takes over, or nil.
 	passMu sync.Mutex
+	kept   *pass
 
 	gen    atomic.Uint64 // last generation given to a file
 	tuples atomic.Int64  // pending, including sealed ones
@@ -176,6 +177,9 @@ func (d *Drum) Close() error {
 		return ErrClosed
 	}
 	d.releaseBuffers()
+	if d.kept != nil {
+		d.kept.free()
+	}
 	return nil
 }
 

@@ -21,7 +21,9 @@ func (d *Drum) Fill(run func(add func(key Key, value []byte) error) error) error
 	if err == nil {
 		err = f.end()
 	}
-	if closeErr := f.p.close(); err != nil || closeErr != nil {
+	closeErr := f.p.close()
+	f.p.free()
+	if err != nil || closeErr != nil {
 		err = fmt.Errorf("drum: fill %s: %w", d.opt.Name, errors.Join(err, closeErr))
 		d.fail(err)
 	}

@@ -98,12 +98,18 @@ func newPass(d *Drum) *pass {
 	return p
 }
 
-// close closes the files and frees the memory.
+// close closes the files.
 func (p *pass) close() error {
 	err := errors.Join(p.closeFiles(p.files, true), p.closeFiles(p.lists, false))
 	if p.read != nil {
 		p.read.Close() // read only
+		p.read, p.readGen = nil, 0
 	}
+	return err
+}
+
+// free frees the memory.
+func (p *pass) free() {
 	p.round.free()
 	m := &p.merge
 	for _, b := range [][]byte{
@@ -118,7 +124,6 @@ func (p *pass) close() error {
 	free(p.w.keys)
 	free(p.w.lengths)
 	free(p.span.words)
-	return err
 }
 
 // closeFiles closes the files of a pass. If counted, it deletes those without live parts.

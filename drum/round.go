@@ -171,12 +171,19 @@ func (r *round) note() {
 			now[4], now[5] = n*outLenBytes, n*int64(r.opt.OutBytes)
 		}
 	}
-	sum := int64(0)
 	for i := range now {
 		r.touched[i] = max(r.touched[i], now[i])
-		sum += r.touched[i]
 	}
-	r.peak = max(r.peak, sum)
+	r.peak = max(r.peak, r.touchedBytes())
+}
+
+// touchedBytes returns the memory that takes RAM.
+func (r *round) touchedBytes() int64 {
+	sum := int64(0)
+	for _, n := range r.touched {
+		sum += n
+	}
+	return sum
 }
 
 // grow returns s, empty, with capacity for n elements. It allocates new memory if needed.

@@ -51,6 +51,9 @@ func (t *textReader) open(d *Drum, log *textLog, chunk *[]byte) error {
 		return err
 	}
 	n := int(d.opt.decodeBlocks())
+	if log.at.off >= log.s.written {
+		n = 1 // nothing but the block in RAM
+	}
 	for range n {
 		t.blocks = append(t.blocks, &textBlock{done: make(chan struct{}, 1)})
 	}

@@ -118,6 +118,9 @@ func (p *pass) buildSpan(log *textLog, lo, end uint64) error {
 	// texts.
 	m.kept = max(lo, m.hi-min(m.hi, uint64(p.d.opt.LogBytes)))
 	words := int((m.hi - m.lo + 63) / 64)
+	if o := &p.d.opt; 8*int64(words) > max(o.BucketBytes, int64(o.SpanBytes))-p.round.touchedBytes() {
+		p.round.free() // both do not fit into RAMBytes
+	}
 	m.words = grow(m.words, words)[:words]
 	clear(m.words)
 	for i := range lists {

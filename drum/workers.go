@@ -25,19 +25,31 @@ const workerTuples = 32 << 10
 func newMergeWorkers(d *Drum) *mergeWorkers {
 	n := min(d.opt.Workers, len(d.buckets), 1+int(d.tuples.Load()/d.opt.workerTuples))
 	c := &mergeWorkers{d: d}
-	for range n {
+	if d.kept != nil {
+		c.workers, d.kept = append(c.workers, d.kept), nil
+	}
+	for len(c.workers) < n {
 		c.workers = append(c.workers, newPass(d))
 	}
 	return c
 }
 
-// close frees the workers' memory and closes their files.
+// keptBytes is the memory for tuples up to which a worker outlives its Pass. A small crawl makes passes over
+// a few pages all the time, and mapping memory takes longer than such a pass.
+const keptBytes = 1 << 20
+
+// close closes the workers' files. It frees their memory, except that of a worker that handled few tuples.
 func (c *mergeWorkers) close() error {
 	var errs []error
 	peak := int64(0)
 	for _, p := range c.workers {
 		peak += p.round.peak
 		errs = append(errs, p.close())
+		if c.d.kept == nil && p.round.touchedBytes() <= keptBytes {
+			c.d.kept = p
+		} else {
+			p.free()
+		}
 	}
 	c.d.counts.roundPeak.Store(max(c.d.counts.roundPeak.Load(), peak))
 	return errors.Join(errs...)
@@ -140,7 +152,7 @@ func (c *mergeWorkers) runLogged(ctx context.Context, due bool) error {
 		if err := c.each(ctx, c.drain); err != nil {
 			return err
 		}
-		for _, p := range c.workers {
+		for _, p := range c.workers[1:] {
 			p.round.free() // make room for the bitmap
 		}
 		for dir := range t.sealed {
