@@ -280,9 +280,9 @@ func (d *dispatcher) startFetcher(g *polite.Grant) {
 func (d *dispatcher) fetchGranted(g *polite.Grant) {
 	defer d.workers.free()
 	defer d.workers.plds.leave(g.Item.PLD)
-	defer d.fetchEnded()
-	if err := d.pages.fetchOne(d.fetching, g); err != nil && d.fetching.Err() == nil {
-		d.fail(err)
+	landed, err := d.pages.fetchOne(d.fetching, g)
+	if !landed {
+		d.pages.ended(err)
 	}
 }
 

@@ -49,64 +49,75 @@ type pageStage struct {
 	seen       *seenStage
 }
 
-// fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it.
-func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
-	var rec weburl.Record
+// fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
+// means that a storer does the part after the exchange and calls ended.
+func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) (landed bool, _ error) {
+	resp := p.workers.response()
+	page, err := p.exchangeOne(ctx, g, resp)
+	if page == nil || err != nil {
+		p.workers.release(resp)
+		return false, err
+	}
+	if p.land(ctx, page) {
+		return true, nil
+	}
+	defer p.workers.release(resp)
+	return false, p.store(ctx, page)
+}
+
+// exchangeOne does the exchange of a granted URL. It returns its final response, or nil if the URL has none
+// and another transaction took it.
+func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetch.Response) (*arrival, error) {
+	page := &arrival{grant: g, resp: resp}
+	rec, sum := &page.rec, &page.sum
 	if err := rec.Decode(g.Item.Rec); err != nil {
-		return fmt.Errorf("crawl: record in RAM: %w", err)
+		return nil, fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	var sum robots.Summary
 	if err := sum.Decode(rec.Extra); err != nil {
-		return fmt.Errorf("crawl: record in RAM: %w", err)
+		return nil, fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its grant
-		return p.transact(func(tx *transaction) error {
+	if time.Now().After(verdictEnd(sum)) { // it waited too long for its grant
+		return nil, p.transact(func(tx *transaction) error {
 			p.dispatcher.dropGrant(time.Now(), g)
-			return p.check.checkRobots(tx, g.Item.Rec, &rec, state.PlaceRAM)
+			return p.check.checkRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
 		})
 	}
-	if rests, err := p.inBackoffAfterAll(g, &rec); rests || err != nil {
-		return err
+	if rests, err := p.inBackoffAfterAll(g, rec); rests || err != nil {
+		return nil, err
 	}
-	resp := p.workers.response()
-	defer p.workers.release(resp)
 	began := time.Now()
-	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, p.limitsOf(&rec))
+	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, p.limitsOf(rec))
 	if ctx.Err() != nil {
-		return nil // stays in RAM: the last checkpoint has it
+		return nil, nil // stays in RAM: the last checkpoint has it
 	}
-	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: p.keptFor(g, resp)},
+	result := &page.result
+	*result = ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: p.keptFor(g, resp)},
 		sent: resp.BytesWritten, link: linkOf(resp, err)}
 	if errors.Is(err, errBlocked) {
-		return p.settle(g, result, func(tx *transaction) error { return p.deferrals.dropBlocked(tx, g.Item) })
+		return nil, p.settle(g, result, func(tx *transaction) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
 	if panicked := asPanic(err); panicked != nil {
-		return p.endByBug(g, &rec, panicked, result)
+		return nil, p.endByBug(g, rec, panicked, result)
 	}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
 		network := p.outages.source(g.Addr)
-		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(&rec) {
-			return p.unconfirmed(g, &rec, &sum, result)
+		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
+			return nil, p.unconfirmed(g, rec, sum, result)
 		}
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed
 	if err != nil {
-		return p.exchangeFailed(g, &rec, &sum, err, result)
+		return nil, p.exchangeFailed(g, rec, sum, err, result)
 	}
-	var event health.Event
-	if panicked := bug.Contained(func() error { event = eventOf(&rec, resp); return nil }); panicked != nil {
-		return p.endByBug(g, &rec, panicked, result)
+	if panicked := bug.Contained(func() error { page.event = eventOf(rec, resp); return nil }); panicked != nil {
+		return nil, p.endByBug(g, rec, panicked, result)
 	}
-	if why := retried(event); why != state.ReasonNone && int(rec.Attempts) < p.opt.Retries {
-		return p.retry(g, &rec, &sum, event, why, result)
+	if why := retried(page.event); why != state.ReasonNone && int(rec.Attempts) < p.opt.Retries {
+		return nil, p.retry(g, rec, sum, page.event, why, result)
 	}
-	return p.store(ctx, g, &rec, resp, result, func(tx *transaction) error {
-		v, err := p.health.noteHost(tx, g.Item.Host, &rec, &sum.Health, event)
-		result.rest(v)
-		return err
-	})
+	return page, nil
 }
 
 // mayBeOurs returns false for a URL that has failed again, and in total so often that its failures count

@@ -15,15 +15,13 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/parse"
-	"drumbeat/polite"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
 
-// store parses and stores a final response. note records the result for the host; it runs in the same
-// transaction.
-func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response,
-	result *ending, note func(tx *transaction) error) error {
+// store parses and stores a final response, and records the result for its host, in one transaction.
+func (p *pageStage) store(ctx context.Context, page *arrival) error {
+	g, rec, resp, result := page.grant, &page.rec, page.resp, &page.result
 	var w *pageWorker
 	select {
 	case w = <-p.workers.parsers:
@@ -48,9 +46,11 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 		return err
 	}
 	err = p.settle(g, result, func(tx *transaction) error {
-		if err := note(tx); err != nil {
+		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)
+		if err != nil {
 			return err
 		}
+		result.rest(v)
 		var at warc.Location
 		if p.opt.Store {
 			var err error

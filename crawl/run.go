@@ -109,6 +109,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
 	c.fetchers.Wait()
+	close(c.workers.landed) // the fetchers were the only senders
 	if err := c.failure(); err != nil {
 		return nil, err
 	}

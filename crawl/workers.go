@@ -23,6 +23,8 @@ type workers struct {
 	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
 	archivers archivers            // limits concurrent encoding of records other than pages
 	plds      *pldLimiter          // exchanges under way by PLD
+	landing   chan struct{}        // one for each landed page; see landed.go
+	landed    chan *arrival        // to idle storers; closed when no more pages come
 	inFlight  inFlight             // granted URLs that have not ended: pages that may still arrive
 	exchanges inFlight             // exchanges under way, including robots.txt
 	freed     signal               // raised when a slot becomes free; nil if no stage waits for one
@@ -49,6 +51,7 @@ func newWorkers(o *output, connections int) *workers {
 		plds:      newPLDLimiter(&o.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}
+	w.landing, w.landed = make(chan struct{}, landedPerParser*cap(w.parsers)), make(chan *arrival)
 	for range cap(w.parsers) {
 		w.parsers <- newPageWorker(o)
 	}

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Grant is permission to fetch one item now, from Addr only. Done or Drop must end it.
+// Grant is permission to fetch one item now, from Addr only. Done or Drop must end it. Landed may come before
+// Done.
 type Grant struct {
 	Item *Item
 	Addr netip.Addr
@@ -15,7 +16,8 @@ type Grant struct {
 
 	host    *host
 	server  *server
-	index   int // index in Scheduler.flights
+	index   int // index in Scheduler.flights, or in Scheduler.landed if landed
+	landed  bool
 	started bool
 	keeps   bool // counted in network.keeps
 }
@@ -237,15 +239,42 @@ func (s *Scheduler) start(g *Grant, now int64) {
 }
 
 // Done ends a grant: the connection is closed or free, and the caller owns the item again. The host's delay
-// counts from now.
+// counts from now. After Landed, the delay counts from that call, and r has no effect.
 func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	h, v := g.host, g.server
-	if h == nil {
+	switch {
+	case g.landed:
+		g.landed = false
+		s.landed = removeGrant(s.landed, g)
+	case g.host == nil:
 		panic("BUG: polite: grant is done already")
+	default:
+		s.endVisit(g, at, r)
 	}
+	s.unlink(g.Item, at)
+	signal(s.ready)
+}
+
+// Landed ends the exchange of a grant before Done, so that the host's next visit need not wait until the
+// caller has processed the response. The host's delay counts from now. The item stays in RAM, as in flight,
+// until Done. Landed does nothing if Done came first.
+func (s *Scheduler) Landed(now time.Time, g *Grant, r Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if g.host == nil {
+		return
+	}
+	s.endVisit(g, s.at(now), r)
+	g.landed, g.index = true, len(s.landed)
+	s.landed = append(s.landed, g)
+	signal(s.ready)
+}
+
+// endVisit ends the exchange of a grant.
+func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
+	h, v := g.host, g.server
 	s.start(g, at)
 	if r.ServerBackoff > 0 {
 		s.restServer(v, at, at+int64(r.ServerBackoff))
@@ -268,8 +297,6 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
 	s.peak.note(s.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))
-	s.unlink(g.Item, at)
-	signal(s.ready)
 }
 
 // Drop ends a grant for which nothing was sent. It does not count as a visit: host, PLD, server and network
@@ -306,8 +333,14 @@ func (s *Scheduler) land(g *Grant, now int64) {
 		s.placeNet(n, now)
 	}
 	g.host, g.server = nil, nil
-	last := s.flights[len(s.flights)-1]
-	s.flights[g.index], last.index = last, g.index
-	s.flights[len(s.flights)-1] = nil
-	s.flights = s.flights[:len(s.flights)-1]
+	s.flights = removeGrant(s.flights, g)
+}
+
+// removeGrant removes g, at its index, from a list.
+func removeGrant(list []*Grant, g *Grant) []*Grant {
+	end := len(list) - 1
+	last := list[end]
+	list[g.index], last.index = last, g.index
+	list[end] = nil
+	return list[:end]
 }

@@ -19,6 +19,7 @@ type event struct {
 	done   bool
 	failed bool // no request was sent
 	drop   bool // none was to be sent
+	stored bool // it landed earlier, and its item leaves RAM now
 	res    polite.Result
 }
 
@@ -197,6 +198,10 @@ func (c *checker) start(g *polite.Grant) {
 
 func (c *checker) happen(e event) {
 	it := e.g.Item
+	if e.stored {
+		c.leave(e)
+		return
+	}
 	if !e.done {
 		c.start(e.g)
 		c.s.Started(c.now, e.g)
@@ -222,7 +227,23 @@ func (c *checker) happen(e event) {
 	if b := e.res.ServerBackoff; b > 0 && c.now.Add(b).After(c.rest[e.g.Addr]) {
 		c.rest[e.g.Addr] = c.now.Add(b)
 	}
-	delete(c.owned, it)
+	if c.rng.IntN(3) == 0 {
+		c.s.Landed(c.now, e.g, e.res)
+		heap.Push(&c.events, event{at: c.now.Add(time.Duration(c.rng.Int64N(int64(3 * time.Second)))), g: e.g, stored: true})
+		return
+	}
+	c.leave(e)
+	if c.rng.IntN(3) == 0 {
+		c.s.Landed(c.now, e.g, polite.Result{Backoff: time.Hour}) // too late: it has no effect
+	}
+}
+
+// leave takes the item of a grant out of RAM. After Landed the result has no effect.
+func (c *checker) leave(e event) {
+	if e.stored {
+		e.res = polite.Result{Backoff: time.Hour, ServerBackoff: time.Hour}
+	}
+	delete(c.owned, e.g.Item)
 	c.flying--
 	c.s.Done(c.now, e.g, e.res)
 }

@@ -231,9 +231,10 @@ type Scheduler struct {
 	idleNets    heap    // networks without servers whose last visits still count
 	lines       []*host // hosts with queued items
 	flights     []*Grant
-	items       int // queued and in flight
-	resting     int // hosts in the usual delay after a visit
-	bare        int // hosts in that delay or in flight, without queued items
+	landed      []*Grant // ended exchanges whose items are still in RAM
+	items       int      // queued and in flight
+	resting     int      // hosts in the usual delay after a visit
+	bare        int      // hosts in that delay or in flight, without queued items
 	peak        peak
 	bytes       int64
 	seq         uint64
@@ -282,11 +283,12 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Len returns the numbers of items queued and in flight.
+// Len returns the numbers of items queued and in flight, including those that have landed.
 func (s *Scheduler) Len() (queued, inFlight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.items - len(s.flights), len(s.flights)
+	inFlight = len(s.flights) + len(s.landed)
+	return s.items - inFlight, inFlight
 }
 
 // Bytes returns the size of the items, including those in flight, as counted towards MaxBytes.
@@ -377,8 +379,10 @@ func (s *Scheduler) Tables() (hosts, servers int) {
 func (s *Scheduler) Each(f func(*Item)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range s.flights {
-		f(g.Item)
+	for _, list := range [][]*Grant{s.flights, s.landed} {
+		for _, g := range list {
+			f(g.Item)
+		}
 	}
 	for _, h := range s.lines {
 		for _, l := range []*itemLine{&h.robots, &h.pages} {
