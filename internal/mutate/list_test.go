@@ -109,8 +109,8 @@ var mutants = []mutant{
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store {\n			var err error\n			at, err = p.output.store(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.store(&w.prepared, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		if p.opt.Store {\n"}}},
+		{"	err = p.settle(g, result, func(tx *transaction) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		var at warc.Location\n		if p.opt.Store {\n			var err error\n			at, err = p.output.store(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.store(&w.prepared, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		if p.opt.Store {\n"}}},
 
 	// Omitted steps of recovery.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
