@@ -16,9 +16,10 @@ type Ranked struct {
 // ranking holds the PLDs with the largest in-degrees. It is exact, because in-degrees only grow and every
 // change is passed to set: a PLD outside the ranking has at most the lowest in-degree in it.
 type ranking struct {
-	max  int
-	at   map[uint64]int // index in heap
-	heap []Ranked       // min-heap by in-degree
+	max     int
+	at      map[uint64]int // index in heap
+	heap    []Ranked       // min-heap by in-degree
+	changed bool           // since it was last cleared
 }
 
 func newRanking(max int) ranking { return ranking{max: max, at: map[uint64]int{}} }
@@ -30,6 +31,10 @@ func (r *ranking) set(pld uint64, degree uint32) {
 		return
 	}
 	i, in := r.at[pld]
+	if in && r.heap[i].Indegree == degree {
+		return
+	}
+	r.changed = true
 	switch {
 	case in:
 		r.heap[i].Indegree = degree
@@ -74,6 +79,17 @@ func (r *ranking) down(i int) {
 func (r *ranking) swap(i, j int) {
 	r.heap[i], r.heap[j] = r.heap[j], r.heap[i]
 	r.at[r.heap[i].PLD], r.at[r.heap[j].PLD] = i, j
+}
+
+// degrees returns the in-degrees in descending order.
+func (r *ranking) degrees() []uint32 {
+	d := make([]uint32, len(r.heap))
+	for i := range r.heap {
+		d[i] = r.heap[i].Indegree
+	}
+	slices.Sort(d)
+	slices.Reverse(d)
+	return d
 }
 
 // sorted returns a copy sorted by descending in-degree, then by key.

@@ -373,13 +373,12 @@ func (s *Star) Stats() (edges, indegree drum.Stats) { return s.edges.Stats(), s.
 func (s *Star) Refresh() {
 	plds := s.NumPLDs()
 	s.mu.Lock()
-	ranked := s.ranking.sorted()
-	s.mu.Unlock()
-	degrees := make([]uint32, len(ranked))
-	for i, p := range ranked {
-		degrees[i] = p.Indegree
+	defer s.mu.Unlock()
+	if c := s.curve.Load(); !s.ranking.changed && c.plds == plds && c.Budgets == s.opt.Budgets {
+		return
 	}
-	s.curve.Store(newCurve(s.budgets(), plds, degrees))
+	s.ranking.changed = false
+	s.curve.Store(newCurve(s.opt.Budgets, plds, s.ranking.degrees()))
 }
 
 // SetBudgets replaces the budget function. It takes effect at the next Refresh, for rounds that begin then.
@@ -395,12 +394,6 @@ func (s *Star) SetBudgets(b Budgets) error {
 	defer s.mu.Unlock()
 	s.opt.Budgets = b
 	return nil
-}
-
-func (s *Star) budgets() Budgets {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.opt.Budgets
 }
 
 // Top returns the PLDs with the largest in-degrees, at most n and at most Ranks+1, by descending in-degree.
