@@ -97,7 +97,7 @@ func (c *crawler) wire() {
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
-	c.slotMeter.requests, c.slotMeter.space = c.requests, c.space
+	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; engine.stages waits for them.

@@ -19,6 +19,7 @@ type slotMeter struct {
 	outages    *outages
 	requests   *robotsRequests
 	space      *space
+	stock      *stockKeeper
 }
 
 // slotsPerSnapshot is the number of samples between two snapshots; slotsLeast is the least interval between
@@ -57,9 +58,13 @@ func (m *slotMeter) sampleSlots(now time.Time) {
 	closed := min(max(0, int64(cap(m.workers.slots)-m.dispatcher.allowed(now))), max(0, idle))
 	idle -= closed
 	why := m.slotsWait(now)
+	starved := why == snapshot.SlotDisk && idle > 0 && m.acct.in(state.PlaceBeast) > m.stock.aim().target
 	m.slotsMu.Lock()
 	defer m.slotsMu.Unlock()
 	m.slots.Samples++
+	if starved {
+		m.slots.Starved++
+	}
 	m.slots.Use[snapshot.SlotRead] += reading
 	m.slots.Use[snapshot.SlotWork] += taken - reading
 	m.slots.Use[snapshot.SlotLimit] += closed

@@ -66,6 +66,12 @@ func (c *crawler) snapshot() *Snapshot {
 	}
 	hosts, _ := c.polite.Tables()
 	s.HostsInRAM = int64(hosts)
+	if g := c.polite.Gaps(); g.Host != polite.Forever {
+		s.LeastHostGap = g.Host
+	}
+	if g := c.polite.Gaps(); g.Server != polite.Forever {
+		s.LeastServerGap = g.Server
+	}
 	c.gauges.show(c, s)
 	c.history.show(s)
 	return s

@@ -229,6 +229,13 @@ func (s *Scheduler) start(g *Grant, now int64) {
 	}
 	g.started = true
 	v := g.server
+	if g.host.visited {
+		s.gaps.Host = min(s.gaps.Host, time.Duration(now-g.host.end))
+	}
+	if v.visited {
+		s.gaps.Server = min(s.gaps.Server, time.Duration(now-v.last))
+	}
+	v.visited, v.last = true, now
 	v.setWhen(now + s.serverDelay(v))
 	v.held = false
 	s.place(v, now)

@@ -58,3 +58,31 @@ func TestSetHostDelay(t *testing.T) {
 	gap(polite.Result{})
 	want(gap(polite.Result{}), 40*time.Second, "the default again")
 }
+
+// TestGaps: the smallest gaps count from the end of an exchange with a host, and from start to start at an
+// address.
+func TestGaps(t *testing.T) {
+	s := polite.New(paper(), t0)
+	if g := s.Gaps(); g.Host != polite.Forever || g.Server != polite.Forever {
+		t.Errorf("before the first visit: %v", g)
+	}
+	for range 3 {
+		admit(t, s, t0, item(1, 1, v4(1)))
+	}
+	admit(t, s, t0, item(2, 2, v4(1)))
+	at := visit(t, s, t0, polite.Result{}) // host 1
+	at = visit(t, s, at.Add(ms(10)), polite.Result{})
+	if g := s.Gaps(); g.Host != polite.Forever || g.Server != time.Second {
+		t.Errorf("after a visit to each host: %v", g)
+	}
+	at = visit(t, s, at.Add(ms(10)), polite.Result{})
+	if g := s.Gaps(); g.Host != 40*time.Second || g.Server != time.Second {
+		t.Errorf("after a second visit to a host: %v", g)
+	}
+	s.SetHostDelay(1, ms(100))
+	at = visit(t, s, at.Add(ms(10)), polite.Result{})
+	if g := s.Gaps(); g.Host != 40*time.Second || g.Server != time.Second {
+		t.Errorf("a longer gap: %v", g)
+	}
+	_ = at
+}

@@ -236,6 +236,7 @@ type Scheduler struct {
 	resting     int      // hosts in the usual delay after a visit
 	bare        int      // hosts in that delay or in flight, without queued items
 	peak        peak
+	gaps        Gaps
 	bytes       int64
 	seq         uint64
 	visited     int64 // Options.Visited in internal time, if hasVisited
@@ -256,7 +257,7 @@ func New(opt Options, now time.Time) *Scheduler {
 		opt: opt, base: now,
 		ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		hosts: map[uint64]*host{}, servers: map[serverKey]*server{}, plds: map[uint64]*pld{},
-		spreads: map[spreadKey]*spread{}, nets: map[serverKey]*network{},
+		spreads: map[spreadKey]*spread{}, nets: map[serverKey]*network{}, gaps: Gaps{Forever, Forever},
 	}
 	s.setGates()
 	if !opt.Visited.IsZero() {
@@ -325,6 +326,19 @@ type Use struct {
 	Peak int
 	// Hosts have queued items. Bare ones are in the delay after a visit or in flight, without queued items.
 	Hosts, Bare int
+}
+
+// Gaps are the smallest times between two visits; Forever before the second.
+type Gaps struct {
+	Host   time.Duration // from the end of one exchange with a host to the start of the next request
+	Server time.Duration // from the start of one request to a server to the start of the next
+}
+
+// Gaps returns the smallest gaps since New.
+func (s *Scheduler) Gaps() Gaps {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gaps
 }
 
 // peakDelays is the least number of HostDelays that Peak covers: longer than URLs without room take to

@@ -85,6 +85,8 @@ type server struct {
 	serverLink
 	key     serverKey
 	held    bool  // granted, but the request has not started
+	visited bool  // last is valid
+	last    int64 // start of the last request
 	rest    int64 // end of its last back-off
 	line    hostLine
 	robots  int   // queued robots items at it

@@ -162,7 +162,8 @@ func (b *crawlBench) slotTable() report.Table {
 		t.Add(u.String(), report.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
 	}
 	last := b.whole[len(b.whole)-1]
-	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart. Without delays politeness still allows only one connection per host at a time.", last.Slots.Samples))
+	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart; %.1f %% of them without a URL in RAM while BEAST held more than the target of the stock. Without delays politeness still allows only one connection per host at a time.",
+		last.Slots.Samples, 100*float64(last.Slots.Starved)/float64(max(1, last.Slots.Samples))))
 	return t
 }
 

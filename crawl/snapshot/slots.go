@@ -13,6 +13,9 @@ import (
 type Slots struct {
 	Samples int64
 	Use     [NumSlotUses]int64
+	// Starved is the number of samples without any URL in RAM that could be fetched, now or later, while
+	// BEAST held more URLs than the target of the stock.
+	Starved int64
 }
 
 // SlotUse is the use of a connection slot at one instant.
@@ -52,6 +55,7 @@ func SlotUses() (all []SlotUse) {
 // Sub returns the samples taken since an earlier state.
 func (s Slots) Sub(earlier Slots) Slots {
 	s.Samples -= earlier.Samples
+	s.Starved -= earlier.Starved
 	for u := range s.Use {
 		s.Use[u] -= earlier.Use[u]
 	}

@@ -49,7 +49,7 @@ func readOver(fsys disk.FS, dir string) (*over, error) {
 		Names: []string{"active_seconds_total", "pages_total", "received_bytes_total", "robots_received_bytes_total",
 			"links_total", "unique_urls_total", "hosts", "servers", "slot_samples_total", "slots_sampled_total",
 			"beast_queue", "beast_horizon", "urlseen_link_io_bytes", "urlseen_link_io_predicted_bytes",
-			"ram_used_bytes", "disk_used_bytes"}})
+			"ram_used_bytes", "disk_used_bytes", "least_host_gap_seconds", "least_server_gap_seconds"}})
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +74,20 @@ func (o *over) last(name string) float64 {
 		}
 	}
 	return unknown
+}
+
+// least returns the smallest positive value of a series, unknown without one.
+func (o *over) least(name string) float64 {
+	least := math.Inf(1)
+	for _, v := range o.data.Series[name] {
+		if v > 0 {
+			least = min(least, v)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return unknown
+	}
+	return least
 }
 
 // gain returns by how much a total grew from the sample before i to i. After a crash it may step back, which
