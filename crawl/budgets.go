@@ -409,7 +409,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		return pause - since // the paper means one budget for each queue crawled, not for each queue read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)
-	if wait <= 0 || b.beast.Scanning() {
+	if wait <= 0 || b.beast.Scanning() || b.littleToMerge() {
 		return 0
 	}
 	if n := b.seen.pending(); n > 0 && b.seen.passesEnded() == e.seen {
@@ -424,6 +424,19 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		}
 	}
 	return 0
+}
+
+// leastNews is the least share of the links upstream in the URLs of BEAST's queues for which BEAST waits.
+const leastNews = 1. / 8
+
+// littleToMerge reports whether the merges upstream could bring so few URLs that the next queue is complete
+// enough without them, or that fetchers would be idle for them although BEAST has URLs.
+func (b *budgetStage) littleToMerge() bool {
+	queued := b.acct.in(state.PlaceBeast)
+	if news := b.seen.pending() + b.star.PendingChecks(); float64(news) < leastNews*float64(queued) {
+		return true
+	}
+	return b.acct.stock() < int64(b.opt.Connections) && queued > b.stock.aim().target
 }
 
 // scanMemory remembers the counters at the last scan of an idle crawl, so that useless URLs in QF are not
