@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -170,16 +171,26 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDemo: the demo's own checks pass, over real sockets, and the audit of its directory balances.
+// TestDemo: the demo's own checks pass, over real sockets, its servers log the requests, and the audit balances.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "demo")
+	requests := filepath.Join(t.TempDir(), "requests")
 	// In its own process, since the demo checks the RAM of its process.
-	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir", dir, "--connections=64", "--ram=256MiB")
+	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir", dir, "--connections=64", "--ram=256MiB",
+		"--server-log", requests)
 	for _, want := range []string{"least gap", "each once", "pages/s by wall time"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
 	}
 	wantExit(t, term.ExitDone, "", "audit", dir)
+	lines, err := os.ReadFile(requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z 127\.[0-9.]+ https?://[^ /]+/[^ ]*$`)
+	if all, sound := bytes.Count(lines, []byte("\n")), len(line.FindAll(lines, -1)); all < 480 || sound != all {
+		t.Errorf("the server log has %d lines, %d of them sound", all, sound)
+	}
 }

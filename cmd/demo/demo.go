@@ -52,6 +52,7 @@ type Command struct {
 	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Use at most N concurrent connections."`
 	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms" help:"Minimum delay between requests to a host; half of it for PLDs with large budgets."`
 	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms" help:"Minimum delay between requests to an IP address; half of it for PLDs with large budgets."`
+	ServerLog   string        `group:"report" placeholder:"FILE" help:"Append a line to FILE for each request that the servers receive: the time in UTC, the server's address and the URL. Default: none."`
 	flags.Logging
 	flags.Admin
 	Config string `group:"report" placeholder:"FILE" help:"Read flags of demo from FILE, in TOML. Keys are the names of flags. Flags and environment variables take precedence."`
@@ -98,10 +99,19 @@ func (c *Command) Run(a *term.App) error {
 	c.introduce(view, web, &opt, plan)
 	_, err = os.Stat(filepath.Join(dir, "state", "MANIFEST"))
 	resumed := err == nil
-	res, err := c.Crawl(a, &opt, plan, &Served{Web: web, Serve: simweb.ServerOptions{DNSServers: 2}, View: view})
+	serve := simweb.ServerOptions{DNSServers: 2}
+	requests, err := openServerLog(c.ServerLog)
+	if err != nil {
+		return errors.Join(err, remove())
+	}
+	if requests != nil {
+		serve.Requests = requests
+	}
+	res, err := c.Crawl(a, &opt, plan, &Served{Web: web, Serve: serve, View: view})
+	logErr := requests.close()
 	finished := errors.Is(err, state.ErrFinished)
 	if err != nil && !finished {
-		return errors.Join(err, remove())
+		return errors.Join(err, logErr, remove())
 	}
 	lines, checkErr := checks(web, res, &opt, resumed)
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, More: lines,
@@ -109,7 +119,7 @@ func (c *Command) Run(a *term.App) error {
 	if c.Dir == "" {
 		sum.Removed = true
 	}
-	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), remove(), checkErr, crawlcmd.EndOf(res.Stop))
+	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), remove(), checkErr, logErr, crawlcmd.EndOf(res.Stop))
 }
 
 func (c *Command) check() error {

@@ -27,19 +27,20 @@ var errHead = errors.New("simweb: read request: malformed head")
 
 // session serves one connection. It is for one goroutine.
 type session struct {
-	w     *Web
-	conn  net.Conn
-	https bool
-	ip    netip.Addr
-	stop  <-chan struct{} // closed when the server closes; nil in the in-process form
-	p     *painter
-	in    []byte // read, not yet used
-	used  int    // length of the current request in in
-	small []byte // compressed body
-	out   []byte // framed response
-	log   *connLog
-	sent  int64 // bytes of the response to a hostile host's request
-	code  int   // its status, if the handler set it
+	w        *Web
+	conn     net.Conn
+	https    bool
+	ip       netip.Addr
+	stop     <-chan struct{} // closed when the server closes; nil in the in-process form
+	requests io.Writer       // of ServerOptions
+	p        *painter
+	in       []byte // read, not yet used
+	used     int    // length of the current request in in
+	small    []byte // compressed body
+	out      []byte // framed response
+	log      *connLog
+	sent     int64 // bytes of the response to a hostile host's request
+	code     int   // its status, if the handler set it
 }
 
 // wish is the content of a request head besides the URL.
@@ -66,7 +67,7 @@ func (s *session) serve() {
 	s.loop()
 	s.conn.Close()
 	s.log.close()
-	s.conn, s.log, s.stop = nil, nil, nil
+	s.conn, s.log, s.stop, s.requests = nil, nil, nil, nil
 	s.w.sessions.Put(s)
 }
 
@@ -181,6 +182,7 @@ func (s *session) respond(q *wish) bool {
 	if q.host == LogHost && s.stop != nil {
 		return s.respondLog(q)
 	}
+	s.writeRequest(q)
 	if o := s.w.dark(q.host, false); o != nil {
 		s.hang(o)
 		return false
@@ -202,6 +204,25 @@ func (s *session) respond(q *wish) bool {
 		return false
 	}
 	return true
+}
+
+// writeRequest writes the line of a request.
+func (s *session) writeRequest(q *wish) {
+	if s.requests == nil {
+		return
+	}
+	line := time.Now().UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z ")
+	line = append(s.ip.AppendTo(line), ' ')
+	scheme, usual := "http://", uint16(80)
+	if s.https {
+		scheme, usual = "https://", 443
+	}
+	line = append(append(line, scheme...), q.host...)
+	if q.port != usual {
+		line = strconv.AppendUint(append(line, ':'), uint64(q.port), 10)
+	}
+	line = append(append(line, q.path...), '\n')
+	_, _ = s.requests.Write(line) // see ServerOptions
 }
 
 // hang leaves the client without a response for the duration of an outage with Hang.

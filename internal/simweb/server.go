@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -26,12 +27,17 @@ type ServerOptions struct {
 	// lost.
 	DNSDelay     time.Duration
 	DNSLossEvery int
+	// Requests gets one line for each HTTP request when its header has been read: the time (RFC 3339, UTC), the
+	// server's address and the URL, in one Write. It must be safe for concurrent use; its errors are ignored.
+	// nil: no lines.
+	Requests io.Writer
 }
 
 // Server is a web on sockets: HTTP and HTTPS on every address of the web, name servers on 127.0.0.1. It has
 // one goroutine for each listener, connection and name server socket; Close ends them and waits.
 type Server struct {
 	w         *Web
+	requests  io.Writer // nil: no lines
 	http      uint16
 	https     uint16
 	names     []*nameServer
@@ -50,7 +56,7 @@ type Server struct {
 // Start starts the servers. They stop when ctx ends; the caller must still call Close, which waits for
 // them.
 func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
-	s := &Server{w: w, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	s := &Server{w: w, requests: opt.Requests, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	var err error
 	if s.http, err = s.listen(opt.HTTPPort, nil); err == nil {
 		s.https, err = s.listen(opt.HTTPSPort, w.authority().config())
@@ -208,6 +214,7 @@ func (s *Server) startSession(c net.Conn, ip netip.Addr, secure *tls.Config) {
 			c.Close()
 		} else {
 			session := s.w.newSession(c, ip, s.stop)
+			session.requests = s.requests
 			if secure != nil {
 				session.conn, session.https = tls.Server(c, secure), true
 			}
