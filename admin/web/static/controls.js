@@ -413,13 +413,13 @@ export class Controls {
     const changed = (this.settings = body.changed || { paused: body.paused, drain: body.drain });
     text(
       this.limitsNow,
-      "In force: " +
+      "In force: requests a second: " +
         (body.rate || "none") +
-        " requests/s, bandwidth " +
+        "; bandwidth: " +
         (body.bandwidth || "none") +
-        ", " +
-        (body.connections || "none") +
-        " connections.",
+        "; connections: " +
+        (body.connectionsNow || body.connections || "none") +
+        ".",
     );
     for (const name of ["rate", "bandwidth", "connections"]) {
       const input = document.querySelector('#control-cards input[name="' + name + '"]');

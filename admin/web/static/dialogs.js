@@ -1,6 +1,7 @@
 // Dialogs: a question before a change, the token, help; and tooltips and short messages.
 
 import { byID, el, text } from "./dom.js";
+import { sentence } from "./format.js";
 import { token } from "./live.js";
 
 // open shows a dialog and removes it when it closes.
@@ -98,9 +99,10 @@ export function confirm({ title, lines, action, danger, change }) {
   yes.addEventListener("click", async () => {
     yes.disabled = true;
     text(error, "");
+    let why = "Changes need the token of this crawl.";
     try {
       for (let tries = 0; ; tries++) {
-        if (!token.get() && !(await askToken("Changes need the token of this crawl."))) return;
+        if (!token.get() && !(await askToken(why))) return;
         try {
           toast((await change()) || title + ": done.");
           dialog.close();
@@ -108,7 +110,8 @@ export function confirm({ title, lines, action, danger, change }) {
         } catch (e) {
           if (e.status !== 401 || tries > 2) throw e;
           token.clear();
-          text(error, e.message);
+          why = sentence(e.message) + ".";
+          text(error, why);
         }
       }
     } catch (e) {
