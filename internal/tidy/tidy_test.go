@@ -76,7 +76,8 @@ var layers = map[string]layer{
 
 	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
 	"admin/web":          {0, nil},
-	"admin/web/mocktest": {1, []string{"admin/web"}}, // for tests
+	"admin/web/mocktest": {1, []string{"admin/web"}},                       // for tests
+	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
 	"internal/report":    {31, []string{"crawl/explain", "crawl/history", "crawl/snapshot", "crawl/state", "disk"}},
 
 	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
@@ -151,7 +152,7 @@ var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simw
 	"disk/memfs", "bench/links"}
 
 // named are packages that "*" does not include.
-var named = []string{"bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
+var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
 	"internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 

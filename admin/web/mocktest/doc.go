@@ -7,7 +7,7 @@
 // move and agree with each other; the history covers 20 days with two restarts. Changes need Token, appear in
 // the list of changes, and take effect where that is simple, such as pause and limits.
 //
-// Contract: the answers have the shapes of package admin (types.go there). scripts/dashboard tests the page
+// Contract: the answers have the shapes of package admin (types.go there). admin/e2e tests the page
 // against this package and against a real crawl. Concurrency: safe for concurrent use. Memory: the changes
 // made, at most 100 a scenario. Disk: none. Files: mock.go has the server, status.go the state, detail.go the
 // structures, hosts and PLDs, history.go the history and the log, changes.go the changes.

@@ -12,7 +12,7 @@ import (
 
 var serve = flag.String("serve", "", "serve the scenarios at this `address` until the test is interrupted")
 
-// TestServe serves the page for people and for scripts/dashboard.
+// TestServe serves the page for people.
 func TestServe(t *testing.T) {
 	if *serve == "" {
 		t.Skip("only with -serve ADDRESS")

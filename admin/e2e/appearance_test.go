@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/admin/web/mocktest"
+)
+
+var themes = []string{"light", "dark"}
+
+// serveMock serves the made-up crawls.
+func serveMock(t *testing.T) (url string) {
+	t.Helper()
+	s := httptest.NewServer(mocktest.Handler())
+	t.Cleanup(func() {
+		s.CloseClientConnections() // event streams last
+		s.Close()
+	})
+	return s.URL
+}
+
+// TestAppearance looks at made-up crawls: on all screens when all is well, and on a phone and a laptop when not.
+func TestAppearance(t *testing.T) {
+	t.Parallel()
+	ctx := within(t)
+	c := startChromium(t)
+	sayAxe(t)
+	base := serveMock(t)
+	for _, look := range []struct {
+		scenario string
+		views    []view
+		themes   []string
+	}{
+		{"healthy", []view{phone, laptop, wall}, themes},
+		{"trouble", []view{phone, laptop}, themes[:1]},
+		{"new", []view{laptop}, themes[:1]},
+		{"finished", []view{phone}, themes[1:]},
+	} {
+		for _, v := range look.views {
+			for _, theme := range look.themes {
+				p := inspect(ctx, t, c, v, theme, look.scenario, base+"/"+look.scenario+"/")
+				if look.scenario == "healthy" && v == laptop {
+					p.dialogs()
+					p.stale()
+				}
+				p.close()
+			}
+		}
+	}
+}
+
+// inspect opens a page, measures it, scrolls through it and checks it with axe-core.
+func inspect(ctx context.Context, t *testing.T, c *chromium, v view, theme, label, url string) *page {
+	t.Helper()
+	p := open(ctx, t, c, v, theme, label, url)
+	p.until("the page is connected", "document.querySelector('#fresh').dataset.level === 'ok'")
+	p.until("the page shows the connections", "document.querySelector('#slots-legend li')")
+	p.until("the page has settled", "performance.now() > 2000")
+	p.save("", false)
+	p.measure()
+	p.run(scrollScript, nil)
+	p.show("#changes")
+	p.until("the page shows the changes", "document.querySelector('#changes tr')")
+	p.show("body")
+	p.save("-page", true)
+	if v != wall { // its elements are those of a laptop
+		p.axe("document")
+	}
+	return p
+}
+
+// dialogs opens each kind of dialog and checks it.
+func (p *page) dialogs() {
+	p.t.Helper()
+	for _, kind := range []string{"help", "question", "explain"} {
+		switch kind {
+		case "help":
+			p.run("document.activeElement.blur(), 0", nil)
+			p.press("?", 191)
+		case "question":
+			p.click(element("#control-cards button"))
+		case "explain":
+			p.enter(element("#asked"), "host.invalid")
+			p.press("Enter", 13)
+		}
+		p.until("a dialog opens: "+kind, "document.querySelector('dialog[open]')")
+		p.save("-"+kind, false)
+		p.axe(element("dialog[open]"))
+		p.press("Escape", 27)
+		p.until("Escape closes the dialog: "+kind, "!document.querySelector('dialog[open]')")
+	}
+}
+
+// stale cuts the connection: numbers are marked, and follow again afterwards.
+func (p *page) stale() {
+	p.t.Helper()
+	p.tolerate(`ERR_INTERNET_DISCONNECTED|ERR_NETWORK`)
+	p.network(true)
+	p.wait("old numbers are marked", 6*time.Second, func() bool {
+		var hidden bool
+		p.run("document.querySelector('#stale').hidden", &hidden)
+		return !hidden
+	})
+	p.save("-stale", false)
+	p.axe(element("#stale"))
+	p.network(false)
+	p.until("the page is connected again", "document.querySelector('#stale').hidden")
+	p.tolerate("")
+}
+
+// TestModules runs the functions that write numbers and derive rates, with cases from testdata/modules.js.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	cases, err := os.ReadFile("testdata/modules.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startChromium(t)
+	p := open(within(t), t, c, laptop, "light", "modules", serveMock(t)+"/healthy/")
+	var result struct {
+		Cases int
+		Wrong []string
+	}
+	p.run(string(cases), &result)
+	for _, w := range result.Wrong {
+		t.Error(w)
+	}
+	if result.Cases < 50 {
+		t.Errorf("%d cases, want 50 or more", result.Cases)
+	}
+	p.close()
+	seesFaults(t, c)
+}
+
+// seesFaults: an error in the console, an exception, a breach of the policy, a missing file and a page that is
+// too wide are faults.
+func seesFaults(t *testing.T, c *chromium) {
+	t.Helper()
+	p := open(within(t), t, c, phone, "dark", "faults", serveMock(t)+"/new/")
+	p.until("the page shows the changes", "document.querySelector('#fresh').dataset.level === 'ok'")
+	p.run(`console.error("a word");
+setTimeout(() => { throw new Error("thrown"); });
+const script = document.createElement("script");
+script.textContent = "1";
+document.body.append(script);
+fetch("missing");
+const wide = document.createElement("div");
+wide.style.width = "500px";
+wide.textContent = "wide";
+document.querySelector("main").append(wide);
+0`, nil)
+	for _, want := range []string{"a word", "thrown", "policy: script-src", "404", "pixels wide"} {
+		p.wait("the fault: "+want, 10*time.Second, func() bool {
+			if strings.Contains(want, "wide") {
+				p.measure()
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return slices.ContainsFunc(p.faults, func(f string) bool { return strings.Contains(f, want) })
+		})
+	}
+	p.faults = nil
+	p.close()
+}
