@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Opens the dashboard in Chromium: the tests of admin/e2e. Screenshots go to ${CI_ARTIFACTS:-dist/screenshots}.
+# Opens the dashboard in Chromium: the tests of admin/e2e. Screenshots go to ${CI_ARTIFACTS:-screenshots}.
 #
 # Chromium is CHROMIUM, or chromium in PATH; without it root installs Debian's package with apt-get. Where that
 # fails, the script says so and succeeds. axe-core is AXE, its file axe.min.js; without AXE npm fetches it, and
@@ -28,7 +28,7 @@ if [ -z "${AXE:-}" ] && command -v npm >/dev/null; then
 	fi
 fi
 if [ -z "${AXE:-}" ]; then echo "   left out: axe-core, which npm would fetch"; fi
-shots=${CI_ARTIFACTS:-dist/screenshots}
+shots=${CI_ARTIFACTS:-screenshots}
 mkdir -p "$shots"
 shots=$(cd "$shots" && pwd)
 AXE=${AXE:-} CHROMIUM=$chromium go test ./admin/e2e -count=1 -timeout 10m "$@" -args -browser -shots "$shots"

@@ -11,8 +11,9 @@
 // wider than the screen, shifts, or transfers too much. If the environment variable AXE names a file
 // axe.min.js, serious and critical findings of axe-core fail the test too.
 //
-// Chromium is the program that CHROMIUM names, or chromium in PATH. Without it the tests are skipped, or fail
-// with -browser. -shots DIR keeps screenshots. scripts/browser.sh sets all of these:
+// Chromium is the program that CHROMIUM names, or chromium in PATH. The tests take a minute and check times, so
+// they are skipped unless CHROMIUM or -browser is set. -shots DIR keeps screenshots. scripts/browser.sh sets
+// all of these:
 //
 //	go test ./admin/e2e -v -args -browser -shots /tmp/shots
 //
