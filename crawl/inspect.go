@@ -71,9 +71,10 @@ func (c *crawler) inspect() *Structures {
 	return s
 }
 
-// TopPLDs returns the PLDs with the largest in-degrees, at most n, by descending in-degree.
-func (k *Control) TopPLDs(n int) (top []star.Ranked, err error) {
-	err = k.with(func(c *crawler) error { top = c.budgets.star.Top(n); return nil })
+// TopPLDs returns the PLDs with the largest values of an order, at most n, by descending value. It reads a
+// ranking of bounded size in RAM: see star.Top.
+func (k *Control) TopPLDs(order star.Order, n int) (top []star.Ranked, err error) {
+	err = k.with(func(c *crawler) error { top = c.budgets.star.Top(order, n); return nil })
 	return top, err
 }
 

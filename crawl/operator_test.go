@@ -19,6 +19,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/star"
 )
 
 // operated is a crawl under test with an operator.
@@ -390,7 +391,7 @@ func TestExplainKnowsChanges(t *testing.T) {
 		web := smallWeb(t, nil)
 		o := operate(t, web, memfs.New(*seedFlag), nil)
 		o.await(300)
-		top, err := o.opt.Control.TopPLDs(2)
+		top, err := o.opt.Control.TopPLDs(star.ByIndegree, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -129,13 +129,13 @@ func TestRanking(t *testing.T) {
 	const seed = 1
 	rng := rand.New(rand.NewPCG(seed, 1))
 	r := newRanking(50)
-	all := map[uint64]uint32{}
+	all := map[uint64]uint64{}
 	for range 20_000 {
 		pld := uint64(rng.IntN(1000))
-		all[pld] += uint32(rng.IntN(3))
+		all[pld] += uint64(rng.IntN(3))
 		r.set(pld, all[pld])
 	}
-	var want []uint32
+	var want []uint64
 	for _, d := range all {
 		want = append(want, d)
 	}
@@ -146,8 +146,8 @@ func TestRanking(t *testing.T) {
 		t.Fatalf("got %d, want 50", len(got))
 	}
 	for i, p := range got {
-		if p.Indegree != want[i] || all[p.PLD] != p.Indegree {
-			t.Errorf("seed %d: rank %d: got %+v, want in-degree %d", seed, i+1, p, want[i])
+		if p.Value != want[i] || all[p.PLD] != p.Value {
+			t.Errorf("seed %d: rank %d: got %+v, want value %d", seed, i+1, p, want[i])
 		}
 	}
 	coded := appendRanking(nil, got, []uint32{3, 2})

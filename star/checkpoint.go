@@ -17,7 +17,10 @@ type State struct {
 	Indegree *drum.State
 	Checks   int64    // pending check tuples
 	PLDs     int64    // V of the current budget function
-	Ranking  disk.Ref // see appendRanking
+	Ranking  disk.Ref // by in-degree; see appendRanking
+	// Tops are the rankings by pages and by bytes (appendTops). States of earlier versions have none: their
+	// PLDs enter these rankings with their next response.
+	Tops disk.Ref
 }
 
 func (st *State) check() error {
@@ -38,7 +41,7 @@ func Open(opt Options, st *State) (*Star, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("star: open %s: %w", opt.Name, err)
 	}
-	s := &Star{opt: opt, ranking: newRanking(opt.Budgets.Ranks + 1)}
+	s := &Star{opt: opt, ranks: newRankings(opt.Budgets.Ranks + 1)}
 	if err := s.open(st); err != nil {
 		return nil, errors.Join(fmt.Errorf("star: open %s: %w", opt.Name, err), s.Close())
 	}
@@ -56,6 +59,9 @@ func (s *Star) open(st *State) (err error) {
 		edges, indegree, plds = st.Edges, st.Indegree, st.PLDs
 		s.checks.Store(st.Checks)
 		if degrees, err = s.loadRanking(st.Ranking); err != nil {
+			return err
+		}
+		if err := s.loadTops(st.Tops); err != nil {
 			return err
 		}
 	}
@@ -79,9 +85,23 @@ func (s *Star) loadRanking(ref disk.Ref) ([]uint32, error) {
 		return nil, err
 	}
 	for _, p := range ranked {
-		s.ranking.set(p.PLD, p.Indegree)
+		s.ranks[ByIndegree].set(p.PLD, p.Value)
 	}
 	return degrees, nil
+}
+
+func (s *Star) loadTops(ref disk.Ref) error {
+	data, err := disk.ReadTail(s.opt.Set, ref)
+	if err != nil {
+		return err
+	}
+	tops, err := decodeTops(data)
+	for i, top := range tops {
+		for _, p := range top {
+			s.ranks[int(ByPages)+i].set(p.PLD, p.Value)
+		}
+	}
+	return err
 }
 
 // Frozen is the state of a Star at one moment.
@@ -90,7 +110,7 @@ type Frozen struct {
 	edges    *drum.Frozen
 	indegree *drum.Frozen
 	state    State
-	ranked   []Ranked
+	ranked   [numOrders][]Ranked
 	degrees  []uint32
 }
 
@@ -101,9 +121,11 @@ func (s *Star) Freeze() *Frozen {
 	f := &Frozen{s: s, edges: s.edges.Freeze(), indegree: s.indegree.Freeze(), degrees: c.degrees,
 		state: State{V: stateVersion, Checks: s.checks.Load(), PLDs: c.plds}}
 	s.mu.Lock()
-	// A round that is merged but not emitted may already have raised some in-degrees. If it is repeated, it
+	// A round that is merged but not emitted may already have raised some values. If it is repeated, it
 	// raises them to the same values.
-	f.ranked = append(f.ranked, s.ranking.heap...)
+	for order := range s.ranks {
+		f.ranked[order] = append(f.ranked[order], s.ranks[order].heap...)
+	}
 	s.mu.Unlock()
 	return f
 }
@@ -118,9 +140,15 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	if st.Indegree, err = f.indegree.Save(tails); err != nil {
 		return nil, err
 	}
-	frozen := ranking{heap: f.ranked}
-	if st.Ranking, err = tails.Write(0, appendRanking(nil, frozen.sorted(), f.degrees)); err != nil {
+	for order := range f.ranked {
+		frozen := ranking{heap: f.ranked[order]}
+		f.ranked[order] = frozen.sorted()
+	}
+	if st.Ranking, err = tails.Write(0, appendRanking(nil, f.ranked[ByIndegree], f.degrees)); err != nil {
 		return nil, fmt.Errorf("star: save ranking of %s: %w", f.s.opt.Name, err)
+	}
+	if st.Tops, err = tails.Write(0, appendTops(nil, f.ranked[ByPages:])); err != nil {
+		return nil, fmt.Errorf("star: save rankings of %s: %w", f.s.opt.Name, err)
 	}
 	return &st, nil
 }
@@ -205,21 +233,23 @@ func WalkEdges(set disk.Set, name string, st *State, fn func(Edge) error) error 
 // Stores returns the names of a Star's two drums, for code that reads their files.
 func Stores(name string) (edges, indegree string) { return edgesName(name), indegreeName(name) }
 
-// MakeRanking rebuilds the ranking of a checkpoint's tail, with the given number of ranks, from the
-// readable PLDs of st. It has no in-degrees of the current budget function; the next function will have
-// them.
-func MakeRanking(set disk.Set, name string, st *State, ranks int) ([]byte, error) {
-	r := newRanking(ranks)
-	_, err := drum.ScanState(set, indegreeName(name), st.Indegree, drum.Scan{
+// MakeRankings rebuilds the rankings of a checkpoint's tail from the readable PLDs of st: Ranking with the
+// given number of ranks, and Tops. Ranking has no in-degrees of the current budget function; the next
+// function will have them.
+func MakeRankings(set disk.Set, name string, st *State, ranks int) (ranking, tops []byte, err error) {
+	r := newRankings(ranks)
+	_, err = drum.ScanState(set, indegreeName(name), st.Indegree, drum.Scan{
 		Entry: func(key drum.Key, value []byte) error {
 			if len(value) == RecordBytes {
 				var record PLD
 				record.Decode(value)
-				r.set(uint64(key), record.Indegree)
+				var none PLD
+				r.rank(uint64(key), none.values(), record.values())
 			}
 			return nil
 		},
 		Damaged: func(error) error { return nil },
 	})
-	return appendRanking(nil, r.sorted(), nil), err
+	ranking = appendRanking(nil, r[ByIndegree].sorted(), nil)
+	return ranking, appendTops(nil, [][]Ranked{r[ByPages].sorted(), r[ByBytes].sorted()}), err
 }

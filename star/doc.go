@@ -40,9 +40,10 @@
 //
 // # Memory and disk
 //
-// RAM: two drums, Recent, and (Ranks+1)·40 bytes for the ranking. Disk: about (64-log2 E)/8+8.2 bytes for
+// RAM: two drums, Recent, and 40 bytes for each ranked PLD: Ranks+1 by in-degree, 1000 by
+// pages and 1000 by bytes. Disk: about (64-log2 E)/8+8.2 bytes for
 // each of E edges, 40 + 8 bytes for each PLD, and the buckets.
 //
-// The files are those of package drum under state/<Name>-edges and state/<Name>-indegree. The ranking is in
-// the checkpoint's tail.
+// The files are those of package drum under state/<Name>-edges and state/<Name>-indegree. The rankings are
+// in the checkpoint's tail.
 package star

@@ -33,9 +33,9 @@ func TestPassAll(t *testing.T) {
 			}
 		}
 	}
-	degree := func(want uint32) {
+	degree := func(want uint64) {
 		t.Helper()
-		if top := s.Top(1); len(top) != 1 || top[0].Indegree != want {
+		if top := s.Top(star.ByIndegree, 1); len(top) != 1 || top[0].Value != want {
 			t.Errorf("got %+v, want an in-degree of %d", top, want)
 		}
 	}

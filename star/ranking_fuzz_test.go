@@ -20,27 +20,27 @@ func FuzzRanking(f *testing.F) {
 			t.Fatalf("%x becomes %x", b, again)
 		}
 		r := newRanking(3)
-		highest := map[uint64]uint32{}
+		highest := map[uint64]uint64{}
 		for _, p := range ranked {
-			if p.Indegree < highest[p.PLD] {
-				return // in-degrees never fall
+			if p.Value < highest[p.PLD] {
+				return // values never fall
 			}
-			highest[p.PLD] = p.Indegree
-			r.set(p.PLD, p.Indegree)
+			highest[p.PLD] = p.Value
+			r.set(p.PLD, p.Value)
 		}
 		top := r.sorted()
 		if len(top) != min(3, len(highest)) {
 			t.Fatalf("%d of %d PLDs kept", len(top), len(highest))
 		}
 		for i, p := range top {
-			if p.Indegree != highest[p.PLD] {
-				t.Fatalf("PLD %d has %d, want %d", p.PLD, p.Indegree, highest[p.PLD])
+			if p.Value != highest[p.PLD] {
+				t.Fatalf("PLD %d has %d, want %d", p.PLD, p.Value, highest[p.PLD])
 			}
 			delete(highest, p.PLD)
 			if i == len(top)-1 {
 				for _, d := range highest {
-					if d > p.Indegree {
-						t.Fatalf("%d is not in the top, %d is", d, p.Indegree)
+					if d > p.Value {
+						t.Fatalf("%d is not in the top, %d is", d, p.Value)
 					}
 				}
 			}

@@ -60,6 +60,11 @@ func addSaturated(a *uint32, n uint32) {
 	*a += n
 }
 
+// values returns the values by which a PLD is ranked.
+func (p *PLD) values() [numOrders]uint64 {
+	return [...]uint64{ByIndegree: uint64(p.Indegree), ByPages: uint64(p.Fetched), ByBytes: p.Bytes}
+}
+
 // EdgeBytes is the length of a value of the edges drum: the key of the target PLD.
 const EdgeBytes = 8
 

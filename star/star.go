@@ -99,9 +99,9 @@ type Star struct {
 	indegree *drum.Drum
 	checks   atomic.Int64 // pending check tuples
 
-	mu      sync.Mutex // guards ranking; no I/O is done under it
-	ranking ranking
-	curve   atomic.Pointer[curve] // the current budget function
+	mu    sync.Mutex // guards ranks; no I/O is done under it
+	ranks rankings
+	curve atomic.Pointer[curve] // the current budget function
 
 	// State of the running round of the indegree drum. Only for the goroutine of Pass.
 	round struct {
@@ -149,7 +149,7 @@ func (s *Star) indegreeOptions() drum.Options {
 func (o Options) RAMBytes() int64 {
 	_ = o.Budgets.complete()
 	s := Star{opt: o}
-	return s.edgesOptions().RAMBytes() + s.indegreeOptions().RAMBytes() + 40*int64(o.Budgets.Ranks+1)
+	return s.edgesOptions().RAMBytes() + s.indegreeOptions().RAMBytes() + 40*int64(o.Budgets.Ranks+1+mostRanked*int(numOrders-1))
 }
 
 // AddEdges adds the links between PLDs of a page. It skips links within a PLD.
@@ -253,8 +253,8 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 	if exists {
 		pld.Decode(old)
 	}
-	degree := pld.Indegree
-	nominal, pages := s.budgetsOf(key, degree)
+	was := *pld
+	nominal, pages := s.budgetsOf(key, was.Indegree)
 	for i := range run {
 		it := &run[i]
 		if it.Op&drum.Check == 0 {
@@ -277,12 +277,18 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			addSaturated(&pld.Placed, 1)
 		}
 	}
-	if pld.Indegree != degree {
-		s.mu.Lock()
-		s.ranking.set(uint64(key), pld.Indegree)
-		s.mu.Unlock()
-	}
+	s.rank(uint64(key), was.values(), pld.values())
 	return pld.Append(dst), drum.Set
+}
+
+// rank passes the values that have changed to the rankings.
+func (s *Star) rank(key uint64, was, now [numOrders]uint64) {
+	if was == now {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ranks.rank(key, was, now)
 }
 
 // budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree.
@@ -374,11 +380,11 @@ func (s *Star) Refresh() {
 	plds := s.NumPLDs()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.curve.Load(); !s.ranking.changed && c.plds == plds && c.Budgets == s.opt.Budgets {
+	if c := s.curve.Load(); !s.ranks[ByIndegree].changed && c.plds == plds && c.Budgets == s.opt.Budgets {
 		return
 	}
-	s.ranking.changed = false
-	s.curve.Store(newCurve(s.opt.Budgets, plds, s.ranking.degrees()))
+	s.ranks[ByIndegree].changed = false
+	s.curve.Store(newCurve(s.opt.Budgets, plds, s.ranks[ByIndegree].degrees()))
 }
 
 // SetBudgets replaces the budget function. It takes effect at the next Refresh, for rounds that begin then.
@@ -396,11 +402,12 @@ func (s *Star) SetBudgets(b Budgets) error {
 	return nil
 }
 
-// Top returns the PLDs with the largest in-degrees, at most n and at most Ranks+1, by descending in-degree.
-func (s *Star) Top(n int) []Ranked {
+// Top returns the PLDs with the largest values of an order, at most n, by descending value. By in-degree
+// there are at most Ranks+1, else at most 1000. The values are those of the last merge.
+func (s *Star) Top(order Order, n int) []Ranked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ranked := s.ranking.sorted()
+	ranked := s.ranks[order].sorted()
 	return ranked[:min(n, len(ranked))]
 }
 

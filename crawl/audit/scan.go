@@ -94,7 +94,7 @@ func (x *Scanner) scanStar() error {
 		x.lost(found.LostEntries + found.LostTuples)
 	}
 	x.Begin(state.NameStar)
-	return x.scanRef(st.Ranking)
+	return errors.Join(x.scanRef(st.Ranking), x.scanRef(st.Tops))
 }
 
 func (x *Scanner) scanNames() error {

@@ -97,7 +97,7 @@ func (v *view) figures(ranked []star.Ranked) *Figures {
 	f := &Figures{AsOf: v.asOf, Accounts: v.m.Accounts, Active: time.Duration(v.m.Active) * time.Millisecond,
 		Runs: v.m.Runs, Run: v.run, PLDs: v.star.Indegree.Keys(), Edges: v.star.Edges.Keys(), URLSeenKeys: v.seen.Keys()}
 	for _, r := range ranked {
-		f.Top = append(f.Top, TopPLD{Indegree: r.Indegree})
+		f.Top = append(f.Top, TopPLD{Indegree: uint32(r.Value)})
 	}
 	for _, q := range v.beast.Queues {
 		f.Queues = append(f.Queues, QueueFigure{q.N, q.State.Records})

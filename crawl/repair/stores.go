@@ -155,11 +155,14 @@ func (w *repair) remakeStar() error {
 		if !w.rebuild[state.NameStar] {
 			return nil
 		}
-		ranking, err := star.MakeRanking(w.Saved.Set, state.NameStar, old, repairRanks)
+		ranking, tops, err := star.MakeRankings(w.Saved.Set, state.NameStar, old, repairRanks)
 		if err != nil {
 			return err
 		}
-		next.Ranking, err = w.tails.Write(0, ranking)
+		if next.Ranking, err = w.tails.Write(0, ranking); err != nil {
+			return err
+		}
+		next.Tops, err = w.tails.Write(0, tops)
 		return err
 	})
 }
