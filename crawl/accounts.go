@@ -24,6 +24,9 @@ func (a *accounts) apply(tx *transaction) {
 			a.s.Unique.Add(m.key)
 		} else {
 			a.s.Places[m.from].Sub(m.key)
+			if c, ok := state.FlowOf(m.from, m.to); ok {
+				a.s.Counters[c]++
+			}
 		}
 		a.s.Places[m.to].Add(m.key)
 		if m.to == state.PlaceRefused || m.to == state.PlaceHeld {

@@ -175,7 +175,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
-		Frozen: k.frozen, Active: mo.active, Runs: k.runs, Run: k.lastRun,
+		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++

@@ -61,6 +61,7 @@ type engine struct {
 	bugs      atomic.Int64 // contained panics
 
 	began        time.Time
+	firstBegan   int64        // Unix seconds of the crawl's first start; 0: unknown
 	activeBefore int64        // ms, in earlier runs
 	lastProgress atomic.Int64 // time of the last fetched or refused URL, ns after began
 }

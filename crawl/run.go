@@ -164,8 +164,9 @@ func open(opt Options) (_ *crawler, err error) {
 		return nil, err
 	}
 	m := c.Manifest
+	c.firstBegan = c.began.Unix()
 	if m != nil {
-		c.activeBefore = m.Active
+		c.activeBefore, c.firstBegan = m.Active, m.Began
 		c.acct.s = m.Accounts
 		c.space.noteSaved(&m.Accounts)
 	}

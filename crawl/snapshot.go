@@ -32,6 +32,9 @@ func (c *crawler) snapshot() *Snapshot {
 		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Failed: map[string]int64{},
 		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak,
 		RobotsInFlight: c.requests.underWay()}
+	if c.firstBegan > 0 {
+		s.Began = time.Unix(c.firstBegan, 0)
+	}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
 	}

@@ -19,7 +19,10 @@ type (
 
 // counters returns the metrics of the counters of package state.
 func counters() (list []Metric) {
-	for c := range state.CountRobotsStatusOther {
+	for c := range state.NumCounters {
+		if c >= state.CountRobotsStatusOther && c <= state.CountRobotsStatus5xx {
+			continue // one metric below
+		}
 		row := counterRows[c]
 		name, scale := row.name, row.scale
 		if name == "" {
@@ -50,7 +53,7 @@ type counterRow struct {
 	scale            float64
 }
 
-var counterRows = [state.CountRobotsStatusOther]counterRow{
+var counterRows = [state.NumCounters]counterRow{
 	state.CountLinks:             {help: "Links parsed"},
 	state.CountLinksInvalid:      {help: "Links that are no URL"},
 	state.CountLinksScheme:       {help: "Links with a scheme other than http and https"},
@@ -115,6 +118,17 @@ var counterRows = [state.CountRobotsStatusOther]counterRow{
 	state.CountConnectionsReused: {help: "Exchanges on a kept connection"},
 	state.CountRobotsBytesSent:   {help: "Bytes sent for robots.txt", unit: "bytes"},
 	state.CountRobotsFailed:      {help: "Requests for robots.txt without a response"},
+	state.CountURLsPlaced:        {help: "URLs that STAR placed in queues of BEAST"},
+	state.CountURLsOver:          {help: "URLs that STAR put into QF because they were over budget"},
+	state.CountURLsScanned:       {help: "URLs that went from QF back to STAR"},
+	state.CountURLsReplaced:      {help: "URLs that went from BEAST back to STAR after a change of the budget function"},
+	state.CountURLsReleased:      {help: "URLs that BEAST released to RobotsCache"},
+	state.CountURLsUnknown:       {help: "URLs that went from RobotsCache to QR to wait for robots.txt or addresses"},
+	state.CountURLsAnswered:      {help: "URLs that went from QR back to RobotsCache"},
+	state.CountURLsAllowed:       {help: "URLs that RobotsCache allowed"},
+	state.CountURLsAdmitted:      {help: "URLs admitted into RAM"},
+	state.CountURLsDue:           {help: "Deferred URLs that went back to RobotsCache"},
+	state.CountURLsDenied:        {help: "URLs that RobotsCache refused or set aside"},
 }
 
 // one returns the function each of a metric without a label.

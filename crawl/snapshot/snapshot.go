@@ -10,6 +10,7 @@ import (
 // Snapshot is the state of a crawl at one instant, for progress lines, summaries and metrics.
 type Snapshot struct {
 	Time    time.Time
+	Began   time.Time     // of the crawl's first run; zero if it is unknown
 	Elapsed time.Duration // of this run
 	Active  time.Duration // of all runs
 	Runs    int           // starts of the program

@@ -39,6 +39,7 @@ type Manifest struct {
 	Clean  bool     `json:"clean"`         // an orderly stop wrote it: nothing was in flight
 	Done   string   `json:"done"`          // why the crawl finished; "" if it has not
 	Frozen Frozen   `json:"frozen"`        // values that can't change between runs
+	Began  int64    `json:"began"`         // Unix seconds of the first start; 0 in crawls of older versions
 	Active int64    `json:"active"`        // ms of fetching, over all runs
 	Runs   int      `json:"runs"`          // starts of the program
 	Run    *LastRun `json:"run,omitempty"` // options of the last run, for explain

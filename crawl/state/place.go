@@ -156,6 +156,17 @@ const (
 	CountRobotsStatus3xx
 	CountRobotsStatus4xx
 	CountRobotsStatus5xx
+	CountURLsPlaced   // URLs from STAR to BEAST's queues
+	CountURLsOver     // URLs from STAR to QF: over budget
+	CountURLsScanned  // URLs from QF to STAR
+	CountURLsReplaced // URLs from BEAST's queues back to STAR: the budget function changed
+	CountURLsReleased // URLs from BEAST to RobotsCache
+	CountURLsUnknown  // URLs from RobotsCache to QR
+	CountURLsAnswered // URLs from QR to RobotsCache
+	CountURLsAllowed  // URLs from RobotsCache to Q
+	CountURLsAdmitted // URLs from Q into RAM
+	CountURLsDue      // URLs from the deferred ones to RobotsCache
+	CountURLsDenied   // URLs that RobotsCache refused or set aside
 	NumCounters
 )
 
@@ -173,7 +184,29 @@ var counterNames = [NumCounters]string{
 	"links_redirects", "internal_errors", "robots_stored", "dns_stored", "sent_bytes", "page_bytes",
 	"compressed", "compressed_bytes", "uncompressed_bytes", "connections", "connections_reused",
 	"robots_sent_bytes", "robots_failed", "robots_status_other", "robots_status_1xx", "robots_status_2xx",
-	"robots_status_3xx", "robots_status_4xx", "robots_status_5xx"}
+	"robots_status_3xx", "robots_status_4xx", "robots_status_5xx",
+	"urls_placed", "urls_over_budget", "urls_scanned", "urls_replaced", "urls_released",
+	"urls_unknown", "urls_answered", "urls_allowed", "urls_admitted", "urls_due", "urls_denied"}
+
+// flows are the counters of moves between places, the edges of the crawler. 0 stands for none. Other edges need
+// no counter: what entered STAR from URLseen is the number of unique URLs, what ended is in its place for good, and
+// CountDeferrals counts what was deferred.
+var flows = [NumPlaces][NumPlaces]Counter{
+	PlaceStar:   {PlaceBeast: CountURLsPlaced, PlaceFailed: CountURLsOver},
+	PlaceBeast:  {PlaceStar: CountURLsReplaced, PlaceRobotsCheck: CountURLsReleased},
+	PlaceFailed: {PlaceStar: CountURLsScanned},
+	PlaceRobotsCheck: {PlaceAwaitRobots: CountURLsUnknown, PlaceReady: CountURLsAllowed, PlaceRefused: CountURLsDenied,
+		PlaceHeld: CountURLsDenied},
+	PlaceAwaitRobots: {PlaceRobotsCheck: CountURLsAnswered},
+	PlaceReady:       {PlaceRAM: CountURLsAdmitted},
+	PlaceDeferred:    {PlaceRobotsCheck: CountURLsDue},
+}
+
+// FlowOf returns the counter of moves from one place to another; ok is false if there is none.
+func FlowOf(from, to Place) (c Counter, ok bool) {
+	c = flows[from][to]
+	return c, c != 0
+}
 
 // String returns the name that users see.
 func (c Counter) String() string { return counterNames[c] }
