@@ -49,6 +49,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-tick.C:
 		case <-r.Context().Done():
+			s.sendNews(send, &seen, &lastChange) // the last word of a server that ends
 			return
 		}
 	}

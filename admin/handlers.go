@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,15 @@ func intParam(r *http.Request, name string, def, most int) (int, error) {
 		return 0, problem(http.StatusBadRequest, fmt.Sprintf("%s is %q: want a number from 1 to %d", name, text, most))
 	}
 	return min(n, most), nil
+}
+
+// choice returns a parameter of the query that is one of a few words; the first one is the default.
+func choice(r *http.Request, name string, words []string) (string, error) {
+	text := cmp.Or(r.URL.Query().Get(name), words[0])
+	if !slices.Contains(words, text) {
+		return "", problem(http.StatusBadRequest, fmt.Sprintf("%s is %q: want %s", name, text, strings.Join(words, ", ")))
+	}
+	return text, nil
 }
 
 // readBody decodes a JSON body. Unknown fields are errors.
@@ -267,129 +278,6 @@ func (s *Server) withExplainer(r *http.Request, f func(*explain.Explainer) error
 	case <-r.Context().Done():
 	}
 	return problem(http.StatusTooManyRequests, "too many questions are being answered")
-}
-
-func (s *Server) hosts(r *http.Request) (any, error) {
-	n, err := intParam(r, "limit", 50, 1000)
-	if err != nil {
-		return nil, err
-	}
-	var list []crawl.HostInfo
-	if r.URL.Query().Get("sort") == "trouble" {
-		list, err = s.opt.Control.HostsInTrouble(n)
-	} else {
-		list, err = s.opt.Control.HostsInRAM(n)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var unknown []uint64
-	for i := range list {
-		if list[i].Host == "" {
-			unknown = append(unknown, list[i].Key)
-		}
-	}
-	names, err := s.names(r, unknown)
-	if err != nil {
-		return nil, err
-	}
-	out := Hosts{Hosts: []Host{}}
-	for _, h := range list {
-		row := Host{Host: h.Host, Key: strconv.FormatUint(h.Key, 16), State: h.State, InRAM: h.InRAM}
-		if row.Host == "" {
-			row.Host = names[h.Key]
-		}
-		if !h.Until.IsZero() {
-			row.Until = h.Until.UTC()
-		}
-		if !h.At.IsZero() {
-			row.At = h.At.UTC()
-		}
-		out.Hosts = append(out.Hosts, row)
-	}
-	return out, nil
-}
-
-// names looks up names of keys. Before the first checkpoint there are none.
-func (s *Server) names(r *http.Request, keys []uint64) (names map[uint64]string, err error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	err = s.withExplainer(r, func(x *explain.Explainer) (err error) {
-		names, err = x.Names(keys)
-		return err
-	})
-	return names, err
-}
-
-// pldsEvery is how old the list of PLDs may be: it reads blocks of the files of STAR and of the names, some
-// milliseconds for 50 PLDs.
-const pldsEvery = 5 * time.Second
-
-// plds returns the PLDs with the largest in-degrees, at most pldsEvery old.
-func (s *Server) plds(r *http.Request) (any, error) {
-	n, err := intParam(r, "limit", 50, 1000)
-	if err != nil {
-		return nil, err
-	}
-	s.pldsMu.Lock()
-	defer s.pldsMu.Unlock()
-	if list := s.pldsList; list == nil || time.Since(s.pldsAt) > pldsEvery || len(list.PLDs) < n && s.pldsAsked < n {
-		list, err := s.readPLDs(r, n)
-		if err != nil {
-			return nil, err
-		}
-		s.pldsList, s.pldsAt, s.pldsAsked = list, time.Now(), n
-	}
-	out := *s.pldsList
-	out.PLDs = out.PLDs[:min(n, len(out.PLDs))]
-	return out, nil
-}
-
-func (s *Server) readPLDs(r *http.Request, n int) (*PLDs, error) {
-	top, err := s.opt.Control.TopPLDs(n)
-	if err != nil {
-		return nil, err
-	}
-	settings, err := s.opt.Control.Settings()
-	if err != nil {
-		return nil, err
-	}
-	keys := make([]uint64, len(top))
-	for i, t := range top {
-		keys[i] = t.PLD
-	}
-	names, err := s.names(r, keys)
-	if err != nil {
-		return nil, err
-	}
-	var texts []string
-	for _, name := range names {
-		texts = append(texts, name)
-	}
-	known := map[string]*explain.PLDReport{}
-	out := &PLDs{PLDs: []PLD{}}
-	if err := s.withExplainer(r, func(x *explain.Explainer) error {
-		reports, asOf, err := x.PLDs(texts)
-		for _, rep := range reports {
-			known[rep.PLD] = rep
-		}
-		out.AsOf = asOf.Time
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	for i, t := range top {
-		row := PLD{Rank: i + 1, PLD: names[t.PLD], Key: strconv.FormatUint(t.PLD, 16), Indegree: t.Indegree}
-		if rep := known[row.PLD]; rep != nil {
-			row.Budget, row.Pages, row.Bytes, row.Placed = rep.PerQueue, rep.Fetched, rep.Bytes, rep.Placed
-		}
-		if b, ok := settings.Budgets[row.PLD]; ok {
-			row.Budget, row.Pinned = b, true
-		}
-		out.PLDs = append(out.PLDs, row)
-	}
-	return out, nil
 }
 
 func (s *Server) explain(r *http.Request) (any, error) {

@@ -17,7 +17,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -91,10 +90,7 @@ type Server struct {
 	streams   chan struct{}
 	explains  chan *explain.Explainer // idle ones
 
-	pldsMu    sync.Mutex // guards the fields below; held while the list is read
-	pldsList  *PLDs
-	pldsAt    time.Time
-	pldsAsked int // limit of the question that pldsList answers
+	pldLists [3]pldList // by star.Order
 }
 
 // Listen opens the port.

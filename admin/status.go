@@ -10,10 +10,14 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/human"
 )
 
-// status describes the crawl.
+// status describes the crawl. After its end it is the last state.
 func (s *Server) status() (*Status, error) {
+	if end := s.opt.Control.Ended(); end != nil {
+		return s.finished(end), nil
+	}
 	snap, err := s.opt.Control.Snapshot()
 	if err != nil {
 		return nil, err
@@ -26,6 +30,34 @@ func (s *Server) status() (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
+	out := s.statusOf(snap, id)
+	switch {
+	case s.opt.Control.Stopping():
+		out.State = "stopping"
+	case settings.Paused:
+		out.State = "paused"
+	case settings.Drain:
+		out.State = "draining"
+	}
+	out.Health = healthOf(out, s.opt.Control)
+	return out, nil
+}
+
+// finished returns the status of a crawl that has ended.
+func (s *Server) finished(end *crawl.Ending) *Status {
+	out := s.statusOf(end.Snapshot, end.ID)
+	out.State, out.Reason, out.Waiting = "finished", end.Why, ""
+	out.Health = Health{Level: "ok", Text: "The crawl has ended: " + end.Why + ".", Problems: []Trouble{}}
+	if end.Err != nil {
+		out.Reason = "error: " + end.Err.Error()
+		out.Health = Health{Level: "bad", Text: "The crawl has ended with an error: " + end.Err.Error() + "."}
+		out.Health.Problems = []Trouble{{"bad", "end", out.Health.Text}}
+	}
+	return out
+}
+
+// statusOf returns the status without its health.
+func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 	out := &Status{Time: snap.Time.UTC(), State: "running", Version: s.opt.Version, Crawl: id, Agent: s.opt.Agent,
 		Contact: s.opt.Contact, Host: s.opt.Host, PID: os.Getpid(), Dirs: s.opt.Dirs, Started: s.started.UTC(),
 		Elapsed: snap.Elapsed.Seconds(), Active: snap.Active.Seconds(), Waiting: snap.Waiting, Limits: snap.Limits,
@@ -36,11 +68,8 @@ func (s *Server) status() (*Status, error) {
 		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{}, Failures: snap.Failed,
 		Checkpoint: checkpointOf(&snap.Checkpoint),
 		Model:      Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O a link"}}
-	switch {
-	case settings.Paused:
-		out.State = "paused"
-	case settings.Drain:
-		out.State = "draining"
+	if !snap.Began.IsZero() {
+		out.CrawlStarted = snap.Began.UTC()
 	}
 	for i, name := range crawl.PlaceNames() {
 		out.Places = append(out.Places, Count{name, snap.Place(state.Place(i))})
@@ -54,8 +83,7 @@ func (s *Server) status() (*Status, error) {
 		}
 	}
 	space(out, snap)
-	out.Health = healthOf(out, s.opt.Control)
-	return out, nil
+	return out
 }
 
 // space adds RAM and disk.
@@ -133,7 +161,7 @@ func healthOf(s *Status, control *crawl.Control) Health {
 		add("warn", "operator", "The crawl drains: new links are not queued.")
 	}
 	if age := s.Time.Sub(s.Checkpoint.Time); !s.Checkpoint.Time.IsZero() && age > checkpointLate && s.Rates.Pages > 0 {
-		add("bad", "checkpoint", "The last checkpoint is %v old.", age.Round(time.Second))
+		add("bad", "checkpoint", "The last checkpoint is %s old.", human.Duration(age))
 	}
 	if s.RAM.Limit > 0 && s.RAM.Used > s.RAM.Limit {
 		add("warn", "memory", "The process uses more RAM than --ram.")

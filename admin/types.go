@@ -9,38 +9,40 @@ import (
 
 // Status is the state of the crawl.
 type Status struct {
-	Time        time.Time        `json:"time" doc:"When this was measured."`
-	State       string           `json:"state" doc:"running, paused, draining, or starting (also: stopping, or waiting for disk space)."`
-	Version     string           `json:"version"`
-	Crawl       string           `json:"crawl" doc:"Identity of the crawl."`
-	Agent       string           `json:"agent" doc:"Product token of User-Agent."`
-	Contact     string           `json:"contact"`
-	Host        string           `json:"host" doc:"Name of this machine."`
-	PID         int              `json:"pid"`
-	Dirs        []string         `json:"dirs"`
-	Started     time.Time        `json:"started" doc:"Start of this process."`
-	Elapsed     float64          `json:"elapsed" doc:"Seconds of this run."`
-	Active      float64          `json:"active" doc:"Seconds of all runs."`
-	Health      Health           `json:"health"`
-	Waiting     string           `json:"waiting" doc:"What fetching waits for; empty if nearly all connections are busy."`
-	Limits      string           `json:"limits" doc:"Speed limits in force; empty for none."`
-	Rates       Rates            `json:"rates"`
-	Connections Connections      `json:"connections"`
-	Unique      int64            `json:"unique" doc:"URLs found."`
-	UniqueShare float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link."`
-	PLDs        int64            `json:"plds"`
-	Hosts       int64            `json:"hosts" doc:"Distinct hosts, estimated."`
-	Servers     int64            `json:"servers" doc:"Distinct addresses, estimated."`
-	Places      []Count          `json:"places" doc:"URLs by place, in the order of the crawler."`
-	Refused     map[string]int64 `json:"refused" doc:"Refused and held URLs by reason."`
-	Deferred    map[string]int64 `json:"deferred" doc:"Deferred URLs by reason."`
-	Counters    map[string]int64 `json:"counters" doc:"Totals of all runs, by name."`
-	Codes       map[string]int64 `json:"codes" doc:"Responses by status code; 0 for codes outside 100 to 999."`
-	Failures    map[string]int64 `json:"failures" doc:"Failed requests for URLs by reason."`
-	RAM         Memory           `json:"ram"`
-	Disk        DiskUse          `json:"disk"`
-	Checkpoint  Checkpoint       `json:"checkpoint"`
-	Model       Model            `json:"model"`
+	Time         time.Time        `json:"time" doc:"When this was measured."`
+	State        string           `json:"state" doc:"running, paused, draining, stopping, or finished: the crawl has ended and the process is about to end."`
+	Reason       string           `json:"reason,omitempty" doc:"Why the crawl has finished: done, stopped, page limit, time limit, disk limit, drained, or an error."`
+	Version      string           `json:"version"`
+	Crawl        string           `json:"crawl" doc:"Identity of the crawl."`
+	Agent        string           `json:"agent" doc:"Product token of User-Agent."`
+	Contact      string           `json:"contact"`
+	Host         string           `json:"host" doc:"Name of this machine."`
+	PID          int              `json:"pid"`
+	Dirs         []string         `json:"dirs"`
+	Started      time.Time        `json:"started" doc:"Start of this run."`
+	CrawlStarted time.Time        `json:"crawlStarted,omitzero" doc:"Start of the first run; missing in crawls of older versions."`
+	Elapsed      float64          `json:"elapsed" doc:"Seconds of this run."`
+	Active       float64          `json:"active" doc:"Seconds of all runs."`
+	Health       Health           `json:"health"`
+	Waiting      string           `json:"waiting" doc:"What fetching waits for; empty if nearly all connections are busy."`
+	Limits       string           `json:"limits" doc:"Speed limits in force; empty for none."`
+	Rates        Rates            `json:"rates"`
+	Connections  Connections      `json:"connections"`
+	Unique       int64            `json:"unique" doc:"URLs found."`
+	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link."`
+	PLDs         int64            `json:"plds"`
+	Hosts        int64            `json:"hosts" doc:"Distinct hosts, estimated."`
+	Servers      int64            `json:"servers" doc:"Distinct addresses, estimated."`
+	Places       []Count          `json:"places" doc:"URLs by place, in the order of the crawler."`
+	Refused      map[string]int64 `json:"refused" doc:"Refused and held URLs by reason."`
+	Deferred     map[string]int64 `json:"deferred" doc:"Deferred URLs by reason."`
+	Counters     map[string]int64 `json:"counters" doc:"Totals of all runs, by name."`
+	Codes        map[string]int64 `json:"codes" doc:"Responses by status code; 0 for codes outside 100 to 999."`
+	Failures     map[string]int64 `json:"failures" doc:"Failed requests for URLs by reason."`
+	RAM          Memory           `json:"ram"`
+	Disk         DiskUse          `json:"disk"`
+	Checkpoint   Checkpoint       `json:"checkpoint"`
+	Model        Model            `json:"model"`
 }
 
 // Health says whether the crawl is well.
@@ -207,13 +209,14 @@ type Host struct {
 
 // PLDs is a list of PLDs.
 type PLDs struct {
-	AsOf time.Time `json:"asOf" doc:"Checkpoint from which pages, bytes and budgets are; in-degrees are current."`
+	AsOf time.Time `json:"asOf" doc:"Checkpoint of the values; the one by which the list is sorted is current."`
 	PLDs []PLD     `json:"plds"`
 }
 
-// PLD is a PLD with its rank by in-degree.
+// PLD is a PLD with its rank in the order of the list. It has no number of queued URLs: no structure counts by
+// PLD the URLs that leave BEAST, so that number would take a scan of all queues (explain host makes one).
 type PLD struct {
-	Rank     int    `json:"rank"`
+	Rank     int    `json:"rank" doc:"In the order of the list."`
 	PLD      string `json:"pld" doc:"Empty if the crawl knows only its key yet."`
 	Key      string `json:"key" doc:"Hexadecimal."`
 	Indegree uint32 `json:"indegree"`

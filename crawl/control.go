@@ -11,8 +11,9 @@ import (
 // Control is a handle on a running crawl (Options.Control): it reads its state and makes changes. It is safe
 // for concurrent use. Reading never waits for a pass or a checkpoint.
 type Control struct {
-	mu sync.RWMutex // guards c; held for reading by each call, so that the crawl stays open meanwhile
-	c  *crawler
+	mu   sync.RWMutex // guards c and last; held for reading by each call, so that the crawl stays open meanwhile
+	c    *crawler
+	last *Ending // nil until Run returns
 
 	once    sync.Once // makes started
 	started chan struct{}
@@ -34,7 +35,7 @@ func (k *Control) attach(c *crawler) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.c = c
+	k.c, k.last = c, nil
 	if c == nil {
 		return
 	}
@@ -43,6 +44,38 @@ func (k *Control) attach(c *crawler) {
 	default:
 		close(k.started)
 	}
+}
+
+// Ending is the last word of a crawl that has ended.
+type Ending struct {
+	Why      string // one of the Stop constants; "" after an error
+	Err      error
+	ID       string
+	Snapshot *Snapshot
+}
+
+// Ended returns how the crawl ended; nil while Run has not returned, or if the crawl never ran.
+func (k *Control) Ended() *Ending {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.last
+}
+
+// end notes the end of Run for Ended.
+func (k *Control) end(last *Ending) {
+	if k == nil || last == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = last
+}
+
+// Stopping reports whether the crawl was told to end: it finishes running exchanges and writes its last
+// checkpoint.
+func (k *Control) Stopping() (is bool) {
+	_ = k.with(func(c *crawler) error { is = c.running.Err() != nil; return nil }) // not running: false
+	return is
 }
 
 // with calls f with the running crawl.

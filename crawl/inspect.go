@@ -133,9 +133,14 @@ func (c *crawler) describe(h *HostInfo) {
 // HostsInTrouble returns the hosts that fail or refuse, the last event first, at most n.
 func (k *Control) HostsInTrouble(n int) (list []HostInfo, err error) {
 	err = k.with(func(c *crawler) error {
-		all := c.health.hosts.Snapshot()
-		slices.Reverse(all)
-		for _, e := range all[:min(len(all), n, maxHostsListed)] {
+		all, now := c.health.hosts.Snapshot(), time.Now()
+		for _, e := range slices.Backward(all) {
+			if len(list) == min(n, maxHostsListed) {
+				break
+			}
+			if !e.State.Trouble(now) {
+				continue
+			}
 			list = append(list, HostInfo{Key: e.Key, State: e.State.String(), Until: e.State.Until, At: e.State.At})
 		}
 		return nil

@@ -31,6 +31,22 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	opt.defaults()
+	var last *Ending
+	res, err := runUntilEnd(ctx, opt, &last)
+	if last != nil {
+		if res != nil && (err == nil || errors.Is(err, state.ErrFinished)) {
+			last.Why, last.Snapshot = res.Stop, &res.Snapshot
+		} else {
+			last.Err = err
+		}
+		opt.Control.end(last)
+	}
+	return res, err
+}
+
+// runUntilEnd runs the crawl, again after a full disk. It sets last if the crawl ran, with its state before it
+// was closed.
+func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, error) {
 	var full fullTries
 	for {
 		c, err := open(opt)
@@ -41,6 +57,9 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		if err == nil {
 			res, err = c.crawl(ctx, full.pause())
 			opt.Control.attach(nil)
+			if opt.Control != nil {
+				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
+			}
 			c.history.end(res, err)
 			full.noteRun(c.space)
 			err = errors.Join(err, c.close())

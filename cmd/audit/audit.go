@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io"
 	"sort"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -29,6 +28,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/audit"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // Command is the table of audit's flags.
@@ -96,7 +96,7 @@ func printBalance(w io.Writer, rep *audit.Report, p *term.Progress) error {
 		return err
 	}
 	printRefused(w, rep.Refused)
-	_, err := fmt.Fprintf(w, "read %s in %v, %s/s\n", term.BytesOf(p.Last.Done), p.Last.Elapsed.Round(10*time.Millisecond),
+	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n", term.BytesOf(p.Last.Done), human.Duration(p.Last.Elapsed),
 		term.BytesOf(int64(float64(p.Last.Done)/max(p.Last.Elapsed.Seconds(), 1e-3))))
 	return err
 }

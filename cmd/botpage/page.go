@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"drumbeat/cmd/flags"
+	"drumbeat/internal/human"
 )
 
 // botPage is the content of the page; HTML and text are two forms of it.
@@ -49,7 +50,7 @@ func (c *Command) page(now time.Time) *botPage {
 	p.Obeyed = []string{
 		"robots.txt by RFC 9309, for each host, scheme and port. The longest matching rule applies, and Allow if two are equally long. " +
 			"While robots.txt returns 5xx or 429, or does not respond, we fetch nothing from that host, unless we have a copy.",
-		fmt.Sprintf("Crawl-delay in robots.txt, up to %s.", spanText(c.MaxCrawlDelay)),
+		fmt.Sprintf("Crawl-delay in robots.txt, up to %s.", human.Duration(c.MaxCrawlDelay)),
 		c.nofollow(),
 		"429 and 503: we send no request to the host for the time in Retry-After (up to 24 hours at a time), or else as below.",
 		"One connection to a host at a time; no cookies, no form input, no logins; no bodies beyond a size limit.",
@@ -67,34 +68,22 @@ func (c *Command) nofollow() string {
 	return what + ": we do not follow such links. We record noindex with the page."
 }
 
-// spanText formats a duration without trailing zero units.
-func spanText(d time.Duration) string {
-	text := d.String()
-	if t, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = t + "m"
-	}
-	if t, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = t + "h"
-	}
-	return text
-}
-
 // limits describes the delays in force.
 func (c *Command) limits() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if d := *c.HostDelay; d > 0 {
-		add("At least %s pass between requests to a host; less for sites that many others link to, but never below %s.", spanText(d),
-			spanText(*c.HostDelayMin))
+		add("At least %s pass between requests to a host; less for sites that many others link to, but never below %s.", human.Duration(d),
+			human.Duration(*c.HostDelayMin))
 	}
 	if f := *c.HostDelayFactor; f > 0 {
 		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
 	if d := *c.PLDDelay; d > 0 {
-		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link to, but never below %s.", spanText(d),
-			spanText(*c.PLDDelayMin))
+		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link to, but never below %s.", human.Duration(d),
+			human.Duration(*c.PLDDelayMin))
 	}
 	if d := c.ServerDelay; d > 0 {
-		add("At least %s pass between requests to an IP address; less for addresses of such sites, but never below %s.", spanText(d), spanText(*c.ServerDelayMin))
+		add("At least %s pass between requests to an IP address; less for addresses of such sites, but never below %s.", human.Duration(d), human.Duration(*c.ServerDelayMin))
 	}
 	if n := *c.NetworkRate; n > 0 {
 		add("We send at most %v requests per second to a network (an IPv4 /24 or IPv6 /48).", n)
@@ -109,7 +98,7 @@ func (c *Command) limits() (list []string) {
 func (c *Command) refusals() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the host for %s, twice as long after each further one, up to %s.",
-		spanText(c.Backoff), spanText(c.BackoffMax))
+		human.Duration(c.Backoff), human.Duration(c.BackoffMax))
 	if c.HostFailures > 0 {
 		add("After %d consecutive failures we back off for hours, with one request between.", c.HostFailures)
 	}

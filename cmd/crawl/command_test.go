@@ -131,7 +131,7 @@ func TestOneSite(t *testing.T) {
 	if !strings.Contains(out, "http://[::1]/: ") {
 		t.Errorf("the failed seed is not listed: %s", out)
 	}
-	if !strings.Contains(errs, "a delay of 0s between requests to a host") {
+	if !strings.Contains(errs, "a delay of 0 s between requests to a host") {
 		t.Errorf("no warning of delays: %s", errs)
 	}
 }

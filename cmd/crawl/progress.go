@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/crawl"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/human"
 )
 
 // progressFields returns the fields of a progress line in the log.
@@ -72,10 +73,10 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	checkpoint := "none yet"
 	if c := s.Checkpoint; c.Number > 0 {
 		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
-			short(s.Time.Sub(c.When)), short(c.Total), bytesText(c.Bytes), short(c.Pause), short(c.LongestPause))
+			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause), human.Duration(c.LongestPause))
 	}
 	return []string{
-		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", short(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
+		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), uniqueShare(s)),
 		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
@@ -157,7 +158,7 @@ func reasons(m map[string]int64) string {
 
 func bytesText(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
 
-// short formats a duration with about three digits.
+// short formats a duration with about three digits, for a field of the log. Texts use human.Duration.
 func short(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

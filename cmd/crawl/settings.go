@@ -16,6 +16,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
 )
@@ -148,7 +149,7 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 		}
 	}
 	if c.Scope != "all" {
-		note("scope %s: budgets are off, the delay between requests to a host is %v", c.Scope, *c.HostDelay)
+		note("scope %s: budgets are off, the delay between requests to a host is %s", c.Scope, human.Duration(*c.HostDelay))
 	}
 	if err := c.Delays.Complete(); err != nil {
 		return nil, term.Usage(err)

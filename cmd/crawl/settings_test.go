@@ -79,7 +79,7 @@ func TestZeroIsNotDefault(t *testing.T) {
 		*c.HostDelayFactor != 0 {
 		t.Errorf("got %+v, want zeros", c)
 	}
-	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0s between requests to a host, a delay of 0s between requests to an address") {
+	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0 s between requests to a host, a delay of 0 s between requests to an address") {
 		t.Errorf("got %q, want a warning of the delays", notes)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/human"
 	"drumbeat/warc/outfile"
 )
 
@@ -42,11 +43,11 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if sum.Finished {
 		fmt.Fprintf(&b, "This crawl is finished: %s pages. To continue it, add new seeds.\n", n(pages))
 	} else {
-		fmt.Fprintf(&b, "Ended (%s) after %s: %s pages", sum.Result.Stop, short(s.Elapsed), n(pages))
+		fmt.Fprintf(&b, "Ended (%s) after %s: %s pages", sum.Result.Stop, human.Duration(s.Elapsed), n(pages))
 		if sec := s.Active.Seconds(); sec > 0 {
 			fmt.Fprintf(&b, ", %.0f pages/s by wall time", float64(pages)/sec)
 			if s.Active > s.Elapsed+s.Elapsed/100 {
-				fmt.Fprintf(&b, " of all runs (%s)", short(s.Active))
+				fmt.Fprintf(&b, " of all runs (%s)", human.Duration(s.Active))
 			}
 		}
 		b.WriteString("\n")
@@ -87,7 +88,7 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	}
 	if c := s.Checkpoint; c.Number > 0 {
 		line("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s", n(s.Count(state.CountCheckpoints)),
-			short(c.LongestTotal), short(c.LongestPause), short(c.LongestStall))
+			human.Duration(c.LongestTotal), human.Duration(c.LongestPause), human.Duration(c.LongestStall))
 	}
 	if f := &sum.Result.Finished; f.Files > 0 {
 		line("output", "%s", finishedText(f))

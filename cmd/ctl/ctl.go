@@ -35,6 +35,7 @@ import (
 	"drumbeat/admin"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 // Where says where the server is.
@@ -216,7 +217,7 @@ func (c delayCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("delay %q: want a duration such as 30s, or normal", c.Delay))
 	}
-	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()}, fmt.Sprintf("%s has a delay of %v", c.Host, d))
+	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()}, fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
 }
 
 type blockCmd struct {

@@ -87,7 +87,7 @@ func TestRequests(t *testing.T) {
 		{"drain", `POST /api/v1/drain {"on":true}`, "not queued"},
 		{"drain --off", `POST /api/v1/drain {"on":false}`, "queued"},
 		{"stop", "POST /api/v1/stop", "stopping"},
-		{"delay a.example 90s", `PUT /api/v1/hosts/a.example/delay {"delay":90}`, "1m30s"},
+		{"delay a.example 90s", `PUT /api/v1/hosts/a.example/delay {"delay":90}`, "1 min 30 s"},
 		{"delay a.example normal", "DELETE /api/v1/hosts/a.example/delay", "usual"},
 		{"block pld+b.example", `POST /api/v1/blocks {"rule":"pld b.example"}`, "blocked"},
 		{"unblock pld+b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "no longer"},

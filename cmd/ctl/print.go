@@ -17,6 +17,7 @@ import (
 
 	"drumbeat/admin"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/human"
 )
 
 // printer returns a function that decodes an answer and prints it.
@@ -41,7 +42,12 @@ func (statusCmd) Run(a *term.App, w *Where) error {
 
 func printStatus(out io.Writer, s *admin.Status) {
 	row := func(name, format string, args ...any) { fmt.Fprintf(out, name+"\t"+format+"\n", args...) }
-	row("state", "%s, for %v (%v in all runs)", s.State, seconds(s.Elapsed), seconds(s.Active))
+	state := s.State
+	if s.Reason != "" {
+		state += " (" + s.Reason + ")"
+	}
+	row("state", "%s, for %s (%s in all runs)", state, human.Seconds(s.Elapsed), human.Seconds(s.Active))
+	row("started", "%s", startText(s))
 	row("health", "%s", s.Health.Text)
 	for _, p := range s.Health.Problems {
 		row("", "%s: %s", p.Level, p.Text)
@@ -63,7 +69,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
 	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))
 	if c := s.Checkpoint; c.Number > 0 {
-		row("checkpoint", "%d, %v ago; stalled fetching for %v", c.Number, time.Since(c.Time).Round(time.Second), seconds(c.Stall))
+		row("checkpoint", "%d, %s ago; stalled fetching for %s", c.Number, human.Duration(time.Since(c.Time)), human.Seconds(c.Stall))
 	}
 	if s.Limits != "" {
 		row("limits", "%s", s.Limits)
@@ -73,13 +79,13 @@ func printStatus(out io.Writer, s *admin.Status) {
 // count prints a number with separators.
 func count(n int64) string { return humanize.Comma(n) }
 
-// seconds prints a duration.
-func seconds(s float64) time.Duration {
-	d := time.Duration(s * float64(time.Second))
-	if d > time.Second {
-		return d.Round(time.Second)
+// startText says when this run and the crawl began.
+func startText(s *admin.Status) string {
+	text := s.Started.Local().Format(time.DateTime)
+	if !s.CrawlStarted.IsZero() {
+		text += "; the crawl " + s.CrawlStarted.Local().Format(time.DateTime)
 	}
-	return d.Round(time.Microsecond)
+	return text
 }
 
 // reasons lists counts, the largest first.
@@ -106,8 +112,8 @@ func printStructures(out io.Writer, s *admin.Structures) {
 		if d.Running {
 			running = " (running)"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%v\t%s\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
-			d.Passes, running, seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
+			d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)))
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {
@@ -198,7 +204,7 @@ func printLimits(out io.Writer, l *admin.Limits) {
 		}
 	}
 	for _, host := range slices.Sorted(maps.Keys(l.Changed.HostDelays)) {
-		fmt.Fprintf(out, "delay of %s\t%v\n", host, seconds(l.Changed.HostDelays[host]))
+		fmt.Fprintf(out, "delay of %s\t%s\n", host, human.Seconds(l.Changed.HostDelays[host]))
 	}
 	for _, pld := range slices.Sorted(maps.Keys(l.Changed.Budgets)) {
 		fmt.Fprintf(out, "budget of %s\t%d pages\n", pld, l.Changed.Budgets[pld])
@@ -251,7 +257,7 @@ func describe(c *admin.Change) string {
 		}
 	}
 	if c.Delay > 0 {
-		text += fmt.Sprintf(" %v", seconds(c.Delay))
+		text += " " + human.Seconds(c.Delay)
 	}
 	if c.Budget > 0 {
 		text += fmt.Sprintf(" %d pages", c.Budget)

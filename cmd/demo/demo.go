@@ -37,6 +37,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
@@ -193,8 +194,8 @@ func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Opt
 	o := web.Options()
 	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
 		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
-	view.Say(fmt.Sprintf("Delays: %v between requests to a host, at least %v with a large budget; %v to an address.\n"+
-		"A crawl of the real web has 40s, 1s and 1s. Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0]))
+	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address.\n"+
+		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay), human.Duration(opt.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}

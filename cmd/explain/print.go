@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/explain"
+	"drumbeat/internal/human"
 )
 
 // printer prints answers in words.
@@ -40,9 +41,9 @@ func (p *printer) when(t time.Time) string {
 	text := t.UTC().Format("2006-01-02 15:04:05Z")
 	switch d := t.Sub(p.now).Round(time.Second); {
 	case d > 0:
-		return text + fmt.Sprintf(" (in %v)", d)
+		return text + " (in " + human.Duration(d) + ")"
 	case d < 0:
-		return text + fmt.Sprintf(" (%v ago)", -d)
+		return text + " (" + human.Duration(-d) + " ago)"
 	}
 	return text
 }
@@ -59,7 +60,7 @@ func (p *printer) asOf(a *explain.AsOf) {
 	case "unknown":
 		state = "it is unknown whether the crawl is running"
 	}
-	fmt.Fprintf(p.out, "as of checkpoint %d, %v ago; %s\n", a.Checkpoint, time.Duration(a.AgeSeconds*1e9).Round(time.Second), state)
+	fmt.Fprintf(p.out, "as of checkpoint %d, %s ago; %s\n", a.Checkpoint, human.Seconds(a.AgeSeconds), state)
 }
 
 func (p *printer) url(r *explain.URLReport) {
@@ -216,7 +217,7 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 	if len(o.Addresses) > 0 {
 		p.field("address", "%s, until %s", strings.Join(o.Addresses, " "), p.when(o.AddrExpires))
 	}
-	p.field("delay", "%v between requests: %s", time.Duration(o.Delay*1e9).Round(time.Millisecond), o.DelayWhy)
+	p.field("delay", "%s between requests: %s", human.Seconds(o.Delay), o.DelayWhy)
 }
 
 func (p *printer) robots(r *explain.RobotsReport) {

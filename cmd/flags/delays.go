@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 )
 
 // Delays holds the flags that limit the requests to a host, a PLD, a server and a network.
@@ -66,10 +67,10 @@ func (d *Delays) Complete() (err error) {
 func (d *Delays) Rude() string {
 	var what []string
 	if *d.HostDelayMin < time.Second {
-		what = append(what, fmt.Sprintf("a delay of %v between requests to a host", *d.HostDelayMin))
+		what = append(what, fmt.Sprintf("a delay of %s between requests to a host", human.Duration(*d.HostDelayMin)))
 	}
 	if d.ServerDelay == 0 || *d.ServerDelayMin < 100*time.Millisecond {
-		what = append(what, fmt.Sprintf("a delay of %v between requests to an address", *d.ServerDelayMin))
+		what = append(what, fmt.Sprintf("a delay of %s between requests to an address", human.Duration(*d.ServerDelayMin)))
 	}
 	if *d.PLDDelay == 0 {
 		what = append(what, "no delay between requests to a PLD")

@@ -27,13 +27,13 @@ import (
 	"math"
 	"os/signal"
 	"syscall"
-	"time"
 
 	benchdisk "drumbeat/bench/disk"
 	"drumbeat/bench/report"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/internal/human"
 )
 
 // Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
@@ -188,5 +188,5 @@ func days(seconds float64) string {
 	if seconds >= 48*3600 {
 		return fmt.Sprintf("%.3g days", seconds/86400)
 	}
-	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	return human.Seconds(seconds)
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drumbeat/crawl/state"
+	"drumbeat/internal/human"
 )
 
 // LogEvery is the time between two lines of progress if the output is not a terminal.
@@ -40,7 +41,7 @@ func (p *Progress) Show(now state.Progress) {
 	rate := float64(now.Done) / max(now.Elapsed.Seconds(), 1e-3)
 	text := fmt.Sprintf("%s of %s, %s/s", BytesOf(now.Done), BytesOf(max(now.Total, now.Done)), BytesOf(int64(rate)))
 	if now.Total > now.Done && rate > 0 {
-		text += fmt.Sprintf(", %v left", time.Duration(float64(now.Total-now.Done)/rate*1e9).Round(time.Second))
+		text += fmt.Sprintf(", %s left", human.Seconds(float64(now.Total-now.Done)/rate))
 	}
 	if now.What != "" {
 		text += ": " + now.What

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"drumbeat/internal/human"
 )
 
 // shownDamages and shownUnnamed limit what Write prints of the report's lists.
@@ -55,8 +56,8 @@ func (d *DeepReport) Write(w io.Writer) error {
 	if d.DamageCount > 0 {
 		fmt.Fprintf(w, "%d damaged pieces: see drumbeat repair --dry-run\n", d.DamageCount)
 	}
-	_, err := fmt.Fprintf(w, "read %s in %v, %s/s\n",
-		humanize.IBytes(uint64(d.Bytes)), d.Elapsed.Round(10*time.Millisecond),
+	_, err := fmt.Fprintf(w, "read %s in %s, %s/s\n",
+		humanize.IBytes(uint64(d.Bytes)), human.Duration(d.Elapsed),
 		humanize.IBytes(uint64(float64(d.Bytes)/max(d.Elapsed.Seconds(), 1e-3))))
 	return err
 }

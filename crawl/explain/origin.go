@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -72,7 +73,7 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	defer func() {
 		if run.PLDDelay > 0 {
-			rep.DelayWhy += fmt.Sprintf("; up to %v between requests to its PLD", millis(run.PLDDelay))
+			rep.DelayWhy += fmt.Sprintf("; up to %s between requests to its PLD", human.Duration(millis(run.PLDDelay)))
 		}
 		if run.HostDelayFactor > 0 {
 			rep.DelayWhy += fmt.Sprintf("; at least %g times the last response time", run.HostDelayFactor)
@@ -107,7 +108,7 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 			DefaultBudget: run.BudgetDefault}
 		if d := o.DelayAfter(budget, 0, polite.Result{}); d.Seconds() > rep.Delay {
 			rep.Delay = d.Seconds()
-			rep.DelayWhy = fmt.Sprintf("%s, which is longer than the host's own %v", other.flag, asked)
+			rep.DelayWhy = fmt.Sprintf("%s, which is longer than the host's own %s", other.flag, human.Duration(asked))
 		}
 	}
 	if run.NetworkRate > 0 && 1/run.NetworkRate > rep.Delay {

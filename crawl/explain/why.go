@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/human"
 )
 
 // conclude fills Why from the other fields.
@@ -36,9 +37,9 @@ func (v *view) conclude(rep *URLReport) {
 func (v *view) when(t time.Time) string {
 	text := t.UTC().Format(time.RFC3339)
 	if d := t.Sub(v.now).Round(time.Second); d > 0 {
-		return fmt.Sprintf("%s (in %v)", text, d)
+		return fmt.Sprintf("%s (in %s)", text, human.Duration(d))
 	} else if d < 0 {
-		return fmt.Sprintf("%s (%v ago)", text, -d)
+		return fmt.Sprintf("%s (%s ago)", text, human.Duration(-d))
 	}
 	return text + " (now)"
 }
@@ -73,8 +74,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 	case state.PlaceReady.String():
 		return say("allowed by robots.txt; waits on disk for room in RAM")
 	case state.PlaceRAM.String():
-		return say("in RAM: being fetched, or waiting for its host and server; one request per %v (%s)",
-			seconds(rep.Robots.Delay), rep.Robots.DelayWhy)
+		return say("in RAM: being fetched, or waiting for its host and server; one request per %s (%s)",
+			human.Seconds(rep.Robots.Delay), rep.Robots.DelayWhy)
 	case state.PlaceDeferred.String():
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
@@ -100,10 +101,6 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return why
 	}
 	return say("in place %s", rep.Place)
-}
-
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
 func (v *view) whyUnseen(rep *URLReport) []string {

@@ -261,6 +261,13 @@ func (s *State) Note(p *Policy, e Event, now time.Time) (v Verdict) {
 	return v
 }
 
+// Trouble reports whether the host fails or refuses. A host whose last answer was good, and that has neither
+// failures, refusals nor a long back-off, is in no trouble: only its next back-off is longer than usual.
+func (s *State) Trouble(now time.Time) bool {
+	return s.End != Open || !s.Last.Good() || s.Failures+s.Rests+s.Refusals+s.Stage > 0 ||
+		now.Before(s.Until) && (s.Why != BackOff || s.Until.Sub(now) >= Short)
+}
+
 // idle reports whether all counters are 0.
 func (s *State) idle() bool {
 	return s.Failures == 0 && s.Level == 0 && s.Rests == 0 && s.Refusals == 0 && s.Stage == 0

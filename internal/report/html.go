@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"drumbeat/internal/human"
 )
 
 // page is HTML in the making.
@@ -95,8 +97,8 @@ func (r *Report) introduction() string {
 	text += "."
 	if o := r.Options; o != nil {
 		text += fmt.Sprintf(" Agent %s, scope %s, budgets by function %s (default %d, maximum %d pages), delay of %s to a host and %s to a server.",
-			o.Agent, o.Scope, o.Budget, o.BudgetDefault, o.BudgetMax, time.Duration(o.HostDelay)*time.Millisecond,
-			time.Duration(o.ServerDelay)*time.Millisecond)
+			o.Agent, o.Scope, o.Budget, o.BudgetDefault, o.BudgetMax, human.Duration(time.Duration(o.HostDelay)*time.Millisecond),
+			human.Duration(time.Duration(o.ServerDelay)*time.Millisecond))
 	}
 	return text
 }
@@ -119,7 +121,7 @@ func (u Unit) text(v float64) string {
 		if v >= 86400 {
 			return strconv.FormatFloat(v/86400, 'f', 2, 64) + " days"
 		}
-		return (time.Duration(v*1000) * time.Millisecond).Round(time.Second).String()
+		return human.Seconds(v)
 	case Mean:
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	case Share:

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 )
 
 // The intervals of the charts: those of the paper's figure 6 if they suffice, at most maxIntervals.
@@ -161,7 +162,7 @@ func (o *over) rates() []Chart {
 		pages.add(x, o.gain("pages_total", i)/took)
 		bits.add(x, 8e-6*(o.gain("received_bytes_total", i)+o.gain("robots_received_bytes_total", i))/took)
 	}
-	mean := "means of " + o.data.Step.Round(time.Second).String()
+	mean := "means of " + human.Duration(o.data.Step)
 	return []Chart{
 		{Name: "pages", Title: "Pages a second, " + mean + " (figure 6)", X: o.axis(), Y: "pages/s", Lines: []Line{pages}},
 		{Name: "traffic", Title: "Download rate, " + mean + " (figure 6)", X: o.axis(), Y: "Mbit/s", Lines: []Line{bits}},

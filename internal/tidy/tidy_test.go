@@ -41,6 +41,7 @@ var layers = map[string]layer{
 	"fetch/inflate":      {0, nil},
 	"internal/bug":       {0, nil},
 	"internal/list":      {0, nil},
+	"internal/human":     {0, nil},
 	"fetch":              {5, []string{"internal/bug", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
 
@@ -78,10 +79,10 @@ var layers = map[string]layer{
 	"admin/web":          {0, nil},
 	"admin/web/mocktest": {1, []string{"admin/web"}},                       // for tests
 	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
-	"internal/report":    {31, []string{"crawl/explain", "crawl/history", "crawl/snapshot", "crawl/state", "disk"}},
+	"internal/report":    {31, []string{"crawl/explain", "crawl/history", "crawl/snapshot", "crawl/state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
-		"internal/bug", "internal/ports"}},
+		"internal/bug", "internal/ports", "internal/human", "star"}},
 
 	"bench/report":       {0, nil},
 	"bench/links":        {0, nil},
@@ -104,26 +105,26 @@ var layers = map[string]layer{
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope"}},
+	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope", "internal/human"}},
 	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "internal/pace", "internal/profile",
-		"internal/scope", "internal/urlrule", "parse", "weburl"}},
-	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
+		"internal/scope", "internal/urlrule", "parse", "weburl", "internal/human"}},
+	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
 	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "disk", "internal/report"}},
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl"}},
+	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
-	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
+	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots", "internal/human"}},
 	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
-		"internal/scope", "parse", "robots", "weburl"}},
-	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term"}},
+		"internal/scope", "parse", "robots", "weburl", "internal/human"}},
+	"cmd/ctl": {46, []string{"admin", "cmd/flags", "cmd/term", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
-		"star", "warc/outfile", "weburl"}},
+		"star", "warc/outfile", "weburl", "internal/human"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
-		"internal/ports", "internal/simweb"}},
+		"internal/ports", "internal/simweb", "internal/human"}},
 	"cmd/bench": {49, []string{"*"}},
 
 	// For tests: commands run within a test, and from outside.

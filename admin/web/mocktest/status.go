@@ -171,6 +171,9 @@ func (c *crawl) counters(pages float64) object {
 		"robots_received_bytes": n(300), "lookups": n(0.09), "lookup_failures": n(0.017),
 		"retries": n(0.021), "deferrals": n(0.4),
 		"truncated": n(0.0002), "checkpoints": n(0.000003), "unconfirmed": n(0.012), "refusals": n(0.013),
+		"urls_placed": n(5.3), "urls_over_budget": n(0.9), "urls_scanned": n(0.55), "urls_replaced": 0,
+		"urls_released": n(1.5), "urls_unknown": n(0.11), "urls_answered": n(0.109), "urls_allowed": n(1.3),
+		"urls_admitted": n(1.25), "urls_due": n(0.36), "urls_denied": n(0.06),
 		"challenges": n(0.002), "host_rests": n(0.001), "hosts_given_up": n(0.0002)}
 }
 

@@ -27,8 +27,8 @@ class Flow {
     const t = new Date(s.time).getTime() / 1000;
     if (last && (last.s.crawl !== s.crawl || last.s.started !== s.started || t < last.t || t - last.t > WINDOW))
       this.samples.list = [];
-    const { time, crawl, started, counters, places, unique, refused } = s;
-    this.samples.push({ t, s: { time, crawl, started, counters, places, unique, refused } });
+    const { time, crawl, started, counters, places, unique } = s;
+    this.samples.push({ t, s: { time, crawl, started, counters, places, unique } });
     while (this.samples.list.length > 2 && t - this.samples.list[0].t > WINDOW) this.samples.list.shift();
   }
 
@@ -108,7 +108,15 @@ function fresh() {
   const { age } = live;
   const old = Math.min(age, performance.now() - since) > STALE;
   const box = byID("fresh");
-  if (!old) {
+  const ended = last?.state === "finished";
+  if (ended) {
+    attr(box, "data-level", "off");
+    text(byID("fresh-text"), "Finished");
+    text(
+      byID("stale-text"),
+      "The crawl has ended at " + clock(instant(last.time)) + ": " + last.reason + ". These are its last numbers.",
+    );
+  } else if (!old) {
     attr(box, "data-level", last ? "ok" : "off");
     text(byID("fresh-text"), last ? "Live" : "Connecting");
   } else {
@@ -122,9 +130,9 @@ function fresh() {
     );
     if (!last && byID("health-text").textContent !== why) showNothing(why);
   }
-  if (old && byID("stale").hidden) text(byID("announce"), "No answer from the server.");
-  byID("stale").hidden = !old;
-  attr(document.body, "data-stale", old ? "" : null);
+  if (old && !ended && byID("stale").hidden) text(byID("announce"), "No answer from the server.");
+  byID("stale").hidden = !old && !ended;
+  attr(document.body, "data-stale", old && !ended ? "" : null);
 }
 
 // poll asks for a path while one of the elements is visible; its note shows errors.

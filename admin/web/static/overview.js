@@ -176,8 +176,10 @@ export class Overview {
       (s.dirs || []).join(", "),
       "contact " + (s.contact || NONE),
     ];
+    const began = instant(s.crawlStarted);
+    if (began) about.push("crawl started " + utc(began));
     const started = instant(s.started);
-    if (started) about.push("started " + utc(started));
+    if (started) about.push("this run started " + utc(started));
     text(byID("about"), about.join(" · "));
     text(byID("who"), (s.agent || "") + (s.host ? " on " + s.host : ""));
     document.title =

@@ -7,8 +7,24 @@ import { PLACE_NAMES, PLACES } from "./words.js";
 
 const plus = (n) => (n === null ? NONE : (n > 0 ? "+" : n < 0 ? "−" : "") + compact(Math.abs(n)));
 
-// ROBOTS_REASONS are those of refusals by RobotsCache.
-const ROBOTS_REASONS = ["robots", "robots-unavailable", "no-such-host", "dns-failure", "forbidden-address"];
+// FLOWS are the counters of the edges.
+const FLOWS = {
+  links: "links_checked",
+  placed: "urls_placed",
+  over: "urls_over_budget",
+  scanned: "urls_scanned",
+  released: "urls_released",
+  unknown: "urls_unknown",
+  back: "urls_answered",
+  allowed: "urls_allowed",
+  denied: "urls_denied",
+  admitted: "urls_admitted",
+  granted: "attempts",
+  put: "deferrals",
+  due: "urls_due",
+  pages: "pages",
+  parsed: "links",
+};
 
 // NODES: title, place or name below it, tooltip, kind (place, end, or nothing).
 const NODES = {
@@ -197,26 +213,19 @@ export class Ring {
     );
   }
 
-  flow(id, perSecond, unit = "/s") {
+  flow(id, perSecond) {
     const f = this.flows[id];
     if (!f) return;
     const known = perSecond !== null && Number.isFinite(perSecond);
     const busy = known && perSecond >= 0.5;
     text(f.figure, known ? compact(Math.max(0, Math.round(perSecond))) : NONE);
-    text(f.unit, unit);
+    text(f.unit, "/s");
     attr(f.path, "class", busy ? "edge busy" : "edge");
     attr(f.path, "marker-end", busy ? "url(#head-busy)" : "url(#head)");
     f.path.style.strokeWidth = busy ? Math.min(5, 1.5 + Math.log10(1 + perSecond) * 0.6).toFixed(1) : "";
   }
 
-  // say labels an edge that has no rate.
-  say(id, words) {
-    text(this.flows[id].figure, "");
-    text(this.flows[id].unit, words);
-  }
-
-  // show fills the drawing. Flows that no counter has follow from the balance of places: what enters a place and
-  // does not stay has left it.
+  // show fills the drawing.
   show(s, flow) {
     this.last = [s, flow];
     const { places } = counts(s);
@@ -227,35 +236,16 @@ export class Ring {
       const change = d[name] === null || Math.abs(d[name]) < 0.5 ? "" : plus(Math.round(d[name])) + "/s";
       this.node(name, compact(places[name] ?? 0), change);
     }
-    const sum = (...list) => (list.some((v) => v === null) ? null : list.reduce((a, b) => a + b, 0));
-    const minus = (v) => (v === null ? null : -v);
-    const unique = sum(
+    for (const [id, counter] of Object.entries(FLOWS)) this.flow(id, c(counter));
+    this.flow(
+      "unique",
       flow.rate((x) => x.unique),
-      minus(d.unstreamed),
     );
-    const placed = sum(unique, minus(d.star), minus(d.failed));
-    const released = sum(placed, minus(d.beast));
-    const links = c("links_checked");
-    this.flow("links", links);
-    this.flow("unique", unique);
-    this.flow("placed", placed);
-    this.flow("over", d.failed === null ? null : Math.max(0, d.failed));
-    this.flow("scanned", d.failed === null ? null : Math.max(0, -d.failed));
-    this.flow("released", released);
-    this.flow("unknown", c("robots_attempts"), this.wide ? " requests/s" : "/s");
-    const denied = flow.rate((x) => ROBOTS_REASONS.reduce((all, reason) => all + (x.refused?.[reason] ?? 0), 0));
-    this.flow("denied", denied);
-    this.say("back", this.wide ? "answers" : "");
-    const granted = c("attempts");
-    this.flow("allowed", sum(granted, d.ram, d.ready));
-    this.flow("admitted", sum(granted, d.ram));
-    this.flow("granted", granted);
-    this.flow("put", c("deferrals"));
-    this.flow("due", sum(c("deferrals"), minus(d.deferred)));
     this.flow("stored", d.fetched);
-    this.flow("pages", c("pages"));
-    this.flow("parsed", c("links"));
-    this.flow("refused", this.wide ? sum(d.refused, minus(denied)) : d.refused);
+    const denied = c("urls_denied");
+    // The wide layout has an edge of its own for what RobotsCache refuses and sets aside.
+    const refused = flow.rate((x) => (counts(x).places.refused ?? 0) + (counts(x).places.held ?? 0));
+    this.flow("refused", this.wide && refused !== null ? refused - denied : refused);
     this.node("links", compact(s.counters?.links ?? 0), "in all");
     this.node("fetch", count(s.connections?.busy ?? 0), "of " + count(s.connections?.limit ?? 0));
     this.node("parse", compact(c("links") === null ? NaN : Math.round(c("links"))), "links/s");

@@ -106,7 +106,7 @@ export function showHosts(body, ask) {
 export function showPLDs(body, ask) {
   const plds = body.plds || [];
   const asOf = instant(body.asOf);
-  text(byID("plds-asof"), asOf ? "In-degrees are current; the rest is of the checkpoint at " + clock(asOf) : "");
+  text(byID("plds-asof"), asOf ? "The column of the order is current; the rest is of the checkpoint at " + clock(asOf) : "");
   const placed = plds.some((p) => p.placed !== undefined && p.queued === undefined);
   sync(
     byID("pld-queued"),

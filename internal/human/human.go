@@ -1,0 +1,79 @@
+// Package human writes figures for people.
+//
+// Every text with a duration that a person reads comes from Duration: status, progress, summaries, explain and
+// reports. The dashboard writes durations in the same form (admin/web/static/format.js).
+//
+// Three forms stay as they are, because programs read them:
+//
+//   - values of flags, in help, errors and --print-config: 40s
+//   - fields of JSON: seconds as numbers
+//   - attributes of log lines: Go's form, such as 1m30s
+//
+// Sizes and counts have a library of their own, go-humanize.
+//
+// # Contract
+//
+// A text has at most two units, the largest first, and no unit of zero. It is for people: it is rounded, and
+// no program should parse it.
+//
+// The package has no state; its functions may be called concurrently.
+package human
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// units are those of durations from 10 s on.
+var units = [...]struct {
+	size int64 // seconds
+	name string
+}{{86_400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}}
+
+// Duration writes a duration with at most two units, such as 13 min 7 s, 2 d 4 h, 7.3 s or 12 ms. It rounds
+// to tenths of a second below 10 s, and to three digits below 1 s.
+func Duration(d time.Duration) string {
+	if d < 0 {
+		if d == math.MinInt64 {
+			d++
+		}
+		return "-" + Duration(-d)
+	}
+	switch {
+	case d == 0:
+		return "0 s"
+	case d < time.Microsecond:
+		return fmt.Sprintf("%d ns", d)
+	case d < 999_500*time.Nanosecond:
+		return digits(float64(d)/1e3) + " µs"
+	case d < 999_500*time.Microsecond:
+		return digits(float64(d)/1e6) + " ms"
+	case d < 9950*time.Millisecond:
+		return strconv.FormatFloat(math.Round(d.Seconds()*10)/10, 'f', -1, 64) + " s"
+	}
+	whole := int64(d.Round(time.Second) / time.Second)
+	for i, u := range units {
+		first := whole / u.size
+		if first == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", first, u.name)
+		if i+1 < len(units) && first < 100 {
+			if second := whole % u.size / units[i+1].size; second > 0 {
+				text += fmt.Sprintf(" %d %s", second, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "0 s"
+}
+
+// Seconds is Duration of a number of seconds.
+func Seconds(s float64) string {
+	return Duration(time.Duration(min(max(s*1e9, math.MinInt64/2), math.MaxInt64/2)))
+}
+
+// digits writes a number below 1000 with three digits.
+func digits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
