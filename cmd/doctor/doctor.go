@@ -11,7 +11,8 @@
 // The checks read /proc and /sys through a file system, which the tests replace by a directory, and other
 // facts through functions of env. They start no program. They send at most --queries DNS queries, and write,
 // read and delete one file of --disk-test bytes in each directory or in its nearest parent that exists; that
-// a directory is writable is tried by a file of its own. Nothing else is written.
+// a directory is writable is tried by a file of its own. Nothing else is written. The check of the admin port
+// listens on it for a moment, or asks who has it.
 //
 // Each check runs in a goroutine with a deadline of its own; --deadline bounds all. A check that hangs, for
 // example in statfs of a dead NFS server, is abandoned: its goroutine ends with the process. A check shares
@@ -57,6 +58,8 @@ type Command struct {
 	DiskTest  flags.Size    `common:"" placeholder:"SIZE" default:"256MiB" help:"Write, read and delete a file of this size in each directory. It takes at most 2.5 s each way. 0: do not."`
 	Deadline  time.Duration `common:"" placeholder:"DURATION" default:"20s" help:"End after this time; checks that were not made are unknown."`
 	JSON      bool          `group:"report" common:"" name:"json" help:"Print JSON."`
+	flags.Sources
+	flags.Admin
 }
 
 // Help returns the text after the usage in doctor -h.
@@ -64,6 +67,7 @@ func (*Command) Help() string {
 	return `Examples:
   drumbeat doctor --pages 3e9 --ram 64GiB --dir /disk1/c --dir /disk2/c --out /disk3/pages
   drumbeat doctor --pages 1e6 --seeds seeds.txt --resolver 127.0.0.1
+  drumbeat doctor --config crawl.toml --pages 1e8
   drumbeat doctor --no-network --disk-test 0 --json`
 }
 
@@ -128,6 +132,7 @@ func (c *Command) check() error {
 // configure sets what the checks of name servers and disks do.
 func (c *Command) configure(e *env, a *term.App) error {
 	e.family, e.diskTest, e.skipNetwork = c.IP, int64(c.DiskTest), c.NoNetwork
+	e.admin = c.Admin
 	e.queries, e.panicked = int(c.Queries), a.NamePanicked()
 	for _, s := range c.Resolver {
 		e.servers = append(e.servers, s.AddrPort)

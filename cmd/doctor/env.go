@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	benchdisk "drumbeat/bench/disk"
+	"drumbeat/cmd/flags"
 	"drumbeat/internal/bug"
 )
 
@@ -32,6 +33,7 @@ type env struct {
 	speeds  func(ctx context.Context, dirs []string, bytes int64, limit time.Duration) []benchdisk.Speed
 
 	family      string // --ip
+	admin       flags.Admin
 	skipNetwork bool
 	servers     []netip.AddrPort
 	noServers   error // why there are no servers
@@ -126,6 +128,7 @@ func checks() []check {
 		{"conntrack", short, checkConntrack},
 		{"IPv4", short, checkIPv4},
 		{"IPv6", short, checkIPv6},
+		{"admin port", short, checkAdmin},
 		{"name servers", 10 * time.Second, checkNameServers},
 		{"directories", short, checkDirectories},
 		{"file systems", short, checkFileSystems},
