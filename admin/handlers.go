@@ -18,6 +18,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 )
 
 // intParam returns an integer of the query, between 1 and most.
@@ -163,6 +164,20 @@ func (s *Server) block(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return s.make(r, changes.Change{Op: changes.OpBlock, Rule: b.Rule})
+}
+
+// unblock removes a rule. URLs are refused by the blacklist as a whole, so the number in the answer is that of
+// all its rules. They stay refused: URLseen knows them, so seeds and links with them change nothing.
+func (s *Server) unblock(r *http.Request) (any, error) {
+	snap, err := s.opt.Control.Exact()
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.make(r, changes.Change{Op: changes.OpUnblock, Rule: r.URL.Query().Get("rule")})
+	if err != nil {
+		return nil, err
+	}
+	return Unblocked{made.(Change), snap.Refused[state.ReasonBlocked.String()]}, nil
 }
 
 func (s *Server) addSeeds(r *http.Request) (any, error) {

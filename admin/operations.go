@@ -92,11 +92,9 @@ var operations = []Operation{
 		Body: Seeds{}, Result: SeedsTaken{}, handle: (*Server).addSeeds},
 	{Method: "POST", Path: "/api/v1/blocks", ID: "block", Summary: "Block a host, a PLD or a network.", Change: true,
 		Body: Rule{}, Result: Change{}, handle: (*Server).block},
-	{Method: "DELETE", Path: "/api/v1/blocks", ID: "unblock", Summary: "Undo a block.", Change: true,
-		Params: []Param{{Name: "rule", In: "query", Summary: "The rule, as it was given.", Required: true}}, Result: Change{},
-		handle: func(s *Server, r *http.Request) (any, error) {
-			return s.make(r, changes.Change{Op: changes.OpUnblock, Rule: r.URL.Query().Get("rule")})
-		}},
+	{Method: "DELETE", Path: "/api/v1/blocks", ID: "unblock", Summary: "Undo a block. URLs that were refused meanwhile stay refused.", Change: true,
+		Params: []Param{{Name: "rule", In: "query", Summary: "The rule, as it was given.", Required: true}}, Result: Unblocked{},
+		handle: (*Server).unblock},
 	{Method: "PUT", Path: "/api/v1/plds/{pld}/budget", ID: "setBudget", Summary: "Fix the budget of a PLD.", Change: true,
 		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
 	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget", Summary: "Give a PLD the budget of its in-degree.", Change: true,

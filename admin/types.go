@@ -294,6 +294,12 @@ type Rule struct {
 	Rule string `json:"rule" doc:"host NAME, pld NAME or net ADDRESS or CIDR."`
 }
 
+// Unblocked says that a rule was removed.
+type Unblocked struct {
+	Change
+	Refused int64 `json:"refused" doc:"URLs that the blacklist, with all its rules, has refused in this crawl. They stay refused."`
+}
+
 // Seeds are seeds to add.
 type Seeds struct {
 	Seeds []string `json:"seeds" doc:"A URL or host each, at most 10,000."`

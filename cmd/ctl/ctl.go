@@ -66,7 +66,7 @@ type Command struct {
 	Stop       stopCmd       `cmd:"" help:"Stop the crawl in order."`
 	Delay      delayCmd      `cmd:"" help:"Give a host a delay of its own, or the usual one."`
 	Block      blockCmd      `cmd:"" help:"Send nothing more to hosts, PLDs or networks."`
-	Unblock    unblockCmd    `cmd:"" help:"Undo a block."`
+	Unblock    unblockCmd    `cmd:"" help:"Undo a block. URLs that were refused meanwhile stay refused, even if they are added as seeds. Links that were dropped meanwhile are followed when they are found again or added as seeds."`
 	Budget     budgetCmd     `cmd:"" help:"Fix the budget of a PLD, or give it that of its in-degree."`
 	Function   functionCmd   `cmd:"" name:"budget-function" help:"Change the budget function. Queued URLs are placed anew."`
 	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
@@ -242,7 +242,18 @@ type unblockCmd struct {
 func (c unblockCmd) Run(a *term.App, w *Where) error {
 	for _, rule := range c.Rule {
 		path := "/api/v1/blocks?rule=" + url.QueryEscape(rule)
-		if err := change(a, w, http.MethodDelete, path, nil, "no longer blocked: "+rule); err != nil {
+		if err := call(a, w, http.MethodDelete, path, nil, func(answer json.RawMessage) error {
+			var un admin.Unblocked
+			if err := json.Unmarshal(answer, &un); err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Stdout, "no longer blocked: "+rule)
+			if un.Refused > 0 {
+				fmt.Fprintf(a.Stdout, "%s URLs that the blacklist has refused stay refused: the crawler tries no URL twice,\n"+
+					"not even as a seed. Other URLs of the site: drumbeat ctl seeds URL...\n", count(un.Refused))
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
 	}

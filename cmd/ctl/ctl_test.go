@@ -76,7 +76,7 @@ func someStatus() admin.Status {
 func TestRequests(t *testing.T) {
 	f := newFake(t, map[string]any{"POST /api/v1/pause": 1, "POST /api/v1/resume": 1, "POST /api/v1/checkpoint": 1, "POST /api/v1/drain": 1,
 		"POST /api/v1/stop": 1, "PUT /api/v1/hosts/a.example/delay": 1, "DELETE /api/v1/hosts/a.example/delay": 1,
-		"POST /api/v1/blocks": 1, "DELETE /api/v1/blocks": 1, "PUT /api/v1/plds/b.example/budget": 1, "DELETE /api/v1/plds/b.example/budget": 1,
+		"POST /api/v1/blocks": 1, "DELETE /api/v1/blocks": admin.Unblocked{Refused: 4321}, "PUT /api/v1/plds/b.example/budget": 1, "DELETE /api/v1/plds/b.example/budget": 1,
 		"PUT /api/v1/budget": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/budget": admin.FunctionSet{Moves: 1234},
 		"PUT /api/v1/limits": 1, "GET /api/v1/limits": map[string]any{"rate": "5", "changed": map[string]any{"rate": "5"}},
 		"POST /api/v1/seeds": admin.SeedsTaken{Accepted: 1, Refused: []admin.BadSeed{{Line: "::", Why: "no URL"}}}})
@@ -90,7 +90,7 @@ func TestRequests(t *testing.T) {
 		{"delay a.example 90s", `PUT /api/v1/hosts/a.example/delay {"delay":90}`, "1 min 30 s"},
 		{"delay a.example normal", "DELETE /api/v1/hosts/a.example/delay", "usual"},
 		{"block pld+b.example", `POST /api/v1/blocks {"rule":"pld b.example"}`, "blocked"},
-		{"unblock pld+b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "no longer"},
+		{"unblock pld+b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "4,321 URLs that the blacklist has refused stay refused"},
 		{"budget b.example 50", `PUT /api/v1/plds/b.example/budget {"budget":50}`, "50 pages"},
 		{"budget b.example free", "DELETE /api/v1/plds/b.example/budget", "in-degree"},
 		{"budget-function equal --default 5 --max 9", `PUT /api/v1/budget {"function":"equal","default":5,"max":9}`, "1,234"},
