@@ -155,12 +155,13 @@ func (c hostsCmd) Run(a *term.App, w *Where) error {
 }
 
 type pldsCmd struct {
-	Limit int `default:"20" help:"Most PLDs."`
+	Sort  string `enum:"indegree,pages,bytes" default:"indegree" help:"Order: indegree, pages or bytes."`
+	Limit int    `default:"20" help:"Most PLDs."`
 }
 
 // Run prints PLDs.
 func (c pldsCmd) Run(a *term.App, w *Where) error {
-	path := fmt.Sprintf("/api/v1/plds?limit=%d", c.Limit)
+	path := fmt.Sprintf("/api/v1/plds?limit=%d&sort=%s", c.Limit, c.Sort)
 	return call(a, w, http.MethodGet, path, nil, printer(a, func(out io.Writer, s *admin.PLDs) {
 		fmt.Fprintln(out, "rank\tPLD\tin-degree\tbudget\tresponses\tbytes\t")
 		for _, p := range s.PLDs {
