@@ -34,42 +34,47 @@ trap 'rm -rf "$tmp"' EXIT
 rm -rf dist
 mkdir dist
 
+build() {
+	GOOS=linux GOARCH=$1 go build -trimpath -buildvcs=false \
+		-ldflags="-s -w -buildid= -X drumbeat/cmd/term.release=$VERSION" -o "$2" .
+}
+
 for arch in "${archs[@]}"; do
-	GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
-		-ldflags="-s -w -buildid= -X drumbeat/cmd/term.release=$VERSION" -o "dist/drumbeat-linux-$arch" .
+	build "$arch" "dist/drumbeat-linux-$arch"
 	go run ./internal/sbom "dist/drumbeat-linux-$arch" "$VERSION" >"dist/drumbeat-$VERSION-linux-$arch.cdx.json"
 done
 
-# The manual page comes from the program, so only from a binary that runs here.
+# The program prints these files, so it must run here.
 own=dist/drumbeat-linux-$(go env GOHOSTARCH)
-if ! { [ -x "$own" ] && "$own" man >"$tmp/drumbeat.1" 2>/dev/null && [ -s "$tmp/drumbeat.1" ]; }; then
-	rm -f "$tmp/drumbeat.1"
-	echo "release: no manual page: $own man does not print one" >&2
+if ! [ -x "$own" ]; then
+	own=$tmp/own
+	build "$(go env GOHOSTARCH)" "$own"
 fi
+"$own" man >"$tmp/drumbeat.1"
+for shell in bash zsh fish; do "$own" completion "$shell" >"$tmp/completion.$shell"; done
 
 archive() {
 	local name=drumbeat-$VERSION-linux-$1 dir
 	dir=$tmp/$name
 	mkdir "$dir"
 	cp "dist/drumbeat-linux-$1" "$dir/drumbeat"
-	cp LICENSE README.md packaging/systemd/drumbeat.service packaging/systemd/drumbeat.env "$dir"
-	[ ! -f "$tmp/drumbeat.1" ] || cp "$tmp/drumbeat.1" "$dir"
+	cp LICENSE README.md packaging/systemd/drumbeat.service packaging/systemd/drumbeat.env "$tmp/drumbeat.1" "$dir"
+	scripts/notices.sh "$dir/drumbeat" >"$dir/NOTICES"
 	chmod 644 "$dir"/*
 	chmod 755 "$dir" "$dir/drumbeat"
 	tar -C "$tmp" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner \
 		--mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -9n >"dist/$name.tar.gz"
 }
 
+# Needs the folder that archive leaves.
 package() {
 	export ARCH=$1 STAGE=$tmp/drumbeat-$VERSION-linux-$1
-	cp packaging/deb/nfpm.yaml "$STAGE/nfpm.yaml"
-	if [ -f "$STAGE/drumbeat.1" ]; then
-		gzip -9n "$STAGE/drumbeat.1"
-		# shellcheck disable=SC2016 # nfpm expands it
-		echo '  - {src: "${STAGE}/drumbeat.1.gz", dst: /usr/share/man/man1/, expand: true, file_info: {mode: 0644}}' \
-			>>"$STAGE/nfpm.yaml"
-	fi
-	"$tmp/nfpm" package --packager deb --config "$STAGE/nfpm.yaml" --target dist
+	local version=${VERSION#v}
+	printf 'drumbeat (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' "${version/-/\~}" \
+		"$MAINTAINER" "$(date -Rud "@$SOURCE_DATE_EPOCH")" >"$STAGE/changelog" # nfpm makes the same version
+	cp CHANGELOG.md "$tmp"/completion.* "$STAGE"
+	gzip -9n "$STAGE"/{changelog,CHANGELOG.md,NOTICES,drumbeat.1}
+	"$tmp/nfpm" package --packager deb --config packaging/deb/nfpm.yaml --target dist
 }
 
 for arch in "${archs[@]}"; do archive "$arch"; done
