@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/flags"
+)
+
+const packaging = "../packaging/"
+
+func readPackaging(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(packaging + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestPackagedCommands: the command lines in packaging must parse.
+func TestPackagedCommands(t *testing.T) {
+	for _, from := range []struct{ file, line string }{
+		{"docker/Dockerfile", `(?m)^# +docker run -v \S+ drumbeat (.+)$`},
+		{"docker/Dockerfile", `(?m)^ +CMD \["/drumbeat", (.+)\]$`},
+		{"docker/Dockerfile", `(?m)^CMD \[(.+)\]$`},
+		{"docker/compose.yaml", `(?m)^ +command: \[(\w.+)\]$`},
+		{"systemd/drumbeat.service", `(?m)^ExecStart=/usr/bin/drumbeat (.+)$`},
+		{"prometheus/alerts.yml", `drumbeat (ctl \w+)`},
+	} {
+		found := regexp.MustCompile(from.line).FindAllStringSubmatch(readPackaging(t, from.file), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no line %s", from.file, from.line)
+		}
+		for _, match := range found {
+			var c commands
+			p, err := flags.NewParser(&c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Arguments stand between spaces, or in a list of JSON or YAML.
+			args := strings.Fields(strings.NewReplacer(`"`, "", ", ", " ").Replace(match[1]))
+			if _, err := p.Parse(args); err != nil {
+				t.Errorf("%s: %q: %v", from.file, args, err)
+			}
+		}
+	}
+}
+
+// TestPackagedFlags: the flags of crawl that packaging names, and their variables, must exist.
+func TestPackagedFlags(t *testing.T) {
+	var c commands
+	p, err := flags.NewParser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, admin := map[string]bool{}, ""
+	for _, flag := range p.Model.Children[0].Flags { // crawl
+		known["--"+flag.Name], known[flag.Tag.Envs[0]] = true, true
+		if flag.Name == "admin" {
+			admin = flag.Default
+		}
+	}
+	variable, word := regexp.MustCompile(`\bDRUMBEAT_\w+`), regexp.MustCompile(`\bDRUMBEAT_\w+|--[a-z][a-z-]+[.\w]*`)
+	names := 0
+	err = filepath.WalkDir(packaging, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		re := word
+		if filepath.Base(path) == "Dockerfile" || strings.HasPrefix(path, packaging+"deb/") {
+			re = variable // these have flags of other programs
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range re.FindAllString(string(text), -1) {
+			name = strings.TrimRight(name, ".")
+			if strings.Contains(name, ".") { // a flag of Prometheus
+				continue
+			}
+			names++
+			if !known[name] {
+				t.Errorf("%s names %s, which crawl does not have", path, name)
+			}
+		}
+		return err
+	})
+	if err != nil || names < 15 {
+		t.Errorf("found only %d names, %v", names, err)
+	}
+	for _, file := range []string{"docker/prometheus.yml", "prometheus/prometheus.yml"} {
+		if !strings.Contains(readPackaging(t, file), `targets: ["`+admin+`"]`) {
+			t.Errorf("%s does not scrape %s, the default of --admin", file, admin)
+		}
+	}
+}
+
+// TestPackagedFiles: the files that the compose file mounts and those in the Debian package must exist.
+func TestPackagedFiles(t *testing.T) {
+	for _, from := range []struct{ file, name, dir string }{
+		{"docker/compose.yaml", `(?m)^ +- (\.[^:]+):`, packaging + "docker"},
+		{"deb/nfpm.yaml", `(?m)(?:src|postinstall|preremove|postremove): (packaging/[^,\n]+)`, ".."},
+	} {
+		found := regexp.MustCompile(from.name).FindAllStringSubmatch(readPackaging(t, from.file), -1)
+		if len(found) < 6 {
+			t.Errorf("%s: found only %v", from.file, found)
+		}
+		for _, match := range found {
+			if _, err := os.Stat(filepath.Join(from.dir, match[1])); err != nil {
+				t.Errorf("%s: %v", from.file, err)
+			}
+		}
+	}
+}
