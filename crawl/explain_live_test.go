@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -130,18 +131,19 @@ func TestExplainRunningCrawl(t *testing.T) {
 	})
 }
 
-// movedOn is a file system on which a checkpoint deletes a queue segment just before explain opens it for
-// the first time.
+// movedOn is a file system on which a checkpoint deletes a queue segment or a tail file just before explain
+// opens the first of them.
 type movedOn struct {
 	disk.FS
-	once sync.Once
-	move func()
+	once    sync.Once
+	move    func()
+	deleted string // the file
 }
 
 func (m *movedOn) OpenRead(name string) (disk.File, error) {
 	gone := false
-	if strings.HasSuffix(name, ".seg") {
-		m.once.Do(func() { m.move(); gone = true })
+	if strings.HasSuffix(name, ".seg") || strings.HasPrefix(filepath.Base(name), "tails-") {
+		m.once.Do(func() { m.move(); gone, m.deleted = true, name })
 	}
 	if gone {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
@@ -155,10 +157,15 @@ func TestExplainBeginsAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
 		var url string
+		var place state.Place
 		for u, at := range truthOf(t, mem, opt.Dirs).places {
-			if at.Place == state.PlaceFailed || at.Place == state.PlaceBeast {
-				url = u
+			switch at.Place {
+			case state.PlaceFailed, state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots, state.PlaceDeferred:
+				url, place = u, at.Place
 			}
+		}
+		if url == "" {
+			t.Fatal("no URL is in a queue")
 		}
 		for _, moved := range []bool{true, false} {
 			fsys := &movedOn{FS: mem, move: func() {
@@ -175,8 +182,11 @@ func TestExplainBeginsAnew(t *testing.T) {
 				t.Fatal(err)
 			}
 			rep := reports[0]
-			if rep.Place != "beast" && rep.Place != "failed" {
-				t.Errorf("moved %v: place %s, damage %v", moved, rep.Place, rep.Damage)
+			if rep.Place != place.String() {
+				t.Errorf("moved %v: place %s, want %v, damage %v", moved, rep.Place, place, rep.Damage)
+			}
+			if fsys.deleted == "" {
+				t.Errorf("moved %v: explain opened no queue", moved)
 			}
 		}
 	})
