@@ -57,8 +57,10 @@ func (o *Options) queue(name string) queue.Options {
 type Beast struct {
 	opt Options
 
-	// mu guards all fields below. Append holds it for reading, so that the set of queues and the generation
-	// of QF do not change meanwhile. Moving s, scans and Freeze hold it for writing, for microseconds.
+	// mu guards the fields down to retired. The atomic ones are written under it and may be read without it.
+	// Append holds mu for reading, so that the set of queues and the generation of QF do not change
+	// meanwhile. Whatever moves s, opens a queue, begins or ends a scan, or freezes holds it for writing:
+	// for microseconds, or for the time it takes to open a queue.
 	mu        sync.RWMutex
 	current   atomicNumber            // s; Place reads it without the lock
 	horizon   atomicNumber            // h; Place reads it without the lock

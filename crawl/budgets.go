@@ -15,44 +15,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// emitPlaced moves the URLs that STAR has given a budget and a queue number into BEAST.
-func (b *budgetStage) emitPlaced(placed []star.Placed) error {
-	b.testHook("star")
-	return b.transact(func(tx *transaction) error {
-		var rec weburl.Record
-		var buf []byte
-		for i := range placed {
-			p := &placed[i]
-			if err := rec.Decode(p.Aux); err != nil {
-				return fmt.Errorf("crawl: record from STAR: %w", err)
-			}
-			if p.Number == star.OverLimit {
-				if err := b.deferrals.refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
-					return err
-				}
-				continue
-			}
-			rec.Budget = p.Budget
-			buf = rec.Append(buf[:0])
-			if err := b.beast.Append(beast.Number(p.Number), buf); err != nil {
-				return err
-			}
-			to := state.PlaceBeast
-			if beast.Number(p.Number) == beast.Failed {
-				to = state.PlaceFailed
-			}
-			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
-		}
-		tx.wake(b.wakeBeast)
-		return nil
-	})
-}
-
 // budgetStage is STAR and BEAST. STAR gives each new URL the budget of its PLD; BEAST queues the URL by
 // that budget.
 //
-// Producers: URLseen's emission (emitUnique) and QF (scanFailed). Consumers: its goroutines "star", which
-// merges, "beast", which reads the queues while the stock is low, and "scan", which reads QF.
+// Producers: URLseen's emission (emitUnique), QF (scanFailed), and BEAST after a change of the budget
+// function (placeAnew). Consumers: its goroutines "star", which merges, "beast", which reads the queues while
+// the stock is low, and "scan", which reads QF.
 type budgetStage struct {
 	*engine
 	star        *star.Star
@@ -141,7 +109,41 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 	return nil
 }
 
-// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check.
+// emitPlaced moves the URLs that STAR has given a budget and a queue number into BEAST.
+func (b *budgetStage) emitPlaced(placed []star.Placed) error {
+	b.testHook("star")
+	return b.transact(func(tx *transaction) error {
+		var rec weburl.Record
+		var buf []byte
+		for i := range placed {
+			p := &placed[i]
+			if err := rec.Decode(p.Aux); err != nil {
+				return fmt.Errorf("crawl: record from STAR: %w", err)
+			}
+			if p.Number == star.OverLimit {
+				if err := b.deferrals.refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
+					return err
+				}
+				continue
+			}
+			rec.Budget = p.Budget
+			buf = rec.Append(buf[:0])
+			if err := b.beast.Append(beast.Number(p.Number), buf); err != nil {
+				return err
+			}
+			to := state.PlaceBeast
+			if beast.Number(p.Number) == beast.Failed {
+				to = state.PlaceFailed
+			}
+			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
+		}
+		tx.wake(b.wakeBeast)
+		return nil
+	})
+}
+
+// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
+// the budget function it also sends the URLs of all queues (placeAnew).
 func (b *budgetStage) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {

@@ -31,7 +31,7 @@ const knownFor = time.Hour
 // also the number of networks that must be known before all servers of a network count as one source.
 const blindBelow = 16
 
-// canaries is the number of origins kept that have answered. Their servers determine their slots, so that
+// canaries is the number of origins kept as canaries: they have answered. Their servers determine their slots, so that
 // the origins that answered last, and may fail now, do not displace all others.
 const canaries = 64
 

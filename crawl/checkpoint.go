@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,8 @@ import (
 	"drumbeat/polite"
 )
 
-// moment is the state that is copied under the exclusive lock.
+// moment is the state that is copied under the exclusive lock. The sketches and the keys of --scope are not
+// part of it: they are encoded later and may be newer, which costs nothing, because they only grow.
 type moment struct {
 	parts    []frozenPart
 	accounts state.Accounts
@@ -214,11 +216,13 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	k.testHook("checkpoint")
-	for _, set := range []disk.Set{k.Set, k.Out} {
-		for _, dir := range set.Paths {
-			if err := set.FS.SyncFS(dir); err != nil {
-				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
-			}
+	dirs := k.Set.Paths
+	if k.SeparateOut {
+		dirs = slices.Concat(dirs, k.Out.Paths)
+	}
+	for _, dir := range dirs {
+		if err := k.Set.FS.SyncFS(dir); err != nil {
+			return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
 		}
 	}
 	data, err := state.EncodeManifest(m)

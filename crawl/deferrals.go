@@ -15,7 +15,7 @@ import (
 
 // deferrals keeps URLs on disk that wait for a due time or for other flags, and refuses URLs.
 //
-// Producers: all stages behind BEAST (deferURL, hold, refuse). Consumers: its goroutines "deferred" and
+// Producers: all stages downstream of BEAST (deferURL, hold, refuse). Consumers: its goroutines "deferred" and
 // "held", which return URLs to RobotsCache.
 type deferrals struct {
 	*engine

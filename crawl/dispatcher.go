@@ -55,6 +55,9 @@ const (
 	idleShare = 8
 )
 
+// itemsPerHost is the least number of URLs of a host that RAM may hold, however long the host's delay.
+const itemsPerHost = 4
+
 // robotsPerServer limits the robots.txt requests to one address that wait in RAM.
 const robotsPerServer = 16
 
@@ -74,15 +77,15 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 		// Every host and server counts as just visited: the time of its last visit is not known exactly.
 		visited = time.Now()
 	}
-	share, perHost := 0, 4
+	share := 0 // the default of package polite
 	if d.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may use all of RAM
 	}
 	d.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
-		MaxRobotsPerServer:  max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
-		MostRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
-		MaxPerServer:        share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
+		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
+		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
+		MaxRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
+		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
 		ServerDelay: d.opt.ServerDelay, ServerDelayMin: d.opt.ServerDelayMin,
 		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
@@ -99,7 +102,7 @@ func (d *dispatcher) openWorkers(*state.Manifest) error {
 	return d.pages.openAccept()
 }
 
-// restoreDelays restores the long back-offs of hosts and servers.
+// restoreDelays restores the long delays of hosts and servers.
 func (d *dispatcher) restoreDelays(m *state.Manifest) error {
 	data, err := disk.ReadTail(d.Set, m.Delays)
 	if err != nil {

@@ -27,8 +27,8 @@
 //
 // # Concurrency
 //
-// Run starts one goroutine for each stage (crawler.startStages), one for each exchange and one for each
-// robots.txt request. All have ended when it returns. Two crawls may run in one process. Lock order: Drum
+// Run starts the goroutines of the stages (crawler.startStages), up to one fetcher for each connection, a few
+// storers of landed pages, and one goroutine for each robots.txt request. All have ended when it returns. Two crawls may run in one process. Lock order: Drum
 // gates, transaction lock, locks of the structures. Code that holds the lock of the accounts or of polite
 // takes no other lock.
 //

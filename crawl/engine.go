@@ -13,8 +13,8 @@ import (
 	"drumbeat/polite"
 )
 
-// engine holds what all stages of a crawl share: options, identity, transactions, accounts and the end of
-// the crawl. It is safe for concurrent use once the crawl runs.
+// engine holds what all stages of a crawl share: options, identity, transactions, accounts, the end of the
+// crawl, and the parts with their own locks that several stages use. It is safe for concurrent use once the crawl runs.
 type engine struct {
 	*state.Saved
 	opt   Options
@@ -28,7 +28,8 @@ type engine struct {
 	policy     health.Policy // for hosts that fail or refuse
 	faultWaits waits
 
-	// txLock is the transaction lock. Transactions share it; a checkpoint holds it exclusively. No
+	// txLock is the transaction lock. Transactions share it; a checkpoint, and the check whether
+	// the crawl is done, hold it exclusively. No
 	// goroutine waits for the network, for room in RAM or for disk space while it holds the lock.
 	txLock       sync.RWMutex
 	slowest      slowest // slowest transaction, including its wait for the lock

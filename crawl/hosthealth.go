@@ -164,8 +164,8 @@ func endReason(end health.End) state.Reason {
 	return state.ReasonHostGivenUp
 }
 
-// inBackoff defers a URL whose host is in a long back-off, or refuses it if the host was given up. It is
-// part of a transaction. It returns false if it did neither.
+// inBackoff defers a URL whose host is in a back-off of at least health.Short, or refuses it if the host was
+// given up. It is part of a transaction. It returns false if it did neither.
 func (h *hostHealth) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place,
 	onDisk *health.State) (bool, error) {
 	now := time.Now()
@@ -190,7 +190,8 @@ func (e *backoffError) Error() string {
 	return "crawl: the host backs off until " + e.until.Format(time.RFC3339)
 }
 
-// mayAsk returns a *backoffError while a host is in a long back-off or given up.
+// mayAsk returns a *backoffError while a host is in a back-off of at least health.Short or given
+// up.
 func (h *hostHealth) mayAsk(host []byte) error {
 	now := time.Now()
 	s := h.hosts.Get(h.HostKey(host), nil, now)
@@ -203,8 +204,7 @@ func (h *hostHealth) mayAsk(host []byte) error {
 	return nil
 }
 
-// politeBackoff limits the back-off that package polite keeps for a host, whose origins it treats as one.
-// Its tables are bounded. RobotsCache and health.Table hold longer back-offs.
+// politeBackoff limits the back-off in package polite, which has one for all origins of a host. Its tables are bounded. RobotsCache and health.Table hold longer back-offs.
 const politeBackoff = time.Hour
 
 // ending is the result of an exchange for polite and for the health of the host.

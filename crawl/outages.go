@@ -210,7 +210,6 @@ func (o *outages) namesWorkedSince(at time.Time) bool { return o.dns.workedSince
 func (o *outages) mayTry(now time.Time) bool { return o.net.mayTry(now) && o.dns.mayTry(now) }
 
 // take records that a request is granted at now.
-
 func (o *outages) take(now time.Time) { o.net.take(now); o.dns.take(now) }
 
 // try begins an exchange. Pass the result to watchExchange.

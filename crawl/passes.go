@@ -10,7 +10,7 @@ import (
 	"drumbeat/drum"
 )
 
-// An early pass rewrites the whole cache for the tuples that have arrived since the last pass. It waits
+// An early pass may rewrite the whole cache for the tuples that have arrived since the last pass. It waits
 // earlyDuty times the duration of the last pass, which leaves three quarters of the disks' time for other
 // work. Unless fetchers are idle, it also waits until 1/earlyShare of the cache's size has arrived or
 // earlyPatience has passed. This limits the bytes written.
@@ -61,7 +61,7 @@ type merger struct {
 }
 
 // run merges when a bucket is full, and earlier when m.early is true. If no URL is in flight, an early pass
-// starts at once.
+// starts at once, unless it is not worthwhile (cheapEarly).
 func (p *passRunner) run(ctx context.Context, m merger) error {
 	var last, freed time.Time
 	var took time.Duration

@@ -21,8 +21,8 @@ type releases struct {
 }
 
 type awaitingBatch struct {
-	records int64 // release all records before this one …
-	jobs    int64 // … when all robots requests before this one are finished …
+	records int64 // the batch ends before this record
+	jobs    int64 // it is released when all requests with smaller numbers have ended
 	issued  time.Time
 }
 

@@ -19,7 +19,8 @@ import (
 // robotsCheck is RobotsCache. It decides about each URL from what is known of its origin: the URL moves to
 // Q, to QR, or to the deferred URLs, or it is refused.
 //
-// Producers: BEAST (readBeast), QR (readAwaiting) and deferred URLs (readDeferred). Consumer: its goroutine
+// Producers: BEAST (readBeast), QR (readAwaiting), deferred and held URLs (readDeferred, releaseHeld), and Q
+// and RAM, when a queued URL needs a new decision (takeReady, clearHost). Consumer: its goroutine
 // "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks and
 // updates of an origin keep their order.
 type robotsCheck struct {

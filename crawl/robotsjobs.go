@@ -79,8 +79,8 @@ func (j *robotsJobs) end(seq int64) {
 }
 
 // The requests of one PLD in flight are limited to a share of all: the names of one PLD tend to be slow
-// together, and a PLD may have endless names (DESIGN section 6: it must not hold up the rest). The others
-// wait on disk, each with its own due time.
+// together, and a PLD may have endless names, which must not hold up the other PLDs. The requests above the
+// limit wait on disk, each with its own due time.
 const (
 	pldJobsShare = 8                      // 1/pldJobsShare of Options.RobotsInFlight …
 	pldJobsLeast = 4                      // … but at least pldJobsLeast

@@ -24,7 +24,7 @@ type structure struct {
 	pausable pausable // nil unless it emits
 }
 
-// frozenPart is the frozen state of a structure on its way into the manifest (disk package comment,
+// frozenPart is the frozen state of a structure on its way into the manifest (docs/ARCHITECTURE.md,
 // "Checkpoints").
 type frozenPart struct {
 	name   string

@@ -50,8 +50,8 @@
 //
 // Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each worker
 // 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after
-// the merge), ReadChunkBytes and the merge's own buffers. The workers' share is used only during a pass.
-// Text logs add a few LogBytes. Disk holds the pending tuples, the cache twice, and the buffers' content
+// the merge), ReadChunkBytes and the merge's own buffers. Between passes a drum keeps the memory
+// of at most one worker, whose last round was small (keptBytes); the rest is released. Text logs add a few LogBytes. Disk holds the pending tuples, the cache twice, and the buffers' content
 // twice.
 //
 // # Files

@@ -15,8 +15,8 @@ const (
 	itemBytes = 80
 )
 
-// round holds the tuples of one round in RAM, TupleBytes each. Its memory is outside the heap and is kept
-// for a pass.
+// round holds the tuples of one round in RAM, TupleBytes each. Its memory is outside the heap. It is
+// kept for the next round, and for the next pass if little of it was touched (keptBytes).
 type round struct {
 	opt *Options
 

@@ -37,12 +37,12 @@ func TestServersDoNotCollide(t *testing.T) {
 	}
 }
 
-// TestMostRobotsPerServer: a server has at most this number of robots items, however short its delay. Others
+// TestMaxRobotsPerServer: a server has at most this number of robots items, however short its delay. Others
 // are deferred, each to its own time.
-func TestMostRobotsPerServer(t *testing.T) {
+func TestMaxRobotsPerServer(t *testing.T) {
 	opt := paper()
 	opt.ServerDelay, opt.ServerDelayMin = ms(1), ms(1)
-	opt.MostRobotsPerServer = 20
+	opt.MaxRobotsPerServer = 20
 	s := polite.New(opt, t0)
 	admitted := 0
 	last := t0

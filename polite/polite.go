@@ -62,13 +62,13 @@ type Options struct {
 	MaxPerHost   int   // items of one host in RAM; default 64; Unlimited
 	MaxPerServer int   // items at one server; default MaxItems/8; Unlimited
 	MaxPerPLD    int   // items of one PLD; default MaxItems/8; Unlimited
-	// MaxRobotsPerServer bounds the queued robots items at one server. They do not count towards
+	// RobotsPerServer bounds the queued robots items at one server. They do not count towards
 	// MaxPerServer. Default 16; Unlimited.
-	MaxRobotsPerServer int
-	// MostRobotsPerServer bounds that share where a short server delay raises it, because each waiting item
+	RobotsPerServer int
+	// MaxRobotsPerServer bounds that share where a short server delay raises it, because each waiting item
 	// occupies one of a bounded number of requests. 0: no bound.
-	MostRobotsPerServer int
-	Ahead               time.Duration // each share is at least what can be sent in this time; default 4 s
+	MaxRobotsPerServer int
+	Ahead              time.Duration // each share is at least what can be sent in this time; default 4 s
 	// IdleAhead replaces Ahead while fewer than IdleItems are in RAM, so that the rest of a crawl comes from
 	// disk in few large lots. Default 0: none.
 	IdleAhead time.Duration
@@ -94,7 +94,7 @@ func (o *Options) setDefaults() {
 	def(&o.MaxPerHost, 64)
 	def(&o.MaxPerServer, max(o.MaxItems/8, 1))
 	def(&o.MaxPerPLD, max(o.MaxItems/8, 1))
-	def(&o.MaxRobotsPerServer, 16)
+	def(&o.RobotsPerServer, 16)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}

@@ -90,13 +90,13 @@ const minGateShare = 64
 
 // robotsLimit returns the share of robots items of a server, PLD or network whose visits are spacing apart.
 func (s *Scheduler) robotsLimit(spacing int64) int {
-	if s.opt.MaxRobotsPerServer < 0 {
+	if s.opt.RobotsPerServer < 0 {
 		return s.opt.MaxItems
 	}
 	// Each item occupies a request slot while it waits, so Ahead may be too long.
-	limit := max(s.opt.MaxRobotsPerServer, int(int64(robotsAhead)/max(spacing, int64(time.Millisecond))))
-	if s.opt.MostRobotsPerServer > 0 {
-		limit = min(limit, s.opt.MostRobotsPerServer)
+	limit := max(s.opt.RobotsPerServer, int(int64(robotsAhead)/max(spacing, int64(time.Millisecond))))
+	if s.opt.MaxRobotsPerServer > 0 {
+		limit = min(limit, s.opt.MaxRobotsPerServer)
 	}
 	return limit
 }

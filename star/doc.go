@@ -22,7 +22,7 @@
 // the top budget is V·B0/100, limited to the range from B0 to the maximum. All budgets are scaled up until
 // V default budgets add up to QueuePages, so that small crawls do not scan QF all the time. PLDs of equal
 // in-degree get equal budgets: the lowest of their ranks. PLDs tied with rank K+1 get B0. Only Refresh
-// changes the function; the owner calls it when BEAST moves to another queue. A growing in-degree counts at
+// changes the function; the owner calls it when BEAST moves to another queue, or after SetBudgets. A growing in-degree counts at
 // once.
 //
 // # Contract

@@ -99,7 +99,7 @@ type Star struct {
 	indegree *drum.Drum
 	checks   atomic.Int64 // pending check tuples
 
-	mu    sync.Mutex // guards ranks; no I/O is done under it
+	mu    sync.Mutex // guards ranks and opt.Budgets; no I/O is done under it
 	ranks rankings
 	curve atomic.Pointer[curve] // the current budget function
 
@@ -374,8 +374,8 @@ func (s *Star) NumEdges() int64 { return s.edges.Keys() }
 // Stats returns the drums' counters.
 func (s *Star) Stats() (edges, indegree drum.Stats) { return s.edges.Stats(), s.indegree.Stats() }
 
-// Refresh updates the budget function to the current ranking and number of PLDs. Call it only when BEAST
-// has moved to another queue.
+// Refresh updates the budget function to the current ranking and number of PLDs. Call it when BEAST has
+// moved to another queue, or after SetBudgets.
 func (s *Star) Refresh() {
 	plds := s.NumPLDs()
 	s.mu.Lock()

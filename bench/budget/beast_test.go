@@ -33,7 +33,8 @@ func smallBeast(t *testing.T, b Beast) Beast {
 	return b
 }
 
-// budgetModel implements both schemes with slices and maps, by the rules in DESIGN.
+// budgetModel implements both schemes with slices and maps, by the rules in the comment of
+// package beast.
 type budgetModel struct {
 	b       *Beast
 	web     *budgetWeb
@@ -186,7 +187,7 @@ func TestBeastModel(t *testing.T) {
 	checkRates(t, &b, c)
 }
 
-// checkRates compares the last stage with the rates that DESIGN's rules predict for full queues. The scan
+// checkRates compares the last stage with the rates that the rules of package beast predict for full queues. The scan
 // at its beginning took place at s = h-1, the scan at its end at s = 2h-1. In units of one queue's pages,
 // L(s-1)+1 URLs had been added by then. Those that fitted into queues 1 to s-1, and half of queue s+1, were
 // not in QF. Each check costs one write and one read.

@@ -3,8 +3,8 @@
 // does.
 //
 // An App is one run of a command. Process makes the App of this process; tests make their own, with their
-// own streams, and may run several at a time. Of our packages only this one and main exit, or read arguments
-// and environment; all others return errors. Command output goes through a Plain, which lets no control
+// own streams, and may run several at a time. In the crawler, only this package and main exit, or read
+// arguments and environment; all other packages return errors. Command output goes through a Plain, which lets no control
 // character of a site reach the terminal.
 //
 // App.Fail prints an error as one line on standard error and returns its exit code. Usage marks a fault of

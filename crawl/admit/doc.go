@@ -1,7 +1,8 @@
 // Package admit decides which links become URLs of the crawl.
 //
-// A Policy checks, in this order: blacklist, scope rules, depth, redirects, port, --scope, the rules for
-// names and traps, and the operator's filter. Each check that drops a link has a counter
+// A Policy holds the settings. Batch.Admit checks a link, after URL rules have rewritten it, in this order:
+// blacklist, scope rules, depth, redirects, port, --scope, trap guards, the filter, and the size of the
+// page's records. Seeds are exempt from --scope and the trap guards. Each check that drops a link has a counter
 // (state.CountLinksBlocked and so on); a dropped seed also gets a line in the seed log. Package
 // crawl/explain checks URLs with the same Policy, built from the options of the last run.
 //

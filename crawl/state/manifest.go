@@ -51,7 +51,7 @@ type Manifest struct {
 	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
 	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, encoded like RAM
-	Delays   disk.Ref                   `json:"delays"`   // hosts and servers in a long back-off
+	Delays   disk.Ref                   `json:"delays"`   // hosts and servers with long delays
 	Hosts    disk.Ref                   `json:"hosts"`    // health of hosts with failures or refusals
 	Sketches disk.Ref                   `json:"sketches"` // distinct hosts and servers
 	Scope    disk.Ref                   `json:"scope"`    // sites that redirects of seeds added to the scope
