@@ -221,7 +221,7 @@ func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); confirmed {
 		t.Error("an absence is confirmed before the canaries' names are answered")
 	}
-	c.outages.nameCanaries.told(list, namesWork, time.Now())
+	c.outages.nameCanaries.learned(list, namesWork, time.Now())
 	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
 		t.Error("an absence is not confirmed although the name servers work")
 	}

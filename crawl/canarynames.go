@@ -21,9 +21,9 @@ type knownNames struct {
 	mu     sync.Mutex // guards the fields below
 	names  [canaryNames]knownName
 	asking bool
-	at     time.Time // when the names were last asked
-	word   namesWord // the result
-	lied   time.Time // when they first had no address since they last had some; zero if they have
+	at     time.Time   // when the names were last asked
+	answer namesAnswer // the result
+	lied   time.Time   // since when all names asked had no address; zero if one had
 	last   [namesLast]bool
 	n      int // number of first lookups; last holds whether the latest of them found no address
 }
@@ -47,14 +47,14 @@ const (
 	namesLast, namesEnough = 32, 8
 )
 
-// namesWord is what known names tell about the name servers.
-type namesWord uint8
+// namesAnswer is what known names tell about the name servers.
+type namesAnswer uint8
 
 const (
-	namesSilent namesWord = iota // no names are known, or their lookups had no answer
-	namesWork                    // all names with an answer have an address
-	namesLie                     // most have none
-	namesAsked                   // another goroutine is asking
+	namesSilent namesAnswer = iota // no names are known, or their lookups had no answer
+	namesWork                      // all names with an answer have an address
+	namesLie                       // most have none
+	namesAsked                     // another goroutine is asking
 )
 
 // found records that a name has an address.
@@ -105,12 +105,12 @@ func boolCount(b bool) int {
 // ask returns names to look up, excluding one; those asked longest ago come first. The list is empty if the
 // last result is still valid, another goroutine is asking, or no names are known. If it is not empty, the
 // caller must call told.
-func (k *knownNames) ask(but string, now time.Time) (list []knownName, word namesWord) {
+func (k *knownNames) ask(but string, now time.Time) (list []knownName, answer namesAnswer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case !k.at.IsZero() && now.Sub(k.at) < namesFor:
-		return nil, k.word
+		return nil, k.answer
 	case k.asking:
 		return nil, namesAsked
 	}
@@ -125,34 +125,34 @@ func (k *knownNames) ask(but string, now time.Time) (list []knownName, word name
 	return list, namesSilent
 }
 
-// told records the result of asking the names in list and returns the final result. Name servers that have
+// learned records the result of asking the names in list and returns the final result. Name servers that have
 // denied all names for MissingLeast count as truthful.
-func (k *knownNames) told(list []knownName, word namesWord, now time.Time) namesWord {
+func (k *knownNames) learned(list []knownName, answer namesAnswer, now time.Time) namesAnswer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case word == namesWork:
+	case answer == namesWork:
 		k.lied = time.Time{}
-	case word != namesLie:
+	case answer != namesLie:
 	case k.lied.IsZero():
 		k.lied = now
 	case now.Sub(k.lied) >= robots.MissingLeast:
-		word = namesSilent
+		answer = namesSilent
 	}
-	k.asking, k.word, k.at = false, word, now
+	k.asking, k.answer, k.at = false, answer, now
 	for i := range k.names {
 		if slices.ContainsFunc(list, func(n knownName) bool { return n.host == k.names[i].host }) {
 			k.names[i].tried = now
 		}
 	}
-	return word
+	return answer
 }
 
 // askNames returns what names other than but tell about the name servers now.
-func (o *outages) askNames(ctx context.Context, but string) namesWord {
-	list, word := o.nameCanaries.ask(but, time.Now())
+func (o *outages) askNames(ctx context.Context, but string) namesAnswer {
+	list, answer := o.nameCanaries.ask(but, time.Now())
 	if len(list) == 0 {
-		return word
+		return answer
 	}
 	have, missing := 0, 0
 	for _, n := range list {
@@ -165,21 +165,21 @@ func (o *outages) askNames(ctx context.Context, but string) namesWord {
 			missing++
 		}
 	}
-	switch word = namesSilent; {
+	switch answer = namesSilent; {
 	case have > 0 && missing == 0:
 		// If name servers tell the truth about one name in five, three such names in a row are rare.
-		word = namesWork
+		answer = namesWork
 	case missing >= namesLeast:
-		word = namesLie
+		answer = namesLie
 	}
-	word = o.nameCanaries.told(list, word, time.Now())
+	answer = o.nameCanaries.learned(list, answer, time.Now())
 	if ctx.Err() != nil {
 		return namesSilent
 	}
-	if word == namesWork && o.dns.answered(time.Now()) || word == namesLie && o.dns.declare(time.Now()) {
+	if answer == namesWork && o.dns.answered(time.Now()) || answer == namesLie && o.dns.declare(time.Now()) {
 		o.tellOutage("name servers", &o.dns)
 	}
-	return word
+	return answer
 }
 
 // absence decides whether it is confirmed that a name has no address, or none that is allowed. If so, kind

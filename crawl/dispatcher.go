@@ -177,7 +177,7 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if verdictEnd(sum).Before(now) || d.rules.BlockedURL(rec.URL) {
 		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
-	if rests, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
+	if moved, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
 		return true, err
 	}
 	switch v := d.polite.Admit(now, item); v.Kind {

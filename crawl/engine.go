@@ -26,7 +26,7 @@ type engine struct {
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
 	workers    *workers
 	policy     health.Policy // for hosts that fail or refuse
-	faultWaits waits
+	faultWaits retryWaits
 
 	// txLock is the transaction lock. Transactions share it; a checkpoint, and the check whether
 	// the crawl is done, hold it exclusively. No

@@ -275,7 +275,7 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
 	} {
 		mem.SetCapacity(look.free)
-		if err := c.space.lookAtSpace(time.Now()); err != nil {
+		if err := c.space.checkSpace(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.draining.Load(); got != look.want {
@@ -339,7 +339,7 @@ func TestRefusedCompactionIsForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.space.short("merge "+state.NameURLSeen, "no room for a copy")
+		c.space.setReason("merge "+state.NameURLSeen, "no room for a copy")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		res, err := c.crawl(ctx, 0)

@@ -237,9 +237,9 @@ func (h *hostHealth) clearHost(tx *transaction, host uint64, v health.Verdict) e
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if rests, err := h.inBackoff(tx, host, &rec, state.PlaceRAM, nil); err != nil {
+		if moved, err := h.inBackoff(tx, host, &rec, state.PlaceRAM, nil); err != nil {
 			return err
-		} else if rests {
+		} else if moved {
 			continue
 		}
 		if err := h.deferrals.deferURL(tx, &rec, state.PlaceRAM, item.Due, state.ReasonHostBacklog); err != nil {

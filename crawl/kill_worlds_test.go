@@ -78,8 +78,8 @@ func (j *childJob) inTrouble(opt *Options) {
 	opt.Resolver = metNames{troubledNames{opt.Resolver, j.World}, j}
 	// These waits are to an outage of one or two seconds what the defaults are to the outages of the
 	// simulation.
-	opt.tuneWaits = func(w *waits) {
-		*w = waits{confirm: 700 * time.Millisecond, confirmOutage: time.Second, ourFault: 200 * time.Millisecond,
+	opt.tuneWaits = func(w *retryWaits) {
+		*w = retryWaits{confirm: 700 * time.Millisecond, confirmOutage: time.Second, ourFault: 200 * time.Millisecond,
 			patience: 3 * time.Second}
 	}
 	switch j.World {

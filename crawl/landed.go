@@ -71,6 +71,7 @@ func (p *pageStage) land(ctx context.Context, page *arrival) bool {
 func (p *pageStage) storeLanded(ctx context.Context, page *arrival) {
 	defer p.fatal()
 	for ok := true; ok; page, ok = <-p.workers.landed {
+		p.testHook("landed")
 		err := p.store(ctx, page)
 		p.workers.release(page.resp)
 		<-p.workers.landing

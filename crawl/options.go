@@ -295,7 +295,7 @@ type Options struct {
 	tunePolicy func(*health.Policy)
 	// tuneWaits changes the waits after failures that may be ours, so that tests over real sockets can have
 	// shorter ones.
-	tuneWaits func(*waits)
+	tuneWaits func(*retryWaits)
 }
 
 // Unlimited disables a limit.

@@ -21,16 +21,16 @@ const (
 	confirmOutage = 30 * time.Second // while there is an outage
 )
 
-// waits are the waits after failures that may be ours.
-type waits struct {
+// retryWaits are the waits after failures that may be ours.
+type retryWaits struct {
 	confirm, confirmOutage time.Duration // before another attempt: at least, and during an outage
 	ourFault               time.Duration // before another attempt of a URL after a fault of this machine
 	patience               time.Duration // longest outage that may turn out to be none
 }
 
 // makeWaits returns the default waits, which a test may change.
-func (o *Options) makeWaits() waits {
-	w := waits{confirm: confirmLeast, confirmOutage: confirmOutage, ourFault: ourFaultPause, patience: monitorPatience}
+func (o *Options) makeWaits() retryWaits {
+	w := retryWaits{confirm: confirmLeast, confirmOutage: confirmOutage, ourFault: ourFaultPause, patience: monitorPatience}
 	if o.tuneWaits != nil {
 		o.tuneWaits(&w)
 	}

@@ -82,7 +82,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 			return p.check.checkRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
 		})
 	}
-	if rests, err := p.inBackoffAfterAll(g, rec); rests || err != nil {
+	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -141,19 +141,19 @@ func retried(e health.Event) state.Reason {
 
 // inBackoffAfterAll defers or refuses a granted URL if its host has entered back-off or was given up since
 // the URL was admitted.
-func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
+func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (moved bool, _ error) {
 	if p.health.isClean(g.Item.Host) {
 		return false, nil
 	}
 	err := p.transact(func(tx *transaction) (err error) {
-		if rests, err = p.health.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); rests {
+		if moved, err = p.health.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); moved {
 			p.dispatcher.dropGrant(time.Now(), g)
 		} else {
 			tx.nothing = true
 		}
 		return err
 	})
-	return rests, err
+	return moved, err
 }
 
 // exchangeFailed decides whether a URL whose exchange failed gets another attempt or is refused.

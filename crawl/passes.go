@@ -74,7 +74,7 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 		if !full && wait > 0 {
 			// No pass is due, so no room is missing. Clear the reason here: during a pause of fetching
 			// nothing arrives, so no other pass would clear a refused copy of sparse files.
-			p.space.short("merge "+m.name, "")
+			p.space.setReason("merge "+m.name, "")
 			p.await(ctx, m.wake, wait)
 			continue
 		}
@@ -87,7 +87,7 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 		} else if err != nil {
 			return err
 		}
-		p.space.short("merge "+m.name, "")
+		p.space.setReason("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
 		p.times.observe(snapshot.TimePass, last.Sub(began))

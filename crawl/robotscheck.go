@@ -84,7 +84,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 		it.Result = uint64(decision)
 		switch decision {
 		case robots.Wait, robots.Backoff:
-			it.Result = uint64(k.waits(&known, decision, at, now))
+			it.Result = uint64(k.waitVerdict(&known, decision, at, now))
 		case robots.Request, robots.Resolve:
 			it.Result = uint64(ask(decision, answerToken(&known)))
 		case robots.Allow:
@@ -112,9 +112,9 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 	return known.Append(dst), drum.Set
 }
 
-// waits returns the verdict on a URL that must wait. It is a refusal if robots.txt has failed for
+// waitVerdict returns the verdict on a URL that must wait. It is a refusal if robots.txt has failed for
 // Options.RobotsWait.
-func (k *robotsCheck) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
+func (k *robotsCheck) waitVerdict(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
 	why := state.ReasonRobotsUnavailable
 	if decision == robots.Backoff {
 		_, rest, _ := h.Health.InBackoff(now)
@@ -266,7 +266,7 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
 	case robots.Request, robots.Resolve:
 		host := k.HostKey(weburl.Split(rec.URL).Host)
-		if rests, err := k.health.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
+		if moved, err := k.health.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); moved || err != nil {
 			return err // another origin of the host is in back-off
 		}
 		return k.requests.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())

@@ -73,8 +73,8 @@ func newSpace(e *engine) *space {
 	return &space{engine: e, wakeSpace: e.pulsedSignal()}
 }
 
-// short sets or clears one reason to pause.
-func (s *space) short(name, why string) {
+// setReason sets or clears one reason to pause.
+func (s *space) setReason(name, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why == "" {
@@ -169,8 +169,8 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 	return strings.Join(short, "; "), least, nil
 }
 
-// lookAtSpace compares free and used space with the marks and sets the reasons to pause.
-func (s *space) lookAtSpace(now time.Time) error {
+// checkSpace compares free and used space with the marks and sets the reasons to pause.
+func (s *space) checkSpace(now time.Time) error {
 	low := s.lowWater()
 	resting := s.why() != ""
 	mark, files := low, int64(leastFiles)
@@ -181,7 +181,7 @@ func (s *space) lookAtSpace(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.short("free", why)
+	s.setReason("free", why)
 	s.mu.Lock()
 	look := now.Sub(s.usedAt) >= usedEvery
 	s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *space) lookAtUsed(now time.Time) error {
 	if over {
 		why = fmt.Sprintf("the crawl uses %s of at most %s (--disk)", bytesText(used), bytesText(s.opt.DiskBytes))
 	}
-	s.short("limit", why)
+	s.setReason("limit", why)
 	return nil
 }
 
@@ -274,19 +274,19 @@ func (s *space) watchSpace(ctx context.Context) error {
 		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) {
 			return nil
 		}
-		if err := s.lookAtSpace(time.Now()); err != nil {
+		if err := s.checkSpace(time.Now()); err != nil {
 			return err
 		}
-		if s.tellSpace(time.Now()) {
+		if s.logPause(time.Now()) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// tellSpace logs the start, the continuation and the end of a pause. It returns true if the crawl stops
+// logPause logs the start, the continuation and the end of a pause. It returns true if the crawl stops
 // because of it.
-func (s *space) tellSpace(now time.Time) (stop bool) {
+func (s *space) logPause(now time.Time) (stop bool) {
 	why := s.why()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,8 +322,8 @@ func (s *space) noRoom(ctx context.Context, name string, cause error, freed *tim
 		*freed = time.Now()
 		return s.checkpointer.checkpoint(false, "")
 	}
-	s.short("merge "+name, cause.Error())
-	s.tellSpace(time.Now())
+	s.setReason("merge "+name, cause.Error())
+	s.logPause(time.Now())
 	sleep(ctx, spaceEvery)
 	return nil
 }
@@ -331,12 +331,12 @@ func (s *space) noRoom(ctx context.Context, name string, cause error, freed *tim
 // awaitSpace pauses for rest, then waits until every disk is above its high mark. A crawl whose write found
 // no space starts with it, since its first checkpoint must be possible.
 func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
-	s.short("free", "a write found no space")
+	s.setReason("free", "a write found no space")
 	for sleep(ctx, rest) && ctx.Err() == nil {
-		if err := s.lookAtSpace(time.Now()); err != nil {
+		if err := s.checkSpace(time.Now()); err != nil {
 			return err
 		}
-		if s.tellSpace(time.Now()) || s.why() == "" {
+		if s.logPause(time.Now()) || s.why() == "" {
 			return nil
 		}
 		rest = spaceEvery

@@ -16,7 +16,8 @@
 // returned with a time at which to offer it again.
 //
 // Contract. An item leaves the scheduler once: by Next, which must be followed by Done or Drop, or by an
-// eviction. Items of a host are granted in the order of admission, robots items first. Between Done(now) for
+// eviction. Landed may come before Done: it frees the host, the server and the connection as Done does, while
+// the item stays in RAM until its Done. Items of a host are granted in the order of admission, robots items first. Between Done(now) for
 // an item of a host and the next grant for that host at least the host's delay passes. A server gets no
 // grant between a grant and its Started (or Done, if Started is not called), nor for τs after that. So the
 // gaps hold on the server's clock however long it takes to connect. A PLD is held in the same way, and its

@@ -3,11 +3,13 @@ package tidy
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"go/ast"
 	"go/format"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,7 +31,8 @@ type layer struct {
 	imports []string
 }
 
-// layers is the table of docs/ARCHITECTURE.md. disk is listed with packages whose options name directories.
+// layers are the packages that docs/ARCHITECTURE.md describes, with their heights and imports. disk is listed
+// with packages whose options name directories.
 var layers = map[string]layer{
 	"disk":           {0, nil},
 	"disk/memfs":     {1, []string{"disk"}}, // for tests
@@ -249,6 +252,31 @@ func TestImportTable(t *testing.T) {
 				t.Errorf("the table lets %s import %s, which is not below it", from, to)
 			}
 		}
+	}
+}
+
+// TestLayersPage: the table in docs/ARCHITECTURE.md has each package with its height, in their order.
+func TestLayersPage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Layers\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got, want []string
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| ") && strings.Contains(line, "`") {
+			got = append(got, strings.TrimPrefix(cells[0], "| ")+" "+strings.Trim(cells[1], "`"))
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(layers), func(a, b string) int {
+		return cmp.Or(layers[a].height-layers[b].height, strings.Compare(a, b))
+	})
+	for _, name := range names {
+		want = append(want, fmt.Sprint(layers[name].height, " ", name))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/ARCHITECTURE.md, Layers:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

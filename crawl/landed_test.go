@@ -1,0 +1,36 @@
+package crawl
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+)
+
+// TestOneConnectionPerHost: a host has one connection and one request at a time, by the log of the servers,
+// when no delay holds the next request back and pages land while the next request is under way. A host that
+// closes an idle connection may see the next one before it notices (simweb allows a second).
+func TestOneConnectionPerHost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 4, 8, 2000, 0 })
+		fs := memfs.New(*seedFlag)
+		opt := simOptions(t, web, fs)
+		atOnce(&opt)
+		opt.QueuePages = Unlimited
+		var landed atomic.Int64
+		opt.hook = func(place string) {
+			if place == "landed" {
+				landed.Add(1)
+			}
+		}
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
+			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
+		}
+		checkFetched(t, web, &opt) // MaxBusy and MaxConns of each host: checkDelays
+		checkBalanced(t, fs, opt.Dirs)
+		if landed.Load() < 200 {
+			t.Errorf("%d pages landed, want at least 200", landed.Load())
+		}
+	})
+}
