@@ -125,3 +125,30 @@ func TestCrashLoopGetsOn(t *testing.T) {
 		checkStored(t, web, mem, opt.Dirs)
 	})
 }
+
+// TestQuotaAtTheEnd: a crawl whose last checkpoint is durable, but whose output finds no space for its final
+// names, must end as done when there is room, and not as a crawl that was finished before.
+func TestQuotaAtTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
+		mem := memfs.New(*seedFlag)
+		failed := false
+		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
+			if op == disk.OpWrite && strings.Contains(name, ".cdxj") && !strings.HasSuffix(name, ".open") && !failed {
+				failed = true
+				return syscall.EDQUOT
+			}
+			return nil
+		})
+		opt := simOptions(t, web, fs)
+		res, err := Run(t.Context(), opt)
+		if err != nil || res.Stop != StopDone || res.Finished.Files == 0 {
+			t.Fatalf("got %v, %+v", err, res)
+		}
+		if !failed {
+			t.Error("no index was written")
+		}
+		checkStored(t, web, mem, opt.Dirs)
+		checkBalanced(t, mem, opt.Dirs)
+	})
+}

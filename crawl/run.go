@@ -90,6 +90,9 @@ const stopGrace = 3 * time.Second
 // waits for room.
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	if c.finished() {
+		if rest > 0 { // the write that found no space came after the last checkpoint
+			return c.result(StopDone)
+		}
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
 	inner, cancel := context.WithCancel(ctx)
@@ -143,6 +146,11 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
 		return nil, err
 	}
+	return c.result(why)
+}
+
+// result returns the result of a crawl after its last checkpoint.
+func (c *crawler) result(why string) (*Result, error) {
 	seeds, err := c.output.unfinishedSeeds()
 	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.finishedOutput()}, err
 }
