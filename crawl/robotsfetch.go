@@ -109,7 +109,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		if err := maps.send(q.seen, tx); err != nil {
 			return err
 		}
-		q.robotsJobs.end(seq)
+		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
 	q.wakeJobs.raise()
@@ -188,7 +188,7 @@ func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unc
 		if err := q.robotsDeferred.Append(time.Now(), until, rec); err != nil {
 			return err
 		}
-		q.robotsJobs.end(seq)
+		q.robotsJobs.end(seq, true, time.Now())
 		return nil
 	})
 	q.wakeJobs.raise()
@@ -442,7 +442,7 @@ func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Ad
 		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)); err != nil {
 			return err
 		}
-		q.robotsJobs.end(seq)
+		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
 	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {

@@ -46,7 +46,7 @@ type robotsRequests struct {
 }
 
 func newRobotsRequests(e *engine) *robotsRequests {
-	jobs := &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
+	jobs := &robotsJobs{inFlight: map[int64]robotsJob{}, perPLD: map[uint64]*pldJobs{}}
 	return &robotsRequests{engine: e, waiting: &releases{}, robotsJobs: jobs,
 		wakeRequested: e.pulsedSignal(), wakeAwaiting: e.pulsedSignal(), wakeJobs: e.pulsedSignal()}
 }
@@ -231,7 +231,8 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			return err
 		}
 		pld := q.PLDKey(weburl.Split(job.Origin).Host)
-		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), time.Now())
+		now := time.Now()
+		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), now)
 		var seq int64
 		if err := q.transact(func(*transaction) error {
 			if again {
@@ -239,7 +240,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			} else {
 				q.robotsFetch.Advance()
 			}
-			seq = q.robotsJobs.begin(rec, again, pld)
+			seq = q.robotsJobs.begin(rec, again, pld, now)
 			return nil
 		}); err != nil {
 			return err
