@@ -220,13 +220,25 @@ func (c delayCmd) Run(a *term.App, w *Where) error {
 	return change(a, w, http.MethodPut, path, admin.Delay{Delay: d.Seconds()}, fmt.Sprintf("%s has a delay of %s", c.Host, human.Duration(d)))
 }
 
-type blockCmd struct {
-	Rule []string `arg:"" help:"Rules of a blacklist: \"host NAME\", \"pld NAME\", \"net CIDR\"."`
+// sites are the arguments of block and unblock.
+type sites struct {
+	Kind string   `arg:"" enum:"host,pld,net" help:"host, pld (with all its hosts) or net."`
+	Name []string `arg:"" help:"Host names, PLDs, or networks such as 192.0.2.0/24."`
 }
+
+// rules returns the rules of a blacklist that name the sites.
+func (s sites) rules() (rules []string) {
+	for _, name := range s.Name {
+		rules = append(rules, s.Kind+" "+name)
+	}
+	return rules
+}
+
+type blockCmd struct{ sites }
 
 // Run blocks sites.
 func (c blockCmd) Run(a *term.App, w *Where) error {
-	for _, rule := range c.Rule {
+	for _, rule := range c.rules() {
 		if err := change(a, w, http.MethodPost, "/api/v1/blocks", admin.Rule{Rule: rule}, "blocked: "+rule); err != nil {
 			return err
 		}
@@ -234,13 +246,11 @@ func (c blockCmd) Run(a *term.App, w *Where) error {
 	return nil
 }
 
-type unblockCmd struct {
-	Rule []string `arg:"" help:"Rules, as they were blocked."`
-}
+type unblockCmd struct{ sites }
 
 // Run unblocks sites.
 func (c unblockCmd) Run(a *term.App, w *Where) error {
-	for _, rule := range c.Rule {
+	for _, rule := range c.rules() {
 		path := "/api/v1/blocks?rule=" + url.QueryEscape(rule)
 		if err := call(a, w, http.MethodDelete, path, nil, func(answer json.RawMessage) error {
 			var un admin.Unblocked

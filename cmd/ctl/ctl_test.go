@@ -89,8 +89,9 @@ func TestRequests(t *testing.T) {
 		{"stop", "POST /api/v1/stop", "stopping"},
 		{"delay a.example 90s", `PUT /api/v1/hosts/a.example/delay {"delay":90}`, "1 min 30 s"},
 		{"delay a.example normal", "DELETE /api/v1/hosts/a.example/delay", "usual"},
-		{"block pld+b.example", `POST /api/v1/blocks {"rule":"pld b.example"}`, "blocked"},
-		{"unblock pld+b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "4,321 URLs that the blacklist has refused stay refused"},
+		{"block pld b.example", `POST /api/v1/blocks {"rule":"pld b.example"}`, "blocked: pld b.example"},
+		{"block net 192.0.2.0/24 2001:db8::/32", `POST /api/v1/blocks {"rule":"net 192.0.2.0/24"}`, "blocked: net 2001:db8::/32"},
+		{"unblock pld b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "4,321 URLs that the blacklist has refused stay refused"},
 		{"budget b.example 50", `PUT /api/v1/plds/b.example/budget {"budget":50}`, "50 pages"},
 		{"budget b.example free", "DELETE /api/v1/plds/b.example/budget", "in-degree"},
 		{"budget-function equal --default 5 --max 9", `PUT /api/v1/budget {"function":"equal","default":5,"max":9}`, "1,234"},
@@ -99,10 +100,7 @@ func TestRequests(t *testing.T) {
 		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`, "1 seeds added, 1 lines refused"},
 	} {
 		f.asked = nil
-		args := []string{"ctl", "--dir", f.dir}
-		for _, a := range strings.Fields(c.args) {
-			args = append(args, strings.ReplaceAll(a, "+", " "))
-		}
+		args := append([]string{"ctl", "--dir", f.dir}, strings.Fields(c.args)...)
 		out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", args...)
 		if len(f.asked) == 0 || f.asked[0] != c.asked || !strings.Contains(out, c.out) {
 			t.Errorf("%s: asked %q, printed %q; want %q, %q", c.args, f.asked, out, c.asked, c.out)
@@ -113,11 +111,13 @@ func TestRequests(t *testing.T) {
 // TestExits: refused changes, bad arguments and a crawl that does not run have codes of their own.
 func TestExits(t *testing.T) {
 	f := newFake(t, nil)
-	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "x"); !strings.Contains(text, "it cannot be done") {
+	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "host", "x"); !strings.Contains(text, "it cannot be done") {
 		t.Errorf("a refused change: %s", text)
 	}
 	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "delay", "a", "soon")
 	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "seeds")
+	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "block", "site", "x")
+	cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "unblock", "pld")
 	if _, text := cmdtest.WantExit[commands](t, term.ExitDirectory, "", "ctl", "--dir", t.TempDir(), "pause"); !strings.Contains(text, "stopped") {
 		t.Errorf("no crawl: %s", text)
 	}
