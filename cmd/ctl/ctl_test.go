@@ -8,13 +8,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"golang.org/x/sys/unix"
 
 	"drumbeat/admin"
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 )
@@ -27,7 +30,15 @@ type commands struct {
 // fake is an admin server that remembers what it was asked.
 type fake struct {
 	dir   string
+	mu    sync.Mutex
 	asked []string
+}
+
+// requests returns what the server was asked so far.
+func (f *fake) requests() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
 }
 
 // newFake serves answers by "METHOD /path"; a missing one is a problem with status 422.
@@ -39,6 +50,8 @@ func newFake(t *testing.T, answers map[string]any) *fake {
 		if err != nil {
 			t.Error(err)
 		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.asked = append(f.asked, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)))
 		if r.Method != http.MethodGet && r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("%s without the token", r.URL)
@@ -140,36 +153,70 @@ func TestPrints(t *testing.T) {
 	}
 }
 
-// TestTop: the screen shows the state, fits the window, pauses and ends by keys, and says when the server
-// does not answer.
+// TestTop: the screen shows the state, fits the terminal, pauses and ends by keys, and leaves the terminal as
+// it was. Without a terminal the command fails.
 func TestTop(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/status": someStatus(), "POST /api/v1/pause": 1,
 		"GET /api/v1/slots": admin.Slots{Total: 10, Uses: []admin.Use{{Name: "exchange", Now: 5}}}})
-	c, err := admin.NewClient(f.dir)
+	keyboard, terminal := cmdtest.Terminal(t, 60, 12)
+	before, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m tea.Model = topModel{client: c, ctx: t.Context()}
-	m, _ = m.Update(tea.WindowSizeMsg{Width: 60, Height: 12})
-	m, _ = m.Update(m.(topModel).look())
-	view := m.View()
-	if !strings.Contains(view, "12.5 pages/s") || strings.Count(view, "\n") > 11 {
-		t.Errorf("the screen:\n%s", view)
-	}
-	for _, line := range strings.Split(view, "\n") {
-		if len([]rune(line)) > 60 {
-			t.Errorf("a line of %d columns: %s", len([]rune(line)), line)
+	ended := make(chan int)
+	go func() {
+		ended <- flags.Run(term.NewApp(terminal, terminal, io.Discard), new(commands), []string{"ctl", "--dir", f.dir, "top"})
+	}()
+	shown := ""
+	showUntil := func(want func() bool) {
+		t.Helper()
+		buf := make([]byte, 4096)
+		for end := time.Now().Add(30 * time.Second); !want(); {
+			n, err := keyboard.Read(buf)
+			if shown += string(buf[:n]); err != nil || time.Now().After(end) {
+				t.Fatalf("%v; the screen: %q", err, shown)
+			}
 		}
 	}
-	_, pause := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("p")})
-	if pause() != noted("") || f.asked[len(f.asked)-1] != "POST /api/v1/pause" {
-		t.Errorf("p: asked %q", f.asked)
+	press := func(key string) {
+		t.Helper()
+		if _, err := keyboard.WriteString(key); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, quit := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q")}); quit() != tea.Quit() {
-		t.Error("q does not quit")
+	showUntil(func() bool { return strings.Contains(shown, "12.5 pages/s") })
+	press("p")
+	showUntil(func() bool { return slices.Contains(f.requests(), "POST /api/v1/pause") })
+	press("q")
+	if code := <-ended; code != term.ExitDone {
+		t.Errorf("exit code %d", code)
 	}
-	m, _ = m.Update(looked{err: admin.ErrNoServer})
-	if !strings.Contains(m.View(), "NO ANSWER") {
-		t.Errorf("without an answer:\n%s", m.View())
+	showUntil(func() bool { return strings.HasSuffix(shown, "\x1b[?1049l") })
+	if strings.Contains(shown, `\u`) || strings.Contains(shown, "\x1b[13;1H") {
+		t.Errorf("the screen: %q", shown)
+	}
+	for _, line := range strings.Split(shown, "\x1b[K") {
+		if _, text, ok := strings.Cut(line, ";1H"); ok && len([]rune(text)) > 60 {
+			t.Errorf("a line of %d columns: %q", len([]rune(text)), text)
+		}
+	}
+	if after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS); err != nil || *after != *before {
+		t.Errorf("the terminal: %+v, before %+v: %v", after, before, err)
+	}
+	if _, text := cmdtest.WantExit[commands](t, term.ExitUsage, "", "ctl", "--dir", f.dir, "top"); !strings.Contains(text, "no terminal") {
+		t.Errorf("without a terminal: %s", text)
+	}
+}
+
+// TestTopWithoutAnswer: the screen keeps the last state when the server does not answer, and says so.
+func TestTopWithoutAnswer(t *testing.T) {
+	status := someStatus()
+	shown := top{status: &status}
+	shown.take(&look{err: admin.ErrNoServer, key: true, note: "refused"})
+	text := strings.Join(shown.lines(60), "\n")
+	for _, want := range []string{"NO ANSWER", "refused", "12.5 pages/s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
 	}
 }

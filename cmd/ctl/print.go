@@ -52,7 +52,7 @@ func printStatus(out io.Writer, s *admin.Status) {
 	for _, p := range s.Health.Problems {
 		row("", "%s: %s", p.Level, p.Text)
 	}
-	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SI(s.Rates.Bits, "bit"), s.Rates.Links)
+	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"), s.Rates.Links)
 	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit, s.Connections.Robots)
 	row("pages", "%s; %s responses, %s received", count(s.Counters["pages"]), count(s.Counters["responses"]),
 		humanize.Bytes(uint64(s.Counters["received_bytes"])))

@@ -3,16 +3,16 @@ package ctl
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-
 	"drumbeat/admin"
 	"drumbeat/cmd/term"
+	"drumbeat/internal/bug"
 )
 
 type topCmd struct{}
@@ -28,139 +28,164 @@ func (topCmd) Run(a *term.App, w *Where) error {
 	if _, err := admin.Get[admin.Status](ctx, c, "/api/v1/status"); err != nil {
 		return classify(err)
 	}
-	p := tea.NewProgram(topModel{client: c, ctx: ctx}, tea.WithAltScreen(), tea.WithContext(ctx), tea.WithInput(a.Stdin), tea.WithOutput(a.Stdout))
-	_, err = p.Run()
-	if ctx.Err() != nil {
-		return nil
+	screen, err := a.OpenScreen()
+	if errors.Is(err, term.ErrNoTerminal) {
+		return term.Usage(fmt.Errorf("ctl top: %w: drumbeat ctl status prints the same", err))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	t := &top{client: c}
+	return errors.Join(t.run(ctx, screen), screen.Close())
 }
 
-// topEvery is the interval between two looks at the crawl.
-const topEvery = time.Second
+const (
+	topEvery = time.Second     // between two looks at the crawl
+	topWait  = 5 * time.Second // for an answer
+)
 
-// topModel is what the screen shows.
-type topModel struct {
+// top is what the screen shows.
+type top struct {
 	client *admin.Client
-	ctx    context.Context
 
 	status *admin.Status
 	slots  *admin.Slots
 	rates  []float64 // pages a second of the last looks
 	err    error
-	note   string // result of the last key
-	width  int
-	height int
+	note   string // why the last key failed
 }
 
-// The messages of the program.
-type (
-	looked struct {
-		status *admin.Status
-		slots  *admin.Slots
-		err    error
-	}
-	timeToLook struct{}
-	noted      string
-)
+// look is an answer of the server.
+type look struct {
+	status *admin.Status
+	slots  *admin.Slots
+	err    error
+	key    bool   // a key asked for it
+	note   string // why that key failed
+}
 
-// Init looks at the crawl.
-func (m topModel) Init() tea.Cmd { return m.look }
+// run shows the state until a key or ctx ends it. Requests run aside, so keys work while the server is slow.
+func (t *top) run(ctx context.Context, screen *term.Screen) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	looks := make(chan look)
+	ask := func(f func(context.Context) look) {
+		go func() {
+			defer bug.Fatal()
+			wait, cancel := context.WithTimeout(ctx, topWait)
+			defer cancel()
+			select {
+			case looks <- f(wait):
+			case <-ctx.Done():
+			}
+		}()
+	}
+	ask(t.look)
+	waiting := 1
+	tick := time.NewTicker(topEvery)
+	defer tick.Stop()
+	for {
+		columns, _ := screen.Size()
+		if err := screen.Draw(t.lines(columns)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if waiting == 0 {
+				ask(t.look)
+				waiting++
+			}
+		case key := <-screen.Keys():
+			switch key {
+			case "q", "\x1b", "\x03": // Esc, Ctrl-C
+				return nil
+			case "p":
+				ask(t.toggle(t.status))
+				waiting++
+			}
+		case l := <-looks:
+			waiting--
+			t.take(&l)
+		}
+	}
+}
 
 // look asks the server.
-func (m topModel) look() tea.Msg {
-	status, err := admin.Get[*admin.Status](m.ctx, m.client, "/api/v1/status")
+func (t *top) look(ctx context.Context) look {
+	status, err := admin.Get[*admin.Status](ctx, t.client, "/api/v1/status")
 	if err != nil {
-		return looked{err: err}
+		return look{err: err}
 	}
-	slots, err := admin.Get[*admin.Slots](m.ctx, m.client, "/api/v1/slots")
-	return looked{status, slots, err}
+	slots, err := admin.Get[*admin.Slots](ctx, t.client, "/api/v1/slots")
+	return look{status: status, slots: slots, err: err}
 }
 
-// toggle pauses the crawl or resumes it.
-func (m topModel) toggle() tea.Msg {
+// toggle returns a function that pauses the crawl or, if its status was paused, resumes it, and looks at it.
+func (t *top) toggle(status *admin.Status) func(context.Context) look {
 	path := "/api/v1/pause"
-	if m.status != nil && m.status.State == "paused" {
+	if status != nil && status.State == "paused" {
 		path = "/api/v1/resume"
 	}
-	if _, err := m.client.Do(m.ctx, http.MethodPost, path, nil); err != nil {
-		return noted(err.Error())
+	return func(ctx context.Context) look {
+		_, err := t.client.Do(ctx, http.MethodPost, path, nil)
+		l := t.look(ctx)
+		l.key = true
+		if err != nil {
+			l.note = err.Error()
+		}
+		return l
 	}
-	return noted("")
+}
+
+// take takes an answer.
+func (t *top) take(l *look) {
+	if t.err = l.err; l.key {
+		t.note = l.note
+	}
+	if l.err != nil {
+		return
+	}
+	t.status, t.slots = l.status, l.slots
+	t.rates = append(t.rates, l.status.Rates.Pages)
+	t.rates = t.rates[max(0, len(t.rates)-sparkPoints):]
 }
 
 // sparkPoints is how many rates are kept.
 const sparkPoints = 120
 
-// Update takes a message.
-func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
-	case tea.KeyMsg:
-		switch msg.String() {
-		case "q", "esc", "ctrl+c":
-			return m, tea.Quit
-		case "p":
-			return m, m.toggle
-		}
-	case noted:
-		m.note = string(msg)
-		return m, m.look
-	case timeToLook:
-		return m, m.look
-	case looked:
-		m.err = msg.err
-		if msg.err == nil {
-			m.status, m.slots = msg.status, msg.slots
-			m.rates = append(m.rates, msg.status.Rates.Pages)
-			m.rates = m.rates[max(0, len(m.rates)-sparkPoints):]
-		}
-		return m, tea.Tick(topEvery, func(time.Time) tea.Msg { return timeToLook{} })
+// lines returns the text of the screen.
+func (t *top) lines(columns int) []string {
+	var b bytes.Buffer
+	if s := t.status; s != nil {
+		fmt.Fprintf(&b, "drumbeat %s  %s  %s  q: quit  p: pause or resume\n", s.Version, s.Host, s.Time.Local().Format(time.TimeOnly))
 	}
-	return m, nil
+	if t.err != nil {
+		fmt.Fprintf(&b, "NO ANSWER: %v\n", t.err)
+	}
+	if t.note != "" {
+		fmt.Fprintf(&b, "%s\n", t.note)
+	}
+	if t.status != nil {
+		fmt.Fprintf(&b, "pages/s  %s\n", spark(t.rates, max(10, columns-10)))
+		t.table(&b)
+	}
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 }
 
-// View draws the screen.
-func (m topModel) View() string {
-	if m.status == nil {
-		if m.err != nil {
-			return "drumbeat: " + term.PlainText(m.err.Error()) + "\nq: quit\n"
-		}
-		return "…\n"
-	}
-	var b bytes.Buffer
-	s := m.status
-	fmt.Fprintf(&b, "drumbeat %s  %s  %s  q: quit  p: pause or resume\n", s.Version, s.Host, s.Time.Local().Format(time.TimeOnly))
-	if m.err != nil {
-		fmt.Fprintf(&b, "NO ANSWER: %v\n", m.err)
-	}
-	if m.note != "" {
-		fmt.Fprintf(&b, "%s\n", m.note)
-	}
-	fmt.Fprintf(&b, "pages/s  %s\n", spark(m.rates, max(10, m.width-10)))
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	printStatus(t, s)
-	if m.slots != nil && m.slots.Total > 0 {
-		for _, u := range m.slots.Uses {
+// table prints the state and the use of slots.
+func (t *top) table(b *bytes.Buffer) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	printStatus(w, t.status)
+	if t.slots != nil && t.slots.Total > 0 {
+		for _, u := range t.slots.Uses {
 			if u.Now >= 0.5 {
-				fmt.Fprintf(t, "slots: %s\t%s %.0f\n", u.Name, bar(u.Now/float64(m.slots.Total), 30), u.Now)
+				fmt.Fprintf(w, "slots: %s\t%s %.0f\n", u.Name, bar(u.Now/float64(t.slots.Total), 30), u.Now)
 			}
 		}
 	}
-	_ = t.Flush() // writes to memory
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	if m.height > 0 && len(lines) > m.height {
-		lines = lines[:m.height]
-	}
-	for i, line := range lines {
-		line = term.PlainText(line)
-		if r := []rune(line); m.width > 0 && len(r) > m.width {
-			line = string(r[:m.width])
-		}
-		lines[i] = line
-	}
-	return strings.Join(lines, "\n")
+	_ = w.Flush() // writes to memory
 }
 
 // spark draws the last values as blocks, at most width.

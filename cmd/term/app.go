@@ -15,7 +15,7 @@
 // The first SIGINT or SIGTERM cancels the context of StopOnSignal; a second one ends the process with
 // ExitForced. A goroutine that lives until release handles them. A panic in any goroutine ends the process
 // with ExitBug, except a panic over a name server's reply, which is only reported. An App's methods may be
-// called concurrently; a Plain and a Progress may not.
+// called concurrently; a Plain, a Progress and a Screen may not.
 package term
 
 import (

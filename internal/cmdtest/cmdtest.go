@@ -10,6 +10,8 @@
 // touch nothing of the process except its signals, which stop a crawl here too. WantExitAlone runs the
 // command in its own process, for commands that check the RAM and the CPU time of their process.
 //
+// Terminal makes a pseudo-terminal, for commands that draw on one.
+//
 // SmallWeb serves a synthetic web of some hundred pages over sockets, with name servers, and returns the
 // flags for a crawl of a second or two; its log has all requests. TinySite serves a page with some links,
 // for crawls of a single host. Both end with the test. SeedFile writes a web's seeds into a file for
@@ -31,6 +33,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
@@ -87,6 +91,28 @@ func Child(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), term.ChildMode+"=main")
 	return cmd
+}
+
+// Terminal returns both ends of a pseudo-terminal of this size: what a person types and sees, and the
+// command's standard input and output.
+func Terminal(t *testing.T, columns, rows uint16) (person, terminal *os.File) {
+	t.Helper()
+	open := func(name string) *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			t.Skip("no pseudo-terminals: ", err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	person = open("/dev/ptmx")
+	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	err = errors.Join(err, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0),
+		unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return person, open(fmt.Sprintf("/dev/pts/%d", number))
 }
 
 // SmallWeb serves a web of some hundred pages and returns the flags that crawl it.
