@@ -55,7 +55,7 @@ type Command struct {
 	Slots      slotsCmd      `cmd:"" help:"Print what connection slots are used for, or wait for."`
 	Hosts      hostsCmd      `cmd:"" help:"Print the hosts with the most URLs in RAM, or those in trouble."`
 	PLDs       pldsCmd       `cmd:"" name:"plds" help:"Print the PLDs with the largest in-degrees, pages or bytes."`
-	Explain    explainCmd    `cmd:"" help:"Explain a URL, a host, a PLD or an address, as JSON."`
+	Explain    explainCmd    `cmd:"" help:"Explain a URL, a host, a PLD or an address."`
 	Limits     limitsCmd     `cmd:"" help:"Print the limits in force, or change them."`
 	Log        logCmd        `cmd:"" help:"Print the last lines of the log."`
 	Changes    changesCmd    `cmd:"" help:"Print the last changes, newest first."`

@@ -19,6 +19,7 @@ import (
 	"drumbeat/admin"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	"drumbeat/crawl/explain"
 	"drumbeat/internal/cmdtest"
 )
 
@@ -150,6 +151,22 @@ func TestPrints(t *testing.T) {
 	var s admin.Status
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Unique != 5000 {
 		t.Errorf("JSON: %v\n%s", err, out)
+	}
+}
+
+// TestExplains: an explanation is printed in words, or as the server's JSON.
+func TestExplains(t *testing.T) {
+	f := newFake(t, map[string]any{"GET /api/v1/explain": admin.Explanation{
+		URL:  &explain.URLReport{Asked: "http://a.example/x", URL: "http://a.example/x", Place: "refused", Why: []string{"robots"}, Link: &explain.LinkReport{}},
+		Host: &explain.HostReport{Asked: "b.example", Why: []string{"none of its URLs wait"}, Damage: []string{"a file"}}}})
+	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "explain", "http://a.example/x")
+	for _, want := range []string{"place     refused", "why       robots", "none of its URLs wait", "damage    a file"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q:\n%s", want, out)
+		}
+	}
+	if out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "--json", "explain", "x"); !json.Valid([]byte(out)) {
+		t.Errorf("JSON: %s", out)
 	}
 }
 

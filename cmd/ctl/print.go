@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/admin"
+	"drumbeat/cmd/explain"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/human"
 )
@@ -181,9 +182,19 @@ type explainCmd struct {
 
 // Run prints the explanation.
 func (c explainCmd) Run(a *term.App, w *Where) error {
-	asJSON := *w
-	asJSON.JSON = true
-	return call(a, &asJSON, http.MethodGet, "/api/v1/explain?url="+url.QueryEscape(c.What), nil, nil)
+	return call(a, w, http.MethodGet, "/api/v1/explain?url="+url.QueryEscape(c.What), nil, func(answer json.RawMessage) error {
+		var x admin.Explanation
+		if err := json.Unmarshal(answer, &x); err != nil {
+			return err
+		}
+		if x.URL != nil {
+			explain.PrintURL(a.Stdout, x.URL)
+		}
+		if x.Host != nil {
+			explain.PrintHost(a.Stdout, x.Host)
+		}
+		return nil
+	})
 }
 
 func printLimits(out io.Writer, l *admin.Limits) {

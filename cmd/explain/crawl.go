@@ -146,9 +146,7 @@ func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *ex
 			p.asOf(asOf)
 		}
 		text(p)
-		for _, d := range damage {
-			p.field("damage", "%s", d)
-		}
+		p.damage(damage)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("explain: write: %w", err)

@@ -19,6 +19,33 @@ type printer struct {
 	now time.Time
 }
 
+// PrintURL prints an answer about a URL in words.
+func PrintURL(out io.Writer, r *explain.URLReport) {
+	p := &printer{out: out, now: time.Now()}
+	if r.AsOf != nil {
+		p.asOf(r.AsOf)
+	}
+	p.url(r)
+	p.damage(r.Damage)
+}
+
+// PrintHost prints an answer about a host or a PLD in words.
+func PrintHost(out io.Writer, r *explain.HostReport) {
+	p := &printer{out: out, now: time.Now()}
+	if r.AsOf != nil {
+		p.asOf(r.AsOf)
+	}
+	p.host(r)
+	p.damage(r.Damage)
+}
+
+// damage prints what could not be read.
+func (p *printer) damage(lines []string) {
+	for _, d := range lines {
+		p.field("damage", "%s", d)
+	}
+}
+
 // field prints a line of an answer, unless its value is empty.
 func (p *printer) field(name, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); text != "" {
