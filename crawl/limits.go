@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,19 +59,18 @@ func (d *dispatcher) openLimits() {
 // flagBandwidth returns the bandwidth limit of the options.
 func (d *dispatcher) flagBandwidth() pace.Schedule { return d.limits.flag }
 
+// canLimitBandwidth reports whether the fetcher obeys a limit.
+func (d *dispatcher) canLimitBandwidth() bool { return d.limits.bandwidth != nil }
+
 // setLimits replaces the limits in force.
-func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) error {
+func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) {
 	now := time.Now()
-	if d.limits.bandwidth == nil && bandwidth.Limits() {
-		return errors.New("crawl: this crawl cannot limit its bandwidth while it runs")
-	}
 	d.limits.rate.Set(rate, now)
 	if d.limits.bandwidth != nil {
 		d.limits.bandwidth.Set(bandwidth, now)
 	}
 	d.limits.schedule.Store(&connections)
 	d.wakeDispatch.raise()
-	return nil
 }
 
 // allowed returns the number of connections that the limits allow now.

@@ -171,6 +171,9 @@ func (o *operator) limitsOf(s *changes.Settings) (rate, bandwidth, connections p
 	rate = parse(s.Rate, pace.Pages, o.opt.Rate)
 	bandwidth = parse(s.Bandwidth, pace.Bits, o.dispatcher.flagBandwidth())
 	connections = parse(s.Connections, pace.Connections, o.opt.ConnectionSchedule)
+	if err == nil && bandwidth.Limits() && !o.dispatcher.canLimitBandwidth() {
+		err = errors.New("this crawl cannot limit its bandwidth")
+	}
 	return rate, bandwidth, connections, err
 }
 
@@ -183,7 +186,8 @@ func (o *operator) setLimits(s *changes.Settings) error {
 	if s.Rate+s.Bandwidth+s.Connections == "" && o.opt.Control == nil {
 		return nil
 	}
-	return o.dispatcher.setLimits(rate, bandwidth, connections)
+	o.dispatcher.setLimits(rate, bandwidth, connections)
+	return nil
 }
 
 // make makes a change: it checks it, makes it durable, and puts it in force. The error is a

@@ -233,6 +233,10 @@ func TestOperatorLimits(t *testing.T) {
 		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "fast"}); !changes.IsRefused(err) {
 			t.Errorf("rate fast: %v", err)
 		}
+		// Without a limiter in the fetcher, a limit of bandwidth must not reach the journal: no start could obey it.
+		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Bandwidth: "1Mbit"}); !changes.IsRefused(err) {
+			t.Errorf("bandwidth without a limiter: %v", err)
+		}
 		o.end()
 		checkFetched(t, o.web, &o.opt)
 	})

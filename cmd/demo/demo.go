@@ -38,6 +38,7 @@ import (
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
 	"drumbeat/internal/human"
+	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 )
@@ -184,7 +185,8 @@ func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 		Version: term.Version(), Host: crawlcmd.HostName(), RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: keepAlive,
-		Backoff: backoff, BackoffMax: 10 * time.Second,
+		Bandwidth: pace.AdjustableBandwidth(pace.Schedule{}, time.Now()), // none until ctl limits sets one
+		Backoff:   backoff, BackoffMax: 10 * time.Second,
 		Store: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second, HistoryBytes: historyBytes,
 	}
 }
@@ -217,7 +219,7 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 	network, err := crawlcmd.OpenNetwork(
 		dnscache.Options{Servers: server.DNSAddrs(), MaxBytes: crawlcmd.DNSCacheBytes(plan), Family: dnscache.Family4},
 		fetch.Options{
-			IdleConns: max(1, int(c.Connections)/2),
+			IdleConns: max(1, int(c.Connections)/2), Limiter: opt.Bandwidth,
 			UserAgent: flags.UserAgent(opt.Agent, opt.Contact), From: opt.Contact, Ports: ports.Of(8080),
 			AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)},
 			MapPort: func(port uint16) uint16 {

@@ -127,7 +127,7 @@ var layers = map[string]layer{
 		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
 		"star", "warc/outfile", "weburl", "internal/human"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
-		"internal/ports", "internal/simweb", "internal/human"}},
+		"internal/pace", "internal/ports", "internal/simweb", "internal/human"}},
 	"cmd/bench": {49, []string{"*"}},
 
 	// For tests: commands run within a test, and from outside.
