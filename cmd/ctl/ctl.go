@@ -57,6 +57,7 @@ type Command struct {
 	PLDs       pldsCmd       `cmd:"" name:"plds" help:"Print the PLDs with the largest in-degrees, pages or bytes."`
 	Explain    explainCmd    `cmd:"" help:"Explain a URL, a host, a PLD or an address."`
 	Limits     limitsCmd     `cmd:"" help:"Print the limits in force, or change them."`
+	History    historyCmd    `cmd:"" help:"Print metrics over time."`
 	Log        logCmd        `cmd:"" help:"Print the last lines of the log."`
 	Changes    changesCmd    `cmd:"" help:"Print the last changes, newest first."`
 	Pause      pauseCmd      `cmd:"" help:"Start no further requests. A restart stays paused."`

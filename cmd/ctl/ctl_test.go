@@ -154,6 +154,20 @@ func TestPrints(t *testing.T) {
 	}
 }
 
+// TestHistory: metrics over time are a table, without a value where the run had no such metric.
+func TestHistory(t *testing.T) {
+	f := newFake(t, map[string]any{"GET /api/v1/history": map[string]any{"times": []float64{1795435136.7, 1795435146},
+		"series": map[string]any{"pages_total": []any{1234567, 1234580.5}, "hosts": []any{nil, 7}}}})
+	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "history", "pages_total", "hosts", "--last", "2h")
+	lines := strings.Split(out, "\n")
+	if len(lines) < 3 || !slices.Equal(strings.Fields(lines[1])[2:], []string{"1234567", "-"}) || !slices.Equal(strings.Fields(lines[2])[2:], []string{"1234580.5", "7"}) {
+		t.Errorf("printed\n%s", out)
+	}
+	if asked := f.requests(); !strings.Contains(asked[0], "metrics=pages_total%2Chosts") || !strings.Contains(asked[0], "points=20") {
+		t.Errorf("asked %q", asked)
+	}
+}
+
 // TestExplains: an explanation is printed in words, or as the server's JSON.
 func TestExplains(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/explain": admin.Explanation{

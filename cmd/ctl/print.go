@@ -69,6 +69,12 @@ func printStatus(out io.Writer, s *admin.Status) {
 	row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
 	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
 	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))
+	for _, d := range s.Disk.Dirs {
+		row("  "+d.Path, "%s free, %s kept free", humanize.IBytes(uint64(d.Free)), humanize.IBytes(uint64(d.KeepFree)))
+	}
+	if s.Model.Measured > 0 {
+		row("model", "URLseen: %.1f %s, %.1f predicted", s.Model.Measured, s.Model.Unit, s.Model.Predicted)
+	}
 	if c := s.Checkpoint; c.Number > 0 {
 		row("checkpoint", "%d, %s ago; stalled fetching for %s", c.Number, human.Duration(time.Since(c.Time)), human.Seconds(c.Stall))
 	}
@@ -107,20 +113,20 @@ func (structuresCmd) Run(a *term.App, w *Where) error {
 }
 
 func printStructures(out io.Writer, s *admin.Structures) {
-	fmt.Fprintln(out, "drum\tkeys\tpending\tbuckets\tfull\tpasses\tlast pass\ton disk\t")
+	fmt.Fprintln(out, "drum\tkeys\tpending\tbuckets\tfull\tpasses\tlast pass\ton disk\tI/O\t")
 	for _, d := range s.Drums {
 		running := ""
 		if d.Running {
 			running = " (running)"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
-			d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
+			d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)))
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {
 		fmt.Fprintf(out, "%s\t%s\t%s\t\n", q.Name, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
 	}
-	fmt.Fprintf(out, "\nBEAST\tqueue %d of %d\t%d scans\t\n", s.Beast.Current, s.Beast.Horizon, s.Beast.Scans)
+	fmt.Fprintf(out, "\nBEAST\tURLs\tbytes\treads Q%d, horizon %d, %d scans of QF\n", s.Beast.Current, s.Beast.Horizon, s.Beast.Scans)
 	for _, q := range s.Beast.Queues {
 		fmt.Fprintf(out, "Q%d\t%s\t%s\t\n", q.Number, count(q.URLs), humanize.IBytes(uint64(q.Bytes)))
 	}
@@ -222,7 +228,10 @@ func printLimits(out io.Writer, l *admin.Limits) {
 		fmt.Fprintf(out, "budget of %s\t%d pages\n", pld, l.Changed.Budgets[pld])
 	}
 	for _, rule := range l.Changed.Blocked {
-		fmt.Fprintf(out, "blocked\t%s\n", rule)
+		fmt.Fprintf(out, "blocked\t%s\n", strings.TrimPrefix(rule, "- "))
+	}
+	if f := l.Changed.Function; f != nil {
+		fmt.Fprintf(out, "budget function\t%s, default %d, max %d pages\n", f.Name, f.Default, f.Max)
 	}
 }
 
@@ -258,7 +267,7 @@ func (c changesCmd) Run(a *term.App, w *Where) error {
 // describe describes a change in a line.
 func describe(c *admin.Change) string {
 	text := string(c.Op)
-	for _, s := range []string{c.Host, c.PLD, c.Rule} {
+	for _, s := range []string{c.Host, c.PLD, strings.TrimPrefix(c.Rule, "- ")} {
 		if s != "" {
 			text += " " + s
 		}
@@ -273,6 +282,9 @@ func describe(c *admin.Change) string {
 	}
 	if c.Budget > 0 {
 		text += fmt.Sprintf(" %d pages", c.Budget)
+	}
+	if f := c.Function; f != nil {
+		text += fmt.Sprintf(" %s, default %d, max %d pages", f.Name, f.Default, f.Max)
 	}
 	if c.Count > 0 {
 		text += fmt.Sprintf(" (%d)", c.Count)
