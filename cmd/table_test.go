@@ -86,7 +86,7 @@ func TestBashCompletion(t *testing.T) {
 		{[]string{"crawl", "--preset", "=", "s"}, "site,survey"}, {[]string{"crawl", "--seeds", "se"}, "sedan,seeds 1.txt,sets"},
 		{[]string{"crawl", "--dir", "=", "se"}, "sets"}, {[]string{"crawl", "--agent", ""}, ""}, {[]string{"crawl", "--sitemaps", "--max-t"}, "--max-time"},
 		{[]string{"audit", "--de"}, "--deep"}, {[]string{"audit", "s"}, "sets"}, {[]string{"bench", "crawl", "--tra"}, "--transport"},
-		{[]string{"explain", "url", "--ba"}, "--base"}, {[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"},
+		{[]string{"explain", "url", "--ba"}, "--base"}, {[]string{"config", "p"}, "plan"}, {[]string{"completion", ""}, "bash,fish,zsh"}, {[]string{"ctl", "block", ""}, "host,net,pld"},
 		{[]string{"bench", "drum-c"}, ""}, {[]string{"crawl", "--map"}, ""},
 	} {
 		if got := complete(c.words...); got != c.want {

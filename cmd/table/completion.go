@@ -72,7 +72,9 @@ func nodes(app *kong.Node) (list []node) {
 			}
 		}
 		for _, arg := range n.Positional {
-			here.argument = completeValue(arg, strings.ToUpper(arg.Name))
+			if here.argument.words == nil { // of several arguments, one with a fixed choice, else the last
+				here.argument = completeValue(arg, strings.ToUpper(arg.Name))
+			}
 		}
 		for _, child := range n.Children {
 			if !child.Hidden {
