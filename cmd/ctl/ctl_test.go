@@ -147,6 +147,13 @@ func TestPrints(t *testing.T) {
 			t.Errorf("the status has no %q:\n%s", want, out)
 		}
 	}
+	paused := someStatus()
+	paused.Health = admin.Health{Level: "bad", Text: "It is paused.", Problems: []admin.Trouble{{Level: "warn", Text: "It is paused."}, {Level: "bad", Text: "The disk is full."}}}
+	g := newFake(t, map[string]any{"GET /api/v1/status": paused})
+	out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", g.dir, "status")
+	if strings.Count(out, "It is paused.") != 1 || !strings.Contains(out, "bad: The disk is full.") {
+		t.Errorf("problems:\n%s", out)
+	}
 	out, _ = cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "--json", "status")
 	var s admin.Status
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.Unique != 5000 {

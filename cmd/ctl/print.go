@@ -49,9 +49,11 @@ func printStatus(out io.Writer, s *admin.Status) {
 	}
 	row("state", "%s, for %s (%s in all runs)", state, human.Seconds(s.Elapsed), human.Seconds(s.Active))
 	row("started", "%s", startText(s))
-	row("health", "%s", s.Health.Text)
-	for _, p := range s.Health.Problems {
-		row("", "%s: %s", p.Level, p.Text)
+	if len(s.Health.Problems) == 0 {
+		row("health", "%s", s.Health.Text)
+	}
+	for i, p := range s.Health.Problems { // the first one is Health.Text
+		row([]string{"health", ""}[min(i, 1)], "%s: %s", p.Level, p.Text)
 	}
 	row("speed", "%.1f pages/s, %s/s, %.0f links/s", s.Rates.Pages, humanize.SIWithDigits(s.Rates.Bits, 1, "bit"), s.Rates.Links)
 	row("connections", "%d of %d busy, %d requests for robots.txt", s.Connections.Busy, s.Connections.Limit, s.Connections.Robots)
