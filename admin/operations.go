@@ -29,7 +29,7 @@ type Param struct {
 var (
 	hostParam  = Param{Name: "host", In: "path", Summary: "Name of a host.", Required: true}
 	pldParam   = Param{Name: "pld", In: "path", Summary: "A PLD.", Required: true}
-	limitParam = Param{Name: "limit", In: "query", Summary: "Most entries of the list; default 50.", Integer: true}
+	limitParam = Param{Name: "limit", In: "query", Summary: "Maximum number of entries; default 50.", Integer: true}
 )
 
 // operations is the table of all operations.
@@ -58,10 +58,10 @@ var operations = []Operation{
 	{Method: "GET", Path: "/api/v1/history", ID: "history", Summary: "Metrics over time, restarts included.", Result: History{},
 		Params: []Param{{Name: "metrics", In: "query", Summary: "Names as at /metrics without the prefix drumbeat_, separated by commas.", Required: true},
 			{Name: "from", In: "query", Summary: "RFC 3339; default an hour before to."}, {Name: "to", In: "query", Summary: "RFC 3339; default now."},
-			{Name: "points", In: "query", Summary: "Most points; default 600.", Integer: true}},
+			{Name: "points", In: "query", Summary: "Maximum number of points; default 600.", Integer: true}},
 		handle: (*Server).history},
 	{Method: "GET", Path: "/api/v1/log", ID: "log", Summary: "Last lines of the log.", Result: LogLines{},
-		Params: []Param{{Name: "lines", In: "query", Summary: "Most lines; default 200.", Integer: true}},
+		Params: []Param{{Name: "lines", In: "query", Summary: "Maximum number of lines; default 200.", Integer: true}},
 		handle: func(s *Server, r *http.Request) (any, error) {
 			n, err := intParam(r, "lines", 200, tailLines)
 			return LogLines{append([]Line{}, s.opt.Log.Last(n)...)}, err
@@ -77,7 +77,7 @@ var operations = []Operation{
 		handle: simple(changes.OpCheckpoint)},
 	{Method: "POST", Path: "/api/v1/drain", ID: "drain", Summary: "Queue no new links, or queue them again.", Change: true,
 		Body: Drain{}, Result: Change{}, handle: (*Server).drain},
-	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop in order.", Change: true, Result: Change{},
+	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop cleanly.", Change: true, Result: Change{},
 		handle: simple(changes.OpStop)},
 	{Method: "PUT", Path: "/api/v1/limits", ID: "setLimits", Summary: "Change limits of speed.", Change: true,
 		Body: LimitChange{}, Result: Change{}, handle: (*Server).setLimits},

@@ -137,7 +137,7 @@ const (
 	failuresMany   = 0.2              // share of failed requests
 )
 
-// healthOf says whether the crawl is well.
+// healthOf says whether the crawl is healthy.
 func healthOf(s *Status, control *crawl.Control) Health {
 	h := Health{Level: "ok", Problems: []Trouble{}}
 	add := func(level, what, format string, args ...any) {
@@ -175,9 +175,9 @@ func healthOf(s *Status, control *crawl.Control) Health {
 	case len(h.Problems) > 0:
 		h.Text = h.Problems[0].Text
 	case s.Waiting == "":
-		h.Text = "The crawl is well: nearly all connections are busy."
+		h.Text = "The crawl is healthy: nearly all connections are busy."
 	default:
-		h.Text = "The crawl is well. It waits for " + s.Waiting + "."
+		h.Text = "The crawl is healthy. It waits for " + s.Waiting + "."
 	}
 	return h
 }

@@ -45,7 +45,7 @@ type Status struct {
 	Model        Model            `json:"model"`
 }
 
-// Health says whether the crawl is well.
+// Health says whether the crawl is healthy.
 type Health struct {
 	Level    string    `json:"level" doc:"ok, warn or bad."`
 	Text     string    `json:"text" doc:"One sentence."`

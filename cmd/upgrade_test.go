@@ -98,7 +98,7 @@ func resumeFixture(t *testing.T, fixture string) {
 	}
 }
 
-// writeFixture writes the fixture of this version: a crawl that stopped in order at half of its web. It has no
+// writeFixture writes the fixture of this version: a crawl that stopped cleanly at half of its web. It has no
 // WARC files, which a crawl never needs again.
 func writeFixture(t *testing.T, name string) {
 	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {

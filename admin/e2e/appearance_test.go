@@ -25,7 +25,7 @@ func serveMock(t *testing.T) (url string) {
 	return s.URL
 }
 
-// TestAppearance looks at made-up crawls: on all screens when all is well, and on a phone and a laptop when not.
+// TestAppearance looks at made-up crawls: on all screens when all is healthy, and on a phone and a laptop when not.
 func TestAppearance(t *testing.T) {
 	t.Parallel()
 	ctx := within(t)

@@ -64,7 +64,7 @@ type Command struct {
 	Resume     resumeCmd     `cmd:"" help:"Continue after a pause."`
 	Checkpoint checkpointCmd `cmd:"" help:"Write a checkpoint now."`
 	Drain      drainCmd      `cmd:"" help:"Queue no new links; --off queues them again."`
-	Stop       stopCmd       `cmd:"" help:"Stop the crawl in order."`
+	Stop       stopCmd       `cmd:"" help:"Stop the crawl cleanly."`
 	Delay      delayCmd      `cmd:"" help:"Give a host a delay of its own, or the usual one."`
 	Block      blockCmd      `cmd:"" help:"Send nothing more to hosts, PLDs or networks."`
 	Unblock    unblockCmd    `cmd:"" help:"Undo a block. URLs that were refused meanwhile stay refused, even if they are added as seeds. Links that were dropped meanwhile are followed when they are found again or added as seeds."`

@@ -15,7 +15,7 @@ import (
 type historyCmd struct {
 	Metric []string      `arg:"" help:"Names as at /metrics without the prefix drumbeat_, such as pages_total."`
 	Last   time.Duration `placeholder:"DURATION" default:"1h" help:"Print this much of the history, up to now."`
-	Points int           `default:"20" help:"Most lines."`
+	Points int           `default:"20" help:"Maximum number of lines."`
 }
 
 // series is the server's answer. A value is nil where the run had no such metric.

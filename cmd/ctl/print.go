@@ -238,7 +238,7 @@ func printLimits(out io.Writer, l *admin.Limits) {
 }
 
 type logCmd struct {
-	Lines int `short:"n" default:"50" help:"Most lines."`
+	Lines int `short:"n" default:"50" help:"Maximum number of lines."`
 }
 
 // Run prints the log.

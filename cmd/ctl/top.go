@@ -36,7 +36,9 @@ func (topCmd) Run(a *term.App, w *Where) error {
 		return err
 	}
 	t := &top{client: c}
-	return errors.Join(t.run(ctx, screen), screen.Close())
+	t.run(ctx, screen)
+	screen.Close()
+	return nil
 }
 
 const (
@@ -65,7 +67,7 @@ type look struct {
 }
 
 // run shows the state until a key or ctx ends it. Requests run aside, so keys work while the server is slow.
-func (t *top) run(ctx context.Context, screen *term.Screen) error {
+func (t *top) run(ctx context.Context, screen *term.Screen) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	looks := make(chan look)
@@ -85,13 +87,10 @@ func (t *top) run(ctx context.Context, screen *term.Screen) error {
 	tick := time.NewTicker(topEvery)
 	defer tick.Stop()
 	for {
-		columns, _ := screen.Size()
-		if err := screen.Draw(t.lines(columns)); err != nil {
-			return err
-		}
+		screen.Draw(t.lines(screen.Width()))
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 			if waiting == 0 {
 				ask(t.look)
@@ -99,9 +98,9 @@ func (t *top) run(ctx context.Context, screen *term.Screen) error {
 			}
 		case key := <-screen.Keys():
 			switch key {
-			case "q", "\x1b", "\x03": // Esc, Ctrl-C
-				return nil
-			case "p":
+			case 'q', term.KeyEscape, term.KeyInterrupt:
+				return
+			case 'p':
 				ask(t.toggle(t.status))
 				waiting++
 			}

@@ -7,25 +7,29 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/gdamore/tcell/v2"
 
 	"drumbeat/internal/bug"
 )
 
-// Screen is the full screen of a terminal (ECMA-48, and xterm's alternate screen).
+// Screen is the full screen of a terminal.
 type Screen struct {
-	in, out *os.File
-	before  unix.Termios
-	keys    chan string
-	done    chan struct{} // closed by Close
-	ended   chan struct{} // closed when the goroutine that reads keys has ended
+	screen tcell.Screen
+	keys   chan rune
+	events chan tcell.Event
+	done   chan struct{} // closed by Close
+	ended  chan struct{} // closed when the goroutine that reads keys has ended
 }
 
 // ErrNoTerminal means that standard input or output is no terminal.
 var ErrNoTerminal = errors.New("standard input or output is no terminal")
 
-// keyWait is the longest time until the reader of keys notices Close, in milliseconds.
-const keyWait = 50
+// These keys have no character. KeyRedraw is none: the size of the terminal has changed.
+const (
+	KeyEscape rune = -1 - iota
+	KeyInterrupt
+	KeyRedraw
+)
 
 // OpenScreen switches the terminal to the alternate screen, and its input to single keys without signals.
 // Close undoes both.
@@ -35,20 +39,24 @@ func (a *App) OpenScreen() (*Screen, error) {
 	if in == nil || out == nil || Width(out) == 0 {
 		return nil, ErrNoTerminal
 	}
-	before, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS)
+	tty, err := tcell.NewDevTtyFromDev(in.Name())
 	if err != nil {
 		return nil, ErrNoTerminal
 	}
-	s := &Screen{in: in, out: out, before: *before, keys: make(chan string), done: make(chan struct{}), ended: make(chan struct{})}
-	single := *before
-	single.Lflag &^= unix.ICANON | unix.ECHO | unix.ISIG
-	if err := unix.IoctlSetTermios(int(in.Fd()), unix.TCSETS, &single); err != nil {
+	screen, err := tcell.NewTerminfoScreenFromTty(tty)
+	if err == nil {
+		err = screen.Init()
+	}
+	if err != nil { // TERM is unknown
 		return nil, fmt.Errorf("terminal: %w", err)
 	}
+	s := &Screen{screen: screen, keys: make(chan rune), events: make(chan tcell.Event), done: make(chan struct{}),
+		ended: make(chan struct{})}
+	go func() {
+		defer bug.Fatal()
+		screen.ChannelEvents(s.events, s.done) // closes events
+	}()
 	go s.readKeys()
-	if _, err := io.WriteString(out, "\x1b[?1049h\x1b[?25l"); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	return s, nil
 }
 
@@ -60,74 +68,57 @@ func bare(w io.Writer) io.Writer {
 	return w
 }
 
-// readKeys sends keys until Close, or until the terminal is gone.
+// readKeys sends keys until Close.
 func (s *Screen) readKeys() {
 	defer bug.Fatal()
 	defer close(s.ended)
-	buf := make([]byte, 16)
-	for {
-		select {
-		case <-s.done:
-			return
-		default:
-		}
-		ready := []unix.PollFd{{Fd: int32(s.in.Fd()), Events: unix.POLLIN}}
-		if n, err := unix.Poll(ready, keyWait); n <= 0 && (err == nil || errors.Is(err, unix.EINTR)) {
-			continue
-		}
-		n, err := unix.Read(int(s.in.Fd()), buf)
-		if err != nil || n == 0 {
-			return
-		}
-		for _, key := range splitKeys(string(buf[:n])) {
-			select {
-			case s.keys <- key:
-			case <-s.done:
-				return
+	for event := range s.events {
+		key := KeyRedraw
+		switch event := event.(type) {
+		case *tcell.EventKey:
+			switch event.Key() {
+			case tcell.KeyRune:
+				key = event.Rune()
+			case tcell.KeyEscape:
+				key = KeyEscape
+			case tcell.KeyCtrlC:
+				key = KeyInterrupt
 			}
+		case *tcell.EventResize:
+			s.screen.Sync()
+		}
+		select {
+		case s.keys <- key:
+		case <-s.done:
 		}
 	}
 }
 
-// splitKeys returns the keys of one read. A function key is a sequence that begins with ESC.
-func splitKeys(text string) []string {
-	if strings.HasPrefix(text, "\x1b") {
-		return []string{text}
-	}
-	return strings.Split(text, "")
-}
+// Keys returns the keys that are pressed.
+func (s *Screen) Keys() <-chan rune { return s.keys }
 
-// Keys returns the keys that are pressed: a character each, or the sequence of a function key.
-func (s *Screen) Keys() <-chan string { return s.keys }
-
-// Size returns the size of the terminal.
-func (s *Screen) Size() (columns, rows int) {
-	size, err := unix.IoctlGetWinsize(int(s.out.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 || size.Row == 0 {
-		return 80, 24 // the terminal does not report its size
-	}
-	return int(size.Col), int(size.Row)
+// Width returns the width of the terminal in columns.
+func (s *Screen) Width() int {
+	columns, _ := s.screen.Size()
+	return columns
 }
 
 // Draw shows lines from the top of the screen, without control characters, as far as they fit.
-func (s *Screen) Draw(lines []string) error {
-	columns, rows := s.Size()
-	var b strings.Builder
-	for i, line := range lines[:min(len(lines), rows)] {
-		r := []rune(PlainText(line))
-		fmt.Fprintf(&b, "\x1b[%d;1H%s\x1b[K", i+1, string(r[:min(len(r), columns)]))
+func (s *Screen) Draw(lines []string) {
+	columns, rows := s.screen.Size()
+	for i := range rows {
+		line := ""
+		if i < len(lines) {
+			line = PlainText(lines[i])
+		}
+		s.screen.PutStr(0, i, line+strings.Repeat(" ", max(0, columns-len([]rune(line)))))
 	}
-	if len(lines) < rows {
-		fmt.Fprintf(&b, "\x1b[%d;1H\x1b[J", len(lines)+1)
-	}
-	_, err := io.WriteString(s.out, b.String())
-	return err
+	s.screen.Show()
 }
 
 // Close restores the terminal.
-func (s *Screen) Close() error {
+func (s *Screen) Close() {
 	close(s.done)
 	<-s.ended
-	_, err := io.WriteString(s.out, "\x1b[?25h\x1b[?1049l")
-	return errors.Join(err, unix.IoctlSetTermios(int(s.in.Fd()), unix.TCSETS, &s.before))
+	s.screen.Fini()
 }

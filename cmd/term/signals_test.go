@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSignals: the first signal stops in order; a copy within SameSignal is ignored; a later signal stops at
+// TestSignals: the first signal stops cleanly; a copy within SameSignal is ignored; a later signal stops at
 // once.
 func TestSignals(t *testing.T) {
 	cmd := exec.Command(os.Args[0])

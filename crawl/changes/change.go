@@ -26,7 +26,7 @@ const (
 	OpFunction   Op = "function"    // Function, the budget function; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
-	OpStop       Op = "stop"        // stop in order, once
+	OpStop       Op = "stop"        // stop cleanly, once
 	opSettings   Op = "settings"    // the journal began anew with these settings
 )
 

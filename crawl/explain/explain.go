@@ -160,7 +160,7 @@ type OriginReport struct {
 	// --max-pages-per-host counts them.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Pages        int64     `json:"pages,omitempty"`
-	// Health is the health of the host over all its origins; nil if the host is well.
+	// Health is the health of the host over all its origins; nil if the host is healthy.
 	Health *HealthReport `json:"health,omitempty"`
 }
 

@@ -350,7 +350,7 @@ func (s *State) InBackoff(now time.Time) (until time.Time, why Why, ok bool) {
 // String describes the state in one line.
 func (s State) String() string {
 	if s.Clean() {
-		return "well"
+		return "healthy"
 	}
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }

@@ -26,7 +26,7 @@ func (s *soak) term() {
 	s.ends(alive, term.ExitSignal)
 }
 
-// twoSignals stops the crawl in order, then at once.
+// twoSignals stops the crawl cleanly, then at once.
 func (s *soak) twoSignals() {
 	s.signal(syscall.SIGTERM)
 	s.let(2*term.SameSignal, 2*term.SameSignal)
@@ -93,7 +93,7 @@ func (s *soak) goesOnOr(texts []string, codes ...int) {
 	}
 }
 
-// diskLimit restarts with a --disk that is already exceeded: the crawl pauses, or stops in order.
+// diskLimit restarts with a --disk that is already exceeded: the crawl pauses, or stops cleanly.
 func (s *soak) diskLimit() {
 	s.stop()
 	if s.rng.IntN(2) == 0 {

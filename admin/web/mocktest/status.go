@@ -105,7 +105,7 @@ func (c *crawl) status(t time.Time) object {
 			"bytes": 412_000_000, "longestPause": 0.0093, "longestStall": 0.0412},
 		"model": object{"measured": 41.2, "predicted": 38.9, "unit": "bytes of disk I/O a link"},
 		"health": object{"level": "ok",
-			"text": "The crawl is well. It waits for politeness: 161,204 of 180,377 hosts wait for --host-delay.", "problems": []object{}}}
+			"text": "The crawl is healthy. It waits for politeness: 161,204 of 180,377 hosts wait for --host-delay.", "problems": []object{}}}
 	c.adapt(out, t)
 	if paused {
 		out["state"], out["waiting"] = "paused", "paused by the operator"
@@ -128,12 +128,12 @@ func (c *crawl) adapt(out object, t time.Time) {
 			"longestPause": 0, "longestStall": 0}
 		out["ram"] = ram(0.04)
 		out["model"] = object{"measured": 0, "predicted": 0, "unit": "bytes of disk I/O a link"}
-		out["health"] = object{"level": "ok", "text": "The crawl is well. It waits for robots.txt and DNS.",
+		out["health"] = object{"level": "ok", "text": "The crawl is healthy. It waits for robots.txt and DNS.",
 			"problems": []object{}}
 		out["dirs"] = []string{"/home/ada/drumbeat-crawl"}
 		if c.pages(t) == 0 {
 			out["waiting"], out["codes"] = "seeds", object{}
-			out["health"] = object{"level": "ok", "text": "The crawl is well. It waits for seeds.",
+			out["health"] = object{"level": "ok", "text": "The crawl is healthy. It waits for seeds.",
 				"problems": []object{}}
 		}
 	case "finished":

@@ -50,7 +50,7 @@ export function standing(state) {
   if (/given up/.test(state)) return ["given up", "bad"];
   if (/not welcome/.test(state)) return ["not welcome", "bad"];
   if (/backs off|back-off/.test(state)) return ["back-off", "warn"];
-  if (state === "ok" || state === "well") return ["ok", "ok"];
+  if (state === "ok" || state === "healthy") return ["ok", "ok"];
   return [state.length > 16 ? "failing" : state, "warn"];
 }
 
