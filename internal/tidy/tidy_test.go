@@ -48,7 +48,8 @@ var layers = map[string]layer{
 	"fetch":              {5, []string{"internal/bug", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
 
-	"warc/outfile": {5, []string{"disk"}}, // shared by warc and crawllog
+	"warc/deflate": {5, []string{"fetch/inflate"}}, // only in its tests
+	"warc/outfile": {5, []string{"disk"}},          // shared by warc and crawllog
 
 	"drum":              {10, []string{"internal/bug", "disk"}},
 	"queue":             {10, []string{"disk"}},
