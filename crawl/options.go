@@ -188,7 +188,7 @@ type Options struct {
 	DrumWorkers     int
 	QueueBlockBytes int
 	WARCFileBytes   int64
-	WARCLevel       int
+	WARCLevel       int // warc.LevelFast, or 1 to 9
 	CheckpointEvery time.Duration
 	// RollEvery is the age at which output files are finished, so that they can be moved away while the
 	// crawl runs. Files are also finished when they are full and when the crawl stops. 0 means no age
@@ -337,7 +337,6 @@ func (o *Options) defaults() {
 	setInt(&o.QueuesMax, 1024)
 	setInt(&o.BudgetRanks, 10_000)
 	setInt(&o.QueueBlockBytes, 128<<10)
-	setInt(&o.WARCLevel, 1)
 	setInt(&o.MaxURLBytes, 2083)
 	setInt(&o.MaxRedirects, DefaultRedirects)
 	setInt(&o.SitemapBytes, 10<<20)

@@ -5,19 +5,18 @@ import (
 	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base32"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"math"
 	mathrand "math/rand/v2"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/klauspost/compress/flate"
+
+	"drumbeat/warc/deflate"
 )
 
 const (
@@ -68,8 +67,9 @@ type Encoder struct {
 	idsLeft     int
 	sha         hash.Hash
 	sum         [sha1.Size]byte
-	flate       *flate.Writer // nil until first used
-	out         memory        // destination of flate
+	deflate     deflate.Encoder // of LevelFast
+	flate       *flate.Writer   // of the other levels; nil until first used
+	out         memory          // destination of flate
 
 	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers
 	// and for the index, and the second they belong to; the id of the response record; the digest of the
@@ -127,14 +127,6 @@ func (p *Prepared) Release() {
 	}
 }
 
-// memory is an io.Writer that appends to a slice.
-type memory struct{ b []byte }
-
-func (m *memory) Write(p []byte) (int, error) {
-	m.b = append(m.b, p...)
-	return len(p), nil
-}
-
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
 	e := &Encoder{random: w.opt.Random, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
@@ -185,8 +177,8 @@ func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
 func (e *Encoder) respond(p *Prepared, x *Exchange) {
 	stored := x.Encoded && len(x.Body) > 0
 	e.digestPayload(x)
-	if stored {
-		e.begin(beginResponse)
+	if stored || e.level == LevelFast && len(x.Body) > smallBody {
+		e.begin(beginResponse) // blocks with the body follow
 	} else {
 		e.begin(beginWhole)
 	}
@@ -254,120 +246,6 @@ func (e *Encoder) connection(x *Exchange) {
 func (e *Encoder) concurrent() {
 	e.field(fieldConcurrent)
 	e.text = append(append(e.text, e.response[:]...), '>')
-}
-
-// member ends the header in e.text and appends the record, whose block is a followed by b, to p as one gzip
-// member. With stored, b is not compressed.
-func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored bool) {
-	if e.blockDigest || contentType != typeResponse {
-		e.sha.Reset()
-		e.sha.Write(a)
-		e.sha.Write(b)
-		e.field(fieldBlock)
-		e.text = e.appendDigest(e.text)
-	}
-	e.field(contentType)
-	e.text = strconv.AppendInt(e.text, int64(len(a)+len(b)), 10)
-	e.field(emptyLine)
-	e.text = append(e.text, a...)
-	if !stored && len(b) <= smallBody {
-		e.text = append(e.text, b...)
-		b = nil
-	}
-	if len(b) == 0 {
-		e.field(emptyLine) // end of the record
-	}
-	p.buf = append(p.buf, memberMagic...)
-	if e.level > headLevels || len(b) > 0 && !stored || !e.pack(p, b) {
-		e.compress(p, b, stored)
-	}
-	sum, size := crc32.ChecksumIEEE(e.text), len(e.text)
-	if len(b) > 0 {
-		sum = crc32.Update(sum, crc32.IEEETable, b)
-		sum = crc32.Update(sum, crc32.IEEETable, recordEndBytes)
-		size += len(b) + len(recordEnd)
-	}
-	p.buf = binary.LittleEndian.AppendUint32(p.buf, sum)
-	p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(size))
-}
-
-// recordEnd follows the block of a record.
-const recordEnd = "\r\n\r\n"
-
-var recordEndBytes = []byte(recordEnd)
-
-// pack appends the text in the code of heads, and b in stored blocks. If a byte of the text has no code, it
-// does nothing and returns false.
-func (e *Encoder) pack(p *Prepared, b []byte) bool {
-	room := len(e.text)*mostLength/8 + packSlack + len(b) + storedBytes*(2+len(b)/maxStored) + len(recordEnd)
-	p.buf = slices.Grow(p.buf, room)
-	w := packer{buf: p.buf[:cap(p.buf)], at: len(p.buf)}
-	at := 0
-	for _, m := range e.marks {
-		w.text(e.text[at:m.at])
-		w.fragment(m.f)
-		at = m.at + len(m.f.text)
-	}
-	w.text(e.text[at:])
-	if w.seen&noCode != 0 {
-		return false
-	}
-	w.end()
-	if len(b) > 0 {
-		w.bits(0, 3) // start of the stored block
-	}
-	w.align()
-	p.buf = w.buf[:w.at]
-	if len(b) > 0 {
-		p.buf = appendStored(p.buf[:w.at-1], p.buf[w.at-1], b)
-	}
-	return true
-}
-
-// packSlack is the size of a block's table and of what packer needs after its bits. storedBytes is the size
-// of a stored block's header.
-const (
-	packSlack   = 64
-	storedBytes = 5
-)
-
-// compress appends the text compressed, and b either compressed or in stored blocks.
-func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
-	e.out.b = p.buf
-	if e.flate == nil {
-		var err error
-		if e.flate, err = flate.NewWriter(&e.out, e.level); err != nil {
-			panic("BUG: warc: " + err.Error())
-		}
-	} else {
-		e.flate.Reset(&e.out)
-	}
-	e.flate.Write(e.text) // memory does not fail
-	if stored {
-		e.flate.Flush() // align to a byte
-		e.out.b = appendStored(e.out.b, 0, b)
-	} else {
-		e.flate.Write(b)
-		if len(b) > 0 {
-			e.flate.Write(recordEndBytes)
-		}
-		e.flate.Close()
-	}
-	p.buf, e.out.b = e.out.b, nil
-}
-
-// appendStored appends b in stored deflate blocks, and the end of the record in a last one. first is the
-// byte in which the first block begins, with the bits that precede it.
-func appendStored(dst []byte, first byte, b []byte) []byte {
-	for len(b) > 0 {
-		n := min(len(b), maxStored)
-		dst = append(dst, first, byte(n), byte(n>>8), ^byte(n), ^byte(n>>8))
-		dst = append(dst, b[:n]...)
-		b, first = b[n:], 0
-	}
-	const n = byte(len(recordEnd))
-	dst = append(dst, 1, n, 0, ^n, 0xff)
-	return append(dst, recordEnd...)
 }
 
 // nextID formats a new record id, a random UUID (version 4).

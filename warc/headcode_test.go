@@ -89,40 +89,83 @@ func page(bodyBytes int, encoded bool) *Exchange {
 	return x
 }
 
-// TestReaders: the standard library, our reader and gzip read every form of Prepare's output.
+// TestReaders: the standard library, our reader and gzip read every form of Prepare's output, at every level.
 func TestReaders(t *testing.T) {
-	w := open(t, testOptions(memfs.New(1), 1), nil)
-	e := w.NewEncoder()
-	var all []byte
-	var want int
-	for _, size := range []int{0, 1, 300, smallBody, smallBody + 20, 5400, 200_000} {
-		for _, encoded := range []bool{false, true} {
-			for _, head := range []string{"", "X-\xe4: \x01\r\n"} { // bytes without a code
-				x := page(size, encoded)
-				x.Head = append([]byte("HTTP/1.1 200 OK\r\n"+head), x.Head[17:]...)
-				var p Prepared
-				if err := e.Prepare(&p, x); err != nil {
-					t.Fatal(err)
-				}
-				if text := gunzip(t, p.buf); len(text) != 3 ||
-					!strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
-					t.Errorf("%d bytes, encoded %v, head %q: record isn't what was fetched", size, encoded, head)
-				}
-				all = append(all, p.buf...)
-				want += 3
-			}
-		}
+	sizes := []int{0, 1, 300, 5400, maxStored - 1, maxStored, maxStored + 1, 200_000}
+	for n := smallBody - 8; n <= smallBody+8; n++ {
+		sizes = append(sizes, n)
 	}
+	for _, level := range []int{LevelFast, 1, 3, 6, 9} {
+		t.Run(fmt.Sprintf("level=%d", level), func(t *testing.T) {
+			opt := testOptions(memfs.New(1), 1)
+			opt.Level = level
+			e := open(t, opt, nil).NewEncoder()
+			var all []byte
+			for _, size := range sizes {
+				for _, encoded := range []bool{false, true} {
+					for _, head := range []string{"", "X-\xe4: \x01\r\n"} { // bytes without a code
+						all = append(all, readable(t, e, size, encoded, head)...)
+					}
+				}
+			}
+			readers(t, all, 3*4*len(sizes))
+		})
+	}
+}
+
+// readable prepares a page with a body of this size and another header line, and checks the text of its
+// records. It returns them.
+func readable(t *testing.T, e *Encoder, size int, encoded bool, head string) []byte {
+	t.Helper()
+	x := page(size, encoded)
+	x.Head, x.Body = append([]byte("HTTP/1.1 200 OK\r\n"+head), x.Head[17:]...), x.Body[:size]
+	var p Prepared
+	if err := e.Prepare(&p, x); err != nil {
+		t.Fatal(err)
+	}
+	if text := gunzip(t, p.buf); len(text) != 3 ||
+		!strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
+		t.Errorf("%d bytes, encoded %v, head %q: record isn't what was fetched", size, encoded, head)
+	}
+	return p.buf
+}
+
+// readers checks that our reader finds want records in a file, and that gzip accepts it.
+func readers(t *testing.T, file []byte, want int) {
+	t.Helper()
 	got := 0
-	if err := Read(bytes.NewReader(all), 1<<20, func(*Record) error { got++; return nil }); err != nil || got != want {
+	if err := Read(bytes.NewReader(file), 1<<20, func(*Record) error { got++; return nil }); err != nil || got != want {
 		t.Errorf("got %d records of %d, %v", got, want, err)
 	}
 	if path, err := exec.LookPath("gzip"); err == nil {
 		cmd := exec.Command(path, "-t")
-		cmd.Stdin = bytes.NewReader(all)
+		cmd.Stdin = bytes.NewReader(file)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("gzip -t: %v, %s", err, out)
 		}
+	}
+}
+
+// TestLevelsShrink: LevelFast stores a page in about the space of level 1, and level 9 in less.
+func TestLevelsShrink(t *testing.T) {
+	x := page(0, false)
+	rng := rand.New(rand.NewPCG(5, 6))
+	for len(x.Body) < 25000 {
+		x.Body = fmt.Appendf(x.Body, "<li class=\"item\"><a href=\"/articles/%d\">Article %d</a> of the archive</li>\n",
+			rng.IntN(1e6), rng.IntN(1e3))
+	}
+	size := map[int]float64{}
+	for _, level := range []int{LevelFast, 1, 9} {
+		opt := testOptions(memfs.New(1), 1)
+		opt.Level = level
+		var p Prepared
+		if err := open(t, opt, nil).NewEncoder().Prepare(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		size[level] = float64(p.response.length)
+	}
+	if size[LevelFast] > 1.03*size[1] || size[9] > size[LevelFast] {
+		t.Errorf("bytes of the record by level: %v", size)
 	}
 }
 
@@ -175,10 +218,12 @@ func BenchmarkPage(b *testing.B) {
 		name    string
 		bytes   int
 		encoded bool
-	}{{"gzip", 5400, true}, {"identity", 25000, false}, {"small", 200, false}} {
+		level   int
+	}{{"gzip", 5400, true, LevelFast}, {"identity", 25000, false, LevelFast}, {"identity/level=1", 25000, false, 1},
+		{"small", 200, false, LevelFast}} {
 		b.Run("body="+c.name, func(b *testing.B) {
 			opt := testOptions(memfs.New(1), 1)
-			opt.Level, opt.Random = 1, nil
+			opt.Level, opt.Random = c.level, nil
 			w, err := Open(opt, nil)
 			if err != nil {
 				b.Fatal(err)

@@ -307,7 +307,7 @@ func BenchmarkPrepare(b *testing.B) {
 	for len(body) < 25000 {
 		body = append(append(body, words[rng.IntN(len(words))]...), ' ')
 	}
-	for _, level := range []int{1, 3, 5} {
+	for _, level := range []int{LevelFast, 1, 3, 5} {
 		for _, stored := range []bool{false, true} {
 			b.Run(fmt.Sprintf("level=%d/bytes=25000/stored=%v", level, stored), func(b *testing.B) {
 				opt := testOptions(memfs.New(1), 1)

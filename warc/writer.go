@@ -16,8 +16,11 @@ import (
 const (
 	DefaultFileBytes  = 1e9
 	DefaultIndexBytes = 32 << 20
-	DefaultLevel      = 3
 )
+
+// LevelFast is the level at which package deflate compresses bodies. Levels 1 to 9 are those of
+// klauspost/compress.
+const LevelFast = 0
 
 // Field is a named value of a warcinfo or metadata record.
 type Field struct{ Name, Value string }
@@ -38,8 +41,8 @@ type Options struct {
 	// IndexBytes is the size of the index at which a file is full. The index is sorted in RAM. 0:
 	// DefaultIndexBytes.
 	IndexBytes int64
-	// Level is the deflate level, 1 (fastest) to 9. From 4 on, heads are compressed and not just packed: 180
-	// bytes less a page for 50 µs. 0: DefaultLevel.
+	// Level is LevelFast, or a deflate level from 1 to 9. From 4 on, heads are compressed and not just packed:
+	// 180 bytes less a page for 50 µs.
 	Level int
 	// BlockDigest also adds a WARC-Block-Digest to response records. They have a payload digest, and the
 	// checksum of the gzip member covers everything. A second SHA-1 of the body is half the cost of a page
@@ -61,7 +64,7 @@ type Options struct {
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Level < 0 || o.Level > 9 {
-		errs = append(errs, fmt.Errorf("warc: options: compression level %d, want 1 to 9", o.Level))
+		errs = append(errs, fmt.Errorf("warc: options: compression level %d, want 0 to 9", o.Level))
 	}
 	if o.FileBytes < 0 || o.IndexBytes < 0 {
 		errs = append(errs, errors.New("warc: options: negative FileBytes or IndexBytes"))
@@ -84,9 +87,6 @@ func (o *Options) defaults() {
 	}
 	if o.IndexBytes == 0 {
 		o.IndexBytes = DefaultIndexBytes
-	}
-	if o.Level == 0 {
-		o.Level = DefaultLevel
 	}
 }
 

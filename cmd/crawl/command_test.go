@@ -59,6 +59,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--agent=IrlBot"}, "IRLbot was another crawler"},
 		{[]string{"--tls=maybe"}, `--tls must be one of "record","require"`},
 		{[]string{"--scope=site"}, "--scope must be one of"},
+		{[]string{"--warc-level=0"}, `--warc-level must be one of "fast","1"`},
 		{[]string{"--ip=5"}, "--ip must be one of"},
 		{[]string{"--allow-net=127.0.0.1/8"}, "did you mean 127.0.0.0/8"},
 		{[]string{"--resolver=example"}, "is not an address such as"},
@@ -319,6 +320,35 @@ func TestOutMode(t *testing.T) {
 	}
 	for _, bad := range []string{"0666", "0400", "0750", "rw", "01640"} {
 		wantExit(t, term.ExitUsage, "", "crawl", "--seeds=x", "--dir", dir, "--contact=a@example.org", "--out-mode="+bad)
+	}
+}
+
+// TestWARCLevel: a crawl may resume with another --warc-level, which applies to the pages from then on.
+func TestWARCLevel(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web))
+	var size []int64
+	for _, second := range []string{"--warc-level=fast", "--warc-level=9"} {
+		dir := filepath.Join(t.TempDir(), "crawl")
+		wantExit(t, term.ExitPages, "", append(flags, "--dir", dir, "--max-pages=5")...)
+		wantExit(t, term.ExitDone, "", append(flags, "--dir", dir, second)...)
+		files, err := filepath.Glob(dir + "/warc/*.warc.gz")
+		if err != nil || len(files) < 2 {
+			t.Fatalf("%s: files %v, %v", second, files, err)
+		}
+		sum := int64(0)
+		for _, name := range files {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += info.Size()
+		}
+		size = append(size, sum)
+	}
+	if size[1] >= size[0]*98/100 {
+		t.Errorf("bytes of WARC files: %d at fast, %d at 9", size[0], size[1])
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
+	"drumbeat/warc"
 )
 
 // Options returns the crawl's options without resolver and fetcher.
@@ -26,7 +27,7 @@ func (c *Command) Options() crawl.Options {
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
 		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, HistoryBytes: int64(c.HistoryBytes), RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
-		Scope: state.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
+		Scope: state.Scope(c.Scope), Store: c.Store == "warc", WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
 		NetworkFlags: c.netFlags.digest(),
 		Rules:        c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
@@ -47,6 +48,14 @@ func (c *Command) Options() crawl.Options {
 	c.URLRules.Apply(&o)
 	c.Bodies.Apply(&o)
 	return o
+}
+
+// warcLevel returns the value of --warc-level, which Kong has checked.
+func warcLevel(s string) int {
+	if s == "fast" {
+		return warc.LevelFast
+	}
+	return int(s[0] - '0')
 }
 
 // HostName returns the machine's name, which is part of WARC file names so that those of two machines

@@ -53,7 +53,7 @@ var layers = map[string]layer{
 
 	"drum":              {10, []string{"internal/bug", "disk"}},
 	"queue":             {10, []string{"disk"}},
-	"warc":              {10, []string{"disk", "warc/outfile"}},
+	"warc":              {10, []string{"disk", "warc/deflate", "warc/outfile"}},
 	"internal/crawllog": {10, []string{"disk", "warc/outfile"}},
 	"parse":             {10, []string{"weburl"}},
 	"internal/sitemap":  {10, nil},
@@ -126,7 +126,7 @@ var layers = map[string]layer{
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
-		"star", "warc/outfile", "weburl", "internal/human"}},
+		"star", "warc", "warc/outfile", "weburl", "internal/human"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/pace", "internal/ports", "internal/simweb", "internal/human"}},
 	"cmd/bench": {49, []string{"*"}},
