@@ -114,9 +114,7 @@ func call(a *term.App, w *Where, method, path string, body any, print func(json.
 	if err != nil {
 		return classify(err)
 	}
-	ctx, release := a.StopOnSignal(context.Background())
-	defer release()
-	answer, err := c.Do(ctx, method, path, body)
+	answer, err := c.Do(context.Background(), method, path, body)
 	if err != nil {
 		return classify(err)
 	}
@@ -194,9 +192,7 @@ func (c stopCmd) Run(a *term.App, w *Where) error {
 	if err := change(a, w, http.MethodPost, "/api/v1/stop", nil, "stopping"); err != nil || !c.Wait {
 		return err
 	}
-	ctx, release := a.StopOnSignal(context.Background())
-	defer release()
-	if err := admin.WaitStopped(ctx, w.dir()); err != nil {
+	if err := admin.WaitStopped(context.Background(), w.dir()); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(a.Stdout, "stopped")

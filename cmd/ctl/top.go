@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/signal"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +25,7 @@ func (topCmd) Run(a *term.App, w *Where) error {
 	if err != nil {
 		return classify(err)
 	}
-	ctx, release := a.StopOnSignal(context.Background())
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM) // restore the screen
 	defer release()
 	if _, err := admin.Get[admin.Status](ctx, c, "/api/v1/status"); err != nil {
 		return classify(err)
