@@ -59,8 +59,8 @@ const recordEnd = "\r\n\r\n"
 
 var recordEndBytes = []byte(recordEnd)
 
-// pack appends the text in the code of heads. It returns the number of bits used of the last byte, or 0 if the
-// byte is complete. If a byte of the text has no code, it does nothing and returns false.
+// pack appends the text in the code of heads. It returns the number of bits used of the last byte, or 0 if
+// the byte is complete. If a byte of the text has no code, it does nothing and returns false.
 func (e *Encoder) pack(p *Prepared) (used uint, ok bool) {
 	room := len(e.text)*mostLength/8 + packSlack
 	p.buf = slices.Grow(p.buf, room)

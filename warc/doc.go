@@ -9,8 +9,8 @@
 // Heads and bodies are stored as received, chunked framing included. A body that is already compressed is
 // not compressed again: it follows the packed heads in stored deflate blocks (5 bytes for each 64 KB).
 // headcode.go describes how heads are packed. At LevelFast, package deflate compresses the other bodies, and
-// the heads that cannot be packed; at levels 1 to 9 klauspost/compress does. Values from outside cannot forge header lines: their control
-// characters are percent-encoded in URLs and replaced by spaces elsewhere.
+// the heads that cannot be packed; at levels 1 to 9 klauspost/compress does. Values from outside cannot forge
+// header lines: their control characters are percent-encoded in URLs and replaced by spaces elsewhere.
 //
 // Prepare does the expensive work (digests, compression) without locks, into memory that its caller owns.
 // Append copies the result into a buffer. So the transaction in which a URL becomes "fetched" costs only a
