@@ -62,7 +62,7 @@ type pass struct {
 	aux     auxReader
 	batch   []Result
 	emitted int
-	span    bitmap
+	spans   []bitmap // by log
 }
 
 func newPass(d *Drum) *pass {
@@ -123,7 +123,9 @@ func (p *pass) free() {
 	}
 	free(p.w.keys)
 	free(p.w.lengths)
-	free(p.span.words)
+	for i := range p.spans {
+		free(p.spans[i].words)
+	}
 }
 
 // closeFiles closes the files of a pass. If counted, it deletes those without live parts.

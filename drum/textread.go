@@ -8,7 +8,8 @@ import (
 )
 
 // textReader reads the blocks of a sealed log from its cursor on. With several workers it reads ahead: one
-// goroutine reads and Workers goroutines decode. next returns the blocks in order.
+// goroutine reads, and the readers of all logs share Workers goroutines or more to decode. next returns the
+// blocks in order.
 type textReader struct {
 	d *Drum
 	r blockReader
@@ -37,12 +38,18 @@ type textBlock struct {
 	done    chan struct{}
 }
 
-// decodeBlocks returns the number of blocks in memory at once.
-func (o *Options) decodeBlocks() int64 {
+// decodeBlocks returns the number of blocks of a log in memory at once.
+func (o *Options) decodeBlocks() int {
 	if o.Workers == 1 {
 		return 1
 	}
-	return int64(o.Workers) + 2 // one more being read and one in use
+	return o.decoders() + 2 // one more being read and one in use
+}
+
+// decoders returns the number of goroutines that decode the blocks of a log.
+func (o *Options) decoders() int {
+	logs := max(1, o.Set.Len())
+	return (o.Workers + logs - 1) / logs
 }
 
 func (t *textReader) open(d *Drum, log *textLog, chunk *[]byte) error {
@@ -50,7 +57,7 @@ func (t *textReader) open(d *Drum, log *textLog, chunk *[]byte) error {
 	if err := t.r.open(d, &log.s, log.at, chunk); err != nil {
 		return err
 	}
-	n := int(d.opt.decodeBlocks())
+	n := d.opt.decodeBlocks()
 	if log.at.off >= log.s.written {
 		n = 1 // nothing but the block in RAM
 	}
@@ -71,7 +78,7 @@ func (t *textReader) startAhead(n int) {
 		t.free <- b
 	}
 	t.wg.Go(t.readAhead)
-	for range t.d.opt.Workers {
+	for range t.d.opt.decoders() {
 		t.wg.Go(func() {
 			defer bug.Fatal()
 			for b := range t.coded {
@@ -134,6 +141,9 @@ func (t *textReader) decode(b *textBlock) {
 		b.err = corrupt(t.r.path(), b.off+bucketHeaderBytes, "s2 block", b.err.Error())
 	}
 }
+
+// ahead reports whether next will hardly wait.
+func (t *textReader) ahead() bool { return t.ready == nil || len(t.ready) > 0 }
 
 // next returns the next block, valid until the following call, or nil at the end.
 func (t *textReader) next() (*textBlock, error) {

@@ -3,6 +3,8 @@ package drum
 import (
 	"context"
 	"fmt"
+
+	"drumbeat/disk"
 )
 
 // bitmap marks the unique texts of one span of a log: the numbers from lo to hi - 1.
@@ -18,56 +20,105 @@ func (m *bitmap) has(number uint64) bool {
 	return m.words[i/64]>>(i%64)&1 != 0
 }
 
-// stream emits the unique texts of one log from its cursor on.
-func (p *pass) stream(ctx context.Context, dir int) error {
-	d := p.d
-	log := d.texts.sealed[dir]
-	if log.at.off >= log.s.written && log.at.rec >= log.s.records {
-		return nil // fully streamed
+// logStream emits the unique texts of one log from its cursor on.
+type logStream struct {
+	log   *textLog
+	dir   int
+	r     textReader
+	chunk []byte // memory of its own, if there are fewer workers than logs
+	span  *bitmap
+}
+
+// stream emits the unique texts of the sealed logs. The logs are on different disks, which read ahead
+// together. The stream takes a block of each log in turn, or of the next that has one: that is roughly the
+// order of arrival, and a slow disk delays only its own texts.
+func (c *mergeWorkers) stream(ctx context.Context) error {
+	p := c.workers[0]
+	live, err := c.openStreams()
+	defer func() {
+		for _, s := range live {
+			s.close()
+		}
+	}()
+	for err == nil && len(live) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s := live[0]
+		live = live[1:]
+		for n := 0; n < len(live) && !s.r.ahead(); n++ {
+			s, live = live[0], append(live[1:], s)
+		}
+		var more bool
+		if more, err = p.streamNext(s); more || err != nil {
+			live = append(live, s)
+		} else {
+			s.close()
+		}
+		if err != nil {
+			err = fmt.Errorf("drum: stream texts of %s in directory %d: %w", c.d.opt.Name, s.dir, err)
+		}
 	}
-	done, err := p.streamBlocks(ctx, log, dir)
 	if err != nil {
-		err = fmt.Errorf("drum: stream texts of %s in directory %d: %w", d.opt.Name, dir, err)
-		d.fail(err)
-	} else if !done {
-		return ctx.Err()
+		c.d.fail(err)
 	}
 	return err
 }
 
-// streamBlocks streams the blocks of a log. done is false if ctx ended first.
-func (p *pass) streamBlocks(ctx context.Context, log *textLog, dir int) (done bool, err error) {
-	var r textReader
-	if err := r.open(p.d, log, &p.chunk); err != nil {
+// openStreams opens the logs that have not been fully streamed. The reader of a log uses the memory of a
+// worker, as long as there are workers.
+func (c *mergeWorkers) openStreams() (live []*logStream, err error) {
+	p, t := c.workers[0], &c.d.texts
+	if len(p.spans) < len(t.sealed) {
+		p.spans = make([]bitmap, len(t.sealed))
+	}
+	for dir, log := range t.sealed {
+		if log.at.off >= log.s.written && log.at.rec >= log.s.records {
+			continue
+		}
+		s := &logStream{log: log, dir: dir, span: &p.spans[dir]}
+		words := s.span.words
+		*s.span = bitmap{log: dir, words: words}
+		chunk := &s.chunk
+		if n := len(live); n < len(c.workers) {
+			chunk = &c.workers[n].chunk
+		} else if log.at.off < log.s.written {
+			s.chunk = disk.Alloc(pageUp(2 * c.d.opt.LogBytes))
+		}
+		live = append(live, s)
+		if err := s.r.open(c.d, log, chunk); err != nil {
+			return live, fmt.Errorf("drum: stream texts of %s in directory %d: %w", c.d.opt.Name, dir, err)
+		}
+	}
+	return live, nil
+}
+
+func (s *logStream) close() {
+	s.r.close()
+	disk.Free(s.chunk)
+	s.chunk = nil
+}
+
+// streamNext emits the texts of the next block of a log. It returns false at the end.
+func (p *pass) streamNext(s *logStream) (more bool, err error) {
+	b, err := s.r.next()
+	if b == nil || err != nil {
 		return false, err
 	}
-	defer r.close()
-	p.span.log, p.span.lo, p.span.hi, p.span.kept = dir, 0, 0, 0
-	for {
-		if ctx.Err() != nil {
-			return false, nil
-		}
-		b, err := r.next()
-		if b == nil || err != nil {
-			return b == nil, err
-		}
-		end := b.base + uint64(b.records)
-		if end > log.next {
-			return false, corrupt(r.r.path(), b.off, fmt.Sprintf("texts up to number %d", log.next), fmt.Sprint(end))
-		}
-		if b.base < p.span.lo || end > p.span.hi {
-			if err := p.buildSpan(log, b.base, end); err != nil {
-				return false, err
-			}
-		}
-		if err := p.streamBlock(log, b, r.r.path()); err != nil {
+	end := b.base + uint64(b.records)
+	if end > s.log.next {
+		return false, corrupt(s.r.r.path(), b.off, fmt.Sprintf("texts up to number %d", s.log.next), fmt.Sprint(end))
+	}
+	if b.base < s.span.lo || end > s.span.hi {
+		if err := p.buildSpan(s, b.base, end); err != nil {
 			return false, err
 		}
 	}
+	return true, p.streamBlock(s, b)
 }
 
 // streamBlock emits the unique texts of one block of a log and advances the log's cursor, as one unit.
-func (p *pass) streamBlock(log *textLog, block *textBlock, path string) error {
+func (p *pass) streamBlock(s *logStream, block *textBlock) error {
 	d := p.d
 	p.batch, p.emitted = p.batch[:0], 0
 	d.gate.Lock()
@@ -78,10 +129,10 @@ func (p *pass) streamBlock(log *textLog, block *textBlock, path string) error {
 	for i := range block.records {
 		text, n := parseAux(b)
 		if n == 0 {
-			return corrupt(path, block.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
+			return corrupt(s.r.r.path(), block.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
 		}
 		b = b[n:]
-		if !p.span.has(block.base + uint64(i)) {
+		if !s.span.has(block.base + uint64(i)) {
 			continue
 		}
 		if d.opt.Emit == nil {
@@ -98,30 +149,37 @@ func (p *pass) streamBlock(log *textLog, block *textBlock, path string) error {
 	if err := p.send(0); err != nil {
 		return err
 	}
-	log.at = block.end
+	s.log.at = block.end
 	d.unstreamed.Add(-int64(p.emitted))
 	d.counts.emitted.add(p.emitted)
 	return nil
 }
 
 // buildSpan builds the bitmap of the span that starts with number lo and includes at least the numbers
-// below end.
-func (p *pass) buildSpan(log *textLog, lo, end uint64) error {
-	m, lists := &p.span, p.d.texts.uniques
+// below end. The bitmaps of all logs share Options.SpanBytes.
+func (p *pass) buildSpan(s *logStream, lo, end uint64) error {
+	m, lists, o := s.span, p.d.texts.uniques, &p.d.opt
 	if lo < m.kept || m.kept == 0 {
 		for i := range lists {
-			lists[i].off, lists[i].seen = lists[i].part.off, 0
+			if lists[i].log == m.log {
+				lists[i].off, lists[i].seen = lists[i].part.off, 0
+			}
 		}
 	}
-	m.lo, m.hi = lo, max(end, min(log.next, lo+8*uint64(p.d.opt.SpanBytes)))
+	most := 8 * uint64(max(8, o.SpanBytes/p.d.dirs()))
+	m.lo, m.hi = lo, max(end, min(s.log.next, lo+most))
 	// The next span starts with the block that does not end in this one. A block has at most LogBytes
 	// texts.
-	m.kept = max(lo, m.hi-min(m.hi, uint64(p.d.opt.LogBytes)))
+	m.kept = max(lo, m.hi-min(m.hi, uint64(o.LogBytes)))
 	words := int((m.hi - m.lo + 63) / 64)
-	if o := &p.d.opt; 8*int64(words) > max(o.BucketBytes, int64(o.SpanBytes))-p.round.touchedBytes() {
+	m.words = grow(m.words, words)[:words]
+	all := int64(0)
+	for i := range p.spans {
+		all += 8 * int64(cap(p.spans[i].words))
+	}
+	if all > max(o.BucketBytes, int64(o.SpanBytes))-p.round.touchedBytes() {
 		p.round.free() // both do not fit into RAMBytes
 	}
-	m.words = grow(m.words, words)[:words]
 	clear(m.words)
 	for i := range lists {
 		if lists[i].log != m.log {

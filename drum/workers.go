@@ -155,10 +155,8 @@ func (c *mergeWorkers) runLogged(ctx context.Context, due bool) error {
 		for _, p := range c.workers[1:] {
 			p.round.free() // make room for the bitmap
 		}
-		for dir := range t.sealed {
-			if err := c.workers[0].stream(ctx, dir); err != nil {
-				return err
-			}
+		if err := c.stream(ctx); err != nil {
+			return err
 		}
 		if err := c.endLogged(); err != nil {
 			c.d.fail(err)
