@@ -346,7 +346,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD,
-		Place: b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned,
+		Place: b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
 		Pin: func() func() { return b.beast.Pin() },
 	}, nil
 }

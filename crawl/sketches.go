@@ -4,27 +4,72 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"sync"
 
 	"github.com/axiomhq/hyperloglog"
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/weburl"
 )
 
 // sketches estimates the numbers of distinct hosts found and servers resolved (HyperLogLog, 2^14 registers,
 // error about 0.8 %). Exact sets would each need RAM or a store. These numbers of the paper's section VIII
-// cannot be computed afterwards.
+// cannot be computed afterwards. It also estimates the numbers of PLDs with many responses. A sketch counts an
+// item once, however often a crash makes STAR add it again.
 type sketches struct {
 	mu      sync.Mutex // guards the fields below
 	hosts   *hyperloglog.Sketch
 	servers *hyperloglog.Sketch
-	last    string // host added last: most URLs arrive in runs of one host
+	pages   [pageSketches]*hyperloglog.Sketch // pages[i] has the PLDs with 2^i responses or more
+	last    string                            // host added last: most URLs arrive in runs of one host
 }
 
+// pageSketches is the number of powers of two for which PLDs are counted. A sketch that is not nearly empty
+// takes 16 KiB.
+const pageSketches = 24
+
 func newSketches() *sketches {
-	return &sketches{hosts: hyperloglog.New14(), servers: hyperloglog.New14()}
+	s := &sketches{hosts: hyperloglog.New14(), servers: hyperloglog.New14()}
+	for i := range s.pages {
+		s.pages[i] = hyperloglog.New14()
+	}
+	return s
+}
+
+// all returns the sketches in the order of their coding.
+func (s *sketches) all() []*hyperloglog.Sketch {
+	return append([]*hyperloglog.Sketch{s.hosts, s.servers}, s.pages[:]...)
+}
+
+// addPages adds a PLD whose number of responses has grown.
+func (s *sketches) addPages(pld uint64, before, now uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := bits.Len32(before); i < min(bits.Len32(now), pageSketches); i++ {
+		s.pages[i].InsertHash(pld)
+	}
+}
+
+// pagesBelow returns, for each of snapshot.PLDShares, the least power of two that this share of the visited
+// PLDs has fewer responses than.
+func (s *sketches) pagesBelow() (below [len(snapshot.PLDShares)]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	visited := float64(s.pages[0].Estimate())
+	if visited == 0 {
+		return below
+	}
+	for n, share := range snapshot.PLDShares {
+		i := 1
+		for i < pageSketches-1 && float64(s.pages[i].Estimate()) > (1-share)*visited {
+			i++
+		}
+		below[n] = 1 << i
+	}
+	return below
 }
 
 func (s *sketches) addHost(host []byte) {
@@ -57,7 +102,7 @@ func (s *sketches) encode() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []byte
-	for _, sk := range []*hyperloglog.Sketch{s.hosts, s.servers} {
+	for _, sk := range s.all() {
 		b, err := sk.MarshalBinary()
 		if err != nil {
 			return nil, fmt.Errorf("crawl: encode sketch: %w", err)
@@ -68,11 +113,12 @@ func (s *sketches) encode() ([]byte, error) {
 	return out, nil
 }
 
+// decode decodes sketches. Those of earlier versions end after the first two.
 func (s *sketches) decode(b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	for _, sk := range []*hyperloglog.Sketch{s.hosts, s.servers} {
+	for _, sk := range s.all() {
+		if len(b) == 0 {
+			return nil
+		}
 		n, w := binary.Uvarint(b)
 		if w <= 0 || n > uint64(len(b)-w) {
 			return errors.New("crawl: bad coding of sketches")

@@ -55,6 +55,7 @@ func (c *crawler) snapshot() *Snapshot {
 		s.UniqueShare = float64(a.Unique.N) / float64(n)
 	}
 	s.Hosts, s.Servers = c.sketches.estimates()
+	s.PLDPages = c.sketches.pagesBelow()
 	c.budgets.show(s)
 	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,9 @@ type Options struct {
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
 	Pinned func(pld uint64) uint32
+	// Fetched, if set, is told when the responses of a PLD grow past a power of two. It is called within
+	// rounds. A round that is repeated after a crash tells it again.
+	Fetched func(pld uint64, before, now uint32)
 	// Pin, if set, is called before a round. Its result is called after the round's emission.
 	Pin func() (release func())
 	// Emit takes placed URLs, some hundred per call, in order of arrival within a round. Their bytes are
@@ -278,6 +282,9 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		}
 	}
 	s.rank(uint64(key), was.values(), pld.values())
+	if s.opt.Fetched != nil && bits.Len32(pld.Fetched) != bits.Len32(was.Fetched) {
+		s.opt.Fetched(uint64(key), was.Fetched, pld.Fetched)
+	}
 	return pld.Append(dst), drum.Set
 }
 

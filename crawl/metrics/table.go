@@ -248,6 +248,12 @@ func gauges() []Metric {
 		gauge("hosts", "", "Distinct hosts found, estimated", func(s *snap) float64 { return float64(s.Hosts) }),
 		gauge("servers", "", "Distinct addresses resolved, estimated", func(s *snap) float64 { return float64(s.Servers) }),
 		gauge("plds", "", "Nodes of the PLD graph", func(s *snap) float64 { return float64(s.PLDs) }),
+		{Name: "pld_responses_below", Label: "share", Kind: Gauge,
+			Help: "Power of two that this share of the visited PLDs has fewer responses than, estimated", each: func(s *snap, f emit) {
+				for i, share := range snapshot.PLDShares {
+					f(strconv.FormatFloat(share, 'g', -1, 64), float64(s.PLDPages[i]))
+				}
+			}},
 		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
 		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays", func(s *snap) float64 { return float64(s.HostsInRAM) }),
 		gauge("least_host_gap_seconds", "seconds", "Smallest time from the end of an exchange with a host to the next request to it, of this run; 0 before the second request",

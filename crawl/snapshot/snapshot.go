@@ -7,6 +7,10 @@ import (
 	"drumbeat/internal/histogram"
 )
 
+// PLDShares are shares of the visited PLDs. Snapshot.PLDPages has for each the least power of two that this
+// share of them has fewer responses than, estimated; 0 before the first.
+var PLDShares = [...]float64{0.5, 0.9, 0.99, 0.999}
+
 // Snapshot is the state of a crawl at one instant, for progress lines, summaries and metrics.
 type Snapshot struct {
 	Time    time.Time
@@ -36,11 +40,12 @@ type Snapshot struct {
 	Connections    int
 	RobotsInFlight int
 	RobotsQueued   int64
-	PLDs           int64 // nodes of the PLD graph
-	Edges          int64 // edges of the PLD graph
-	Hosts, Servers int64 // distinct, estimated
-	Queue, Horizon int64 // BEAST's s and h
-	HostsInRAM     int64 // with URLs in RAM or remembered delays
+	PLDs           int64                 // nodes of the PLD graph
+	Edges          int64                 // edges of the PLD graph
+	Hosts, Servers int64                 // distinct, estimated
+	PLDPages       [len(PLDShares)]int64 // for each of PLDShares
+	Queue, Horizon int64                 // BEAST's s and h
+	HostsInRAM     int64                 // with URLs in RAM or remembered delays
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next
 	// request, LeastServerGap that between two requests to an address; 0 before the second request.
 	LeastHostGap, LeastServerGap time.Duration

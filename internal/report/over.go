@@ -49,7 +49,7 @@ func readOver(fsys disk.FS, dir string) (*over, error) {
 	o.data, err = history.Read(fsys, dir, history.Query{From: first, To: last.Add(time.Millisecond), Points: points,
 		Names: []string{"active_seconds_total", "pages_total", "received_bytes_total", "robots_received_bytes_total",
 			"links_total", "unique_urls_total", "hosts", "servers", "slot_samples_total", "slots_sampled_total",
-			"beast_queue", "beast_horizon", "urlseen_link_io_bytes", "urlseen_link_io_predicted_bytes",
+			"beast_queue", "beast_horizon", "urls", "pld_responses_below", "urlseen_link_io_bytes", "urlseen_link_io_predicted_bytes",
 			"ram_used_bytes", "disk_used_bytes", "least_host_gap_seconds", "least_server_gap_seconds"}})
 	if err != nil {
 		return nil, err
@@ -121,6 +121,10 @@ func (r *Report) overTime(o *over, f *explain.Figures) {
 	r.Charts = append(r.Charts, o.uniqueness())
 	r.addDegrees(f)
 	r.Charts = append(r.Charts, o.lines("beast", "Queues of BEAST", "number of the queue", "beast_queue", "beast_horizon")...)
+	r.Charts = append(r.Charts, o.lines("queued", "URLs in the queues of BEAST", "URLs", `urls{place="beast"}`, `urls{place="failed"}`)...)
+	r.Charts = append(r.Charts, o.lines("pld-responses", "Responses that a share of the visited PLDs has fewer than (powers of two)", "responses",
+		`pld_responses_below{share="0.5"}`, `pld_responses_below{share="0.9"}`, `pld_responses_below{share="0.99"}`,
+		`pld_responses_below{share="0.999"}`)...)
 	r.Charts = append(r.Charts, o.lines("io", "Disk I/O of URLseen for each link", "bytes", "urlseen_link_io_bytes",
 		"urlseen_link_io_predicted_bytes")...)
 	r.Charts = append(r.Charts, o.lines("space", "RAM and disk in use", "bytes", "ram_used_bytes", "disk_used_bytes")...)
@@ -199,11 +203,15 @@ func (r *Report) addDegrees(f *explain.Figures) {
 	}
 }
 
-// lines returns a chart of gauges over time, none if they have no values. Names lose what they share.
+// lines returns a chart of gauges over time, none if they have no values. A line is named for its gauge's
+// label, if there is one.
 func (o *over) lines(name, title, y string, series ...string) []Chart {
 	c := Chart{Name: name, Title: title, X: o.axis(), Y: y}
 	for _, s := range series {
 		line := Line{Name: strings.ReplaceAll(strings.TrimSuffix(s, "_bytes"), "_", " ")}
+		if _, label, ok := strings.Cut(s, `="`); ok {
+			line.Name = strings.TrimSuffix(label, `"}`)
+		}
 		for i := range o.data.Times {
 			if values := o.data.Series[s]; i < len(values) && !math.IsNaN(values[i]) {
 				line.add(o.active(i), values[i])

@@ -47,7 +47,7 @@ func written(t *testing.T, hours int) disk.FS {
 		samples += 100
 		if err := w.Append(at, []history.Value{{Name: "active_seconds_total", V: active, Fraction: true}, {Name: "pages_total", V: 10 * active},
 			{Name: "received_bytes_total", V: 1e5 * active}, {Name: "links_total", V: 100 * active}, {Name: "unique_urls_total", V: 11 * active},
-			{Name: "hosts", V: 77}, {Name: "beast_queue", V: float64(i / 100)}, {Name: `slots_sampled_total{use="politeness"}`, V: polite},
+			{Name: "hosts", V: 77}, {Name: "beast_queue", V: float64(i / 100)}, {Name: `urls{place="beast"}`, V: float64(i)}, {Name: `slots_sampled_total{use="politeness"}`, V: polite},
 			{Name: `slots_sampled_total{use="disk"}`, V: merges}, {Name: "slot_samples_total", V: samples}}); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestOverTime(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"pages", "traffic", "p", "degrees", "beast"}; !slices.Equal(names, want) {
+	if want := []string{"pages", "traffic", "p", "degrees", "beast", "queued"}; !slices.Equal(names, want) {
 		t.Errorf("charts %v, want %v", names, want)
 	}
 	if len(r.Hours) != 5 || !strings.HasPrefix(r.Hours[0].Text, "The delays of hosts") || !strings.HasPrefix(r.Hours[1].Text, "Merges on disk") ||

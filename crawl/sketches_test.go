@@ -1,0 +1,53 @@
+package crawl
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"drumbeat/crawl/snapshot"
+)
+
+// TestPagesBelow compares the shares of PLDs with exact ones. Additions that a crash repeats must not count,
+// and a checkpoint must keep the sketches.
+func TestPagesBelow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(*seedFlag, 1))
+	s := newSketches()
+	if got := s.pagesBelow(); got != [len(snapshot.PLDShares)]int64{} {
+		t.Errorf("without PLDs: %v", got)
+	}
+	var pages []uint32
+	for range 50_000 {
+		pld, all := rng.Uint64(), uint32(1/(1-rng.Float64())) // half have 1, a quarter 2 or 3 …
+		all = min(all, 1<<20)
+		pages = append(pages, all)
+		for n := uint32(0); n < all; {
+			next := min(all, n+1+rng.Uint32N(all))
+			for range 1 + rng.IntN(2) {
+				s.addPages(pld, n, next)
+			}
+			n = next
+		}
+	}
+	data, err := s.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := newSketches()
+	if err := again.decode(data); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(pages)
+	for i, below := range again.pagesBelow() {
+		share := snapshot.PLDShares[i]
+		// The estimate may be off by a few percent of the PLDs above.
+		rank := func(off float64) int { return int((1 - (1-share)*off) * float64(len(pages)-1)) }
+		low, high := pages[rank(1.05)], pages[rank(0.95)]
+		if below <= int64(low) || below > 2*int64(high) {
+			t.Errorf("share %v: below %d, want above %d and at most twice %d", share, below, low, high)
+		}
+	}
+	if s.pagesBelow() != again.pagesBelow() {
+		t.Errorf("%v, after decoding %v", s.pagesBelow(), again.pagesBelow())
+	}
+}
