@@ -263,7 +263,8 @@ func (s *Server) structures() (any, error) {
 		d := &in.Drums[i]
 		row := Drum{Name: d.Name, Buckets: d.Buckets, Keys: d.Stats.Keys, Pending: d.Stats.Tuples, PendingBytes: d.Stats.TupleBytes,
 			FullBuckets: d.Stats.FullBuckets, Running: d.Running, Passes: d.Stats.Passes, LastPass: d.Stats.LastPass.Seconds(),
-			NextPass: d.Stats.PredictedEarly.Seconds(), DiskBytes: drumBytes(d), IOBytes: d.Stats.IOBytes(), Fill: []float64{}}
+			NextPass: d.Stats.PredictedEarly.Seconds(), DiskBytes: drumBytes(d), IOBytes: d.Stats.IOBytes(),
+			TupleIO: d.TupleIO, PredictedIO: d.PredictedIO, Fill: []float64{}}
 		if i == 0 {
 			row.Fill = fills
 			for _, f := range fills {

@@ -153,6 +153,8 @@ type Drum struct {
 	NextPass     float64   `json:"nextPassSeconds" doc:"Predicted duration of an early pass now."`
 	DiskBytes    int64     `json:"diskBytes"`
 	IOBytes      int64     `json:"ioBytes" doc:"Read and written in this run."`
+	TupleIO      float64   `json:"tupleIOBytes" doc:"Read and written for a tuple (URLseen: a link) in this run."`
+	PredictedIO  float64   `json:"predictedTupleIOBytes" doc:"The same, by the model, for the same passes."`
 }
 
 // Queue is a queue on disk.

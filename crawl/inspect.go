@@ -18,6 +18,9 @@ type DrumInfo struct {
 	Stats   drum.Stats
 	Buckets int
 	Running bool // a pass is in progress
+	// TupleIO is the number of bytes read and written for a tuple in this run, PredictedIO what the model of
+	// package drum says for the same passes; 0 before the first.
+	TupleIO, PredictedIO float64
 }
 
 // QueueInfo describes a queue on disk.
@@ -54,8 +57,14 @@ func (c *crawler) inspect() *Structures {
 		{state.NameRobotsRequested, c.requests.robotsRequested.Stats(), p.RobotsRequested},
 		{state.NameNames, c.seen.names.Stats(), p.Names},
 	} {
-		s.Drums = append(s.Drums, DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets,
-			Running: d.stats.SealedBuckets > 0})
+		info := DrumInfo{Name: d.name, Stats: d.stats, Buckets: d.plan.Buckets, Running: d.stats.SealedBuckets > 0}
+		if n := float64(d.stats.Merged); n > 0 {
+			info.TupleIO, info.PredictedIO = float64(d.stats.IOBytes()-d.stats.IntakeBytes-d.stats.SealedBytes)/n, d.stats.PredictedIO/n
+		}
+		if check := c.seen.seenMeter.last.Load(); check != nil && d.name == state.NameURLSeen { // its model knows the texts
+			info.TupleIO, info.PredictedIO = check.Bytes, check.Predicted
+		}
+		s.Drums = append(s.Drums, info)
 	}
 	for _, q := range []struct {
 		name string

@@ -129,6 +129,33 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 	return read * scale, written * scale
 }
 
+// passCost predicts the bytes that the pass between two readings of the counters should move. Like Cost it
+// assumes uniform keys. It takes from the readings what Cost knows only for keys without values: the sizes of
+// the cache and of the tuples, and the number of entries that changed.
+func (o *Options) passCost(before, after *Stats) float64 {
+	merged := float64(after.Merged - before.Merged)
+	if merged <= 0 {
+		return 0
+	}
+	k, cache, changes := float64(o.Buckets), float64(before.CacheBytes), float64(after.Changed-before.Changed)
+	touched, changed := k*-math.Expm1(-merged/k), k*-math.Expm1(-changes/k)
+	bytes := cache * touched / k
+	if changes > 0 {
+		bytes += changed * wholePages(float64(after.CacheBytes)/k)
+		again := min(cache/k, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
+		first := min(1, blockKeys*k/max(1, float64(before.Keys)))
+		bytes += changed * again * math.Pow(1-first, changes/changed)
+	}
+	if tuples := float64(before.Tuples); tuples > 0 {
+		// Keys with their values, and aux, fill buffers of their own; the sizes of both are known together.
+		key := o.recordBytes()
+		rest := min(max(0, float64(before.TupleBytes)/tuples-key), float64(o.BufferBytes))
+		keys, aux := o.spilled(merged, key, rest, 1)
+		bytes += 2 * (keys + aux)
+	}
+	return bytes
+}
+
 // recordBytes returns the mean size of a key record. With text logs the number follows as a difference; its
 // mean is k, divided by the number of directories.
 func (o *Options) recordBytes() float64 {
@@ -178,9 +205,11 @@ func (o *Options) packed(n, deviation, record, ratio float64) float64 {
 // wholePages returns the expected space in a file of a part of about the given size.
 func wholePages(bytes float64) float64 { return max(pageBytes, bytes+pageBytes/2) }
 
-// payload returns the expected payload of a full block: on average half a record does not fit.
+// payload returns the expected payload of a full block: on average half a record does not fit. Records larger
+// than half of a buffer are not modelled.
 func (o *Options) payload(record float64) float64 {
-	return float64(o.BufferBytes-bucketFrameBytes) - record/2
+	room := float64(o.BufferBytes - bucketFrameBytes)
+	return max(room/2, room-record/2)
 }
 
 // fullBuffers returns the expected number of full buffers of a bucket that has n records with the given

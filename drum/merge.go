@@ -21,10 +21,11 @@ type merge struct {
 	result  outcome
 }
 
-// outcome is the result of a merge: whether the part must be replaced, and the change in the number of
-// entries.
+// outcome is the result of a merge: whether the part must be replaced, the number of entries set or removed,
+// and the change in the number of entries.
 type outcome struct {
 	changed  bool
+	entries  int64
 	inserted int64
 }
 
@@ -138,6 +139,7 @@ func (m *merge) change(key uint64, found bool, action Action, value []byte) erro
 		}
 		return nil
 	}
+	m.result.entries++
 	if !m.writing {
 		if err := m.startWriting(); err != nil {
 			return err

@@ -31,7 +31,7 @@ func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 		err = errors.Join(err, closeErr)
 	}
 	now := d.Stats()
-	d.counts.passed(time.Since(began), now.IOBytes()-moved.IOBytes())
+	d.counts.passed(time.Since(began), now.IOBytes()-moved.IOBytes(), d.opt.passCost(&moved, &now))
 	if err != nil {
 		err = fmt.Errorf("drum: pass over %s: %w", d.opt.Name, err)
 	}
@@ -313,6 +313,7 @@ func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 	d.keys.Add(made.keys - old.keys)
 	d.counts.rounds.add(1)
 	d.counts.merged.add(int(n))
+	d.counts.changed.add(int(p.merge.result.entries))
 	if in.tuples == 0 {
 		if err := errors.Join(d.files.removeStream(&in.keys), d.files.removeStream(&in.aux)); err != nil {
 			return err

@@ -14,17 +14,23 @@ type Stats struct {
 	FullBuckets, SealedBuckets int64
 	// Passes and Rounds count finished ones, Merged their tuples, Emitted their results.
 	Passes, Rounds, Merged, Emitted int64
+	// Changed counts the entries that rounds have set or removed.
+	Changed int64
 	// Expunged counts the entries dropped by Options.Expunge.
 	Expunged int64
 	// Bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
 	// BufferWritten is the number of bytes that checkpoints have saved of buffers.
 	BufferWritten int64
+	// CacheBytes is the size of the cache, without the unused ends of pages.
+	CacheBytes int64
 	// Bytes on disk: in the bucket files of open inputs (with all text logs) and of sealed inputs, in live
 	// parts and in replaced parts of cache files. DoomedBytes are in files that the next Commit deletes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
 	// RoundPeakBytes is the peak RAM of a pass for the tuples of its rounds: the sum of its workers' peaks.
 	RoundPeakBytes int64
+	// PredictedIO is what IOBytes should be for the passes so far, if keys are uniform (Options.passCost).
+	PredictedIO float64
 	// LastPass is the duration of the last pass. PredictedEarly is the expected duration of an early pass
 	// now.
 	LastPass, PredictedEarly time.Duration
@@ -41,12 +47,13 @@ func (c *counter) add(n int) { c.Add(int64(n)) }
 
 type counters struct {
 	keysRead, keysWritten, auxRead, auxWritten, cacheRead, cacheWritten, bufferWritten counter
-	passes, rounds, merged, emitted, expunged, roundPeak                               counter
+	passes, rounds, merged, changed, emitted, expunged, roundPeak                      counter
 
 	// mu guards the fields below.
-	mu       sync.Mutex
-	lastPass time.Duration
-	rate     float64 // bytes/s of passes, decaying mean; 0 = no measurement yet
+	mu        sync.Mutex
+	lastPass  time.Duration
+	rate      float64 // bytes/s of passes, decaying mean; 0 = no measurement yet
+	predicted float64 // bytes
 }
 
 func (c *counters) wrote(kind blockKind, n int) {
@@ -64,12 +71,13 @@ func (c *counters) reader(kind blockKind) *counter {
 	return &c.auxRead
 }
 
-// passed records a pass of duration d that moved the given bytes.
-func (c *counters) passed(d time.Duration, bytes int64) {
+// passed records a pass of duration d that moved the given bytes, where so many were predicted.
+func (c *counters) passed(d time.Duration, bytes int64, predicted float64) {
 	c.passes.add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastPass = d
+	c.predicted += predicted
 	// A pass over a few pages does not measure the speed.
 	if bytes < 1<<20 || d <= 0 {
 		return
@@ -95,7 +103,7 @@ func (d *Drum) Stats() Stats {
 		Keys: d.keys.Load(), Tuples: d.tuples.Load(), TupleBytes: d.bytes.Load(),
 		FullBuckets: d.full.Load(), SealedBuckets: d.sealed.Load(),
 		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Emitted: c.emitted.Load(),
-		Expunged: c.expunged.Load(),
+		Changed: c.changed.Load(), Expunged: c.expunged.Load(),
 		KeysRead: c.keysRead.Load(), KeysWritten: c.keysWritten.Load(),
 		AuxRead: c.auxRead.Load(), AuxWritten: c.auxWritten.Load(),
 		CacheRead: c.cacheRead.Load(), CacheWritten: c.cacheWritten.Load(), RoundPeakBytes: c.roundPeak.Load(),
@@ -111,6 +119,7 @@ func (d *Drum) Stats() Stats {
 		if b.sealed != nil {
 			s.SealedBytes += b.sealed.keys.written + b.sealed.aux.written
 		}
+		s.CacheBytes += b.part.size
 		if b.sealed != nil || b.open.tuples > 0 {
 			buckets++
 			files += b.part.size
@@ -120,7 +129,7 @@ func (d *Drum) Stats() Stats {
 	s.LiveBytes, s.DeadBytes, s.DoomedBytes = d.files.space()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.LastPass = c.lastPass
+	s.LastPass, s.PredictedIO = c.lastPass, c.predicted
 	rate := c.rate
 	if rate == 0 {
 		rate = firstRate

@@ -115,14 +115,14 @@ func (structuresCmd) Run(a *term.App, w *Where) error {
 }
 
 func printStructures(out io.Writer, s *admin.Structures) {
-	fmt.Fprintln(out, "drum\tkeys\tpending\tbuckets\tfull\tpasses\tlast pass\ton disk\tI/O\t")
+	fmt.Fprintln(out, "drum\tkeys\tpending\tbuckets\tfull\tpasses\tlast pass\ton disk\tI/O\ta tuple\tmodel\t")
 	for _, d := range s.Drums {
 		running := ""
 		if d.Running {
 			running = " (running)"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
-			d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%d\t%d\t%d%s\t%s\t%s\t%s\t%.0f B\t%.0f B\t\n", d.Name, count(d.Keys), count(d.Pending), d.Buckets, d.FullBuckets,
+			d.Passes, running, human.Seconds(d.LastPass), humanize.IBytes(uint64(d.DiskBytes)), humanize.IBytes(uint64(d.IOBytes)), d.TupleIO, d.PredictedIO)
 	}
 	fmt.Fprintln(out, "\nqueue\tURLs\tbytes\t")
 	for _, q := range s.Queues {

@@ -35,7 +35,7 @@ func (c *crawl) structures(t time.Time) object {
 			"fill": []float64{}, "fullBuckets": int64(level * 12),
 			"running": level > 0.93 && d.name == "urlseen",
 			"passes":  int(t.Sub(c.began).Seconds() / 600), "lastPassSeconds": 171.3, "nextPassSeconds": 160.2,
-			"diskBytes": keys * 9, "ioBytes": keys * 44}
+			"diskBytes": keys * 9, "ioBytes": keys * 44, "tupleIOBytes": 77.2, "predictedTupleIOBytes": 75.9}
 		if d.name == "urlseen" {
 			drum["fill"] = fill
 		}

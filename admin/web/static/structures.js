@@ -189,7 +189,7 @@ export function showStructures(body) {
   showBeast(body.beast);
   fillRows(
     byID("drums"),
-    drums.length ? drums : [none(9, "None yet")],
+    drums.length ? drums : [none(11, "None yet")],
     (d) => d.name,
     (d) => {
       const bar = el("div", { class: "progress" }, el("i"));
@@ -201,7 +201,7 @@ export function showStructures(body) {
         el("td", { class: "n" }),
         el("td", { class: "fillcell" }, bar),
         el("td", { class: "nowrap" }),
-        ...[0, 1, 2, 3].map(() => el("td", { class: "n" })),
+        ...[0, 1, 2, 3, 4, 5].map(() => el("td", { class: "n" })),
       );
     },
     (row, d) => {
@@ -215,6 +215,8 @@ export function showStructures(body) {
       text(cell[6], d.lastPassSeconds ? duration(d.lastPassSeconds) : NONE);
       text(cell[7], bytes(d.diskBytes));
       text(cell[8], bytes(d.ioBytes));
+      text(cell[9], d.tupleIOBytes ? bytes(d.tupleIOBytes) : NONE);
+      text(cell[10], d.predictedTupleIOBytes ? bytes(d.predictedTupleIOBytes) : NONE);
     },
   );
   const queues = body.queues || [];
