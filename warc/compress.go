@@ -3,6 +3,7 @@ package warc
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"io"
 	"slices"
 	"strconv"
 
@@ -19,9 +20,7 @@ func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored
 		e.field(fieldBlock)
 		e.text = e.appendDigest(e.text)
 	}
-	e.field(contentType)
-	e.text = strconv.AppendInt(e.text, int64(len(a)+len(b)), 10)
-	e.field(emptyLine)
+	e.endHeader(contentType, int64(len(a)+len(b)))
 	e.text = append(e.text, a...)
 	if !stored && len(b) <= smallBody {
 		e.text = append(e.text, b...)
@@ -52,6 +51,13 @@ func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored
 	}
 	p.buf = binary.LittleEndian.AppendUint32(p.buf, sum)
 	p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(size))
+}
+
+// endHeader ends the header of a record whose block has the given length.
+func (e *Encoder) endHeader(contentType *fragment, length int64) {
+	e.field(contentType)
+	e.text = strconv.AppendInt(e.text, length, 10)
+	e.field(emptyLine)
 }
 
 // recordEnd follows the block of a record.
@@ -128,14 +134,7 @@ const (
 // compress appends the text compressed, and b either compressed or in stored blocks.
 func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
 	e.out.b = p.buf
-	if e.flate == nil {
-		var err error
-		if e.flate, err = flate.NewWriter(&e.out, e.level); err != nil {
-			panic("BUG: warc: " + err.Error())
-		}
-	} else {
-		e.flate.Reset(&e.out)
-	}
+	e.resetFlate(&e.out)
 	e.flate.Write(e.text) // memory does not fail
 	if stored {
 		e.flate.Flush() // align to a byte
@@ -148,6 +147,22 @@ func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
 		e.flate.Close()
 	}
 	p.buf, e.out.b = e.out.b, nil
+}
+
+// resetFlate begins a deflate stream to w. That of LevelFast, only for large bodies, has level 1.
+func (e *Encoder) resetFlate(w io.Writer) {
+	if e.flate != nil {
+		e.flate.Reset(w)
+		return
+	}
+	level := e.level
+	if level == LevelFast {
+		level = 1
+	}
+	var err error
+	if e.flate, err = flate.NewWriter(w, level); err != nil {
+		panic("BUG: warc: " + err.Error())
+	}
 }
 
 // appendStored appends b in stored deflate blocks, and the end of the record in a last one. first is the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"slices"
@@ -42,8 +43,8 @@ type crashCrawl struct {
 	enc  *Encoder
 	next int
 	last manifest
-	// quiet: no appends during checkpoints.
-	quiet bool
+	// quiet: no appends during checkpoints. busy: a checkpoint is running.
+	quiet, busy bool
 }
 
 func (c *crashCrawl) start() {
@@ -108,6 +109,12 @@ func (c *crashCrawl) add(count int) error {
 		if c.quiet {
 			break
 		}
+		if c.next%13 == 5 {
+			if err := c.stream(); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := c.enc.Prepare(&p, capture(c.next)); err != nil {
 			c.t.Fatal(err)
 		}
@@ -119,8 +126,41 @@ func (c *crashCrawl) add(count int) error {
 	return nil
 }
 
+// stream adds a capture by Stream. Sometimes it first streams one that it discards, and sometimes a checkpoint
+// comes between Stream and Attach.
+func (c *crashCrawl) stream() error {
+	x := capture(c.next)
+	x.Large, x.Body = io.NewSectionReader(bytes.NewReader(x.Body), 0, int64(len(x.Body))), nil
+	for {
+		s, err := c.w.Stream(c.t.Context(), c.enc, x, when.Add(time.Duration(c.next)*time.Second))
+		if err != nil {
+			return err
+		}
+		if c.rng.IntN(3) == 0 {
+			if err := s.Discard(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !c.busy && c.rng.IntN(3) == 0 {
+			c.quiet = true // the next number is taken
+			err := c.checkpoint()
+			if c.quiet = false; err != nil {
+				return err
+			}
+		}
+		_, err = c.w.Attach(s)
+		if c.next++; err != nil {
+			return err
+		}
+		return nil
+	}
+}
+
 // checkpoint follows the protocol; appends continue between its stages.
 func (c *crashCrawl) checkpoint() error {
+	c.busy = true
+	defer func() { c.busy = false }()
 	m := manifest{Gen: c.last.Gen + 1, Covered: c.next}
 	frozen := c.w.Freeze()
 	if err := c.add(c.rng.IntN(20)); err != nil {

@@ -16,6 +16,9 @@
 // Append copies the result into a buffer. So the transaction in which a URL becomes "fetched" costs only a
 // copy.
 //
+// A body that is too large for RAM is read from a file instead: Writer.Stream writes the capture to a WARC file
+// of its own, and Attach, within the transaction, adds that file to the store.
+//
 // # Files
 //
 // The files are PREFIX-YYYYMMDDhhmmssmmm-SERIAL-HOST.warc.gz and .cdxj in <output directory>/warc. The
@@ -34,6 +37,6 @@
 // # Memory and disk
 //
 // A Writer takes 512 KiB for each output directory (twice that during a checkpoint), and IndexBytes while it
-// sorts an index. An Encoder takes 310 KiB, and about 1 MiB more once it has compressed a record at
-// levels 1 to 9. A Prepared takes the size of the largest capture it has held.
+// sorts an index. An Encoder takes 310 KiB, and about 1 MiB more once it has compressed a record at levels 1
+// to 9 or a large body. Stream takes 400 KiB more, whatever the size of the body. A Prepared takes the size of the largest capture it has held.
 package warc

@@ -1,17 +1,16 @@
 package warc
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base32"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
 	"math"
 	mathrand "math/rand/v2"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/klauspost/compress/flate"
@@ -39,6 +38,8 @@ type Exchange struct {
 	Head []byte
 	// Body is the body as received, chunked framing included.
 	Body []byte
+	// Large is the body if it is too large for RAM. Such an exchange is for Writer.Stream.
+	Large *io.SectionReader
 	// Chunked says that Body is chunked: the payload digest covers the content of the chunks.
 	Chunked bool
 	// Encoded says that Body is compressed (by Content-Encoding, or a type like image/png) and is to be
@@ -141,6 +142,21 @@ func (w *Writer) NewEncoder() *Encoder {
 
 // Prepare encodes an exchange into p and drops p's earlier content.
 func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
+	if err := e.request(p, x); err != nil {
+		return err
+	}
+	p.response.offset = int64(len(p.buf))
+	stored := x.Encoded && len(x.Body) > 0
+	e.digestPayload(x)
+	e.beginResponse(x, stored || e.level == LevelFast && len(x.Body) > smallBody)
+	e.member(p, typeResponse, x.Head, x.Body, stored)
+	p.response.length = int64(len(p.buf)) - p.response.offset
+	e.metadata(p, x)
+	return nil
+}
+
+// request empties p and appends the request record, if there is one. It begins the exchange.
+func (e *Encoder) request(p *Prepared, x *Exchange) error {
 	if len(x.URL) == 0 || len(x.Head) == 0 {
 		return fmt.Errorf("warc: prepare %q: no URL or no head", x.URL)
 	}
@@ -155,9 +171,11 @@ func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
 		e.concurrent()
 		e.member(p, typeRequest, x.Request, nil, false)
 	}
-	p.response.offset = int64(len(p.buf))
-	e.respond(p, x)
-	p.response.length = int64(len(p.buf)) - p.response.offset
+	return nil
+}
+
+// metadata appends the metadata record, if there is one, and the beginning of the index line.
+func (e *Encoder) metadata(p *Prepared, x *Exchange) {
 	if len(x.Meta) > 0 {
 		e.begin(beginMetadata)
 		e.ownID()
@@ -170,15 +188,13 @@ func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
 	}
 	p.index = e.appendIndexHead(p.index, x)
 	p.indexHead = len(p.index)
-	return nil
 }
 
-// respond appends the response record.
-func (e *Encoder) respond(p *Prepared, x *Exchange) {
-	stored := x.Encoded && len(x.Body) > 0
-	e.digestPayload(x)
-	if stored || e.level == LevelFast && len(x.Body) > smallBody {
-		e.begin(beginResponse) // blocks with the body follow
+// beginResponse starts the header of the response record, after which blocks with the body follow or not.
+// e.payload has the digest.
+func (e *Encoder) beginResponse(x *Exchange, blocks bool) {
+	if blocks {
+		e.begin(beginResponse)
 	} else {
 		e.begin(beginWhole)
 	}
@@ -194,7 +210,6 @@ func (e *Encoder) respond(p *Prepared, x *Exchange) {
 		e.field(fieldResource)
 		e.text = appendValue(e.text, x.Kind)
 	}
-	e.member(p, typeResponse, x.Head, x.Body, stored)
 }
 
 // setDate formats a date.
@@ -272,51 +287,6 @@ func (e *Encoder) nextID(id *[uuidBytes]byte) {
 // appendDigest appends the digest of e.sha in base32.
 func (e *Encoder) appendDigest(dst []byte) []byte {
 	return base32.StdEncoding.AppendEncode(dst, e.sha.Sum(e.sum[:0]))
-}
-
-// digestPayload computes the digest of the body without chunked framing. A body with invalid framing counts
-// as it is.
-func (e *Encoder) digestPayload(x *Exchange) {
-	e.sha.Reset()
-	if !x.Chunked || !eachChunk(x.Body, func(p []byte) { e.sha.Write(p) }) {
-		e.sha.Reset()
-		e.sha.Write(x.Body)
-	}
-	e.appendDigest(e.payload[:0])
-}
-
-// eachChunk calls fn with the content of each chunk of a body, which may be cut off. It reports whether the
-// framing is valid as far as it goes.
-func eachChunk(body []byte, fn func([]byte)) bool {
-	for len(body) > 0 {
-		n := bytes.IndexByte(body, '\n')
-		if n < 0 {
-			return true // cut off within a size line
-		}
-		line, _, _ := bytes.Cut(bytes.TrimRight(body[:n], "\r"), []byte{';'})
-		size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 31)
-		if err != nil {
-			return false
-		}
-		body = body[n+1:]
-		if size == 0 {
-			return true
-		}
-		if int(size) > len(body) {
-			fn(body)
-			return true
-		}
-		fn(body[:size])
-		body = body[size:]
-		if bytes.HasPrefix(body, []byte("\r\n")) {
-			body = body[2:]
-		} else if bytes.HasPrefix(body, []byte("\n")) {
-			body = body[1:]
-		} else if len(body) > 1 {
-			return false
-		}
-	}
-	return true
 }
 
 // appendField appends a header line. The value is always a single line.

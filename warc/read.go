@@ -26,8 +26,10 @@ type Record struct {
 	Version string
 	// Fields are the header fields in order.
 	Fields []Field
-	// Block is the content.
+	// Block is the content, or its beginning if it is longer than Read accepts.
 	Block []byte
+	// Size is the length of the content.
+	Size int64
 }
 
 // Get returns the value of the first field with the given name, ignoring case; "" if there is none.
@@ -44,8 +46,8 @@ func (r *Record) Get(name string) string {
 func (r *Record) Type() string { return r.Get("WARC-Type") }
 
 // Read calls fn with each record of a WARC file with one gzip member for each record. It checks format,
-// lengths and checksums. A block of more than maxBlock bytes is an error. An error of fn ends it and is
-// returned.
+// lengths and checksums. Of a block of more than maxBlock bytes, fn receives the first maxBlock. An error of
+// fn ends it and is returned.
 func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
 	in := &countReader{r: bufio.NewReaderSize(r, 64<<10)}
 	var zr *gzip.Reader
@@ -106,6 +108,30 @@ func (c *countReader) ReadByte() (byte, error) {
 
 // readRecord reads the single record of a member, up to the member's end.
 func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
+	rec, err := readHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	var block bytes.Buffer
+	if _, err := io.CopyN(&block, r, min(rec.Size, maxBlock)); err != nil {
+		return nil, err
+	}
+	rec.Block = block.Bytes()
+	if _, err := io.CopyN(io.Discard, r, rec.Size-int64(len(rec.Block))); err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(io.LimitReader(r, 5))
+	if err != nil {
+		return nil, err
+	}
+	if string(rest) != "\r\n\r\n" {
+		return nil, fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
+	}
+	return rec, nil
+}
+
+// readHeader reads the header of a record.
+func readHeader(r *bufio.Reader) (*Record, error) {
 	rec, size := &Record{}, 0
 	for {
 		line, err := readLine(r, &size)
@@ -128,24 +154,10 @@ func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
 		}
 		rec.Fields = append(rec.Fields, Field{Name: name, Value: strings.TrimSpace(value)})
 	}
-	length, err := strconv.ParseInt(rec.Get("Content-Length"), 10, 64)
-	if err != nil || length < 0 {
+	var err error
+	rec.Size, err = strconv.ParseInt(rec.Get("Content-Length"), 10, 64)
+	if err != nil || rec.Size < 0 {
 		return nil, fmt.Errorf("invalid Content-Length %q", rec.Get("Content-Length"))
-	}
-	if length > maxBlock {
-		return nil, fmt.Errorf("block of %d bytes, want at most %d", length, maxBlock)
-	}
-	var block bytes.Buffer
-	if _, err := io.CopyN(&block, r, length); err != nil {
-		return nil, err
-	}
-	rec.Block = block.Bytes()
-	rest, err := io.ReadAll(io.LimitReader(r, 5))
-	if err != nil {
-		return nil, err
-	}
-	if string(rest) != "\r\n\r\n" {
-		return nil, fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
 	}
 	return rec, nil
 }

@@ -3,8 +3,6 @@ package warc
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha1"
-	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +16,8 @@ import (
 
 // Verify holds the callbacks of VerifyFiles. An error of a callback ends it.
 type Verify struct {
-	// MaxBlock bounds the block of a record in RAM, in bytes; 0: 1 GiB.
+	// MaxBlock bounds the part of a block in RAM, in bytes; 0: 1 GiB. Longer blocks are read again for
+	// their digests.
 	MaxBlock int64
 	// Capture receives each intact response record, in the order of the files; valid during the call.
 	Capture func(c *Capture) error
@@ -84,7 +83,7 @@ func VerifyFiles(opt Options, st *State, v Verify) (Verified, error) {
 			return x.sum, fmt.Errorf("warc: verify %s: %w", c.Name, err)
 		}
 	}
-	x.sum.AbsentFiles = max(0, int64(st.Files.Serial)-int64(len(serials)))
+	x.sum.AbsentFiles = max(0, int64(st.Files.Serial-st.Files.Unused)-int64(len(serials)))
 	return x.sum, nil
 }
 
@@ -283,7 +282,7 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 			rec.Offset += base
 			next = rec.Offset + rec.Length
 			if stop = x.head(s, b, rec.Offset); stop == nil {
-				stop = x.record(c, s, rec, lines)
+				stop = x.record(c, s, b, rec, lines)
 			}
 			return stop
 		})
@@ -342,11 +341,17 @@ func (x *verifier) indexed(c *outfile.Content, at int64, l line) error {
 }
 
 // record verifies one record and removes the index line of a response from lines.
-func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Record, lines map[int64]line) error {
+func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, b *outfile.Bytes, rec *Record,
+	lines map[int64]line) error {
 	x.sum.Records++
+	block := &block{Record: rec, file: b}
 	want, response := rec.Get("WARC-Block-Digest"), rec.Type() == "response"
-	if got := sha1Of(rec.Block); want != got && (want != "" || !response) {
-		if err := x.damage(s, rec.Offset, "block digest "+want, got); err != nil {
+	if want != "" || !response {
+		got, err := block.digest(0)
+		if err == nil && got != want {
+			err = x.damage(s, rec.Offset, "block digest "+want, got)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -357,15 +362,17 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Reco
 	found := Capture{File: c.Name + dataSuffix, Offset: rec.Offset, Length: rec.Length, URL: rec.Get("WARC-Target-URI"),
 		Status: statusOf(rec.Block), Digest: rec.Get("WARC-Payload-Digest")}
 	found.Kind = kindOf(found.URL, rec.Get("WARC-Resource-Type"))
-	whole := hasPayload
+	whole := block.hasPayload
 	if found.Kind == KindDNS {
 		found.Status = dnsStatus
-		whole = func(block []byte, want string) bool { return sha1Of(block) == want }
+		whole = block.hasDigest
 	}
-	if !whole(rec.Block, found.Digest) {
-		if err := x.damage(s, rec.Offset, "payload digest "+found.Digest, "another payload"); err != nil {
-			return err
-		}
+	intact, err := whole(found.Digest)
+	if err == nil && !intact {
+		err = x.damage(s, rec.Offset, "payload digest "+found.Digest, "another payload")
+	}
+	if err != nil {
+		return err
 	}
 	if lines != nil {
 		l, ok := lines[rec.Offset]
@@ -389,13 +396,6 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Reco
 	return x.v.Capture(&found)
 }
 
-func sha1Of(b []byte) string {
-	sum := sha1.Sum(b)
-	return digest(sum[:])
-}
-
-func digest(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
-
 // digits removes everything but digits from a time.
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -418,39 +418,6 @@ func statusOf(block []byte) int {
 		return 0
 	}
 	return n
-}
-
-// maxHeads bounds the empty lines that hasPayload tries as the end of the head.
-const maxHeads = 8
-
-// hasPayload reports whether the part of a response after its head has the given digest, with or without
-// chunked framing. The record does not say where the head ends, so it tries every empty line.
-func hasPayload(block []byte, want string) bool {
-	body := block
-	for range maxHeads {
-		i := bytes.Index(body, []byte("\n"))
-		for i >= 0 && !bytes.HasPrefix(body[i+1:], []byte("\n")) && !bytes.HasPrefix(body[i+1:], []byte("\r\n")) {
-			j := bytes.IndexByte(body[i+1:], '\n')
-			if j < 0 {
-				i = -1
-				break
-			}
-			i += 1 + j
-		}
-		if i < 0 {
-			return sha1Of(nil) == want
-		}
-		body = body[i+1:]
-		body = body[bytes.IndexByte(body, '\n')+1:]
-		if sha1Of(body) == want {
-			return true
-		}
-		sha := sha1.New()
-		if eachChunk(body, func(p []byte) { sha.Write(p) }) && digest(sha.Sum(nil)) == want {
-			return true
-		}
-	}
-	return false
 }
 
 // Files returns the options of the file store, for callers that inspect volumes.

@@ -278,8 +278,14 @@ func TestReadRefusesDamage(t *testing.T) {
 			t.Fatalf("no error for the first %d of %d bytes", n, len(p.buf))
 		}
 	}
-	if err := Read(bytes.NewReader(p.buf), 10, nothing); err == nil {
-		t.Error("no error for a block beyond the limit")
+	beginning := func(r *Record) error {
+		if len(r.Block) != 10 || r.Size <= 10 {
+			return fmt.Errorf("%d of %d bytes in RAM, want 10", len(r.Block), r.Size)
+		}
+		return nil
+	}
+	if err := Read(bytes.NewReader(p.buf), 10, beginning); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -17,6 +17,9 @@ type State struct {
 	V int
 	// Serial is the serial of the next volume.
 	Serial uint64
+	// Unused is the number of serials below Serial whose volume was discarded or not yet attached. Open
+	// deletes the files of the latter.
+	Unused uint64 `json:",omitempty"`
 	// Volumes are those that are not final, by serial.
 	Volumes []Volume
 }
@@ -28,6 +31,9 @@ const maxStreamBytes = 1 << 50
 func (st *State) check(opt *Options) error {
 	if st.V != stateVersion {
 		return fmt.Errorf("state of version %d, want %d", st.V, stateVersion)
+	}
+	if st.Unused > st.Serial {
+		return fmt.Errorf("state has %d unused serials of %d", st.Unused, st.Serial)
 	}
 	names, serials := map[string]bool{}, map[uint64]bool{}
 	for i := range st.Volumes {
@@ -94,7 +100,7 @@ func (s *Store) Freeze() *Frozen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.state.Volumes = append(f.state.Volumes, s.closed...)
-	f.state.Serial = s.serial.Load()
+	f.state.Serial, f.state.Unused = s.serial.Load(), s.unused+s.detached
 	return f
 }
 

@@ -18,6 +18,9 @@
 // After any failed write the store returns that error for ever (fail-stop), because no state can describe a
 // file with a hole.
 //
+// A Detached volume is written beside the lanes and added as a whole. Until then no state names it, so
+// recovery deletes it, and a failed write concerns only this volume.
+//
 // # Concurrency
 //
 // There is one lane for each directory. Its lock is held while a record is appended, sometimes during the

@@ -92,9 +92,11 @@ type Store struct {
 
 	finished finishedFiles
 
-	mu     sync.Mutex // guards the fields below; not held during I/O
-	closed []Volume   // closed but not yet final
-	err    error      // first failed write
+	mu       sync.Mutex // guards the fields below; not held during I/O
+	closed   []Volume   // closed but not yet final
+	detached uint64     // volumes neither attached nor discarded
+	unused   uint64     // serials of discarded volumes
+	err      error      // first failed write
 }
 
 // Finished are the files that became final since Open.
@@ -409,6 +411,7 @@ func (s *Store) recover(st *State) error {
 		return fmt.Errorf("outfile: open: %w", err)
 	}
 	s.serial.Store(st.Serial)
+	s.unused = st.Unused
 	named := make([]map[string]bool, s.opt.Set.Len())
 	for dir := range named {
 		named[dir] = make(map[string]bool)

@@ -1,0 +1,247 @@
+package warc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+)
+
+// large returns an exchange with its body in Large.
+func large(x *Exchange) *Exchange {
+	y := *x
+	y.Body, y.Large = nil, io.NewSectionReader(bytes.NewReader(x.Body), 0, int64(len(x.Body)))
+	return &y
+}
+
+// saved makes everything in w final and returns the state.
+func saved(t *testing.T, w *Writer, opt Options) *State {
+	t.Helper()
+	if err := w.Roll(); err != nil {
+		t.Fatal(err)
+	}
+	f := w.Freeze()
+	tails, err := disk.CreateTails(opt.State, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := f.Save(tails)
+	if err := errors.Join(err, tails.Close(), f.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// TestStreamEqualsPrepare: the records and the index line of a streamed capture are those of a prepared one,
+// but for the ids and the location.
+func TestStreamEqualsPrepare(t *testing.T) {
+	noise := make([]byte, 200_000)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	ids := regexp.MustCompile(`<urn:uuid:[0-9a-f-]*>`)
+	for name, change := range map[string]func(x *Exchange){
+		"plain":      func(x *Exchange) {},
+		"compressed": func(x *Exchange) { x.Body, x.Encoded = noise, true },
+		"one block":  func(x *Exchange) { x.Body, x.Encoded = noise[:maxStored-len(recordEnd)], true },
+		"long":       func(x *Exchange) { x.Body, x.Truncated = bytes.Repeat([]byte("page "), 60_000), "" },
+		"chunks": func(x *Exchange) {
+			x.Body, x.Chunked = fmt.Appendf(nil, "30d40\r\n%s\r\n5;a=b\r\nabcde\r\n0\r\n\r\n", noise), true
+		},
+		"bad chunks": func(x *Exchange) { x.Body, x.Chunked = []byte("5\r\nabcdefgh\r\n"), true },
+		"no request": func(x *Exchange) { x.Request, x.Meta = nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opt := testOptions(memfs.New(1), 1)
+			opt.BlockDigest = name == "long"
+			w := open(t, opt, nil)
+			e := w.NewEncoder()
+			x := sampleExchange()
+			change(x)
+			var p Prepared
+			if err := e.Prepare(&p, x); err != nil {
+				t.Fatal(err)
+			}
+			want := gunzip(t, p.buf)
+			s, err := w.Stream(t.Context(), e, large(x), when)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loc, err := w.Attach(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := saved(t, w, opt)
+			data, err := disk.ReadFile(opt.Set.FS, "/out0/warc/"+loc.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := gunzip(t, data)
+			if len(got) != 1+len(want) {
+				t.Fatalf("%d records, want %d and a warcinfo", len(got), len(want))
+			}
+			for i := range want {
+				if ids.ReplaceAllString(got[i+1], "") != ids.ReplaceAllString(want[i], "") {
+					t.Errorf("record %d: got\n%.600q\nwant\n%.600q", i, got[i+1], want[i])
+				}
+			}
+			response := gunzip(t, data[loc.Offset:loc.Offset+loc.Length])
+			if len(response) != 1 || !strings.HasPrefix(response[0], "WARC/1.1\r\nWARC-Type: response\r\n") {
+				t.Errorf("%d records at %+v", len(response), loc)
+			}
+			for _, most := range []int64{0, 100} { // whole blocks in RAM, and their beginnings
+				sum, err := VerifyFiles(opt, st, Verify{MaxBlock: most})
+				if err != nil || sum.Captures != 1 || sum.Lines != 1 || w.Counts().Bytes != int64(len(data)) {
+					t.Errorf("blocks of up to %d in RAM: %v, %+v", most, err, sum)
+				}
+			}
+		})
+	}
+}
+
+// TestVerifyLarge: a wrong byte anywhere in a file with a block that does not fit into RAM is reported.
+func TestVerifyLarge(t *testing.T) {
+	mem := memfs.New(1)
+	opt := testOptions(mem, 1)
+	w := open(t, opt, nil)
+	x := sampleExchange()
+	x.Body = bytes.Repeat([]byte("page "), 1000)
+	s, err := w.Stream(t.Context(), w.NewEncoder(), large(x), when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loc, err := w.Attach(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := saved(t, w, opt)
+	name := "/out0/warc/" + loc.File
+	data, err := disk.ReadFile(mem, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := textOf(mem, name) // bits between blocks do not change it
+	f, err := mem.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range data {
+		f.WriteAt([]byte{data[at] ^ 4}, int64(at))
+		if _, err := VerifyFiles(opt, st, Verify{MaxBlock: 100}); err == nil && textOf(mem, name) != text {
+			t.Errorf("byte %d of %d: nothing said", at, len(data))
+		}
+		f.WriteAt(data[at:at+1], int64(at))
+	}
+}
+
+// TestStreamLeavesNothingBehind: after an error, a discard or the end of the context no file is left, the
+// Writer is usable, and no file counts as moved away.
+func TestStreamLeavesNothingBehind(t *testing.T) {
+	mem := memfs.New(1)
+	opt := testOptions(mem, 2)
+	w := open(t, opt, nil)
+	e := w.NewEncoder()
+	x := sampleExchange()
+	x.Body = make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(x.Body)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Stream(ended, e, large(x), when); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that has ended: %v", err)
+	}
+	short := large(x)
+	short.Large = io.NewSectionReader(bytes.NewReader(x.Body), 0, 2<<20)
+	if _, err := w.Stream(t.Context(), e, short, when); err == nil {
+		t.Error("no error for a body that ends early")
+	}
+	mem.SetCapacity(500_000)
+	if _, err := w.Stream(t.Context(), e, large(x), when); err == nil {
+		t.Error("no error on a full disk")
+	}
+	mem.SetCapacity(1 << 30)
+	s, err := w.Stream(t.Context(), e, large(x), when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range opt.Set.Paths {
+		if names, err := mem.List(dir + "/warc"); err != nil || len(names) > 0 {
+			t.Errorf("left in %s: %q, %v", dir, names, err)
+		}
+	}
+	if _, err := w.Append(prepared(t, e, sampleExchange()), when); err != nil {
+		t.Fatal(err)
+	}
+	if sum, err := VerifyFiles(opt, saved(t, w, opt), Verify{}); err != nil || sum.Captures != 1 || sum.AbsentFiles != 0 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
+
+func prepared(t *testing.T, e *Encoder, x *Exchange) *Prepared {
+	t.Helper()
+	p := new(Prepared)
+	if err := e.Prepare(p, x); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// zeros is a body of zero bytes without memory.
+type zeros struct{}
+
+func (zeros) ReadAt(p []byte, _ int64) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestStreamMemory: the memory to stream a body does not depend on its size.
+func TestStreamMemory(t *testing.T) {
+	dir := t.TempDir()
+	set := disk.Set{FS: disk.OS(), Paths: []string{dir}}
+	w := open(t, Options{Set: set, State: set}, nil)
+	e := w.NewEncoder()
+	var took []uint64
+	for _, size := range []int64{1 << 20, 1 << 20, 64 << 20} { // the first also makes the compressor
+		x := sampleExchange()
+		x.Body, x.Large, x.Encoded = nil, io.NewSectionReader(zeros{}, 0, size), size%2 == 0
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s, err := w.Stream(t.Context(), e, x, when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		took = append(took, after.TotalAlloc-before.TotalAlloc)
+		if err := s.Discard(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := slices.Max(took[1:]); most > took[1]+64<<10 {
+		t.Errorf("%d bytes of memory for 64 MiB, %d for 1 MiB", most, took[1])
+	}
+}
+
+// FuzzChunks: eachChunk and copyChunks agree on every body.
+func FuzzChunks(f *testing.F) {
+	for _, s := range []string{"", "5\r\nabcde\r\n0\r\n\r\n", "5;x\nabcde\n3", "2\r\nabX", "2\r\nabXY", "-1\r\n", "zz"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		var want, got bytes.Buffer
+		valid := eachChunk([]byte(body), func(p []byte) { want.Write(p) })
+		same, err := copyChunks(&got, strings.NewReader(body))
+		if err != nil || same != valid || valid && got.String() != want.String() {
+			t.Errorf("%q: got %q, %v, %v; want %q, %v", body, got.String(), same, err, want.String(), valid)
+		}
+	})
+}
