@@ -21,18 +21,24 @@ func (x *exchange) more(limit int) error {
 		return e
 	}
 	b.raw = raw
+	n, err := x.read(b.raw[len(b.raw):min(cap(b.raw), limit)])
+	b.raw = b.raw[:len(b.raw)+n]
+	return err
+}
+
+// read reads into p. It returns an error only if no bytes arrived.
+func (x *exchange) read(p []byte) (int, error) {
 	for range maxEmptyReads {
-		n, err := x.conn.stream.Read(b.raw[len(b.raw):min(cap(b.raw), limit)])
-		b.raw = b.raw[:len(b.raw)+n]
+		n, err := x.conn.stream.Read(p)
 		x.resp.BytesRead += int64(n)
 		if n > 0 {
-			return nil
+			return n, nil
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return io.ErrNoProgress
+	return 0, io.ErrNoProgress
 }
 
 // firstBuffer allocates the first buffer of a reply, large enough for the bytes that have already arrived
@@ -149,42 +155,60 @@ func (x *exchange) headEnded(err error) *Error {
 // readBody reads the body to its end or to a limit and sets the slices of the response.
 func (x *exchange) readBody() *Error {
 	b, r := &x.resp.buf, x.resp
-	limit, look := x.bodyLimit()
+	most, look := x.bodyLimit() // limit is the part of most for RAM
+	limit := min(most, x.lim.HeldBytes)
 	body := bodyReader{f: &x.f, resp: r, limit: limit, refused: limit == 0}
 	for {
 		if body.take(b.raw[x.head:]) {
-			if !look || r.Truncated != TruncatedLength {
-				break
+			if look && r.Truncated == TruncatedLength {
+				look = false
+				most = x.lookedAt(b.raw[x.head:], limit)
+				if n := min(most, x.lim.HeldBytes); n > limit {
+					limit, body.limit, r.Truncated = n, n, NotTruncated
+					continue
+				}
 			}
-			look = false
-			if limit = x.lookedAt(b.raw[x.head:], limit); limit <= body.limit {
-				limit = body.limit
-				break
-			}
-			body.limit, r.Truncated = limit, NotTruncated
-			continue
+			break
 		}
 		if body.lingering() {
 			x.conn.arm(lastChunkWait)
 		}
-		err := x.more(x.head + limit + 1)
-		if err == nil {
-			continue
+		if err := x.more(x.head + limit + 1); err != nil {
+			if e := x.bodyEnded(&body, err); e != nil {
+				return e
+			}
+			break
 		}
-		if e := x.canceled(StageBody); e != nil {
+	}
+	if r.Truncated == TruncatedLength && most > limit && x.req.Spool != nil {
+		if e := x.spoolBody(&body, most); e != nil {
 			return e
 		}
-		if e, ok := err.(*Error); ok {
-			return e
-		}
-		body.ended(err)
-		if r.Truncated == TruncatedTime && time.Since(x.conn.last) < slowSilence {
-			r.Marks |= MarkSlow
-		}
-		break
+		return x.cutBody(len(b.raw))
 	}
 	x.keep = x.keepFor(body.known && x.head+body.whole == len(b.raw))
-	b.raw = b.raw[:x.head+min(body.end(len(b.raw)-x.head), limit)]
+	return x.cutBody(x.head + min(body.end(len(b.raw)-x.head), limit))
+}
+
+// bodyEnded handles an error that ended the body.
+func (x *exchange) bodyEnded(body *bodyReader, err error) *Error {
+	if e := x.canceled(StageBody); e != nil {
+		return e
+	}
+	if e, ok := err.(*Error); ok {
+		return e
+	}
+	body.ended(err)
+	if x.resp.Truncated == TruncatedTime && time.Since(x.conn.last) < slowSilence {
+		x.resp.Marks |= MarkSlow
+	}
+	return nil
+}
+
+// cutBody sets the slices of the response to the first n bytes of buf.raw.
+func (x *exchange) cutBody(n int) *Error {
+	b, r := &x.resp.buf, x.resp
+	b.raw = b.raw[:n]
 	r.Raw, r.RawHead, r.RawBody = b.raw, b.raw[:x.head], b.raw[x.head:]
 	r.PayloadRaw = r.RawBody
 	if x.f.chunked {
@@ -238,14 +262,15 @@ func (x *exchange) lookedAt(begin []byte, limit int) int {
 	return x.lim.BodyBytes
 }
 
-// narrow limits the body to n bytes and the decoded size in proportion. It returns the new body limit.
+// narrow limits the body to n bytes, and the decoded size in proportion to what RAM holds. It returns the
+// new body limit.
 func (x *exchange) narrow(n int64) int {
 	if n >= int64(x.lim.BodyBytes) {
 		return x.lim.BodyBytes
 	}
 	x.own = *x.lim
-	share := float64(n) / float64(x.lim.BodyBytes)
-	x.own.BodyBytes = int(n)
+	x.own.BodyBytes, x.own.HeldBytes = int(n), min(int(n), x.lim.HeldBytes)
+	share := float64(x.own.HeldBytes) / float64(x.lim.HeldBytes)
 	x.own.DecodedBytes = max(min(x.lim.DecodedBytes, RatioFloorBytes), int(share*float64(x.lim.DecodedBytes)))
 	x.lim = &x.own
 	return int(n)
@@ -259,14 +284,17 @@ type bodyReader struct {
 	// refused: the body is not wanted at all; limit is 0.
 	refused bool
 	ch      chunker
+	past    int // bytes of the body before those that take receives
 	seen    int // bytes that ch has consumed
 	whole   int // length of the body; valid once known is set
 	known   bool
 	timed   bool // lingering has returned true
 }
 
-// take examines the body received so far and reports whether it is complete or cut off by a limit.
+// take examines the body received so far, which ends with p, and reports whether it is complete or cut off
+// by a limit.
 func (b *bodyReader) take(p []byte) bool {
+	n := b.past + len(p)
 	switch {
 	case b.f.none:
 		b.whole, b.known = 0, true
@@ -277,17 +305,17 @@ func (b *bodyReader) take(p []byte) bool {
 	case b.f.chunked:
 		b.takeChunked(p)
 	case b.f.length >= 0:
-		b.whole, b.known = int(min(b.f.length, 1<<40)), int64(len(p)) >= b.f.length
+		b.whole, b.known = int(min(b.f.length, 1<<40)), int64(n) >= b.f.length
 	default:
 		b.resp.Marks |= MarkCloseDelimited
 	}
 	if b.known && b.whole <= b.limit {
-		if len(p) > b.whole && !b.f.none {
+		if n > b.whole && !b.f.none {
 			b.resp.Marks |= MarkExcess
 		}
 		return true
 	}
-	if len(p) > b.limit || len(p) == b.limit && b.f.length > int64(b.limit) {
+	if n > b.limit || n == b.limit && b.f.length > int64(b.limit) {
 		b.resp.Truncated = TruncatedLength
 		return true
 	}
@@ -295,8 +323,8 @@ func (b *bodyReader) take(p []byte) bool {
 }
 
 func (b *bodyReader) takeChunked(p []byte) {
-	for b.seen < len(p) && b.ch.state != chunkDone && b.ch.state != chunkBad {
-		n, _ := b.ch.next(p[b.seen:])
+	for b.seen < b.past+len(p) && b.ch.state != chunkDone && b.ch.state != chunkBad {
+		n, _ := b.ch.next(p[b.seen-b.past:])
 		b.seen += n
 	}
 	switch {
@@ -311,7 +339,7 @@ func (b *bodyReader) takeChunked(p []byte) {
 		if b.ch.trailer == 0 {
 			b.resp.Truncated = TruncatedUnspecified
 		}
-		b.whole, b.known = len(p), true
+		b.whole, b.known = b.past+len(p), true
 	}
 }
 

@@ -97,10 +97,11 @@ func (b *responseBuffers) release() {
 	}
 }
 
-// Reset empties r. It keeps buffers of up to 16 KiB and returns larger ones to the client's pool and budget,
+// Reset empties r and releases its spool. It keeps buffers of up to 16 KiB and returns larger ones to the client's pool and budget,
 // so an idle Response holds little memory. Slices taken from r become invalid. If Options.BufferBytes is
 // set, call Reset on each Response that is not used again.
 func (r *Response) Reset() {
+	r.dropSpool()
 	r.buf.release()
 	*r = Response{buf: r.buf}
 }

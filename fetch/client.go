@@ -104,6 +104,7 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 		e.Host, e.Addr = req.Host, req.Addr
 		resp.Status, resp.Truncated, resp.Marks = 0, NotTruncated, 0
 		resp.Raw, resp.RawHead, resp.RawBody, resp.PayloadRaw, resp.Body = nil, nil, nil, nil, nil
+		resp.dropSpool()
 		return e
 	}
 	return nil

@@ -223,6 +223,13 @@ func (c *conn) pause(d time.Duration) {
 	}
 }
 
+// extend moves the end of the exchange to t, unless it is later already.
+func (c *conn) extend(t time.Time) {
+	if t.After(c.end) {
+		c.end = t
+	}
+}
+
 // limit returns the time at which waiting must end.
 func (c *conn) limit() time.Time {
 	t := c.end

@@ -35,9 +35,9 @@
 // Do returns a response whenever it has received a final head. Truncated then says why the body is
 // incomplete, and Marks lists oddities. Otherwise Do returns an *Error with the stage and the kind of the
 // fault; Error.Ours separates faults of this machine from faults of the site. Input from the network never
-// makes it panic. It takes at most Limits.Total, plus up to 30 s of waiting for memory. Separate limits stop
-// a server that sends nothing, trickles, stalls, lies about its length, or never ends its head, its chunks
-// or its interim replies.
+// makes it panic. It takes at most Limits.Total, plus up to 30 s of waiting for memory and the time to
+// spool a body. Separate limits stop a server that sends nothing, trickles, stalls, lies about its length, or
+// never ends its head, its chunks or its interim replies.
 //
 // If Content-Lengths differ, Do waits for the largest. Chunked framing takes precedence over a length. A
 // body that is not in its declared coding (chunked, gzip, br, …) is kept as received, as are bodies in
@@ -45,6 +45,10 @@
 //
 // Request.BodyLimit can inspect the head and then shorten or refuse the body, or ask to see its beginning
 // first. The connection is then closed unless the whole body has arrived.
+//
+// Request.Spool takes a body beyond Limits.HeldBytes, byte for byte as received. RAM keeps its beginning, and
+// the payload and the decoded body are of this beginning (spool.go). Limits.Total does not apply to the rest
+// of the body; another limit on time does.
 //
 // # Ambiguous framing
 //
@@ -83,8 +87,9 @@
 //
 //	waiting for the first byte   none; with TLS 4 KiB and about 40 KiB of the library's;
 //	                             16 KiB on connections that are not sockets
-//	receiving                    min(max(16 KiB, 2 W), HeaderBytes+BodyBytes+1)
-//	afterwards                   the above + the payload if chunked (at most BodyBytes)
+//	receiving                    min(max(16 KiB, 2 W), HeaderBytes+HeldBytes+1)
+//	receiving into a spool       HeaderBytes + 512 KiB
+//	afterwards                   the above + the payload if chunked (at most HeldBytes)
 //	                             + the decoded body (at most 2 min(DecodedBytes, max(Ratio W, 256 KiB)))
 //
 // The sum is at most Limits.MemoryBytes, 16 MiB with the defaults. Options.BufferBytes bounds what all
@@ -99,5 +104,5 @@
 // are not cached. The verdict cache takes about 100 bytes an entry. Each of the Options.IdleConns idle
 // connections takes a descriptor and 1 KiB, or about 40 KiB with TLS; it holds no response and no buffer.
 //
-// The package reads and writes no files.
+// The package itself reads and writes no files.
 package fetch

@@ -53,6 +53,11 @@ type Request struct {
 	//     beginning: the bytes received, unchunked but still content-encoded. It then returns NoBody to read
 	//     no more; LookFirst then means 0.
 	BodyLimit func(resp *Response, beginning []byte) int64
+	// Spool, if set, is called on the goroutine of Do when a body turns out to exceed Limits.HeldBytes. It
+	// returns a file for the whole body. length is the length of the body if it is known, as far as the
+	// limits allow it, and -1 otherwise. After an error of Spool or of a Write, Do fails with KindResources.
+	// nil: HeldBytes bounds the body.
+	Spool func(length int64) (Spool, error)
 	// Limits replaces the client's limits for this exchange, for instance smaller ones for robots.txt; nil:
 	// the client's. Zero fields have the same defaults as in Options.
 	Limits *Limits
@@ -90,6 +95,10 @@ type Limits struct {
 	// BodyBytes bounds the body as received, framing included. Do leaves the rest unread and marks the
 	// response. Default 2 MiB. It cannot be switched off.
 	BodyBytes int
+	// HeldBytes bounds the part of BodyBytes that RAM may hold; larger bodies go to Request.Spool. Total
+	// does not apply to the rest of such a body, but each further SpoolStep must arrive within
+	// SpoolStepTime. Default and maximum BodyBytes.
+	HeldBytes int
 	// DecodedBytes bounds the body after decompression; default 8 MiB. It cannot be switched off.
 	DecodedBytes int
 	// Ratio bounds the decoded size divided by the received size, once RatioFloorBytes are decoded; default
@@ -156,6 +165,11 @@ type Response struct {
 	PayloadRaw []byte
 	// Body is PayloadRaw decoded by its Content-Encoding.
 	Body []byte
+
+	// Spool holds the whole body as received if it went to a spool, and SpoolBytes is its length. Raw,
+	// RawBody, PayloadRaw and Body then are of its first SpoolBegin bytes. Reset releases it.
+	Spool      Spool
+	SpoolBytes int64
 
 	// Truncated says why RawBody is not the whole body.
 	Truncated Reason

@@ -71,6 +71,7 @@ func (l Limits) resolved() Limits {
 	}
 	l.HeaderBytes = min(orInt(max(l.HeaderBytes, 0), maxHeaderBytes), maxHeaderBytes)
 	l.BodyBytes = orInt(max(l.BodyBytes, 0), defaultBodyBytes)
+	l.HeldBytes = min(orInt(max(l.HeldBytes, 0), l.BodyBytes), l.BodyBytes)
 	l.DecodedBytes = orInt(max(l.DecodedBytes, 0), defaultDecodedBytes)
 	l.Ratio = orInt(l.Ratio, defaultRatio)
 	return l
@@ -81,8 +82,8 @@ func (o *Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fetch: "+format, args...)) }
 	l := &o.Limits
-	if l.Total < 0 || l.Grace < 0 || l.BodyBytes < 0 || l.DecodedBytes < 0 || l.HeaderBytes < 0 {
-		bad("limits of total time, grace, header, body and decoded bytes cannot be switched off")
+	if l.Total < 0 || l.Grace < 0 || l.BodyBytes < 0 || l.HeldBytes < 0 || l.DecodedBytes < 0 || l.HeaderBytes < 0 {
+		bad("limits of total time, grace, header, body, held and decoded bytes cannot be switched off")
 	}
 	if l.HeaderBytes > maxHeaderBytes {
 		bad("header limit %d exceeds %d bytes", l.HeaderBytes, maxHeaderBytes)

@@ -30,7 +30,7 @@ var errMemory = errors.New("no memory for the body within --ram")
 // unchunked payload, the intermediate form between two codings, and the decoded body.
 func (l Limits) MemoryBytes() int64 {
 	l = l.resolved()
-	head, body, decoded := int64(l.HeaderBytes), int64(l.BodyBytes), int64(l.DecodedBytes)
+	head, body, decoded := int64(l.HeaderBytes), int64(l.HeldBytes), int64(l.DecodedBytes)
 	need := head + body + 1 + body + min(body, decoded) + 1 + decoded + 1
 	return need + need/poolSlack + FreeBufferBytes
 }
