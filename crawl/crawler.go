@@ -41,6 +41,7 @@ type crawler struct {
 	health       *hostHealth
 	outages      *outages
 	space        *space
+	spools       *spools
 	output       *output
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
@@ -57,6 +58,7 @@ func (c *crawler) wire() {
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
+	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.operator = newOperator(e)
@@ -81,6 +83,7 @@ func (c *crawler) wire() {
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
 	c.pages.dispatcher = c.dispatcher
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
+	c.pages.spools, c.spools.space = c.spools, c.space
 	c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock

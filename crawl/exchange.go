@@ -12,7 +12,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// openAccept sets the rule that decides which bodies are read.
+// openAccept sets the rule that decides which bodies are read, and where large ones go.
 func (p *pageStage) openAccept() error {
 	accept, err := newAcceptor(p.opt.Accept, p.opt.BodyCaps)
 	if err != nil {
@@ -24,6 +24,9 @@ func (p *pageStage) openAccept() error {
 			accept.patterns = append(accept.patterns, assetTypes()...)
 		}
 		p.accept = accept.limit
+	}
+	if p.opt.Store {
+		p.spool = p.spools.open
 	}
 	return nil
 }
@@ -38,6 +41,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	}
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
+		req.Spool = p.spool
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)

@@ -42,7 +42,7 @@ type arrival struct {
 // The page belongs to the storer afterwards.
 func (p *pageStage) land(ctx context.Context, page *arrival) bool {
 	g, resp := page.grant, page.resp
-	if g.Again == 0 || g.Again > landAhead || len(resp.Raw)+len(resp.Body) > landedBytes {
+	if g.Again == 0 || g.Again > landAhead || resp.Spool != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
 		return false
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.

@@ -38,6 +38,7 @@ const (
 type pageStage struct {
 	*engine
 	accept func(*fetch.Response, []byte) int64 // decides which bodies are read; nil reads all
+	spool  func(int64) (fetch.Spool, error)    // opens a spool; nil if pages are not stored
 
 	budgets    *budgetStage
 	check      *robotsCheck
@@ -47,6 +48,7 @@ type pageStage struct {
 	outages    *outages
 	output     *output
 	seen       *seenStage
+	spools     *spools
 }
 
 // fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
@@ -163,7 +165,14 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	if !errors.As(err, &fe) {
 		return err
 	}
+	var spoolErr *spoolError
+	if errors.As(err, &spoolErr) && !spoolErr.passes() {
+		return err
+	}
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
+		if spoolErr != nil {
+			return p.deferLarge(g, rec, result)
+		}
 		rec.Faults++
 		due := time.Now().Add(p.faultWaits.ourFault)
 		return p.settle(g, result, func(tx *transaction) error {

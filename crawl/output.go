@@ -34,9 +34,13 @@ type output struct {
 	seedReports seedReports
 }
 
-// store appends the records of a response. It is part of the transaction that ends the URL.
-func (o *output) store(p *warc.Prepared, now time.Time) (warc.Location, error) {
-	return o.warc.Append(p, now)
+// store adds the records of a response. It is part of the transaction that ends the URL.
+func (o *output) store(w *pageWorker, now time.Time) (warc.Location, error) {
+	if s := w.streamed; s != nil {
+		w.streamed = nil
+		return o.warc.Attach(s)
+	}
+	return o.warc.Append(&w.prepared, now)
 }
 
 // logFetched writes a response to the crawl log. It is part of a transaction.

@@ -22,28 +22,34 @@ import (
 // store parses and stores a final response, and records the result for its host, in one transaction.
 func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	g, rec, resp, result := page.grant, &page.rec, page.resp, &page.result
+	parsers := p.workers.parsers
+	if resp.Spool != nil {
+		parsers = p.workers.large
+	}
 	var w *pageWorker
 	select {
-	case w = <-p.workers.parsers:
+	case w = <-parsers:
 	case <-ctx.Done():
 		return nil
 	}
 	defer func() {
-		w.prepared.Release()
-		p.workers.parsers <- w
+		w.release()
+		parsers <- w
 	}()
 	now := time.Now()
 	key := p.Hasher.URLKey(rec.URL)
 	var is found
 	err := bug.Contained(func() (err error) {
-		is, err = p.read(w, rec, resp, key, now)
+		is, err = p.read(ctx, w, rec, resp, key, now)
 		return err
 	})
 	if bug := asPanic(err); bug != nil {
 		w = newPageWorker(p.output) // the old one may be in any state
 		return p.endByBug(g, rec, bug, result)
+	} else if err != nil && ctx.Err() != nil {
+		return nil // stays in RAM: the last checkpoint has it
 	} else if err != nil {
-		return err
+		return p.exchangeFailed(g, rec, &page.sum, err, result)
 	}
 	err = p.settle(g, result, func(tx *transaction) error {
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)
@@ -54,7 +60,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		var at warc.Location
 		if p.opt.Store {
 			var err error
-			at, err = p.output.store(&w.prepared, now)
+			at, err = p.output.store(w, now)
 			if err != nil {
 				return err
 			}
@@ -71,7 +77,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 		tx.move(key, state.PlaceRAM, state.PlaceFetched)
 		p.countResponse(tx, rec, resp, is.page)
-		if err := p.budgets.fetched(g.Item.PLD, int64(len(resp.Raw))); err != nil {
+		if err := p.budgets.fetched(g.Item.PLD, resp.RawBytes()); err != nil {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
@@ -102,8 +108,8 @@ type found struct {
 }
 
 // read fills w with what the response contains: links, metadata and the records to store.
-func (p *pageStage) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64,
-	now time.Time) (is found, _ error) {
+func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response,
+	key uint64, now time.Time) (is found, _ error) {
 	if p.opt.reading != nil {
 		p.opt.reading("page", rec.URL)
 	}
@@ -126,9 +132,7 @@ func (p *pageStage) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 		w.links.Counts[state.CountNoIndex] += 1
 	}
 	if p.opt.Store {
-		if err := w.encoder.Prepare(&w.prepared, p.warcExchange(w, rec, resp)); err != nil {
-			return is, fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
-		}
+		return is, p.prepare(ctx, w, rec, resp)
 	}
 	return is, nil
 }
@@ -140,6 +144,10 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 	tx.count(state.CountBytesBody, int64(len(resp.Body)))
 	tx.count(state.CountFetchMillis, resp.Total.Milliseconds())
 	tx.response(resp.Status)
+	if resp.Spool != nil {
+		tx.count(state.CountSpooled, 1)
+		tx.count(state.CountBytesSpooled, resp.SpoolBytes)
+	}
 	if resp.Encoding != "" {
 		tx.count(state.CountCompressed, 1)
 		tx.count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))

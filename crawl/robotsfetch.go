@@ -348,7 +348,8 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.FetchLimits
-	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
+	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
+	limits.Ratio = fetch.Unlimited
 	err := q.pages.exchange(ctx, g, parts, resp, &limits)
 	q.logBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()

@@ -209,6 +209,9 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.openStructures(m); err != nil {
 		return nil, err
 	}
+	if err = c.spools.clean(); err != nil {
+		return nil, err
+	}
 	return c, c.openRAM(m)
 }
 

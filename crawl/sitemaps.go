@@ -137,9 +137,13 @@ func (p *pageStage) parentOf(rec *weburl.Record) []byte {
 // is read.
 const sitemapUnpacked = 1 << 20
 
-// SitemapLimits returns the limits of an exchange for a sitemap with a body of at most bytes, as received.
+// SitemapLimits returns the limits of an exchange for a sitemap with a body of at most bytes, as received, or
+// what RAM may hold of a page if that is more.
 func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
-	l.BodyBytes, l.DecodedBytes = max(l.BodyBytes, bytes), sitemapUnpacked
+	if l.HeldBytes != 0 {
+		l.BodyBytes = min(l.BodyBytes, l.HeldBytes)
+	}
+	l.BodyBytes, l.HeldBytes, l.DecodedBytes = max(l.BodyBytes, bytes), 0, sitemapUnpacked
 	return l
 }
 

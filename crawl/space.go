@@ -43,14 +43,14 @@ const (
 	spaceTold  = time.Minute      // repeat the log line during a pause
 )
 
-// errNoRoom stops a merge before it writes anything.
-var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
+// errNoRoom stops a merge or a large body before it writes more than fits.
+var errNoRoom = fmt.Errorf("crawl: no room: %w", syscall.ENOSPC)
 
 // space detects a lack of disk space. Fetching, robots.txt requests and seeds pause while there is a
 // reason. Its goroutine is "space".
 type space struct {
 	*engine
-	reserved  atomic.Int64 // bytes that running merges may still write
+	reserved  atomic.Int64 // bytes that running merges and copies of spools may still write
 	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
 	wakeSpace signal
 
@@ -124,23 +124,44 @@ func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/1
 // failing midway. Merges of several stores, and several workers of one, run in parallel. Space that others
 // have reserved counts as used until they release it, so it counts twice while they write.
 func (s *space) reserve(need int64) (release func(), err error) {
-	keep := min(diskReserve, s.lowWater())
 	all := s.reserved.Add(need)
 	release = func() { s.reserved.Add(-need) }
-	for _, dir := range s.Set.Paths {
-		free, _, err := s.Set.FS.Space(dir)
-		if err != nil {
-			release()
-			return nil, fmt.Errorf("crawl: free space of %s: %w", dir, err)
-		}
-		if free < all+keep {
-			release()
-			return nil, fmt.Errorf("crawl: %s has %s free; a merge needs %s, others %s, and %s stay free: %w",
-				dir, bytesText(free), bytesText(need), bytesText(all-need), bytesText(keep), errNoRoom)
-		}
+	if err := s.roomFor("a merge", s.Set.Paths, need, all, min(diskReserve, s.lowWater())); err != nil {
+		release()
+		return nil, err
 	}
 	return release, nil
 }
+
+// roomFor returns an error if a directory has not all bytes free above keep. need is the part of all for
+// what.
+func (s *space) roomFor(what string, dirs []string, need, all, keep int64) error {
+	for _, dir := range dirs {
+		free, _, err := s.Set.FS.Space(dir)
+		if err != nil {
+			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
+		}
+		if free < all+keep {
+			return fmt.Errorf("crawl: %s has %s free; %s needs %s, others %s, and %s stay free: %w",
+				dir, bytesText(free), what, bytesText(need), bytesText(all-need), bytesText(keep), errNoRoom)
+		}
+	}
+	return nil
+}
+
+// outputRoom returns an error if need bytes of a large body would not fit above the mark of free space, or
+// below --disk.
+func (s *space) outputRoom(need int64) error {
+	all := s.reserved.Load() + need
+	if used := s.used(); used+all > s.opt.DiskBytes-s.limitMargin() {
+		return fmt.Errorf("crawl: the crawl uses %s of at most %s (--disk); a large body needs %s, others %s: %w",
+			bytesText(used), bytesText(s.opt.DiskBytes), bytesText(need), bytesText(all-need), errNoRoom)
+	}
+	return s.roomFor("a large body", s.Out.Paths, need, all, s.lowWater())
+}
+
+// claim reserves n more bytes, or returns them if n is negative.
+func (s *space) claim(n int64) { s.reserved.Add(n) }
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 

@@ -20,6 +20,7 @@ type workers struct {
 	waits     atomic.Bool          // dispatch has a slot but no grant for it
 	responses chan *fetch.Response // idle buffers for reuse
 	parsers   chan *pageWorker     // limits concurrent parsing
+	large     chan *pageWorker     // of the one page with a spooled body that is being stored
 	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
 	archivers archivers            // limits concurrent encoding of records other than pages
 	plds      *pldLimiter          // exchanges under way by PLD
@@ -38,7 +39,8 @@ type pageWorker struct {
 	encoder  *warc.Encoder
 	exchange warc.Exchange
 	prepared warc.Prepared
-	file     string // that holds the last record
+	streamed *warc.Streamed // instead of prepared for a spooled body; nil: none, or it is stored
+	file     string         // that holds the last record
 }
 
 func newWorkers(o *output, connections int) *workers {
@@ -50,11 +52,13 @@ func newWorkers(o *output, connections int) *workers {
 		archivers: newArchivers(o.warc),
 		plds:      newPLDLimiter(&o.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
+		large:     make(chan *pageWorker, 1),
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*cap(w.parsers)), make(chan *arrival)
 	for range cap(w.parsers) {
 		w.parsers <- newPageWorker(o)
 	}
+	w.large <- newPageWorker(o)
 	return w
 }
 
@@ -62,6 +66,15 @@ func newPageWorker(o *output) *pageWorker {
 	opt := parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms}
 	return &pageWorker{links: admit.NewBatch(o.links), encoder: o.warc.NewEncoder(),
 		parser: parse.NewExtractor(opt, o.links.URLOptions())}
+}
+
+// release empties the worker for the next page.
+func (w *pageWorker) release() {
+	w.prepared.Release()
+	if w.streamed != nil {
+		_ = w.streamed.Discard() // the next Open deletes what is left
+		w.streamed = nil
+	}
 }
 
 func (w *workers) response() *fetch.Response {

@@ -129,6 +129,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountURLsAdmitted:      {help: "URLs admitted into RAM"},
 	state.CountURLsDue:           {help: "Deferred URLs that went back to RobotsCache"},
 	state.CountURLsDenied:        {help: "URLs that RobotsCache refused or set aside"},
+	state.CountSpooled:           {help: "Bodies too large for RAM that were stored from a file"},
+	state.CountBytesSpooled:      {help: "Bytes of these bodies as received", unit: "bytes"},
 }
 
 // one returns the function each of a metric without a label.

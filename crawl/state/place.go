@@ -167,6 +167,8 @@ const (
 	CountURLsAdmitted // URLs from Q into RAM
 	CountURLsDue      // URLs from the deferred ones to RobotsCache
 	CountURLsDenied   // URLs that RobotsCache refused or set aside
+	CountSpooled      // bodies stored from a spool
+	CountBytesSpooled // bytes of them as received
 	NumCounters
 )
 
@@ -186,7 +188,8 @@ var counterNames = [NumCounters]string{
 	"robots_sent_bytes", "robots_failed", "robots_status_other", "robots_status_1xx", "robots_status_2xx",
 	"robots_status_3xx", "robots_status_4xx", "robots_status_5xx",
 	"urls_placed", "urls_over_budget", "urls_scanned", "urls_replaced", "urls_released",
-	"urls_unknown", "urls_answered", "urls_allowed", "urls_admitted", "urls_due", "urls_denied"}
+	"urls_unknown", "urls_answered", "urls_allowed", "urls_admitted", "urls_due", "urls_denied",
+	"bodies_spooled", "spooled_bytes"}
 
 // flows are the counters of moves between places, the edges of the crawler. 0 stands for none. Other edges need
 // no counter: what entered STAR from URLseen is the number of unique URLs, what ended is in its place for good, and

@@ -1,0 +1,169 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/polite"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// A body that exceeds fetch.Limits.HeldBytes goes to a file, its spool, and from there to a WARC file of its
+// own. No checkpoint names a spool: its page is in RAM to the accounts, so after a crash it is fetched again,
+// and the next run deletes the file.
+
+const (
+	// spoolDir is the directory of the spools in each output directory.
+	spoolDir = "spool"
+	// maxSpools limits the spools. Each takes up to 0.5 MiB of the RAM for bodies.
+	maxSpools = 32
+	// spoolStep is the space in bytes that a spool reserves at a time, for itself and for its copy.
+	spoolStep = 64 << 20
+	// spoolWait is the wait of a URL whose body found no spool or no space.
+	spoolWait = 10 * time.Minute
+)
+
+var errSpools = fmt.Errorf("crawl: %d large bodies are under way already", maxSpools)
+
+// spools creates the spools. It has no goroutine.
+type spools struct {
+	*engine
+	slots  chan struct{} // one for each spool
+	serial atomic.Uint64
+
+	space *space
+}
+
+func newSpools(e *engine) *spools { return &spools{engine: e, slots: make(chan struct{}, maxSpools)} }
+
+// clean deletes the spools of an earlier run.
+func (s *spools) clean() error {
+	for i := range s.Out.Paths {
+		names, err := s.Set.FS.List(s.Out.Path(i, spoolDir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("crawl: list spools: %w", err)
+		}
+		for _, name := range names {
+			if _, err := strconv.ParseUint(name, 10, 64); err != nil {
+				continue
+			}
+			if err := s.Set.FS.Remove(s.Out.Path(i, spoolDir, name)); err != nil {
+				return fmt.Errorf("crawl: delete spool: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// open returns a spool for a body of the given length, -1 if it is unknown. It does not wait.
+func (s *spools) open(length int64) (fetch.Spool, error) {
+	if err := s.space.outputRoom(2 * max(length, 0)); err != nil {
+		return nil, &spoolError{err}
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return nil, &spoolError{errSpools}
+	}
+	p := &spool{spools: s}
+	serial := s.serial.Add(1)
+	dir := int(serial) % s.Out.Len()
+	err := s.Set.FS.MkdirAll(s.Out.Path(dir, spoolDir))
+	if err == nil {
+		p.file, err = s.Set.FS.Create(s.Out.Path(dir, spoolDir, strconv.FormatUint(serial, 10)))
+	}
+	if err != nil {
+		<-s.slots
+		return nil, &spoolError{fmt.Errorf("crawl: create spool: %w", err)}
+	}
+	return p, nil
+}
+
+// spool is the file of one body.
+type spool struct {
+	*spools
+	file     disk.File
+	size     int64
+	reserved int64 // for the copy
+}
+
+// Write implements fetch.Spool.
+func (p *spool) Write(b []byte) (int, error) {
+	if p.size+int64(len(b)) > p.reserved {
+		if err := p.space.outputRoom(2 * spoolStep); err != nil {
+			return 0, &spoolError{err}
+		}
+		p.reserved += spoolStep
+		p.space.claim(spoolStep)
+	}
+	n, err := p.file.WriteAt(b, p.size)
+	if err != nil {
+		return n, &spoolError{fmt.Errorf("crawl: write to spool: %w", err)}
+	}
+	disk.WriteBehind(p.file, p.size, int64(n))
+	p.size += int64(n)
+	return n, nil
+}
+
+// ReadAt implements fetch.Spool.
+func (p *spool) ReadAt(b []byte, off int64) (int, error) { return p.file.ReadAt(b, off) }
+
+// Release implements fetch.Spool.
+func (p *spool) Release() {
+	if err := errors.Join(p.file.Close(), p.Set.FS.Remove(p.file.Name())); err != nil {
+		p.opt.Log.Warn("a spool was not deleted; the next run deletes it", "error", err)
+	}
+	p.space.claim(-p.reserved)
+	<-p.slots
+}
+
+// spoolError is an error of a spool, or of the copy of its content.
+type spoolError struct{ error }
+
+// Unwrap returns the cause.
+func (e *spoolError) Unwrap() error { return e.error }
+
+// passes reports whether the error passes with time. Others are those of a disk that fails.
+func (e *spoolError) passes() bool { return errors.Is(e, errSpools) || state.IsFull(e) }
+
+// deferLarge defers a URL whose body found no spool or no space. Nothing counts against its host.
+func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *ending) error {
+	rec.Faults++
+	return p.settle(g, result, func(tx *transaction) error {
+		due := time.Now().Add(spoolWait)
+		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonUnconfirmed)
+	})
+}
+
+// prepare encodes a response for the page store. That of a spooled body is written to its file now.
+func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response) error {
+	x := p.warcExchange(w, rec, resp)
+	if resp.Spool == nil {
+		if err := w.encoder.Prepare(&w.prepared, x); err != nil {
+			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
+		}
+		return nil
+	}
+	x.Body, x.Large = nil, io.NewSectionReader(resp.Spool, 0, resp.SpoolBytes)
+	var err error
+	if w.streamed, err = p.output.stream(ctx, w.encoder, x); err != nil {
+		return &fetch.Error{Stage: fetch.StageBody, Kind: fetch.KindResources, Addr: resp.Remote,
+			Err: &spoolError{fmt.Errorf("crawl: store %s: %w", rec.URL, err)}}
+	}
+	return nil
+}
+
+// stream writes the record of a large body to a file that is not part of the store yet.
+func (o *output) stream(ctx context.Context, e *warc.Encoder, x *warc.Exchange) (*warc.Streamed, error) {
+	return o.warc.Stream(ctx, e, x, time.Now())
+}
