@@ -44,6 +44,7 @@ type cutWorld struct {
 	robotsIll  bool
 	quota      bool             // lives with cuts sometimes reach a quota that statfs doesn't show
 	trouble    trouble          // of the network, of names, or of some servers
+	spools     bool             // most pages are spooled
 	suffixes   bool             // use the whole public suffix list: 10 ms per read
 	once       *Result          // of the crawl without a cut
 	steps      int              // mutating operations of that crawl
@@ -54,7 +55,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x637574))
 	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
-		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1,
+		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1, spools: seed%6 == 1,
 		quota: seed%4 == 3, trouble: troubleOf(seed)}
 	if seed%3 == 0 {
 		w.out = []string{"o0", "o1"}
@@ -232,6 +233,9 @@ func TestCutWorlds(t *testing.T) {
 			s.Refused)
 		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
 			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing host", seed, s.Refused)
+		}
+		if n := s.Count(state.CountSpooled); (n > s.Place(state.PlaceFetched)/2) != w.spools {
+			t.Errorf("world %d: %d bodies spooled", seed, n)
 		}
 		sum.full, sum.scans = sum.full+int(s.URLSeenFullPasses), sum.scans+int(s.Scans)
 		sum.rolled, sum.segments, sum.slots = sum.rolled+rolled, sum.segments+segments, sum.slots+slots

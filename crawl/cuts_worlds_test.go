@@ -120,7 +120,12 @@ func (r troubledNames) LookupHost(ctx context.Context, host, pld string) (Lookup
 func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 	t.Helper()
 	strange := &tinyWeb{serve: pagesOnly}
+	held := 0
+	if w.spools {
+		held = 500
+	}
 	client, err := fetch.New(fetch.Options{
+		Limits:    fetch.Limits{HeldBytes: held},
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
 		TLS: fetch.TLSOptions{Roots: web.CAPool()},
 		Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {

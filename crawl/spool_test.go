@@ -3,11 +3,11 @@ package crawl
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -140,35 +140,57 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// TestLargeBodyIsInterrupted: a crawl that is stopped, or whose machine crashes, while it spools or stores a
-// body fetches the URL again. No spool is left.
-func TestLargeBodyIsInterrupted(t *testing.T) {
-	body := largeBody(8e6)
-	for _, after := range []int{100, 160, 220, 250, 280, 310} {
-		var killed *memfs.FS
+// TestLargeBodyIsCut: a crawl whose machine stops at any moment while it spools or stores a body fetches the
+// URL again, and no spool is left.
+func TestLargeBodyIsCut(t *testing.T) {
+	body := largeBody(3e6)
+	run := func(t *testing.T, fs *memfs.FS) (Options, error) {
+		opt := spooling(t, largeWeb(fmt.Sprintf("Content-Length: %d\r\n", len(body)), body), fs)
+		_, err := Run(t.Context(), opt)
+		return opt, err
+	}
+	whole, spooled := memfs.New(*seedFlag), 0
+	inBubble(t, func(t *testing.T) {
+		if _, err := run(t, whole); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for at := 1; at < whole.Ops(); at += longOr(1, 3) {
+		fs := memfs.New(*seedFlag)
 		inBubble(t, func(t *testing.T) {
-			fs := memfs.New(*seedFlag)
-			w := largeWeb(fmt.Sprintf("Content-Length: %d\r\n", len(body)), body)
-			opt := spooling(t, w, fs)
-			fs.CrashAfter(after)
-			if _, err := Run(t.Context(), opt); err == nil {
-				t.Logf("after %d operations: the crawl had ended", after)
+			fs.CrashAfter(at)
+			if _, err := run(t, fs); err == nil {
+				t.Logf("operation %d of %d did not come", at, whole.Ops())
 			}
-			killed = fs.Kill()
 		})
+		if fs = fs.Kill(); at%2 == 0 {
+			fs = fs.Crash()
+		}
+		for _, dir := range []string{"d0", "d1"} {
+			if names, err := fs.List(dir + "/" + spoolDir); err == nil {
+				spooled += len(names)
+			}
+		}
 		inBubble(t, func(t *testing.T) {
-			w := largeWeb(fmt.Sprintf("Content-Length: %d\r\n", len(body)), body)
-			opt := spooling(t, w, killed)
-			if _, err := Run(t.Context(), opt); err != nil && !strings.Contains(err.Error(), "finished") {
-				t.Fatal(err)
+			opt, err := run(t, fs)
+			if err != nil && !errors.Is(err, state.ErrFinished) {
+				t.Fatalf("cut at operation %d: %v", at, err)
 			}
-			if block := storedBlock(t, killed, opt.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
-				t.Errorf("after %d operations: %d bytes stored", after, len(block))
+			if block := storedBlock(t, fs, opt.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
+				t.Errorf("cut at operation %d: %d bytes stored", at, len(block))
 			}
-			noSpools(t, killed, opt.Dirs)
-			checkBalanced(t, killed, opt.Dirs)
+			noSpools(t, fs, opt.Dirs)
+			checkBalanced(t, fs, opt.Dirs)
 		})
 	}
+	if spooled == 0 {
+		t.Error("no cut left a spool")
+	}
+}
+
+// TestLargeBodyIsStopped: a crawl that is stopped while a body arrives fetches it in the next run.
+func TestLargeBodyIsStopped(t *testing.T) {
+	body := largeBody(8e6)
 	inBubble(t, func(t *testing.T) {
 		w := largeWeb("", nil)
 		stuck := w.raw
