@@ -42,7 +42,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},
 		{[]string{"--max-body=image/*=1MiB"}, "has no size"},
 		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: remove the type"},
-		{[]string{"--max-body=1MiB,image/*=2GiB"}, "--max-body 2GiB: at most 1GiB"},
+		{[]string{"--max-body=1MiB,image/*=2TiB"}, "--max-body 2TiB: at most 1TiB"},
 		{[]string{"--max-body=1MiB,images=2MiB"}, `type "images": want a type such as`},
 		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
 		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},

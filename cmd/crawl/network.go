@@ -40,12 +40,13 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 	for _, s := range c.Resolver {
 		servers = append(servers, s.AddrPort)
 	}
-	limits := fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
-		Total: c.Timeout, BodyBytes: int(c.MaxBody.Most()), DecodedBytes: int(min(4*c.MaxBody.Most(), flags.MaxBodyLimit))}
+	limits := heldLimits(int(c.MaxBody.Most()), plan.BodyBytes/2)
+	limits.Connect, limits.TLS, limits.FirstByte = c.ConnectTimeout, c.ConnectTimeout, c.FirstByteTimeout
+	limits.Total = c.Timeout
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
 	if bodies > plan.HeapBytes/2 {
 		return nil, term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; raise --ram or lower --max-body",
-			humanize.IBytes(uint64(c.MaxBody.Most())), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
+			humanize.IBytes(uint64(limits.HeldBytes)), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
 	}
 	m, err := term.ThisMachine()
 	if err != nil {
@@ -60,6 +61,20 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			Ports:   c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})
+}
+
+// leastHeld is the least that RAM holds of a body, in bytes: more than nearly all pages have.
+const leastHeld = 2 << 20
+
+// heldLimits returns the limits of bodies of at most most bytes. RAM holds so much of a body that one takes at
+// most room bytes; the rest is spooled.
+func heldLimits(most int, room int64) fetch.Limits {
+	for held := most; ; held = max(leastHeld, held-held/16) {
+		l := fetch.Limits{BodyBytes: most, HeldBytes: held, DecodedBytes: 4 * held}
+		if held <= leastHeld || l.MemoryBytes() <= room {
+			return l
+		}
+	}
 }
 
 // OpenNetwork opens a resolver and a client.

@@ -201,8 +201,9 @@ func (c *Command) reserve(m term.Machine) term.Machine {
 // Parts of the default of --ram for a crawl of some sites, or of some pages.
 const (
 	modestRAM  = 1 << 30
-	ramBodies  = 16  // bodies of the maximum size
-	ramPerPage = 256 // bytes; from some hundred million pages on this exceeds the general default
+	ramBodies  = 16       // bodies of the maximum size
+	ramBody    = 64 << 20 // the maximum size that counts; larger bodies are spooled
+	ramPerPage = 256      // bytes; from some hundred million pages on this exceeds the general default
 )
 
 // ramFor returns the default of --ram, at most most. A crawl of some sites gets RAM for the URLs that it
@@ -215,7 +216,7 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 	} else if pages == 0 {
 		return most
 	}
-	ram := modestRAM + ramBodies*float64(c.MaxBody.Most()) + ramPerPage*pages
+	ram := modestRAM + ramBodies*float64(min(ramBody, c.MaxBody.Most())) + ramPerPage*pages
 	if ram >= float64(most) {
 		return most
 	}
@@ -230,6 +231,9 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 // take half of it.
 const defaultSitemapBody = 10 << 20
 
+// maxSitemapBody bounds --sitemap-body, in bytes: RAM holds a sitemap as a whole.
+const maxSitemapBody = 1 << 30
+
 // sitemapBytes returns the maximum size of a sitemap. It must fit into the part of the bodies' RAM that a
 // single request may use: as much as a page, or a quarter of all.
 func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
@@ -239,14 +243,15 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		return l.MemoryBytes() <= room
 	}
 	if c.SitemapBody != nil {
-		if n := int64(*c.SitemapBody); n <= flags.MaxBodyLimit && fits(n) {
+		if n := int64(*c.SitemapBody); n <= maxSitemapBody && fits(n) {
 			return int(n), nil
 		}
 		return 0, fmt.Errorf("--sitemap-body %v is too large for --ram: one body may take %v; raise --ram or lower --sitemap-body", *c.SitemapBody, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
-	for n > int64(c.MaxBody.Most()) && !fits(n) {
+	held := int64(limits.HeldBytes)
+	for n > held && !fits(n) {
 		n /= 2
 	}
-	return int(max(n, int64(c.MaxBody.Most()))), nil
+	return int(max(n, held)), nil
 }

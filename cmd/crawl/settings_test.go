@@ -47,8 +47,31 @@ func TestModestPlan(t *testing.T) {
 			t.Errorf("%v: --ram %v, want half of the machine's", args, ram)
 		}
 	}
-	if _, ram := plan("--scope=host", "--max-body=1GiB"); ram < 16<<30 {
-		t.Errorf("--max-body=1GiB: --ram %v", ram)
+	for _, size := range []string{"64MiB", "5GiB"} { // larger bodies are spooled
+		if _, ram := plan("--scope=host", "--max-body="+size); ram < 2<<30 || ram > 5<<29 {
+			t.Errorf("--max-body=%s: --ram %v", size, ram)
+		}
+	}
+}
+
+// TestHeldLimits: RAM holds as much of a body as its share allows, and at least the default of --max-body.
+func TestHeldLimits(t *testing.T) {
+	for _, c := range []struct {
+		most       int
+		room       int64
+		least, top int
+	}{
+		{2 << 20, 1 << 30, 2 << 20, 2 << 20},
+		{2 << 20, 1 << 20, 2 << 20, 2 << 20},
+		{512 << 10, 1 << 20, 512 << 10, 512 << 10},
+		{20 << 20, 1 << 30, 20 << 20, 20 << 20},
+		{5 << 30, 64 << 20, 7 << 20, 9 << 20},
+		{5 << 30, 1 << 20, 2 << 20, 2 << 20},
+	} {
+		l := heldLimits(c.most, c.room)
+		if l.BodyBytes != c.most || l.HeldBytes < c.least || l.HeldBytes > c.top || l.DecodedBytes != 4*l.HeldBytes {
+			t.Errorf("%d bytes, room for %d: %+v", c.most, c.room, l)
+		}
 	}
 }
 

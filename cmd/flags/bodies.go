@@ -112,5 +112,5 @@ func (f *Bodies) Check() error {
 // Apply sets a crawl's options.
 func (f *Bodies) Apply(o *crawl.Options) { o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps() }
 
-// MaxBodyLimit bounds --max-body, in bytes: RAM holds a body as a whole.
-const MaxBodyLimit = 1 << 30
+// MaxBodyLimit bounds --max-body, in bytes.
+const MaxBodyLimit = 1 << 40
