@@ -38,5 +38,6 @@
 //
 // A Writer takes 512 KiB for each output directory (twice that during a checkpoint), and IndexBytes while it
 // sorts an index. An Encoder takes 310 KiB, and about 1 MiB more once it has compressed a record at levels 1
-// to 9 or a large body. Stream takes 400 KiB more, whatever the size of the body. A Prepared takes the size of the largest capture it has held.
+// to 9 or a large body. Stream takes 400 KiB more, whatever the size of the body. A Prepared takes the size
+// of the largest capture it has held.
 package warc

@@ -101,7 +101,7 @@ type netFlags struct {
 	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s" help:"Keep a connection open for at most this long for the next page of its host, if one is queued and due within that time. 0: use a connection per page."`
 	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s" help:"Limit a TCP connect, and a TLS handshake, to this time."`
 	FirstByteTimeout time.Duration      `group:"net" placeholder:"DURATION" default:"20s" help:"Wait at most this long for the first byte of a response."`
-	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s" help:"Limit a whole request, from connect to last byte, to this time."`
+	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s" help:"Limit a whole request, from connect to last byte, to this time. The part of a body that passes through a file (--max-body) has another limit: a minute for each MiB."`
 	MapPort          []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B" help:"Connect to port B where a URL says A (synthetic webs)."`
 }
 

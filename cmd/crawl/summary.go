@@ -64,6 +64,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if cut, odd := s.Count(state.CountTruncated), s.Count(state.CountDecodeCut); cut+odd > 0 {
 		line("cut", "%s bodies at a limit or by the server, %s during decoding", n(cut), n(odd))
 	}
+	if spooled := s.Count(state.CountSpooled); spooled > 0 {
+		line("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
+	}
 	line("refused", "%s%s", n(s.Place(state.PlaceRefused)), reasons(s.Refused))
 	if n := s.Count(state.CountRefusals) + s.Count(state.CountHostRests) + s.Count(state.CountHostsGivenUp); n > 0 {
 		line("refusals", "%s", refusalsText(s))
