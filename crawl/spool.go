@@ -27,7 +27,7 @@ const (
 	spoolDir = "spool"
 	// maxSpools limits the spools. Each takes up to 0.5 MiB of the RAM for bodies.
 	maxSpools = 32
-	// spoolStep is the space in bytes that a spool reserves at a time, for itself and for its copy.
+	// spoolStep is the least space in bytes that a spool reserves at a time, for itself and for its copy.
 	spoolStep = 64 << 20
 	// spoolWait is the wait of a URL whose body found no spool or no space.
 	spoolWait = 10 * time.Minute
@@ -99,12 +99,13 @@ type spool struct {
 
 // Write implements fetch.Spool.
 func (p *spool) Write(b []byte) (int, error) {
-	if p.size+int64(len(b)) > p.reserved {
-		if err := p.space.outputRoom(2 * spoolStep); err != nil {
+	if more := p.size + int64(len(b)) - p.reserved; more > 0 {
+		more = max(more, spoolStep)
+		if err := p.space.outputRoom(2 * more); err != nil {
 			return 0, &spoolError{err}
 		}
-		p.reserved += spoolStep
-		p.space.claim(spoolStep)
+		p.reserved += more
+		p.space.claim(more)
 	}
 	n, err := p.file.WriteAt(b, p.size)
 	if err != nil {
