@@ -82,10 +82,17 @@ func copyChunks(w io.Writer, body io.Reader) (valid bool, _ error) {
 		if size == 0 {
 			return true, nil
 		}
-		if _, err := io.CopyN(w, r, size); err == io.EOF {
-			return true, nil
-		} else if err != nil {
-			return false, err
+		for size > 0 {
+			piece, err := r.Peek(int(min(size, maxChunkLine)))
+			if _, err := w.Write(piece); err != nil {
+				return false, err
+			}
+			r.Discard(len(piece))
+			if size -= int64(len(piece)); err == io.EOF {
+				return true, nil
+			} else if err != nil {
+				return false, err
+			}
 		}
 		next, err := r.Peek(2)
 		switch {

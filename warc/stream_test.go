@@ -196,11 +196,13 @@ func prepared(t *testing.T, e *Encoder, x *Exchange) *Prepared {
 	return p
 }
 
-// zeros is a body of zero bytes without memory.
-type zeros struct{}
+// repeated is a body without memory that repeats a text.
+type repeated string
 
-func (zeros) ReadAt(p []byte, _ int64) (int, error) {
-	clear(p)
+func (r repeated) ReadAt(p []byte, off int64) (int, error) {
+	for n := 0; n < len(p); {
+		n += copy(p[n:], r[(off+int64(n))%int64(len(r)):])
+	}
 	return len(p), nil
 }
 
@@ -210,10 +212,11 @@ func TestStreamMemory(t *testing.T) {
 	set := disk.Set{FS: disk.OS(), Paths: []string{dir}}
 	w := open(t, Options{Set: set, State: set}, nil)
 	e := w.NewEncoder()
+	chunk := repeated("400\r\n" + strings.Repeat("x", 1<<10) + "\r\n")
 	var took []uint64
 	for _, size := range []int64{1 << 20, 1 << 20, 64 << 20} { // the first also makes the compressor
 		x := sampleExchange()
-		x.Body, x.Large, x.Encoded = nil, io.NewSectionReader(zeros{}, 0, size), size%2 == 0
+		x.Body, x.Large, x.Chunked = nil, io.NewSectionReader(chunk, 0, size), true
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		s, err := w.Stream(t.Context(), e, x, when)
