@@ -51,11 +51,7 @@ func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+r.Names, "NSS_WRAPPER_HOSTS="+r.web.path("names.txt"), "HOME="+dir)
 		return cmd
 	}
-	args := []string{"floor", "--list", r.web.path("list.txt")}
-	if name == gunzipName {
-		args = append(args, "--gunzip")
-	}
-	return exec.CommandContext(ctx, "/proc/self/exe", args...)
+	return exec.CommandContext(ctx, "/proc/self/exe", "floor", "--list", r.web.path("list.txt"), "--store", dir)
 }
 
 // wget2Threads is the best setting of wget2: with 2 and 8 threads it takes as much CPU. (With --spider it

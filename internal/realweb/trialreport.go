@@ -70,7 +70,7 @@ func (r *trials) report(rep *report.Report, k *walk) {
 		r.ratios.Median(), r.ratios.Spread()))
 }
 
-func (r *trials) names() []string { return []string{wget2Name, drumbeatName, floorName, gunzipName} }
+func (r *trials) names() []string { return []string{wget2Name, drumbeatName, bareName} }
 
 func metrics(l *trial) []report.Metric {
 	return []report.Metric{{Value: float64(l.wall.Nanoseconds()) / float64(len(l.log.pages)), Unit: "ns/op"},
@@ -102,7 +102,7 @@ func (r *trials) table() report.Table {
 			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.tail.Seconds() }).Median()))
 	}
 	t.Notes = []string{"start: from the process's start to its first answer; tail: from the last answer to the process's end.",
-		"fetch-only fetches drumbeat's pages over 16 connections and discards them; fetch-gunzip also decodes them."}
+		"bare: the bare loop over drumbeat's pages (internal/bareloop)."}
 	return t
 }
 

@@ -32,8 +32,7 @@ const leastRatio = 1.5
 const (
 	wget2Name    = "wget2"
 	drumbeatName = "drumbeat"
-	floorName    = "fetch-only"
-	gunzipName   = "fetch-gunzip"
+	bareName     = "bare"
 )
 
 // trials is the state of the command race.
@@ -122,7 +121,7 @@ func (r *trials) all(ctx context.Context) error {
 			slices.Reverse(order)
 		}
 		if i < 3 {
-			order = append(order, floorName, gunzipName)
+			order = append(order, bareName)
 		}
 		for _, name := range order {
 			l, err := r.run(ctx, name)

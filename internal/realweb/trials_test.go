@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -131,65 +127,5 @@ func TestPagesOfALog(t *testing.T) {
 	}
 	if got := fmt.Sprint(r.pageEnds); got != "[10.5s 10.4s]" {
 		t.Errorf("got times %s", got)
-	}
-}
-
-// TestFloor: each URL of a list is fetched once, over connections that stay open until the server closes
-// them; a status other than 200 is an error.
-func TestFloor(t *testing.T) {
-	var page bytes.Buffer
-	z := gzip.NewWriter(&page)
-	fmt.Fprint(z, strings.Repeat("<p>text", 1000))
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	var asked, conns atomic.Int64
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/missing" {
-			http.NotFound(w, r)
-			return
-		}
-		if asked.Add(1) == 5 {
-			w.Header().Set("Connection", "close")
-		}
-		w.Header().Set("Content-Encoding", "gzip")
-		w.Write(page.Bytes())
-	}), ConnState: func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			conns.Add(1)
-		}
-	}}
-	go server.Serve(l)
-	defer server.Close()
-	list := filepath.Join(t.TempDir(), "list.txt")
-	write := func(target string, n int) {
-		line := fmt.Sprintf("%s a.test:80 %s\n", l.Addr(), target)
-		if err := os.WriteFile(list, []byte(strings.Repeat(line, n)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, gunzip := range []bool{false, true} {
-		asked.Store(0)
-		conns.Store(0)
-		write("/a", 20)
-		if err := (floorCmd{List: list, Gunzip: gunzip, Connections: 1}).Run(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if asked.Load() != 20 || conns.Load() != 2 {
-			t.Errorf("gunzip %v: got %d requests over %d connections, want 20 over 2", gunzip, asked.Load(), conns.Load())
-		}
-	}
-	write("/missing", 1)
-	if err := (floorCmd{List: list, Connections: 2}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "404") {
-		t.Errorf("got %v, want an error with the status", err)
-	}
-	f := &floorFetcher{gunzip: true}
-	bad := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc"
-	if _, err := f.read(bufio.NewReader(strings.NewReader(bad))); err == nil {
-		t.Error("a body that is no gzip: got no error")
 	}
 }

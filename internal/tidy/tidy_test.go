@@ -147,9 +147,12 @@ var layers = map[string]layer{
 	// A separate command that compares libraries.
 	"bench/lab": {50, []string{"*"}},
 
-	// Separate commands, which share no code with the crawler.
+	// The yardstick of speed.
+	"internal/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
+
+	// Separate commands, which share no code with the crawler; realweb runs the bare loop.
 	"internal/sbom":    {0, nil},
-	"internal/realweb": {1, []string{"bench/report"}},
+	"internal/realweb": {16, []string{"bench/report", "internal/bareloop"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
@@ -158,7 +161,7 @@ var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simw
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"internal/bareloop", "internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {
