@@ -6,7 +6,8 @@
 #   scripts/realweb.sh [crawl]   all of it
 #   scripts/realweb.sh check     the walk against nginx alone, without drumbeat
 #   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
-#   scripts/realweb.sh race      crawl a larger web, of plain HTTP, alternately with wget2 and drumbeat, and compare their speed
+#   scripts/realweb.sh race      fetch a larger web, of plain HTTP, alternately with wget2, drumbeat and a bare loop,
+#                                and compare their speed and CPU time
 #
 #   --hosts N          host names (20)
 #   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15);
@@ -14,8 +15,12 @@
 #   --minutes N        for serve
 #   --host-delay D     drumbeat's delay between two visits to a host (5ms)
 #   --limit D          stop a crawl after so long (10m)
-#   --pairs N          for race: how often each crawls (5)
-#   --check            for race: exit with 1 if drumbeat does less than 1.5 times the pages/s of wget2
+#   --pairs N          for race: run each contender N times (5)
+#   --check            for race: exit with 1 if drumbeat misses pages, fetches others, or misses one of these targets:
+#   --least-wget2 X    at least X times the pages/s of wget2 (1.5)
+#   --least-bare X     at least X times the pages/s of the bare loop
+#   --least-nostore X  at least X times the pages/s of the bare loop, both without store
+#   --most-cpu X       at most X times the CPU time per page of the bare loop
 #   --out DIR          for race: also put the report into DIR, as text, JSON and SVG
 #   --kills N          kill -9 drumbeat so often on the way and let it resume (0)
 #   --keep DIR         work in DIR and leave it there; else all files go
@@ -36,7 +41,7 @@ while (($#)); do
 	--no-warcio) warcio=no; shift; continue ;;
 	--check) race+=(--check); shift; continue ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep | --pairs | --out)
+	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep | --pairs | --out | --least-* | --most-cpu)
 		[[ $# -ge 2 ]] || { echo "realweb.sh: $1 wants a value" >&2; exit 2; } ;;
 	*) echo "realweb.sh: unknown argument $1; --help says more" >&2; exit 2 ;;
 	esac
@@ -49,6 +54,7 @@ while (($#)); do
 	--kills) kills=$2 ;;
 	--keep) keep=$2 ;;
 	--pairs) pairs=$2 ;;
+	--least-* | --most-cpu) race+=("$1=$2") ;;
 	--out) race+=("--out=$(realpath -m "$2")") ;;
 	esac
 	shift 2

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-// trial is one run of one program.
+// trial is one run of one contender.
 type trial struct {
 	wall      time.Duration // from the start of the process to its end
 	cpu       time.Duration // of the process, user and system
@@ -28,38 +27,12 @@ type trial struct {
 
 func (l *trial) rate() float64 { return float64(len(l.log.pages)) / l.wall.Seconds() }
 
+func (l *trial) cpuMillis() float64 { return l.perPage(l.cpu) / 1e3 }
+
 // perPage returns a CPU time in microseconds per page.
 func (l *trial) perPage(d time.Duration) float64 {
 	return float64(d.Microseconds()) / float64(len(l.log.pages))
 }
-
-// command returns the command line of a program; dir is a new directory for its files.
-func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
-	port := strconv.Itoa(r.web.httpPort)
-	switch name {
-	case drumbeatName:
-		args := append([]string{"crawl", "--seeds", r.web.path("seeds.txt"), "--dir", filepath.Join(dir, "crawl"), "--contact",
-			"realweb@example.org", "--scope", "host", "--host-delay", "0s", "--server-delay", "0s", "--resolver", r.servers.dns.addr.String(),
-			"--allow-net", "127.0.0.0/8", "--ports", port, "--skip-extensions", "none", "--accept", "*/*"}, r.Flags...)
-		return exec.CommandContext(ctx, r.Drumbeat, args...)
-	case wget2Name:
-		args := []string{"--quiet", "--input-file", r.web.path("seeds.txt"), "--recursive", "--level=inf",
-			"--max-threads=" + strconv.Itoa(wget2Threads), "--compression=gzip", "--output-document=/dev/null", "--no-config",
-			"--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy", "--no-xattr", "--no-http2",
-			"--ignore-tags=" + wget2Ignores}
-		cmd := exec.CommandContext(ctx, r.Wget2, args...)
-		cmd.Env = append(os.Environ(), "LD_PRELOAD="+r.Names, "NSS_WRAPPER_HOSTS="+r.web.path("names.txt"), "HOME="+dir)
-		return cmd
-	}
-	return exec.CommandContext(ctx, "/proc/self/exe", "floor", "--list", r.web.path("list.txt"), "--store", dir)
-}
-
-// wget2Threads is the best setting of wget2: with 2 and 8 threads it takes as much CPU. (With --spider it
-// misses pages.)
-const wget2Threads = 16
-
-// wget2Ignores are the tags of images, scripts and styles, which wget2 would fetch too.
-const wget2Ignores = "img,script,link/href,video,audio,source,embed,object,input,body/background,table/background,td/background"
 
 // run runs a program to its end, as a child that dies with this process.
 func (r *trials) run(ctx context.Context, name string) (*trial, error) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,27 +31,25 @@ func (r *trials) report(rep *report.Report, k *walk) {
 	rep.Set("web", "%d hosts (%s), %d pages, mean %.1f KB, %.0f links per page", len(r.web.hosts), strings.Join(r.Packages, " "),
 		len(r.pages), float64(bytes)/pages/1e3, float64(k.links)/pages)
 	rep.Set("server", "nginx on the same CPUs, pages compressed in advance (gzip -6), logs buffered; after an untimed crawl")
-	for _, name := range []string{wget2Name, drumbeatName} {
+	for _, name := range contenders {
 		cmd := r.command(context.Background(), name, "DIR")
-		rep.Set(name, "%s %s", name, strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), r.web.path(""), "WEB"))
+		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), r.web.path(""), "WEB"))
 	}
 	if out, err := exec.Command(r.Wget2, "--version").Output(); err == nil {
 		version, _, _ := strings.Cut(string(out), "\n")
 		rep.Set("wget2 is", "%s", version)
 	}
-	for _, name := range r.names() {
+	for _, name := range contenders {
 		for _, l := range r.runs[name] {
 			rep.Add("BenchmarkRace/client="+name, int64(len(l.log.pages)), metrics(l)...)
 		}
 	}
-	for i, ratio := range r.ratios {
-		rep.Add(fmt.Sprintf("BenchmarkRaceRatio/pair=%d", i+1), 1, report.Metric{Value: ratio, Unit: "drumbeat/wget2"})
-	}
-	rep.Tables = append(rep.Tables, r.table(), r.found(k))
+	rep.Tables = append(rep.Tables, r.table())
+	r.ratios(rep)
+	rep.Tables = append(rep.Tables, r.found(k))
 	rep.Figures = append(rep.Figures, r.figure())
-	rep.Checks = append(rep.Checks, report.AtLeast("pages/s of drumbeat over wget2's, median of pairs", r.ratios.Median(), leastRatio, "x"))
 	missing, extra := 0, 0
-	for _, l := range r.runs[drumbeatName] {
+	for _, l := range slices.Concat(r.runs[drumbeatName], r.runs[noStoreName]) {
 		m, e := r.compare(l)
 		c := comparison{walk: k}
 		e = slices.DeleteFunc(e, func(u string) bool { return c.whyExtra(u) != noneFound })
@@ -66,11 +65,7 @@ func (r *trials) report(rep *report.Report, k *walk) {
 		differ = 1
 	}
 	rep.Checks = append(rep.Checks, report.AtMost("sets of pages that differ between drumbeat and wget2", differ, 0, "sets"))
-	rep.Notes = append(rep.Notes, fmt.Sprintf("pages/s of drumbeat over wget2's, pair by pair: median %.2f, %s.",
-		r.ratios.Median(), r.ratios.Spread()))
 }
-
-func (r *trials) names() []string { return []string{wget2Name, drumbeatName, bareName} }
 
 func metrics(l *trial) []report.Metric {
 	return []report.Metric{{Value: float64(l.wall.Nanoseconds()) / float64(len(l.log.pages)), Unit: "ns/op"},
@@ -79,40 +74,46 @@ func metrics(l *trial) []report.Metric {
 		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}}
 }
 
+// columns are the figures of the table of medians.
+var columns = []struct {
+	head, format string
+	figure       func(*trial) float64
+}{
+	{"pages/s", "%.0f", (*trial).rate},
+	{"CPU ms/page", "%.3f", (*trial).cpuMillis},
+	{"server's CPU", "%.3f", func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }},
+	{"wall s", "%.2f", func(l *trial) float64 { return l.wall.Seconds() }},
+	{"CPUs idle", "%.0f %%", func(l *trial) float64 { return 100 * l.idle }},
+	{"RSS MB", "%.0f", func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }},
+	{"start s", "%.2f", func(l *trial) float64 { return l.first.Seconds() }},
+	{"tail s", "%.2f", func(l *trial) float64 { return l.tail.Seconds() }},
+}
+
 // table returns the medians.
 func (r *trials) table() report.Table {
-	t := report.Table{Title: "medians", Head: []string{"client", "pages/s", "least..largest", "wall s", "CPU s/1000 pages", "server's CPU",
-		"CPUs idle", "RSS MB", "start s", "tail s"}}
-	for _, name := range r.names() {
-		column := func(f func(*trial) float64) report.Sample {
-			var s report.Sample
-			for _, l := range r.runs[name] {
-				s = append(s, f(l))
-			}
-			return s
-		}
-		rate := column((*trial).rate)
-		t.Add(name, fmt.Sprintf("%.0f", rate.Median()), rate.Spread(),
-			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.wall.Seconds() }).Median()),
-			fmt.Sprintf("%.3f", column(func(l *trial) float64 { return l.perPage(l.cpu) / 1e3 }).Median()),
-			fmt.Sprintf("%.3f", column(func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }).Median()),
-			fmt.Sprintf("%.0f %%", column(func(l *trial) float64 { return 100 * l.idle }).Median()),
-			fmt.Sprintf("%.0f", column(func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }).Median()),
-			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.first.Seconds() }).Median()),
-			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.tail.Seconds() }).Median()))
+	t := report.Table{Title: "medians", Head: []string{"contender", "least..largest pages/s"}}
+	for _, c := range columns {
+		t.Head = append(t.Head, c.head)
 	}
-	t.Notes = []string{"start: from the process's start to its first answer; tail: from the last answer to the process's end.",
-		"bare: the bare loop over drumbeat's pages (internal/bareloop)."}
+	for _, name := range contenders {
+		row := []string{name, report.Of(r.runs[name], (*trial).rate).Spread()}
+		for _, c := range columns {
+			row = append(row, fmt.Sprintf(c.format, r.median(name, c.figure)))
+		}
+		t.Add(row...)
+	}
+	t.Notes = []string{"bare fetches drumbeat's pages in the bare loop (internal/bareloop); nostore: without WARC files.",
+		"start: from the process's start to its first answer; tail: from the last answer to the process's end."}
 	return t
 }
 
 // found compares the pages of each crawler with the walk.
 func (r *trials) found(k *walk) report.Table {
 	t := report.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
-		Head: []string{"client", "pages", "missed", "beyond the walk", "explained", "requests", "doubled"}}
+		Head: []string{"contender", "pages", "missed", "beyond the walk", "explained", "requests", "doubled"}}
 	var examples []string
 	c := comparison{walk: k}
-	for _, name := range []string{wget2Name, drumbeatName} {
+	for _, name := range crawlers {
 		l := r.runs[name][len(r.runs[name])-1]
 		missed, extra := r.compare(l)
 		requests, doubled := 0, 0
@@ -173,10 +174,10 @@ func (r *trials) compare(l *trial) (missed, extra []string) {
 // figureStep is the width of a point of the figure.
 const figureStep = 250 * time.Millisecond
 
-// figure plots the pages/s over time in the last trial of each crawler.
+// figure plots the pages/s over time in the last trial of wget2, drumbeat and the bare loop.
 func (r *trials) figure() report.Figure {
-	f := report.Figure{Name: "rate", Title: "Pages answered, last crawl of each", X: "seconds from start", Y: "pages/s"}
-	for _, name := range []string{wget2Name, drumbeatName} {
+	f := report.Figure{Name: "rate", Title: "Pages answered, last trial of each", X: "seconds from start", Y: "pages/s"}
+	for _, name := range []string{wget2Name, drumbeatName, bareName} {
 		l := r.runs[name][len(r.runs[name])-1]
 		counts := make([]float64, int(l.wall/figureStep)+1)
 		for _, at := range l.ends {

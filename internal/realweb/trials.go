@@ -18,22 +18,13 @@ type raceCmd struct {
 	Wget2    string        `default:"wget2" help:"Binary of wget2."`
 	Names    string        `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
 	Packages []string      `required:"" help:"Serve the HTML of these Debian packages, given as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
-	Pairs    int           `default:"5" help:"Number of trials of each crawler, alternately."`
+	Pairs    int           `default:"5" help:"Number of trials of each contender, alternately."`
 	Limit    time.Duration `default:"5m" help:"Maximum duration of a trial."`
 	Flags    []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
 	Check    bool          `help:"Exit with code 1 if a figure misses its target."`
 	Out      string        `help:"Also write the report to this directory, as text, JSON and a plot."`
+	targets
 }
-
-// leastRatio is the target: pages/s of drumbeat divided by those of wget2.
-const leastRatio = 1.5
-
-// Names of the programs that are compared.
-const (
-	wget2Name    = "wget2"
-	drumbeatName = "drumbeat"
-	bareName     = "bare"
-)
 
 // trials is the state of the command race.
 type trials struct {
@@ -41,9 +32,8 @@ type trials struct {
 	web     *web
 	servers *servers
 	began   time.Time
-	pages   map[string]bool // URLs of pages in the walk
-	runs    map[string][]*trial
-	ratios  report.Sample
+	pages   map[string]bool     // URLs of pages in the walk
+	runs    map[string][]*trial // by contender
 }
 
 // Run is the command race.
@@ -52,7 +42,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("realweb: %d pairs: want 1 to 1000", c.Pairs)
 	}
 	r := &trials{raceCmd: &c, runs: map[string][]*trial{}, began: time.Now()}
-	rep := report.New("race", "drumbeat and wget2 crawl the same static web of real HTML")
+	rep := report.New("race", "drumbeat, wget2 and a bare loop fetch the same static web of real HTML")
 	if r.web, err = newTrialWeb(ctx, &c); err != nil {
 		return err
 	}
@@ -105,8 +95,8 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// all runs an untimed crawl, which warms the caches and yields the list of URLs for the floors, then the
-// pairs of trials.
+// all runs an untimed crawl, which warms the caches and yields the list of pages for the bare loop, then the
+// trials. The order of the contenders changes from round to round.
 func (r *trials) all(ctx context.Context) error {
 	first, err := r.run(ctx, drumbeatName)
 	if err != nil {
@@ -116,12 +106,9 @@ func (r *trials) all(ctx context.Context) error {
 		return err
 	}
 	for i := range r.Pairs {
-		order := []string{wget2Name, drumbeatName}
+		order := slices.Clone(contenders)
 		if i%2 == 1 {
 			slices.Reverse(order)
-		}
-		if i < 3 {
-			order = append(order, bareName)
 		}
 		for _, name := range order {
 			l, err := r.run(ctx, name)
@@ -129,12 +116,10 @@ func (r *trials) all(ctx context.Context) error {
 				return err
 			}
 			r.runs[name] = append(r.runs[name], l)
-			progress("%d/%d %-12s %6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, idle %2.0f %%, first answer after %.2f s, "+
+			progress("%d/%d %-16s %6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, idle %2.0f %%, first answer after %.2f s, "+
 				"last answer %.2f s before the end", i+1, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu), l.perPage(l.serverCPU),
 				100*l.idle, l.first.Seconds(), l.tail.Seconds())
 		}
-		w, d := r.runs[wget2Name][i], r.runs[drumbeatName][i]
-		r.ratios = append(r.ratios, d.rate()/w.rate())
 	}
 	return nil
 }
@@ -150,7 +135,7 @@ func (r *trials) writeInputs() error {
 		os.WriteFile(r.web.path("names.txt"), []byte(names.String()), 0o644))
 }
 
-// writeList writes the pages of a crawl for the floors, in the order of their requests.
+// writeList writes the pages of a crawl for the bare loop, in the order of their requests.
 func (r *trials) writeList(log *requests) error {
 	var list strings.Builder
 	for _, u := range log.pages {

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"drumbeat/bench/report"
 )
 
 // docsTree makes a small package with a page in a directory that is a symbolic link, as in openjdk-17-doc.
@@ -127,5 +130,44 @@ func TestPagesOfALog(t *testing.T) {
 	}
 	if got := fmt.Sprint(r.pageEnds); got != "[10.5s 10.4s]" {
 		t.Errorf("got times %s", got)
+	}
+}
+
+// TestRatios: ratios are quotients of medians, and only stated targets are checked.
+func TestRatios(t *testing.T) {
+	run := func(pages int, wall, cpu time.Duration) *trial {
+		return &trial{wall: wall, cpu: cpu, log: &requests{pages: make([]string, pages)}}
+	}
+	r := &trials{raceCmd: &raceCmd{targets: targets{LeastWget2: 2, MostCPU: 1.5}}, runs: map[string][]*trial{
+		wget2Name:       {run(100, time.Second, time.Second), run(100, time.Hour, time.Hour), run(100, time.Millisecond, 0)},
+		drumbeatName:    {run(100, time.Second/4, time.Second/2)},
+		bareName:        {run(100, time.Second/8, time.Second/4)},
+		noStoreName:     {run(100, time.Second/16, time.Second/8)},
+		bareNoStoreName: {run(100, time.Second/16, time.Second/8)},
+	}}
+	rep := report.New("race", "test")
+	r.ratios(rep)
+	want := [][]string{{"drumbeat/wget2", "4.00", "0.50"}, {"drumbeat/bare", "0.50", "2.00"},
+		{"drumbeat-nostore/bare", "2.00", "0.50"}, {"drumbeat-nostore/bare-nostore", "1.00", "1.00"}}
+	if got := rep.Tables[0].Rows; !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got ratios %v, want %v", got, want)
+	}
+	if len(rep.Checks) != 2 || !rep.Checks[0].OK() || rep.Checks[1].OK() {
+		t.Errorf("got checks %v, want one met for wget2, one missed for CPU", rep.Checks)
+	}
+	if rows := r.table().Rows; len(rows) != len(contenders) || rows[0][2] != "100" || rows[0][3] != "10.000" {
+		t.Errorf("got medians %v, want 5, that of wget2 with 100 pages/s and 10 ms of CPU a page", rows)
+	}
+}
+
+// TestCommands: the contenders differ in what they store.
+func TestCommands(t *testing.T) {
+	r := &trials{raceCmd: &raceCmd{Drumbeat: "drumbeat", Wget2: "wget2", Flags: []string{"--threads=9"}}, web: &web{work: t.TempDir()},
+		servers: &servers{dns: &nameServer{}}}
+	for name, store := range map[string]bool{bareName: true, bareNoStoreName: false, drumbeatName: false, noStoreName: true} {
+		args := r.command(context.Background(), name, "DIR").Args
+		if slices.Contains(args, "--store") != store || strings.HasPrefix(name, "drumbeat") != slices.Contains(args, "--threads=9") {
+			t.Errorf("%s: got %q", name, args)
+		}
 	}
 }
