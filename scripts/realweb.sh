@@ -15,6 +15,10 @@
 #   --minutes N        for serve
 #   --host-delay D     drumbeat's delay between two visits to a host (5ms)
 #   --limit D          stop a crawl after so long (10m)
+#   --web core|full|one  for race, where --packages overrides its packages:
+#                      core  48 hosts, pages compressed (default)
+#                      full  140 hosts of very unequal size, a third of them without compression
+#                      one   one host; the bare loop has one connection, drumbeat --linger 0s
 #   --pairs N          for race: run each contender N times (5)
 #   --check            for race: exit with 1 if drumbeat misses pages, fetches others, or misses one of these targets:
 #   --least-wget2 X    at least X times the pages/s of wget2 (1.5)
@@ -33,7 +37,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
-race_packages='python3-doc*22,postgresql-doc-15*20,libstdc++-12-doc*6'
+race_web=core race_packages=
 case ${1-} in crawl | check | serve | race) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
@@ -41,7 +45,7 @@ while (($#)); do
 	--no-warcio) warcio=no; shift; continue ;;
 	--check) race+=(--check); shift; continue ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep | --pairs | --out | --least-* | --most-cpu)
+	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep | --pairs | --out | --web | --least-* | --most-cpu)
 		[[ $# -ge 2 ]] || { echo "realweb.sh: $1 wants a value" >&2; exit 2; } ;;
 	*) echo "realweb.sh: unknown argument $1; --help says more" >&2; exit 2 ;;
 	esac
@@ -54,6 +58,7 @@ while (($#)); do
 	--kills) kills=$2 ;;
 	--keep) keep=$2 ;;
 	--pairs) pairs=$2 ;;
+	--web) race_web=$2 ;;
 	--least-* | --most-cpu) race+=("$1=$2") ;;
 	--out) race+=("--out=$(realpath -m "$2")") ;;
 	esac
@@ -64,7 +69,14 @@ done
 missing=()
 set -f # names may end in *HOSTS
 if [[ $command == race ]]; then
-	packages=$race_packages
+	case $race_web in
+	core) packages='python3-doc*22,postgresql-doc-15*20,libstdc++-12-doc*6' ;;
+	full) packages='python3-doc*30,debian-policy*18,exim4-doc-html*18,postgresql-doc-15*18,git-doc*15,bind9-doc*12'
+		packages+=',python-django-doc*12,sqlite3-doc*12,libstdc++-12-doc*4,openjdk-17-doc:api*1' ;;
+	one) packages='libstdc++-12-doc*1' ;;
+	*) echo "realweb.sh: --web $race_web: want core, full or one" >&2; exit 2 ;;
+	esac
+	packages=${race_packages:-$packages}
 	command -v wget2 >/dev/null || missing+=(wget2)
 	dpkg-query -W libnss-wrapper >/dev/null 2>&1 || missing+=(libnss-wrapper)
 fi
@@ -124,7 +136,7 @@ esac
 go build -o "$work/bin/drumbeat" .
 if [[ $command == race ]]; then
 	names=$(dpkg-query --listfiles libnss-wrapper | grep -m 1 '/libnss_wrapper\.so$')
-	run "$work/bin/realweb" race --work "$work/web" --packages "$packages" --drumbeat "$work/bin/drumbeat" --names "$names" \
+	run "$work/bin/realweb" race --work "$work/web" --web "$race_web" --packages "$packages" --drumbeat "$work/bin/drumbeat" --names "$names" \
 		--pairs "$pairs" --limit "$limit" "${race[@]}" "${extra[@]}"
 	exit
 fi

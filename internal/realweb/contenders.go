@@ -82,6 +82,9 @@ func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
 		args := append([]string{"crawl", "--seeds", r.web.path("seeds.txt"), "--dir", filepath.Join(dir, "crawl"), "--contact",
 			"realweb@example.org", "--scope", "host", "--host-delay", "0s", "--server-delay", "0s", "--resolver", r.servers.dns.addr.String(),
 			"--allow-net", "127.0.0.0/8", "--ports", port, "--skip-extensions", "none", "--accept", "*/*"}, r.Flags...)
+		if r.Web == webOne {
+			args = append(args, "--linger", "0s")
+		}
 		if name == noStoreName {
 			args = append(args, "--store", "none")
 		}
@@ -98,6 +101,9 @@ func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
 	args := []string{"floor", "--list", r.web.path("list.txt")}
 	if name == bareName {
 		args = append(args, "--store", dir)
+	}
+	if r.Web == webOne {
+		args = append(args, "--connections", "1")
 	}
 	return exec.CommandContext(ctx, "/proc/self/exe", args...)
 }

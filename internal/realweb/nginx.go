@@ -70,13 +70,15 @@ http {
 		server_name {{.Name}};
 		root {{.Root}};
 		index index.html;
-{{if .Robots}}		location = /robots.txt { root {{$.Work}}/robots/{{.Name}}; }
+{{if .Plain}}		gzip_static off;
+{{end}}{{if .Robots}}		location = /robots.txt { root {{$.Work}}/robots/{{.Name}}; }
 {{end}}	}
 {{end}}}
 `
 
 type confHost struct {
 	Name, Addr, Root string
+	Plain            bool // never compressed
 	TLS, Robots      bool
 }
 
@@ -109,7 +111,7 @@ func (w *web) writeConf() error {
 		data.Addrs = append(data.Addrs, w.address(i))
 	}
 	for _, h := range w.hosts {
-		data.Hosts = append(data.Hosts, confHost{h.name, h.addr, strconv.Quote(h.root), h.https, h.robotsText() != ""})
+		data.Hosts = append(data.Hosts, confHost{h.name, h.addr, strconv.Quote(h.root), h.plain, h.https, h.robotsText() != ""})
 		if text := h.robotsText(); text != "" {
 			if err := os.MkdirAll(w.path("robots", h.name), 0o755); err != nil {
 				return err

@@ -12,11 +12,18 @@ import (
 	"drumbeat/bench/report"
 )
 
+// Webs that differ in more than their packages.
+const (
+	webFull = "full"
+	webOne  = "one"
+)
+
 type raceCmd struct {
 	Work     string        `required:"" help:"Directory for the web, logs and crawls; must exist."`
 	Drumbeat string        `required:"" help:"Binary of drumbeat."`
 	Wget2    string        `default:"wget2" help:"Binary of wget2."`
 	Names    string        `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
+	Web      string        `enum:"core,full,one" default:"core" help:"core: compressed pages. full: every third host of a package sends its pages uncompressed. one: a single host, so the bare loop has one connection."`
 	Packages []string      `required:"" help:"Serve the HTML of these Debian packages, given as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
 	Pairs    int           `default:"5" help:"Number of trials of each contender, alternately."`
 	Limit    time.Duration `default:"5m" help:"Maximum duration of a trial."`
@@ -78,7 +85,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 		}
 	}
 	r.report(rep, k)
-	rep.Command = fmt.Sprintf("scripts/realweb.sh race --pairs %d --packages '%s'", c.Pairs, strings.Join(c.Packages, ","))
+	rep.Command = fmt.Sprintf("scripts/realweb.sh race --web %s --pairs %d --packages '%s'", c.Web, c.Pairs, strings.Join(c.Packages, ","))
 	if err := rep.Write(os.Stdout); err != nil {
 		return err
 	}

@@ -97,6 +97,35 @@ func TestTrialWeb(t *testing.T) {
 	}
 }
 
+// TestUncompressedHosts: in the full web every third host of each package, and no other, sends its pages
+// uncompressed.
+func TestUncompressedHosts(t *testing.T) {
+	docs := docsTree(t)
+	for name, want := range map[string]string{"core": "[]", webFull: "[4 5 10]"} {
+		c := &raceCmd{Work: t.TempDir(), Web: name, Packages: []string{docs + "*6", docs + "/.*5"}}
+		w, err := newTrialWeb(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []int{}
+		for i, h := range w.hosts {
+			if h.plain {
+				got = append(got, i)
+			}
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: got uncompressed hosts %v, want %s", name, got, want)
+		}
+		if err := w.writeConf(); err != nil {
+			t.Fatal(err)
+		}
+		conf, err := os.ReadFile(w.path("nginx.conf"))
+		if n := bytes.Count(conf, []byte("gzip_static off;")); err != nil || n != len(got) {
+			t.Errorf("%s: got %d hosts without gzip in nginx.conf (%v), want %d", name, n, err, len(got))
+		}
+	}
+}
+
 func TestTrialPackages(t *testing.T) {
 	for _, p := range []string{"x*0", "x*1001", "x*2*3", "x*many"} {
 		c := &raceCmd{Work: t.TempDir(), Packages: []string{p}}
@@ -160,14 +189,19 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// TestCommands: the contenders differ in what they store.
+// TestCommands: the contenders differ in what they store, and with one host the bare loop is serial.
 func TestCommands(t *testing.T) {
 	r := &trials{raceCmd: &raceCmd{Drumbeat: "drumbeat", Wget2: "wget2", Flags: []string{"--threads=9"}}, web: &web{work: t.TempDir()},
 		servers: &servers{dns: &nameServer{}}}
 	for name, store := range map[string]bool{bareName: true, bareNoStoreName: false, drumbeatName: false, noStoreName: true} {
-		args := r.command(context.Background(), name, "DIR").Args
-		if slices.Contains(args, "--store") != store || strings.HasPrefix(name, "drumbeat") != slices.Contains(args, "--threads=9") {
-			t.Errorf("%s: got %q", name, args)
+		crawl := strings.HasPrefix(name, "drumbeat")
+		for _, r.Web = range []string{webFull, webOne} {
+			args := r.command(context.Background(), name, "DIR").Args
+			one := r.Web == webOne
+			if slices.Contains(args, "--store") != store || slices.Contains(args, "--threads=9") != crawl ||
+				slices.Contains(args, "--linger") != (crawl && one) || slices.Contains(args, "--connections") != (!crawl && one) {
+				t.Errorf("%s, web %s: got %q", name, r.Web, args)
+			}
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// newTrialWeb makes the web of the trials: plain HTTP, a number of hosts for each package, and all pages
-// compressed in advance, so the server needs little CPU, and the same for each crawler.
+// newTrialWeb makes the web of the trials: plain HTTP, a number of hosts for each package, and pages
+// compressed in advance, so the server needs little CPU, and the same for each contender.
 func newTrialWeb(ctx context.Context, c *raceCmd) (*web, error) {
 	work, err := filepath.Abs(c.Work)
 	if err != nil {
@@ -59,9 +59,11 @@ func newTrialWeb(ctx context.Context, c *raceCmd) (*web, error) {
 		left[name]--
 		n := len(w.hosts)
 		h := &host{name: hostName(n), addr: w.address(n), root: trees[name], robots: true}
-		if i/len(order) == 2 { // the third host of each package
+		nth := i / len(order) // among the package's hosts
+		if nth == 2 {
 			h.disallow = disallowed(h.root)
 		}
+		h.plain = c.Web == webFull && nth%3 == 2
 		w.add(h)
 	}
 	return w, nil

@@ -14,6 +14,7 @@ type host struct {
 	root     string // directory that is served; "" for none
 	disallow string // path prefix that its robots.txt forbids; "" for none
 	robots   bool   // it has a robots.txt even if disallow is empty
+	plain    bool   // in a web for trials: its pages are sent uncompressed
 }
 
 // origin returns the scheme and authority of the host's pages.
