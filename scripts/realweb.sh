@@ -21,7 +21,7 @@
 #                      one   one host; the bare loop has one connection, drumbeat --linger 0s
 #   --pairs N          for race: run each contender N times (5)
 #   --check            for race: exit with 1 if drumbeat misses pages, fetches others, or misses one of these targets:
-#   --least-wget2 X    at least X times the pages/s of wget2 (1.5)
+#   --least-wget2 X    at least X times the pages/s of wget2 (1.5; with --web one no target)
 #   --least-bare X     at least X times the pages/s of the bare loop
 #   --least-nostore X  at least X times the pages/s of the bare loop, both without store
 #   --most-cpu X       at most X times the CPU time per page of the bare loop
@@ -73,7 +73,7 @@ if [[ $command == race ]]; then
 	core) packages='python3-doc*22,postgresql-doc-15*20,libstdc++-12-doc*6' ;;
 	full) packages='python3-doc*30,debian-policy*18,exim4-doc-html*18,postgresql-doc-15*18,git-doc*15,bind9-doc*12'
 		packages+=',python-django-doc*12,sqlite3-doc*12,libstdc++-12-doc*4,openjdk-17-doc:api*1' ;;
-	one) packages='libstdc++-12-doc*1' ;;
+	one) packages='libstdc++-12-doc*1' race=(--least-wget2=0 "${race[@]}") ;;
 	*) echo "realweb.sh: --web $race_web: want core, full or one" >&2; exit 2 ;;
 	esac
 	packages=${race_packages:-$packages}

@@ -88,12 +88,12 @@ func TestStore(t *testing.T) {
 	s := newTestServer(t)
 	dir := t.TempDir()
 	var targets []string
-	for i := range 50 {
+	for i := range 500 {
 		targets = append(targets, fmt.Sprintf("/%d", i), fmt.Sprintf("/plain%d", i))
 	}
-	sum, err := Run(context.Background(), s.list(targets...), Options{Connections: 4, Store: dir})
-	if err != nil || sum.Pages != 100 || s.conns.Load() > 5 {
-		t.Fatalf("got %+v over %d connections (%v), want 100 pages over 5 at most", sum, s.conns.Load(), err)
+	sum, err := Run(context.Background(), s.list(targets...), Options{Connections: 16, Store: dir})
+	if err != nil || sum.Pages != 1000 || s.conns.Load() > 17 {
+		t.Fatalf("got %+v over %d connections (%v), want 1000 pages over 17 at most", sum, s.conns.Load(), err)
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "warc", "*.warc.gz.open"))
 	if err != nil || len(names) != 1 {

@@ -50,9 +50,10 @@ func (l *loop) connect(r *Request) (*conn, error) {
 	l.mu.Lock()
 	list := l.idle[r.Addr]
 	if n := len(list) - 1; n >= 0 {
+		c := list[n] // before Unlock: fetch reuses the array
 		l.idle[r.Addr] = list[:n]
 		l.mu.Unlock()
-		return list[n], nil
+		return c, nil
 	}
 	l.mu.Unlock()
 	c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(r.Addr))
