@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// Request is one page to fetch.
+// Request is one URL to fetch.
 type Request struct {
 	Addr   netip.AddrPort
 	Host   string // with port, for the header
@@ -31,19 +32,19 @@ type Options struct {
 
 // Counts are totals of a run.
 type Counts struct {
-	Pages int64
-	Bytes int64 // of decoded bodies
-	Links int64 // different within their page
+	Responses int64
+	Bytes     int64 // of decoded bodies
+	Links     int64 // different within their page
 }
 
 func (c *Counts) add(d Counts) {
-	c.Pages += d.Pages
+	c.Responses += d.Responses
 	c.Bytes += d.Bytes
 	c.Links += d.Links
 }
 
-// Run fetches each page of the list once, in about this order. The first error of a goroutine ends that
-// goroutine; the end of ctx ends all of them after their current page.
+// Run fetches each URL of the list once, in about this order. The first error of a goroutine ends that
+// goroutine; the end of ctx ends all of them after their current response.
 func Run(ctx context.Context, list []Request, opt Options) (sum Counts, err error) {
 	if opt.Connections < 1 {
 		return sum, fmt.Errorf("bareloop: %d connections: want at least 1", opt.Connections)
@@ -80,7 +81,7 @@ type loop struct {
 	idle map[netip.AddrPort][]*conn
 }
 
-// work processes pages until there are none.
+// work processes URLs until there are none.
 func (l *loop) work(ctx context.Context) (Counts, error) {
 	w := &worker{loop: l, links: parse.NewExtractor(parse.Options{}, weburl.Options{})}
 	if l.store != nil {
@@ -103,34 +104,36 @@ type worker struct {
 	request  []byte
 	response response
 	decoder  inflate.Decoder
-	page     []byte // decoded body
+	decoded  []byte // body
 	links    *parse.Extractor
 	encoder  *warc.Encoder
 	prepared warc.Prepared
 }
 
-// process does all the work of a page.
+// process does all the work of a response.
 func (w *worker) process(r *Request) error {
 	began := time.Now()
 	if err := w.fetch(r); err != nil {
 		return err
 	}
-	page, err := w.decode()
+	body, err := w.decode()
 	if err != nil {
 		return err
 	}
 	w.url = append(append(append(w.url[:0], "http://"...), r.Host...), r.Target...)
-	_, err = w.links.ExtractOnce(w.url, page, w.response.mime, func([]byte, *parse.Link) { w.counts.Links++ }, func(int) {})
-	if err != nil {
-		return err
+	if strings.HasPrefix(w.response.mime, "text/html") {
+		_, err = w.links.ExtractOnce(w.url, body, w.response.mime, func([]byte, *parse.Link) { w.counts.Links++ }, func(int) {})
+		if err != nil {
+			return err
+		}
 	}
-	w.counts.Pages++
-	w.counts.Bytes += int64(len(page))
+	w.counts.Responses++
+	w.counts.Bytes += int64(len(body))
 	if w.encoder == nil {
 		return nil
 	}
 	err = w.encoder.Prepare(&w.prepared, &warc.Exchange{URL: w.url, Date: began, IP: r.Addr.Addr(), Head: w.response.head,
-		Body: w.response.body, Encoded: w.response.coded, Status: 200, MIME: w.response.mime})
+		Body: w.response.body, Encoded: w.response.coded, Status: w.response.status, MIME: w.response.mime})
 	if err != nil {
 		return err
 	}
@@ -145,11 +148,11 @@ func (w *worker) decode() ([]byte, error) {
 	if !w.response.coded {
 		return body, nil
 	}
-	if n := inflate.SizeHint(body); cap(w.page) < n+1 {
-		w.page = make([]byte, 0, n+1)
+	if n := inflate.SizeHint(body); cap(w.decoded) < n+1 {
+		w.decoded = make([]byte, 0, n+1)
 	}
 	w.decoder.Reset(inflate.Gzip, body)
 	var err error
-	w.page, err = w.decoder.Decode(w.page[:0], cap(w.page))
-	return w.page, err
+	w.decoded, err = w.decoder.Decode(w.decoded[:0], cap(w.decoded))
+	return w.decoded, err
 }

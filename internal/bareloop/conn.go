@@ -18,11 +18,12 @@ type conn struct {
 
 // response is what a goroutine read last, in buffers that it reuses.
 type response struct {
-	head  []byte // with its empty line
-	body  []byte // as received
-	mime  string // Content-Type
-	coded bool   // the body is in gzip
-	last  bool   // the server closes the connection
+	status int
+	head   []byte // with its empty line
+	body   []byte // as received
+	mime   string // Content-Type
+	coded  bool   // the body is in gzip
+	last   bool   // the server closes the connection
 }
 
 // fetch sends a request and reads the response.
@@ -72,7 +73,7 @@ func (l *loop) hangUp() {
 	}
 }
 
-// read reads one response, which must have status 200 and a length.
+// read reads one response, which must have a length.
 func (r *response) read(in *bufio.Reader) error {
 	*r = response{head: r.head[:0], body: r.body[:0], mime: r.mime}
 	length := -1
@@ -84,8 +85,12 @@ func (r *response) read(in *bufio.Reader) error {
 		first := len(r.head) == 0
 		r.head = append(r.head, line...)
 		line = bytes.TrimRight(line, "\r\n")
-		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
-			return fmt.Errorf("reply %q", line)
+		if first {
+			version, rest, _ := bytes.Cut(line, []byte(" "))
+			code, _, _ := bytes.Cut(rest, []byte(" "))
+			if r.status, err = strconv.Atoi(string(code)); err != nil || string(version) != "HTTP/1.1" {
+				return fmt.Errorf("reply %q", line)
+			}
 		}
 		if len(line) == 0 {
 			break

@@ -16,7 +16,9 @@ type requests struct {
 	last      time.Duration
 	hosts     map[string]visits
 
-	// Different URLs with HTML and status 200, and the times of their first such answers, in the order of
+	urls []string // different URLs, approximately in the order of the answers
+
+	// Those with HTML and status 200, and the times of their first such answers, in the order of
 	// the log, which is approximately that of the answers.
 	pages    []string
 	pageEnds []time.Duration
@@ -48,6 +50,9 @@ func readRequests(name string) (*requests, error) {
 		u := f[2] + "://" + f[3] + f[8]
 		r.byURL[u]++
 		r.bytesSent += sent
+		if r.byURL[u] == 1 {
+			r.urls = append(r.urls, u)
+		}
 		if f[4] == "200" && f[7] == mimes[".html"] && r.byURL[u] == 1 {
 			r.pages = append(r.pages, u)
 			r.pageEnds = append(r.pageEnds, seconds(end))

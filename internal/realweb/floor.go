@@ -13,7 +13,7 @@ import (
 type floorCmd struct {
 	List        string `required:"" help:"File of lines: address with port, host with port, target of the request."`
 	Store       string `help:"Write the responses to WARC files in this directory. Default: do not store them."`
-	Connections int    `default:"16" help:"Number of concurrent requests. With 1, process each page before the next request."`
+	Connections int    `default:"16" help:"Number of concurrent requests. With 1, process each response before the next request."`
 }
 
 // Run is the command floor.
@@ -32,6 +32,6 @@ func (c floorCmd) Run(ctx context.Context) error {
 		return err
 	}
 	sum, err := bareloop.Run(ctx, list, bareloop.Options{Connections: c.Connections, Store: c.Store})
-	fmt.Printf("%d pages, %d bytes, %d links\n", sum.Pages, sum.Bytes, sum.Links)
+	fmt.Printf("%d responses, %d bytes, %d links\n", sum.Responses, sum.Bytes, sum.Links)
 	return err
 }

@@ -18,7 +18,7 @@ type cli struct {
 	Check checkCmd `cmd:"" help:"Compare nginx's responses with the walk's predictions."`
 	Crawl crawlCmd `cmd:"" help:"Crawl the web with drumbeat and compare the result with the walk."`
 	Race  raceCmd  `cmd:"" help:"Crawl a larger web alternately with wget2 and drumbeat, and compare their speed."`
-	Floor floorCmd `cmd:"" hidden:"" help:"Run the bare loop over a list of pages, for race."`
+	Floor floorCmd `cmd:"" hidden:"" help:"Run the bare loop over a list of URLs, for race."`
 }
 
 // webFlags describe the web.

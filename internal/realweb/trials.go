@@ -102,7 +102,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// all runs an untimed crawl, which warms the caches and yields the list of pages for the bare loop, then the
+// all runs an untimed crawl, which warms the caches and yields the list of URLs for the bare loop, then the
 // trials. The order of the contenders changes from round to round.
 func (r *trials) all(ctx context.Context) error {
 	first, err := r.run(ctx, drumbeatName)
@@ -142,10 +142,10 @@ func (r *trials) writeInputs() error {
 		os.WriteFile(r.web.path("names.txt"), []byte(names.String()), 0o644))
 }
 
-// writeList writes the pages of a crawl for the bare loop, in the order of their requests.
+// writeList writes the URLs of a crawl for the bare loop.
 func (r *trials) writeList(log *requests) error {
 	var list strings.Builder
-	for _, u := range log.pages {
+	for _, u := range log.urls {
 		name, target, _ := strings.Cut(strings.TrimPrefix(u, "http://"), "/")
 		fmt.Fprintf(&list, "%s:%d %s:%d /%s\n", r.web.byName[name].addr, r.web.httpPort, name, r.web.httpPort, target)
 	}

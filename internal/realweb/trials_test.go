@@ -154,6 +154,9 @@ func TestPagesOfALog(t *testing.T) {
 	if want := []string{"http://a.test/b.html", "http://a.test/"}; !slices.Equal(r.pages, want) {
 		t.Errorf("got pages %q, want %q", r.pages, want)
 	}
+	if len(r.urls) != 5 || r.urls[4] != "http://a.test/with space" {
+		t.Errorf("got URLs %q, want 5 in the order of the log", r.urls)
+	}
 	if r.byURL["http://a.test/b.html"] != 2 || r.byURL["http://a.test/with space"] != 1 {
 		t.Errorf("got requests %v", r.byURL)
 	}
