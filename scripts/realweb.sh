@@ -71,8 +71,8 @@ set -f # names may end in *HOSTS
 if [[ $command == race ]]; then
 	case $race_web in
 	core) packages='python3-doc*22,postgresql-doc-15*20,libstdc++-12-doc*6' ;;
-	full) packages='python3-doc*30,debian-policy*18,exim4-doc-html*18,postgresql-doc-15*18,git-doc*15,bind9-doc*12'
-		packages+=',python-django-doc*12,sqlite3-doc*12,libstdc++-12-doc*4,openjdk-17-doc:api*1' ;;
+	full) packages='python3-doc*30,debian-policy*18,exim4-doc-html*18,postgresql-doc-15*18,git-doc*15,bind9-doc*13'
+		packages+=',python-django-doc*12,sqlite3-doc*12,libstdc++-12-doc*3,openjdk-17-doc:api*1' ;;
 	one) packages='libstdc++-12-doc*1' race=(--least-wget2=0 "${race[@]}") ;;
 	*) echo "realweb.sh: --web $race_web: want core, full or one" >&2; exit 2 ;;
 	esac

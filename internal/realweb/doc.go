@@ -27,13 +27,16 @@
 //
 // # Trials
 //
-// "race" crawls a larger web alternately with wget2 and drumbeat, and compares their speed (trials.go). It
-// leaves out HTTPS, the hub and compression by the server, which would cost both the same and hide the
-// difference. All hosts are seeds, and both crawlers stay on them. Links lead to no other existing host. The
+// "race" fetches a larger web alternately with the contenders (contenders.go): wget2, drumbeat with and
+// without its page store, and the bare loop (internal/bareloop) likewise, and compares medians (trials.go).
+// The bare loop fetches the URLs that a first, untimed crawl requested.
+//
+// The web leaves out HTTPS, the hub and compression by the server, which would cost all the same and hide the
+// difference. All hosts are seeds, and the crawlers stay on them. Links lead to no other existing host. The
 // requests in nginx's log are compared with the walk.
 //
 // # Processes
 //
-// nginx and drumbeat are children of this process, and the kernel kills them when it dies. All files are in
-// one directory, which the script removes.
+// nginx and the contenders are children of this process, and the kernel kills them when it dies. All files
+// are in one directory, which the script removes.
 package main
