@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -301,7 +302,9 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	if asked == "" {
 		return nil, problem(http.StatusBadRequest, "url is empty: give a URL, a host, a PLD or an address")
 	}
-	if _, err := netip.ParseAddr(asked); err == nil || !strings.Contains(asked, "/") {
+	if at, err := netip.ParseAddr(asked); err == nil {
+		return s.explainAddress(r, asked, at.Unmap())
+	} else if !strings.Contains(asked, "/") {
 		return s.explainHost(r, asked)
 	}
 	var out Explanation
@@ -315,7 +318,26 @@ func (s *Server) explain(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (s *Server) explainHost(r *http.Request, host string) (any, error) {
+// mostHostsAt is the number of hosts that the explanation of an address lists.
+const mostHostsAt = 50
+
+// explainAddress explains the host of that literal name, and lists the hosts at the address.
+func (s *Server) explainAddress(r *http.Request, asked string, at netip.Addr) (any, error) {
+	out, err := s.explainHost(r, asked)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.opt.Control.HostsInRAM(mostHostsAt, at)
+	if errors.Is(err, crawl.ErrNotRunning) {
+		return out, nil
+	} else if err != nil {
+		return nil, err
+	}
+	out.At, err = s.hostRows(r, list)
+	return out, err
+}
+
+func (s *Server) explainHost(r *http.Request, host string) (Explanation, error) {
 	var out Explanation
 	err := s.withExplainer(r, func(x *explain.Explainer) error {
 		reports, err := x.Hosts([]string{host})
@@ -325,7 +347,7 @@ func (s *Server) explainHost(r *http.Request, host string) (any, error) {
 		return err
 	})
 	if err == nil && out.Host != nil && out.Host.Error != "" {
-		return nil, problem(http.StatusUnprocessableEntity, out.Host.Error)
+		err = problem(http.StatusUnprocessableEntity, out.Host.Error)
 	}
 	return out, err
 }

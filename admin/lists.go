@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
@@ -31,11 +32,17 @@ func (s *Server) hosts(r *http.Request) (any, error) {
 	if sort == "trouble" {
 		list, err = s.opt.Control.HostsInTrouble(n)
 	} else {
-		list, err = s.opt.Control.HostsInRAM(n)
+		list, err = s.opt.Control.HostsInRAM(n, netip.Addr{})
 	}
 	if err != nil {
 		return nil, err
 	}
+	rows, err := s.hostRows(r, list)
+	return Hosts{Hosts: rows}, err
+}
+
+// hostRows returns the hosts with their names.
+func (s *Server) hostRows(r *http.Request, list []crawl.HostInfo) ([]Host, error) {
 	var unknown []uint64
 	for i := range list {
 		if list[i].Host == "" {
@@ -46,7 +53,7 @@ func (s *Server) hosts(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := Hosts{Hosts: []Host{}}
+	out := []Host{}
 	for _, h := range list {
 		row := Host{Host: h.Host, Key: strconv.FormatUint(h.Key, 16), State: h.State, InRAM: h.InRAM}
 		if row.Host == "" {
@@ -58,7 +65,7 @@ func (s *Server) hosts(r *http.Request) (any, error) {
 		if !h.At.IsZero() {
 			row.At = h.At.UTC()
 		}
-		out.Hosts = append(out.Hosts, row)
+		out = append(out, row)
 	}
 	return out, nil
 }

@@ -233,6 +233,8 @@ type PLD struct {
 type Explanation struct {
 	URL  *explain.URLReport  `json:"url,omitempty"`
 	Host *explain.HostReport `json:"host,omitempty"`
+	// At are hosts at the address in question.
+	At []Host `json:"at,omitempty" doc:"For an address: the hosts at it with the most URLs in RAM, at most 50."`
 }
 
 // Limits are the limits and changes in force.

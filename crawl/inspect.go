@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -100,12 +101,15 @@ type HostInfo struct {
 // maxHostsListed limits Hosts.
 const maxHostsListed = 10_000
 
-// HostsInRAM returns the hosts with the most URLs in RAM, at most n. It holds the scheduler's lock for some
-// tens of nanoseconds a URL.
-func (k *Control) HostsInRAM(n int) (list []HostInfo, err error) {
+// HostsInRAM returns the hosts with the most URLs in RAM, at most n, of those with the address at, or of all
+// if it is invalid. It holds the scheduler's lock for some tens of nanoseconds a URL.
+func (k *Control) HostsInRAM(n int, at netip.Addr) (list []HostInfo, err error) {
 	err = k.with(func(c *crawler) error {
 		hosts := map[uint64]*HostInfo{}
 		for _, it := range c.polite.Snapshot() {
+			if at.IsValid() && !slices.Contains(it.Addrs, at) {
+				continue
+			}
 			h := hosts[it.Host]
 			if h == nil {
 				h = &HostInfo{Key: it.Host, State: "ok"}

@@ -201,6 +201,12 @@ func (c explainCmd) Run(a *term.App, w *Where) error {
 		if x.Host != nil {
 			explain.PrintHost(a.Stdout, x.Host)
 		}
+		if len(x.At) > 0 {
+			fmt.Fprintln(a.Stdout, "hosts at the address with URLs in RAM:")
+		}
+		for _, h := range x.At {
+			fmt.Fprintf(a.Stdout, "  %s  %s URLs, %s\n", cmp.Or(h.Host, "key "+h.Key), count(int64(h.InRAM)), h.State)
+		}
 		return nil
 	})
 }

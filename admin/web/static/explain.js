@@ -190,6 +190,19 @@ function answer(body, asked) {
       ),
     );
   out.push(...kind(report).filter(Boolean));
+  if (body.at?.length)
+    out.push(
+      el(
+        "section",
+        {},
+        el("h3", { text: "Hosts at this address with URLs in RAM" }),
+        el(
+          "ul",
+          { class: "why" },
+          body.at.map((h) => el("li", { text: `${h.host || h.key}: ${count(h.inRam)} URLs, ${h.state}` })),
+        ),
+      ),
+    );
   if (report.damage?.length)
     out.push(
       el(
