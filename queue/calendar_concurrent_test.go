@@ -22,15 +22,21 @@ func TestCalendarConcurrent(t *testing.T) {
 	c, err := OpenCalendar(Options{Set: set, Name: "later", BlockBytes: 300}, nil)
 	must(t, err)
 	var clock atomic.Int64 // milliseconds since epoch
+	// advance guards the clock from the reading of it to the end of an Append. An appender that the system
+	// suspends in between would otherwise come with a time more than an hour old: the clock was set back.
+	var advance sync.RWMutex
 	now := func() time.Time { return epoch.Add(time.Duration(clock.Load()) * time.Millisecond) }
 	var wg sync.WaitGroup
 	for a := range appenders {
 		wg.Go(func() {
 			for i := range each {
+				advance.RLock()
 				at := now()
 				due := at.Add(time.Duration(i%7) * time.Second)
 				rec := fmt.Appendf(nil, "%d %d", a*each+i, due.UnixMilli())
-				if err := c.Append(at, due, rec); err != nil {
+				err := c.Append(at, due, rec)
+				advance.RUnlock()
+				if err != nil {
 					t.Error(err)
 					return
 				}
@@ -79,7 +85,9 @@ func TestCalendarConcurrent(t *testing.T) {
 		rec, ok, err := c.Peek(now())
 		must(t, err)
 		if !ok {
+			advance.Lock()
 			clock.Add(300)
+			advance.Unlock()
 			runtime.Gosched()
 			continue
 		}
