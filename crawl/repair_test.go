@@ -165,9 +165,6 @@ func TestRepairChangesNothing(t *testing.T) {
 			t.Fatalf("undamaged crawl: %v, %+v", err, rep)
 		}
 		rng := rand.New(rand.NewPCG(*seedFlag, 4))
-		for _, name := range crawlFiles(t, fs, &opt, isQueue) {
-			spoil(t, rng, fs, name, 50)
-		}
 		content := func() map[string]string {
 			all := map[string]string{}
 			for _, dir := range opt.Dirs {
@@ -185,19 +182,31 @@ func TestRepairChangesNothing(t *testing.T) {
 			}
 			return all
 		}
-		before := content()
-		rep, err := repairOf(t, fs, &opt, func(o *repair.Options) { o.DryRun = true })
-		if err != nil || rep.Nothing() || rep.Forgotten == 0 {
-			t.Fatalf("%v, %+v", err, rep)
-		}
-		after := content()
-		for name := range before {
-			if before[name] != after[name] {
-				t.Errorf("a dry run changed %s", name)
+		// Damage of a file of tails may miss the queues, which may have no other files. So it is added until
+		// a repair would lose URLs.
+		forgotten := int64(0)
+		for round := 0; forgotten == 0; round++ {
+			if round == 50 {
+				t.Fatal("no damage of the queues costs a URL")
 			}
-		}
-		if len(before) != len(after) {
-			t.Errorf("a dry run made or deleted files: %d before, %d after", len(before), len(after))
+			for _, name := range crawlFiles(t, fs, &opt, isQueue) {
+				spoil(t, rng, fs, name, 50)
+			}
+			before := content()
+			rep, err := repairOf(t, fs, &opt, func(o *repair.Options) { o.DryRun = true })
+			if err != nil || rep.Nothing() {
+				t.Fatalf("%v, %+v", err, rep)
+			}
+			forgotten = int64(rep.Forgotten)
+			after := content()
+			for name := range before {
+				if before[name] != after[name] {
+					t.Errorf("a dry run changed %s", name)
+				}
+			}
+			if len(before) != len(after) {
+				t.Errorf("a dry run made or deleted files: %d before, %d after", len(before), len(after))
+			}
 		}
 	})
 }
