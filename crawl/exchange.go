@@ -42,6 +42,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
 		req.Spool = p.spool
+		req.DecodeLater = mayLand(g)
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
@@ -55,7 +56,13 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	defer p.changed()
 	defer p.workers.exchanges.add(-1)
 	try := p.outages.try()
-	err = bug.Contained(func() error { return p.opt.Fetcher.Do(ctx, &req, resp) })
+	err = bug.Contained(func() error {
+		err := p.opt.Fetcher.Do(ctx, &req, resp)
+		if err == nil && !decodesLater(resp) {
+			err = resp.Decode(ctx)
+		}
+		return err
+	})
 	p.times.exchange(resp, err)
 	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"drumbeat/fetch"
@@ -38,11 +39,20 @@ type arrival struct {
 	result ending
 }
 
+// mayLand reports whether the page of a grant may land.
+func mayLand(g *polite.Grant) bool { return g.Again > 0 && g.Again <= landAhead }
+
+// decodesLater reports whether the body of a page that may land is decoded by store, after the next request
+// has left. The body of any other response may be that of a challenge, after which the host must rest.
+func decodesLater(resp *fetch.Response) bool {
+	return resp.Status == http.StatusOK && len(resp.PayloadRaw) > health.ChallengePage && resp.Spool == nil
+}
+
 // land hands a page over to a storer if its host waits for its next page. It returns false if it did not.
 // The page belongs to the storer afterwards.
 func (p *pageStage) land(ctx context.Context, page *arrival) bool {
 	g, resp := page.grant, page.resp
-	if g.Again == 0 || g.Again > landAhead || resp.Spool != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
+	if !mayLand(g) || resp.Spool != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
 		return false
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.

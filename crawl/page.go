@@ -22,6 +22,23 @@ import (
 // store parses and stores a final response, and records the result for its host, in one transaction.
 func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	g, rec, resp, result := page.grant, &page.rec, page.resp, &page.result
+	if resp.Undecoded() {
+		// Before a parser is taken: decoding may wait for memory that pages give back once they are parsed.
+		err := bug.Contained(func() error {
+			err := resp.Decode(ctx)
+			if err == nil {
+				page.event = eventOf(rec, resp)
+			}
+			return err
+		})
+		if bug := asPanic(err); bug != nil {
+			return p.endByBug(g, rec, bug, result)
+		} else if err != nil && ctx.Err() != nil {
+			return nil // stays in RAM, as below
+		} else if err != nil {
+			return p.exchangeFailed(g, rec, &page.sum, err, result)
+		}
+	}
 	parsers := p.workers.parsers
 	if resp.Spool != nil {
 		parsers = p.workers.large

@@ -91,9 +91,14 @@ func TestBudgetForOne(t *testing.T) {
 				if i%2 == 0 {
 					req.PathQuery, want = "/bomb", limits.DecodedBytes
 				}
+				req.DecodeLater = i%4 < 2
 				var resp Response
 				defer resp.Reset()
-				if err := c.Do(t.Context(), req, &resp); err != nil || len(resp.Body) != want {
+				err := c.Do(t.Context(), req, &resp)
+				if err == nil {
+					err = resp.Decode(t.Context())
+				}
+				if err != nil || len(resp.Body) != want {
 					t.Errorf("%s: got %v, %d bytes, %q, marks %b", req.PathQuery, err, len(resp.Body),
 						resp.Truncated, resp.Marks)
 				}

@@ -102,6 +102,9 @@ func (b *responseBuffers) release() {
 // set, call Reset on each Response that is not used again.
 func (r *Response) Reset() {
 	r.dropSpool()
+	if r.Undecoded() {
+		*r.buf.x = exchange{}
+	}
 	r.buf.release()
 	*r = Response{buf: r.buf}
 }

@@ -79,13 +79,17 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	if c.opt.Limiter.Limits() {
 		x.throttle.Begin(c.opt.Limiter)
 	}
-	ended := false
+	later := false
 	defer func() {
-		if !ended && x.conn != nil { // Do is panicking
-			x.conn.close()
+		if x.conn != nil { // Do is panicking
+			x.closeConn()
 		}
 		x.endThrottle()
-		*x = exchange{} // an idle Response must not retain the context
+		if later {
+			x.ctx, x.throttle = nil, throttle{}
+		} else {
+			*x = exchange{} // an idle Response must not retain the context
+		}
 	}()
 	if req.Limits != nil {
 		l := req.Limits.resolved()
@@ -96,18 +100,42 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 		e = x.run()
 	}
 	resp.Total, resp.Waited = time.Since(resp.Start)-x.throttle.slept, x.waited
+	if later = e == nil && req.DecodeLater; later {
+		return nil
+	}
 	if e == nil {
 		e = x.decode()
 	}
-	ended = true
-	if e != nil {
-		e.Host, e.Addr = req.Host, req.Addr
-		resp.Status, resp.Truncated, resp.Marks = 0, NotTruncated, 0
-		resp.Raw, resp.RawHead, resp.RawBody, resp.PayloadRaw, resp.Body = nil, nil, nil, nil, nil
-		resp.dropSpool()
-		return e
+	return x.result(e)
+}
+
+// result returns the error of an exchange, after which its response is empty.
+func (x *exchange) result(e *Error) error {
+	if e == nil {
+		return nil
 	}
-	return nil
+	r := x.resp
+	e.Host, e.Addr = x.req.Host, x.req.Addr
+	r.Status, r.Truncated, r.Marks = 0, NotTruncated, 0
+	r.Raw, r.RawHead, r.RawBody, r.PayloadRaw, r.Body = nil, nil, nil, nil, nil
+	r.dropSpool()
+	return e
+}
+
+// Undecoded reports whether the body waits for Decode.
+func (r *Response) Undecoded() bool { return r.buf.x != nil && r.buf.x.c != nil }
+
+// Decode decodes the body if the request's DecodeLater left it undecoded. Otherwise it does nothing. It can
+// wait up to 30 s for memory. A non-nil error is an *Error, for lack of memory or because ctx ended; r then
+// holds no response. The caller of Decode need not be the caller of Do.
+func (r *Response) Decode(ctx context.Context) error {
+	if !r.Undecoded() {
+		return nil
+	}
+	x := r.buf.x
+	x.ctx, x.waited = ctx, 0
+	defer func() { *x = exchange{} }()
+	return x.result(x.decode())
 }
 
 // exchange is the state of one Do.
@@ -205,7 +233,7 @@ func (x *exchange) run() *Error {
 			x.finish(e)
 			return e
 		}
-		x.conn.close()
+		x.closeConn()
 		r := x.resp
 		r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
 		r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false

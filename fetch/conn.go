@@ -70,11 +70,16 @@ func (x *exchange) open() *Error {
 	}
 	if x.req.Scheme == "https" {
 		if e := x.handshake(); e != nil {
-			c.close()
+			x.closeConn()
 			return e
 		}
 	}
 	return nil
+}
+
+func (x *exchange) closeConn() {
+	x.conn.close()
+	x.conn = nil
 }
 
 // dialHook connects through Options.Dial.

@@ -5,12 +5,14 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
@@ -95,6 +97,79 @@ func TestDecode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDecodeLater: Do leaves the body undecoded, its connection serves the next request meanwhile, and Decode
+// or Reset ends the wait.
+func TestDecodeLater(t *testing.T) {
+	text := strings.Repeat("the quick brown fox ", 5000)
+	packed := encode(t, "gzip", text)
+	reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(packed), packed)
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, Options{Dial: pipeDial(func(conn net.Conn, _ string) {
+			for err := error(nil); err == nil; readRequest(conn) {
+				_, err = io.WriteString(conn, reply)
+			}
+		})})
+		defer c.Close()
+		req := testRequest()
+		req.KeepAlive, req.DecodeLater = time.Minute, true
+		var first, second Response
+		if err := c.Do(t.Context(), req, &first); err != nil {
+			t.Fatal(err)
+		}
+		if !first.Kept || !first.Undecoded() || first.Body != nil || string(first.PayloadRaw) != packed {
+			t.Errorf("kept %v, undecoded %v, body %d, payload %d bytes", first.Kept, first.Undecoded(), len(first.Body), len(first.PayloadRaw))
+		}
+		if err := c.Do(t.Context(), req, &second); err != nil || !second.Reused {
+			t.Errorf("second: %v, reused %v", err, second.Reused)
+		}
+		for range 2 { // the second time Decode has nothing to do
+			if err := first.Decode(t.Context()); err != nil || string(first.Body) != text || first.Encoding != "gzip" || first.Undecoded() {
+				t.Errorf("decoded: %v, %d bytes, %q, undecoded %v", err, len(first.Body), first.Encoding, first.Undecoded())
+			}
+		}
+		second.Reset()
+		if second.Undecoded() || second.buf.x.req != nil {
+			t.Error("a response that was reset waits for Decode")
+		}
+		req.DecodeLater = false
+		if err := c.Do(t.Context(), req, &second); err != nil || string(second.Body) != text || second.Undecoded() {
+			t.Errorf("third: %v, %d bytes, undecoded %v", err, len(second.Body), second.Undecoded())
+		}
+	})
+}
+
+// TestDecodeLaterWithoutMemory: a body that gets no memory to be decoded in is a fault of ours, and the
+// response is empty.
+func TestDecodeLaterWithoutMemory(t *testing.T) {
+	packed := encode(t, "gzip", strings.Repeat("x", 1<<20))
+	limits := Limits{BodyBytes: 64 << 10, DecodedBytes: 2 << 20, Ratio: Unlimited}
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, Options{Limits: limits, BufferBytes: limits.MemoryBytes(), Dial: pipeDial(func(conn net.Conn, _ string) {
+			io.WriteString(conn, ok200+"Content-Encoding: gzip\r\n\r\n"+packed)
+		})})
+		req := testRequest()
+		var holds, resp Response
+		if err := c.Do(t.Context(), req, &holds); err != nil {
+			t.Fatal(err)
+		}
+		req.DecodeLater = true
+		if err := c.Do(t.Context(), req, &resp); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		err := resp.Decode(t.Context())
+		var fe *Error
+		if !errors.As(err, &fe) || !fe.Ours() || fe.Host != req.Host || resp.Raw != nil || resp.Status != 0 || time.Since(began) > memoryWait {
+			t.Errorf("%v after %v, status %d, %d bytes", err, time.Since(began), resp.Status, len(resp.Raw))
+		}
+		holds.Reset()
+		resp.Reset()
+		if s := c.Memory(); s.Bytes != 0 {
+			t.Errorf("%d bytes are still held", s.Bytes)
+		}
+	})
 }
 
 // reply1 makes one exchange with a peer that sends reply and closes.

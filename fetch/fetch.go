@@ -58,6 +58,8 @@ type Request struct {
 	// limits allow it, and -1 otherwise. After an error of Spool or of a Write, Do fails with KindResources.
 	// nil: HeldBytes bounds the body.
 	Spool func(length int64) (Spool, error)
+	// DecodeLater leaves the decoding of the body to Response.Decode.
+	DecodeLater bool
 	// Limits replaces the client's limits for this exchange, for instance smaller ones for robots.txt; nil:
 	// the client's. Zero fields have the same defaults as in Options.
 	Limits *Limits
@@ -163,7 +165,7 @@ type Response struct {
 	Raw, RawHead, RawBody []byte
 	// PayloadRaw is RawBody without chunked framing, still content-encoded.
 	PayloadRaw []byte
-	// Body is PayloadRaw decoded by its Content-Encoding.
+	// Body is PayloadRaw decoded by its Content-Encoding; nil before Decode if Request.DecodeLater was set.
 	Body []byte
 
 	// Spool holds the whole body as received if it went to a spool, and SpoolBytes is its length. Raw,

@@ -248,10 +248,11 @@ func (x *exchange) finish(e *Error) {
 	c := x.conn
 	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && c.detach() {
 		x.resp.Kept = true
+		x.conn = nil // another exchange may use it from now on
 		x.c.idle.put(c, x.key(), time.Now().Add(x.keep))
 		return
 	}
-	c.close()
+	x.closeConn()
 }
 
 // keepFor returns how long to keep the connection, 0 to close it. exact says that the body is whole and no

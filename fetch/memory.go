@@ -265,7 +265,9 @@ func (x *exchange) get(n int) ([]byte, *Error) {
 	ok := b.lease.wait(x.ctx, n, memoryWait-x.waited)
 	d := time.Since(begin)
 	x.waited += d
-	x.conn.pause(d)
+	if x.conn != nil { // not while decoding
+		x.conn.pause(d)
+	}
 	if ok {
 		return make([]byte, 0, n), nil
 	}

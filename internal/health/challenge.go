@@ -62,12 +62,12 @@ var marks = [...]mark{
 	{vendor: "generic", title: "making sure you're not a bot"},
 }
 
-// Limits of the part of a body that is searched, in bytes. A page with status 200 is searched only if it is
-// as small as challenges are.
-const (
-	challengeBody = 16 << 10
-	challengePage = 4 << 10
-)
+// challengeBody limits the part of a body that is searched, in bytes.
+const challengeBody = 16 << 10
+
+// ChallengePage is the size of the largest body with status 200 that is searched, in bytes: challenges are
+// small.
+const ChallengePage = 4 << 10
 
 // Challenged returns the vendor whose challenge or block page a response is, "" if it is none. header
 // returns the value of a field, nil without one. Ordinary pages and 404 cost almost nothing. The caller
@@ -76,7 +76,7 @@ func Challenged(status int, header func(name string) []byte, body []byte) string
 	page := false
 	switch status {
 	case 200:
-		if page = true; len(body) > challengePage {
+		if page = true; len(body) > ChallengePage {
 			return ""
 		}
 	case 202, 401, 403, 405, 406, 412, 428, 503:
