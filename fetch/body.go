@@ -5,6 +5,8 @@ import (
 	"io"
 	"math/bits"
 	"time"
+
+	"drumbeat/fetch/h2"
 )
 
 // more reads into buf.raw, which grows to at most limit bytes. It returns a read error only if the read
@@ -116,6 +118,9 @@ func (x *exchange) takeHead(end int) *Error {
 	case x.f.status == 101:
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errUpgrade}
 	}
+	if x.conn.h2 != nil {
+		x.tookHTTP2()
+	}
 	x.head = end
 	return nil
 }
@@ -132,6 +137,9 @@ func (x *exchange) headEnded(err error) *Error {
 	}
 	if e, ok := err.(*Error); ok {
 		return e
+	}
+	if isHTTP2(err) {
+		stage = StageHead
 	}
 	if len(raw) == 0 {
 		e := x.fault(stage, err)
@@ -157,7 +165,7 @@ func (x *exchange) readBody() *Error {
 	b, r := &x.resp.buf, x.resp
 	most, look := x.bodyLimit() // limit is the part of most for RAM
 	limit := min(most, x.lim.HeldBytes)
-	body := bodyReader{f: &x.f, resp: r, limit: limit, refused: limit == 0}
+	body := bodyReader{f: &x.f, resp: r, stream: x.conn.h2, limit: limit, refused: limit == 0}
 	for {
 		if body.take(b.raw[x.head:]) {
 			if look && r.Truncated == TruncatedLength {
@@ -278,9 +286,11 @@ func (x *exchange) narrow(n int64) int {
 
 // bodyReader tracks the framing of one body through the bytes received.
 type bodyReader struct {
-	f     *framing
-	resp  *Response
-	limit int
+	f    *framing
+	resp *Response
+	// stream tells where a body by HTTP/2 ends; nil for HTTP/1.
+	stream *h2.Conn
+	limit  int
 	// refused: the body is not wanted at all; limit is 0.
 	refused bool
 	ch      chunker
@@ -288,6 +298,7 @@ type bodyReader struct {
 	seen    int // bytes that ch has consumed
 	whole   int // length of the body; valid once known is set
 	known   bool
+	open    bool // all of a body by HTTP/2 is there but the end of its stream
 	timed   bool // lingering has returned true
 }
 
@@ -306,6 +317,10 @@ func (b *bodyReader) take(p []byte) bool {
 		b.takeChunked(p)
 	case b.f.length >= 0:
 		b.whole, b.known = int(min(b.f.length, 1<<40)), int64(n) >= b.f.length
+		b.open = b.stream != nil && int64(n) == b.f.length && !b.stream.Ended()
+		b.known = b.known && !b.open
+	case b.stream != nil:
+		b.whole, b.known = n, b.stream.Ended()
 	default:
 		b.resp.Marks |= MarkCloseDelimited
 	}
@@ -343,9 +358,10 @@ func (b *bodyReader) takeChunked(p []byte) {
 	}
 }
 
-// lingering reports, once, that the last chunk has arrived and only the final empty line is missing.
+// lingering reports, once, that the payload is there and only its end is missing: the empty line after the last
+// chunk, or the end of a stream.
 func (b *bodyReader) lingering() bool {
-	if b.timed || b.ch.state != chunkTrailer {
+	if b.timed || b.ch.state != chunkTrailer && !b.open {
 		return false
 	}
 	b.timed = true
@@ -356,10 +372,14 @@ func (b *bodyReader) lingering() bool {
 func (b *bodyReader) ended(err error) {
 	closed := errors.Is(err, io.EOF)
 	switch {
-	case b.f.chunked && b.ch.ended():
+	case b.stream != nil && closed && (b.open || b.f.length < 0):
+		b.known = true // the stream ended with an empty frame
+	case b.f.chunked && b.ch.ended(), b.open:
 	case isTimeout(err):
 		b.resp.Truncated = TruncatedTime
 	case closed && b.resp.Marks&MarkCloseDelimited != 0:
+	case isMalformed(err):
+		b.resp.Truncated = TruncatedUnspecified
 	default:
 		b.resp.Truncated = TruncatedDisconnect
 	}

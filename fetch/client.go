@@ -150,6 +150,7 @@ type exchange struct {
 	f       framing
 	head    int // length of the head in buf.raw
 	conn    *conn
+	http1   bool          // do not offer HTTP/2
 	keep    time.Duration // how long to keep the connection afterwards; 0: close it
 	sockets sockets
 	// throttle is used only if Options.Limiter is set.
@@ -224,20 +225,24 @@ func validValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// run makes a round trip on a kept connection if there is one. Otherwise, or if the server had closed that
-// connection, it opens a new one.
+// run makes a round trip on a kept connection if there is one, else on a new one. It makes a second one on a
+// new connection if the server had closed the kept one, or says that it has not processed the request.
 func (x *exchange) run() *Error {
 	if x.reuse() {
 		e := x.roundTrip()
-		if !x.stale(e) {
+		if !x.stale(e) && !x.unprocessed(e) {
 			x.finish(e)
 			return e
 		}
-		x.closeConn()
-		r := x.resp
-		r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
-		r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
+		x.forget()
+		return x.fresh(false)
 	}
+	return x.fresh(true)
+}
+
+// fresh makes a round trip on a new connection. If again is set and the server says that it has not processed
+// the request, it makes another.
+func (x *exchange) fresh(again bool) *Error {
 	e := x.open()
 	if e != nil && e.Kind == KindResources && x.c.idle.shed() {
 		e = x.open() // shed freed the descriptors of the idle connections
@@ -246,8 +251,22 @@ func (x *exchange) run() *Error {
 		return e
 	}
 	e = x.roundTrip()
+	if again && x.unprocessed(e) {
+		x.forget()
+		return x.fresh(false)
+	}
 	x.finish(e)
 	return e
+}
+
+// forget closes the connection and clears its traces in the response, before the next attempt.
+func (x *exchange) forget() {
+	x.closeConn()
+	r := x.resp
+	r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
+	r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
+	r.buf.req = x.c.appendRequest(r.buf.req[:0], x.req) // HTTP/2 has no Connection line
+	r.RequestHead = r.buf.req
 }
 
 // roundTrip writes the request and reads the reply. It reads even if the write fails, because the server may
@@ -258,7 +277,7 @@ func (x *exchange) roundTrip() *Error {
 		x.req.BeforeWrite()
 	}
 	c.arm(x.lim.FirstByte)
-	n, werr := c.stream.Write(x.resp.buf.req)
+	n, werr := x.send()
 	x.resp.BytesWritten = int64(n)
 	if werr != nil {
 		if e := x.canceled(StageWrite); e != nil {
@@ -277,6 +296,20 @@ func (x *exchange) roundTrip() *Error {
 		return e
 	}
 	return x.readBody()
+}
+
+// send writes the request.
+func (x *exchange) send() (int, error) {
+	c, b := x.conn, &x.resp.buf
+	switch {
+	case c.h2 != nil:
+		b.req = withoutClose(b.req)
+		x.resp.RequestHead = b.req
+		return c.h2.Request(b.req)
+	case c.tls.conn != nil:
+		return c.tls.conn.Write(b.req)
+	}
+	return c.Write(b.req)
 }
 
 // canceled returns an error if the context has ended, else nil.

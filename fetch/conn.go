@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"drumbeat/fetch/h2"
 	"drumbeat/internal/bug"
 )
 
@@ -23,7 +24,8 @@ type conn struct {
 	net.Conn                 // the socket
 	sock     sock            // storage for the socket
 	raw      syscall.RawConn // nil: not requested yet, or not a socket
-	stream   io.ReadWriter   // the conn itself, or TLS over it
+	stream   io.Reader       // the conn itself, TLS over it, or HTTP/2 over TLS
+	h2       *h2.Conn        // of TLS with HTTP/2; it is then the stream, too
 	tls      tlsFacts
 	// Of the current exchange.
 	ctx     context.Context
@@ -51,6 +53,7 @@ type tlsFacts struct {
 	version uint16
 	resumed bool
 	heavy   bool // the chain is too long to cache its session
+	conn    *tls.Conn
 }
 
 // open dials the granted address and, for https, makes the handshake.
@@ -323,7 +326,10 @@ func kindOf(err error) Kind {
 			return KindTimeout
 		}
 	}
+	var he *h2.Error
 	switch {
+	case errors.As(err, &he):
+		return kindOfHTTP2(he)
 	case isTimeout(err), errors.Is(err, context.DeadlineExceeded):
 		return KindTimeout
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -117,7 +117,7 @@ func tryConnect(fd int, sa syscall.Sockaddr) error {
 // Exchanges that wait thus hold no buffer, and a buffer of the right size saves a copy.
 func (c *conn) readable() (n int, err error) {
 	raw := c.rawConn()
-	if raw == nil || c.stream != io.ReadWriter(c) {
+	if raw == nil || c.stream != io.Reader(c) {
 		return 0, nil
 	}
 	for {

@@ -148,6 +148,8 @@ type Options struct {
 	Limiter *pace.Bandwidth
 	// TLS settings.
 	TLS TLSOptions
+	// HTTP2 offers HTTP/2 to servers of https. Do speaks it with those that choose it.
+	HTTP2 bool
 }
 
 // Response is the result of one exchange. It is reusable: Do resets it first. All slices point into buffers
@@ -155,13 +157,15 @@ type Options struct {
 type Response struct {
 	// Status is the status code, 100..999; 0 if there is no response.
 	Status int
-	// Proto is "HTTP/1.1", "HTTP/1.0" or what the status line claims, at most 8 bytes.
+	// Proto is "HTTP/1.1", "HTTP/1.0" or what the status line claims, at most 8 bytes; "HTTP/2" for a reply by
+	// HTTP/2, whatever its head in RawHead says.
 	Proto string
 
-	// RequestHead is the request as sent.
+	// RequestHead is the request as sent; for HTTP/2 an equal request of HTTP/1.1.
 	RequestHead []byte
 	// Raw is the reply as received from the status line on, without interim 1xx replies: RawHead with its
-	// empty line, then RawBody, chunked framing included.
+	// empty line, then RawBody, chunked framing included. For HTTP/2 it is an equal reply of HTTP/1.1: package
+	// h2 describes the head; RawBody has no framing.
 	Raw, RawHead, RawBody []byte
 	// PayloadRaw is RawBody without chunked framing, still content-encoded.
 	PayloadRaw []byte

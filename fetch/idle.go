@@ -237,7 +237,7 @@ func (x *exchange) reuse() bool {
 // stale reports whether a reused connection ended before the first byte of the reply: the server had closed
 // it and probably never saw the request. RFC 9110, 9.2.2 allows the client to retry a GET.
 func (x *exchange) stale(e *Error) bool {
-	if e == nil || x.resp.BytesRead > 0 {
+	if e == nil || x.resp.BytesRead > 0 || isHTTP2(e.Err) {
 		return false
 	}
 	return e.Kind != KindCanceled && e.Kind != KindTimeout && e.Kind != KindResources
@@ -246,7 +246,7 @@ func (x *exchange) stale(e *Error) bool {
 // finish returns the conn to the idle pool or closes it.
 func (x *exchange) finish(e *Error) {
 	c := x.conn
-	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && c.detach() {
+	if e == nil && x.keep > 0 && x.resp.Marks&x.spoils() == 0 && c.rest() && c.detach() {
 		x.resp.Kept = true
 		x.conn = nil // another exchange may use it from now on
 		x.c.idle.put(c, x.key(), time.Now().Add(x.keep))
@@ -258,6 +258,9 @@ func (x *exchange) finish(e *Error) {
 // keepFor returns how long to keep the connection, 0 to close it. exact says that the body is whole and no
 // byte follows it.
 func (x *exchange) keepFor(exact bool) time.Duration {
+	if x.conn.h2 != nil {
+		return x.keepHTTP2(exact)
+	}
 	f := &x.f
 	stays := x.resp.Proto == "HTTP/1.1" && !f.closes || x.resp.Proto == "HTTP/1.0" && f.keeps && !f.closes
 	framed := f.none || f.chunked != (f.lengths > 0) // exactly one of the two
@@ -287,10 +290,13 @@ func (notYet) Temporary() bool { return true }
 // quiet reports whether an idle connection is open and has nothing to read, in TLS buffers included.
 // Unsolicited bytes are a TLS alert, or a forged reply to the next request.
 func (c *conn) quiet() bool {
-	var b [1]byte
 	c.probing = true
+	defer func() { c.probing = false }()
+	if c.h2 != nil {
+		return c.h2.Quiet(errNotYet)
+	}
+	var b [1]byte
 	n, err := c.stream.Read(b[:])
-	c.probing = false
 	return n == 0 && err == errNotYet
 }
 

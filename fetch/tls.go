@@ -100,7 +100,7 @@ func (x *exchange) handshake() *Error {
 		ServerName:         name,
 		InsecureSkipVerify: true,
 		CurvePreferences:   curves(),
-		NextProtos:         []string{"http/1.1"},
+		NextProtos:         x.protocols(),
 		MinVersion:         tls.VersionTLS12,
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			c.tls.heavy = sessionBytes(&cs) > sessionChainBytes
@@ -129,7 +129,10 @@ func (x *exchange) handshake() *Error {
 	cs := conn.ConnectionState()
 	c.tls.version, c.tls.resumed = cs.Version, cs.DidResume
 	x.resp.TLSVersion, x.resp.Resumed = c.tls.version, c.tls.resumed
-	c.stream = conn
+	c.tls.conn, c.stream = conn, conn
+	if cs.NegotiatedProtocol == protoHTTP2 {
+		x.startHTTP2(h)
+	}
 	return nil
 }
 
@@ -140,7 +143,8 @@ type heldConn struct {
 	*conn
 	shaking, heard bool
 	held           []byte
-	room           [512]byte // for the held bytes and the request
+	waits          func() error // nil, or called before a Read that may wait
+	room           [512]byte    // for the held bytes and the request
 }
 
 // Read implements net.Conn.
@@ -149,6 +153,9 @@ func (h *heldConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	h.heard = true
+	if h.waits != nil && !h.conn.probing {
+		_ = h.waits() // it fails again before the connection is kept; the server may have replied
+	}
 	return h.conn.Read(p)
 }
 

@@ -42,10 +42,11 @@ var layers = map[string]layer{
 	"internal/ports": {0, nil},
 
 	"fetch/inflate":      {0, nil},
+	"fetch/h2":           {0, nil},
 	"internal/bug":       {0, nil},
 	"internal/list":      {0, nil},
 	"internal/human":     {0, nil},
-	"fetch":              {5, []string{"internal/bug", "fetch/inflate", "internal/pace", "internal/ports"}},
+	"fetch":              {5, []string{"internal/bug", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
 
 	"warc/deflate": {5, []string{"fetch/inflate"}}, // only in its tests
