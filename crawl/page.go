@@ -330,6 +330,12 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 }
 
 func protocols(resp *fetch.Response) []string {
+	if resp.Proto == "HTTP/2" {
+		if resp.TLSVersion == tls.VersionTLS12 {
+			return http2TLS12
+		}
+		return http2TLS13
+	}
 	switch resp.TLSVersion {
 	case 0:
 		return httpOnly
@@ -345,6 +351,9 @@ var (
 	httpOnly  = []string{"http/1.1"}
 	httpTLS13 = []string{"http/1.1", "tls/1.3"}
 	httpTLS12 = []string{"http/1.1", "tls/1.2"}
+	// The records of HTTP/2 are heads and bodies of HTTP/1.1, which all readers know (package fetch/h2).
+	http2TLS13 = []string{"h2", "tls/1.3"}
+	http2TLS12 = []string{"h2", "tls/1.2"}
 )
 
 // mimeType returns the Content-Type without parameters, in lower case.

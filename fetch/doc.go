@@ -1,4 +1,4 @@
-// Package fetch makes one HTTP/1.1 exchange with a site at a given address, within hard limits.
+// Package fetch makes one HTTP exchange with a site at a given address, within hard limits.
 //
 // It is the fetch of a crawling thread in the paper's Fig. 2 and section VI, without any policy: it does not
 // retry, follow redirects, resolve names, read robots.txt or keep delays. The caller holds a grant for
@@ -28,7 +28,22 @@
 // kept, unless the reply leaves any doubt about its end, and the next request to the same scheme, host and
 // address uses it. Before reuse, Do polls the connection without waiting and closes it if it has ended or
 // holds unsolicited bytes. If the connection ends before the first byte of the reply, Do sends the request
-// once more on a new connection (RFC 9110, 9.2.2). Nothing else is ever sent twice.
+// once more on a new connection (RFC 9110, 9.2.2). Nothing else is ever sent twice, except as below.
+//
+// # HTTP/2
+//
+// With Options.HTTP2, Do offers HTTP/2 to servers of https by ALPN. On such a connection package h2 translates
+// one request at a time: it presents the reply as an HTTP/1.1 head and the bytes of the body, so all the above
+// applies, and Response.Raw has one form. Response.Proto is "HTTP/2". The end of the stream frames the body; a
+// Content-Length only says where to cut. RFC 9113 (8.1.1) forbids to accept malformed heads, and no browser does,
+// so those are errors, with KindBadHead. FirstByte limits the time to the end of the head, because a part of a
+// compressed head has no meaning.
+//
+// An idle connection may receive frames that do no harm, such as PING. It is kept after every reply that came
+// whole. A request is sent once more, on a new connection, as after the end of an idle connection, and if the
+// server says that it has not processed it: by REFUSED_STREAM, or by GOAWAY without an error and with a lower
+// stream. After HTTP_1_1_REQUIRED it is sent once more by HTTP/1.1. GOAWAY with an error, such as
+// ENHANCE_YOUR_CALM, is a complaint about the client and ends the exchange.
 //
 // # Contract
 //
@@ -102,7 +117,8 @@
 //
 // The session cache takes about 3 KiB an entry, at most 30 KiB, because sessions with long chains or tickets
 // are not cached. The verdict cache takes about 100 bytes an entry. Each of the Options.IdleConns idle
-// connections takes a descriptor and 1 KiB, or about 40 KiB with TLS; it holds no response and no buffer.
+// connections takes a descriptor and 1 KiB, or about 40 KiB with TLS, and with HTTP/2 up to 10 KiB more; it holds
+// no response and no buffer. A head by HTTP/2 takes up to 2 HeaderBytes more while it is received.
 //
 // The package itself reads and writes no files.
 package fetch

@@ -60,6 +60,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: flags.Prefixes(c.AllowNet),
 			Ports:   c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
+			HTTP2: c.HTTP2 == "on",
 		})
 }
 
