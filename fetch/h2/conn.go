@@ -420,13 +420,15 @@ func (c *Conn) block(trailers, last bool) error {
 	if !trailers {
 		r.text, c.given = r.text[:0], 0
 	}
-	if err := r.read(c.decoder, trailers); err != nil {
+	err := r.read(c.decoder, trailers)
+	interim := !trailers && r.status < 200
+	if err == nil && interim && last {
+		err = malformed("an interim reply ends the stream")
+	}
+	switch {
+	case err != nil:
 		r.text, c.given = r.text[:0], 0
 		return err
-	}
-	switch interim := !trailers && r.status < 200; {
-	case interim && last:
-		return malformed("an interim reply ends the stream")
 	case last:
 		c.end()
 	case !interim:
