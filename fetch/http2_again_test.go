@@ -1,0 +1,261 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// frames is a server of HTTP/2 that a test drives frame by frame. Its errors are those of a client that has
+// closed.
+type frames struct {
+	*http2.Framer
+	conn *tls.Conn
+	next uint32 // the stream of the request last read
+}
+
+// request answers settings and reads up to the next request. It returns false at the end of the connection.
+func (f *frames) request() bool {
+	for {
+		switch fr, err := f.ReadFrame(); fr := fr.(type) {
+		case *http2.HeadersFrame:
+			f.next = fr.StreamID
+			return true
+		default:
+			if err != nil {
+				return false
+			}
+		}
+	}
+}
+
+func (f *frames) head(end bool, list ...string) {
+	var b bytes.Buffer
+	enc := hpack.NewEncoder(&b)
+	enc.SetMaxDynamicTableSizeLimit(0)
+	for i := 0; i < len(list); i += 2 {
+		enc.WriteField(hpack.HeaderField{Name: list[i], Value: list[i+1]})
+	}
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.next, BlockFragment: b.Bytes(), EndHeaders: true, EndStream: end})
+}
+
+func (f *frames) page(body string) {
+	f.head(false, ":status", "200")
+	f.WriteData(f.next, true, []byte(body))
+}
+
+// listenFrames serves every connection of HTTP/2 with handle, which gets its number, from 1, and others with a
+// page "old" of HTTP/1.1.
+func listenFrames(t testing.TB, handle func(f *frames, n int64)) (netip.AddrPort, *atomic.Int64) {
+	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
+	conns := new(atomic.Int64)
+	return listen(t, func(conn net.Conn) {
+		s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}})
+		defer s.Close()
+		n := conns.Add(1)
+		if s.Handshake() != nil {
+			return
+		}
+		if s.ConnectionState().NegotiatedProtocol != "h2" {
+			readRequest(s)
+			io.WriteString(s, ok200+"Content-Length: 3\r\n\r\nold")
+			return
+		}
+		if _, err := io.ReadFull(s, make([]byte, len(http2.ClientPreface))); err != nil {
+			return
+		}
+		f := &frames{Framer: http2.NewFramer(s, s), conn: s}
+		f.AllowIllegalWrites = true
+		f.WriteSettings()
+		handle(f, n)
+	}), conns
+}
+
+// TestHTTP2Again: a request that the server says it has not processed is sent once more on a new connection;
+// after a complaint, or a second refusal, it is not.
+func TestHTTP2Again(t *testing.T) {
+	late := func(end func(f *frames)) func(f *frames, n int64) { // the second request of the first connection
+		return func(f *frames, n int64) {
+			for i := 0; f.request(); i++ {
+				if n == 1 && i == 1 {
+					end(f)
+					return
+				}
+				f.page("page")
+			}
+		}
+	}
+	first := func(end func(f *frames)) func(f *frames, n int64) { // the first connection
+		return func(f *frames, n int64) {
+			for f.request() {
+				if n == 1 {
+					end(f)
+					return
+				}
+				f.page("page")
+			}
+		}
+	}
+	always := func(end func(f *frames)) func(f *frames, n int64) {
+		return func(f *frames, n int64) { f.request(); end(f) }
+	}
+	reset := func(code http2.ErrCode) func(f *frames) {
+		return func(f *frames) { f.WriteRSTStream(f.next, code); io.Copy(io.Discard, f.conn) }
+	}
+	goAway := func(code http2.ErrCode) func(f *frames) {
+		return func(f *frames) { f.WriteGoAway(f.next-1, code, nil); io.Copy(io.Discard, f.conn) }
+	}
+	for name, tt := range map[string]struct {
+		handle func(f *frames, n int64)
+		bodies string // of two requests
+		kind   Kind   // of the errors
+		conns  int64
+	}{
+		"kept":                  {always(func(f *frames) { f.page("page"); f.request(); f.page("next") }), "page next", 0, 1},
+		"refused, first":        {first(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
+		"refused, late":         {late(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
+		"refused, always":       {always(reset(http2.ErrCodeRefusedStream)), "- -", KindReset, 4},
+		"reset":                 {first(reset(http2.ErrCodeInternal)), "- page", KindReset, 2},
+		"reset, late":           {late(reset(http2.ErrCodeInternal)), "page -", KindReset, 1},
+		"going away, first":     {first(goAway(http2.ErrCodeNo)), "page page", 0, 2},
+		"going away, late":      {late(goAway(http2.ErrCodeNo)), "page page", 0, 2},
+		"going away, always":    {always(goAway(http2.ErrCodeNo)), "- -", KindReset, 4},
+		"calm down":             {late(goAway(http2.ErrCodeEnhanceYourCalm)), "page -", KindReset, 1},
+		"closed, late":          {late(func(*frames) {}), "page page", 0, 2},
+		"closed, first":         {first(func(*frames) {}), "- page", KindEmptyReply, 2},
+		"HTTP/1.1":              {always(reset(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
+		"HTTP/1.1, by goodbye":  {always(goAway(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
+		"goodbye behind a page": {always(func(f *frames) { f.page("page"); f.WriteGoAway(f.next, http2.ErrCodeNo, nil); f.request() }), "page page", 0, 2},
+		"goodbye before a page": {always(func(f *frames) { f.WriteGoAway(f.next, http2.ErrCodeNo, nil); f.page("page"); f.request() }), "page page", 0, 2},
+		"reset behind a page":   {always(func(f *frames) { f.page("page"); f.WriteRSTStream(f.next, 0); f.request(); f.page("next") }), "page next", 0, 1},
+		"a ping between":        {always(func(f *frames) { f.page("page"); f.WritePing(false, [8]byte{}); f.request(); f.page("next") }), "page next", 0, 1},
+	} {
+		addr, conns := listenFrames(t, tt.handle)
+		c, req := http2Client(t, addr, Options{})
+		var got []string
+		for range 2 {
+			var resp Response
+			err, _ := c.Do(t.Context(), req, &resp).(*Error)
+			if err != nil && err.Kind != tt.kind {
+				t.Errorf("%s: got %v", name, err)
+			}
+			if body := string(resp.Body); err == nil {
+				got = append(got, body)
+			} else {
+				got = append(got, "-")
+			}
+			if bytes.Contains(resp.RequestHead, []byte(closeLine)) {
+				t.Errorf("%s: request %q", name, resp.RequestHead)
+			}
+		}
+		if s := strings.Join(got, " "); s != tt.bodies || conns.Load() != tt.conns {
+			t.Errorf("%s: got %s by %d connections, want %s by %d", name, s, conns.Load(), tt.bodies, tt.conns)
+		}
+	}
+}
+
+// TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by HTTP/1.1, and
+// its connection is closed.
+func TestHTTP2Hostile(t *testing.T) {
+	hold := func(f *frames) { io.Copy(io.Discard, f.conn) }
+	for name, tt := range map[string]struct {
+		serve func(f *frames)
+		body  string
+		trunc Reason
+		marks Marks
+		kind  Kind
+		stage Stage
+	}{
+		"data beyond the length": {serve: func(f *frames) {
+			f.head(false, ":status", "200", "content-length", "4")
+			f.WriteData(1, true, []byte("pagepage"))
+		}, body: "page", marks: MarkExcess},
+		"data below the length": {serve: func(f *frames) {
+			f.head(false, ":status", "200", "content-length", "9")
+			f.WriteData(1, true, []byte("page"))
+		}, body: "page", trunc: TruncatedDisconnect},
+		"no end behind the length": {serve: func(f *frames) {
+			f.head(false, ":status", "200", "content-length", "4")
+			f.WriteData(1, false, []byte("page"))
+		}, body: "page"},
+		"no end": {serve: func(f *frames) {
+			f.head(false, ":status", "200")
+			f.WriteData(1, false, []byte("page"))
+		}, body: "page", trunc: TruncatedTime},
+		"closed within": {serve: func(f *frames) {
+			f.head(false, ":status", "200")
+			f.WriteData(1, false, []byte("page"))
+			f.conn.Close()
+		}, body: "page", trunc: TruncatedDisconnect},
+		"reset within": {serve: func(f *frames) {
+			f.head(false, ":status", "200")
+			f.WriteData(1, false, []byte("page"))
+			f.WriteRSTStream(1, http2.ErrCodeInternal)
+		}, body: "page", trunc: TruncatedDisconnect},
+		"another stream within": {serve: func(f *frames) {
+			f.head(false, ":status", "200")
+			f.WriteData(1, false, []byte("page"))
+			f.WriteData(3, true, []byte("forged"))
+		}, body: "page", trunc: TruncatedUnspecified},
+		"a head twice": {serve: func(f *frames) {
+			f.head(false, ":status", "200")
+			f.WriteData(1, false, []byte("page"))
+			f.head(false, ":status", "200")
+		}, body: "page", trunc: TruncatedUnspecified},
+		"body of 304": {serve: func(f *frames) {
+			f.head(false, ":status", "304", "content-length", "4")
+			f.WriteData(1, true, []byte("page"))
+		}},
+		"silence":     {serve: func(*frames) {}, kind: KindTimeout, stage: StageFirstByte},
+		"half a head": {serve: func(f *frames) { f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}}) }, kind: KindTimeout, stage: StageFirstByte},
+		"interim replies": {serve: func(f *frames) {
+			for range 20 {
+				f.head(false, ":status", "103")
+			}
+		}, kind: KindHeadTooLarge, stage: StageHead},
+		"an upgrade": {serve: func(f *frames) { f.head(false, ":status", "101") }, kind: KindBadHead, stage: StageHead},
+		"a push": {serve: func(f *frames) {
+			f.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
+		}, kind: KindBadHead, stage: StageHead},
+		"an invalid head": {serve: func(f *frames) { f.head(true, ":status", "200", "Name", "x") }, kind: KindBadHead, stage: StageHead},
+		"a large head":    {serve: func(f *frames) { f.head(true, ":status", "200", "name", strings.Repeat("x", 9000)) }, kind: KindHeadTooLarge, stage: StageHead},
+		"pings without end": {serve: func(f *frames) {
+			for f.WritePing(false, [8]byte{}) == nil {
+			}
+		}, kind: KindBadHead, stage: StageHead},
+		"not HTTP/2": {serve: func(f *frames) { io.WriteString(f.conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, kind: KindBadHead, stage: StageHead},
+	} {
+		addr, conns := listenFrames(t, func(f *frames, n int64) {
+			if f.request(); n > 1 {
+				f.page("next")
+				f.request()
+				return
+			}
+			go tt.serve(f)
+			hold(f)
+		})
+		c, req := http2Client(t, addr, Options{Limits: Limits{HeaderBytes: 4096, FirstByte: 100 * time.Millisecond,
+			Grace: 100 * time.Millisecond, MinRate: 1 << 20}})
+		var resp Response
+		err, _ := c.Do(t.Context(), req, &resp).(*Error)
+		switch {
+		case tt.kind != 0 && (err == nil || err.Kind != tt.kind || err.Stage != tt.stage || err.Ours()):
+			t.Errorf("%s: got %v, want %v at %v", name, err, tt.kind, tt.stage)
+		case tt.kind == 0 && (err != nil || string(resp.Body) != tt.body || resp.Truncated != tt.trunc || resp.Marks&^MarkSlow != tt.marks):
+			t.Errorf("%s: got %v, %q, %q, marks %b", name, err, resp.Body, resp.Truncated, resp.Marks)
+		}
+		if err := c.Do(context.Background(), req, &resp); err != nil || string(resp.Body) != "next" || resp.Reused || conns.Load() != 2 {
+			t.Errorf("%s: the next page: got %v, %q, reused %v, connection %d", name, err, resp.Body, resp.Reused, conns.Load())
+		}
+	}
+}
