@@ -2,8 +2,10 @@ package fetch
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 var benchPage = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nServer: x\r\nContent-Type: text/html\r\n" +
@@ -110,6 +115,109 @@ func BenchmarkTLS(b *testing.B) {
 			bench(b, func() error { return c.Do(b.Context(), req, &resp) })
 		})
 	}
+}
+
+// BenchmarkHTTPS compares HTTP/1.1 and HTTP/2 of this package with a bare loop of crypto/tls, which writes a
+// request and reads as many bytes as the reply has. Each page takes a new connection with a resumed session, or
+// all take one. The figures include the server, which does the least for both protocols.
+func BenchmarkHTTPS(b *testing.B) {
+	addr := listenHTTPS(b)
+	size := len(benchHTTPS)
+	for _, kept := range []bool{false, true} {
+		b.Run(fmt.Sprintf("kept=%v/client=bare", kept), func(b *testing.B) {
+			cfg := &tls.Config{ServerName: "example.org", InsecureSkipVerify: true, CurvePreferences: curves(),
+				ClientSessionCache: tls.NewLRUClientSessionCache(10)}
+			var conn *tls.Conn
+			p := make([]byte, 64<<10)
+			bench(b, func() (err error) {
+				if conn == nil {
+					if conn, err = tls.Dial("tcp4", addr.String(), cfg); err != nil {
+						return err
+					}
+				}
+				io.WriteString(conn, "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\n\r\n")
+				for n, m := 0, 0; n < size && err == nil; n += m {
+					m, err = conn.Read(p)
+				}
+				if !kept {
+					conn.NetConn().Close()
+					conn = nil
+				}
+				return err
+			})
+		})
+		for name, on := range map[string]bool{"fetch/http=1": false, "fetch/http=2": true} {
+			b.Run(fmt.Sprintf("kept=%v/client=%s", kept, name), func(b *testing.B) {
+				c, req := loopbackClient(b, addr, Options{HTTP2: on})
+				defer c.Close()
+				if req.Scheme = "https"; kept {
+					req.KeepAlive = time.Minute
+				}
+				var resp Response
+				bench(b, func() error {
+					err := c.Do(b.Context(), req, &resp)
+					if err == nil && (resp.Kept != kept || (resp.Proto == "HTTP/2") != on || len(resp.Body) != 24576) {
+						b.Fatalf("kept %v, %s, %d bytes", resp.Kept, resp.Proto, len(resp.Body))
+					}
+					return err
+				})
+			})
+		}
+	}
+}
+
+var benchHTTPS = []byte(strings.Replace(benchPage, "Connection: close\r\n", "", 1))
+
+// listenHTTPS serves benchHTTPS by both protocols, prepared in advance.
+func listenHTTPS(b *testing.B) netip.AddrPort {
+	cert := testCert(b, nil, time.Now().Add(time.Hour), "example.org")
+	cfg := &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2", "http/1.1"}}
+	var frames bytes.Buffer
+	f := http2.NewFramer(&frames, nil)
+	var block bytes.Buffer
+	enc := hpack.NewEncoder(&block)
+	enc.SetMaxDynamicTableSizeLimit(0)
+	head, body, _ := bytes.Cut(benchHTTPS, []byte("\r\n\r\n"))
+	enc.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+	for _, line := range strings.Split(string(head), "\r\n")[1:] {
+		name, value, _ := strings.Cut(line, ": ")
+		enc.WriteField(hpack.HeaderField{Name: strings.ToLower(name), Value: value})
+	}
+	at := []int{frames.Len() + 5} // of the stream numbers
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	at = append(at, frames.Len()+5)
+	f.WriteData(1, false, body[:16384])
+	at = append(at, frames.Len()+5)
+	f.WriteData(1, true, body[16384:])
+	return listen(b, func(conn net.Conn) {
+		s := tls.Server(conn, cfg)
+		if s.Handshake() != nil {
+			return
+		}
+		if s.ConnectionState().NegotiatedProtocol != "h2" {
+			for strings.HasPrefix(readRequest(s), "GET") {
+				s.Write(benchHTTPS)
+			}
+			return
+		}
+		in, p := bufio.NewReader(s), bytes.Clone(frames.Bytes())
+		in.Discard(len(http2.ClientPreface))
+		http2.NewFramer(s, nil).WriteSettings()
+		for {
+			h, err := http2.ReadFrameHeader(in)
+			if err != nil {
+				return
+			}
+			in.Discard(int(h.Length))
+			if h.Type != http2.FrameHeaders {
+				continue
+			}
+			for _, i := range at {
+				binary.BigEndian.PutUint32(p[i:], h.StreamID)
+			}
+			s.Write(p)
+		}
+	})
 }
 
 // BenchmarkOverhead measures an exchange without a socket: the cost of this package without the kernel.
