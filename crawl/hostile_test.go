@@ -57,7 +57,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		run.budget = limits.MemoryBytes() + 1<<20
 		client, err := fetch.New(fetch.Options{
 			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
-			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: limits, BufferBytes: run.budget,
+			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: limits, BufferBytes: run.budget, HTTP2: true,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -129,6 +129,7 @@ func hostileCases() map[string]hostileWant {
 		"robots-circles":  {responses: 15},
 		"robots-broken":   {responses: 2, later: 7},
 		"desync":          {responses: 68, truncated: 10, never: []string{"desync /forged"}},
+		"bad-http2":       {responses: 5, truncated: 5, refused: map[string]int64{"bad-response": 10}},
 		"resets":          {responses: 4, truncated: 4, refused: map[string]int64{"bad-response": 1, "reset": 1}, later: 1},
 	}
 }

@@ -26,6 +26,7 @@ func httpScenarios() []scenario {
 		{"robots-broken", robotsBroken},
 		{"desync", desync},
 		{"resets", resets},
+		{"bad-http2", badHTTP2},
 	}
 }
 
