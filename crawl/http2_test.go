@@ -41,7 +41,8 @@ func http2Dial(t *testing.T, web *simweb.Web) func(context.Context, netip.AddrPo
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2"}}
+	cfg := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		NextProtos: []string{"h2"}}
 	return func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 		back, err := web.Dial(ctx, addr)
 		if err != nil || addr.Port() != 443 {

@@ -117,9 +117,9 @@ func BenchmarkTLS(b *testing.B) {
 	}
 }
 
-// BenchmarkHTTPS compares HTTP/1.1 and HTTP/2 of this package with a bare loop of crypto/tls, which writes a
-// request and reads as many bytes as the reply has. Each page takes a new connection with a resumed session, or
-// all take one. The figures include the server, which does the least for both protocols.
+// BenchmarkHTTPS compares HTTP/1.1 and HTTP/2 of this package with a bare loop of crypto/tls, which writes
+// a request and reads as many bytes as the reply has. Each page takes a new connection with a resumed
+// session, or all take one. The figures include the server, which does the least for both protocols.
 func BenchmarkHTTPS(b *testing.B) {
 	addr := listenHTTPS(b)
 	size := len(benchHTTPS)

@@ -358,8 +358,8 @@ func (b *bodyReader) takeChunked(p []byte) {
 	}
 }
 
-// lingering reports, once, that the payload is there and only its end is missing: the empty line after the last
-// chunk, or the end of a stream.
+// lingering reports, once, that the payload is there and only its end is missing: the empty line after the
+// last chunk, or the end of a stream.
 func (b *bodyReader) lingering() bool {
 	if b.timed || b.ch.state != chunkTrailer && !b.open {
 		return false

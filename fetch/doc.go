@@ -32,12 +32,12 @@
 //
 // # HTTP/2
 //
-// With Options.HTTP2, Do offers HTTP/2 to servers of https by ALPN. On such a connection package h2 translates
-// one request at a time: it presents the reply as an HTTP/1.1 head and the bytes of the body, so all the above
-// applies, and Response.Raw has one form. Response.Proto is "HTTP/2". The end of the stream frames the body; a
-// Content-Length only says where to cut. RFC 9113 (8.1.1) forbids to accept malformed heads, and no browser does,
-// so those are errors, with KindBadHead. FirstByte limits the time to the end of the head, because a part of a
-// compressed head has no meaning.
+// With Options.HTTP2, Do offers HTTP/2 to servers of https by ALPN. On such a connection package h2
+// translates one request at a time: it presents the reply as an HTTP/1.1 head and the bytes of the body, so
+// all the above applies, and Response.Raw has one form. Response.Proto is "HTTP/2". The end of the stream
+// frames the body; a Content-Length only says where to cut. RFC 9113 (8.1.1) forbids clients to accept
+// malformed replies, so those are errors, with KindBadHead. FirstByte limits the time to the end of the
+// head, because a part of a compressed head has no meaning.
 //
 // An idle connection may receive frames that do no harm, such as PING. It is kept after every reply that came
 // whole. A request is sent once more, on a new connection, as after the end of an idle connection, and if the
@@ -115,10 +115,11 @@
 // N Responses, idle or not, thus take at most 80 KiB N + BufferBytes + 32 MiB, plus garbage not yet
 // collected, whatever the sites send.
 //
-// The session cache takes about 3 KiB an entry, at most 30 KiB, because sessions with long chains or tickets
-// are not cached. The verdict cache takes about 100 bytes an entry. Each of the Options.IdleConns idle
-// connections takes a descriptor and 1 KiB, or about 40 KiB with TLS, and with HTTP/2 up to 10 KiB more; it holds
-// no response and no buffer. A head by HTTP/2 takes up to 2 HeaderBytes more while it is received.
+// The session cache takes about 3 KiB an entry, at most 30 KiB, because sessions with long chains or
+// tickets are not cached. The verdict cache takes about 100 bytes an entry. Each of the Options.IdleConns
+// idle connections takes a descriptor and 1 KiB, or about 40 KiB with TLS, and with HTTP/2 up to 10 KiB
+// more; it holds no response and no buffer. A head by HTTP/2 takes up to 2 HeaderBytes more while it is
+// received.
 //
 // The package itself reads and writes no files.
 package fetch

@@ -54,8 +54,8 @@ func (f *frames) page(body string) {
 	f.WriteData(f.next, true, []byte(body))
 }
 
-// listenFrames serves every connection of HTTP/2 with handle, which gets its number, from 1, and others with a
-// page "old" of HTTP/1.1.
+// listenFrames serves every connection of HTTP/2 with handle, which gets its number, from 1, and others
+// with a page "old" of HTTP/1.1.
 func listenFrames(t testing.TB, handle func(f *frames, n int64)) (netip.AddrPort, *atomic.Int64) {
 	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
 	conns := new(atomic.Int64)
@@ -121,24 +121,47 @@ func TestHTTP2Again(t *testing.T) {
 		kind   Kind   // of the errors
 		conns  int64
 	}{
-		"kept":                  {always(func(f *frames) { f.page("page"); f.request(); f.page("next") }), "page next", 0, 1},
-		"refused, first":        {first(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
-		"refused, late":         {late(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
-		"refused, always":       {always(reset(http2.ErrCodeRefusedStream)), "- -", KindReset, 4},
-		"reset":                 {first(reset(http2.ErrCodeInternal)), "- page", KindReset, 2},
-		"reset, late":           {late(reset(http2.ErrCodeInternal)), "page -", KindReset, 1},
-		"going away, first":     {first(goAway(http2.ErrCodeNo)), "page page", 0, 2},
-		"going away, late":      {late(goAway(http2.ErrCodeNo)), "page page", 0, 2},
-		"going away, always":    {always(goAway(http2.ErrCodeNo)), "- -", KindReset, 4},
-		"calm down":             {late(goAway(http2.ErrCodeEnhanceYourCalm)), "page -", KindReset, 1},
-		"closed, late":          {late(func(*frames) {}), "page page", 0, 2},
-		"closed, first":         {first(func(*frames) {}), "- page", KindEmptyReply, 2},
-		"HTTP/1.1":              {always(reset(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
-		"HTTP/1.1, by goodbye":  {always(goAway(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
-		"goodbye behind a page": {always(func(f *frames) { f.page("page"); f.WriteGoAway(f.next, http2.ErrCodeNo, nil); f.request() }), "page page", 0, 2},
-		"goodbye before a page": {always(func(f *frames) { f.WriteGoAway(f.next, http2.ErrCodeNo, nil); f.page("page"); f.request() }), "page page", 0, 2},
-		"reset behind a page":   {always(func(f *frames) { f.page("page"); f.WriteRSTStream(f.next, 0); f.request(); f.page("next") }), "page next", 0, 1},
-		"a ping between":        {always(func(f *frames) { f.page("page"); f.WritePing(false, [8]byte{}); f.request(); f.page("next") }), "page next", 0, 1},
+		"kept": {always(func(f *frames) { f.page("page"); f.request(); f.page("next") }),
+			"page next", 0, 1},
+		"refused, first":       {first(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
+		"refused, late":        {late(reset(http2.ErrCodeRefusedStream)), "page page", 0, 2},
+		"refused, always":      {always(reset(http2.ErrCodeRefusedStream)), "- -", KindReset, 4},
+		"reset":                {first(reset(http2.ErrCodeInternal)), "- page", KindReset, 2},
+		"reset, late":          {late(reset(http2.ErrCodeInternal)), "page -", KindReset, 1},
+		"going away, first":    {first(goAway(http2.ErrCodeNo)), "page page", 0, 2},
+		"going away, late":     {late(goAway(http2.ErrCodeNo)), "page page", 0, 2},
+		"going away, always":   {always(goAway(http2.ErrCodeNo)), "- -", KindReset, 4},
+		"calm down":            {late(goAway(http2.ErrCodeEnhanceYourCalm)), "page -", KindReset, 1},
+		"closed, late":         {late(func(*frames) {}), "page page", 0, 2},
+		"closed, first":        {first(func(*frames) {}), "- page", KindEmptyReply, 2},
+		"HTTP/1.1":             {always(reset(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
+		"HTTP/1.1, by goodbye": {always(goAway(http2.ErrCodeHTTP11Required)), "old old", 0, 4},
+		"goodbye behind a page": {always(func(f *frames) {
+			f.page("page")
+			f.WriteGoAway(f.next, http2.ErrCodeNo,
+				nil)
+			f.request()
+		}), "page page", 0, 2},
+		"goodbye before a page": {always(func(f *frames) {
+			f.WriteGoAway(f.next, http2.ErrCodeNo,
+				nil)
+			f.page("page")
+			f.request()
+		}), "page page", 0, 2},
+		"reset behind a page": {always(func(f *frames) {
+			f.page("page")
+			f.WriteRSTStream(f.next,
+				0)
+			f.request()
+			f.page("next")
+		}), "page next", 0, 1},
+		"a ping between": {always(func(f *frames) {
+			f.page("page")
+			f.WritePing(false,
+				[8]byte{})
+			f.request()
+			f.page("next")
+		}), "page next", 0, 1},
 	} {
 		addr, conns := listenFrames(t, tt.handle)
 		c, req := http2Client(t, addr, Options{})
@@ -164,8 +187,8 @@ func TestHTTP2Again(t *testing.T) {
 	}
 }
 
-// TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by HTTP/1.1, and
-// its connection is closed.
+// TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by
+// HTTP/1.1, and its connection is closed.
 func TestHTTP2Hostile(t *testing.T) {
 	hold := func(f *frames) { io.Copy(io.Discard, f.conn) }
 	for name, tt := range map[string]struct {
@@ -216,8 +239,11 @@ func TestHTTP2Hostile(t *testing.T) {
 			f.head(false, ":status", "304", "content-length", "4")
 			f.WriteData(1, true, []byte("page"))
 		}},
-		"silence":     {serve: func(*frames) {}, kind: KindTimeout, stage: StageFirstByte},
-		"half a head": {serve: func(f *frames) { f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x88}}) }, kind: KindTimeout, stage: StageFirstByte},
+		"silence": {serve: func(*frames) {}, kind: KindTimeout, stage: StageFirstByte},
+		"half a head": {serve: func(f *frames) {
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
+				BlockFragment: []byte{0x88}})
+		}, kind: KindTimeout, stage: StageFirstByte},
 		"interim replies": {serve: func(f *frames) {
 			for range 20 {
 				f.head(false, ":status", "103")
@@ -227,13 +253,18 @@ func TestHTTP2Hostile(t *testing.T) {
 		"a push": {serve: func(f *frames) {
 			f.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
 		}, kind: KindBadHead, stage: StageHead},
-		"an invalid head": {serve: func(f *frames) { f.head(true, ":status", "200", "Name", "x") }, kind: KindBadHead, stage: StageHead},
-		"a large head":    {serve: func(f *frames) { f.head(true, ":status", "200", "name", strings.Repeat("x", 9000)) }, kind: KindHeadTooLarge, stage: StageHead},
+		"an invalid head": {serve: func(f *frames) { f.head(true, ":status", "200", "Name", "x") },
+			kind: KindBadHead, stage: StageHead},
+		"a large head": {serve: func(f *frames) {
+			f.head(true, ":status", "200", "name",
+				strings.Repeat("x", 9000))
+		}, kind: KindHeadTooLarge, stage: StageHead},
 		"pings without end": {serve: func(f *frames) {
 			for f.WritePing(false, [8]byte{}) == nil {
 			}
 		}, kind: KindBadHead, stage: StageHead},
-		"not HTTP/2": {serve: func(f *frames) { io.WriteString(f.conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, kind: KindBadHead, stage: StageHead},
+		"not HTTP/2": {serve: func(f *frames) { io.WriteString(f.conn, "HTTP/1.1 400 Bad Request\r\n\r\n") },
+			kind: KindBadHead, stage: StageHead},
 	} {
 		addr, conns := listenFrames(t, func(f *frames, n int64) {
 			if f.request(); n > 1 {
@@ -251,11 +282,14 @@ func TestHTTP2Hostile(t *testing.T) {
 		switch {
 		case tt.kind != 0 && (err == nil || err.Kind != tt.kind || err.Stage != tt.stage || err.Ours()):
 			t.Errorf("%s: got %v, want %v at %v", name, err, tt.kind, tt.stage)
-		case tt.kind == 0 && (err != nil || string(resp.Body) != tt.body || resp.Truncated != tt.trunc || resp.Marks&^MarkSlow != tt.marks):
+		case tt.kind == 0 && (err != nil || string(resp.Body) != tt.body || resp.Truncated != tt.trunc ||
+			resp.Marks&^MarkSlow != tt.marks):
 			t.Errorf("%s: got %v, %q, %q, marks %b", name, err, resp.Body, resp.Truncated, resp.Marks)
 		}
-		if err := c.Do(context.Background(), req, &resp); err != nil || string(resp.Body) != "next" || resp.Reused || conns.Load() != 2 {
-			t.Errorf("%s: the next page: got %v, %q, reused %v, connection %d", name, err, resp.Body, resp.Reused, conns.Load())
+		if err := c.Do(context.Background(), req, &resp); err != nil || string(resp.Body) != "next" || resp.Reused ||
+			conns.Load() != 2 {
+			t.Errorf("%s: the next page: got %v, %q, reused %v, connection %d", name, err, resp.Body, resp.Reused,
+				conns.Load())
 		}
 	}
 }

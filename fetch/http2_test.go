@@ -203,7 +203,8 @@ func TestHTTP2Limits(t *testing.T) {
 		{path: "/page?n=5000000", spool: true, bytes: 4 << 20, trunc: TruncatedLength},
 		{path: "/flushes?n=300000", spool: true, bytes: 1988890, kept: true},
 		{path: "/page?n=5000", limit: func(*Response, []byte) int64 { return 1000 }, bytes: 1000, trunc: TruncatedLength},
-		{path: "/page?n=5000", limit: func(*Response, []byte) int64 { return NoBody }, trunc: TruncatedLength, refused: true},
+		{path: "/page?n=5000", limit: func(*Response, []byte) int64 { return NoBody }, trunc: TruncatedLength,
+			refused: true},
 		{path: "/nothing", limit: func(*Response, []byte) int64 { return NoBody }, kept: true},
 		{path: "/page?n=5000", limit: func(_ *Response, begin []byte) int64 {
 			if begin == nil {
@@ -226,7 +227,8 @@ func TestHTTP2Limits(t *testing.T) {
 			n = int(resp.SpoolBytes)
 		}
 		if refused := resp.Marks&MarkBodyRefused != 0; err != nil || n != tt.bytes || resp.Truncated != tt.trunc ||
-			resp.Kept != tt.kept || refused != tt.refused || (resp.Spool != nil) != tt.spool || spool.Len() != len(spool.Bytes()) {
+			resp.Kept != tt.kept || refused != tt.refused || (resp.Spool != nil) != tt.spool ||
+			spool.Len() != len(spool.Bytes()) {
 			t.Errorf("%s: got %v, %d bytes, %q, kept %v, refused %v; want %+v", tt.path, err, n, resp.Truncated, resp.Kept,
 				refused, tt)
 		}
@@ -289,8 +291,8 @@ func TestHTTP2Canceled(t *testing.T) {
 	}
 }
 
-// TestHTTP2Slow: the limits on time hold: a silent server, one that sends nothing but frames of control, and a
-// body that stalls.
+// TestHTTP2Slow: the limits on time hold: a silent server, one that sends nothing but frames of control,
+// and a body that stalls.
 func TestHTTP2Slow(t *testing.T) {
 	stop := make(chan struct{})
 	addr, _ := serveHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
@@ -309,7 +311,8 @@ func TestHTTP2Slow(t *testing.T) {
 		t.Errorf("silent: got %v", err)
 	}
 	req.PathQuery = "/stall"
-	if err := c.Do(t.Context(), req, &resp); err != nil || resp.Truncated != TruncatedTime || string(resp.Body) != "begin" {
+	if err := c.Do(t.Context(), req, &resp); err != nil || resp.Truncated != TruncatedTime ||
+		string(resp.Body) != "begin" {
 		t.Errorf("stall: got %v, %q, %q", err, resp.Truncated, resp.Body)
 	}
 }

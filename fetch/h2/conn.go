@@ -130,8 +130,8 @@ func (c *Conn) Rest() error {
 	return c.Flush()
 }
 
-// Read returns the next bytes of the reply: of the interim heads, the final head, or the body, never of two of
-// them at once. It returns io.EOF after the end of the reply.
+// Read returns the next bytes of the reply: of the interim heads, the final head, or the body, never of two
+// of them at once. It returns io.EOF after the end of the reply.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -166,9 +166,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 }
 
-// Quiet reports whether an idle connection has nothing to read but frames that do no harm, such as PING, which
-// it handles. notYet is the error of a read below that finds no bytes; such reads must not wait, and Quiet does
-// not write.
+// Quiet reports whether an idle connection has nothing to read but frames that do no harm, such as PING,
+// which it handles. notYet is the error of a read below that finds no bytes; such reads must not wait, and
+// Quiet does not write.
 func (c *Conn) Quiet(notYet error) bool {
 	for {
 		n, err := io.ReadFull(c.rw, c.header[:])
@@ -345,8 +345,8 @@ func (c *Conn) end() {
 	}
 }
 
-// grant opens the stream's window by n bytes that have been read. To send fewer frames, it waits until half of
-// the window is used.
+// grant opens the stream's window by n bytes that have been read. To send fewer frames, it waits until half
+// of the window is used.
 func (c *Conn) grant(n int) {
 	if c.credit += int64(n); c.credit >= int64(c.settings.Window)/2 && !(c.last && c.data == 0) {
 		c.out = appendWindow(c.out, c.stream, uint32(c.credit))
@@ -452,8 +452,8 @@ func (c *Conn) resetFrame(h frameHeader) error {
 // known reports whether a stream is the current one or an earlier one.
 func (c *Conn) known(stream uint32) bool { return stream&1 == 1 && stream <= c.stream }
 
-// settingsFrame acknowledges the server's settings. None of them matters here: requests have no body and use no
-// table, and there is one at a time.
+// settingsFrame acknowledges the server's settings. None of them matters here: requests have no body and
+// use no table, and there is one at a time.
 func (c *Conn) settingsFrame(h frameHeader) error {
 	if h.stream != 0 || h.length%6 != 0 || h.has(flagAck) && h.length != 0 {
 		return malformed("bad SETTINGS")

@@ -63,7 +63,8 @@ func (s *server) fields(list ...string) []byte {
 
 // head writes HEADERS of stream 1.
 func (s *server) head(end bool, list ...string) {
-	s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(list...), EndHeaders: true, EndStream: end})
+	s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(list...), EndHeaders: true,
+		EndStream: end})
 }
 
 const testRequest = "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test\r\nX-Other: 1\r\nConnection: close\r\n\r\n"
@@ -123,7 +124,8 @@ func forms() map[string]struct {
 		"a page": {serve: begun(func(s *server) { s.WriteData(1, true, []byte("page")) }), text: ok + "\r\npage"},
 		"a head alone": {serve: first(func(s *server) { s.head(true, ":status", "204", "a", "b") }),
 			text: "HTTP/1.1 204 No Content\r\na: b\r\n\r\n"},
-		"an unknown status": {serve: first(func(s *server) { s.head(true, ":status", "299") }), text: "HTTP/1.1 299 \r\n\r\n"},
+		"an unknown status": {serve: first(func(s *server) { s.head(true, ":status", "299") }),
+			text: "HTTP/1.1 299 \r\n\r\n"},
 		"interim replies": {serve: first(func(s *server) {
 			s.head(false, ":status", "103", "link", "x")
 			s.head(true, ":status", "200")
@@ -162,33 +164,45 @@ func forms() map[string]struct {
 			s.WriteRSTStream(1, http2.ErrCodeNo)
 		}), text: ok + "\r\npage"},
 
-		"HTTP/1.1":      {serve: func(s *server) { s.buf.WriteString("HTTP/1.1 400 Bad Request\r\n\r\n") }, err: "not HTTP/2"},
+		"HTTP/1.1": {serve: func(s *server) { s.buf.WriteString("HTTP/1.1 400 Bad Request\r\n\r\n") },
+			err: "not HTTP/2"},
 		"no settings":   {serve: func(s *server) { s.head(true, ":status", "200") }, err: "first frame"},
 		"only an ack":   {serve: func(s *server) { s.WriteSettingsAck() }, err: "first frame"},
 		"nothing":       {serve: func(*server) {}, err: "unexpected EOF"},
 		"no reply":      {serve: first(func(*server) {}), err: "unexpected EOF"},
 		"half a header": {serve: first(func(s *server) { s.buf.WriteString("\x00\x00") }), err: "unexpected EOF"},
-		"half a body":   {serve: begun(func(s *server) { s.WriteData(1, false, x(9)) }), text: ok + "\r\nxxxxxxxxx", err: "unexpected EOF"},
+		"half a body": {serve: begun(func(s *server) { s.WriteData(1, false, x(9)) }), text: ok + "\r\nxxxxxxxxx",
+			err: "unexpected EOF"},
 		"half a frame": {serve: begun(func(s *server) { s.WriteData(1, true, x(9)); s.buf.Truncate(s.buf.Len() - 4) }),
 			text: ok + "\r\nxxxxx", err: "unexpected EOF"},
 
-		"refused": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeRefusedStream) }), err: "code 7", kind: Refused},
-		"wants HTTP/1.1": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeHTTP11Required) }), err: "code 13",
+		"refused": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeRefusedStream) }),
+			err: "code 7", kind: Refused},
+		"wants HTTP/1.1": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeHTTP11Required) }),
+			err:  "code 13",
 			kind: NeedsHTTP1},
 		"wants HTTP/1.1 everywhere": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil) }),
 			err: "code 13", kind: NeedsHTTP1},
 		"reset": {serve: first(func(s *server) { s.WriteRSTStream(1, http2.ErrCodeInternal) }), err: "code 2", kind: Reset},
-		"reset in the body": {serve: begun(func(s *server) { s.WriteData(1, false, x(3)); s.WriteRSTStream(1, http2.ErrCodeCancel) }),
+		"reset in the body": {serve: begun(func(s *server) {
+			s.WriteData(1, false, x(3))
+			s.WriteRSTStream(1,
+				http2.ErrCodeCancel)
+		}),
 			text: ok + "\r\nxxx", err: "code 8", kind: Reset},
-		"going away": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeNo, nil) }), err: "GOAWAY", kind: Refused},
-		"calm down":  {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }), err: "code 11", kind: Reset},
+		"going away": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeNo, nil) }), err: "GOAWAY",
+			kind: Refused},
+		"calm down": {serve: first(func(s *server) { s.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }),
+			err: "code 11", kind: Reset},
 		"a push": {serve: begun(func(s *server) {
 			s.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
 		}), text: ok + "\r\n", err: "PUSH_PROMISE"},
-		"late head":   {serve: begun(func(s *server) { s.head(false, ":status", "200") }), text: ok + "\r\n", err: "HEADERS within"},
-		"early data":  {serve: first(func(s *server) { s.WriteData(1, true, x(1)) }), err: "DATA before"},
-		"final 100":   {serve: first(func(s *server) { s.head(true, ":status", "100") }), err: "interim"},
-		"stray block": {serve: begun(func(s *server) { s.WriteContinuation(1, true, nil) }), text: ok + "\r\n", err: "CONTINUATION"},
+		"late head": {serve: begun(func(s *server) { s.head(false, ":status", "200") }), text: ok + "\r\n",
+			err: "HEADERS within"},
+		"early data": {serve: first(func(s *server) { s.WriteData(1, true, x(1)) }), err: "DATA before"},
+		"final 100":  {serve: first(func(s *server) { s.head(true, ":status", "100") }), err: "interim"},
+		"stray block": {serve: begun(func(s *server) { s.WriteContinuation(1, true, nil) }), text: ok + "\r\n",
+			err: "CONTINUATION"},
 		"a block broken off": {serve: first(func(s *server) {
 			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
 			s.WritePing(false, [8]byte{})
@@ -205,15 +219,18 @@ func forms() map[string]struct {
 			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0xff, 0x7f}, EndHeaders: true})
 		}), err: "decoded"},
 		"a large table": {serve: first(func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x3f, 0xe1, 0xff, 0x7f, 0x88}, EndHeaders: true})
+			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x3f, 0xe1, 0xff, 0x7f, 0x88},
+				EndHeaders: true})
 		}), err: "decoded"},
 		"a header bomb": {serve: first(func(s *server) {
 			b := s.fields(":status", "200", "bomb", strings.Repeat("b", 1000))
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true})
+			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
+				BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true})
 		}), err: "limit", kind: HeadTooLarge},
 		"a bomb of trailers": {serve: begun(func(s *server) {
 			b := s.fields("bomb", strings.Repeat("b", 1000))
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true, EndStream: true})
+			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1,
+				BlockFragment: append(b, bytes.Repeat([]byte{0x80 | 62}, 2000)...), EndHeaders: true, EndStream: true})
 		}), text: ok + "\r\n", err: "limit", kind: HeadTooLarge},
 		"an endless head": {serve: first(func(s *server) {
 			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
@@ -221,16 +238,29 @@ func forms() map[string]struct {
 				s.WriteContinuation(1, false, x(100))
 			}
 		}), err: "limit", kind: HeadTooLarge},
-		"a long name":       {serve: first(func(s *server) { s.head(true, ":status", "200", strings.Repeat("n", 9000), "v") }), err: "limit", kind: HeadTooLarge},
-		"too much data":     {serve: many(5, func(s *server) { s.WriteDataPadded(1, false, x(16000), make([]byte, 255)) }), text: ok + "\r\n" + strings.Repeat("x", 80000)},
-		"a frame too long":  {serve: begun(func(s *server) { s.WriteData(1, true, x(maxFrame+1)) }), text: ok + "\r\n", err: "too long"},
-		"many empty frames": {serve: many(9000, func(s *server) { s.WriteData(1, false, nil) }), text: ok + "\r\n", err: "too many"},
-		"many pings":        {serve: many(9000, func(s *server) { s.WritePing(false, [8]byte{}) }), text: ok + "\r\n", err: "too many"},
-		"many settings":     {serve: many(9000, func(s *server) { s.WriteSettings() }), text: ok + "\r\n", err: "too many"},
-		"many windows":      {serve: many(9000, func(s *server) { s.WriteWindowUpdate(0, 1) }), text: ok + "\r\n", err: "too many"},
-		"many priorities":   {serve: many(9000, func(s *server) { s.WritePriority(3, http2.PriorityParam{}) }), text: ok + "\r\n", err: "too many"},
-		"many resets":       {serve: many(9000, func(s *server) { s.WriteGoAway(1, 0, nil) }), text: ok + "\r\n", err: "too many"},
-		"many unknowns":     {serve: many(9, func(s *server) { s.WriteRawFrame(42, 0, 1, x(16000)) }), text: ok + "\r\n", err: "too many"},
+		"a long name": {serve: first(func(s *server) {
+			s.head(true, ":status", "200",
+				strings.Repeat("n", 9000), "v")
+		}), err: "limit", kind: HeadTooLarge},
+		"too much data": {serve: many(5, func(s *server) {
+			s.WriteDataPadded(1, false, x(16000),
+				make([]byte, 255))
+		}), text: ok + "\r\n" + strings.Repeat("x", 80000)},
+		"a frame too long": {serve: begun(func(s *server) { s.WriteData(1, true, x(maxFrame+1)) }),
+			text: ok + "\r\n", err: "too long"},
+		"many empty frames": {serve: many(9000, func(s *server) { s.WriteData(1, false, nil) }), text: ok + "\r\n",
+			err: "too many"},
+		"many pings": {serve: many(9000, func(s *server) { s.WritePing(false, [8]byte{}) }),
+			text: ok + "\r\n", err: "too many"},
+		"many settings": {serve: many(9000, func(s *server) { s.WriteSettings() }), text: ok + "\r\n", err: "too many"},
+		"many windows": {serve: many(9000, func(s *server) { s.WriteWindowUpdate(0, 1) }), text: ok + "\r\n",
+			err: "too many"},
+		"many priorities": {serve: many(9000, func(s *server) { s.WritePriority(3, http2.PriorityParam{}) }),
+			text: ok + "\r\n", err: "too many"},
+		"many resets": {serve: many(9000, func(s *server) { s.WriteGoAway(1, 0, nil) }), text: ok + "\r\n",
+			err: "too many"},
+		"many unknowns": {serve: many(9, func(s *server) { s.WriteRawFrame(42, 0, 1, x(16000)) }),
+			text: ok + "\r\n", err: "too many"},
 		"empty pieces of a head": {serve: first(func(s *server) {
 			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: s.fields(":status", "200")})
 			for range 9000 {
@@ -238,7 +268,8 @@ func forms() map[string]struct {
 			}
 		}), err: "too many"},
 
-		"data of another stream":  {serve: begun(func(s *server) { s.WriteData(3, true, x(1)) }), text: ok + "\r\n", err: "not open"},
+		"data of another stream": {serve: begun(func(s *server) { s.WriteData(3, true, x(1)) }), text: ok + "\r\n",
+			err: "not open"},
 		"data of no stream":       raw(http2.FrameData, 0, 0, 4),
 		"head of another stream":  raw(http2.FrameHeaders, http2.FlagHeadersEndHeaders, 2, 4),
 		"reset of another stream": raw(http2.FrameRSTStream, 0, 3, 4),
@@ -255,7 +286,10 @@ func forms() map[string]struct {
 		"a short window":          raw(http2.FrameWindowUpdate, 0, 0, 3),
 		"a short priority":        raw(http2.FramePriority, 0, 1, 4),
 		"padding without length":  raw(http2.FrameData, http2.FlagDataPadded, 1, 0),
-		"padding beyond": {serve: begun(func(s *server) { s.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1, []byte{2, 0}) }),
+		"padding beyond": {serve: begun(func(s *server) {
+			s.WriteRawFrame(http2.FrameData, http2.FlagDataPadded, 1,
+				[]byte{2, 0})
+		}),
 			text: ok + "\r\n", err: "padding"},
 		"no room for a priority": {serve: first(func(s *server) {
 			s.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersPriority, 1, []byte{1})
@@ -410,8 +444,8 @@ func (p *idlePeer) Read(b []byte) (int, error) {
 	return p.peer.Read(b)
 }
 
-// TestQuiet: harmless frames leave an idle connection usable, and are answered with the next request. All else
-// makes it unusable.
+// TestQuiet: harmless frames leave an idle connection usable, and are answered with the next request. All
+// else makes it unusable.
 func TestQuiet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		serve func(s *server)
@@ -426,7 +460,8 @@ func TestQuiet(t *testing.T) {
 		"data":         {func(s *server) { s.WriteData(1, false, []byte("x")) }, false},
 		"data of next": {func(s *server) { s.WriteData(3, false, []byte("x")) }, false},
 		"an early head": {func(s *server) {
-			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: s.fields(":status", "200"), EndHeaders: true, EndStream: true})
+			s.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: s.fields(":status", "200"),
+				EndHeaders: true, EndStream: true})
 		}, false},
 		"a push": {func(s *server) {
 			s.WritePushPromise(http2.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
@@ -487,7 +522,8 @@ func FuzzH2(f *testing.F) {
 			c.Ended() != d.Ended() || c.Reusable() != d.Reusable() {
 			t.Fatalf("whole %q, %v; in pieces %q, %v", text, err, parts, perr)
 		}
-		if len(text) > len(in)+4096*(1+len(in)/frameHeaderBytes) || p.sent.Len() > 2*len(in)+2000 || cap(c.head.text) > 3*4096 {
+		if len(text) > len(in)+4096*(1+len(in)/frameHeaderBytes) || p.sent.Len() > 2*len(in)+2000 ||
+			cap(c.head.text) > 3*4096 {
 			t.Fatalf("%d bytes from %d, wrote %d", len(text), len(in), p.sent.Len())
 		}
 		if text != "" && !strings.HasPrefix(text, "HTTP/1.1 ") {

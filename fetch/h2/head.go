@@ -122,8 +122,8 @@ func validValue(s string) bool {
 	return true
 }
 
-// ofConnection reports whether a field is connection-specific (RFC 9113, 8.2.2). Transfer-Encoding would change
-// the meaning of the body.
+// ofConnection reports whether a field is connection-specific (RFC 9113, 8.2.2). Transfer-Encoding would
+// change the meaning of the body.
 func ofConnection(name string) bool {
 	switch name {
 	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
@@ -189,7 +189,8 @@ func appendNamed(dst, name, value []byte) []byte {
 	return appendField(dst, 0, string(bytes.ToLower(name)), value)
 }
 
-// appendField appends a literal field without indexing (RFC 7541, 6.2.2): the name is an index, or 0 and text.
+// appendField appends a literal field without indexing (RFC 7541, 6.2.2): the name is an index, or 0 and
+// text.
 func appendField(dst []byte, index int, name string, value []byte) []byte {
 	dst = appendInt(dst, 4, index)
 	if index == 0 {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// badHTTP2: https hosts that speak HTTP/2 and answer the request for a page with floods, bombs and breaches of
-// the protocol. Requests for robots rules get 404.
+// badHTTP2: https hosts that speak HTTP/2 and answer the request for a page with floods, bombs and breaches
+// of the protocol. Requests for robots rules get 404.
 func badHTTP2(w *Web, add func(hostileHost)) {
 	leaf := sync.OnceValue(func() *tls.Certificate { return w.authority().issue(nil) })
 	for i, f := range []func(s *frameServer){
