@@ -230,7 +230,7 @@ func validValue(s string) bool {
 func (x *exchange) run() *Error {
 	if x.reuse() {
 		e := x.roundTrip()
-		if !x.stale(e) && !x.unprocessed(e) {
+		if !x.stale(e) && !x.unprocessed(e, true) {
 			x.finish(e)
 			return e
 		}
@@ -240,8 +240,8 @@ func (x *exchange) run() *Error {
 	return x.fresh(true)
 }
 
-// fresh makes a round trip on a new connection. If again is set and the server says that it has not processed
-// the request, it makes another.
+// fresh makes a round trip on a new connection, and another one if the server wants HTTP/1.1, or if again is
+// set and it says that it has not processed the request.
 func (x *exchange) fresh(again bool) *Error {
 	e := x.open()
 	if e != nil && e.Kind == KindResources && x.c.idle.shed() {
@@ -251,7 +251,7 @@ func (x *exchange) fresh(again bool) *Error {
 		return e
 	}
 	e = x.roundTrip()
-	if again && x.unprocessed(e) {
+	if x.unprocessed(e, again) {
 		x.forget()
 		return x.fresh(false)
 	}

@@ -67,15 +67,18 @@ func (x *exchange) keepHTTP2(exact bool) time.Duration {
 // rest prepares the conn for being idle. It returns false if it cannot be kept.
 func (c *conn) rest() bool { return c.h2 == nil || c.h2.Rest() == nil }
 
-// unprocessed reports whether the server says that it has not processed the request, which may thus be sent
-// again (RFC 9113, 8.7), or wants it by HTTP/1.1. It then chooses the protocols to offer.
-func (x *exchange) unprocessed(e *Error) bool {
+// unprocessed reports whether the request may be sent again: the server wants it by HTTP/1.1, which is then the
+// only protocol to offer, or says that it has not processed it (RFC 9113, 8.7) and again is set.
+func (x *exchange) unprocessed(e *Error, again bool) bool {
 	var he *h2.Error
 	if e == nil || x.resp.BytesRead > 0 || !errors.As(e.Err, &he) {
 		return false
 	}
-	x.http1 = he.Kind == h2.NeedsHTTP1
-	return x.http1 || he.Kind == h2.Refused
+	if he.Kind == h2.NeedsHTTP1 {
+		x.http1 = true
+		return true
+	}
+	return again && he.Kind == h2.Refused
 }
 
 // kindOfHTTP2 returns the kind of an error of the protocol.

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -187,6 +186,28 @@ func TestHTTP2Again(t *testing.T) {
 	}
 }
 
+// TestHTTP2Dropped: fields of the connection are left out and marked. Transfer-Encoding frames nothing, and the
+// connection is kept.
+func TestHTTP2Dropped(t *testing.T) {
+	addr, conns := listenFrames(t, func(f *frames, _ int64) {
+		for f.request() {
+			f.head(false, ":status", "200", "upgrade", "h2", "transfer-encoding", "chunked", "connection", "close", "a", "b")
+			f.WriteData(f.next, true, []byte("4\r\npage"))
+		}
+	})
+	c, req := http2Client(t, addr, Options{})
+	var resp Response
+	for i := range 2 {
+		if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "4\r\npage" || !resp.Kept ||
+			resp.Marks != MarkRepaired || string(resp.RawHead) != ok200+"a: b\r\n\r\n" {
+			t.Errorf("%d: got %v, %q, %q, marks %b, kept %v", i, err, resp.RawHead, resp.Body, resp.Marks, resp.Kept)
+		}
+	}
+	if conns.Load() != 1 {
+		t.Errorf("%d connections, want 1", conns.Load())
+	}
+}
+
 // TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by
 // HTTP/1.1, and its connection is closed.
 func TestHTTP2Hostile(t *testing.T) {
@@ -275,8 +296,16 @@ func TestHTTP2Hostile(t *testing.T) {
 			go tt.serve(f)
 			hold(f)
 		})
-		c, req := http2Client(t, addr, Options{Limits: Limits{HeaderBytes: 4096, FirstByte: 100 * time.Millisecond,
-			Grace: 100 * time.Millisecond, MinRate: 1 << 20}})
+		lim := Limits{HeaderBytes: 4096}
+		if tt.kind == KindTimeout {
+			lim.FirstByte = 50 * time.Millisecond
+		}
+		if tt.trunc == TruncatedTime {
+			lim.Grace, lim.MinRate = 50*time.Millisecond, 1<<20
+		}
+		c, req := http2Client(t, addr, Options{Limits: lim})
+		next := testRequest()
+		*next, next.Limits = *req, new(Limits)
 		var resp Response
 		err, _ := c.Do(t.Context(), req, &resp).(*Error)
 		switch {
@@ -286,7 +315,7 @@ func TestHTTP2Hostile(t *testing.T) {
 			resp.Marks&^MarkSlow != tt.marks):
 			t.Errorf("%s: got %v, %q, %q, marks %b", name, err, resp.Body, resp.Truncated, resp.Marks)
 		}
-		if err := c.Do(context.Background(), req, &resp); err != nil || string(resp.Body) != "next" || resp.Reused ||
+		if err := c.Do(t.Context(), next, &resp); err != nil || string(resp.Body) != "next" || resp.Reused ||
 			conns.Load() != 2 {
 			t.Errorf("%s: the next page: got %v, %q, reused %v, connection %d", name, err, resp.Body, resp.Reused,
 				conns.Load())

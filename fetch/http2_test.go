@@ -291,8 +291,7 @@ func TestHTTP2Canceled(t *testing.T) {
 	}
 }
 
-// TestHTTP2Slow: the limits on time hold: a silent server, one that sends nothing but frames of control,
-// and a body that stalls.
+// TestHTTP2Slow: the limits on time hold for a silent server and for a body that stalls.
 func TestHTTP2Slow(t *testing.T) {
 	stop := make(chan struct{})
 	addr, _ := serveHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
@@ -303,13 +302,13 @@ func TestHTTP2Slow(t *testing.T) {
 		<-stop
 	})
 	defer close(stop)
-	c, req := http2Client(t, addr, Options{Limits: Limits{FirstByte: 50 * time.Millisecond, Total: time.Minute,
-		Grace: 60 * time.Millisecond, MinRate: 1 << 20}})
 	var resp Response
+	c, req := http2Client(t, addr, Options{Limits: Limits{FirstByte: 50 * time.Millisecond}})
 	err, _ := c.Do(t.Context(), req, &resp).(*Error)
 	if err == nil || err.Kind != KindTimeout || err.Stage != StageFirstByte {
 		t.Errorf("silent: got %v", err)
 	}
+	c, req = http2Client(t, addr, Options{Limits: Limits{Grace: 50 * time.Millisecond, MinRate: 1 << 20}})
 	req.PathQuery = "/stall"
 	if err := c.Do(t.Context(), req, &resp); err != nil || resp.Truncated != TruncatedTime ||
 		string(resp.Body) != "begin" {
