@@ -195,7 +195,7 @@ func (o *output) finishOutput() error {
 const maxDiskDepth = 8
 
 // closedSuffixes are the suffixes of output files that no longer change.
-var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
+var closedSuffixes = [...]string{".warc.gz", ".warc.zst", ".cdxj", ".jsonl.zst"}
 
 // diskUsed adds up the sizes of the crawl's files. A large crawl has some thousand state files and tens of
 // thousands of closed output files. The size of a closed file is read once; after that only its name is

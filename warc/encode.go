@@ -13,7 +13,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/warc/deflate"
 )
@@ -70,7 +72,13 @@ type Encoder struct {
 	sum         [sha1.Size]byte
 	deflate     deflate.Encoder // of LevelFast
 	flate       *flate.Writer   // of the other levels; nil until first used
-	out         memory          // destination of flate
+	out         memory          // destination of flate or pieces
+
+	// Of zst files; zst is nil for gz files.
+	zst    *zstFormat
+	pieces *zstd.Encoder // compresses long records; nil until first used
+	packed []byte        // a compressed text
+	xx     xxhash.Digest // checksum of a record
 
 	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers
 	// and for the index, and the second they belong to; the id of the response record; the digest of the
@@ -106,7 +114,7 @@ const (
 // Prepared is a capture ready for Writer.Append. The zero value is ready for Prepare. Reuse it to reuse its
 // memory.
 type Prepared struct {
-	buf       []byte // gzip members
+	buf       []byte // gzip members or Zstandard frames
 	response  span
 	index     []byte // the index line up to the location
 	indexHead int
@@ -130,7 +138,7 @@ func (p *Prepared) Release() {
 
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
-	e := &Encoder{random: w.opt.Random, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
+	e := &Encoder{random: w.opt.Random, zst: w.zst, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
 		dateOf: math.MinInt64}
 	if e.random == nil {
 		var seed [32]byte

@@ -12,9 +12,12 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -31,6 +34,76 @@ func (c *counting) Read(p []byte) (int, error) {
 		*c++
 	}
 	return len(p), nil
+}
+
+// testDict is a dictionary in the format of zstd --train, from the heads of sample pages.
+var testDict = func() []byte {
+	var contents [][]byte
+	for n := range 20 {
+		contents = append(contents, fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://h%d.example/%d"+
+			"\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\nHTTP/1.1 200 OK\r\npage %d ", n%17, n, n*n, n))
+	}
+	dict, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 77_777, Contents: contents, History: slices.Concat(contents...),
+		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedDefault})
+	if err != nil {
+		panic(err)
+	}
+	return dict
+}()
+
+// eachFormat runs a test for gz files, for zst files, and for zst files with a dictionary.
+func eachFormat(t *testing.T, test func(t *testing.T, set func(*Options))) {
+	for _, c := range []struct {
+		name   string
+		format Format
+		dict   []byte
+	}{{"gz", Gzip, nil}, {"zst", Zstd, nil}, {"zst with dictionary", Zstd, testDict}} {
+		t.Run(c.name, func(t *testing.T) { test(t, func(o *Options) { o.Format, o.Dict = c.format, c.dict }) })
+	}
+}
+
+// isData reports whether a file name is that of a WARC file.
+func isData(name string) bool { return strings.Contains(name, ".warc.") }
+
+// indexOf returns the path of the index of a WARC file.
+func indexOf(path string) string { return path[:strings.LastIndex(path, ".warc.")] + indexSuffix }
+
+// texts decodes each record of a file or a part of one with independent libraries: members with the standard
+// library, frames as a concatenation, which it splits by the lengths of the records.
+func texts(t *testing.T, data, dict []byte) []string {
+	t.Helper()
+	if !bytes.HasPrefix(data, []byte(frameMagic)) && !bytes.HasPrefix(data, []byte(dictFrameMagic)) {
+		return gunzip(t, data)
+	}
+	opt := []zstd.DOption{zstd.WithDecoderConcurrency(1)}
+	if len(dict) > 0 {
+		opt = append(opt, zstd.WithDecoderDicts(dict))
+	}
+	z, err := zstd.NewReader(nil, opt...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := z.DecodeAll(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return split(t, string(all))
+}
+
+// split splits the text of an uncompressed WARC file into records.
+func split(t *testing.T, all string) (list []string) {
+	t.Helper()
+	for all != "" {
+		head, _, ok := strings.Cut(all, "\r\n\r\n")
+		_, after, found := strings.Cut(head, "\r\nContent-Length: ")
+		n, err := strconv.Atoi(after)
+		end := len(head) + 4 + n + 4
+		if !ok || !found || err != nil || end > len(all) {
+			t.Fatalf("no record: %.300q", all)
+		}
+		list, all = append(list, all[:end]), all[end:]
+	}
+	return list
 }
 
 func testOptions(fs disk.FS, dirs int) Options {
