@@ -7,7 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,12 +97,22 @@ func TestReaders(t *testing.T) {
 	for n := smallBody - 8; n <= smallBody+8; n++ {
 		sizes = append(sizes, n)
 	}
+	eachFormat(t, func(t *testing.T, format func(*Options)) { testReaders(t, sizes, format) })
+}
+
+func testReaders(t *testing.T, sizes []int, format func(*Options)) {
 	for _, level := range []int{LevelFast, 1, 3, 6, 9} {
 		t.Run(fmt.Sprintf("level=%d", level), func(t *testing.T) {
 			opt := testOptions(memfs.New(1), 1)
 			opt.Level = level
-			e := open(t, opt, nil).NewEncoder()
+			format(&opt)
+			w := open(t, opt, nil)
+			e := w.NewEncoder()
 			var all []byte
+			if w.zst != nil {
+				all = append(all, w.zst.head...)
+				sizes = append(sizes, 2<<20) // longer than the window
+			}
 			for _, size := range sizes {
 				for _, encoded := range []bool{false, true} {
 					for _, head := range []string{"", "X-\xe4: \x01\r\n"} { // bytes without a code
@@ -108,7 +120,7 @@ func TestReaders(t *testing.T) {
 					}
 				}
 			}
-			readers(t, all, 3*4*len(sizes))
+			readers(t, all, opt.Dict, 3*4*len(sizes))
 		})
 	}
 }
@@ -123,25 +135,40 @@ func readable(t *testing.T, e *Encoder, size int, encoded bool, head string) []b
 	if err := e.Prepare(&p, x); err != nil {
 		t.Fatal(err)
 	}
-	if text := gunzip(t, p.buf); len(text) != 3 ||
+	var dict []byte
+	if e.zst != nil {
+		dict = e.zst.dict
+	}
+	if text := texts(t, p.buf, dict); len(text) != 3 ||
 		!strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
 		t.Errorf("%d bytes, encoded %v, head %q: record isn't what was fetched", size, encoded, head)
 	}
 	return p.buf
 }
 
-// readers checks that our reader finds want records in a file, and that gzip accepts it.
-func readers(t *testing.T, file []byte, want int) {
+// readers checks that our reader finds want records in a file, and that gzip or zstd accepts it.
+func readers(t *testing.T, file, dict []byte, want int) {
 	t.Helper()
 	got := 0
 	if err := Read(bytes.NewReader(file), 1<<20, func(*Record) error { got++; return nil }); err != nil || got != want {
 		t.Errorf("got %d records of %d, %v", got, want, err)
 	}
-	if path, err := exec.LookPath("gzip"); err == nil {
-		cmd := exec.Command(path, "-t")
+	command := []string{"gzip", "-t"}
+	if !bytes.HasPrefix(file, []byte(memberMagic)) {
+		command = []string{"zstd", "-t"}
+	}
+	if len(dict) > 0 {
+		name := filepath.Join(t.TempDir(), "dict")
+		if err := os.WriteFile(name, dict, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command = append(command, "-D", name)
+	}
+	if path, err := exec.LookPath(command[0]); err == nil {
+		cmd := exec.Command(path, command[1:]...)
 		cmd.Stdin = bytes.NewReader(file)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("gzip -t: %v, %s", err, out)
+			t.Errorf("%q: %v, %s", command, err, out)
 		}
 	}
 }
@@ -197,8 +224,12 @@ func TestHeadBytes(t *testing.T) {
 }
 
 // TestPrepareAllocatesNothing: it allocates nothing in the steady state, even with different dates.
-func TestPrepareAllocatesNothing(t *testing.T) {
-	w := open(t, testOptions(memfs.New(1), 1), nil)
+func TestPrepareAllocatesNothing(t *testing.T) { eachFormat(t, testPrepareAllocatesNothing) }
+
+func testPrepareAllocatesNothing(t *testing.T, format func(*Options)) {
+	opt := testOptions(memfs.New(1), 1)
+	format(&opt)
+	w := open(t, opt, nil)
 	e, x := w.NewEncoder(), page(5400, true)
 	x.URL, x.Redirect = []byte("http://h.test/a%20/B?b=1&a=2"), "http://h.test/\xff"
 	var p Prepared
@@ -246,41 +277,57 @@ func FuzzPrepare(f *testing.F) {
 	x := page(50, true)
 	f.Add(string(x.URL), string(x.Request), string(x.Head), string(x.Body), true, true)
 	f.Add("http://a.test/", "", "HTTP/1.1 200 \xff\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", false, false)
-	w, err := Open(testOptions(memfs.New(1), 1), nil)
-	if err != nil {
-		f.Fatal(err)
+	var writers [3]*Writer
+	for i, set := range []func(*Options){func(o *Options) {}, func(o *Options) { o.Format = Zstd },
+		func(o *Options) { o.Format, o.Dict = Zstd, testDict }} {
+		opt := testOptions(memfs.New(1), 1)
+		set(&opt)
+		var err error
+		if writers[i], err = Open(opt, nil); err != nil {
+			f.Fatal(err)
+		}
 	}
-	e := w.NewEncoder()
 	var p Prepared
 	f.Fuzz(func(t *testing.T, url, request, head, body string, chunked, encoded bool) {
-		e.blockDigest = len(body)%2 == 0
-		x := sampleExchange()
-		x.URL, x.Request, x.Head, x.Body = []byte(url), []byte(request), []byte(head), []byte(body)
-		x.Chunked, x.Encoded = chunked, encoded
-		if e.Prepare(&p, x) != nil {
-			return
-		}
-		var blocks []string
-		err := Read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
-			want := sha1Of(r.Block)
-			if r.Type() == "response" && !e.blockDigest {
-				want = ""
-			}
-			if got := r.Get("WARC-Block-Digest"); got != want {
-				t.Errorf("block digest %q, want %q", got, want)
-			}
-			if r.Type() == "response" && r.Offset != p.response.offset {
-				t.Errorf("response at %d, want %d", r.Offset, p.response.offset)
-			}
-			blocks = append(blocks, string(r.Block))
-			return nil
-		})
-		want := []string{request, head + body, "depth: 3\r\nvia: https://x.example/\r\n"}
-		if request == "" {
-			want = want[1:]
-		}
-		if err != nil || !slices.Equal(blocks, want) {
-			t.Fatalf("%v; got %q, want %q", err, blocks, want)
+		for _, w := range writers {
+			fuzzPrepare(t, w, w.NewEncoder(), &p, url, request, head, body, chunked, encoded)
 		}
 	})
+}
+
+func fuzzPrepare(t *testing.T, w *Writer, e *Encoder, p *Prepared, url, request, head, body string,
+	chunked, encoded bool) {
+	e.blockDigest = len(body)%2 == 0
+	x := sampleExchange()
+	x.URL, x.Request, x.Head, x.Body = []byte(url), []byte(request), []byte(head), []byte(body)
+	x.Chunked, x.Encoded = chunked, encoded
+	if e.Prepare(p, x) != nil {
+		return
+	}
+	var blocks []string
+	dec := new(decoder)
+	if w.zst != nil {
+		dec = fileDecoder(bytes.NewReader(w.zst.head))
+	}
+	err := dec.read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
+		want := sha1Of(r.Block)
+		if r.Type() == "response" && !e.blockDigest {
+			want = ""
+		}
+		if got := r.Get("WARC-Block-Digest"); got != want {
+			t.Errorf("block digest %q, want %q", got, want)
+		}
+		if r.Type() == "response" && r.Offset != p.response.offset {
+			t.Errorf("response at %d, want %d", r.Offset, p.response.offset)
+		}
+		blocks = append(blocks, string(r.Block))
+		return nil
+	})
+	want := []string{request, head + body, "depth: 3\r\nvia: https://x.example/\r\n"}
+	if request == "" {
+		want = want[1:]
+	}
+	if err != nil || !slices.Equal(blocks, want) {
+		t.Fatalf("%v; got %q, want %q", err, blocks, want)
+	}
 }
