@@ -72,12 +72,11 @@ type Encoder struct {
 	sum         [sha1.Size]byte
 	deflate     deflate.Encoder // of LevelFast
 	flate       *flate.Writer   // of the other levels; nil until first used
-	out         memory          // destination of flate or pieces
+	out         memory          // destination of flate
 
 	// Of zst files; zst is nil for gz files.
 	zst    *zstFormat
-	pieces *zstd.Encoder // compresses long records; nil until first used
-	packed []byte        // a compressed text
+	pieces *zstd.Encoder // compresses large bodies; nil until first used
 	xx     xxhash.Digest // checksum of a record
 
 	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers

@@ -28,8 +28,8 @@ const (
 	// zstWindow is the window of long records in bytes. It bounds the memory of compressors. The proposal has
 	// readers accept 8 MiB.
 	zstWindow = 1 << 20
-	// wholeBytes is the length in bytes up to which a record is compressed at once, in the memory of the
-	// Writer's compressors. Longer ones go through the Encoder's own, in pieces.
+	// wholeBytes is the length in bytes up to which the record of a large body is read into RAM. The window in
+	// the header of a longer frame depends on its length alone.
 	wholeBytes = 128 << 10
 	// maxBlock is the greatest length of a block of a frame (RFC 8878, 3.1.1.2.4).
 	maxBlock = 128 << 10
@@ -40,7 +40,7 @@ type zstFormat struct {
 	level  zstd.EncoderLevel
 	dict   []byte
 	dictID uint32
-	// whole compresses short texts, at most GOMAXPROCS at a time.
+	// whole compresses records in RAM, at most GOMAXPROCS at a time.
 	whole *zstd.Encoder
 	// head begins a file: the frame with the dictionary; empty without one.
 	head []byte
@@ -199,28 +199,18 @@ func appendRaw(dst, b []byte) []byte {
 // blocks.
 func (e *Encoder) frame(p *Prepared, b []byte, stored bool) {
 	size := len(e.text) + len(b) + len(recordEnd)
-	if len(e.text) > wholeBytes || !stored && size > wholeBytes {
-		e.out.b = p.buf
-		w := e.frameWriter(&e.out, int64(size))
-		w.Write(e.text) // memory does not fail
-		w.Write(b)
-		w.Write(recordEndBytes)
-		w.Close()
-		w.Reset(nil) // an idle Encoder must not retain p's memory
-		p.buf, e.out.b = e.out.b, nil
-		return
-	}
 	if !stored {
 		e.text = append(append(e.text, b...), recordEnd...)
-		b = nil
 	}
 	p.buf = appendFrameHead(p.buf, uint64(size), e.zst.dictID, size <= zstWindow)
-	e.packed = e.zst.whole.EncodeAll(e.text, e.packed[:0])
-	first, last := findBlocks(e.packed)
+	at := len(p.buf)
+	p.buf = e.zst.whole.EncodeAll(e.text, p.buf)
+	// Its header does not count b.
+	first, last := findBlocks(p.buf[at:])
 	if stored {
-		e.packed[last] &^= lastBlock
+		p.buf[at+last] &^= lastBlock
 	}
-	p.buf = append(p.buf, e.packed[first:]...)
+	p.buf = append(p.buf[:at], p.buf[at+first:]...)
 	e.xx.Reset()
 	e.xx.Write(e.text)
 	if stored {
@@ -229,6 +219,9 @@ func (e *Encoder) frame(p *Prepared, b []byte, stored bool) {
 		e.xx.Write(recordEndBytes)
 	}
 	p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(e.xx.Sum64()))
+	if cap(e.text) > keepPrepared {
+		e.text = nil
+	}
 }
 
 // findBlocks returns the offsets of the first and of the last block of a frame without checksum.
@@ -257,7 +250,7 @@ func (e *Encoder) frameWriter(w io.Writer, size int64) *zstd.Encoder {
 // frameLarge writes the text, the large body and the end of the record as one frame.
 func (e *Encoder) frameLarge(out *bufio.Writer, x *Exchange, body io.Reader) error {
 	size := int64(len(e.text)) + x.Large.Size() + int64(len(recordEnd))
-	if size <= wholeBytes {
+	if size <= wholeBytes { // one that is not large after all
 		b, err := io.ReadAll(body)
 		if err != nil {
 			return err
