@@ -137,7 +137,8 @@ func (s *seedReports) list() []string {
 
 func (o *output) warcOptions() warc.Options {
 	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Host, Mode: o.opt.OutMode,
-		FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Level: o.opt.WARCLevel,
+		FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Format: o.opt.WARCFormat,
+		Dict: o.opt.WARCDict, Level: o.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + o.opt.Version},
 			{Name: "operator", Value: o.opt.Contact},
