@@ -221,7 +221,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	if err != nil && !finished {
 		return err
 	}
-	if err := PrintSummary(a.Stdout, Summary{Result: res, Dirs: opt.Dirs, out: opt.Out, RAM: opt.RAMBytes, Finished: finished}); err != nil {
+	if err := PrintSummary(a.Stdout, Summary{Result: res, Dirs: opt.Dirs, out: opt.Out, format: opt.WARCFormat, RAM: opt.RAMBytes, Finished: finished}); err != nil {
 		return err
 	}
 	if c.Summary != "" {
