@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"compress/gzip"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
 
@@ -329,5 +331,88 @@ func fuzzPrepare(t *testing.T, w *Writer, e *Encoder, p *Prepared, url, request,
 	}
 	if err != nil || !slices.Equal(blocks, want) {
 		t.Fatalf("%v; got %q, want %q", err, blocks, want)
+	}
+}
+
+// Of BenchmarkFormats.
+var (
+	pagesFlag = flag.String("pages", "", "HTML files for BenchmarkFormats, as a pattern")
+	dictFlag  = flag.String("dict", "", "dictionary for BenchmarkFormats")
+)
+
+// BenchmarkFormats stores the HTML files of -pages that have 5 to 30 KB, one after the other, as they are and
+// as a server would send them in gzip coding.
+func BenchmarkFormats(b *testing.B) {
+	names, err := filepath.Glob(*pagesFlag)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var plain, coded []*Exchange
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(data) < 5_000 || len(data) > 30_000 {
+			continue
+		}
+		var packed bytes.Buffer
+		zw := gzip.NewWriter(&packed)
+		zw.Write(data)
+		zw.Close()
+		for i, body := range [][]byte{data, packed.Bytes()} {
+			x := page(0, i == 1)
+			x.URL = []byte("http://www.quince.test/" + filepath.Base(name))
+			x.Body, x.Chunked = body, false
+			if i == 0 {
+				x.Head = bytes.Replace(x.Head, []byte("Content-Encoding: gzip\r\n"), nil, 1)
+				plain = append(plain, x)
+			} else {
+				coded = append(coded, x)
+			}
+		}
+	}
+	if len(plain) == 0 {
+		b.Skip("no -pages")
+	}
+	var dict []byte
+	if *dictFlag != "" {
+		if dict, err = ReadDict(disk.OS(), *dictFlag); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		format Format
+		level  int
+		dict   []byte
+	}{{"gz/fast", Gzip, LevelFast, nil}, {"gz/6", Gzip, 6, nil}, {"zst/fast", Zstd, LevelFast, nil}, {"zst/3", Zstd, 3, nil},
+		{"zst/6", Zstd, 6, nil}, {"zst/fast/dict", Zstd, LevelFast, dict}, {"zst/3/dict", Zstd, 3, dict}} {
+		for i, pages := range [][]*Exchange{plain, coded} {
+			b.Run(c.name+[]string{"/identity", "/gzip"}[i], func(b *testing.B) {
+				if strings.HasSuffix(c.name, "dict") && dict == nil {
+					b.Skip("no -dict")
+				}
+				opt := testOptions(memfs.New(1), 1)
+				opt.Format, opt.Level, opt.Dict, opt.Random = c.format, c.level, c.dict, nil
+				w, err := Open(opt, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e := w.NewEncoder()
+				var p Prepared
+				stored, n := 0, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := e.Prepare(&p, pages[n%len(pages)]); err != nil {
+						b.Fatal(err)
+					}
+					if n++; n <= len(pages) {
+						stored += len(p.buf)
+					}
+				}
+				b.ReportMetric(float64(stored)/float64(min(n, len(pages))), "stored-B/op")
+			})
+		}
 	}
 }
