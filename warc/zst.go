@@ -61,7 +61,8 @@ func newZstFormat(level int, dict []byte) (*zstFormat, error) {
 		return z, nil
 	}
 	// Compressed, the dictionary has a checksum, and takes less than half the space.
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(MaxDict), zstd.WithSingleSegment(true))
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(MaxDict),
+		zstd.WithSingleSegment(true))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,8 @@ func (d *decoder) openFrame(in *countReader) (io.Reader, error) {
 		return nil, fmt.Errorf("frame for dictionary %d, the file has %d", h.dictID, d.dictID)
 	}
 	if d.zst == nil {
-		opt := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxDict)}
+		opt := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(MaxDict)}
 		if len(d.dict) > 0 {
 			opt = append(opt, zstd.WithDecoderDicts(d.dict))
 		}
