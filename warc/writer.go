@@ -56,12 +56,12 @@ type Options struct {
 	// Dict is a dictionary in the format of zstd --train for zst files, at most MaxDict bytes; empty: none.
 	// Each file contains it.
 	Dict []byte
-	// Level is LevelFast, or a level from 1 to 9. Of zst files, LevelFast, 1 and 2 are klauspost's
-	// SpeedFastest, 3 to 5 SpeedDefault, and 6 to 9 SpeedBetterCompression. The following is about gz files. It is a deflate level from 1 to 9. From 4 on, heads are compressed and not just packed:
-	// 180 bytes less a page for 50 µs.
+	// Level is LevelFast, or a deflate level from 1 to 9. From 4 on, heads are compressed and not just packed:
+	// 180 bytes less a page for 50 µs. Of zst files, LevelFast, 1 and 2 are klauspost's SpeedFastest, 3 to 5
+	// SpeedDefault, and 6 to 9 SpeedBetterCompression.
 	Level int
 	// BlockDigest also adds a WARC-Block-Digest to response records. They have a payload digest, and the
-	// checksum of the gzip member covers everything. A second SHA-1 of the body is half the cost of a page
+	// checksum of the gzip member or frame covers everything. A second SHA-1 of the body is half the cost of a page
 	// received compressed, 3.5 of 7 µs for 5.2 KB. Other records always have a block digest.
 	BlockDigest bool
 	// Info is added to the warcinfo record of each file, after the format lines: software, operator, robots
