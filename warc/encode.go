@@ -74,11 +74,6 @@ type Encoder struct {
 	flate       *flate.Writer   // of the other levels; nil until first used
 	out         memory          // destination of flate
 
-	// Of zst files; zst is nil for gz files.
-	zst    *zstFormat
-	pieces *zstd.Encoder // compresses large bodies; nil until first used
-	xx     xxhash.Digest // checksum of a record
-
 	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers
 	// and for the index, and the second they belong to; the id of the response record; the digest of the
 	// payload.
@@ -92,6 +87,11 @@ type Encoder struct {
 	text  []byte
 	marks []mark
 	block []byte
+
+	// Of zst files; zst is nil for gz files.
+	zst    *zstFormat
+	pieces *zstd.Encoder // compresses large bodies; nil until first used
+	xx     xxhash.Digest // checksum of a record
 }
 
 // mark locates a fragment in a text.
