@@ -21,6 +21,7 @@ import (
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/polite"
+	"drumbeat/warc"
 )
 
 // BudgetPolicy names the budget function F(d) of the paper's section VI.
@@ -188,7 +189,9 @@ type Options struct {
 	DrumWorkers     int
 	QueueBlockBytes int
 	WARCFileBytes   int64
-	WARCLevel       int // warc.LevelFast, or 1 to 9
+	WARCFormat      warc.Format
+	WARCDict        []byte // of zst files, from warc.ReadDict; empty: none
+	WARCLevel       int    // warc.LevelFast, or 1 to 9
 	CheckpointEvery time.Duration
 	// RollEvery is the age at which output files are finished, so that they can be moved away while the
 	// crawl runs. Files are also finished when they are full and when the crawl stops. 0 means no age

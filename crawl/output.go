@@ -137,7 +137,8 @@ func (s *seedReports) list() []string {
 
 func (o *output) warcOptions() warc.Options {
 	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Host, Mode: o.opt.OutMode,
-		FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Level: o.opt.WARCLevel,
+		FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Format: o.opt.WARCFormat,
+		Dict: o.opt.WARCDict, Level: o.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + o.opt.Version},
 			{Name: "operator", Value: o.opt.Contact},
@@ -195,7 +196,7 @@ func (o *output) finishOutput() error {
 const maxDiskDepth = 8
 
 // closedSuffixes are the suffixes of output files that no longer change.
-var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
+var closedSuffixes = [...]string{".warc.gz", ".warc.zst", ".cdxj", ".jsonl.zst"}
 
 // diskUsed adds up the sizes of the crawl's files. A large crawl has some thousand state files and tens of
 // thousands of closed output files. The size of a closed file is read once; after that only its name is

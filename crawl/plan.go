@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -13,6 +14,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/robots"
 	"drumbeat/star"
+	"drumbeat/warc"
 )
 
 // leastRAM is the RAM of the smallest plan that works (TestPlans).
@@ -80,7 +82,8 @@ const (
 // MakePlan divides RAM and disk according to the options.
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
-	heap := int64(o.Connections)*connectionBytes + 24<<20
+	heap := int64(o.Connections)*connectionBytes + 24<<20 +
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel)
 	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections; the least that works is %s",

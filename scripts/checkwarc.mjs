@@ -2,12 +2,15 @@
 //
 //   node checkwarc.mjs DIR EXPECTED
 //
-// DIR has the .warc.gz and .cdxj files. EXPECTED has a JSON object a line: url, status, and for files sha1 (of the
+// DIR has the .warc.gz or .warc.zst files and the .cdxj files. warcio 2.4.11 does not read Zstandard, so zstd(1) unpacks
+// those files for it, after this script has split them into frames. EXPECTED has a JSON object a line: url, status, and for files sha1 (of the
 // decoded body). Checked: every record parses; record ids are unique; block and payload digests; a line of the index
 // for every response, with its offset and length; one response for each URL; status and decoded body as expected.
 // Exit code 1 if anything is wrong.
 import { createHash } from "node:crypto";
-import { createReadStream, readdirSync, readFileSync, statSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { createReadStream, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { WARCParser } from "warcio";
 
@@ -55,12 +58,55 @@ function unchunk(body) {
   }
 }
 
+const scratch = mkdtempSync(join(tmpdir(), "checkwarc-"));
+process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
+const isZst = (file) => file.endsWith(".zst");
+
+// split returns offset and length of each frame of a .warc.zst file (RFC 8878, 3.1.1), and the dictionary before them.
+function split(file) {
+  const data = readFileSync(file), frames = [];
+  let dictionary, at = 0;
+  while (at < data.length) {
+    const magic = data.readUInt32LE(at);
+    if (magic === 0x184d2a5d && at === 0) {
+      const end = 8 + data.readUInt32LE(4);
+      dictionary = join(scratch, "dictionary");
+      const content = data.subarray(8, end);
+      writeFileSync(dictionary, content.readUInt32LE(0) === 0xfd2fb528 ? execFileSync("zstd", ["-dc"], { input: content, maxBuffer: 2 ** 24 }) : content);
+      at = end;
+      continue;
+    }
+    if (magic !== 0xfd2fb528) throw new Error(`${file} at ${at}: no frame`);
+    const begin = at, flags = data[at + 4], single = (flags >> 5) & 1, size = flags >> 6;
+    if (!(flags & 4) || (!single && size === 0)) fault(`${file} at ${at}: frame without checksum or content size`);
+    at += 5 + [0, 1, 2, 4][flags & 3] + [single, 2, 4, 8][size] + (single ? 0 : 1);
+    for (let last = false; !last;) {
+      const head = data.readUIntLE(at, 3);
+      at += 3 + (((head >> 1) & 3) === 1 ? 1 : head >> 3);
+      last = (head & 1) === 1;
+    }
+    at += 4; // checksum
+    frames.push({ offset: begin, length: at - begin });
+  }
+  return { frames, dictionary };
+}
+
+// open returns a stream of a file's records: a .warc.gz as it is, a .warc.zst unpacked.
+function open(file, dictionary) {
+  if (!isZst(file)) return createReadStream(file);
+  const zstd = spawn("zstd", ["-dcq", ...(dictionary ? ["-D", dictionary] : []), file], { stdio: ["ignore", "pipe", "inherit"] });
+  zstd.on("close", (code) => { if (code) fault(`${file}: zstd ended with ${code}`); });
+  return zstd.stdout;
+}
+
 // checkDigests reads records as they are: digests, ids, places.
-async function checkDigests(file, index) {
+async function checkDigests(file, index, { frames, dictionary }) {
   const ids = new Set();
   const concurrent = [];
-  const parser = new WARCParser(createReadStream(file), { parseHttp: false });
+  const parser = new WARCParser(open(file, dictionary), { parseHttp: false });
+  let n = 0;
   for await (const record of parser) {
+    const frame = frames?.[n++];
     const block = Buffer.from(await record.readFully(false));
     const type = record.warcType, url = record.warcTargetURI;
     const name = `${file}: ${type} record of ${url} at ${parser.offset}`;
@@ -82,20 +128,22 @@ async function checkDigests(file, index) {
     if (!payload) fault(`${name}: chunks are damaged`);
     else if (record.warcPayloadDigest !== "sha1:" + base32(sha1(payload))) fault(`${name}: payload digest is wrong`);
     await record.skipFully();
-    const line = index.get(parser.offset);
+    const { offset, length } = frames ? frame ?? {} : { offset: parser.offset, length: parser.recordLength };
+    const line = index.get(offset);
     if (!line) fault(`${name}: no line in the index`);
-    else if (line.url !== url || Number(line.length) !== parser.recordLength) {
-      fault(`${name}, ${parser.recordLength} bytes: the index says ${JSON.stringify(line)}`);
+    else if (line.url !== url || Number(line.length) !== length) {
+      fault(`${name}, ${length} bytes: the index says ${JSON.stringify(line)}`);
     }
-    index.delete(parser.offset);
+    index.delete(offset);
   }
+  if (frames && frames.length !== n) fault(`${file}: ${n} records in ${frames.length} frames`);
   for (const [name, other] of concurrent) if (!ids.has(other)) fault(`${name}: concurrent to ${other}, which isn't there`);
   for (const line of index.values()) fault(`${file}: no response where the index says ${JSON.stringify(line)}`);
 }
 
 // checkContent reads responses as HTTP, decoded.
-async function checkContent(file) {
-  for await (const record of new WARCParser(createReadStream(file))) {
+async function checkContent(file, dictionary) {
+  for await (const record of new WARCParser(open(file, dictionary))) {
     const content = Buffer.from(await record.readFully(true));
     if (record.warcType !== "response") continue;
     const url = record.warcTargetURI;
@@ -113,16 +161,17 @@ async function checkContent(file) {
   }
 }
 
-const files = readdirSync(dir).filter((name) => /\.warc\.gz$/.test(name)).map((name) => join(dir, name));
+const files = readdirSync(dir).filter((name) => /\.warc\.(gz|zst)$/.test(name)).map((name) => join(dir, name));
 const began = Date.now();
 for (const file of files) {
   const index = new Map();
-  for (const line of jsonLines(file.replace(/\.warc\.gz$/, ".cdxj"))) {
+  for (const line of jsonLines(file.replace(/\.warc\.(gz|zst)$/, ".cdxj"))) {
     const object = JSON.parse(line.slice(line.indexOf("{")));
     index.set(Number(object.offset), object);
   }
-  await checkDigests(file, index);
-  await checkContent(file);
+  const parts = isZst(file) ? split(file) : {};
+  await checkDigests(file, index, parts);
+  await checkContent(file, parts.dictionary);
 }
 for (const url of expected.keys()) if (!responses.has(url)) fault(`${url}: no response record`);
 for (const [url, n] of responses) if (n > 1) fault(`${url}: ${n} response records`);

@@ -6,8 +6,6 @@ import (
 	"crypto/sha1"
 	"encoding/base32"
 	"io"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // block is the content of a record that is being verified. If it is too large for RAM, it is read from the
@@ -15,6 +13,7 @@ import (
 type block struct {
 	*Record
 	file io.ReaderAt // the WARC file
+	dec  *decoder    // with its dictionary; free between two records
 }
 
 // whole reports whether RAM has the whole content.
@@ -25,11 +24,12 @@ func (b *block) from(offset int64) (io.Reader, error) {
 	if b.whole() {
 		return bytes.NewReader(b.Block[offset:]), nil
 	}
-	zr, err := gzip.NewReader(bufio.NewReaderSize(io.NewSectionReader(b.file, b.Offset, b.Length), 64<<10))
+	in := &countReader{r: bufio.NewReaderSize(io.NewSectionReader(b.file, b.Offset, b.Length), 64<<10)}
+	text, err := b.dec.open(in)
 	if err != nil {
 		return nil, err
 	}
-	r := bufio.NewReader(zr)
+	r := bufio.NewReader(text)
 	if _, err := readHeader(r); err != nil {
 		return nil, err
 	}

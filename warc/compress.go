@@ -11,7 +11,7 @@ import (
 )
 
 // member ends the header in e.text and appends the record, whose block is a followed by b, to p as one gzip
-// member. With stored, b is not compressed.
+// member or Zstandard frame. With stored, b is not compressed.
 func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored bool) {
 	if e.blockDigest || contentType != typeResponse {
 		e.sha.Reset()
@@ -22,6 +22,10 @@ func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored
 	}
 	e.endHeader(contentType, int64(len(a)+len(b)))
 	e.text = append(e.text, a...)
+	if e.zst != nil {
+		e.frame(p, b, stored)
+		return
+	}
 	if !stored && len(b) <= smallBody {
 		e.text = append(e.text, b...)
 		b = nil

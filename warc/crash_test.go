@@ -43,6 +43,8 @@ type crashCrawl struct {
 	enc  *Encoder
 	next int
 	last manifest
+	// set sets the format; nil: gz.
+	set func(*Options)
 	// quiet: no appends during checkpoints. busy: a checkpoint is running.
 	quiet, busy bool
 }
@@ -51,6 +53,9 @@ func (c *crashCrawl) start() {
 	c.opt = testOptions(c.mem, 1+c.rng.IntN(3))
 	if c.last.State != nil {
 		c.opt = testOptions(c.mem, c.dirs())
+	}
+	if c.set != nil {
+		c.set(&c.opt)
 	}
 	c.opt.FileBytes, c.opt.IndexBytes, c.opt.BufferBytes = 30_000, 6_000, 4096<<c.rng.IntN(2)
 	for _, dir := range append([]string{"/state"}, c.opt.Set.Paths...) {
@@ -224,7 +229,7 @@ func (c *crashCrawl) check() {
 		if err := ReadFile(c.mem, path, 1<<20, func(r *Record) error { return visit(base, r) }); err != nil {
 			c.t.Fatal(err)
 		}
-		c.checkIndex(strings.TrimSuffix(path, dataSuffix)+indexSuffix, seen)
+		c.checkIndex(path, indexOf(path), seen)
 	}
 	if err := Walk(c.opt, m.State, 1<<20, visit); err != nil {
 		c.t.Fatal(err)
@@ -243,7 +248,7 @@ func (c *crashCrawl) check() {
 }
 
 // checkIndex compares a final index with the records of its file, which are in seen.
-func (c *crashCrawl) checkIndex(path string, seen map[string]int) {
+func (c *crashCrawl) checkIndex(dataPath, path string, seen map[string]int) {
 	data, err := disk.ReadFile(c.mem, path)
 	if err != nil {
 		c.t.Fatal(err)
@@ -252,7 +257,7 @@ func (c *crashCrawl) checkIndex(path string, seen map[string]int) {
 	if !slices.IsSorted(lines[:len(lines)-1]) {
 		c.t.Errorf("%s isn't sorted", path)
 	}
-	file, found := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], indexSuffix)+dataSuffix, 0
+	file, found := dataPath[strings.LastIndexByte(dataPath, '/')+1:], 0
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	for sc.Scan() {
 		_, object, _ := strings.Cut(sc.Text(), " {")
@@ -284,6 +289,20 @@ func atoi(t *testing.T, url string) (n int) {
 
 // TestCrashes stops crawls at random operations, by kill and by power cut, and resumes them.
 func TestCrashes(t *testing.T) {
+	eachFormat(t, testCrashes)
+	t.Run("changing", func(t *testing.T) {
+		n := 0
+		testCrashes(t, func(o *Options) {
+			n++ // each start has another format than the one before
+			o.Format, o.Dict = Format(n%2), nil
+			if n%4 == 1 {
+				o.Dict = testDict
+			}
+		})
+	})
+}
+
+func testCrashes(t *testing.T, set func(*Options)) {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
@@ -295,7 +314,7 @@ func TestCrashes(t *testing.T) {
 	}
 	for i := range crawls {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := &crashCrawl{t: t, rng: rng, mem: memfs.New(rng.Uint64())}
+		c := &crashCrawl{t: t, rng: rng, mem: memfs.New(rng.Uint64()), set: set}
 		for range 6 {
 			c.start()
 			c.mem.CrashAfter(1 + rng.IntN(120))
@@ -332,8 +351,10 @@ func TestCrashes(t *testing.T) {
 }
 
 // TestRoll: after Roll and a checkpoint all files are final. Foreign files are untouched.
-func TestRoll(t *testing.T) {
-	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
+func TestRoll(t *testing.T) { eachFormat(t, testRoll) }
+
+func testRoll(t *testing.T, set func(*Options)) {
+	c := &crashCrawl{t: t, set: set, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	if err := disk.WriteFileAtomic(c.mem, "/out0/warc/OTHER-1.warc.gz.open", []byte("x")); err != nil {
 		t.Fatal(err)
@@ -371,8 +392,10 @@ func TestRoll(t *testing.T) {
 }
 
 // TestFailStop: after a full disk nothing more is accepted or saved.
-func TestFailStop(t *testing.T) {
-	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
+func TestFailStop(t *testing.T) { eachFormat(t, testFailStop) }
+
+func testFailStop(t *testing.T, set func(*Options)) {
+	c := &crashCrawl{t: t, set: set, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	c.mem.SetCapacity(20_000)
 	var err error
@@ -394,8 +417,10 @@ func TestFailStop(t *testing.T) {
 }
 
 // TestConcurrent appends from several goroutines, with checkpoints between. Every capture is there once.
-func TestConcurrent(t *testing.T) {
-	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1), quiet: true}
+func TestConcurrent(t *testing.T) { eachFormat(t, testConcurrent) }
+
+func testConcurrent(t *testing.T, set func(*Options)) {
+	c := &crashCrawl{t: t, set: set, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1), quiet: true}
 	c.start()
 	c.w.opt.Random = nil  // counting is not safe for concurrent use
 	var lock sync.RWMutex // the crawl's: appends share it, Freeze holds it alone

@@ -13,7 +13,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/warc/deflate"
 )
@@ -85,6 +87,11 @@ type Encoder struct {
 	text  []byte
 	marks []mark
 	block []byte
+
+	// Of zst files; zst is nil for gz files.
+	zst    *zstFormat
+	pieces *zstd.Encoder // compresses large bodies; nil until first used
+	xx     xxhash.Digest // checksum of a record
 }
 
 // mark locates a fragment in a text.
@@ -106,7 +113,7 @@ const (
 // Prepared is a capture ready for Writer.Append. The zero value is ready for Prepare. Reuse it to reuse its
 // memory.
 type Prepared struct {
-	buf       []byte // gzip members
+	buf       []byte // gzip members or Zstandard frames
 	response  span
 	index     []byte // the index line up to the location
 	indexHead int
@@ -130,7 +137,7 @@ func (p *Prepared) Release() {
 
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
-	e := &Encoder{random: w.opt.Random, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
+	e := &Encoder{random: w.opt.Random, zst: w.zst, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
 		dateOf: math.MinInt64}
 	if e.random == nil {
 		var seed [32]byte

@@ -145,7 +145,7 @@ func searchIndexes(opt Options, st *State, damaged func(error) error, search fun
 		}
 		b, err := s.Open(opt.Set.FS, opt.State)
 		if err == nil {
-			err = search(&indexFile{b: b, path: s.Path, data: all[i].Name + dataSuffix, sorted: s.Changed})
+			err = search(&indexFile{b: b, path: s.Path, sorted: s.Changed})
 		}
 		if b != nil {
 			err = errors.Join(err, b.Close())
@@ -164,9 +164,9 @@ func searchIndexes(opt Options, st *State, damaged func(error) error, search fun
 
 // indexFile is an index being searched.
 type indexFile struct {
-	b          *outfile.Bytes
-	path, data string
-	sorted     bool
+	b      *outfile.Bytes
+	path   string
+	sorted bool
 }
 
 // indexPage is the size of a read in a search, in bytes.

@@ -24,9 +24,10 @@ var fuzzDirs = []string{"/state", "/out0", "/out1"}
 type soundFiles struct {
 	*damage.Case[State]
 	captures []string
+	options  func(*memfs.FS) Options
 }
 
-func newSoundFiles(f testing.TB) *soundFiles {
+func newSoundFiles(f testing.TB, fuzzOptions func(*memfs.FS) Options) *soundFiles {
 	mem, err := damage.Files{}.Write(fuzzDirs...)
 	if err != nil {
 		f.Fatal(err)
@@ -78,7 +79,7 @@ func newSoundFiles(f testing.TB) *soundFiles {
 			f.Fatal(err)
 		}
 	}
-	s := &soundFiles{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes)}
+	s := &soundFiles{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes), options: fuzzOptions}
 	var damages []error
 	if s.captures, damages, err = verify(opt, st); err != nil || len(damages) > 0 || len(s.captures) != n ||
 		len(st.Files.Volumes) < 3 {
@@ -87,9 +88,15 @@ func newSoundFiles(f testing.TB) *soundFiles {
 	return s
 }
 
-func fuzzOptions(mem *memfs.FS) Options {
+func gzOptions(mem *memfs.FS) Options {
 	opt := testOptions(mem, 2)
 	opt.FileBytes, opt.IndexBytes, opt.BufferBytes = 9_000, 6_000, 4096
+	return opt
+}
+
+func zstOptions(mem *memfs.FS) Options {
+	opt := gzOptions(mem)
+	opt.Format, opt.Dict = Zstd, testDict
 	return opt
 }
 
@@ -110,13 +117,20 @@ func verify(opt Options, st *State) (captures []string, damages []error, err err
 // for a file of the same volume or all captures are unchanged; no capture appears that was not written. With
 // a damaged state, reading ends without a panic or a large allocation.
 func FuzzFiles(f *testing.F) {
-	damage.Fuzz(f, newSoundFiles(f).check)
+	damage.Fuzz(f, newSoundFiles(f, gzOptions).check)
+}
+
+// FuzzZstFiles is FuzzFiles with zst files that have a dictionary.
+func FuzzZstFiles(f *testing.F) {
+	damage.Fuzz(f, newSoundFiles(f, zstOptions).check)
 }
 
 // TestStates applies each edit of damage.Edit to the state, one at a time; without -long only some.
 func TestStates(t *testing.T) {
-	s := newSoundFiles(t)
-	s.Sweep(t, 4, *longFlag, s.check)
+	for _, options := range []func(*memfs.FS) Options{gzOptions, zstOptions} {
+		s := newSoundFiles(t, options)
+		s.Sweep(t, 4, *longFlag, s.check)
+	}
 }
 
 // check checks the property of FuzzFiles.
@@ -125,7 +139,7 @@ func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 	var damages []error
 	var err error
 	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *State) error {
-		opt := fuzzOptions(fsys)
+		opt := s.options(fsys)
 		captures, damages, err = verify(opt, st)
 		Walk(opt, st, 1<<20, func(string, *Record) error { return nil })
 		if w, err := Open(opt, st); err == nil {

@@ -3,16 +3,20 @@ package warc
 import (
 	"bytes"
 	"compress/gzip"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
 
@@ -95,12 +99,22 @@ func TestReaders(t *testing.T) {
 	for n := smallBody - 8; n <= smallBody+8; n++ {
 		sizes = append(sizes, n)
 	}
+	eachFormat(t, func(t *testing.T, format func(*Options)) { testReaders(t, sizes, format) })
+}
+
+func testReaders(t *testing.T, sizes []int, format func(*Options)) {
 	for _, level := range []int{LevelFast, 1, 3, 6, 9} {
 		t.Run(fmt.Sprintf("level=%d", level), func(t *testing.T) {
 			opt := testOptions(memfs.New(1), 1)
 			opt.Level = level
-			e := open(t, opt, nil).NewEncoder()
+			format(&opt)
+			w := open(t, opt, nil)
+			e := w.NewEncoder()
 			var all []byte
+			if w.zst != nil {
+				all = append(all, w.zst.head...)
+				sizes = append(sizes, 2<<20) // longer than the window
+			}
 			for _, size := range sizes {
 				for _, encoded := range []bool{false, true} {
 					for _, head := range []string{"", "X-\xe4: \x01\r\n"} { // bytes without a code
@@ -108,7 +122,7 @@ func TestReaders(t *testing.T) {
 					}
 				}
 			}
-			readers(t, all, 3*4*len(sizes))
+			readers(t, all, opt.Dict, 3*4*len(sizes))
 		})
 	}
 }
@@ -123,25 +137,40 @@ func readable(t *testing.T, e *Encoder, size int, encoded bool, head string) []b
 	if err := e.Prepare(&p, x); err != nil {
 		t.Fatal(err)
 	}
-	if text := gunzip(t, p.buf); len(text) != 3 ||
+	var dict []byte
+	if e.zst != nil {
+		dict = e.zst.dict
+	}
+	if text := texts(t, p.buf, dict); len(text) != 3 ||
 		!strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
 		t.Errorf("%d bytes, encoded %v, head %q: record isn't what was fetched", size, encoded, head)
 	}
 	return p.buf
 }
 
-// readers checks that our reader finds want records in a file, and that gzip accepts it.
-func readers(t *testing.T, file []byte, want int) {
+// readers checks that our reader finds want records in a file, and that gzip or zstd accepts it.
+func readers(t *testing.T, file, dict []byte, want int) {
 	t.Helper()
 	got := 0
 	if err := Read(bytes.NewReader(file), 1<<20, func(*Record) error { got++; return nil }); err != nil || got != want {
 		t.Errorf("got %d records of %d, %v", got, want, err)
 	}
-	if path, err := exec.LookPath("gzip"); err == nil {
-		cmd := exec.Command(path, "-t")
+	command := []string{"gzip", "-t"}
+	if !bytes.HasPrefix(file, []byte(memberMagic)) {
+		command = []string{"zstd", "-t"}
+	}
+	if len(dict) > 0 {
+		name := filepath.Join(t.TempDir(), "dict")
+		if err := os.WriteFile(name, dict, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		command = append(command, "-D", name)
+	}
+	if path, err := exec.LookPath(command[0]); err == nil {
+		cmd := exec.Command(path, command[1:]...)
 		cmd.Stdin = bytes.NewReader(file)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("gzip -t: %v, %s", err, out)
+			t.Errorf("%q: %v, %s", command, err, out)
 		}
 	}
 }
@@ -197,8 +226,12 @@ func TestHeadBytes(t *testing.T) {
 }
 
 // TestPrepareAllocatesNothing: it allocates nothing in the steady state, even with different dates.
-func TestPrepareAllocatesNothing(t *testing.T) {
-	w := open(t, testOptions(memfs.New(1), 1), nil)
+func TestPrepareAllocatesNothing(t *testing.T) { eachFormat(t, testPrepareAllocatesNothing) }
+
+func testPrepareAllocatesNothing(t *testing.T, format func(*Options)) {
+	opt := testOptions(memfs.New(1), 1)
+	format(&opt)
+	w := open(t, opt, nil)
 	e, x := w.NewEncoder(), page(5400, true)
 	x.URL, x.Redirect = []byte("http://h.test/a%20/B?b=1&a=2"), "http://h.test/\xff"
 	var p Prepared
@@ -246,41 +279,140 @@ func FuzzPrepare(f *testing.F) {
 	x := page(50, true)
 	f.Add(string(x.URL), string(x.Request), string(x.Head), string(x.Body), true, true)
 	f.Add("http://a.test/", "", "HTTP/1.1 200 \xff\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", false, false)
-	w, err := Open(testOptions(memfs.New(1), 1), nil)
-	if err != nil {
-		f.Fatal(err)
+	var writers [3]*Writer
+	for i, set := range []func(*Options){func(o *Options) {}, func(o *Options) { o.Format = Zstd },
+		func(o *Options) { o.Format, o.Dict = Zstd, testDict }} {
+		opt := testOptions(memfs.New(1), 1)
+		set(&opt)
+		var err error
+		if writers[i], err = Open(opt, nil); err != nil {
+			f.Fatal(err)
+		}
 	}
-	e := w.NewEncoder()
 	var p Prepared
 	f.Fuzz(func(t *testing.T, url, request, head, body string, chunked, encoded bool) {
-		e.blockDigest = len(body)%2 == 0
-		x := sampleExchange()
-		x.URL, x.Request, x.Head, x.Body = []byte(url), []byte(request), []byte(head), []byte(body)
-		x.Chunked, x.Encoded = chunked, encoded
-		if e.Prepare(&p, x) != nil {
-			return
-		}
-		var blocks []string
-		err := Read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
-			want := sha1Of(r.Block)
-			if r.Type() == "response" && !e.blockDigest {
-				want = ""
-			}
-			if got := r.Get("WARC-Block-Digest"); got != want {
-				t.Errorf("block digest %q, want %q", got, want)
-			}
-			if r.Type() == "response" && r.Offset != p.response.offset {
-				t.Errorf("response at %d, want %d", r.Offset, p.response.offset)
-			}
-			blocks = append(blocks, string(r.Block))
-			return nil
-		})
-		want := []string{request, head + body, "depth: 3\r\nvia: https://x.example/\r\n"}
-		if request == "" {
-			want = want[1:]
-		}
-		if err != nil || !slices.Equal(blocks, want) {
-			t.Fatalf("%v; got %q, want %q", err, blocks, want)
+		for _, w := range writers {
+			fuzzPrepare(t, w, w.NewEncoder(), &p, url, request, head, body, chunked, encoded)
 		}
 	})
+}
+
+func fuzzPrepare(t *testing.T, w *Writer, e *Encoder, p *Prepared, url, request, head, body string,
+	chunked, encoded bool) {
+	e.blockDigest = len(body)%2 == 0
+	x := sampleExchange()
+	x.URL, x.Request, x.Head, x.Body = []byte(url), []byte(request), []byte(head), []byte(body)
+	x.Chunked, x.Encoded = chunked, encoded
+	if e.Prepare(p, x) != nil {
+		return
+	}
+	var blocks []string
+	dec := new(decoder)
+	if w.zst != nil {
+		dec = fileDecoder(bytes.NewReader(w.zst.head))
+	}
+	err := dec.read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
+		want := sha1Of(r.Block)
+		if r.Type() == "response" && !e.blockDigest {
+			want = ""
+		}
+		if got := r.Get("WARC-Block-Digest"); got != want {
+			t.Errorf("block digest %q, want %q", got, want)
+		}
+		if r.Type() == "response" && r.Offset != p.response.offset {
+			t.Errorf("response at %d, want %d", r.Offset, p.response.offset)
+		}
+		blocks = append(blocks, string(r.Block))
+		return nil
+	})
+	want := []string{request, head + body, "depth: 3\r\nvia: https://x.example/\r\n"}
+	if request == "" {
+		want = want[1:]
+	}
+	if err != nil || !slices.Equal(blocks, want) {
+		t.Fatalf("%v; got %q, want %q", err, blocks, want)
+	}
+}
+
+// Of BenchmarkFormats.
+var (
+	pagesFlag = flag.String("pages", "", "HTML files for BenchmarkFormats, as a pattern")
+	dictFlag  = flag.String("dict", "", "dictionary for BenchmarkFormats")
+)
+
+// BenchmarkFormats stores the HTML files of -pages that have 5 to 30 KB, one after the other, as they are and
+// as a server would send them in gzip coding.
+func BenchmarkFormats(b *testing.B) {
+	names, err := filepath.Glob(*pagesFlag)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var plain, coded []*Exchange
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(data) < 5_000 || len(data) > 30_000 {
+			continue
+		}
+		var packed bytes.Buffer
+		zw := gzip.NewWriter(&packed)
+		zw.Write(data)
+		zw.Close()
+		for i, body := range [][]byte{data, packed.Bytes()} {
+			x := page(0, i == 1)
+			x.URL = []byte("http://www.quince.test/" + filepath.Base(name))
+			x.Body, x.Chunked = body, false
+			if i == 0 {
+				x.Head = bytes.Replace(x.Head, []byte("Content-Encoding: gzip\r\n"), nil, 1)
+				plain = append(plain, x)
+			} else {
+				coded = append(coded, x)
+			}
+		}
+	}
+	if len(plain) == 0 {
+		b.Skip("no -pages")
+	}
+	var dict []byte
+	if *dictFlag != "" {
+		if dict, err = ReadDict(disk.OS(), *dictFlag); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		format Format
+		level  int
+		dict   []byte
+	}{{"gz/fast", Gzip, LevelFast, nil}, {"gz/6", Gzip, 6, nil}, {"zst/fast", Zstd, LevelFast, nil}, {"zst/3", Zstd, 3, nil},
+		{"zst/6", Zstd, 6, nil}, {"zst/fast/dict", Zstd, LevelFast, dict}, {"zst/3/dict", Zstd, 3, dict}} {
+		for i, pages := range [][]*Exchange{plain, coded} {
+			b.Run(c.name+[]string{"/identity", "/gzip"}[i], func(b *testing.B) {
+				if strings.HasSuffix(c.name, "dict") && dict == nil {
+					b.Skip("no -dict")
+				}
+				opt := testOptions(memfs.New(1), 1)
+				opt.Format, opt.Level, opt.Dict, opt.Random = c.format, c.level, c.dict, nil
+				w, err := Open(opt, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				e := w.NewEncoder()
+				var p Prepared
+				stored, n := 0, 0
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := e.Prepare(&p, pages[n%len(pages)]); err != nil {
+						b.Fatal(err)
+					}
+					if n++; n <= len(pages) {
+						stored += len(p.buf)
+					}
+				}
+				b.ReportMetric(float64(stored)/float64(min(n, len(pages))), "stored-B/op")
+			})
+		}
+	}
 }

@@ -23,7 +23,7 @@ func Meta(opt Options, st *State, x *Indexed) ([]Field, error) {
 	}
 	for i := range all {
 		s := all[i].Streams[dataStream]
-		if all[i].Name+dataSuffix != x.File || s.Path == "" && s.Tail.Len == 0 {
+		if all[i].Name+s.Suffix != x.File || s.Path == "" && s.Tail.Len == 0 {
 			continue
 		}
 		b, err := s.Open(opt.Set.FS, opt.State)
@@ -46,7 +46,7 @@ func Meta(opt Options, st *State, x *Indexed) ([]Field, error) {
 func metaAt(b *outfile.Bytes, x *Indexed) (fields []Field, err error) {
 	at := x.Offset + x.Length
 	in := io.NewSectionReader(b, at, min(maxMetaBytes, max(0, b.Size()-at)))
-	err = Read(in, maxMetaBytes, func(rec *Record) error {
+	err = fileDecoder(b).read(in, maxMetaBytes, func(rec *Record) error {
 		if rec.Type() != "metadata" || rec.Get("WARC-Target-URI") != x.URL {
 			return io.EOF
 		}

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"drumbeat/disk"
 	"drumbeat/warc/outfile"
 )
@@ -20,7 +18,7 @@ const MaxHeaderBytes = 64 << 10
 
 // Record is one record of a WARC file. It is valid until Read passes the next one.
 type Record struct {
-	// Offset and Length locate the record's gzip member in the file, in bytes.
+	// Offset and Length locate the record's gzip member or Zstandard frame in the file, in bytes.
 	Offset, Length int64
 	// Version is the first line, such as "WARC/1.1".
 	Version string
@@ -45,28 +43,34 @@ func (r *Record) Get(name string) string {
 // Type returns the value of WARC-Type.
 func (r *Record) Type() string { return r.Get("WARC-Type") }
 
-// Read calls fn with each record of a WARC file with one gzip member for each record. It checks format,
+// Read calls fn with each record of a WARC file with one gzip member or one Zstandard frame for each record,
+// which it recognizes by their first bytes. It takes the dictionary at the head of a file. It checks format,
 // lengths and checksums. Of a block of more than maxBlock bytes, fn receives the first maxBlock. An error of
 // fn ends it and is returned.
 func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
+	return new(decoder).read(r, maxBlock, fn)
+}
+
+// read is Read for a part of a file whose dictionary the decoder has.
+func (d *decoder) read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
 	in := &countReader{r: bufio.NewReaderSize(r, 64<<10)}
-	var zr *gzip.Reader
 	for {
 		start := in.n
-		if _, err := in.r.Peek(1); err == io.EOF {
+		magic, err := in.r.Peek(4)
+		if len(magic) == 0 && err == io.EOF {
 			return nil
 		}
-		var err error
-		if zr == nil {
-			zr, err = gzip.NewReader(in)
-		} else {
-			err = zr.Reset(in)
+		if skippable(magic) {
+			if err := d.skip(in); err != nil {
+				return fmt.Errorf("warc: read frame at %d: %w", start, whole(err))
+			}
+			continue
 		}
+		text, err := d.open(in)
 		if err != nil {
 			return fmt.Errorf("warc: read member at %d: %w", start, whole(err))
 		}
-		zr.Multistream(false)
-		rec, err := readRecord(bufio.NewReader(zr), maxBlock)
+		rec, err := readRecord(bufio.NewReader(text), maxBlock)
 		if err != nil {
 			return fmt.Errorf("warc: read record at %d: %w", start, whole(err))
 		}
@@ -211,7 +215,7 @@ func Files(set disk.Set) ([]string, error) {
 			return nil, fmt.Errorf("warc: list: %w", err)
 		}
 		for _, name := range names {
-			if strings.HasSuffix(name, dataSuffix) {
+			if strings.HasSuffix(name, gzSuffix) || strings.HasSuffix(name, zstSuffix) {
 				paths = append(paths, set.Path(dir, subdir, name))
 			}
 		}
@@ -224,11 +228,12 @@ func Files(set disk.Set) ([]string, error) {
 // nothing.
 func Walk(opt Options, st *State, maxBlock int64, fn func(file string, r *Record) error) error {
 	opt.defaults()
+	suffixes := []string{gzSuffix, zstSuffix}
 	visit := func(v outfile.Volume, stream int, r io.Reader, final bool) error {
 		if stream != dataStream || final {
 			return nil
 		}
-		return Read(r, maxBlock, func(rec *Record) error { return fn(v.Name+dataSuffix, rec) })
+		return Read(r, maxBlock, func(rec *Record) error { return fn(v.Name+suffixes[v.Streams[stream].Form], rec) })
 	}
 	if err := outfile.Walk(opt.outfile(), &st.Files, visit); err != nil {
 		return fmt.Errorf("warc: %w", err)

@@ -52,7 +52,7 @@ func (w *Writer) stream(ctx context.Context, s *Streamed, e *Encoder, x *Exchang
 		return err
 	}
 	out := bufio.NewWriterSize(dataWriter{s.files}, streamBytes)
-	info := w.info(s.files.File(dataStream), now)
+	info := w.head(s.files.File(dataStream), now)
 	out.Write(info) // out keeps the first error
 	out.Write(p.buf)
 	s.response.offset = int64(len(info) + len(p.buf))
@@ -122,7 +122,7 @@ func (e *Encoder) digestLarge(body func() io.Reader, chunked bool) error {
 	return nil
 }
 
-// memberLarge writes the response record of a large body as one gzip member.
+// memberLarge writes the response record of a large body as one gzip member or Zstandard frame.
 func (e *Encoder) memberLarge(out *bufio.Writer, x *Exchange, body func() io.Reader) error {
 	e.beginResponse(x, x.Encoded)
 	if e.blockDigest {
@@ -136,6 +136,9 @@ func (e *Encoder) memberLarge(out *bufio.Writer, x *Exchange, body func() io.Rea
 	}
 	e.endHeader(typeResponse, int64(len(x.Head))+x.Large.Size())
 	e.text = append(e.text, x.Head...)
+	if e.zst != nil {
+		return e.frameLarge(out, x, body())
+	}
 	sum := crc32.NewIEEE()
 	sum.Write(e.text)
 	rest := io.TeeReader(io.MultiReader(body(), strings.NewReader(recordEnd)), sum)

@@ -44,7 +44,9 @@ func saved(t *testing.T, w *Writer, opt Options) *State {
 
 // TestStreamEqualsPrepare: the records and the index line of a streamed capture are those of a prepared one,
 // but for the ids and the location.
-func TestStreamEqualsPrepare(t *testing.T) {
+func TestStreamEqualsPrepare(t *testing.T) { eachFormat(t, testStreamEqualsPrepare) }
+
+func testStreamEqualsPrepare(t *testing.T, format func(*Options)) {
 	noise := make([]byte, 200_000)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	ids := regexp.MustCompile(`<urn:uuid:[0-9a-f-]*>`)
@@ -62,6 +64,7 @@ func TestStreamEqualsPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opt := testOptions(memfs.New(1), 1)
 			opt.BlockDigest = name == "long"
+			format(&opt)
 			w := open(t, opt, nil)
 			e := w.NewEncoder()
 			x := sampleExchange()
@@ -70,7 +73,7 @@ func TestStreamEqualsPrepare(t *testing.T) {
 			if err := e.Prepare(&p, x); err != nil {
 				t.Fatal(err)
 			}
-			want := gunzip(t, p.buf)
+			want := texts(t, p.buf, opt.Dict)
 			s, err := w.Stream(t.Context(), e, large(x), when)
 			if err != nil {
 				t.Fatal(err)
@@ -84,7 +87,7 @@ func TestStreamEqualsPrepare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := gunzip(t, data)
+			got := texts(t, data, opt.Dict)
 			if len(got) != 1+len(want) {
 				t.Fatalf("%d records, want %d and a warcinfo", len(got), len(want))
 			}
@@ -93,7 +96,7 @@ func TestStreamEqualsPrepare(t *testing.T) {
 					t.Errorf("record %d: got\n%.600q\nwant\n%.600q", i, got[i+1], want[i])
 				}
 			}
-			response := gunzip(t, data[loc.Offset:loc.Offset+loc.Length])
+			response := texts(t, data[loc.Offset:loc.Offset+loc.Length], opt.Dict)
 			if len(response) != 1 || !strings.HasPrefix(response[0], "WARC/1.1\r\nWARC-Type: response\r\n") {
 				t.Errorf("%d records at %+v", len(response), loc)
 			}
@@ -108,12 +111,18 @@ func TestStreamEqualsPrepare(t *testing.T) {
 }
 
 // TestVerifyLarge: a wrong byte anywhere in a file with a block that does not fit into RAM is reported.
-func TestVerifyLarge(t *testing.T) {
+func TestVerifyLarge(t *testing.T) { eachFormat(t, testVerifyLarge) }
+
+func testVerifyLarge(t *testing.T, format func(*Options)) {
 	mem := memfs.New(1)
 	opt := testOptions(mem, 1)
+	format(&opt)
 	w := open(t, opt, nil)
 	x := sampleExchange()
 	x.Body = bytes.Repeat([]byte("page "), 1000)
+	if opt.Format == Zstd {
+		x.Body = bytes.Repeat(x.Body, 30) // longer than wholeBytes
+	}
 	s, err := w.Stream(t.Context(), w.NewEncoder(), large(x), when)
 	if err != nil {
 		t.Fatal(err)
@@ -144,9 +153,12 @@ func TestVerifyLarge(t *testing.T) {
 
 // TestStreamLeavesNothingBehind: after an error, a discard or the end of the context no file is left, the
 // Writer is usable, and no file counts as moved away.
-func TestStreamLeavesNothingBehind(t *testing.T) {
+func TestStreamLeavesNothingBehind(t *testing.T) { eachFormat(t, testStreamLeavesNothingBehind) }
+
+func testStreamLeavesNothingBehind(t *testing.T, format func(*Options)) {
 	mem := memfs.New(1)
 	opt := testOptions(mem, 2)
+	format(&opt)
 	w := open(t, opt, nil)
 	e := w.NewEncoder()
 	x := sampleExchange()
@@ -207,10 +219,14 @@ func (r repeated) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // TestStreamMemory: the memory to stream a body does not depend on its size.
-func TestStreamMemory(t *testing.T) {
+func TestStreamMemory(t *testing.T) { eachFormat(t, testStreamMemory) }
+
+func testStreamMemory(t *testing.T, format func(*Options)) {
 	dir := t.TempDir()
 	set := disk.Set{FS: disk.OS(), Paths: []string{dir}}
-	w := open(t, Options{Set: set, State: set}, nil)
+	opt := Options{Set: set, State: set}
+	format(&opt)
+	w := open(t, opt, nil)
 	e := w.NewEncoder()
 	chunk := repeated("400\r\n" + strings.Repeat("x", 1<<10) + "\r\n")
 	var took []uint64

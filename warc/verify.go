@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -118,7 +119,7 @@ func (x *verifier) serial(c *outfile.Content) (uint64, bool) {
 type line struct {
 	length                        int64
 	url, digest, stamp, truncated string
-	kind                          string
+	kind, file                    string
 	status                        int
 }
 
@@ -188,7 +189,7 @@ func (x *verifier) index(c *outfile.Content, s outfile.StreamContent, b *outfile
 			return x.v.Damaged(fmt.Errorf("read %s at %d: %w", s.Path, off, err))
 		}
 		x.sum.Lines++
-		at, l, err := parseLine(text, c.Name+dataSuffix)
+		at, l, err := parseLine(text, x.dataFiles(c)...)
 		if err == nil && s.Changed && text < last {
 			err = errors.New("line out of order")
 		}
@@ -206,8 +207,16 @@ func (x *verifier) index(c *outfile.Content, s outfile.StreamContent, b *outfile
 	}
 }
 
-// parseLine parses an index line of the given file.
-func parseLine(text, file string) (offset int64, l line, err error) {
+// dataFiles returns the name of a volume's WARC file, or the possible ones if it was moved away.
+func (x *verifier) dataFiles(c *outfile.Content) []string {
+	if suffix := c.Streams[dataStream].Suffix; suffix != "" {
+		return []string{c.Name + suffix}
+	}
+	return []string{c.Name + gzSuffix, c.Name + zstSuffix}
+}
+
+// parseLine parses an index line of a file that has one of the given names.
+func parseLine(text string, files ...string) (offset int64, l line, err error) {
 	fail := func(what string) (int64, line, error) {
 		return 0, l, fmt.Errorf("%s in %q", what, text[:min(len(text), 60)])
 	}
@@ -225,12 +234,12 @@ func parseLine(text, file string) (offset int64, l line, err error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return fail("invalid number")
 	}
-	if o.Filename != file {
+	if !slices.Contains(files, o.Filename) {
 		return fail("wrong file name")
 	}
 	l = line{length: length, url: o.URL, digest: o.Digest, status: status, stamp: fields[1], truncated: o.Truncated,
-		kind: kindOf(o.URL, o.Type)}
-	loc := Location{File: file, Offset: offset, Length: length}
+		kind: kindOf(o.URL, o.Type), file: o.Filename}
+	loc := Location{File: o.Filename, Offset: offset, Length: length}
 	if want := o.append(nil, &l, loc); string(want) != text {
 		return fail("not the line of its fields, " + string(want[:min(len(want), 60)]))
 	}
@@ -274,15 +283,19 @@ const memberMagic = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 // data reads the records of a WARC file and compares them with the index, if there is one.
 func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.Bytes, lines map[int64]line) error {
+	dec, magic := fileDecoder(b), memberMagic
+	if s.Suffix == zstSuffix {
+		magic = frameMagic
+	}
 	lost := false
 	for off := int64(0); off < b.Size(); {
 		var stop error
 		base, next := off, off
-		err := Read(io.NewSectionReader(b, base, b.Size()-base), x.v.MaxBlock, func(rec *Record) error {
+		err := dec.read(io.NewSectionReader(b, base, b.Size()-base), x.v.MaxBlock, func(rec *Record) error {
 			rec.Offset += base
 			next = rec.Offset + rec.Length
-			if stop = x.head(s, b, rec.Offset); stop == nil {
-				stop = x.record(c, s, b, rec, lines)
+			if stop = x.head(s, b, dec, rec.Offset); stop == nil {
+				stop = x.record(c, s, &block{Record: rec, file: b, dec: dec}, lines)
 			}
 			return stop
 		})
@@ -298,10 +311,10 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 		}
 		whole := func(at int64) bool {
 			found := errors.New("found")
-			return errors.Is(Read(io.NewSectionReader(b, at, b.Size()-at), x.v.MaxBlock,
+			return errors.Is(dec.read(io.NewSectionReader(b, at, b.Size()-at), x.v.MaxBlock,
 				func(*Record) error { return found }), found)
 		}
-		if off = disk.FindMagic(b, next+1, b.Size(), memberMagic, whole); off < 0 {
+		if off = disk.FindMagic(b, next+1, b.Size(), magic, whole); off < 0 {
 			break
 		}
 	}
@@ -319,16 +332,24 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 	return nil
 }
 
-// head verifies the gzip header of a member. Readers check only half of it.
-func (x *verifier) head(s outfile.StreamContent, b *outfile.Bytes, off int64) error {
+// head verifies the header of a gzip member or of a frame. Readers check only part of it.
+func (x *verifier) head(s outfile.StreamContent, b *outfile.Bytes, dec *decoder, off int64) error {
+	want, what := memberMagic, "gzip"
 	got := make([]byte, len(memberMagic))
-	if _, err := b.ReadAt(got, off); err != nil {
+	if s.Suffix == zstSuffix {
+		f := frameReader{in: &countReader{r: bufio.NewReader(io.NewSectionReader(b, off, b.Size()-off))}}
+		h, err := f.header()
+		want = string(appendFrameHead(nil, h.size, dec.dictID, h.single && h.size <= zstWindow))
+		if got, what = f.pending, "frame"; err != nil {
+			got = f.head[:]
+		}
+	} else if _, err := b.ReadAt(got, off); err != nil {
 		return x.v.Damaged(fmt.Errorf("read %s at %d: %w", s.Path, off, err))
 	}
-	if string(got) == memberMagic {
+	if string(got) == want {
 		return nil
 	}
-	return x.damage(s, off, fmt.Sprintf("a gzip header %x", memberMagic), fmt.Sprintf("%x", got))
+	return x.damage(s, off, fmt.Sprintf("a %s header %x", what, want), fmt.Sprintf("%x", got))
 }
 
 // indexed reports a capture known only from an index line.
@@ -336,15 +357,14 @@ func (x *verifier) indexed(c *outfile.Content, at int64, l line) error {
 	if x.v.Indexed == nil {
 		return nil
 	}
-	return x.v.Indexed(&Capture{File: c.Name + dataSuffix, Offset: at, Length: l.length, URL: l.url,
+	return x.v.Indexed(&Capture{File: l.file, Offset: at, Length: l.length, URL: l.url,
 		Status: l.status, Digest: l.digest, Kind: l.kind})
 }
 
 // record verifies one record and removes the index line of a response from lines.
-func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, b *outfile.Bytes, rec *Record,
-	lines map[int64]line) error {
+func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, block *block, lines map[int64]line) error {
 	x.sum.Records++
-	block := &block{Record: rec, file: b}
+	rec := block.Record
 	want, response := rec.Get("WARC-Block-Digest"), rec.Type() == "response"
 	if want != "" || !response {
 		got, err := block.digest(0)
@@ -359,7 +379,7 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, b *outfil
 		return nil
 	}
 	x.sum.Captures++
-	found := Capture{File: c.Name + dataSuffix, Offset: rec.Offset, Length: rec.Length, URL: rec.Get("WARC-Target-URI"),
+	found := Capture{File: c.Name + s.Suffix, Offset: rec.Offset, Length: rec.Length, URL: rec.Get("WARC-Target-URI"),
 		Status: statusOf(rec.Block), Digest: rec.Get("WARC-Payload-Digest")}
 	found.Kind = kindOf(found.URL, rec.Get("WARC-Resource-Type"))
 	whole := block.hasPayload
@@ -378,7 +398,8 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, b *outfil
 		l, ok := lines[rec.Offset]
 		delete(lines, rec.Offset)
 		want := line{length: found.Length, url: found.URL, digest: found.Digest, status: found.Status,
-			stamp: digits(rec.Get("WARC-Date")), truncated: rec.Get("WARC-Truncated"), kind: found.Kind}
+			stamp: digits(rec.Get("WARC-Date")), truncated: rec.Get("WARC-Truncated"), kind: found.Kind,
+			file: found.File}
 		if !ok {
 			if err := x.damage(s, rec.Offset, "a line of the index for "+found.URL, "none"); err != nil {
 				return err

@@ -16,10 +16,13 @@ import (
 // TestVerifyFindsWhatDoesNotAgree: intact files verify, with their tails. A wrong byte anywhere in a WARC
 // file or index, or a missing line, is reported. A final file that was moved away is counted and is not
 // damage.
-func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
+func TestVerifyFindsWhatDoesNotAgree(t *testing.T) { eachFormat(t, testVerifyFindsWhatDoesNotAgree) }
+
+func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d"}}
 	opt := Options{Set: set, State: set, FileBytes: 20_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
+	format(&opt)
 	w, err := Open(opt, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +146,7 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 // damage. A member has a few padding bits without meaning after the end of a block.
 func textOf(mem *memfs.FS, name string) string {
 	data, err := disk.ReadFile(mem, name)
-	if err != nil || !strings.Contains(name, dataSuffix) {
+	if err != nil || !isData(name) {
 		return string(data)
 	}
 	var text strings.Builder
@@ -159,7 +162,7 @@ const openSuffixOfTest = ".open"
 
 func sizeOf(st *State, path string) int64 {
 	for _, v := range st.Files.Volumes {
-		for i, suffix := range []string{dataSuffix, indexSuffix} {
+		for i, suffix := range []string{[]string{gzSuffix, zstSuffix}[v.Streams[0].Form], indexSuffix} {
 			if strings.HasSuffix(path, v.Name+suffix+openSuffixOfTest) {
 				return v.Streams[i].Size
 			}

@@ -12,9 +12,12 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -31,6 +34,76 @@ func (c *counting) Read(p []byte) (int, error) {
 		*c++
 	}
 	return len(p), nil
+}
+
+// testDict is a dictionary in the format of zstd --train, from the heads of sample pages.
+var testDict = func() []byte {
+	var contents [][]byte
+	for n := range 20 {
+		contents = append(contents, fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: http://h%d.example/%d"+
+			"\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: %d\r\n\r\nHTTP/1.1 200 OK\r\npage %d ", n%17, n, n*n, n))
+	}
+	dict, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 77_777, Contents: contents, History: slices.Concat(contents...),
+		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedDefault})
+	if err != nil {
+		panic(err)
+	}
+	return dict
+}()
+
+// eachFormat runs a test for gz files, for zst files, and for zst files with a dictionary.
+func eachFormat(t *testing.T, test func(t *testing.T, set func(*Options))) {
+	for _, c := range []struct {
+		name   string
+		format Format
+		dict   []byte
+	}{{"gz", Gzip, nil}, {"zst", Zstd, nil}, {"zst with dictionary", Zstd, testDict}} {
+		t.Run(c.name, func(t *testing.T) { test(t, func(o *Options) { o.Format, o.Dict = c.format, c.dict }) })
+	}
+}
+
+// isData reports whether a file name is that of a WARC file.
+func isData(name string) bool { return strings.Contains(name, ".warc.") }
+
+// indexOf returns the path of the index of a WARC file.
+func indexOf(path string) string { return path[:strings.LastIndex(path, ".warc.")] + indexSuffix }
+
+// texts decodes each record of a file or a part of one with independent libraries: members with the standard
+// library, frames as a concatenation, which it splits by the lengths of the records.
+func texts(t *testing.T, data, dict []byte) []string {
+	t.Helper()
+	if !bytes.HasPrefix(data, []byte(frameMagic)) && !bytes.HasPrefix(data, []byte(dictFrameMagic)) {
+		return gunzip(t, data)
+	}
+	opt := []zstd.DOption{zstd.WithDecoderConcurrency(1)}
+	if len(dict) > 0 {
+		opt = append(opt, zstd.WithDecoderDicts(dict))
+	}
+	z, err := zstd.NewReader(nil, opt...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := z.DecodeAll(data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return split(t, string(all))
+}
+
+// split splits the text of an uncompressed WARC file into records.
+func split(t *testing.T, all string) (list []string) {
+	t.Helper()
+	for all != "" {
+		head, _, ok := strings.Cut(all, "\r\n\r\n")
+		_, after, found := strings.Cut(head, "\r\nContent-Length: ")
+		n, err := strconv.Atoi(after)
+		end := len(head) + 4 + n + 4
+		if !ok || !found || err != nil || end > len(all) {
+			t.Fatalf("no record: %.300q", all)
+		}
+		list, all = append(list, all[:end]), all[end:]
+	}
+	return list
 }
 
 func testOptions(fs disk.FS, dirs int) Options {
@@ -263,15 +336,24 @@ func TestPayloadDigestOfChunks(t *testing.T) {
 	}
 }
 
-func TestReadRefusesDamage(t *testing.T) {
-	w := open(t, testOptions(memfs.New(1), 1), nil)
+func TestReadRefusesDamage(t *testing.T) { eachFormat(t, testReadRefusesDamage) }
+
+func testReadRefusesDamage(t *testing.T, format func(*Options)) {
+	opt := testOptions(memfs.New(1), 1)
+	format(&opt)
+	w := open(t, opt, nil)
 	var p Prepared
 	if err := w.NewEncoder().Prepare(&p, sampleExchange()); err != nil {
 		t.Fatal(err)
 	}
 	nothing := func(*Record) error { return nil }
+	first := 0
+	if w.zst != nil {
+		first = len(w.zst.head)
+		p.buf = append(slices.Clone(w.zst.head), p.buf...)
+	}
 	for n := 1; n < len(p.buf); n++ {
-		if n == int(p.response.offset) || n == int(p.response.offset+p.response.length) {
+		if at := n - first; at == 0 || at == int(p.response.offset) || at == int(p.response.offset+p.response.length) {
 			continue
 		}
 		if err := Read(bytes.NewReader(p.buf[:n]), 1<<20, nothing); err == nil {
@@ -294,13 +376,25 @@ func FuzzRead(f *testing.F) {
 	var p Prepared
 	w.NewEncoder().Prepare(&p, sampleExchange())
 	f.Add(p.buf)
+	for _, dict := range [][]byte{nil, testDict} {
+		opt := testOptions(memfs.New(1), 1)
+		opt.Format, opt.Dict = Zstd, dict
+		w, err := Open(opt, nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		w.NewEncoder().Prepare(&p, sampleExchange())
+		f.Add(append(w.head("name", when), p.buf...))
+		f.Add(append(append([]byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc"), w.info("name", when)...), p.buf...))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := int64(0)
 		Read(bytes.NewReader(b), 1<<16, func(r *Record) error {
-			if r.Offset != n || r.Length <= 0 || r.Offset+r.Length > int64(len(b)) {
+			zst := bytes.HasPrefix(b, []byte(frameMagic)) || len(b) > 4 && skippable(b[:4])
+			if r.Offset < n || r.Offset > n && !zst || r.Length <= 0 || r.Offset+r.Length > int64(len(b)) {
 				t.Fatalf("record at %d, %d bytes, expected at %d", r.Offset, r.Length, n)
 			}
-			n += r.Length
+			n = r.Offset + r.Length
 			return nil
 		})
 	})

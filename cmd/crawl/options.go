@@ -27,7 +27,7 @@ func (c *Command) Options() crawl.Options {
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
 		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, HistoryBytes: int64(c.HistoryBytes), RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
-		Scope: state.Scope(c.Scope), Store: c.Store == "warc", WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
+		Scope: state.Scope(c.Scope), Store: c.Store == "warc", WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
 		NetworkFlags: c.netFlags.digest(),
 		Rules:        c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
@@ -48,6 +48,28 @@ func (c *Command) Options() crawl.Options {
 	c.URLRules.Apply(&o)
 	c.Bodies.Apply(&o)
 	return o
+}
+
+func (c *Command) warcFormat() warc.Format {
+	if c.WARCFormat == "zst" {
+		return warc.Zstd
+	}
+	return warc.Gzip
+}
+
+// readDict reads the file of --warc-dict, before the command writes anything.
+func (c *Command) readDict() ([]byte, error) {
+	switch {
+	case c.WARCDict == "none":
+		return nil, nil
+	case c.WARCFormat != "zst":
+		return nil, fmt.Errorf("--warc-dict is for --warc-format zst")
+	}
+	dict, err := warc.ReadDict(disk.OS(), c.WARCDict)
+	if err != nil {
+		return nil, fmt.Errorf("--warc-dict: %w", err)
+	}
+	return dict, nil
 }
 
 // warcLevel returns the value of --warc-level, which Kong has checked.

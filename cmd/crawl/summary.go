@@ -16,6 +16,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/state"
 	"drumbeat/internal/human"
+	"drumbeat/warc"
 	"drumbeat/warc/outfile"
 )
 
@@ -24,6 +25,7 @@ type Summary struct {
 	Result   *crawl.Result
 	Dirs     []string
 	out      []string
+	format   warc.Format // of new WARC files
 	RAM      int64
 	Finished bool     // the crawl had ended before, so this run did nothing
 	More     []string // further lines, "name: text"
@@ -213,8 +215,12 @@ func placesText(sum *Summary) []byte {
 		out = sum.Dirs
 	}
 	b.WriteString("Output:\n")
+	suffix := "gz"
+	if sum.format == warc.Zstd {
+		suffix = "zst"
+	}
 	for _, dir := range out {
-		fmt.Fprintf(&b, "  pages   %s/warc/*.warc.gz and *.cdxj\n", dir)
+		fmt.Fprintf(&b, "  pages   %s/warc/*.warc.%s and *.cdxj\n", dir, suffix)
 	}
 	for _, dir := range sum.Dirs {
 		fmt.Fprintf(&b, "  logs    %s/log\n", dir)

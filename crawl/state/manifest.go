@@ -24,7 +24,7 @@ const (
 	ManifestName  = "state/MANIFEST"
 	ManifestMagic = "drumbeat-manifest"
 	manifestMajor = 2
-	manifestAdded = 1
+	manifestAdded = 2 // 2: Form of a stream of output files
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 

@@ -40,8 +40,8 @@ func (st *State) check(opt *Options) error {
 		v := &st.Volumes[i]
 		ok := v.Dir >= 0 && v.Dir < opt.Set.Len() && len(v.Streams) == len(opt.Streams) && opt.owns(v.Name) &&
 			!names[v.Name] && !serials[v.Serial] && v.Serial < st.Serial
-		for _, s := range v.Streams {
-			ok = ok && s.Size >= 0 && s.Size < maxStreamBytes && (!v.Closed || s.Tail.Len == 0)
+		for i, s := range v.Streams {
+			ok = ok && s.Form >= 0 && s.Form <= len(opt.Streams[i].Forms) && s.Size >= 0 && s.Size < maxStreamBytes && (!v.Closed || s.Tail.Len == 0)
 		}
 		if !ok {
 			return fmt.Errorf("state has an invalid volume %+v", *v)
@@ -71,6 +71,8 @@ type Volume struct {
 type StreamState struct {
 	// Size is in bytes, without the tail.
 	Size int64
+	// Form is the number of the file's suffix.
+	Form int `json:",omitempty"`
 	// Tail is empty for closed volumes.
 	Tail disk.Ref
 }
@@ -111,7 +113,7 @@ func (f *Frozen) freezeLane(l *Lane) {
 	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name, Begun: l.begun}
 	for i := range l.streams {
 		st := &l.streams[i]
-		v.Streams = append(v.Streams, StreamState{Size: st.size})
+		v.Streams = append(v.Streams, StreamState{Size: st.size, Form: st.form})
 		st.pinned = nil // from an abandoned Frozen
 		if len(st.buf) > 0 {
 			st.pinned = f
@@ -207,7 +209,7 @@ func (f *Frozen) Commit() error {
 func (s *Store) finish(v *Volume) error {
 	fsys, changed := s.opt.Set.FS, false
 	for i, stream := range s.opt.Streams {
-		final := s.path(v.Dir, v.Name+stream.Suffix)
+		final := s.path(v.Dir, v.Name+stream.suffix(v.Streams[i].Form))
 		open := final + openSuffix
 		size, err := fsys.Size(open)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -279,7 +281,7 @@ func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, fin
 		for i, want := range v.Streams {
 			err := walkStream(opt, v, i, want, fn)
 			if err != nil {
-				return fmt.Errorf("outfile: walk %s%s: %w", v.Name, opt.Streams[i].Suffix, err)
+				return fmt.Errorf("outfile: walk %s%s: %w", v.Name, opt.Streams[i].suffix(want.Form), err)
 			}
 		}
 	}
@@ -288,13 +290,14 @@ func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, fin
 
 func walkStream(opt Options, v Volume, i int, want StreamState,
 	fn func(v Volume, stream int, r io.Reader, final bool) error) error {
-	path, final := opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix+openSuffix), false
+	name := v.Name + opt.Streams[i].suffix(want.Form)
+	path, final := opt.Set.Path(v.Dir, opt.Sub, name+openSuffix), false
 	var file io.Reader = bytes.NewReader(nil)
 	if want.Size > 0 {
 		f, err := opt.Set.FS.OpenRead(path)
 		if errors.Is(err, fs.ErrNotExist) && v.Closed {
 			final = true
-			f, err = opt.Set.FS.OpenRead(opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix))
+			f, err = opt.Set.FS.OpenRead(opt.Set.Path(v.Dir, opt.Sub, name))
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}

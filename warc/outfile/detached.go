@@ -28,6 +28,9 @@ func (s *Store) Detach(now time.Time) (*Detached, error) {
 	s.detached++
 	v := Volume{Dir: int(s.turn.Add(1)-1) % len(s.lanes), Serial: s.serial.Add(1) - 1, Begun: now.Unix(), Closed: true,
 		Streams: make([]StreamState, len(s.opt.Streams))}
+	for i := range v.Streams {
+		v.Streams[i].Form = s.opt.Streams[i].Form
+	}
 	v.Name = s.opt.Name(v.Serial, now)
 	return &Detached{store: s, v: v, files: make([]disk.File, len(v.Streams))}, nil
 }
@@ -36,7 +39,9 @@ func (s *Store) Detach(now time.Time) (*Detached, error) {
 func (d *Detached) Dir() int { return d.v.Dir }
 
 // File returns the final name of a stream's file.
-func (d *Detached) File(i int) string { return d.v.Name + d.store.opt.Streams[i].Suffix }
+func (d *Detached) File(i int) string {
+	return d.v.Name + d.store.opt.Streams[i].suffix(d.v.Streams[i].Form)
+}
 
 // Size returns the length of a stream in bytes.
 func (d *Detached) Size(i int) int64 { return d.v.Streams[i].Size }

@@ -27,6 +27,8 @@ type StreamContent struct {
 	Path string
 	Size int64
 	Tail disk.Ref
+	// Suffix is that of the file; "" if it was moved away and no state names it.
+	Suffix string
 	// Changed says that the file is final and Stream.Finish has changed it.
 	Changed bool
 }
@@ -64,8 +66,9 @@ func List(opt Options, st *State) ([]Content, error) {
 
 // contentOf locates the file of a stream of a volume that a state names.
 func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, error) {
-	final := opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix)
-	s := StreamContent{Path: final + openSuffix, Size: want.Size, Tail: want.Tail}
+	suffix := opt.Streams[i].suffix(want.Form)
+	final := opt.Set.Path(v.Dir, opt.Sub, v.Name+suffix)
+	s := StreamContent{Path: final + openSuffix, Size: want.Size, Tail: want.Tail, Suffix: suffix}
 	if want.Size == 0 {
 		s.Path = ""
 		return s, nil
@@ -76,12 +79,12 @@ func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, e
 	}
 	size, err := opt.Set.FS.Size(final)
 	if errors.Is(err, fs.ErrNotExist) {
-		return StreamContent{}, nil
+		return StreamContent{Suffix: suffix}, nil
 	}
 	if err != nil {
 		return s, fmt.Errorf("outfile: list: %w", err)
 	}
-	return StreamContent{Path: final, Size: size, Changed: opt.Streams[i].Finish != nil}, nil
+	return StreamContent{Path: final, Size: size, Changed: opt.Streams[i].Finish != nil, Suffix: suffix}, nil
 }
 
 func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {
@@ -93,8 +96,8 @@ func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {
 	var order []string
 	for _, file := range names {
 		for i, stream := range opt.Streams {
-			name, ok := strings.CutSuffix(file, stream.Suffix)
-			if !ok || !strings.HasPrefix(name, opt.Prefix+"-") || named[name] {
+			name, suffix := cutSuffix(file, stream.suffixes())
+			if suffix == "" || !strings.HasPrefix(name, opt.Prefix+"-") || named[name] {
 				continue
 			}
 			c := byName[name]
@@ -108,7 +111,7 @@ func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {
 			if err != nil {
 				return nil, fmt.Errorf("outfile: list: %w", err)
 			}
-			c.Streams[i] = StreamContent{Path: path, Size: size, Changed: stream.Finish != nil}
+			c.Streams[i] = StreamContent{Path: path, Size: size, Changed: stream.Finish != nil, Suffix: suffix}
 		}
 	}
 	slices.Sort(order)
@@ -117,6 +120,16 @@ func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {
 		list = append(list, *byName[name])
 	}
 	return list, nil
+}
+
+// cutSuffix splits a file name before the one of the suffixes that ends it; "": none does.
+func cutSuffix(file string, suffixes []string) (name, suffix string) {
+	for _, s := range suffixes {
+		if name, ok := strings.CutSuffix(file, s); ok {
+			return name, s
+		}
+	}
+	return file, ""
 }
 
 // Bytes is the content of a stream for random access. Close it.
@@ -191,6 +204,9 @@ func Whole(opt Options, v Volume) bool {
 		return false
 	}
 	for i, want := range v.Streams {
+		if want.Form < 0 || want.Form > len(opt.Streams[i].Forms) {
+			return false
+		}
 		c, err := contentOf(opt, v, i, want)
 		if err != nil {
 			return false
@@ -215,8 +231,12 @@ func Whole(opt Options, v Volume) bool {
 // OpenFiles returns the paths of a volume's files while it is not final.
 func OpenFiles(opt Options, v Volume) []string {
 	var paths []string
-	for _, s := range opt.Streams {
-		paths = append(paths, opt.Set.Path(v.Dir, opt.Sub, v.Name+s.Suffix+openSuffix))
+	for i, s := range opt.Streams {
+		form := 0
+		if i < len(v.Streams) {
+			form = v.Streams[i].Form
+		}
+		paths = append(paths, opt.Set.Path(v.Dir, opt.Sub, v.Name+s.suffix(form)+openSuffix))
 	}
 	return paths
 }

@@ -38,6 +38,11 @@ var ErrClosed = errors.New("outfile: closed")
 type Stream struct {
 	// Suffix ends the file name, such as ".warc.gz".
 	Suffix string
+	// Forms are further suffixes, of files with the content in another form. A volume has Suffix or one of
+	// them; states number them from 1 and depend on their order.
+	Forms []string
+	// Form is the number of the suffix of new volumes; 0: Suffix.
+	Form int
 	// Finish, if set, converts the written content to the content of the final file, such as a sorted index.
 	// It receives the whole file, so the caller must rotate before the file is too large. It may reuse
 	// data's memory.
@@ -66,6 +71,17 @@ type Options struct {
 	Mode fs.FileMode
 }
 
+// suffix returns the suffix with a number; that of 0 for one that State.check refuses.
+func (s *Stream) suffix(form int) string {
+	if form <= 0 || form > len(s.Forms) {
+		return s.Suffix
+	}
+	return s.Forms[form-1]
+}
+
+// suffixes returns all suffixes by number.
+func (s *Stream) suffixes() []string { return append([]string{s.Suffix}, s.Forms...) }
+
 // Validate returns all faults of the options, joined.
 func (o *Options) Validate() error {
 	var errs []error
@@ -80,6 +96,9 @@ func (o *Options) Validate() error {
 	check(len(o.Streams) > 0, "no streams")
 	check(o.Name != nil, "no Name")
 	check(o.BufferBytes >= 0, "negative BufferBytes")
+	for _, s := range o.Streams {
+		check(s.Form >= 0 && s.Form <= len(s.Forms), "no suffix of the form of new volumes")
+	}
 	return errors.Join(errs...)
 }
 
@@ -150,6 +169,7 @@ type Lane struct {
 	name    string     // of the open volume; "": none
 	serial  uint64     // of the open volume
 	begun   int64      // creation of the open volume in Unix seconds
+	resumed bool       // the open volume was begun by an earlier Store
 	streams []stream
 	closed  bool
 }
@@ -157,6 +177,7 @@ type Lane struct {
 // stream is the open file of one stream of a lane. The lane's lock guards it.
 type stream struct {
 	final  string    // final name of the file
+	form   int       // number of the suffix
 	f      disk.File // nil until the first write
 	buf    []byte    // data after the file's; its capacity is the buffer size, nil until first used
 	size   int64     // length of the file, a multiple of blockBytes
@@ -212,6 +233,12 @@ func (l *Lane) Name() string { return l.name }
 // File returns the final name of a stream's file in the open volume.
 func (l *Lane) File(i int) string { return l.streams[i].final }
 
+// Form returns the number of the suffix of a stream's file in the open volume.
+func (l *Lane) Form(i int) int { return l.streams[i].form }
+
+// Resumed reports whether the open volume was begun by an earlier Store.
+func (l *Lane) Resumed() bool { return l.resumed }
+
 // Size returns the length of a stream in the open volume, buffer included.
 func (l *Lane) Size(i int) int64 { return l.streams[i].size + int64(len(l.streams[i].buf)) }
 
@@ -228,15 +255,16 @@ func (l *Lane) Begin(now time.Time) error {
 	if !l.store.owns(l.name) {
 		panic("BUG: outfile: name " + l.name + " without the prefix")
 	}
-	l.setFinal()
+	l.resumed = false
+	for i := range l.streams {
+		l.setForm(i, l.store.opt.Streams[i].Form)
+	}
 	return nil
 }
 
-// setFinal sets the names of the open volume's files.
-func (l *Lane) setFinal() {
-	for i := range l.streams {
-		l.streams[i].final = l.name + l.store.opt.Streams[i].Suffix
-	}
+// setForm sets the suffix and thereby the name of a file of the open volume.
+func (l *Lane) setForm(i, form int) {
+	l.streams[i].form, l.streams[i].final = form, l.name+l.store.opt.Streams[i].suffix(form)
 }
 
 // Write appends p, which it copies, to a stream of the open volume.
@@ -288,7 +316,7 @@ func (st *stream) reset() {
 func (l *Lane) writeFile(i int, p []byte) error {
 	st, s := &l.streams[i], l.store
 	if st.f == nil {
-		path := s.path(l.dir, l.name+s.opt.Streams[i].Suffix+openSuffix)
+		path := s.path(l.dir, st.final+openSuffix)
 		f, err := s.opt.Set.FS.Create(path)
 		if err != nil {
 			return s.fail(fmt.Errorf("outfile: create %s: %w", path, err))
@@ -322,7 +350,7 @@ func (l *Lane) Roll() error {
 			}
 		}
 		st.reset()
-		v.Streams = append(v.Streams, StreamState{Size: st.size})
+		v.Streams = append(v.Streams, StreamState{Size: st.size, Form: st.form})
 		if st.f != nil {
 			if err := st.f.Close(); err != nil {
 				return l.store.fail(fmt.Errorf("outfile: close %s: %w", st.f.Name(), err))
@@ -424,8 +452,8 @@ func (s *Store) recover(st *State) error {
 	}
 	for i := range st.Volumes {
 		v := &st.Volumes[i]
-		for _, stream := range s.opt.Streams {
-			named[v.Dir][v.Name+stream.Suffix+openSuffix] = true
+		for k, stream := range s.opt.Streams {
+			named[v.Dir][v.Name+stream.suffix(v.Streams[k].Form)+openSuffix] = true
 		}
 	}
 	for dir := range named {
@@ -478,8 +506,10 @@ func (s *Store) removeUnnamed(dir int, named map[string]bool) error {
 
 func (s *Store) hasSuffix(name string) bool {
 	for _, stream := range s.opt.Streams {
-		if strings.HasSuffix(name, stream.Suffix+openSuffix) {
-			return true
+		for _, suffix := range stream.suffixes() {
+			if strings.HasSuffix(name, suffix+openSuffix) {
+				return true
+			}
 		}
 	}
 	return false
@@ -492,11 +522,11 @@ func (s *Store) reopen(v *Volume) error {
 	if l.name != "" {
 		return fmt.Errorf("outfile: open: state names two open volumes in directory %d: %s, %s", v.Dir, l.name, v.Name)
 	}
-	l.name, l.serial, l.begun = v.Name, v.Serial, v.Begun
-	l.setFinal()
+	l.name, l.serial, l.begun, l.resumed = v.Name, v.Serial, v.Begun, true
 	for i, want := range v.Streams {
 		st := &l.streams[i]
-		path := s.path(v.Dir, v.Name+s.opt.Streams[i].Suffix+openSuffix)
+		l.setForm(i, want.Form)
+		path := s.path(v.Dir, st.final+openSuffix)
 		if want.Size > 0 {
 			f, err := s.opt.Set.FS.Open(path)
 			if err != nil {

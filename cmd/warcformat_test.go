@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+)
+
+// TestWARCFormats: a crawl that changes --warc-format and --warc-dict with each run has files of all forms.
+// audit, explain and repair read them all.
+func TestWARCFormats(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	dir, dict := filepath.Join(tmp, "crawl"), filepath.Join(tmp, "dict")
+	var pages [][]byte
+	for i := range 50 {
+		pages = append(pages, fmt.Appendf(nil, "WARC/1.1\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\n<p>%d</p>", i*i, i))
+	}
+	made, err := zstd.BuildDict(zstd.BuildDictOptions{ID: 40_000, Contents: pages, History: []byte(strings.Repeat("WARC/1.1 ", 20)),
+		Offsets: [3]int{1, 4, 8}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dict, made, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
+	for _, bad := range []struct{ args, want string }{
+		{"--warc-dict=" + dict, "--warc-dict is for --warc-format zst"},
+		{"--warc-format=zst --warc-dict=" + dict + "x", "no such file"},
+		{"--warc-format=zst --warc-dict=" + cmdtest.SeedFile(t, web), "not a dictionary"},
+		{"--warc-format=xz", `must be one of "gz","zst"`},
+	} {
+		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, strings.Fields(bad.args)...)...); !strings.Contains(errs, bad.want) {
+			t.Errorf("%s: got %s, want %q", bad.args, errs, bad.want)
+		}
+	}
+	files := func(suffix string) int {
+		names, err := filepath.Glob(dir + "/warc/*" + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=40")...)
+	if gz, zst := files(".warc.gz"), files(".warc.zst"); gz == 0 || zst > 0 {
+		t.Errorf("%d gz files and %d zst files, want only gz", gz, zst)
+	}
+	gz := files(".warc.gz")
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=80", "--warc-format=zst", "--warc-dict="+dict)...)
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=120", "--warc-format=zst", "--warc-level=9")...)
+	if more, zst := files(".warc.gz"), files(".warc.zst"); more != gz || zst < 2 {
+		t.Errorf("%d gz files and %d zst files, want %d and at least 2", more, zst, gz)
+	}
+	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--warc-format=zst", "--warc-dict="+dict)...)
+	if !strings.Contains(out, "/warc/*.warc.zst") {
+		t.Errorf("the summary does not name the files:\n%s", out)
+	}
+	if err := web.Log().Snapshot().CheckFetched(web.Expected("drumbeat"), 1); err != nil {
+		t.Error(err)
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") {
+		t.Errorf("audit --deep: %s", out)
+	}
+	stored := 0
+	for _, index := range glob(t, dir+"/warc/*.cdxj") {
+		data, err := os.ReadFile(index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(strings.TrimSuffix(index, ".cdxj") + ".warc.zst"); err != nil {
+			continue
+		}
+		url, _, _ := strings.Cut(string(data[strings.Index(string(data), `"url": "http`)+8:]), `"`)
+		out, _ := wantExit(t, term.ExitDone, "", "explain", "url", "--dir", dir, url)
+		if stored++; !strings.Contains(out, ".warc.zst") || !strings.Contains(out, "fetched") {
+			t.Errorf("explain %s:\n%s", url, out)
+		}
+	}
+	if stored < 3 {
+		t.Errorf("%d zst files, want at least 3", stored)
+	}
+	for _, name := range glob(t, dir+"/state/urlseen/cache-*") { // repair knows their keys from the output
+		if err := os.Truncate(name, 4096); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
+		t.Errorf("repair: %s", out)
+	}
+	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
+	name := glob(t, dir+"/warc/*.warc.zst")[0]
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs := wantExit(t, term.ExitDamage, "", "audit", "--deep", dir); !strings.Contains(out+errs, filepath.Base(name)) {
+		t.Errorf("audit --deep of a damaged file does not name it: %s %s", out, errs)
+	}
+}
+
+// glob returns the files of a pattern, at least one.
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: %v, %v", pattern, names, err)
+	}
+	return names
+}
