@@ -21,6 +21,12 @@ type Use struct {
 // Bytes returns the bytes read and written.
 func (u Use) Bytes() int64 { return u.ReadBytes + u.WrittenBytes }
 
+// Add returns the sum of the work of two directories. Their times may overlap.
+func (u Use) Add(other Use) Use {
+	return Use{u.ReadBytes + other.ReadBytes, u.WrittenBytes + other.WrittenBytes, u.Reading + other.Reading,
+		u.Writing + other.Writing, u.Busy + other.Busy}
+}
+
 // Sub returns the work since an earlier state.
 func (u Use) Sub(earlier Use) Use {
 	return Use{u.ReadBytes - earlier.ReadBytes, u.WrittenBytes - earlier.WrittenBytes, u.Reading - earlier.Reading,

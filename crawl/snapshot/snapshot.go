@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
+	"drumbeat/disk"
 	"drumbeat/internal/histogram"
 )
 
@@ -107,6 +108,12 @@ type Dir struct {
 	Path                   string
 	Free, Total, FreeFiles int64
 	KeepFree               int64 // fetching pauses below it
+	// Device is the number of its device, such as 8:48; "" if it is not known.
+	Device string
+	// Use is the work of the directory in this run. Slow says how slow its disk is beside the others, "" if
+	// it is not.
+	Use  disk.Use
+	Slow string
 }
 
 // Time is a kind of duration that a crawl measures.
