@@ -27,13 +27,14 @@ const (
 	paceLeast  = 1 << 20          // bytes in a window that tell something about a speed
 	slowBusy   = 0.5              // share of the window in which a slow device is in use
 	slowTimes  = 4                // how many times slower than the median of the others it is
-	slowOver   = 2                // below this it is slow no longer
+	slowOver   = 2                // times slower, or longer in use, than the median: up to that it is fine
 	// slowKept is how long a device stays named although no window says anything about it: the next pass may
 	// be an hour away.
 	slowKept = time.Hour
 )
 
-// diskPace is the speed of a device beside that of the others, in bytes per second of use.
+// diskPace is the speed of a device and the median of the others (the lower one of two), in bytes per second of
+// use.
 type diskPace struct{ rate, others float64 }
 
 // paceVerdict is what a window tells about a device.
@@ -48,24 +49,30 @@ const (
 // rateOf returns the bytes per second of use.
 func rateOf(u disk.Use) float64 { return float64(u.Bytes()) / max(u.Busy, time.Microsecond).Seconds() }
 
-// judge compares the use of device i in a window with that of the others.
+// judge compares the use of device i in a window with that of the others. Beside its speed it looks at how
+// long it was in use: WARC files go to one directory after another, and large writes are faster than small
+// ones, so a directory without them has a lower speed but holds nothing up.
 func judge(window time.Duration, uses []disk.Use, i int) (diskPace, paceVerdict) {
 	var rates []float64
+	var times []time.Duration
 	for j, u := range uses {
 		if j != i && u.Bytes() >= paceLeast {
-			rates = append(rates, rateOf(u))
+			rates, times = append(rates, rateOf(u)), append(times, u.Busy)
 		}
 	}
-	p := diskPace{rate: rateOf(uses[i])}
+	own := uses[i]
+	p := diskPace{rate: rateOf(own)}
 	if len(rates) == 0 || window <= 0 {
 		return p, paceUnknown
 	}
 	slices.Sort(rates)
-	p.others = (rates[(len(rates)-1)/2] + rates[len(rates)/2]) / 2
+	slices.Sort(times)
+	p.others = rates[(len(rates)-1)/2]
+	held := own.Busy > slowOver*times[len(times)/2] // longer in use than the others
 	switch {
-	case p.rate*slowTimes < p.others && uses[i].Busy.Seconds() > slowBusy*window.Seconds():
+	case held && p.rate*slowTimes < p.others && own.Busy.Seconds() > slowBusy*window.Seconds():
 		return p, paceSlow
-	case p.rate*slowOver >= p.others && uses[i].Bytes() >= paceLeast:
+	case (!held || p.rate*slowOver >= p.others) && own.Bytes() >= paceLeast:
 		return p, paceFine
 	}
 	return p, paceUnknown
