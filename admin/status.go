@@ -94,9 +94,9 @@ func space(out *Status, snap *crawl.Snapshot) {
 	out.Disk = DiskUse{Limit: snap.Disk.Limit, Used: snap.Disk.Used, Parts: partsOf(snap.Disk.Parts), Dirs: []Directory{}}
 	for _, dir := range snap.Dirs {
 		out.Disk.Dirs = append(out.Disk.Dirs, Directory{Path: dir.Path, Free: dir.Free, Size: dir.Total,
-			FreeFiles: dir.FreeFiles, KeepFree: dir.KeepFree, Device: dir.Device, Read: dir.Use.ReadBytes,
-			Written: dir.Use.WrittenBytes, Reading: dir.Use.Reading.Seconds(), Writing: dir.Use.Writing.Seconds(),
-			Busy: dir.Use.Busy.Seconds(), Slow: dir.Slow})
+			FreeFiles: dir.FreeFiles, KeepFree: dir.KeepFree, Device: dir.Device, Read: dir.ReadBytes,
+			Written: dir.WrittenBytes, Reading: dir.Reading.Seconds(), Writing: dir.Writing.Seconds(),
+			Busy: dir.Busy.Seconds(), Slow: dir.Slow})
 	}
 }
 

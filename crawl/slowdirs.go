@@ -253,7 +253,9 @@ func (s *slowDirs) set(d *paceDevice, text string) {
 
 // show adds the use of a directory to its figures.
 func (s *slowDirs) show(d *snapshot.Dir) {
-	d.Use, d.Device = s.Meter.Use(d.Path), disk.Device(s.Set.FS, d.Path)
+	u := s.Meter.Use(d.Path)
+	d.ReadBytes, d.WrittenBytes, d.Reading, d.Writing, d.Busy = u.ReadBytes, u.WrittenBytes, u.Reading, u.Writing, u.Busy
+	d.Device = disk.Device(s.Set.FS, d.Path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d.Slow = s.texts[d.Path]

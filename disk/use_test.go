@@ -83,7 +83,8 @@ func TestMeterUseOfPaths(t *testing.T) {
 func TestDevice(t *testing.T) {
 	dir := t.TempDir()
 	got := disk.Device(disk.NewMeter(disk.OS()), dir)
-	if major, minor, ok := strings.Cut(got, ":"); !ok || major == "" || minor == "" || disk.Device(disk.Direct(), dir) != got {
+	major, minor, ok := strings.Cut(got, ":")
+	if !ok || major == "" || minor == "" || disk.Device(disk.Direct(), dir) != got {
 		t.Errorf("got %q", got)
 	}
 	if got := disk.Device(disk.OS(), dir+"/missing"); got != "" {

@@ -7,7 +7,6 @@ import (
 
 	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
 )
 
 // table is made once and does not change.
@@ -304,18 +303,23 @@ func dirs(name, unit, help string, v func(d *snapshot.Dir) int64) Metric {
 func dirTotals() (list []Metric) {
 	for _, row := range []struct {
 		name, unit, help string
-		v                func(u disk.Use) float64
+		v                func(d *snapshot.Dir) float64
 	}{
-		{"read_bytes", "bytes", "Bytes read from a directory", func(u disk.Use) float64 { return float64(u.ReadBytes) }},
-		{"written_bytes", "bytes", "Bytes written to a directory", func(u disk.Use) float64 { return float64(u.WrittenBytes) }},
-		{"reading_seconds", "seconds", "Time in which a read of a directory was under way", func(u disk.Use) float64 { return u.Reading.Seconds() }},
-		{"writing_seconds", "seconds", "Time in which a write or sync of a directory was under way", func(u disk.Use) float64 { return u.Writing.Seconds() }},
-		{"busy_seconds", "seconds", "Time in which a read, write or sync of a directory was under way", func(u disk.Use) float64 { return u.Busy.Seconds() }},
+		{"read_bytes", "bytes", "Bytes read from a directory",
+			func(d *snapshot.Dir) float64 { return float64(d.ReadBytes) }},
+		{"written_bytes", "bytes", "Bytes written to a directory",
+			func(d *snapshot.Dir) float64 { return float64(d.WrittenBytes) }},
+		{"reading_seconds", "seconds", "Time in which a read of a directory was under way",
+			func(d *snapshot.Dir) float64 { return d.Reading.Seconds() }},
+		{"writing_seconds", "seconds", "Time in which a write or sync of a directory was under way",
+			func(d *snapshot.Dir) float64 { return d.Writing.Seconds() }},
+		{"busy_seconds", "seconds", "Time in which a read, write or sync of a directory was under way",
+			func(d *snapshot.Dir) float64 { return d.Busy.Seconds() }},
 	} {
 		list = append(list, Metric{Name: "dir_" + row.name + "_total", Unit: row.unit, Help: row.help + ", of this run", Label: "dir",
-			fraction: row.unit == "seconds", each: func(s *snap, f emit) {
+			each: func(s *snap, f emit) {
 				for i := range s.Dirs {
-					f(s.Dirs[i].Path, row.v(s.Dirs[i].Use))
+					f(s.Dirs[i].Path, row.v(&s.Dirs[i]))
 				}
 			}})
 	}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
 	"drumbeat/internal/histogram"
 )
 
@@ -110,10 +109,11 @@ type Dir struct {
 	KeepFree               int64 // fetching pauses below it
 	// Device is the number of its device, such as 8:48; "" if it is not known.
 	Device string
-	// Use is the work of the directory in this run. Slow says how slow its disk is beside the others, "" if
-	// it is not.
-	Use  disk.Use
-	Slow string
+	// The work of this run: bytes, and the times in which at least one read, one write or sync, or any of them
+	// was under way.
+	ReadBytes, WrittenBytes int64
+	Reading, Writing, Busy  time.Duration
+	Slow                    string // how slow its disk is beside the others; "" if it is not
 }
 
 // Time is a kind of duration that a crawl measures.
