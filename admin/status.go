@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"drumbeat/crawl"
@@ -91,7 +93,10 @@ func space(out *Status, snap *crawl.Snapshot) {
 	out.RAM = Memory{Limit: snap.RAM.Limit, Used: residentBytes(), Parts: partsOf(snap.RAM.Parts)}
 	out.Disk = DiskUse{Limit: snap.Disk.Limit, Used: snap.Disk.Used, Parts: partsOf(snap.Disk.Parts), Dirs: []Directory{}}
 	for _, dir := range snap.Dirs {
-		out.Disk.Dirs = append(out.Disk.Dirs, Directory{dir.Path, dir.Free, dir.Total, dir.FreeFiles, dir.KeepFree})
+		out.Disk.Dirs = append(out.Disk.Dirs, Directory{Path: dir.Path, Free: dir.Free, Size: dir.Total,
+			FreeFiles: dir.FreeFiles, KeepFree: dir.KeepFree, Device: dir.Device, Read: dir.ReadBytes,
+			Written: dir.WrittenBytes, Reading: dir.Reading.Seconds(), Writing: dir.Writing.Seconds(),
+			Busy: dir.Busy.Seconds(), Slow: dir.Slow})
 	}
 }
 
@@ -137,6 +142,14 @@ const (
 	failuresMany   = 0.2              // share of failed requests
 )
 
+// sentence returns text with a capital and a full stop, "" for none.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
 // healthOf says whether the crawl is healthy.
 func healthOf(s *Status, control *crawl.Control) Health {
 	h := Health{Level: "ok", Problems: []Trouble{}}
@@ -169,6 +182,9 @@ func healthOf(s *Status, control *crawl.Control) Health {
 	for _, d := range s.Disk.Dirs {
 		if d.KeepFree > 0 && d.Free < 2*d.KeepFree {
 			add("warn", "disk", "%s runs low on space.", d.Path)
+		}
+		if text := sentence(d.Slow); text != "" && !slices.ContainsFunc(h.Problems, func(p Trouble) bool { return p.Text == text }) {
+			add("warn", "disk", "%s", text) // once for all directories of a device
 		}
 	}
 	switch {

@@ -104,11 +104,18 @@ type DiskUse struct {
 
 // Directory is the file system of a directory.
 type Directory struct {
-	Path      string `json:"path"`
-	Free      int64  `json:"free"`
-	Size      int64  `json:"size"`
-	FreeFiles int64  `json:"freeFiles"`
-	KeepFree  int64  `json:"keepFree" doc:"Fetching pauses while the file system has less free."`
+	Path      string  `json:"path"`
+	Free      int64   `json:"free"`
+	Size      int64   `json:"size"`
+	FreeFiles int64   `json:"freeFiles"`
+	KeepFree  int64   `json:"keepFree" doc:"Fetching pauses while the file system has less free."`
+	Device    string  `json:"device" doc:"Number of the device as lsblk has it; empty if it is not known."`
+	Read      int64   `json:"read" doc:"Bytes read in this run."`
+	Written   int64   `json:"written" doc:"Bytes written in this run."`
+	Reading   float64 `json:"reading" doc:"Seconds of this run in which a read was under way."`
+	Writing   float64 `json:"writing" doc:"Seconds of this run in which a write or sync was under way."`
+	Busy      float64 `json:"busy" doc:"Seconds of this run in which any of them was."`
+	Slow      string  `json:"slow" doc:"How slow its disk is beside the others; empty if it is not."`
 }
 
 // Checkpoint describes the last checkpoint. Times are in seconds.

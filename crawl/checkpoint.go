@@ -220,10 +220,8 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if k.SeparateOut {
 		dirs = slices.Concat(dirs, k.Out.Paths)
 	}
-	for _, dir := range dirs {
-		if err := k.Set.FS.SyncFS(dir); err != nil {
-			return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
-		}
+	if err := syncAll(k.Set.FS, dirs); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	data, err := state.EncodeManifest(m)
 	if err != nil {
@@ -249,6 +247,22 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	k.acct.mu.Unlock()
 	mo.written = tails.Bytes() + int64(len(data))
 	return nil
+}
+
+// syncAll makes everything in dirs durable. The directories are usually on different disks, which write at
+// the same time: the slowest disk sets the time, not their sum.
+func syncAll(fsys disk.FS, dirs []string) error {
+	errs := make([]error, len(dirs))
+	var wg sync.WaitGroup
+	for i, dir := range dirs {
+		wg.Go(func() {
+			if err := fsys.SyncFS(dir); err != nil {
+				errs[i] = fmt.Errorf("sync %s: %w", dir, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // firstCheckpoint is the time of the first checkpoint after a crash. Otherwise a process that crashes

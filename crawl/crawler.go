@@ -45,6 +45,7 @@ type crawler struct {
 	output       *output
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
+	slowDirs     *slowDirs
 	history      *historian
 	operator     *operator
 
@@ -63,6 +64,7 @@ func (c *crawler) wire() {
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.operator = newOperator(e)
 	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
+	c.slowDirs = &slowDirs{engine: e, history: c.history}
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -126,6 +128,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "progress", c.progress)
 	c.start(ctx, "pulse", c.pulse)
 	c.start(ctx, "slots", c.slotMeter.watchSlots)
+	c.start(ctx, "slowdirs", c.slowDirs.watchDirs)
 	c.start(ctx, "history", c.history.keepHistory)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
 	c.start(ctx, "operator", c.operator.feedSeeds)

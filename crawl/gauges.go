@@ -74,8 +74,9 @@ func (g *gauges) measure(c *crawler) {
 		if err != nil {
 			continue
 		}
-		g.dirs = append(g.dirs, snapshot.Dir{Path: dir, Free: free, Total: total, FreeFiles: files,
-			KeepFree: p.KeepFreeBytes})
+		d := snapshot.Dir{Path: dir, Free: free, Total: total, FreeFiles: files, KeepFree: p.KeepFreeBytes}
+		c.slowDirs.show(&d)
+		g.dirs = append(g.dirs, d)
 	}
 }
 

@@ -6,9 +6,9 @@
 // sequential reading and writing (section 4).
 //
 // FS has several implementations. OS is the real file system; Direct bypasses the page cache. NewFault lets
-// a test fail single operations, and NewMeter counts operations and bytes. These two wrap another FS and
-// pass WriteBehind on to it. Package memfs is a file system in RAM for tests that simulates power cuts,
-// kill -9 and full disks.
+// a test fail single operations. NewMeter counts operations and bytes, and measures how long directories are
+// in use. These two wrap another FS and pass WriteBehind on to it. Package memfs is a file system in RAM for
+// tests that simulates power cuts, kill -9 and full disks.
 //
 // # Contract
 //

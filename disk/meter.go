@@ -2,13 +2,16 @@ package disk
 
 import (
 	"io"
+	"slices"
 	"sync/atomic"
 )
 
-// Meter is an FS that counts the operations and bytes that pass through it. It is safe for concurrent use.
+// Meter is an FS that counts the operations and bytes that pass through it, and measures the use of
+// directories. It is safe for concurrent use.
 type Meter struct {
-	fs FS
-	c  counters
+	fs   FS
+	c    counters
+	dirs []*useMeter
 }
 
 type counters struct {
@@ -27,8 +30,18 @@ type Counts struct {
 	Names int64
 }
 
-// NewMeter returns a counting FS on top of fs.
-func NewMeter(fs FS) *Meter { return &Meter{fs: fs} }
+// NewMeter returns a counting FS on top of fs. It measures the use of each of dirs: two reads of the clock
+// and two locks for each operation on their files.
+func NewMeter(fs FS, dirs ...string) *Meter {
+	m := &Meter{fs: fs}
+	for _, dir := range dirs {
+		u := newUseMeter(dir)
+		if !slices.ContainsFunc(m.dirs, func(v *useMeter) bool { return v.below == u.below }) {
+			m.dirs = append(m.dirs, u)
+		}
+	}
+	return m
+}
 
 // Counts returns the current totals. It reads them one after another, not atomically.
 func (m *Meter) Counts() Counts {
@@ -39,22 +52,31 @@ func (m *Meter) Counts() Counts {
 	}
 }
 
-func (m *Meter) file(f File, err error) (File, error) {
+func (m *Meter) file(name string, f File, err error) (File, error) {
 	m.c.names.Add(1)
 	if err != nil {
 		return nil, err
 	}
-	return meterFile{File: f, c: &m.c}, nil
+	return meterFile{File: f, c: &m.c, use: m.useOf(name)}, nil
 }
 
 // Create implements FS.
-func (m *Meter) Create(name string) (File, error) { return m.file(m.fs.Create(name)) }
+func (m *Meter) Create(name string) (File, error) {
+	f, err := m.fs.Create(name)
+	return m.file(name, f, err)
+}
 
 // Open implements FS.
-func (m *Meter) Open(name string) (File, error) { return m.file(m.fs.Open(name)) }
+func (m *Meter) Open(name string) (File, error) {
+	f, err := m.fs.Open(name)
+	return m.file(name, f, err)
+}
 
 // OpenRead implements FS.
-func (m *Meter) OpenRead(name string) (File, error) { return m.file(m.fs.OpenRead(name)) }
+func (m *Meter) OpenRead(name string) (File, error) {
+	f, err := m.fs.OpenRead(name)
+	return m.file(name, f, err)
+}
 
 // Remove implements FS.
 func (m *Meter) Remove(name string) error {
@@ -95,13 +117,15 @@ func (m *Meter) Allocated(name string) (int64, error) {
 // SyncDir implements FS.
 func (m *Meter) SyncDir(dir string) error {
 	m.c.syncs.Add(1)
-	return m.fs.SyncDir(dir)
+	_, err := m.useOf(dir).write(func() (int, error) { return 0, m.fs.SyncDir(dir) })
+	return err
 }
 
 // SyncFS implements FS.
 func (m *Meter) SyncFS(dir string) error {
 	m.c.syncs.Add(1)
-	return m.fs.SyncFS(dir)
+	_, err := m.useOf(dir).write(func() (int, error) { return 0, m.fs.SyncFS(dir) })
+	return err
 }
 
 // Space implements FS.
@@ -115,18 +139,19 @@ func (m *Meter) Lock(dir string) (io.Closer, error) { return m.fs.Lock(dir) }
 
 type meterFile struct {
 	File
-	c *counters
+	c   *counters
+	use *useMeter
 }
 
 func (f meterFile) ReadAt(p []byte, off int64) (int, error) {
-	n, err := f.File.ReadAt(p, off)
+	n, err := f.use.read(func() (int, error) { return f.File.ReadAt(p, off) })
 	f.c.reads.Add(1)
 	f.c.readBytes.Add(int64(n))
 	return n, err
 }
 
 func (f meterFile) WriteAt(p []byte, off int64) (int, error) {
-	n, err := f.File.WriteAt(p, off)
+	n, err := f.use.write(func() (int, error) { return f.File.WriteAt(p, off) })
 	f.c.writes.Add(1)
 	f.c.writtenBytes.Add(int64(n))
 	return n, err
@@ -134,5 +159,6 @@ func (f meterFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f meterFile) Sync() error {
 	f.c.syncs.Add(1)
-	return f.File.Sync()
+	_, err := f.use.write(func() (int, error) { return 0, f.File.Sync() })
+	return err
 }

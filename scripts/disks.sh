@@ -6,6 +6,7 @@
 #
 #   RATE=N      bytes per second of each device, for reads and for writes (10000000)
 #   SLOW=I      device I gets a tenth of that
+#   DIRS=N      directories on each device but the slow one, which has one (1); each gets an equal share
 #   SETS='A B'  sets of devices, by default '1 1,2 1,2,3,4'
 #
 # Needs root, Go, losetup, mkfs.ext4, and cgroups of version 1 with blkio (mounted in /sys/fs/cgroup/blkio). Only
@@ -13,7 +14,7 @@
 # sparse files in TMPDIR, and some minutes.
 set -euo pipefail
 case ${1-} in -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
-rate=${RATE:-10000000} slow=${SLOW:-} sets=${SETS:-1 1,2 1,2,3,4}
+rate=${RATE:-10000000} slow=${SLOW:-} count=${DIRS:-1} sets=${SETS:-1 1,2 1,2,3,4}
 blkio=/sys/fs/cgroup/blkio
 [[ $(id -u) == 0 && -w $blkio/blkio.throttle.write_bps_device ]] ||
 	{ echo "disks.sh: needs root and the blkio controller in $blkio" >&2; exit 1; }
@@ -47,7 +48,12 @@ done
 (($#)) || set -- --quick --ram 64MiB --adders 8 --workers 4
 for set in $sets; do
 	dirs=
-	for i in ${set//,/ }; do dirs+=${dirs:+,}$work/$i; done
+	for i in ${set//,/ }; do
+		for n in $(seq "$([[ $i == "$slow" ]] && echo 1 || echo "$count")"); do
+			mkdir -p "$work/$i/$n"
+			dirs+=${dirs:+,}$work/$i/$n
+		done
+	done
 	echo "devices $set:"
 	(echo $BASHPID >"$group/cgroup.procs" && exec "$work/drumbeat" bench drum --forms ours --quiet --dir "$dirs" "$@") |
 		grep -E '^(Benchmark|  *ours )'

@@ -98,7 +98,8 @@ var partOfStage = map[string]crawlStage{
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
 	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,
-	"held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler, "history": stageCrawler,
+	"slowdirs": stageCrawler, "held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler,
+	"history": stageCrawler,
 }
 
 // stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.

@@ -18,7 +18,8 @@ func full() *snapshot.Snapshot {
 	s := &snapshot.Snapshot{Time: time.Unix(1795262400, 0), Refused: map[string]int64{}, Deferred: map[string]int64{},
 		Failed: map[string]int64{}, RAM: snapshot.Space{Limit: 7, Parts: []snapshot.Part{{Name: "urlseen", Bytes: 4}}},
 		Disk: snapshot.Space{Parts: []snapshot.Part{{Name: "urlseen", Bytes: 5}}},
-		Dirs: []snapshot.Dir{{Path: `/a "b\`, Free: 1, Total: 2, FreeFiles: 3, KeepFree: 4}}}
+		Dirs: []snapshot.Dir{{Path: `/a "b\`, Free: 1, Total: 2, FreeFiles: 3, KeepFree: 4,
+			ReadBytes: 5, WrittenBytes: 6, Reading: 7e9, Writing: 8e9, Busy: 9e9, Slow: "directory /a"}}}
 	for c := range s.Counters {
 		s.Counters[c] = int64(c)*1000 + 1000
 	}
@@ -102,7 +103,10 @@ func TestEverythingHasAMetric(t *testing.T) {
 	for _, code := range []int{0, 200, 999} {
 		want(fmt.Sprintf(`responses_total{code="%d"}`, code), float64(s.Codes[code]))
 	}
-	want(`dir_free_bytes{dir="/a \"b\\"}`, 1)
+	for name, v := range map[string]float64{"dir_free_bytes": 1, "dir_read_bytes_total": 5, "dir_written_bytes_total": 6,
+		"dir_reading_seconds_total": 7, "dir_writing_seconds_total": 8, "dir_busy_seconds_total": 9, "dir_slow": 1} {
+		want(name+`{dir="/a \"b\\"}`, v)
+	}
 	n := 0
 	EachHistogram(s, func(m *Metric, _ *histogram.Snapshot) {
 		n++

@@ -10,7 +10,7 @@ import (
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), totals(), gauges(), structures(), histograms())
+var table = slices.Concat(counters(), totals(), gauges(), structures(), dirTotals(), histograms())
 
 type (
 	snap = snapshot.Snapshot
@@ -299,6 +299,33 @@ func dirs(name, unit, help string, v func(d *snapshot.Dir) int64) Metric {
 	}}
 }
 
+// dirTotals returns the counters by directory.
+func dirTotals() (list []Metric) {
+	for _, row := range []struct {
+		name, unit, help string
+		v                func(d *snapshot.Dir) float64
+	}{
+		{"read_bytes", "bytes", "Bytes read from a directory",
+			func(d *snapshot.Dir) float64 { return float64(d.ReadBytes) }},
+		{"written_bytes", "bytes", "Bytes written to a directory",
+			func(d *snapshot.Dir) float64 { return float64(d.WrittenBytes) }},
+		{"reading_seconds", "seconds", "Time in which a read of a directory was under way",
+			func(d *snapshot.Dir) float64 { return d.Reading.Seconds() }},
+		{"writing_seconds", "seconds", "Time in which a write or sync of a directory was under way",
+			func(d *snapshot.Dir) float64 { return d.Writing.Seconds() }},
+		{"busy_seconds", "seconds", "Time in which a read, write or sync of a directory was under way",
+			func(d *snapshot.Dir) float64 { return d.Busy.Seconds() }},
+	} {
+		list = append(list, Metric{Name: "dir_" + row.name + "_total", Unit: row.unit, Help: row.help + ", of this run", Label: "dir",
+			each: func(s *snap, f emit) {
+				for i := range s.Dirs {
+					f(s.Dirs[i].Path, row.v(&s.Dirs[i]))
+				}
+			}})
+	}
+	return list
+}
+
 // structures returns the gauges of the structures, RAM and disk.
 func structures() []Metric {
 	return []Metric{
@@ -322,6 +349,8 @@ func structures() []Metric {
 		dirs("dir_free_files", "", "Files that the file system of a directory can still create", func(d *snapshot.Dir) int64 { return d.FreeFiles }),
 		dirs("dir_keep_free_bytes", "bytes", "Free space of a directory below which fetching pauses",
 			func(d *snapshot.Dir) int64 { return d.KeepFree }),
+		dirs("dir_slow", "", "1 while the disk of a directory is far slower than the others, otherwise 0",
+			func(d *snapshot.Dir) int64 { return int64(flag(d.Slow != "")) }),
 	}
 }
 

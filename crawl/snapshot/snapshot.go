@@ -107,6 +107,13 @@ type Dir struct {
 	Path                   string
 	Free, Total, FreeFiles int64
 	KeepFree               int64 // fetching pauses below it
+	// Device is the number of its device, such as 8:48; "" if it is not known.
+	Device string
+	// The work of this run: bytes, and the times in which at least one read, one write or sync, or any of them
+	// was under way.
+	ReadBytes, WrittenBytes int64
+	Reading, Writing, Busy  time.Duration
+	Slow                    string // how slow its disk is beside the others; "" if it is not
 }
 
 // Time is a kind of duration that a crawl measures.

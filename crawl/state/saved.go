@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 
 	"drumbeat/disk"
 	"drumbeat/warc"
@@ -29,7 +30,7 @@ type Saved struct {
 
 // NewSaved returns a Saved that knows only the paths of the directories, in the given order.
 func NewSaved(fsys disk.FS, dirs, out []string) *Saved {
-	meter := disk.NewMeter(fsys)
+	meter := disk.NewMeter(fsys, slices.Concat(dirs, out)...)
 	return &Saved{Meter: meter, Set: disk.Set{FS: meter, Paths: dirs}, Out: disk.Set{FS: meter, Paths: out}}
 }
 

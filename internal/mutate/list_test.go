@@ -29,9 +29,11 @@ var mutants = []mutant{
 	{name: "temp-not-synced", file: atomicFile, edits: []edit{{"		err = f.Sync()\n", "		err = nil\n"}}},
 	{name: "rename-not-synced", file: atomicFile, edits: []edit{{"fsys.SyncDir(path.Dir(name))",
 		"func(string) error { return nil }(path.Dir(name))"}}},
-	{name: "checkpoint-not-synced", file: checkpointFile, ci: true, edits: []edit{{"k.Set.FS.SyncFS(dir)",
+	{name: "checkpoint-not-synced", file: checkpointFile, ci: true, edits: []edit{{"fsys.SyncFS(dir)",
 		"func(string) error { return nil }(dir)"}}},
 	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range dirs {", "range dirs[:1] {"}}},
+	{name: "sync-not-awaited", file: checkpointFile, pkg: "./crawl", test: "TestSyncAll", edits: []edit{
+		{"	wg.Wait()\n	return errors.Join(errs...)\n", "	return errors.Join(errs...)\n"}}},
 	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"slices.Concat(dirs, k.Out.Paths)", "slices.Concat(dirs)"}}},
 	{name: "found-manifest-not-synced", file: "crawl/state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
 		`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
@@ -43,8 +45,8 @@ var mutants = []mutant{
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
-		{"		if err := k.Set.FS.SyncFS(dir); err != nil {\n", "		if err := error(nil); err != nil {\n"},
-		{"	k.gen = gen\n", "	for _, dir := range k.Set.Paths {\n		if err := k.Set.FS.SyncFS(dir); err != nil {\n			return err\n		}\n	}\n	k.gen = gen\n"}}},
+		{"	if err := syncAll(k.Set.FS, dirs); err != nil {\n", "	if err := syncAll(k.Set.FS, dirs[:0]); err != nil {\n"},
+		{"	k.gen = gen\n", "	if err := syncAll(k.Set.FS, k.Set.Paths); err != nil {\n		return err\n	}\n	k.gen = gen\n"}}},
 	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
 		{"	data, err := state.EncodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
 		{"	k.testHook(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	k.testHook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
