@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"fmt"
 	"strings"
 
 	"drumbeat/fetch"
@@ -22,8 +23,10 @@ func (c *Codings) UnmarshalText(text []byte) (err error) {
 		c.Header = "gzip"
 		return nil
 	}
-	c.Header, err = fetch.ParseCodings(string(text))
-	return err
+	if c.Header, err = fetch.ParseCodings(string(text)); err != nil {
+		return fmt.Errorf("%w; give a list of these, or auto alone", err)
+	}
+	return nil
 }
 
 // String returns text that UnmarshalText reads.
