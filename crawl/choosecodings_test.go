@@ -182,3 +182,42 @@ func TestFixedCodings(t *testing.T) {
 		})
 	}
 }
+
+// TestSitemapsComeInGzip: while requests for pages ask for br, those for sitemaps ask for gzip, because a sitemap
+// of more than sitemapUnpacked would be cut in br.
+func TestSitemapsComeInGzip(t *testing.T) {
+	loc := func(path string) string { return "<url><loc>http://map.test/" + path + "</loc></url>" }
+	var filler strings.Builder
+	for i := 0; filler.Len() < 3*sitemapUnpacked; i++ {
+		fmt.Fprintf(&filler, "<!-- filler %d -->\n", i*i)
+	}
+	large := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + loc("first") + filler.String() + loc("last") + "</urlset>"
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{}
+		w.serve = func(_, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return answer{200, "", "Sitemap: http://map.test/map.xml\n"}
+			case "/map.xml":
+				coding := "br"
+				if w.requests[len(w.requests)-1].codings == "gzip" {
+					coding = "gzip"
+				}
+				return answer{200, "Content-Encoding: " + coding + "\r\n", packed(t, coding, large)}
+			}
+			return answer{200, "", "<html>x"}
+		}
+		opt := w.options(t, memfs.New(*seedFlag), "http://map.test/")
+		atOnce(&opt)
+		opt.Linger, opt.Connections, opt.Sitemaps = 0, 1, true
+		if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codingsWide); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, t.Context(), opt)
+		for path, codings := range map[string]string{"/": codingsWide, "/map.xml": "gzip", "/first": codingsWide, "/last": codingsWide} {
+			if rs := w.got("map.test", path); len(rs) != 1 || rs[0].codings != codings {
+				t.Errorf("%s: requests %v, want one with %q", path, rs, codings)
+			}
+		}
+	})
+}
