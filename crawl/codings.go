@@ -90,14 +90,11 @@ func (c *codingChooser) chooseCodings(ctx context.Context) error {
 	}
 }
 
-// networkLimits reports whether the network limits the crawl: requests wait for --bandwidth, or for one of the
-// connections, because nearly all wait for bytes. The second may be the fault of slow sites, where br does no
-// harm.
+// networkLimits reports whether the network limits the crawl: --bandwidth is used up, or nearly all connections
+// wait for bytes. The second may be the fault of slow sites, where br does no harm.
 func (c *codingChooser) networkLimits(now time.Time) bool {
-	if c.dispatcher.heldBy(now) == limitNames[limitBandwidth] {
-		return true
-	}
-	return c.workers.exchanges.load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
+	return c.opt.Bandwidth.Full(now) ||
+		c.workers.exchanges.load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
 }
 
 // decide switches the codings if the load says so.
