@@ -100,12 +100,13 @@ func (c *codingChooser) networkLimits(now time.Time) bool {
 // decide switches the codings if the load says so.
 func (c *codingChooser) decide(l codingLoad) error {
 	wide := asksForBrotli(c.wide.Load(), l)
-	if wide == c.wide.Load() {
-		return nil
-	}
 	codings := codingsNarrow
 	if wide {
 		codings = codingsWide
+	}
+	c.opt.Log.Debug("content codings", "codings", codings, "processors", percent(l.processors), "network", percent(l.network))
+	if wide == c.wide.Load() {
+		return nil
 	}
 	if err := c.opt.SetAcceptEncoding(codings); err != nil {
 		return err
