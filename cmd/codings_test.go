@@ -51,18 +51,18 @@ func newCodingSite(t *testing.T) *codingSite {
 			w.Header().Set("Content-Encoding", "gzip")
 			out = gzip.NewWriter(w)
 		default:
-			fmt.Fprint(w, page)
+			fmt.Fprint(w, codedPage)
 			return
 		}
-		fmt.Fprint(out, page)
+		fmt.Fprint(out, codedPage)
 		out.Close()
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
-// page links to pages in each coding.
-var page = `<html><a href="/br/1">x</a><a href="/br/2">x</a><a href="/zstd/1">x</a><a href="/gzip/1">x</a>` +
+// codedPage links to pages in each coding.
+var codedPage = `<html><a href="/br/1">x</a><a href="/br/2">x</a><a href="/zstd/1">x</a><a href="/gzip/1">x</a>` +
 	strings.Repeat("<p>words of a page</p>\n", 500)
 
 // TestAcceptEncoding: requests carry the value of --accept-encoding, the summary and its file count bodies by
