@@ -23,8 +23,9 @@ type codingChooser struct {
 	wide       atomic.Bool // requests ask for br
 }
 
-// These are the values of Accept-Encoding. zstd is in neither: as servers compress on request, its bodies are no
-// smaller than those of gzip, fewer readers of WARC files decode it, and a server that has both prefers it to br.
+// These are the values of Accept-Encoding. zstd is in neither: as servers compress on request, its bodies are
+// no smaller than those of gzip, fewer readers of WARC files decode it, and a server that has both may prefer
+// it to br.
 const (
 	codingsNarrow = "gzip"
 	codingsWide   = "gzip, br"
@@ -90,8 +91,8 @@ func (c *codingChooser) chooseCodings(ctx context.Context) error {
 	}
 }
 
-// networkLimits reports whether the network limits the crawl: --bandwidth is used up, or nearly all connections
-// wait for bytes. The second may be the fault of slow sites, where br does no harm.
+// networkLimits reports whether the network limits the crawl: --bandwidth is used up, or nearly all
+// connections wait for bytes. The second may be the fault of slow sites, where br does no harm.
 func (c *codingChooser) networkLimits(now time.Time) bool {
 	return c.opt.Bandwidth.Full(now) ||
 		c.workers.exchanges.load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
