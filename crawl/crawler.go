@@ -46,6 +46,7 @@ type crawler struct {
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
 	slowDirs     *slowDirs
+	codings      *codingChooser
 	history      *historian
 	operator     *operator
 
@@ -62,6 +63,7 @@ func (c *crawler) wire() {
 	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
+	c.codings = &codingChooser{engine: e}
 	c.operator = newOperator(e)
 	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
 	c.slowDirs = &slowDirs{engine: e, history: c.history}
@@ -103,6 +105,7 @@ func (c *crawler) wire() {
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
+	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; engine.stages waits for them.
@@ -129,6 +132,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "pulse", c.pulse)
 	c.start(ctx, "slots", c.slotMeter.watchSlots)
 	c.start(ctx, "slowdirs", c.slowDirs.watchDirs)
+	c.start(ctx, "codings", c.codings.chooseCodings)
 	c.start(ctx, "history", c.history.keepHistory)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
 	c.start(ctx, "operator", c.operator.feedSeeds)

@@ -31,12 +31,12 @@ func (p *pageStage) openAccept() error {
 	return nil
 }
 
-// exchange does one HTTP exchange at the granted address.
+// exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of Fetcher.
 func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
-	limits *fetch.Limits) error {
+	limits *fetch.Limits, codings string) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
-		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
+		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 	}
 	if limits == nil {

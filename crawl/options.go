@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,6 +118,13 @@ type Options struct {
 	// FetchLimits are the limits of Fetcher. Requests for robots.txt use them too, except for the body
 	// size.
 	FetchLimits fetch.Limits
+
+	// SetAcceptEncoding replaces the Accept-Encoding of Fetcher's requests (fetch.Client.SetAcceptEncoding). If
+	// set, the crawl chooses the codings by its load (codings.go). nil: they stay as Fetcher has them.
+	SetAcceptEncoding func(header string) error
+	// SitemapEncoding is the Accept-Encoding of requests for sitemaps. RAM holds a sitemap as received, and only
+	// gzip is decoded as it is read, so other codings would cut a large one. Default: gzip.
+	SitemapEncoding string
 
 	// RAMBytes limits the RAM of the process. DiskBytes limits state and output together.
 	RAMBytes, DiskBytes int64
@@ -290,6 +298,8 @@ type Options struct {
 	Panicked func(value any, stack []byte)
 	// reading is called before data of a site are read. Tests let it panic.
 	reading func(what string, url []byte)
+	// processorsInUse replaces the measurement of the processors; see processorMeter.inUse.
+	processorsInUse func(now time.Time) float64
 	// hook is called at the places where tests interrupt the program.
 	hook func(place string)
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
@@ -343,6 +353,7 @@ func (o *Options) defaults() {
 	setInt(&o.MaxURLBytes, 2083)
 	setInt(&o.MaxRedirects, DefaultRedirects)
 	setInt(&o.SitemapBytes, 10<<20)
+	o.SitemapEncoding = cmp.Or(o.SitemapEncoding, "gzip")
 	setDuration(&o.CheckpointEvery, time.Minute)
 	setDuration(&o.MaxCrawlDelay, 300*time.Second)
 	setDuration(&o.Backoff, firstBackoff)

@@ -88,7 +88,8 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		return nil, err
 	}
 	began := time.Now()
-	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, p.limitsOf(rec))
+	limits, codings := p.termsOf(rec)
+	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings)
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}

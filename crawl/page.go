@@ -169,6 +169,11 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 		tx.count(state.CountCompressed, 1)
 		tx.count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))
 		tx.count(state.CountBytesUncompressed, int64(len(resp.Body)))
+		if coding := state.CodingOf(resp.Encoding); coding >= 0 {
+			tx.count(state.CountCoded+coding, 1)
+			tx.count(state.CountBytesCoded+coding, int64(len(resp.PayloadRaw)))
+			tx.count(state.CountBytesUncoded+coding, int64(len(resp.Body)))
+		}
 	}
 	if page {
 		tx.count(state.CountPages, 1)

@@ -267,7 +267,7 @@ type robotsFault struct {
 func (f robotsFault) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
 	if strings.HasPrefix(host, "dns") && f.since() < f.until {
 		f.mu.Lock()
-		f.requests = append(f.requests, request{host, "/robots.txt", time.Now()})
+		f.requests = append(f.requests, request{host: host, path: "/robots.txt", at: time.Now()})
 		f.mu.Unlock()
 		return Lookup{}, &LookupError{Host: host, Err: errors.New("SERVFAIL")}
 	}
@@ -277,7 +277,7 @@ func (f robotsFault) LookupHost(ctx context.Context, host, pld string) (Lookup, 
 func (f robotsFault) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	if addr.Addr() == ownAddr("refused.test") && f.since() < f.until {
 		f.mu.Lock()
-		f.requests = append(f.requests, request{"refused.test", "/robots.txt", time.Now()})
+		f.requests = append(f.requests, request{host: "refused.test", path: "/robots.txt", at: time.Now()})
 		f.mu.Unlock()
 		return nil, errors.New("connection refused")
 	}

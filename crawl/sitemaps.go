@@ -147,13 +147,13 @@ func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 	return l
 }
 
-// limitsOf returns the limits of a URL's exchange, nil for the defaults.
-func (p *pageStage) limitsOf(rec *weburl.Record) *fetch.Limits {
+// termsOf returns the limits of a URL's exchange and its Accept-Encoding, nil and "" for the defaults.
+func (p *pageStage) termsOf(rec *weburl.Record) (limits *fetch.Limits, codings string) {
 	if p.sitemapFlags(rec) == 0 {
-		return nil
+		return nil, ""
 	}
 	l := SitemapLimits(p.opt.FetchLimits, p.opt.SitemapBytes)
-	return &l
+	return &l, p.opt.SitemapEncoding
 }
 
 // sitemapBody returns the body to read: as received if it is gzip.

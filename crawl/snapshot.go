@@ -65,6 +65,7 @@ func (c *crawler) snapshot() *Snapshot {
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.slotsSoFar()
 	s.Paused, s.Outage = c.space.pausing() != "", c.outages.slowed()
+	s.AsksForBrotli = c.codings.wide.Load()
 	for i := range s.Times {
 		c.times[i].Read(&s.Times[i])
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/internal/ports"
@@ -25,7 +26,7 @@ type Client struct {
 	ports    ports.Set
 	idle     idlePool
 	own      ownAddrs
-	template template
+	template atomic.Pointer[template]
 }
 
 // New returns a client, or an error that joins all faults of the options.
@@ -38,15 +39,12 @@ func New(opt Options) (*Client, error) {
 	if opt.Accept == "" {
 		opt.Accept = "text/html,application/xhtml+xml,*/*;q=0.8"
 	}
-	if opt.AcceptEncoding == "" {
-		opt.AcceptEncoding = "gzip"
-	}
 	c := &Client{opt: opt, decoders: newDecoders(), ports: ports.New(append(ports.Of(80, 443), opt.Ports...)...),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
 	if err := c.own.init(opt.ownAddrs()); err != nil {
 		return nil, fmt.Errorf("fetch: list this machine's addresses: %w", err)
 	}
-	c.template = c.newTemplate()
+	c.template.Store(c.newTemplate(opt.AcceptEncoding))
 	c.idle.most = orInt(opt.IdleConns, defaultIdle)
 	if opt.BufferBytes > 0 {
 		c.pool.most = int(min(poolBytes, opt.BufferBytes/2))
@@ -216,8 +214,8 @@ func (r *Request) valid() bool {
 	if r.PathQuery != "" && r.PathQuery[0] != '/' {
 		return false
 	}
-	return validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) &&
-		validValue(r.AcceptLanguage) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince)
+	return validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) && validValue(r.AcceptLanguage) &&
+		validValue(r.AcceptEncoding) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince)
 }
 
 // validValue reports whether s is a valid header value.

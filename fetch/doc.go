@@ -19,10 +19,11 @@
 // # Course of an exchange
 //
 // The request head carries the path byte for byte. It is assembled from pieces that the codec encoded once
-// (request.go). All bytes from the final status line on go into one buffer that grows as they arrive:
-// Response.Raw, the content of a WARC record. head.go normalizes and parses the head in one pass. The body
-// reader follows the framing through the buffer to find the end of the body. The payload is unchunked and
-// decoded after the connection has been closed or returned to the idle pool.
+// (request.go); SetAcceptEncoding replaces them at any time. All bytes from the final status line on go into
+// one buffer that grows as they arrive: Response.Raw, the content of a WARC record. head.go normalizes and
+// parses the head in one pass. The body reader follows the framing through the buffer to find the end of the
+// body. The payload is unchunked and decoded after the connection has been closed or returned to the idle
+// pool.
 //
 // Request.KeepAlive says that another request to the same host will follow soon. The connection is then
 // kept, unless the reply leaves any doubt about its end, and the next request to the same scheme, host and

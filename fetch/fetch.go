@@ -30,6 +30,8 @@ type Request struct {
 	Addr netip.AddrPort
 	// UserAgent, From, Accept and AcceptLanguage are header values; "" means the value of Options.
 	UserAgent, From, Accept, AcceptLanguage string
+	// AcceptEncoding replaces the client's Accept-Encoding; "" does not.
+	AcceptEncoding string
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.
 	IfNoneMatch, IfModifiedSince string
 	// BeforeWrite, if set, is called on an established connection just before the request is written. The
@@ -118,8 +120,9 @@ type Options struct {
 	// UserAgent, From, Accept and AcceptLanguage are sent if the request does not set them. Empty values are
 	// not sent, except that an empty Accept means "text/html,application/xhtml+xml,*/*;q=0.8".
 	UserAgent, From, Accept, AcceptLanguage string
-	// AcceptEncoding is sent to the server; "" means "gzip", the cheapest coding to decode here, which WARC
-	// files keep as received. "identity" omits the line. Replies in other codings are decoded too.
+	// AcceptEncoding is sent to the server, as ParseCodings returns it, until SetAcceptEncoding replaces it. ""
+	// means "gzip", the cheapest coding to decode here. Replies in codings that were not asked for are decoded
+	// too.
 	AcceptEncoding string
 	// AllowNets lists networks that Do may connect to although AllowedAddr would refuse them.
 	AllowNets []netip.Prefix

@@ -13,6 +13,8 @@ import (
 type template struct {
 	line []byte // from the end of the path to the host
 	rest []byte // from the end of the host to the conditional headers
+
+	codings string // the value of Accept-Encoding
 }
 
 const (
@@ -20,19 +22,26 @@ const (
 	closeLine = "Connection: close\r\n"
 )
 
-// newTemplate splits a head encoded by the codec.
-func (c *Client) newTemplate() template {
-	head := c.encodeRequest(nil, &Request{Scheme: "http", Host: "host", PathQuery: "/", KeepAlive: 1})
+// gzipOnly is the default Accept-Encoding.
+const gzipOnly = "gzip"
+
+// newTemplate splits a head encoded by the codec, with this Accept-Encoding or the default.
+func (c *Client) newTemplate(codings string) *template {
+	if codings == "" {
+		codings = gzipOnly
+	}
+	head := c.encodeRequest(nil, &Request{Scheme: "http", Host: "host", PathQuery: "/", KeepAlive: 1, AcceptEncoding: codings})
 	line, rest, ok := bytes.Cut(bytes.TrimPrefix(head, []byte("GET /")), []byte(hostLine+"host\r\n"))
 	if !ok || !bytes.HasSuffix(rest, []byte("\r\n")) {
 		panic("BUG: fetch: the codec's request can't be cut: " + string(head))
 	}
-	return template{line: append(bytes.Clone(line), hostLine...), rest: bytes.TrimSuffix(rest, []byte("\r\n"))}
+	return &template{line: append(bytes.Clone(line), hostLine...), rest: bytes.TrimSuffix(rest, []byte("\r\n")),
+		codings: codings}
 }
 
 // appendRequest appends the request head to dst.
 func (c *Client) appendRequest(dst []byte, r *Request) []byte {
-	if r.UserAgent != "" || r.From != "" || r.Accept != "" || r.AcceptLanguage != "" {
+	if r.UserAgent != "" || r.From != "" || r.Accept != "" || r.AcceptLanguage != "" || r.AcceptEncoding != "" {
 		return c.encodeRequest(dst, r)
 	}
 	dst = append(dst, "GET "...)
@@ -40,9 +49,10 @@ func (c *Client) appendRequest(dst []byte, r *Request) []byte {
 		dst = append(dst, '/')
 	}
 	dst = append(dst, r.PathQuery...)
-	dst = append(dst, c.template.line...)
+	t := c.template.Load()
+	dst = append(dst, t.line...)
 	dst = appendHost(dst, r)
-	dst = append(append(dst, "\r\n"...), c.template.rest...)
+	dst = append(append(dst, "\r\n"...), t.rest...)
 	if r.IfNoneMatch != "" {
 		dst = append(append(append(dst, "If-None-Match: "...), r.IfNoneMatch...), "\r\n"...)
 	}
@@ -89,9 +99,11 @@ func (c *Client) encodeRequest(dst []byte, r *Request) []byte {
 	set("From", r.From, c.opt.From)
 	set("Accept", r.Accept, c.opt.Accept)
 	set("Accept-Language", r.AcceptLanguage, c.opt.AcceptLanguage)
-	if c.opt.AcceptEncoding != "identity" {
-		set("Accept-Encoding", c.opt.AcceptEncoding, "")
+	codings := r.AcceptEncoding
+	if codings == "" {
+		codings = c.template.Load().codings
 	}
+	set("Accept-Encoding", codings, "")
 	set("If-None-Match", r.IfNoneMatch, "")
 	set("If-Modified-Since", r.IfModifiedSince, "")
 	if r.KeepAlive <= 0 {

@@ -12,6 +12,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { createReadStream, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import * as zlib from "node:zlib";
 import { WARCParser } from "warcio";
 
 const [dir, expectedFile] = process.argv.slice(2);
@@ -141,13 +142,30 @@ async function checkDigests(file, index, { frames, dictionary }) {
   for (const line of index.values()) fault(`${file}: no response where the index says ${JSON.stringify(line)}`);
 }
 
+// decode undoes the content codings that warcio leaves: br and zstd (which node knows from 22.15 on).
+function decode(content, codings) {
+  const decoders = { br: zlib.brotliDecompressSync, zstd: zlib.zstdDecompressSync };
+  for (const coding of codings.toLowerCase().split(",").map((name) => name.trim()).reverse()) {
+    if (!(coding in decoders)) continue;
+    if (!decoders[coding]) throw new Error(`node ${process.version} can't decode ${coding}`);
+    content = decoders[coding](content);
+  }
+  return content;
+}
+
 // checkContent reads responses as HTTP, decoded.
 async function checkContent(file, dictionary) {
   for await (const record of new WARCParser(open(file, dictionary))) {
-    const content = Buffer.from(await record.readFully(true));
+    let content = Buffer.from(await record.readFully(true));
     if (record.warcType !== "response") continue;
     const url = record.warcTargetURI;
     responses.set(url, (responses.get(url) ?? 0) + 1);
+    try {
+      if (!record.warcHeader("WARC-Truncated")) content = decode(content, record.httpHeaders.headers.get("Content-Encoding") ?? "");
+    } catch (error) {
+      fault(`${url}: ${error.message}`);
+      continue;
+    }
     const want = expected.get(url);
     if (!want) {
       if (!url.endsWith("/robots.txt")) fault(`${url}: not expected`);

@@ -100,6 +100,7 @@ type netFlags struct {
 	Connections      *flags.Connections `group:"net" common:"" placeholder:"N" help:"Use at most N concurrent connections. N may be a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
 	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none" help:"Send at most N requests per second, pages and robots.txt together. N may be a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first matching entry applies; without one there is no limit. 0 and none: no limit. pause: send no request until the value changes."`
 	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none" help:"Receive at most this many bits per second from sites (headers, bodies, robots.txt and TLS; not DNS or TCP overhead), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
+	AcceptEncoding   flags.Codings      `group:"net" placeholder:"LIST" default:"gzip" help:"Content codings to ask servers for: a comma list of gzip, br, zstd, deflate and identity, or auto. br saves an eighth to a quarter of gzip's bytes and takes 3.5 times its CPU; zstd saves little, and few tools decode it in WARC files. auto: gzip, and also br while the network limits the speed (--bandwidth, or nearly all connections wait) and processors have room."`
 	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME" help:"Time zone of the schedules, such as Europe/Berlin. Default: the machine's."`
 	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s" help:"Keep a connection open for at most this long for the next page of its host, if one is queued and due within that time. 0: use a connection per page."`
 	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s" help:"Limit a TCP connect, and a TLS handshake, to this time."`
@@ -203,6 +204,10 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	}
 	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
 	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
+	opt.SitemapEncoding = c.AcceptEncoding.ForSitemaps()
+	if c.AcceptEncoding.Auto {
+		opt.SetAcceptEncoding = network.Fetcher.SetAcceptEncoding
+	}
 	if opt.SitemapBytes, err = c.sitemapBytes(network.Limits, network.bodies); err != nil {
 		return errors.Join(term.Usage(err), network.Close())
 	}

@@ -17,7 +17,8 @@ type Figures struct {
 	Pages          int64            `json:"pages"`
 	PagesPerSecond float64          `json:"pagesPerSecond"` // of all runs
 	Responses      int64            `json:"responses"`
-	Bytes          int64            `json:"bytes"` // received
+	Bytes          int64            `json:"bytes"`   // received
+	Codings        map[string]Coded `json:"codings"` // by content coding
 	Links          int64            `json:"links"`
 	LinksCached    int64            `json:"linksCached"`  // found in the RAM cache
 	LinksChecked   int64            `json:"linksChecked"` // sent to URLseen
@@ -39,18 +40,31 @@ type Figures struct {
 	FinishedBytes  int64            `json:"finishedBytes"`
 }
 
+// Coded are the responses in a content coding.
+type Coded struct {
+	Responses int64 `json:"responses"`
+	Received  int64 `json:"received"` // bytes of their bodies
+	Decoded   int64 `json:"decoded"`
+}
+
 // saveSummary writes the figures of the end of a crawl.
 func saveSummary(name string, res *crawl.Result) error {
 	s := &res.Snapshot
 	out := Figures{Stop: res.Stop, Seconds: s.Elapsed.Seconds(), ActiveSeconds: s.Active.Seconds(), Pages: s.Count(state.CountPages),
 		Responses: s.Count(state.CountResponses), Bytes: s.Count(state.CountBytesWire), Links: s.Count(state.CountLinks),
 		LinksCached: s.Count(state.CountLinksCached), LinksChecked: s.Count(state.CountLinksChecked), Unique: s.Unique,
-		Places: map[string]int64{}, Refused: s.Refused, Deferred: s.Deferred, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
+		Places: map[string]int64{}, Codings: map[string]Coded{}, Refused: s.Refused, Deferred: s.Deferred, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
 		DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses,
 		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS(),
 		FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}
 	if sec := s.Active.Seconds(); sec > 0 {
 		out.PagesPerSecond = float64(out.Pages) / sec
+	}
+	for i, coding := range state.Codings {
+		c := state.Counter(i)
+		if n := s.Count(state.CountCoded + c); n > 0 {
+			out.Codings[coding] = Coded{n, s.Count(state.CountBytesCoded + c), s.Count(state.CountBytesUncoded + c)}
+		}
 	}
 	for i, place := range crawl.PlaceNames() {
 		out.Places[place] = s.Place(state.Place(i))

@@ -57,8 +57,8 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			Panicked: panicked},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
-			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: flags.Prefixes(c.AllowNet),
-			Ports:   c.Ports,
+			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept),
+			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet), Ports: c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 			HTTP2: c.HTTP2 == "on",
 		})

@@ -56,6 +56,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	}
 	line("responses", "%s (%s), %s received, %s retries", n(s.Count(state.CountResponses)), statusText(s.Status),
 		bytesText(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
+	if text := codingsText(s); text != "" {
+		line("compressed", "%s", text)
+	}
 	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), uniqueShare(s))
 	if text := droppedText(s); text != "" {
 		line("dropped", "links: %s", text)
@@ -138,6 +141,19 @@ func droppedText(s *crawl.Snapshot) string {
 		{"nofollow", state.CountLinksFiltered}, {"over the limit per page", state.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// codingsText formats responses and bytes by content coding, "" without a compressed body.
+func codingsText(s *crawl.Snapshot) string {
+	var parts []string
+	for i, coding := range state.Codings {
+		c := state.Counter(i)
+		if n := s.Count(state.CountCoded + c); n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s (%s for %s)", coding, humanize.Comma(n),
+				bytesText(s.Count(state.CountBytesCoded+c)), bytesText(s.Count(state.CountBytesUncoded+c))))
 		}
 	}
 	return strings.Join(parts, ", ")

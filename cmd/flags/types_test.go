@@ -56,3 +56,27 @@ func TestCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestCodings: values of --accept-encoding, and what they mean for pages and sitemaps.
+func TestCodings(t *testing.T) {
+	for text, want := range map[string]struct {
+		c        Codings
+		sitemaps string
+	}{"gzip": {Codings{Header: "gzip"}, "gzip"}, "auto": {Codings{Auto: true, Header: "gzip"}, "gzip"},
+		"br,gzip": {Codings{Header: "br, gzip"}, "gzip"}, "br": {Codings{Header: "br"}, "identity"},
+		"identity": {Codings{Header: "identity"}, "identity"}} {
+		var c, again Codings
+		if err := c.UnmarshalText([]byte(text)); err != nil || c != want.c || c.ForSitemaps() != want.sitemaps {
+			t.Errorf("%s: got %v, for sitemaps %s, %v, want %v", text, c, c.ForSitemaps(), err, want)
+		}
+		if err := again.UnmarshalText([]byte(c.String())); err != nil || again != c {
+			t.Errorf("%s: read again got %v, %v", text, again, err)
+		}
+	}
+	for _, bad := range []string{"", "auto,br", "gzip;q=1", "GZIP,gzip"} {
+		var c Codings
+		if err := c.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, c)
+		}
+	}
+}

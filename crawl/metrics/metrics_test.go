@@ -73,6 +73,9 @@ func TestEverythingHasAMetric(t *testing.T) {
 		if c >= state.CountRobotsStatusOther && c <= state.CountRobotsStatus5xx {
 			continue
 		}
+		if c >= state.CountCoded && c < state.CountBytesUncoded+state.Counter(len(state.Codings)) {
+			continue
+		}
 		name, scale := c.String(), 1.0
 		if row := counterRows[c]; row.name != "" {
 			name = row.name
@@ -84,6 +87,12 @@ func TestEverythingHasAMetric(t *testing.T) {
 	}
 	for class, label := range []string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} {
 		want(`robots_responses_total{class="`+label+`"}`, float64(s.Counters[state.CountRobotsStatusOther+state.Counter(class)]))
+	}
+	for i, coding := range []string{"gzip", "deflate", "br", "zstd"} {
+		for name, first := range map[string]state.Counter{"responses": state.CountCoded,
+			"received_bytes": state.CountBytesCoded, "decoded_bytes": state.CountBytesUncoded} {
+			want(`coded_`+name+`_total{coding="`+coding+`"}`, float64(s.Counters[first+state.Counter(i)]))
+		}
 	}
 	for p, n := range s.Places {
 		want(`urls{place="`+state.Place(p).String()+`"}`, float64(n))

@@ -10,7 +10,7 @@ import (
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), totals(), gauges(), structures(), dirTotals(), histograms())
+var table = slices.Concat(counters(), byCoding(), totals(), gauges(), structures(), dirTotals(), histograms())
 
 type (
 	snap = snapshot.Snapshot
@@ -22,6 +22,9 @@ func counters() (list []Metric) {
 	for c := range state.NumCounters {
 		if c >= state.CountRobotsStatusOther && c <= state.CountRobotsStatus5xx {
 			continue // one metric below
+		}
+		if c >= state.CountCoded && c < state.CountBytesUncoded+state.Counter(len(state.Codings)) {
+			continue // in byCoding
 		}
 		row := counterRows[c]
 		name, scale := row.name, row.scale
@@ -45,6 +48,26 @@ func counters() (list []Metric) {
 				f(name, float64(s.Count(state.CountRobotsStatusOther+class)))
 			}
 		}})
+}
+
+// byCoding returns the metrics of the counters by content coding.
+func byCoding() (list []Metric) {
+	for _, row := range []struct {
+		first            state.Counter
+		name, help, unit string
+	}{
+		{state.CountCoded, "coded_responses_total", "Responses with a compressed body by content coding", ""},
+		{state.CountBytesCoded, "coded_received_bytes_total", "Bytes of compressed bodies as received by content coding", "bytes"},
+		{state.CountBytesUncoded, "coded_decoded_bytes_total", "Bytes of compressed bodies after decoding by content coding", "bytes"},
+	} {
+		list = append(list, Metric{Name: row.name, Help: row.help, Unit: row.unit, Label: "coding",
+			each: func(s *snap, f emit) {
+				for i, coding := range state.Codings {
+					f(coding, float64(s.Count(row.first+state.Counter(i))))
+				}
+			}})
+	}
+	return list
 }
 
 // counterRow describes a counter. The name is that of the counter and the scale 1 unless it says otherwise.
@@ -269,6 +292,7 @@ func gauges() []Metric {
 		gauge("beast_queue", "", "Number of the current queue of BEAST", func(s *snap) float64 { return float64(s.Queue) }),
 		gauge("beast_horizon", "", "Number of queues of BEAST ahead of the current one", func(s *snap) float64 { return float64(s.Horizon) }),
 		gauge("paused", "", "1 while fetching pauses for the operator or for disk space", func(s *snap) float64 { return flag(s.Paused) }),
+		gauge("asks_for_br", "", "1 while requests ask for br by the choice of --accept-encoding auto", func(s *snap) float64 { return flag(s.AsksForBrotli) }),
 		gauge("outage", "", "1 while the network or the name servers fail", func(s *snap) float64 { return flag(s.Outage) }),
 		gauge("checkpoint_timestamp_seconds", "seconds", "Unix time of the last checkpoint of this run",
 			func(s *snap) float64 { return unix(s.Checkpoint.When) }),

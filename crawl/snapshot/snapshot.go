@@ -66,6 +66,7 @@ type Snapshot struct {
 	Waiting           string // what fetching waits for; "" when nearly all connections are busy
 	Paused            bool   // by the operator or for disk space
 	Outage            bool   // the network or the name servers fail
+	AsksForBrotli     bool   // requests ask for br, by the crawl's own choice
 	Slots             Slots  // use of connection slots since the start of this run
 	SlotsNow          Slots  // use of connection slots since the last snapshot of progress
 

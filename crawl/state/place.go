@@ -1,6 +1,9 @@
 package state
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Place is where a unique URL is. It is in exactly one place at any time (docs/ARCHITECTURE.md, "Life of a
 // URL").
@@ -169,6 +172,21 @@ const (
 	CountURLsDenied   // URLs that RobotsCache refused or set aside
 	CountSpooled      // bodies stored from a spool
 	CountBytesSpooled // bytes of them as received
+	// Three counters for each of Codings, in their order: responses, bytes as received, bytes decoded. A body in
+	// several codings counts under the last one applied. The sums are CountCompressed, CountBytesCompressed and
+	// CountBytesUncompressed.
+	CountCoded
+	_
+	_
+	_
+	CountBytesCoded
+	_
+	_
+	_
+	CountBytesUncoded
+	_
+	_
+	_
 	NumCounters
 )
 
@@ -189,7 +207,25 @@ var counterNames = [NumCounters]string{
 	"robots_status_3xx", "robots_status_4xx", "robots_status_5xx",
 	"urls_placed", "urls_over_budget", "urls_scanned", "urls_replaced", "urls_released",
 	"urls_unknown", "urls_answered", "urls_allowed", "urls_admitted", "urls_due", "urls_denied",
-	"bodies_spooled", "spooled_bytes"}
+	"bodies_spooled", "spooled_bytes",
+	"responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
+	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
+	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd"}
+
+// Codings are the content codings that have counters, by their names in HTTP.
+var Codings = [...]string{"gzip", "deflate", "br", "zstd"}
+
+// CodingOf returns the index in Codings of a list of codings as fetch.Response.Encoding has it, by the last one
+// of the list; -1 if it has none.
+func CodingOf(list string) Counter {
+	last := list[strings.LastIndexByte(list, ' ')+1:]
+	for i, name := range Codings {
+		if name == last {
+			return Counter(i)
+		}
+	}
+	return -1
+}
 
 // flows are the counters of moves between places, the edges of the crawler. 0 stands for none. Other edges need
 // no counter: what entered STAR from URLseen is the number of unique URLs, what ended is in its place for good, and

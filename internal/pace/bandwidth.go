@@ -127,10 +127,24 @@ func (b *Bandwidth) backlog() float64 {
 // share returns how far an exchange that starts now moves the gate, in bytes. Held: mu.
 func (b *Bandwidth) share(k Kind) float64 {
 	haste := max(leastHaste, gateHaste-(gateHaste-1)*b.waited()/b.backlog())
-	if b.waiting == 0 && b.read.booked < b.l.allowed-b.l.lateness() {
+	if b.idle() {
 		haste = idleHaste
 	}
 	return b.means[k].expected() / haste
+}
+
+// idle reports whether nobody waits and bytes were not used in time. Held: mu.
+func (b *Bandwidth) idle() bool { return b.waiting == 0 && b.read.booked < b.l.allowed-b.l.lateness() }
+
+// Full reports whether the limit in force is used up at this instant; false without a limit.
+func (b *Bandwidth) Full(now time.Time) bool {
+	if !b.Limits() {
+		return false
+	}
+	b.l.mu.Lock()
+	defer b.l.mu.Unlock()
+	b.l.advance(now)
+	return !NoLimit(b.l.rate) && !b.idle()
 }
 
 // Take counts an exchange that starts.

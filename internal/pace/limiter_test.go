@@ -315,3 +315,47 @@ func BenchmarkPage(b *testing.B) {
 		})
 	}
 }
+
+// TestFull: the limit is used up while readers want more than it, not while they want a tenth, and never without a
+// limit in force.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		startAt(8, 0)
+		l := NewBandwidth(mustParse(t, "08:00-08:10 8Mbit", Bits), time.Now())
+		log := &uses{begin: time.Now()}
+		full := func(until, readEvery time.Duration) (n int) {
+			t.Helper()
+			var readers sync.WaitGroup
+			for range 3 {
+				readers.Go(func() {
+					for time.Since(log.begin) < until {
+						read(l, 50<<10, log)
+						time.Sleep(readEvery)
+					}
+				})
+			}
+			for time.Since(log.begin) < until {
+				time.Sleep(97 * time.Millisecond)
+				if l.Full(time.Now()) {
+					n++
+				}
+			}
+			readers.Wait()
+			return n
+		}
+		if n := full(20*time.Second, 0); n < 200 {
+			t.Errorf("full at %d of 207 instants while readers want more", n)
+		}
+		if n := full(40*time.Second, 1500*time.Millisecond); n > 60 {
+			t.Errorf("full at %d of 207 instants while readers want a tenth", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if n := full(650*time.Second, time.Second); n > 0 {
+			t.Errorf("full at %d instants without a limit in force", n)
+		}
+		var none *Bandwidth
+		if none.Full(time.Now()) {
+			t.Error("full without a limiter")
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package crawl
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/fetch"
+)
+
+func TestAsksForBrotli(t *testing.T) {
+	for _, c := range []struct {
+		now                 bool
+		processors, network float64
+		want                bool
+	}{
+		{false, 0.2, 1, true},        // the network limits, and processors have room
+		{false, 0.2, 0.5, true},      // at the threshold
+		{false, 0.2, 0.49, false},    // politeness limits: fewer bytes make nothing faster
+		{false, 0.2, 0, false},       //
+		{false, 0.5, 1, false},       // no room
+		{false, 0.49, 1, true},       //
+		{false, 0.9, 1, false},       //
+		{true, 0.2, 1, true},         // stays
+		{true, 0.2, 0, true},         // that the network no longer limits is br's merit
+		{true, 0.5, 1, true},         // the load of br itself does not end it
+		{true, 0.49 * 1.35, 1, true}, //
+		{true, 0.79, 1, true},        //
+		{true, 0.8, 1, false},        // busy
+		{true, 1, 0, false},          //
+	} {
+		if got := asksForBrotli(c.now, codingLoad{c.processors, c.network}); got != c.want {
+			t.Errorf("asks for br: %t, processors %.2f, network %.2f: got %t, want %t", c.now, c.processors, c.network, got, c.want)
+		}
+	}
+}
+
+// TestProcessorMeter reads lines of /proc/stat, this machine's among them.
+func TestProcessorMeter(t *testing.T) {
+	for line, want := range map[string][2]int64{
+		"cpu  10 20 30 400 5 6 7 8 1000 1000": {81, 486},
+		"cpu  1 2 3 4":                        {6, 10},
+		"":                                    {0, 0},
+		"cpu a b c":                           {0, 0},
+	} {
+		if busy, all := parseMachineTime([]byte(line)); busy != want[0] || all != want[1] {
+			t.Errorf("%q: busy %d of %d, want %v", line, busy, all, want)
+		}
+	}
+	m := newProcessorMeter()
+	for began := processTime(); processTime()-began < 50*time.Millisecond; { // use a processor
+	}
+	if share := m.inUse(time.Now()); share <= 0 || share > 1 {
+		t.Errorf("the share of the processors in use is %v after use", share)
+	}
+}
+
+// choosyWeb is a chain of pages, each of which takes 5 s and comes in br or zstd if the request asks for it.
+type choosyWeb struct {
+	tinyWeb
+	served map[string]int64 // responses by coding
+}
+
+func newChoosyWeb(t *testing.T, pages int) *choosyWeb {
+	w := &choosyWeb{served: map[string]int64{}}
+	w.serve = pagesOnly
+	w.raw = func(c net.Conn, host, path string) bool {
+		var n int
+		if _, err := fmt.Sscanf(path, "/%d", &n); err != nil || n >= pages {
+			return false
+		}
+		rs := w.got(host, path)
+		accepts := strings.Split(rs[len(rs)-1].codings, ", ")
+		coding := ""
+		for _, name := range []string{"zstd", "br", "gzip"} {
+			if slices.Contains(accepts, name) {
+				coding = name
+				break
+			}
+		}
+		page := fmt.Sprintf("<html><a href=\"/%d\">next</a>%s", n+1, strings.Repeat("<p>words of a page</p>\n", 1000))
+		if coding != "" {
+			page = packed(t, coding, page)
+			w.mu.Lock()
+			w.served[coding]++
+			w.mu.Unlock()
+			coding = "Content-Encoding: " + coding + "\r\n"
+		}
+		time.Sleep(5 * time.Second) // in a bubble
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n\r\n%s", coding, len(page), page)
+		return true
+	}
+	return w
+}
+
+// checkCounters compares the counters by coding with what the web served.
+func (w *choosyWeb) checkCounters(t *testing.T, s *Snapshot) {
+	t.Helper()
+	var received, decoded, n int64
+	for i, name := range state.Codings {
+		coding := state.Counter(i)
+		if got := s.Count(state.CountCoded + coding); got != w.served[name] {
+			t.Errorf("%d responses in %s, want %d", got, name, w.served[name])
+		}
+		in, out := s.Count(state.CountBytesCoded+coding), s.Count(state.CountBytesUncoded+coding)
+		if (w.served[name] > 0) != (in > 0 && out > 10*in) {
+			t.Errorf("%s: %d bytes received, %d decoded", name, in, out)
+		}
+		n, received, decoded = n+s.Count(state.CountCoded+coding), received+in, decoded+out
+	}
+	if n != s.Count(state.CountCompressed) || received != s.Count(state.CountBytesCompressed) ||
+		decoded != s.Count(state.CountBytesUncompressed) {
+		t.Errorf("the counters by coding have the sums %d, %d and %d; the totals differ", n, received, decoded)
+	}
+}
+
+// TestChooseCodings: a crawl whose only connection is always busy asks for br after a minute while its
+// processors have room, and for gzip alone from the minute on in which they are busy.
+func TestChooseCodings(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChoosyWeb(t, 60)
+		opt := w.options(t, memfs.New(*seedFlag), "http://choosy.test/0")
+		atOnce(&opt)
+		opt.Linger, opt.Connections = 0, 1
+		client := opt.Fetcher.(*fetch.Client)
+		began := time.Now()
+		opt.SetAcceptEncoding = client.SetAcceptEncoding
+		opt.processorsInUse = func(now time.Time) float64 {
+			if now.Sub(began) > 150*time.Second {
+				return 0.95
+			}
+			return 0.2
+		}
+		res := mustRun(t, t.Context(), opt)
+		var runs []string // Accept-Encoding of the pages, without repeats
+		for i := range 60 {
+			rs := w.got("choosy.test", fmt.Sprintf("/%d", i))
+			if len(rs) != 1 {
+				t.Fatalf("page %d was requested %d times", i, len(rs))
+			}
+			if len(runs) == 0 || runs[len(runs)-1] != rs[0].codings {
+				t.Logf("from %v on: %s", rs[0].at.Sub(began), rs[0].codings)
+				runs = append(runs, rs[0].codings)
+			}
+		}
+		if !slices.Equal(runs, []string{codingsNarrow, codingsWide, codingsNarrow}) {
+			t.Errorf("Accept-Encoding went through %q", runs)
+		}
+		if w.served["br"] < 10 || w.served["gzip"] < 10 || res.Snapshot.AsksForBrotli {
+			t.Errorf("responses by coding: %v; at the end the crawl asks for br: %t", w.served, res.Snapshot.AsksForBrotli)
+		}
+		w.checkCounters(t, &res.Snapshot)
+	})
+}
+
+// TestFixedCodings: without SetAcceptEncoding all requests have the fetcher's value, whatever the load.
+func TestFixedCodings(t *testing.T) {
+	for _, codings := range []string{"gzip", "gzip, br, zstd", "br", "identity"} {
+		inBubble(t, func(t *testing.T) {
+			w := newChoosyWeb(t, 20)
+			opt := w.options(t, memfs.New(*seedFlag), "http://choosy.test/0")
+			atOnce(&opt)
+			opt.Linger, opt.Connections = 0, 1
+			if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codings); err != nil {
+				t.Fatal(err)
+			}
+			res := mustRun(t, t.Context(), opt)
+			for _, r := range w.got("", "") {
+				if r.codings != codings {
+					t.Errorf("%s: Accept-Encoding %q, want %q", r.path, r.codings, codings)
+				}
+			}
+			if n := len(w.pages("choosy")); n != 21 {
+				t.Errorf("%d requests for pages, want 21", n)
+			}
+			w.checkCounters(t, &res.Snapshot)
+		})
+	}
+}
+
+// TestSitemapsComeInGzip: while requests for pages ask for br, those for sitemaps ask for gzip, because a sitemap
+// of more than sitemapUnpacked would be cut in br.
+func TestSitemapsComeInGzip(t *testing.T) {
+	loc := func(path string) string { return "<url><loc>http://map.test/" + path + "</loc></url>" }
+	var filler strings.Builder
+	for i := 0; filler.Len() < 3*sitemapUnpacked; i++ {
+		fmt.Fprintf(&filler, "<!-- filler %d -->\n", i*i)
+	}
+	large := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + loc("first") + filler.String() + loc("last") + "</urlset>"
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{}
+		w.serve = func(_, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return answer{200, "", "Sitemap: http://map.test/map.xml\n"}
+			case "/map.xml":
+				coding := "br"
+				if w.requests[len(w.requests)-1].codings == "gzip" {
+					coding = "gzip"
+				}
+				return answer{200, "Content-Encoding: " + coding + "\r\n", packed(t, coding, large)}
+			}
+			return answer{200, "", "<html>x"}
+		}
+		opt := w.options(t, memfs.New(*seedFlag), "http://map.test/")
+		atOnce(&opt)
+		opt.Linger, opt.Connections, opt.Sitemaps = 0, 1, true
+		if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codingsWide); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, t.Context(), opt)
+		for path, codings := range map[string]string{"/": codingsWide, "/map.xml": "gzip", "/first": codingsWide, "/last": codingsWide} {
+			if rs := w.got("map.test", path); len(rs) != 1 || rs[0].codings != codings {
+				t.Errorf("%s: requests %v, want one with %q", path, rs, codings)
+			}
+		}
+	})
+}
