@@ -89,7 +89,7 @@ var mutants = []mutant{
 			"		d.deferred.Advance()\n		d.testHook(\"ahead\")\n		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from deferred URLs"},
 		{"			d.deferred.Advance()\n			return nil\n", "			return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
-		{"StreamState{Size: st.size})\n", "StreamState{Size: st.size + int64(len(st.buf))})\n"}}},
+		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
 
 	// State that is only in RAM.
