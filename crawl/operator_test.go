@@ -246,7 +246,8 @@ func TestOperatorLimits(t *testing.T) {
 func TestOperatorHostDelay(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
+		// Few hosts, so that none has run out of URLs when its delay is normal again.
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 8, 2000 })
 		o := operate(t, web, memfs.New(*seedFlag), nil)
 		o.await(100)
 		hosts := web.Log().Snapshot().Hosts

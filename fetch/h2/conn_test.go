@@ -72,17 +72,17 @@ const testRequest = "GET /a?b=c HTTP/1.1\r\nHost: example.org\r\nUser-Agent: tes
 const ok = "HTTP/1.1 200 OK\r\n"
 
 // run makes one exchange and returns all that Read returned.
-func run(serve func(s *server), piece int) (text string, err error, c *Conn, p *peer) {
+func run(serve func(s *server), piece int) (text string, c *Conn, p *peer, err error) {
 	s := newServer()
 	serve(s)
 	p = &peer{rest: s.buf.Bytes(), piece: piece}
 	c = New(p, Settings{HeaderBytes: 4096, Window: firstWindow})
 	p.conn = c
 	if _, err := c.Request([]byte(testRequest)); err != nil {
-		return "", err, c, p
+		return "", c, p, err
 	}
 	b, err := io.ReadAll(c)
-	return string(b), err, c, p
+	return string(b), c, p, err
 }
 
 // forms are exchanges with good and bad servers.
@@ -320,7 +320,7 @@ func forms() map[string]struct {
 func TestForms(t *testing.T) {
 	for name, f := range forms() {
 		for _, piece := range []int{1 << 20, 1, 7, 1000} {
-			text, err, c, p := run(f.serve, piece)
+			text, c, p, err := run(f.serve, piece)
 			var he *Error
 			if f.err == "" && err != nil || f.err != "" && (err == nil || !strings.Contains(err.Error(), f.err)) ||
 				errors.As(err, &he) && he.Kind != f.kind || text != f.text {
@@ -361,7 +361,7 @@ func TestFlowControl(t *testing.T) {
 	}
 
 	granted := int64(firstWindow)
-	_, err, _, q := run(func(s *server) {
+	_, _, q, err := run(func(s *server) {
 		s.WriteSettings()
 		s.head(false, ":status", "200")
 		for range 200 {
@@ -516,8 +516,8 @@ func FuzzH2(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
 		serve := func(s *server) { s.buf.Write(in) }
-		text, err, c, p := run(serve, 1<<20)
-		parts, perr, d, _ := run(serve, piece&63+1)
+		text, c, p, err := run(serve, 1<<20)
+		parts, d, _, perr := run(serve, piece&63+1)
 		if text != parts || (err == nil) != (perr == nil) || err != nil && err.Error() != perr.Error() ||
 			c.Ended() != d.Ended() || c.Reusable() != d.Reusable() {
 			t.Fatalf("whole %q, %v; in pieces %q, %v", text, err, parts, perr)
