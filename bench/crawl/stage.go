@@ -98,7 +98,7 @@ var partOfStage = map[string]crawlStage{
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
 	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,
-	"slowdirs": stageCrawler, "held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler,
+	"slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler,
 	"history": stageCrawler,
 }
 
