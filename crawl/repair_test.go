@@ -319,29 +319,32 @@ func TestRepairWithoutOutput(t *testing.T) {
 		opt.MaxPages = 0
 		rng := rand.New(rand.NewPCG(*seedFlag, 6))
 		unnamed, unseen := int64(0), int64(0)
-		for _, part := range []string{"/tails-", "/beast/", "/urlseen/cache"} {
-			mem := fs.Fork(1)
-			for _, name := range crawlFiles(t, mem, &opt, func(p string) bool { return strings.Contains(p, part) }) {
-				spoil(t, rng, mem, name, 1<<20)
-			}
-			rep, err := repairOf(t, mem, &opt, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if rep.Forgotten > 0 {
-				t.Errorf("damage to %s: %d URLs forgotten, although nothing records which ended", part, rep.Forgotten)
-			}
-			unnamed, unseen = unnamed+rep.Unnamed, unseen+rep.Unseen
-			if after := deep(t, mem, &opt); !after.Balanced() {
-				t.Errorf("damage to %s: %q, %v; %q", part, after.Bad, after.Damages, rep.Actions)
-			}
-			again := opt
-			again.FS = mem
-			if _, err := Run(t.Context(), again); err != nil {
-				t.Errorf("damage to %s: after the repair the crawl ends with %v", part, err)
-			}
-			if after := deep(t, mem, &opt); !after.Balanced() {
-				t.Errorf("damage to %s: at the end: %q, %v", part, after.Bad, after.Damages)
+		// Some damage hits nothing that counts.
+		for round := 0; round < 5 && (unnamed == 0 || unseen == 0); round++ {
+			for _, part := range []string{"/tails-", "/beast/", "/urlseen/cache"} {
+				mem := fs.Fork(1)
+				for _, name := range crawlFiles(t, mem, &opt, func(p string) bool { return strings.Contains(p, part) }) {
+					spoil(t, rng, mem, name, 1<<20)
+				}
+				rep, err := repairOf(t, mem, &opt, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rep.Forgotten > 0 {
+					t.Errorf("damage to %s: %d URLs forgotten, although nothing records which ended", part, rep.Forgotten)
+				}
+				unnamed, unseen = unnamed+rep.Unnamed, unseen+rep.Unseen
+				if after := deep(t, mem, &opt); !after.Balanced() {
+					t.Errorf("damage to %s: %q, %v; %q", part, after.Bad, after.Damages, rep.Actions)
+				}
+				again := opt
+				again.FS = mem
+				if _, err := Run(t.Context(), again); err != nil {
+					t.Errorf("damage to %s: after the repair the crawl ends with %v", part, err)
+				}
+				if after := deep(t, mem, &opt); !after.Balanced() {
+					t.Errorf("damage to %s: at the end: %q, %v", part, after.Bad, after.Damages)
+				}
 			}
 		}
 		if unnamed == 0 || unseen == 0 {

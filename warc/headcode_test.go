@@ -111,6 +111,7 @@ func testReaders(t *testing.T, sizes []int, format func(*Options)) {
 			w := open(t, opt, nil)
 			e := w.NewEncoder()
 			var all []byte
+			sizes := slices.Clone(sizes)
 			if w.zst != nil {
 				all = append(all, w.zst.head...)
 				sizes = append(sizes, 2<<20) // longer than the window
