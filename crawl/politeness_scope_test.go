@@ -232,6 +232,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		counts := map[string]int{}
 		late := map[string]int{}
 		asked := map[string]bool{} // a canary request may repeat a robots.txt
+		cut := int64(0)            // requests that the reload may have cut off and refused
 		for _, r := range web.got("", "") {
 			if !asked[r.host+r.path] {
 				counts[r.host]++
@@ -241,6 +242,9 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 				t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
 			} else if listed[r.host] && r.at.After(begin.Add(22*time.Second)) {
 				late[r.host]++
+			}
+			if listed[r.host] && !r.at.After(at) && at.Sub(r.at) < time.Second {
+				cut++
 			}
 		}
 		if soon < 50 {
@@ -257,8 +261,8 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 				refused += int64(pages + 1 - n)
 			}
 		}
-		if got := res.Snapshot.Refused[state.ReasonBlocked.String()]; got != refused || refused < 50 {
-			t.Errorf("%d URLs refused as blocked, want %d", got, refused)
+		if got := res.Snapshot.Refused[state.ReasonBlocked.String()]; got < refused || got > refused+cut || refused < 50 {
+			t.Errorf("%d URLs refused as blocked, want %d, or up to %d more", got, refused, cut)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 

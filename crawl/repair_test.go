@@ -232,7 +232,7 @@ func TestRepairCutOff(t *testing.T) {
 		whole := fs.Fork(*seedFlag)
 		before := whole.Ops()
 		rep, err := repairOf(t, whole, &opt, nil)
-		for range 10 { // a hundred bytes may lie beyond the end that the manifest names
+		for range 100 { // a hundred bytes may lie beyond the end that the manifest names
 			if err != nil || !rep.Nothing() {
 				break
 			}
