@@ -345,11 +345,11 @@ func TestKill(t *testing.T) {
 	}
 	rounds := (*killRounds + len(killWorlds) - 1) / len(killWorlds)
 	if rounds == 0 {
-		rounds = longOr(8, 3)
+		rounds = longOr(8, 2)
 	}
 	pages := *killPages
 	if pages == 0 {
-		pages = longOr(1500, 300)
+		pages = longOr(1500, 200)
 	}
 	t.Logf("seed %d, %d rounds in each world, crawls of about %d URLs", *seedFlag, rounds, pages)
 	sum := &killSum{killed: map[string]int{}}
