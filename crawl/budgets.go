@@ -290,7 +290,14 @@ func (b *budgetStage) close() {
 }
 
 // wake makes the reader of BEAST's queues check again once the transaction has ended.
-func (b *budgetStage) wake(tx *transaction) { tx.wake(b.wakeBeast) }
+func (b *budgetStage) wake(tx *transaction) { tx.wake(b) }
+
+// raise wakes the reader if it would release URLs. While the queues are empty, the end of a pass wakes it.
+func (b *budgetStage) raise() {
+	if b.acct.in(state.PlaceBeast) > 0 && !b.stock.stocked() {
+		b.wakeBeast.raise()
+	}
+}
 
 // passEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
 // reader may have waited for the pass (mergeFirst).
@@ -352,8 +359,9 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 }
 
 func (b *budgetStage) mergeStar(ctx context.Context) error {
-	return b.passes.run(ctx, merger{
-		name: state.NameStar,
+	return b.passes.run(ctx, &merger{
+		passes: b.passes,
+		name:   state.NameStar,
 		pass: func(ctx context.Context, early bool) (int, error) {
 			n, err := b.star.Pass(ctx, early)
 			b.starMerges.Add(1)

@@ -28,6 +28,9 @@ type dispatcher struct {
 	wakeReady, wakeDispatch signal
 	reloading               sync.Mutex // held while rules and blacklist are replaced
 
+	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
+	ended    bool       // no more grants are taken
+
 	check     *robotsCheck
 	deferrals *deferrals
 	health    *hostHealth
@@ -220,6 +223,7 @@ func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
 
 // dispatch starts exchanges for the grants of polite while connection slots are free.
 func (d *dispatcher) dispatch(ctx context.Context) error {
+	defer d.endGrants()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -235,24 +239,32 @@ func (d *dispatcher) dispatch(ctx context.Context) error {
 			d.workers.free()
 			return nil
 		}
-		if g.Item.Robots {
-			g.Item.Data.(chan *polite.Grant) <- g // capacity 1 and one grant: never blocks
+		if page, err := d.begin(g); err != nil {
+			return err
+		} else if !page {
 			continue
 		}
-		if !d.workers.plds.enter(g.Item.PLD) {
-			d.workers.free()
-			if err := d.pldBusy(g); err != nil {
-				return err
-			}
-			continue
-		}
-		d.workers.inFlight.add(1)
 		select {
 		case d.workers.grants <- g:
 		default:
 			d.startFetcher(g)
 		}
 	}
+}
+
+// begin reports whether the caller is to fetch the page of a grant. Otherwise it has passed the grant and its
+// slot to a request for robots.txt, or has deferred the URL and freed the slot.
+func (d *dispatcher) begin(g *polite.Grant) (page bool, _ error) {
+	if g.Item.Robots {
+		g.Item.Data.(chan *polite.Grant) <- g // capacity 1 and one grant: never blocks
+		return false, nil
+	}
+	if d.workers.plds.enter(g.Item.PLD) {
+		return true, nil
+	}
+	d.workers.free()
+	defer d.fetchEnded()
+	return false, d.pldBusy(g)
 }
 
 // maxIdleFetchers limits the fetchers that wait for another page. They are kept for their stacks: fetching
@@ -279,13 +291,25 @@ func (d *dispatcher) startFetcher(g *polite.Grant) {
 	}()
 }
 
-// fetchGranted fetches the page of a grant and frees its slot.
+// fetchGranted fetches the page of a grant, and the pages of the grants that follow in the same slot.
 func (d *dispatcher) fetchGranted(g *polite.Grant) {
-	defer d.workers.free()
-	defer d.workers.plds.leave(g.Item.PLD)
-	landed, err := d.pages.fetchOne(d.fetching, g)
-	if !landed {
-		d.pages.ended(err)
+	for {
+		landed, next, err := d.pages.fetchOne(d.fetching, g)
+		d.workers.plds.leave(g.Item.PLD)
+		if !landed {
+			d.pages.ended(err)
+		}
+		if next == nil {
+			d.workers.free()
+			return
+		}
+		if page, err := d.begin(next); err != nil {
+			d.fail(err)
+			return
+		} else if !page {
+			return
+		}
+		g = next
 	}
 }
 
@@ -304,16 +328,9 @@ func (d *dispatcher) fetchEnded() {
 // nextGrant waits for the next grant. It returns nil when ctx ends.
 func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 	for ctx.Err() == nil {
-		wait := wakeAfter
-		if d.mayFetch() {
-			var g *polite.Grant
-			if g, wait = d.nextAllowed(time.Now()); g != nil {
-				d.outages.take(time.Now())
-				return g
-			}
-			if d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
-				d.wakeReady.raise()
-			}
+		g, wait := d.tryGrant()
+		if g != nil {
+			return g
 		}
 		if d.outages.slowed() {
 			wait = min(wait, trickle)
@@ -330,10 +347,62 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 	return nil
 }
 
+// tryGrant returns polite's next grant, if another request may be sent now. Otherwise it returns how long to
+// wait.
+func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
+	d.granting.Lock()
+	defer d.granting.Unlock()
+	if !d.mayFetch() {
+		return nil, wakeAfter
+	}
+	now := time.Now()
+	wait := d.limits.wait(now, len(d.workers.slots))
+	if wait > 0 {
+		return nil, wait
+	}
+	g, wait := d.polite.Next(now)
+	if g == nil && d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
+		d.wakeReady.raise()
+	}
+	return d.granted(now, g), wait
+}
+
+// landed tells polite that the exchange of g has ended although its page is not stored yet. The next grant, if
+// there is one and the limits allow it, belongs to the caller: a switch to the goroutine of dispatch and from
+// there to another fetcher takes longer than a near server's answer.
+func (d *dispatcher) landed(g *polite.Grant, r polite.Result) (next *polite.Grant) {
+	d.granting.Lock()
+	defer d.granting.Unlock()
+	now := time.Now()
+	more := d.mayFetch() && d.limits.wait(now, len(d.workers.slots)) <= 0
+	return d.granted(now, d.polite.Landed(now, g, r, more))
+}
+
+// granted counts a new grant, nil for none, against the limits. The caller holds granting and a slot.
+func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
+	if g == nil {
+		return nil
+	}
+	d.limits.rate.Take(now)
+	d.limits.bandwidth.Take(now, grantKind(g))
+	d.outages.take(now)
+	if !g.Item.Robots {
+		d.workers.inFlight.add(1)
+	}
+	return g
+}
+
+// endGrants makes fetchers end after their pages.
+func (d *dispatcher) endGrants() {
+	d.granting.Lock()
+	defer d.granting.Unlock()
+	d.ended = true
+}
+
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
-// --max-pages it allows no more exchanges than pages are missing.
+// --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
+	if d.ended || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

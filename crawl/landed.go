@@ -49,20 +49,21 @@ func decodesLater(resp *fetch.Response) bool {
 }
 
 // land hands a page over to a storer if its host waits for its next page. It returns false if it did not.
-// The page belongs to the storer afterwards.
-func (p *pageStage) land(ctx context.Context, page *arrival) bool {
+// The page belongs to the storer afterwards. The caller is to fetch the page of the grant that follows, if
+// there is one.
+func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next *polite.Grant) {
 	g, resp := page.grant, page.resp
 	if !mayLand(g) || resp.Spool != nil || len(resp.Raw)+len(resp.Body) > landedBytes {
-		return false
+		return false, nil
 	}
 	// The transaction may give a host in trouble a back-off, which its next page must await.
 	if !page.event.Kind.Good() || !page.sum.Health.Clean() || !p.health.isClean(g.Item.Host) {
-		return false
+		return false, nil
 	}
 	select {
 	case p.workers.landing <- struct{}{}:
 	default:
-		return false
+		return false, nil
 	}
 	p.fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
 	result := page.result.Result
@@ -73,8 +74,7 @@ func (p *pageStage) land(ctx context.Context, page *arrival) bool {
 	}
 	// The scheduler is told last, so that this processor turns to the next request before it turns to the
 	// parser.
-	p.polite.Landed(time.Now(), g, result)
-	return true
+	return true, p.dispatcher.landed(g, result)
 }
 
 // storeLanded stores a landed page and then those of workers.landed, until that is closed.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
@@ -31,6 +32,28 @@ func TestOneConnectionPerHost(t *testing.T) {
 		checkBalanced(t, fs, opt.Dirs)
 		if landed.Load() < 200 {
 			t.Errorf("%d pages landed, want at least 200", landed.Load())
+		}
+	})
+}
+
+// TestMaxPagesWhilePagesLand: --max-pages is exact, although fetchers take their next grants themselves.
+func TestMaxPagesWhilePagesLand(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 4, 8, 2000, 0 })
+		opt := simOptions(t, web, memfs.New(*seedFlag))
+		atOnce(&opt)
+		opt.QueuePages, opt.MaxPages = Unlimited, 500
+		var landed atomic.Int64
+		opt.hook = func(place string) {
+			if place == "landed" {
+				landed.Add(1)
+			}
+		}
+		res := mustRun(t, t.Context(), opt)
+		pages := res.Snapshot.Count(state.CountPages)
+		if res.Stop != StopPages || pages != opt.MaxPages || landed.Load() < 50 {
+			t.Errorf("stopped by %q with %d pages, %d of them landed; want %q with %d, at least 50 landed",
+				res.Stop, pages, landed.Load(), StopPages, opt.MaxPages)
 		}
 	})
 }

@@ -82,20 +82,6 @@ func (d *dispatcher) heldBy(now time.Time) string { return d.limits.heldBy(now) 
 // limitsText describes the limits in force.
 func (d *dispatcher) limitsText(now time.Time) string { return d.limits.text(now) }
 
-// nextAllowed returns polite's next grant if the limits allow another request now. Otherwise it returns nil
-// and how long to wait. The caller has taken a slot for the grant.
-func (d *dispatcher) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
-	if wait := d.limits.wait(now, len(d.workers.slots)); wait > 0 {
-		return nil, wait
-	}
-	g, wait := d.polite.Next(now)
-	if g != nil {
-		d.limits.rate.Take(now)
-		d.limits.bandwidth.Take(now, grantKind(g))
-	}
-	return g, wait
-}
-
 // wait returns how long to wait before the next check of the limits; 0 if another request may be sent.
 func (l *limits) wait(now time.Time, taken int) time.Duration {
 	if l.schedule.Load().Limits() && taken > l.connections(now) {

@@ -25,3 +25,44 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 		}
 	}
 }
+
+// TestMergerIsWokenIfItMatters: a transaction wakes a stage only if its pass would begin now, or earlier than
+// planned.
+func TestMergerIsWokenIfItMatters(t *testing.T) {
+	c := newCrawler(Options{Connections: 256})
+	var pending int64
+	var full, early, starving bool
+	m := &merger{passes: c.passes, wake: newSignal(), pending: func() int64 { return pending },
+		full: func() bool { return full }, early: func() bool { return early }, starving: func() bool { return starving }}
+	for _, test := range []struct {
+		pending               int64
+		full, early, starving bool
+		inRAM                 int64
+		planned               int32
+		want                  bool
+	}{
+		{0, false, true, true, 0, noPass, false},       // nothing to merge
+		{1, false, false, false, 0, patientPass, true}, // nothing in flight
+		{1, true, false, false, 1, noPass, true},
+		{1, true, false, false, 1, urgentPass, true},
+		{1, false, false, false, 1, noPass, false},
+		{1, false, true, false, 1, noPass, true},
+		{1, false, true, false, 1, patientPass, false},
+		{1, false, true, true, 1, patientPass, true},
+		{1, false, true, true, 1, urgentPass, false},
+	} {
+		pending, full, early, starving = test.pending, test.full, test.early, test.starving
+		c.acct.s.Places[state.PlaceRAM].N = test.inRAM
+		m.planned.Store(test.planned)
+		m.raise()
+		woken := false
+		select {
+		case <-m.wake:
+			woken = true
+		default:
+		}
+		if woken != test.want {
+			t.Errorf("%+v: woken is %v", test, woken)
+		}
+	}
+}

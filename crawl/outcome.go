@@ -52,19 +52,20 @@ type pageStage struct {
 }
 
 // fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed
-// means that a storer does the part after the exchange and calls ended.
-func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) (landed bool, _ error) {
+// means that a storer does the part after the exchange and calls ended; next is then the grant of another URL,
+// or nil.
+func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) (landed bool, next *polite.Grant, _ error) {
 	resp := p.workers.response()
 	page, err := p.exchangeOne(ctx, g, resp)
 	if page == nil || err != nil {
 		p.workers.release(resp)
-		return false, err
+		return false, nil, err
 	}
-	if p.land(ctx, page) {
-		return true, nil
+	if landed, next = p.land(ctx, page); landed {
+		return true, next, nil
 	}
 	defer p.workers.release(resp)
-	return false, p.store(ctx, page)
+	return false, nil, p.store(ctx, page)
 }
 
 // exchangeOne does the exchange of a granted URL. It returns its final response, or nil if the URL has none

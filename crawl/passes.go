@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/snapshot"
@@ -44,8 +45,9 @@ type passRunner struct {
 	stock    *stockKeeper
 }
 
-// merger describes the passes of one store to passRunner.
+// merger describes the passes of one store to passRunner. It is the waker of the store's stage.
 type merger struct {
+	passes  *passRunner
 	name    string
 	pass    func(ctx context.Context, early bool) (int, error)
 	full    func() bool
@@ -58,18 +60,52 @@ type merger struct {
 	// cost predicts the duration of an early pass.
 	cost func() time.Duration
 	wake signal
+
+	// planned is the early pass that the stage's goroutine waits for or runs.
+	planned atomic.Int32
+}
+
+// These are the values of merger.planned.
+const (
+	noPass      int32 = iota
+	patientPass       // fetchers have other URLs
+	urgentPass
+)
+
+// waker wakes a stage after a transaction.
+type waker interface{ raise() }
+
+// raise wakes the stage's goroutine if that would begin a pass now, or earlier than planned. Each page ends with
+// a transaction that calls it, and most find nothing to do. What it overlooks waits for the pulse.
+func (m *merger) raise() {
+	if m.pending() == 0 {
+		return
+	}
+	if !m.full() && !m.passes.nothingInFlight() {
+		switch planned := m.planned.Load(); {
+		case planned == urgentPass, planned == patientPass && !m.starving(), planned == noPass && !m.early():
+			return
+		}
+	}
+	m.wake.raise()
 }
 
 // run merges when a bucket is full, and earlier when m.early is true. If no URL is in flight, an early pass
 // starts at once, unless it is not worthwhile (cheapEarly).
-func (p *passRunner) run(ctx context.Context, m merger) error {
+func (p *passRunner) run(ctx context.Context, m *merger) error {
 	var last, freed time.Time
 	var took time.Duration
 	for ctx.Err() == nil {
+		m.planned.Store(noPass) // before the state is read, so that raise misses no change
 		full := m.full()
 		wait := wakeAfter
 		if pending := m.pending(); !full && pending > 0 && m.early() {
-			wait = time.Until(p.earlyDue(&m, pending, last, took))
+			plan := patientPass
+			if m.starving() {
+				plan = urgentPass
+			}
+			wait = time.Until(p.earlyDue(m, pending, last, took))
+			m.planned.Store(plan)
 		}
 		if !full && wait > 0 {
 			// No pass is due, so no room is missing. Clear the reason here: during a pause of fetching

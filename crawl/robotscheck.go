@@ -27,6 +27,7 @@ type robotsCheck struct {
 	*engine
 	robotsCache *drum.Drum
 	wakeRobots  signal
+	merges      *merger      // its waker
 	roundNow    atomic.Int64 // Unix second at which the last pass began
 
 	deferrals  *deferrals
@@ -212,7 +213,7 @@ func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Reco
 	key := k.Hasher.URLKey(rec.URL)
 	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
 	tx.moves = append(tx.moves, m)
-	tx.wake(k.wakeRobots)
+	tx.wake(k.merges)
 	return nil
 }
 
@@ -275,11 +276,11 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 }
 
 // wake makes RobotsCache's goroutine check for a due pass once the transaction has ended.
-func (k *robotsCheck) wake(tx *transaction) { tx.wake(k.wakeRobots) }
+func (k *robotsCheck) wake(tx *transaction) { tx.wake(k.merges) }
 
 // learn adds an update of an origin's data (robots.AppendUpdate). It is part of a transaction.
 func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
-	tx.wake(k.wakeRobots)
+	tx.wake(k.merges)
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
@@ -298,10 +299,14 @@ func (k *robotsCheck) robotsStore() drum.Options {
 	return o
 }
 
-func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
+func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error { return k.passes.run(ctx, k.merges) }
+
+// openMerger describes the passes of RobotsCache.
+func (k *robotsCheck) openMerger() {
 	low := int64(2 * k.opt.Connections)
-	return k.passes.run(ctx, merger{
-		name: state.NameRobotsCache,
+	k.merges = &merger{
+		passes: k.passes,
+		name:   state.NameRobotsCache,
 		pass: func(ctx context.Context, early bool) (int, error) {
 			k.roundNow.Store(time.Now().Unix())
 			return k.robotsCache.Pass(ctx, early)
@@ -316,7 +321,7 @@ func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
 		},
 		starving: k.passes.starvingForVerdicts,
 		wake:     k.wakeRobots,
-	})
+	}
 }
 
 // decide calls HostData.Decide for the path of a URL. The rules come from the site; if they cause a panic,

@@ -179,8 +179,9 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 }
 
 func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
-	return q.passes.run(ctx, merger{
-		name: state.NameRobotsRequested,
+	return q.passes.run(ctx, &merger{
+		passes: q.passes,
+		name:   state.NameRobotsRequested,
 		pass: func(ctx context.Context, early bool) (int, error) {
 			q.requestedNow.Store(time.Now().Unix())
 			mark := q.waiting.beginPass()

@@ -28,6 +28,7 @@ type seenStage struct {
 	recentNames *drum.RAMCache
 	trace       *linktrace.Writer // trace of the keys before recent filters them; nil if off
 
+	merges              *merger // the waker of wakeSeen
 	wakeSeen, wakeNames signal
 	seenMerges          atomic.Int64 // passes of URLseen that have ended
 	fullPasses          atomic.Int64 // passes over full buckets of URLseen, in this run
@@ -74,7 +75,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 		tx.count(state.CountLinksChecked, int64(len(b.Tuples)))
 		s.seenMeter.added.Add(int64(len(b.Tuples)))
 		s.seenMeter.text.Add(text)
-		tx.wake(s.wakeSeen)
+		tx.wake(s.merges)
 	}
 	if err := s.sendNames(&b.Names, tx); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (s *seenStage) traced() bool { return s.trace != nil }
 func (s *seenStage) cached() bool { return s.recent != nil }
 
 // wake makes URLseen's goroutine check for a due pass once the transaction has ended.
-func (s *seenStage) wake(tx *transaction) { tx.wake(s.wakeSeen) }
+func (s *seenStage) wake(tx *transaction) { tx.wake(s.merges) }
 
 // wakeNow does the same as wake, outside of a transaction.
 func (s *seenStage) wakeNow() { s.wakeSeen.raise() }
@@ -158,9 +159,13 @@ func (s *seenStage) seenStore() drum.Options {
 	return o
 }
 
-func (s *seenStage) mergeSeen(ctx context.Context) error {
-	return s.passes.run(ctx, merger{
-		name: state.NameURLSeen,
+func (s *seenStage) mergeSeen(ctx context.Context) error { return s.passes.run(ctx, s.merges) }
+
+// openMerger describes the passes of URLseen.
+func (s *seenStage) openMerger() {
+	s.merges = &merger{
+		passes: s.passes,
+		name:   state.NameURLSeen,
 		pass: func(ctx context.Context, early bool) (int, error) {
 			if !early {
 				s.fullPasses.Add(1)
@@ -175,7 +180,7 @@ func (s *seenStage) mergeSeen(ctx context.Context) error {
 		cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
 		early:   func() bool { return s.passes.needsURLs() && !s.budgets.checksPending() }, starving: s.passes.starving,
 		wake: s.wakeSeen,
-	})
+	}
 }
 
 // emitUnique sends the new URLs from URLseen to STAR for their budgets.
@@ -238,7 +243,8 @@ const leastNames = 64
 // passes in the life of a crawl. No stage waits for these passes.
 func (s *seenStage) mergeNames(ctx context.Context) error {
 	pending := pendingTuples(s.names)
-	return s.passes.run(ctx, merger{
+	return s.passes.run(ctx, &merger{
+		passes:   s.passes,
 		name:     state.NameNames,
 		pass:     s.names.Pass,
 		full:     s.names.Full,

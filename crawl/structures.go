@@ -111,7 +111,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
 		})
 	}
-	return c.checkpointer.openAll([]*structure{
+	err = c.checkpointer.openAll([]*structure{
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
@@ -134,4 +134,10 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		log(state.NameSeedLog, "seeds", &c.output.seedLog),
 		log(state.NameRobotsLog, "robots", &c.output.robotsLog),
 	}, m)
+	if err != nil {
+		return err
+	}
+	c.seen.openMerger()
+	c.check.openMerger()
+	return nil
 }

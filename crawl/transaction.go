@@ -49,12 +49,12 @@ type transaction struct {
 	code      int // its index in state.Codes
 	hasStatus bool
 	failed    state.Reason // why an attempt brought no final response; ReasonNone for none
-	wakes     []signal
+	wakes     []waker
 	nothing   bool // the transaction changed nothing, so the pulse need not follow
 }
 
-// wake raises s after the changes have been applied to the accounts.
-func (tx *transaction) wake(s signal) { tx.wakes = append(tx.wakes, s) }
+// wake raises w after the changes have been applied to the accounts.
+func (tx *transaction) wake(w waker) { tx.wakes = append(tx.wakes, w) }
 
 // response counts a response by its status.
 func (tx *transaction) response(status int) {

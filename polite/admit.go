@@ -8,7 +8,9 @@ import "time"
 func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.admit(s.at(now), it)
+	at := s.at(now)
+	defer s.tell(at)
+	return s.admit(at, it)
 }
 
 // AdmitNow is Admit followed by Next for one item that takes precedence. It returns the grant if the item
@@ -17,6 +19,7 @@ func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
+	defer s.tell(at)
 	if s.admit(at, it).Kind != Admitted {
 		return nil
 	}
@@ -70,7 +73,6 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	}
 	s.link(it, at)
 	s.enqueue(h, it, at)
-	signal(s.ready)
 	return Verdict{Kind: Admitted}
 }
 

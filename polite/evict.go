@@ -17,6 +17,7 @@ func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
+	defer s.tell(at)
 	limit := at + int64(max(over, 0))
 	var q []evictable
 	for _, h := range s.lines {
@@ -50,6 +51,7 @@ func (s *Scheduler) EvictHost(now time.Time, host uint64, over time.Duration) []
 		return nil
 	}
 	at := s.at(now)
+	defer s.tell(at)
 	limit := at + int64(max(over, 0))
 	var out []*Item
 	for e := s.evictable(h, at); e.left > 0 && e.when > limit; {

@@ -9,6 +9,7 @@ func (s *Scheduler) EvictItems(now time.Time, items []*Item) (out []*Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
+	defer s.tell(at)
 	for _, it := range items {
 		if it.host == nil || it.Robots {
 			continue

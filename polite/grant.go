@@ -43,6 +43,14 @@ func (s *Scheduler) Next(now time.Time) (*Grant, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
+	g, wait := s.next(at)
+	if s.told = int64(Forever); wait != Forever {
+		s.told = at + int64(wait)
+	}
+	return g, wait
+}
+
+func (s *Scheduler) next(at int64) (*Grant, time.Duration) {
 	// Due hosts are moved in small lots so that a burst, as after a restart, does not hold the lock for
 	// long. Each call moves some.
 	const lot, tries = 64, 256
@@ -240,9 +248,7 @@ func (s *Scheduler) start(g *Grant, now int64) {
 	v.held = false
 	s.place(v, now)
 	s.began(g, now, true)
-	if v.line.Len() > 0 || v.net != nil && v.net.line.Len() > 0 || g.Item.pld.line.Len() > 0 {
-		signal(s.ready)
-	}
+	s.tell(now)
 }
 
 // Done ends a grant: the connection is closed or free, and the caller owns the item again. The host's delay
@@ -261,22 +267,35 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 		s.endVisit(g, at, r)
 	}
 	s.unlink(g.Item, at)
-	signal(s.ready)
+	s.tell(at)
 }
 
 // Landed ends the exchange of a grant before Done, so that the host's next visit need not wait until the
 // caller has processed the response. The host's delay counts from now. The item stays in RAM, as in flight,
-// until Done. Landed does nothing if Done came first.
-func (s *Scheduler) Landed(now time.Time, g *Grant, r Result) {
+// until Done. Landed does nothing if Done came first. If more is true, it returns what Next would return now:
+// a grant for the caller, or nil.
+func (s *Scheduler) Landed(now time.Time, g *Grant, r Result, more bool) (next *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if g.host == nil {
-		return
+		return nil
 	}
-	s.endVisit(g, s.at(now), r)
+	at := s.at(now)
+	s.endVisit(g, at, r)
 	g.landed, g.index = true, len(s.landed)
 	s.landed = append(s.landed, g)
-	signal(s.ready)
+	if more {
+		next, _ = s.next(at)
+	}
+	s.tell(at)
+	return next
+}
+
+// tell signals Ready if the caller of Next was told to wait too long.
+func (s *Scheduler) tell(at int64) {
+	if wait := s.wait(at); wait != Forever && at+int64(wait) < s.told {
+		signal(s.ready)
+	}
 }
 
 // endVisit ends the exchange of a grant.
@@ -325,7 +344,7 @@ func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	h.busy = false
 	s.schedule(h)
 	s.unlink(g.Item, at)
-	signal(s.ready)
+	s.tell(at)
 }
 
 // land removes a grant from the flights.

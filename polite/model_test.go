@@ -56,6 +56,7 @@ type checker struct {
 	queued  int
 	flying  int
 	granted int
+	told    time.Time // until when Next said that nothing is ready; zero: it has not said so
 	admits  map[*polite.Item]time.Time
 	longest time.Duration
 	gates   *gateChecker
@@ -228,13 +229,15 @@ func (c *checker) happen(e event) {
 		c.rest[e.g.Addr] = c.now.Add(b)
 	}
 	if c.rng.IntN(3) == 0 {
-		c.s.Landed(c.now, e.g, e.res)
+		if next := c.s.Landed(c.now, e.g, e.res, c.rng.IntN(2) == 0); next != nil {
+			c.grant(next)
+		}
 		heap.Push(&c.events, event{at: c.now.Add(time.Duration(c.rng.Int64N(int64(3 * time.Second)))), g: e.g, stored: true})
 		return
 	}
 	c.leave(e)
 	if c.rng.IntN(3) == 0 {
-		c.s.Landed(c.now, e.g, polite.Result{Backoff: time.Hour}) // too late: it has no effect
+		c.s.Landed(c.now, e.g, polite.Result{Backoff: time.Hour}, false) // too late: it has no effect
 	}
 }
 
@@ -256,7 +259,7 @@ func (c *checker) restart() {
 		c.t.Fatalf("Snapshot: got %d items, want %d", len(items), len(c.owned))
 	}
 	c.s = restart(c.t, c.s, c.now, c.opt)
-	c.events, c.queued, c.flying = nil, 0, 0
+	c.events, c.queued, c.flying, c.told = nil, 0, 0, time.Time{}
 	clear(c.robots)
 	clear(c.pages)
 	clear(c.busy)
@@ -314,16 +317,33 @@ func (c *checker) evict(n int) {
 	}
 }
 
+// signalled reports whether Ready has been signalled since the last call.
+func (c *checker) signalled() bool {
+	select {
+	case <-c.s.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
 // step takes what Next returns, then advances the clock to the next event.
 func (c *checker) step() (more bool) {
 	var wait time.Duration
-	for {
+	due, scheduled := c.s.NextReady(c.now)
+	for signalled := c.signalled(); ; signalled = true { // the caller of Next calls it again after a grant
 		var g *polite.Grant
-		if g, wait = c.s.Next(c.now); g == nil {
+		g, wait = c.s.Next(c.now)
+		if !signalled && (g != nil && c.now.Before(c.told) || scheduled && due.Before(c.told)) {
+			c.t.Fatalf("Ready was not signalled, although Next has something to do in %v instead of %v",
+				due.Sub(c.now), c.told.Sub(c.now))
+		}
+		if g == nil {
 			break
 		}
 		c.grant(g)
 	}
+	c.told = c.now.Add(min(wait, 1000*time.Hour))
 	if q, f := c.s.Len(); q != c.queued || f != c.flying {
 		c.t.Fatalf("Len: got %d, %d, want %d, %d", q, f, c.queued, c.flying)
 	}

@@ -237,6 +237,7 @@ type Scheduler struct {
 	bare        int      // hosts in that delay or in flight, without queued items
 	peak        peak
 	gaps        Gaps
+	told        int64 // until when the caller of Next was told to wait
 	bytes       int64
 	seq         uint64
 	visited     int64 // Options.Visited in internal time, if hasVisited

@@ -71,7 +71,7 @@ func (s *Scheduler) Restore(now time.Time, ds []Delay) {
 			s.restoreHost(d.Host, at, at+int64(left))
 		}
 	}
-	signal(s.ready)
+	s.tell(at)
 }
 
 func (s *Scheduler) restoreHost(key uint64, now, until int64) {
