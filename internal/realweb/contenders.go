@@ -95,7 +95,8 @@ func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
 			"--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy", "--no-xattr", "--no-http2",
 			"--ignore-tags=" + wget2Ignores}
 		cmd := exec.CommandContext(ctx, r.Wget2, args...)
-		cmd.Env = append(os.Environ(), "LD_PRELOAD="+r.Names, "NSS_WRAPPER_HOSTS="+r.web.path("names.txt"), "HOME="+dir)
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+r.Names, "NSS_WRAPPER_HOSTS="+r.web.path("names.txt"),
+			"NSS_WRAPPER_MAX_HOSTENTS="+strconv.Itoa(2*len(r.web.hosts)+100), "HOME="+dir) // default: 100 names
 		return cmd
 	}
 	args := []string{"floor", "--list", r.web.path("list.txt")}
