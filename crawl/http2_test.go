@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -100,7 +101,7 @@ func TestHTTP2Crawl(t *testing.T) {
 		}
 		defer client.Close()
 		opt.Fetcher, opt.ArchiveRobots = client, true
-		mustRun(t, t.Context(), opt)
+		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
 		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})
 		if err != nil {
@@ -119,6 +120,10 @@ func TestHTTP2Crawl(t *testing.T) {
 		}
 		if t.Logf("responses: %v", count); count["h2"] == 0 || count["http/1.1"] == 0 {
 			t.Errorf("responses by protocol: %v, want both", count)
+		}
+		// The WARC files have those for robots.txt too.
+		if n := res.Snapshot.Count(state.CountHTTP2); n < 1 || n >= int64(count["h2"]) {
+			t.Errorf("%d responses over HTTP/2 counted, of %d stored with those for robots.txt", n, count["h2"])
 		}
 	})
 }

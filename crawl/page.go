@@ -161,6 +161,9 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 	tx.count(state.CountBytesBody, int64(len(resp.Body)))
 	tx.count(state.CountFetchMillis, resp.Total.Milliseconds())
 	tx.response(resp.Status)
+	if resp.Proto == fetch.ProtoHTTP2 {
+		tx.count(state.CountHTTP2, 1)
+	}
 	if resp.Spool != nil {
 		tx.count(state.CountSpooled, 1)
 		tx.count(state.CountBytesSpooled, resp.SpoolBytes)
@@ -335,7 +338,7 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 }
 
 func protocols(resp *fetch.Response) []string {
-	if resp.Proto == "HTTP/2" {
+	if resp.Proto == fetch.ProtoHTTP2 {
 		if resp.TLSVersion == tls.VersionTLS12 {
 			return http2TLS12
 		}

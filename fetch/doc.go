@@ -35,7 +35,7 @@
 //
 // With Options.HTTP2, Do offers HTTP/2 to servers of https by ALPN. On such a connection package h2
 // translates one request at a time: it presents the reply as an HTTP/1.1 head and the bytes of the body, so
-// all the above applies, and Response.Raw has one form. Response.Proto is "HTTP/2". The end of the stream
+// all the above applies, and Response.Raw has one form. Response.Proto is ProtoHTTP2. The end of the stream
 // frames the body; a Content-Length only says where to cut. RFC 9113 (8.1.1) forbids clients to accept
 // malformed replies, so those are errors, with KindBadHead. FirstByte limits the time to the end of the
 // head, because a part of a compressed head has no meaning.

@@ -160,7 +160,7 @@ type Options struct {
 type Response struct {
 	// Status is the status code, 100..999; 0 if there is no response.
 	Status int
-	// Proto is "HTTP/1.1", "HTTP/1.0" or what the status line claims, at most 8 bytes; "HTTP/2" for a reply by
+	// Proto is "HTTP/1.1", "HTTP/1.0" or what the status line claims, at most 8 bytes; ProtoHTTP2 for a reply by
 	// HTTP/2, whatever its head in RawHead says.
 	Proto string
 

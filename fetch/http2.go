@@ -8,8 +8,9 @@ import (
 	"drumbeat/fetch/h2"
 )
 
-// protoHTTP2 is the name of HTTP/2 in ALPN (RFC 9113, 3.1).
-const protoHTTP2 = "h2"
+// ProtoHTTP2 is the name of HTTP/2 in ALPN (RFC 9113, 3.1), and Response.Proto of a reply by it. No status line
+// can claim it.
+const ProtoHTTP2 = "h2"
 
 // Bounds of the window of an HTTP/2 stream: how much a server may send ahead of what Do has read. 1 MiB is
 // enough for 80 Mbit/s over a round trip of 100 ms.
@@ -21,7 +22,7 @@ const (
 // protocols returns the protocols to offer by ALPN.
 func (x *exchange) protocols() []string {
 	if x.c.opt.HTTP2 && !x.http1 {
-		return []string{protoHTTP2, "http/1.1"}
+		return []string{ProtoHTTP2, "http/1.1"}
 	}
 	return []string{"http/1.1"}
 }
@@ -38,7 +39,7 @@ func (x *exchange) startHTTP2(h *heldConn) {
 
 // tookHTTP2 completes the framing of a head by HTTP/2.
 func (x *exchange) tookHTTP2() {
-	x.resp.Proto = "HTTP/2"
+	x.resp.Proto = ProtoHTTP2
 	if x.conn.h2.Dropped() {
 		x.resp.Marks |= MarkRepaired
 	}

@@ -120,7 +120,7 @@ func TestHTTP2(t *testing.T) {
 	} {
 		req.PathQuery = tt.path
 		err := c.Do(t.Context(), req, &resp)
-		if err != nil || resp.Status != tt.status || string(resp.Body) != tt.body || resp.Proto != "HTTP/2" ||
+		if err != nil || resp.Status != tt.status || string(resp.Body) != tt.body || resp.Proto != ProtoHTTP2 ||
 			resp.Truncated != NotTruncated || resp.Marks != tt.marks || !resp.Kept || resp.Reused != (i > 0) {
 			t.Errorf("%.20s: got %v, %d %.20q (%d bytes), %s, %q, marks %b, kept %v, reused %v", tt.path, err, resp.Status,
 				resp.Body, len(resp.Body), resp.Proto, resp.Truncated, resp.Marks, resp.Kept, resp.Reused)
@@ -173,7 +173,7 @@ func TestHTTP2Chosen(t *testing.T) {
 		addr  netip.AddrPort
 		on    bool
 		proto string
-	}{{both, true, "HTTP/2"}, {both, false, "HTTP/1.1"}, {old, true, "HTTP/1.1"}, {none, true, "HTTP/1.1"}} {
+	}{{both, true, ProtoHTTP2}, {both, false, "HTTP/1.1"}, {old, true, "HTTP/1.1"}, {none, true, "HTTP/1.1"}} {
 		c, req := loopbackClient(t, tt.addr, Options{HTTP2: tt.on})
 		req.Scheme, req.PathQuery = "https", "/page?n=2"
 		var resp Response

@@ -261,6 +261,9 @@ func (o *odd) check(t *testing.T, resp *Response, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if resp.Proto == ProtoHTTP2 {
+		t.Errorf("a reply by HTTP/1.1 counts as one by HTTP/2")
+	}
 	if resp.Status != o.code || string(resp.Body) != o.body {
 		t.Errorf("got %d %.100q, want %d %.100q", resp.Status, resp.Body, o.code, o.body)
 	}

@@ -130,7 +130,7 @@ func (x *exchange) handshake() *Error {
 	c.tls.version, c.tls.resumed = cs.Version, cs.DidResume
 	x.resp.TLSVersion, x.resp.Resumed = c.tls.version, c.tls.resumed
 	c.tls.conn, c.stream = conn, conn
-	if cs.NegotiatedProtocol == protoHTTP2 {
+	if cs.NegotiatedProtocol == ProtoHTTP2 {
 		x.startHTTP2(h)
 	}
 	return nil

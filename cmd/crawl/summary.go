@@ -56,6 +56,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	}
 	line("responses", "%s (%s), %s received, %s retries", n(s.Count(state.CountResponses)), statusText(s.Status),
 		bytesText(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
+	if two := s.Count(state.CountHTTP2); two > 0 {
+		line("HTTP/2", "%s responses", n(two))
+	}
 	if text := codingsText(s); text != "" {
 		line("compressed", "%s", text)
 	}

@@ -154,6 +154,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountURLsDenied:        {help: "URLs that RobotsCache refused or set aside"},
 	state.CountSpooled:           {help: "Bodies too large for RAM that were stored from a file"},
 	state.CountBytesSpooled:      {help: "Bytes of these bodies as received", unit: "bytes"},
+	state.CountHTTP2:             {help: "Responses for URLs over HTTP/2", name: "http2_responses"},
 }
 
 // one returns the function each of a metric without a label.

@@ -187,6 +187,7 @@ const (
 	_
 	_
 	_
+	CountHTTP2 // responses for URLs over HTTP/2
 	NumCounters
 )
 
@@ -210,7 +211,8 @@ var counterNames = [NumCounters]string{
 	"bodies_spooled", "spooled_bytes",
 	"responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
 	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
-	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd"}
+	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd",
+	"responses_http2"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}
