@@ -25,7 +25,7 @@
 #   --least-bare X     at least X times the pages/s of the bare loop
 #   --least-nostore X  at least X times the pages/s of the bare loop, both without store
 #   --most-cpu X       at most X times the CPU time per page of the bare loop
-#   --out DIR          for race: also put the report into DIR, as text, JSON and SVG
+#   --out DIR          for race: also put the report into DIR, as text and JSON (go run ./bench/lab/plot)
 #   --kills N          kill -9 drumbeat so often on the way and let it resume (0)
 #   --keep DIR         work in DIR and leave it there; else all files go
 #   --no-warcio        don't read the WARC files with warcio (no npm needed)

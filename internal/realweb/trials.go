@@ -29,7 +29,7 @@ type raceCmd struct {
 	Limit    time.Duration `default:"5m" help:"Maximum duration of a trial."`
 	Flags    []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
 	Check    bool          `help:"Exit with code 1 if a figure misses its target."`
-	Out      string        `help:"Also write the report to this directory, as text, JSON and a plot."`
+	Out      string        `help:"Also write the report to this directory, as text and JSON; go run ./bench/lab/plot draws its figure."`
 	targets
 }
 
