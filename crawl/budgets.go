@@ -30,6 +30,7 @@ type budgetStage struct {
 	starMerges  atomic.Int64 // passes of STAR that have ended
 
 	wakeStar, wakeBeast, wakeScan signal
+	moved                         signal // BEAST has moved to another queue
 
 	check     *robotsCheck
 	deferrals *deferrals
@@ -42,7 +43,8 @@ type budgetStage struct {
 }
 
 func newBudgetStage(e *engine) *budgetStage {
-	b := &budgetStage{engine: e, wakeStar: e.pulsedSignal(), wakeBeast: e.pulsedSignal(), wakeScan: e.pulsedSignal()}
+	b := &budgetStage{engine: e, wakeStar: e.pulsedSignal(), wakeBeast: e.pulsedSignal(), wakeScan: e.pulsedSignal(),
+		moved: newSignal()}
 	b.scanned.fetched.Store(-1)
 	return b
 }
@@ -58,6 +60,33 @@ func (b *budgetStage) place(ledger *[16]byte, budget uint32) int64 {
 	return int64(n)
 }
 
+// letMove limits the time for which a round of STAR waits until BEAST has moved. BEAST may have its own reasons to
+// stay (mergeFirst).
+const letMove = 5 * time.Millisecond
+
+// pin keeps BEAST in front of the queues into which a round of STAR places URLs. One round follows another, so if
+// BEAST waits to move, pin lets it do so first.
+func (b *budgetStage) pin() (release func()) {
+	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready && !b.stock.stocked() {
+		select {
+		case <-b.moved: // an earlier one
+		default:
+		}
+		b.wakeBeast.raise()
+		t := time.NewTimer(letMove)
+		defer t.Stop()
+		select {
+		case <-b.moved:
+		case <-t.C:
+		}
+	}
+	unpin := b.beast.Pin()
+	return func() {
+		unpin()
+		b.wakeBeast.raise()
+	}
+}
+
 // unboundedBudget is the budget of every PLD when budgets are off. No queue can hold that many URLs of one
 // PLD.
 const unboundedBudget = 1<<32 - 1
@@ -70,6 +99,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 		if n := b.beast.Current(); n != queue { // budgets change only between queues
 			queue, end.began = n, time.Now()
 			b.star.Refresh()
+			b.moved.raise()
 		}
 		if b.stock.stocked() {
 			b.await(ctx, b.wakeBeast, wakeAfter)
@@ -354,7 +384,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD,
 		Place: b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
-		Pin: func() func() { return b.beast.Pin() },
+		Pin: b.pin,
 	}, nil
 }
 

@@ -242,6 +242,7 @@ func TestRoundStaysWithinBucketBytes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		opt := small(kinds[name])
 		opt.BucketBytes = 64 << 10
+		opt.RoundTuples = 0
 		w := newWorld(t, memfs.New(1), opt, 1)
 		must(t, w.open())
 		for range 4 {
@@ -396,7 +397,7 @@ func TestLongRuns(t *testing.T) {
 	for _, name := range []string{"variable", "count", "slow"} {
 		rng := newRand(t)
 		opt := small(kinds[name])
-		opt.BucketBytes = 4 << 20
+		opt.BucketBytes, opt.RoundTuples = 4<<20, 0
 		w := newWorld(t, memfs.New(1), opt, 1)
 		must(t, w.open())
 		for range 2 {

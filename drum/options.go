@@ -77,6 +77,11 @@ type Options struct {
 	// when the largest is full, as in the paper.
 	Each bool
 
+	// RoundTuples, if not 0, limits a round to as many tuples, or to the number of keys in its bucket if that
+	// is larger: each round rewrites the bucket's part. Emissions and the time from BeginRound to EndRound are
+	// then short while the store is small. 0: only BucketBytes limits a round.
+	RoundTuples int64
+
 	// Apply decides about a key's entry. nil means a faster implementation of ApplyCheckUpdate.
 	Apply Apply
 	// Expunge, if set, is called for unchanged entries that a round or a compaction copies to a new part.

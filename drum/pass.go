@@ -193,7 +193,7 @@ func (p *pass) doRound(b *bucket, i int) error {
 	if o.EndRound != nil {
 		defer o.EndRound()
 	}
-	keysAt, err := p.round.load(p.d, b.sealed, &p.chunk)
+	keysAt, err := p.round.load(p.d, b.sealed, b.part.keys, &p.chunk)
 	if err != nil {
 		return err
 	}

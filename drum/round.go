@@ -26,16 +26,17 @@ type round struct {
 	results []uint64 // results of Apply, by number of arrival
 	outLens []uint16
 	outs    []byte // OutBytes each
+	most    int    // tuples of the current round
 
 	// peak is the largest sum of touched bytes since the memory was allocated.
 	touched [6]int64
 	peak    int64
 }
 
-// load reads a prefix of the sealed input, at most BucketBytes but at least one tuple, and returns the
-// cursor after it.
-func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
-	r.prepare(in)
+// load reads a prefix of the sealed input for a bucket with keys, at most BucketBytes but at least one tuple,
+// and returns the cursor after it.
+func (r *round) load(d *Drum, in *input, keys int64, chunk *[]byte) (cursor, error) {
+	r.prepare(in, keys)
 	var br blockReader
 	if err := br.open(d, &in.keys, in.keysAt, chunk); err != nil {
 		return cursor{}, err
@@ -97,7 +98,7 @@ func (r *round) take(
 			return 0, false, corrupt(br.path(), br.off, fmt.Sprintf("the end after %d tuples", limit), "more")
 		}
 		*cost += o.TupleBytes(len(rec.value))
-		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == cap(r.entries) {
+		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == r.most {
 			return taken - 1, true, nil
 		}
 		if !o.logged() {
@@ -125,9 +126,9 @@ func (r *blockReader) path() string {
 }
 
 // prepare allocates memory for the next round of in.
-func (r *round) prepare(in *input) {
+func (r *round) prepare(in *input, keys int64) {
 	o := r.opt
-	n := int(min(in.tuples, max(1, (o.BucketBytes-valueOffsetBytes)/o.TupleBytes(0)), maxRoundTuples))
+	n := int(min(in.tuples, o.roundTuples(keys)))
 	values, outs := 0, 0
 	if o.ValueBytes != 0 {
 		values = int(min(in.values, max(o.BucketBytes, int64(o.MaxValueBytes))))
@@ -147,6 +148,7 @@ func (r *round) prepare(in *input) {
 	if sum > o.BucketBytes {
 		r.free()
 	}
+	r.most = n
 	r.entries = grow(r.entries, n)
 	if o.ValueBytes != 0 {
 		r.offsets = append(grow(r.offsets, n+1), 0)
@@ -159,6 +161,15 @@ func (r *round) prepare(in *input) {
 			r.outs = growBytes(r.outs, outs)[:outs]
 		}
 	}
+}
+
+// roundTuples returns the limit of a round in a bucket with keys.
+func (o *Options) roundTuples(keys int64) int64 {
+	n := min(max(1, (o.BucketBytes-valueOffsetBytes)/o.TupleBytes(0)), maxRoundTuples)
+	if o.RoundTuples > 0 {
+		n = min(n, max(o.RoundTuples, keys))
+	}
+	return n
 }
 
 // note records the memory touched by the current round.

@@ -322,10 +322,10 @@ func applyReplace(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []by
 // kinds are the configurations that the tests use. M is 4 KiB.
 var kinds = map[string]Options{
 	"seen":  {Name: "urlSeen", Op: CheckUpdate, Codec: Rice, Workers: 2, Wanted: func(r *Result) bool { return r.New }},
-	"mixed": {Name: "mixed", Codec: Raw, Workers: 4},
-	"slow":  {Name: "slow", Apply: ApplyCheckUpdate, Each: true},
+	"mixed": {Name: "mixed", Codec: Raw, Workers: 4, RoundTuples: 30},
+	"slow":  {Name: "slow", Apply: ApplyCheckUpdate, Each: true, RoundTuples: 100},
 	"first": {Name: "first", ValueBytes: -1, MaxValueBytes: 100, Workers: 2, Codec: Rice},
-	"count": {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, Codec: Rice},
+	"count": {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, RoundTuples: 7, Codec: Rice},
 	"variable": {
 		Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
 	},

@@ -30,7 +30,7 @@
 // Results come in order of arrival within a bucket's round. Package drum defines the order of Emit, Place
 // and checkpoints. Place is called in the round whose Emit follows. If a crash comes before the checkpoint
 // that has the emission, the round is applied again. A pin is held from before a round's first Place until
-// after its last Emit.
+// after its last Emit. A round has at most 32,768 checks, or as many as its bucket has PLDs if those are more.
 //
 // # Concurrency
 //

@@ -143,11 +143,16 @@ func (s *Star) indegreeOptions() drum.Options {
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
 		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice,
-		Apply: s.apply,
-		Emit:  s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
+		RoundTuples: roundChecks, Apply: s.apply,
+		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
 	}
 }
+
+// roundChecks limits a round of checks. BEAST may not move to the queue into which a round places URLs until the
+// round has ended, so rounds of half a million checks, a third of a second, left fetchers without URLs. Rounds of
+// this size take less than the stock of URLs lasts.
+const roundChecks = 1 << 15
 
 // RAMBytes returns the maximum RAM of a Star with these options, in bytes, without Recent.
 func (o Options) RAMBytes() int64 {

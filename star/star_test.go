@@ -625,3 +625,34 @@ func TestPinned(t *testing.T) {
 		t.Errorf("placed with %v pages, budgets %v", pages, got)
 	}
 }
+
+// TestRoundsAreShort: BEAST is pinned for at most roundChecks checks at a time, while the buckets have fewer PLDs.
+func TestRoundsAreShort(t *testing.T) {
+	r := newRig(t, 2, 1, 2)
+	const checks, most = 100_000, 1 << 15
+	var answered, longest, pins int
+	opt := r.opt
+	opt.Name = "short"
+	opt.Indegree = drum.Options{Buckets: 1, BufferBytes: 64 << 10, BucketBytes: 64 << 20}
+	opt.Place = func(*[16]byte, uint32) int64 { return 1 }
+	opt.Emit = func(placed []star.Placed) error { answered += len(placed); return nil }
+	opt.Pin = func() func() {
+		pins++
+		before := answered
+		return func() { longest = max(longest, answered-before) }
+	}
+	s, err := star.Open(opt, nil)
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	list := make([]star.CheckTuple, checks)
+	for i := range list {
+		list[i] = star.CheckTuple{PLD: uint64(i % 10), Aux: []byte("a")}
+	}
+	must(t, s.Check(list))
+	_, err = s.PassAll(t.Context())
+	must(t, err)
+	if answered != checks || longest > most || pins != (checks+most-1)/most {
+		t.Errorf("%d checks answered in %d rounds of at most %d; want %d, %d, %d", answered, pins, longest, checks,
+			(checks+most-1)/most, most)
+	}
+}
