@@ -14,7 +14,7 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 	c := newCrawler(Options{Connections: 256})
 	const took = 2 * time.Millisecond
 	last := time.Now()
-	m := merger{keys: func() int64 { return 1_000_000 }, cost: func() time.Duration { return took }, starving: c.passes.starvingForVerdicts}
+	m := merger{passes: c.passes, keys: func() int64 { return 1_000_000 }, cost: func() time.Duration { return took }, starving: c.passes.starvingForVerdicts}
 	for _, test := range []struct {
 		ready int64
 		want  time.Duration
@@ -31,27 +31,29 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 func TestMergerIsWokenIfItMatters(t *testing.T) {
 	c := newCrawler(Options{Connections: 256})
 	var pending int64
-	var full, early, starving bool
+	var full, early, starving, idle bool
 	m := &merger{passes: c.passes, wake: newSignal(), pending: func() int64 { return pending },
-		full: func() bool { return full }, early: func() bool { return early }, starving: func() bool { return starving }}
+		full: func() bool { return full }, early: func() bool { return early }, starving: func() bool { return starving },
+		idle: func() bool { return idle }}
 	for _, test := range []struct {
-		pending               int64
-		full, early, starving bool
-		inRAM                 int64
-		planned               int32
-		want                  bool
+		pending                     int64
+		full, early, starving, idle bool
+		inRAM                       int64
+		planned                     int32
+		want                        bool
 	}{
-		{0, false, true, true, 0, noPass, false},       // nothing to merge
-		{1, false, false, false, 0, patientPass, true}, // nothing in flight
-		{1, true, false, false, 1, noPass, true},
-		{1, true, false, false, 1, urgentPass, true},
-		{1, false, false, false, 1, noPass, false},
-		{1, false, true, false, 1, noPass, true},
-		{1, false, true, false, 1, patientPass, false},
-		{1, false, true, true, 1, patientPass, true},
-		{1, false, true, true, 1, urgentPass, false},
+		{0, false, true, true, true, 0, noPass, false},        // nothing to merge
+		{1, false, false, false, false, 0, patientPass, true}, // nothing in flight
+		{1, false, true, true, true, 1, urgentPass, true},     // fetchers are idle for it
+		{1, true, false, false, false, 1, noPass, true},
+		{1, true, false, false, false, 1, urgentPass, true},
+		{1, false, false, false, false, 1, noPass, false},
+		{1, false, true, false, false, 1, noPass, true},
+		{1, false, true, false, false, 1, patientPass, false},
+		{1, false, true, true, false, 1, patientPass, true},
+		{1, false, true, true, false, 1, urgentPass, false},
 	} {
-		pending, full, early, starving = test.pending, test.full, test.early, test.starving
+		pending, full, early, starving, idle = test.pending, test.full, test.early, test.starving, test.idle
 		c.acct.s.Places[state.PlaceRAM].N = test.inRAM
 		m.planned.Store(test.planned)
 		m.raise()

@@ -57,6 +57,8 @@ type merger struct {
 	early func() bool
 	// starving reports whether fetchers are idle because they lack URLs that this pass could deliver.
 	starving func() bool
+	// idle, if set, reports whether fetchers are idle and this pass has the URLs for them.
+	idle func() bool
 	// cost predicts the duration of an early pass.
 	cost func() time.Duration
 	wake signal
@@ -81,7 +83,7 @@ func (m *merger) raise() {
 	if m.pending() == 0 {
 		return
 	}
-	if !m.full() && !m.passes.nothingInFlight() {
+	if !m.full() && !m.atOnce() {
 		switch planned := m.planned.Load(); {
 		case planned == urgentPass, planned == patientPass && !m.starving(), planned == noPass && !m.early():
 			return
@@ -89,6 +91,10 @@ func (m *merger) raise() {
 	}
 	m.wake.raise()
 }
+
+// atOnce reports whether a pass must not wait for the duration of the last one: that may have been long because a
+// disk was busy, and nothing else has work.
+func (m *merger) atOnce() bool { return m.passes.nothingInFlight() || m.idle != nil && m.idle() }
 
 // run merges when a bucket is full, and earlier when m.early is true. If no URL is in flight, an early pass
 // starts at once, unless it is not worthwhile (cheapEarly).
@@ -143,7 +149,7 @@ func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took tim
 		due = last.Add(max(earlyDuty*took, earlyPatience))
 	}
 	now := time.Now()
-	if p.nothingInFlight() {
+	if m.atOnce() {
 		due = now
 	}
 	if due.After(now) || pending >= m.keys() {

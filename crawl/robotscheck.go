@@ -320,6 +320,7 @@ func (k *robotsCheck) openMerger() {
 				k.workers.exchanges.load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
 		starving: k.passes.starvingForVerdicts,
+		idle:     func() bool { return k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8 },
 		wake:     k.wakeRobots,
 	}
 }
