@@ -81,7 +81,7 @@ func TestWARCFormats(t *testing.T) {
 		}
 		url := ""
 		for _, field := range strings.Split(string(data), `"url": "`)[1:] {
-			if found, _, _ := strings.Cut(field, `"`); !strings.HasSuffix(found, "/robots.txt") { // no URL of the crawl
+			if found, _, _ := strings.Cut(field, `"`); strings.HasPrefix(found, "http") && !strings.HasSuffix(found, "/robots.txt") {
 				url = found
 				break
 			}
