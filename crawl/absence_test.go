@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -212,7 +213,7 @@ func TestRulesBehindNoName(t *testing.T) {
 func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	c := newCrawler(Options{Dirs: []string{"d"}})
 	for i, name := range []string{"a.test", "b.test", "c.test"} {
-		c.outages.nameCanaries.found(name, name, uint64(i))
+		c.outages.nameCanaries.found(name, name, uint64(i), time.Now())
 	}
 	list, _ := c.outages.nameCanaries.ask("x.test", time.Now())
 	if len(list) != 3 {
@@ -224,5 +225,38 @@ func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	c.outages.nameCanaries.learned(list, namesWork, time.Now())
 	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
 		t.Error("an absence is not confirmed although the name servers work")
+	}
+}
+
+// TestNamesAskedAreNotTheNewest: while name servers deny most names, the names found last are those for which
+// they tell the truth. The canaries must be names found before.
+func TestNamesAskedAreNotTheNewest(t *testing.T) {
+	var k knownNames
+	now := time.Now()
+	for i := range 8 {
+		k.found(fmt.Sprint("old", i), "old", uint64(i), now.Add(time.Duration(i)*time.Second))
+	}
+	for i := 8; i < 12; i++ {
+		k.found(fmt.Sprint("new", i), "new", uint64(i), now.Add(time.Minute))
+	}
+	asked := make(map[string]bool)
+	for range 2 {
+		now = now.Add(time.Hour)
+		list, _ := k.ask("x.test", now)
+		for _, n := range list {
+			asked[n.host] = true
+		}
+		k.learned(list, namesWork, now)
+	}
+	if want := map[string]bool{"old0": true, "old1": true, "old2": true, "old3": true, "old4": true, "old5": true}; !maps.Equal(asked, want) {
+		t.Errorf("asked %v, want %v", asked, want)
+	}
+}
+
+// TestOldAnswerConfirmsNothing: the canaries' answer from before a name was first denied must not confirm the
+// denial.
+func TestOldAnswerConfirmsNothing(t *testing.T) {
+	if namesFor >= confirmLeast {
+		t.Errorf("an answer of canaries is valid for %v, longer than the %v between two lookups of a name", namesFor, confirmLeast)
 	}
 }

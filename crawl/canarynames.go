@@ -30,15 +30,16 @@ type knownNames struct {
 
 type knownName struct {
 	host, pld string
-	tried     time.Time
+	asked     time.Time // when it was found to have an address, or last asked
 }
 
 const (
 	canaryNames = 32
-	// namesFor is how long the answer of canaries is valid. namesOf is the number asked. At least
-	// namesLeast of them must have no address before the name servers are doubted, because a single name
-	// may vanish.
-	namesFor   = 5 * time.Second
+	// namesFor is how long the answer of canaries is valid. It is shorter than the wait between the two
+	// lookups that confirm an absence: if the name servers lied at both, they lied to the canaries too.
+	// namesOf is the number asked. At least namesLeast of them must have no address before the name servers
+	// are doubted, because a single name may vanish.
+	namesFor   = confirmLeast - time.Second
 	namesOf    = 3
 	namesLeast = 2
 	// Up to a third of the last namesLast first lookups may find no address, once there were namesEnough.
@@ -57,11 +58,11 @@ const (
 	namesAsked                     // another goroutine is asking
 )
 
-// found records that a name has an address.
-func (k *knownNames) found(host, pld string, key uint64) {
+// found records that a name has an address at now.
+func (k *knownNames) found(host, pld string, key uint64, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.names[key%canaryNames] = knownName{host: host, pld: pld}
+	k.names[key%canaryNames] = knownName{host: host, pld: pld, asked: now}
 }
 
 // few reports whether too few names are known to doubt the name servers, even if the name in question is
@@ -102,9 +103,9 @@ func boolCount(b bool) int {
 	return 0
 }
 
-// ask returns names to look up, excluding one; those asked longest ago come first. The list is empty if the
-// last result is still valid, another goroutine is asking, or no names are known. If it is not empty, the
-// caller must call told.
+// ask returns names to look up, excluding one. Those whose last answer is oldest come first: name servers that
+// deny most names now have answered truly for the newest. The list is empty if the last result is still valid,
+// another goroutine is asking, or no names are known. If it is not empty, the caller must call learned.
 func (k *knownNames) ask(but string, now time.Time) (list []knownName, answer namesAnswer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +120,7 @@ func (k *knownNames) ask(but string, now time.Time) (list []knownName, answer na
 			list = append(list, *n)
 		}
 	}
-	slices.SortFunc(list, func(a, b knownName) int { return a.tried.Compare(b.tried) })
+	slices.SortFunc(list, func(a, b knownName) int { return a.asked.Compare(b.asked) })
 	list = list[:min(len(list), namesOf)]
 	k.asking = len(list) > 0
 	return list, namesSilent
@@ -142,7 +143,7 @@ func (k *knownNames) learned(list []knownName, answer namesAnswer, now time.Time
 	k.asking, k.answer, k.at = false, answer, now
 	for i := range k.names {
 		if slices.ContainsFunc(list, func(n knownName) bool { return n.host == k.names[i].host }) {
-			k.names[i].tried = now
+			k.names[i].asked = now
 		}
 	}
 	return answer

@@ -67,7 +67,7 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		} else {
 			o.times.observe(snapshot.TimeLookup, took)
 			if open == nil {
-				o.nameCanaries.found(name, pld, key)
+				o.nameCanaries.found(name, pld, key, time.Now())
 			}
 		}
 		o.watchLookup(try, key, kind, open)
