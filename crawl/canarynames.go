@@ -40,7 +40,7 @@ const (
 	// namesOf is the number asked. At least namesLeast of them must have no address before the name servers
 	// are doubted, because a single name may vanish.
 	namesFor   = confirmLeast - time.Second
-	namesOf    = 3
+	namesOf    = 5
 	namesLeast = 2
 	// Up to a third of the last namesLast first lookups may find no address, once there were namesEnough.
 	// If more find none, the name servers may fail for some names, with no canary among them; then all such
@@ -168,7 +168,7 @@ func (o *outages) askNames(ctx context.Context, but string) namesAnswer {
 	}
 	switch answer = namesSilent; {
 	case have > 0 && missing == 0:
-		// If name servers tell the truth about one name in five, three such names in a row are rare.
+		// If name servers tell the truth about one name in five, namesOf such names in a row are rare: 1 in 3,125.
 		answer = namesWork
 	case missing >= namesLeast:
 		answer = namesLie
