@@ -20,7 +20,8 @@ import (
 //	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
 //	   │                                                         │                              │
 //	   └── links ── outcome <── fetchOne <── dispatch <── polite <── readReady ─────────────────┘
-//	                  └─ edges ─> star                      └─ deferrals, retries ─> deferred
+//	                  ├─ edges ─> star                      └─ deferrals, retries ─> deferred
+//	                  └─ bodies ─> content ─end─> WARC files
 //
 // Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
 // consumer. Only three things wait: readBeast waits until the stock falls below its target, readReady waits
@@ -35,6 +36,7 @@ type crawler struct {
 	requests     *robotsRequests
 	dispatcher   *dispatcher
 	pages        *pageStage
+	content      *contentStage
 	deferrals    *deferrals
 	passes       *passRunner
 	stock        *stockKeeper
@@ -59,6 +61,7 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
+	c.content = newContentStage(e)
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
 	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
@@ -85,7 +88,8 @@ func (c *crawler) wire() {
 	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
 	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
-	c.pages.dispatcher = c.dispatcher
+	c.pages.content, c.pages.dispatcher = c.content, c.dispatcher
+	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.pages.spools, c.spools.space = c.spools, c.space
 	c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.check, c.output, c.seen
@@ -114,6 +118,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "urlseen", c.seen.mergeSeen)
 	c.start(ctx, "star", c.budgets.mergeStar)
 	c.start(ctx, "names", c.seen.mergeNames)
+	c.start(ctx, "content", c.content.mergeContent)
 	c.start(ctx, "beast", c.budgets.readBeast)
 	c.start(ctx, "scan", c.budgets.scanFailed)
 	c.start(ctx, "robotscache", c.check.mergeRobotsCache)

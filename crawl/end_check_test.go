@@ -248,7 +248,7 @@ const robotsRecord, dnsRecord = " robots.txt", " the DNS"
 func responseURL(rec *warc.Record) []string {
 	url := rec.Get("WARC-Target-URI")
 	switch {
-	case rec.Type() != "response":
+	case !rec.IsCapture():
 		return nil
 	case rec.Get("WARC-Resource-Type") == warc.KindRobots:
 		return []string{robotsRecord}
@@ -310,7 +310,7 @@ func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record) {
 	t.Helper()
 	count := func(rec *warc.Record) error {
-		if rec.Type() == "response" {
+		if rec.IsCapture() {
 			head := *rec
 			head.Block = nil
 			heads = append(heads, head)

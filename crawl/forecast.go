@@ -319,6 +319,7 @@ func (p *Plan) RAM() []Amount {
 	list := []Amount{{Name: "URLseen", Bytes: p.URLSeen.RAMBytes}, {Name: "PLD edges", Bytes: p.Edges.RAMBytes},
 		{Name: "PLD in-degrees", Bytes: p.Indegree.RAMBytes}, {Name: "RobotsCache", Bytes: p.RobotsCache.RAMBytes},
 		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes}, {Name: "names", Bytes: p.Names.RAMBytes},
+		{Name: "contents", Bytes: p.Content.RAMBytes}, {Name: "filter of contents", Bytes: p.ContentFilterBytes},
 		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"},
 		{Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
 		{Name: "cache of recent names", Bytes: p.NameCacheBytes},
@@ -326,7 +327,7 @@ func (p *Plan) RAM() []Amount {
 			Of: fmt.Sprintf("of the Go heap: %.3g hosts", float64(p.PoliteBytes)/politeHostBytes)},
 		{Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
-	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
+	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
 		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)),
 			bytesText(d.BucketBytes))
 	}

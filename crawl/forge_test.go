@@ -136,7 +136,7 @@ func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 				}
 			}
 			switch r.Type() {
-			case "response":
+			case "response", "revisit":
 				if r.Get("Content-Type") == "text/dns" {
 					answers++
 				}

@@ -236,9 +236,12 @@ type Options struct {
 	BodyCaps []BodyCap
 	// MaxPagesPerPLD limits the URLs of a PLD that enter BEAST, over all runs. Further URLs are refused. 0
 	// means no limit.
-	MaxPagesPerPLD  uint32
-	Scope           state.Scope
-	Store           bool
+	MaxPagesPerPLD uint32
+	Scope          state.Scope
+	Store          bool
+	// ContentSeen says what happens to bodies seen before; "": ContentRecord. ContentRecord without Store is
+	// ContentOff.
+	ContentSeen     state.ContentSeen
 	PrivateSuffixes bool
 	CrawlLog        state.LogLevel
 	Log             *slog.Logger
@@ -344,6 +347,12 @@ func (o *Options) defaults() {
 	}
 	if o.DiskBytes == 0 {
 		o.DiskBytes = 100 << 30
+	}
+	if o.ContentSeen == "" {
+		o.ContentSeen = state.ContentRecord
+	}
+	if !o.Store && o.ContentSeen == state.ContentRecord {
+		o.ContentSeen = state.ContentOff // there is nothing to record
 	}
 	setInt(&o.Connections, 2000)
 	setInt(&o.RobotsInFlight, max(64, o.Connections))

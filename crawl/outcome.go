@@ -42,6 +42,7 @@ type pageStage struct {
 
 	budgets    *budgetStage
 	check      *robotsCheck
+	content    *contentStage
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	health     *hostHealth

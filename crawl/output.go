@@ -46,17 +46,27 @@ func (o *output) store(w *pageWorker, now time.Time) (warc.Location, error) {
 // logFetched writes a response to the crawl log. It is part of a transaction.
 func (o *output) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool,
 	at warc.Location) error {
+	e := o.fetchedEntry(w, rec, resp, page)
+	if e == nil {
+		return nil
+	}
+	e.File, e.Offset = at.File, at.Offset
+	return o.crawlLog.Append(e)
+}
+
+// fetchedEntry returns the line of the crawl log for a response, without its position; nil for none.
+func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
 	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
 	if o.opt.CrawlLog == state.LogOff || o.opt.CrawlLog == state.LogErrors && good {
 		return nil
 	}
-	return o.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
+	return &crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
 		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped, File: at.File, Offset: at.Offset})
+		Dropped: w.meta.dropped}
 }
 
 // logRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.

@@ -74,9 +74,12 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			return err
 		}
 		result.rest(v)
+		waits, err := p.content.send(tx, w, rec, resp, is)
+		if err != nil {
+			return err
+		}
 		var at warc.Location
-		if p.opt.Store {
-			var err error
+		if p.opt.Store && !waits {
 			at, err = p.output.store(w, now)
 			if err != nil {
 				return err
@@ -86,13 +89,14 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 				p.testHook("roll")
 			}
 		}
-		if err := p.seen.sendLinks(w.links, tx); err != nil {
+		if waits && p.content.holdsLinks(rec) {
+			countLinks(w.links, tx)
+		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
 		}
 		if !is.sitemap && !isRedirect(resp) && p.sitemapFlags(rec) != 0 {
 			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
-		tx.move(key, state.PlaceRAM, state.PlaceFetched)
 		p.countResponse(tx, rec, resp, is.page)
 		if err := p.budgets.fetched(g.Item.PLD, resp.RawBytes()); err != nil {
 			return err
@@ -100,6 +104,11 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		if rec.Flags&weburl.FlagSeed != 0 {
 			p.output.logSeedsEnd(w, rec, resp, key, is.page)
 		}
+		if waits { // the rest follows with the verdict
+			tx.move(key, state.PlaceRAM, state.PlaceContent)
+			return nil
+		}
+		tx.move(key, state.PlaceRAM, state.PlaceFetched)
 		return p.output.logFetched(w, rec, resp, is.body != contentOther, at)
 	})
 	p.noteProgress()

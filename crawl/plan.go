@@ -48,6 +48,9 @@ type Plan struct {
 	RobotsCache         DrumPlan
 	RobotsRequested     DrumPlan
 	Names               DrumPlan
+	Content             DrumPlan
+	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
+	ContentFilterBytes  int64 // RAM filter in front of it
 	CacheBytes          int64 // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
 	NameCacheBytes      int64
@@ -75,6 +78,8 @@ const (
 	shareEdgeCache = 1
 	shareNames     = 2
 	shareNameCache = 1
+	shareContent   = 3
+	shareFilter    = 2
 	sharePolite    = 6
 	shareQueues    = 7
 )
@@ -104,6 +109,7 @@ func MakePlan(o *Options) (Plan, error) {
 	p.RobotsCache = planDrum(state.NameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, namesShape(), share(shareNames), 0, 0)
+	p.planContent(o, share(shareContent), share(shareFilter))
 	p.CacheBytes = share(shareCache)
 	switch {
 	case o.CacheRAMBytes > 0:
@@ -120,7 +126,8 @@ func MakePlan(o *Options) (Plan, error) {
 	p.QueueBlockBytes = int(p.QueueBytes / int64(o.QueuesMax+openQueueBuffers))
 	p.QueueBlockBytes = max(4<<10, min(p.QueueBlockBytes&^4095, o.QueueBlockBytes))
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
-		p.RobotsRequested.RAMBytes, p.Names.RAMBytes, p.CacheBytes, p.EdgeCacheBytes, p.NameCacheBytes} {
+		p.RobotsRequested.RAMBytes, p.Names.RAMBytes, p.Content.RAMBytes, p.ContentFilterBytes, p.CacheBytes,
+		p.EdgeCacheBytes, p.NameCacheBytes} {
 		p.HeapBytes -= n
 	}
 	if p.HeapBytes < leastHeap {
@@ -175,6 +182,27 @@ const (
 	maxWorkers = 8
 	// seenLogBytes is the size of a text block. Larger blocks compress little better.
 	seenLogBytes = 512 << 10
+)
+
+// planContent computes the geometry of the store of contents. A page that waits must fit into a buffer, so
+// buffers are large and few.
+func (p *Plan) planContent(o *Options, ram, filter int64) {
+	m := leastContentBuffer
+	for m < maxContentBuffer && ram >= int64(64*m) {
+		m *= 2
+	}
+	if o.ContentSeen == state.ContentOff {
+		ram, filter = 0, 0
+	}
+	p.Content = planDrum(state.NameContent, contentShape(), ram, m, 0)
+	p.ContentFilterBytes, p.ContentDiskBytes = filter, o.DiskBytes/contentDiskShare
+}
+
+const (
+	leastContentBuffer = 256 << 10
+	maxContentBuffer   = 1 << 20
+	// contentDiskShare is the part of the disk for pages that wait in the store of contents.
+	contentDiskShare = 16
 )
 
 // robotsBufferBytes is M of RobotsCache, which must hold a value of 64 KiB.
@@ -258,7 +286,7 @@ func bufferFor(ram int64) int {
 // bufferedBytes is the most that a checkpoint can find in buffers and in RAM.
 func (p *Plan) bufferedBytes() int64 {
 	n := p.QueueBytes + p.PoliteBytes
-	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
 		n += 2 * int64(d.Buckets) * int64(d.BufferBytes) // M for keys and values, M for aux
 	}
 	return n
@@ -275,9 +303,9 @@ func (p *Plan) Short() string {
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
-		" %s RobotsRequested, %s names, %s URL cache, %s Go heap (of it %s URLs in RAM, %s queues, %s large bodies)",
+		" %s RobotsRequested, %s names, %s contents, %s URL cache, %s Go heap (of it %s URLs in RAM, %s queues, %s large bodies)",
 		b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
-		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.CacheBytes),
+		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.Content.RAMBytes+p.ContentFilterBytes), b(p.CacheBytes),
 		b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes), b(p.BodyBytes))}
 	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
 		" predicted alpha %.2f at 1e9 pages", p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)),
@@ -304,5 +332,5 @@ func (o *Options) CheckStores(plan *Plan) error {
 	}
 	queues := beast.Options{Set: c.Set, QueuesMax: o.QueuesMax}
 	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(),
-		c.seen.namesStore().Check(), stars.Budgets.Validate(), queues.Validate())
+		c.seen.namesStore().Check(), c.content.store().Check(), stars.Budgets.Validate(), queues.Validate())
 }

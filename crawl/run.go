@@ -140,6 +140,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if why == StopDone {
 		done = why
 	}
+	if err := c.content.finish(); err != nil {
+		return nil, err
+	}
 	if err := c.output.finishOutput(); err != nil {
 		return nil, err
 	}
@@ -167,7 +170,7 @@ func (c *crawler) moreWork() bool {
 		return true
 	}
 	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
-		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
+		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent) > 0
 }
 
 // open locks the directories and opens every structure at the state in the manifest.

@@ -47,6 +47,7 @@ func newSeenStage(e *engine) *seenStage {
 // sendLinks sends a page's links to URLseen, the store of names and STAR. It is part of the page's
 // transaction.
 func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
+	countLinks(b, tx)
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
 	if s.drains() && !seeds {
 		tx.count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
@@ -89,12 +90,16 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	for _, f := range b.Faults {
 		s.output.logSeed(f[0], f[1])
 	}
+	return nil
+}
+
+// countLinks adds a page's counters.
+func countLinks(b *admit.Batch, tx *transaction) {
 	for counter, n := range b.Counts {
 		if n != 0 {
 			tx.count(state.Counter(counter), n)
 		}
 	}
-	return nil
 }
 
 // sendNames sends the names that the cache does not hold. The cache changes within the same transaction.

@@ -91,7 +91,7 @@ func (c *crawler) done() bool {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,
-		state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
+		state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent} {
 		if s.Places[p].N > 0 {
 			return false
 		}

@@ -112,6 +112,8 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		})
 	}
 	err = c.checkpointer.openAll([]*structure{
+		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
+		drums(state.NameContent, &c.content.content, c.content.store()),
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
@@ -139,5 +141,6 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	}
 	c.seen.openMerger()
 	c.check.openMerger()
-	return nil
+	c.content.openMerger()
+	return c.content.fill(m)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/admit"
+	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/parse"
 	"drumbeat/polite"
@@ -41,6 +42,10 @@ type pageWorker struct {
 	prepared warc.Prepared
 	streamed *warc.Streamed // instead of prepared for a spooled body; nil: none, or it is stored
 	file     string         // that holds the last record
+
+	// Of contentStage: the tuple, its value and aux, and a part of aux.
+	tuple               [1]drum.Tuple
+	value, aux, capture []byte
 }
 
 func newWorkers(o *output, connections int) *workers {
@@ -68,9 +73,15 @@ func newPageWorker(o *output) *pageWorker {
 		parser: parse.NewExtractor(opt, o.links.URLOptions())}
 }
 
+// keepAux bounds the memory that a worker keeps for contentStage.
+const keepAux = 1 << 20
+
 // release empties the worker for the next page.
 func (w *pageWorker) release() {
 	w.prepared.Release()
+	if cap(w.aux) > keepAux {
+		w.aux, w.capture = nil, nil
+	}
 	if w.streamed != nil {
 		_ = w.streamed.Discard() // the next Open deletes what is left
 		w.streamed = nil

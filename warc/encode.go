@@ -115,6 +115,7 @@ const (
 type Prepared struct {
 	buf       []byte // gzip members or Zstandard frames
 	response  span
+	head      int    // bytes of the HTTP head in the response record
 	index     []byte // the index line up to the location
 	indexHead int
 }
@@ -157,7 +158,7 @@ func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
 	e.digestPayload(x)
 	e.beginResponse(x, stored || e.level == LevelFast && len(x.Body) > smallBody)
 	e.member(p, typeResponse, x.Head, x.Body, stored)
-	p.response.length = int64(len(p.buf)) - p.response.offset
+	p.response.length, p.head = int64(len(p.buf))-p.response.offset, len(x.Head)
 	e.metadata(p, x)
 	return nil
 }

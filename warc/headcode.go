@@ -245,6 +245,7 @@ var (
 
 	typeRequest  = newFragment("\r\nContent-Type: application/http; msgtype=request\r\nContent-Length: ", 0)
 	typeResponse = newFragment("\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: ", 0)
+	typeRevisit  = newFragment(typeResponse.text, 0) // such records have a block digest
 	typeFields   = newFragment("\r\nContent-Type: application/warc-fields\r\nContent-Length: ", 0)
 	typeDNS      = newFragment("\r\nContent-Type: text/dns\r\nContent-Length: ", 0)
 	emptyLine    = newFragment("\r\n\r\n", 0)

@@ -43,6 +43,9 @@ func (r *Record) Get(name string) string {
 // Type returns the value of WARC-Type.
 func (r *Record) Type() string { return r.Get("WARC-Type") }
 
+// IsCapture reports whether the record is that of a response, with its body or as a revisit.
+func (r *Record) IsCapture() bool { return r.Type() == "response" || r.Type() == "revisit" }
+
 // Read calls fn with each record of a WARC file with one gzip member or one Zstandard frame for each record,
 // which it recognizes by their first bytes. It takes the dictionary at the head of a file. It checks format,
 // lengths and checksums. Of a block of more than maxBlock bytes, fn receives the first maxBlock. An error of

@@ -20,7 +20,7 @@ type Verify struct {
 	// MaxBlock bounds the part of a block in RAM, in bytes; 0: 1 GiB. Longer blocks are read again for
 	// their digests.
 	MaxBlock int64
-	// Capture receives each intact response record, in the order of the files; valid during the call.
+	// Capture receives each intact response or revisit record, in the order of the files; valid during the call.
 	Capture func(c *Capture) error
 	// Indexed, if set, receives the captures known only from an index line: the record is unreadable or its
 	// file was moved away.
@@ -38,6 +38,7 @@ type Capture struct {
 	Status         int
 	Digest         string // of the payload
 	Kind           string // KindPage, KindRobots or KindDNS
+	Revisit        bool   // the body is that of an earlier capture; false of a capture known from the index alone
 }
 
 // kindOf returns the kind of a capture. DNS answers are recognized by their URL, since they have no resource
@@ -365,8 +366,8 @@ func (x *verifier) indexed(c *outfile.Content, at int64, l line) error {
 func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, block *block, lines map[int64]line) error {
 	x.sum.Records++
 	rec := block.Record
-	want, response := rec.Get("WARC-Block-Digest"), rec.Type() == "response"
-	if want != "" || !response {
+	want, response, revisit := rec.Get("WARC-Block-Digest"), rec.IsCapture(), rec.Type() == "revisit"
+	if want != "" || !response || revisit {
 		got, err := block.digest(0)
 		if err == nil && got != want {
 			err = x.damage(s, rec.Offset, "block digest "+want, got)
@@ -382,12 +383,16 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, block *bl
 	found := Capture{File: c.Name + s.Suffix, Offset: rec.Offset, Length: rec.Length, URL: rec.Get("WARC-Target-URI"),
 		Status: statusOf(rec.Block), Digest: rec.Get("WARC-Payload-Digest")}
 	found.Kind = kindOf(found.URL, rec.Get("WARC-Resource-Type"))
+	found.Revisit = revisit
 	whole := block.hasPayload
 	if found.Kind == KindDNS {
 		found.Status = dnsStatus
 		whole = block.hasDigest
 	}
-	intact, err := whole(found.Digest)
+	intact, err := revisit && rec.Get("WARC-Refers-To-Target-URI") != "", error(nil)
+	if !revisit {
+		intact, err = whole(found.Digest)
+	}
 	if err == nil && !intact {
 		err = x.damage(s, rec.Offset, "payload digest "+found.Digest, "another payload")
 	}

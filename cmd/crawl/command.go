@@ -73,6 +73,7 @@ type Command struct {
 	resourceFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
+	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record" help:"Compare each body with all bodies before, under any URL. record stores a body once; later responses with it become WARC revisit records. skip does the same and does not follow their links, which ends mirrors and traps, but loses what only a mirror links to by relative links. off compares nothing."`
 	WARCFormat      string        `group:"output" name:"warc-format" enum:"gz,zst" default:"gz" help:"Compress WARC files by gzip (gz, *.warc.gz, which every tool reads) or Zstandard (zst, *.warc.zst, the IIPC's proposal). A resumed crawl may change it."`
 	WARCDict        string        `group:"output" name:"warc-dict" placeholder:"FILE|none" default:"none" help:"With --warc-format zst, compress with the dictionary in FILE, made by zstd --train. Each WARC file contains it. It saves 25 to 65 % of the space (docs/GUIDE.md)."`
 	WARCLevel       string        `group:"output" name:"warc-level" enum:"fast,1,2,3,4,5,6,7,8,9" placeholder:"LEVEL" default:"fast" help:"Compress bodies in WARC files at this level: fast, or 1 to 9. Level 6 saves 12 % of the space and takes three times the CPU. For zst, fast to 2, 3 to 5 and 6 to 9 are the same. Bodies received compressed are stored unchanged."`

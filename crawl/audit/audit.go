@@ -303,6 +303,26 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
 		return err
 	}
+	contents, err := state.Part[drum.State](m, state.NameContent)
+	if err != nil {
+		return err
+	}
+	if contents != nil {
+		inContent := add(state.PlaceContent)
+		page := func(t drum.Tuple) error {
+			if t.Op != drum.CheckUpdate {
+				return nil
+			}
+			var wait state.Waiting
+			if err := wait.Decode(t.Aux); err != nil {
+				return err
+			}
+			return inContent(wait.Record)
+		}
+		if _, err := drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page}); err != nil {
+			return err
+		}
+	}
 	for _, q := range state.URLQueues {
 		st, err := state.Part[queue.State](m, q.Name)
 		if err != nil {

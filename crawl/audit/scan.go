@@ -20,7 +20,7 @@ import (
 
 // scanState reads every structure except the cache of URLseen.
 func (x *Scanner) scanState() error {
-	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanBeast, x.scanRobots, x.scanQueues,
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanContent, x.scanBeast, x.scanRobots, x.scanQueues,
 		x.scanCalendars, x.scanRAM, x.scanIdentity} {
 		if err := f(); err != nil {
 			return err
@@ -116,6 +116,35 @@ func (x *Scanner) scanNames() error {
 	})
 	x.row.Records += found.Entries + found.Tuples
 	x.lost(found.LostEntries + found.LostTuples)
+	return err
+}
+
+// scanContent reads the store of contents. A manifest of an older version has none.
+func (x *Scanner) scanContent() error {
+	x.Begin(state.NameContent)
+	st, err := state.Part[drum.State](x.Manifest, state.NameContent)
+	if err != nil || st == nil {
+		return err
+	}
+	found, err := drum.ScanState(x.Saved.Set, state.NameContent, st, drum.Scan{
+		Entry: func(drum.Key, []byte) error { return nil }, Tuple: x.contentTuple, Damaged: x.damage,
+	})
+	x.row.Records += found.Entries + found.Tuples
+	x.lost(found.LostEntries + found.LostTuples)
+	return err
+}
+
+// contentTuple verifies a tuple that waits in the store of contents. A check carries a page.
+func (x *Scanner) contentTuple(t drum.Tuple) error {
+	if t.Op != drum.CheckUpdate {
+		return nil
+	}
+	var wait state.Waiting
+	if err := wait.Decode(t.Aux); err != nil {
+		return x.damage(err)
+	}
+	_, err := x.record(state.PlaceContent, wait.Record)
+	x.row.Records-- // counted with the tuples
 	return err
 }
 
@@ -364,7 +393,7 @@ func (x *Scanner) unnamed() error {
 	named[x.Saved.Set.Path(0, state.ChangesName)] = true
 	add(state.CopyPaths(x.Saved.Set, state.ManifestName))
 	add(state.CopyPaths(x.Saved.Set, state.SecretName))
-	drums := []string{state.NameURLSeen, state.NameNames, state.NameRobotsCache, state.NameRobotsRequested}
+	drums := []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache, state.NameRobotsRequested}
 	for _, name := range drums {
 		if st, err := state.Part[drum.State](x.Manifest, name); err != nil {
 			return err

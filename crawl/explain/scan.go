@@ -50,6 +50,7 @@ func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) 
 			_, err := queue.Scan(set, state.NameAwaitRobots, v.awaiting, in(state.PlaceAwaitRobots), damaged)
 			return err
 		},
+		func() error { return v.scanContents(in(state.PlaceContent), damaged) },
 		func() error { return v.scanUnstreamed(in(state.PlaceUnstreamed), damaged) },
 		func() error {
 			_, err := queue.ScanCalendar(set, state.NameDeferred, v.deferred, func(due int64, data []byte) error {
@@ -84,6 +85,27 @@ func (v *view) scanRAM(visit func([]byte) error, damaged func(error) error) erro
 		return damaged(err)
 	}
 	return state.EachRecord("URLs in RAM", ram, visit)
+}
+
+// scanContents reads the pages that wait in the store of contents.
+func (v *view) scanContents(visit func([]byte) error, damaged func(error) error) error {
+	if v.contents == nil || v.m.Accounts.Places[state.PlaceContent].N == 0 {
+		return nil
+	}
+	_, err := drum.ScanState(v.r.Set, state.NameContent, v.contents.Waiting(), drum.Scan{
+		Tuple: func(t drum.Tuple) error {
+			if t.Op != drum.CheckUpdate {
+				return nil
+			}
+			var wait state.Waiting
+			if err := wait.Decode(t.Aux); err != nil {
+				return damaged(err)
+			}
+			return visit(wait.Record)
+		},
+		Damaged: damaged,
+	})
+	return err
 }
 
 // scanUnstreamed reads the unique URLs in URLseen's text logs that are not yet passed on.

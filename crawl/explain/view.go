@@ -42,6 +42,7 @@ type view struct {
 	star                            *star.State
 	beast                           *beast.State
 	awaiting, fetching, ready, held *queue.State
+	contents                        *drum.State
 	deferred, robotsDeferred        *queue.CalendarState
 	warc                            *warc.State
 	log                             *crawllog.State
@@ -114,6 +115,7 @@ func (v *view) states() error {
 		stateInto(m, state.NameBeast, &v.beast), stateInto(m, state.NameAwaitRobots, &v.awaiting),
 		stateInto(m, state.NameRobotsFetch, &v.fetching), stateInto(m, state.NameReady, &v.ready),
 		stateInto(m, state.NameDeferred, &v.deferred), stateInto(m, state.NameHeld, &v.held),
+		stateInto(m, state.NameContent, &v.contents),
 		stateInto(m, state.NameRobotsDeferred, &v.robotsDeferred), stateInto(m, state.NameWARC, &v.warc),
 		stateInto(m, state.NameCrawlLog, &v.log))
 }
@@ -190,6 +192,9 @@ func (v *view) scannedFiles() []string {
 	names := queue.Files(set, state.NameReady, v.ready)
 	names = append(names, queue.Files(set, state.NameAwaitRobots, v.awaiting)...)
 	names = append(names, queue.Files(set, state.NameHeld, v.held)...)
+	if v.contents != nil {
+		names = append(names, drum.Files(set, state.NameContent, v.contents)...)
+	}
 	names = append(names, queue.Files(set, state.NameRobotsFetch, v.fetching)...)
 	names = append(names, queue.CalendarFiles(set, state.NameRobotsDeferred, v.robotsDeferred)...)
 	names = append(names, queue.CalendarFiles(set, state.NameDeferred, v.deferred)...)

@@ -81,6 +81,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 	case state.PlaceHeld.String():
 		return say("held by the flags of the run: %s; a run with other --ports or --allow-net tries it again",
 			v.reasonText(rep.Record.Reason))
+	case state.PlaceContent.String():
+		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():
 		why := say("fetched %s", v.when(rep.Ended.Time))
 		if rep.Ended.Dropped == admit.TooManyRedirects {

@@ -244,6 +244,8 @@ func structureOf(p state.Place) string {
 		return state.NameReady
 	case state.PlaceHeld:
 		return state.NameHeld
+	case state.PlaceContent:
+		return state.NameContent
 	case state.PlaceRAM:
 		return state.NameRAM
 	case state.PlaceDeferred:
@@ -351,6 +353,8 @@ func meaning(name string) string {
 		return "; these PLDs start again with in-degree 0"
 	case state.NameNames:
 		return "; these hosts and PLDs get their names again when a link leads to them"
+	case state.NameContent:
+		return "; pages that waited for the check of their content are fetched again, and known bodies may be stored again"
 	case state.NameRobotsCache, state.NameRobotsRequested, state.NameRobotsFetch, state.NameRobotsDeferred,
 		state.NameJobs:
 		return "; robots.txt is requested again"
@@ -390,7 +394,7 @@ func (w *repair) run() error {
 			return err
 		}
 	}
-	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeBeast, w.remakeRobots,
+	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
 		w.remakeQueues, w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {
 			return err

@@ -197,6 +197,28 @@ func (w *repair) remakeNames() error {
 	})
 }
 
+// remakeContent keeps the bodies and pages that are readable.
+func (w *repair) remakeContent() error {
+	if !w.rebuild[state.NameContent] {
+		return nil
+	}
+	return remakePart(w, state.NameContent, func(old, next *drum.State) error {
+		opt := drum.Options{Name: state.NameContent, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice}
+		st, err := w.remakeDrum(opt, old, func(drum.Key, []byte) bool { return true },
+			func(t drum.Tuple) bool {
+				if t.Op != drum.CheckUpdate {
+					return true
+				}
+				var wait state.Waiting
+				return wait.Decode(t.Aux) == nil && w.keep(state.PlaceContent, wait.Record)
+			})
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}
+
 func (w *repair) remakeRobots() error {
 	if w.rebuild[state.NameRobotsCache] {
 		err := remakePart(w, state.NameRobotsCache, func(old, next *drum.State) error {

@@ -58,6 +58,16 @@ const (
 	ScopeHost Scope = "host"
 )
 
+// ContentSeen says what a crawl does with bodies that it has seen before.
+type ContentSeen string
+
+// The values of ContentSeen.
+const (
+	ContentOff    ContentSeen = "off"    // bodies are not compared
+	ContentRecord ContentSeen = "record" // a body seen before is stored as a revisit record
+	ContentSkip   ContentSeen = "skip"   // the same, and the page's links are not taken
+)
+
 // LogLevel says which outcomes of URLs the crawl log gets.
 type LogLevel string
 

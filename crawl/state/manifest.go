@@ -141,6 +141,9 @@ func (m *Manifest) Whole() error {
 			return fmt.Errorf("crawl: the manifest has no state of %s: %w", name, ErrIncompatible)
 		}
 	}
+	if m.Accounts.Places[PlaceContent].N > 0 && len(m.Parts[NameContent]) == 0 {
+		return fmt.Errorf("crawl: the manifest has no state of %s: %w", NameContent, ErrIncompatible)
+	}
 	return nil
 }
 

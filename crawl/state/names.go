@@ -33,6 +33,7 @@ const (
 	NameDeferred        = "later"
 	NameHeld            = "held"
 	NameNames           = "names"
+	NameContent         = "content" // bodies seen
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

@@ -23,12 +23,13 @@ const (
 	PlaceFetched                  // ended: one response stored
 	PlaceRefused                  // ended: refused with a reason
 	PlaceHeld                     // forbidden by the operator's flags; a run with other flags tries it again
+	PlaceContent                  // fetched; waits for the verdict on its body
 	NumPlaces
 )
 
 // PlaceNames are the names that users see, by place.
 var PlaceNames = [NumPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready",
-	"ram", "deferred", "fetched", "refused", "held"}
+	"ram", "deferred", "fetched", "refused", "held", "content"}
 
 // String returns the name that users see.
 func (p Place) String() string { return PlaceNames[p] }
@@ -187,7 +188,12 @@ const (
 	_
 	_
 	_
-	CountHTTP2 // responses for URLs over HTTP/2
+	CountHTTP2          // responses for URLs over HTTP/2
+	CountDuplicates     // responses whose body was seen before, as far as they were compared
+	CountRevisits       // of them, those stored as revisit records
+	CountBytesRevisits  // bytes that revisit records save in WARC files
+	CountContentLarge   // responses too large for the store of contents, stored without its verdict
+	CountLinksDuplicate // links not taken because the body was seen before
 	NumCounters
 )
 
@@ -212,7 +218,7 @@ var counterNames = [NumCounters]string{
 	"responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
 	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
 	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd",
-	"responses_http2"}
+	"responses_http2", "duplicates", "revisits", "revisits_saved_bytes", "content_large", "links_duplicate"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

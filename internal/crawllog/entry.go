@@ -66,6 +66,8 @@ type Entry struct {
 	// File and Offset are the position of the response record; File is "" if nothing was stored.
 	File   string
 	Offset int64
+	// DuplicateOf is the URL that had the same body first; "" if the body is new or was not compared.
+	DuplicateOf string
 }
 
 // line is the JSON form of an Entry, for decoding.
@@ -92,6 +94,8 @@ type line struct {
 	Dropped   string     `json:"dropped"`
 	File      string     `json:"file"`
 	Offset    int64      `json:"offset"`
+
+	DuplicateOf string `json:"duplicate_of"`
 }
 
 // UnmarshalJSON decodes a line of Append. It ignores unknown fields.
@@ -105,7 +109,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Bytes: v.Bytes, Depth: v.Depth, Via: v.Via, IP: v.IP,
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
-		File: v.File, Offset: v.Offset,
+		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
 	}
 	for _, k := range [...]struct {
 		name, text string
@@ -157,6 +161,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"dropped":`, e.Dropped)
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
+	dst = appendTarget(dst, `,"duplicate_of":`, e.DuplicateOf)
 	return append(dst, "}\n"...)
 }
 

@@ -250,7 +250,7 @@ func (s *soak) recorded() map[string]int {
 	urls := map[string]int{}
 	for _, path := range paths {
 		must(s, warc.ReadFile(set.FS, path, 1<<30, func(rec *warc.Record) error {
-			if uri := rec.Get("WARC-Target-URI"); rec.Type() == "response" && rec.Get("WARC-Resource-Type") == "" && !strings.HasPrefix(uri, "dns:") {
+			if uri := rec.Get("WARC-Target-URI"); rec.IsCapture() && rec.Get("WARC-Resource-Type") == "" && !strings.HasPrefix(uri, "dns:") {
 				urls[uri]++
 			}
 			return nil

@@ -1,0 +1,474 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
+	"drumbeat/drum"
+	"drumbeat/fetch"
+	"drumbeat/internal/crawllog"
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// Limits of what is compared.
+const (
+	// leastContent is the length in bytes of the shortest body that is compared: a revisit record of a shorter
+	// one is no shorter than the response.
+	leastContent = 256
+	// maxContentURL is the length of the longest URL that a revisit record refers to. Responses of longer URLs
+	// are not compared, because each value in the store has a URL.
+	maxContentURL = state.MaxContentValue - contentHead
+)
+
+// The store of contents is due for a pass when a bucket is full, when nothing else is in flight, or when
+// contentDuty times the duration of the last pass, but at least contentEvery, has passed since. So pages wait
+// seconds while the store is small, and its passes never take more than 1 % of the disks' time.
+const (
+	contentDuty  = 100
+	contentEvery = 10 * time.Second
+	// contentLastPass is the longest pass, as predicted, that the end of a run waits for.
+	contentLastPass = 10 * time.Second
+)
+
+// contentStage is the store of contents (content seen, Heydon and Najork's "Mercator", section 3.4). It tells
+// whether the body of a page was stored before, under any URL. Like URLseen it is a drum, so an answer costs no
+// seek, and comes with a pass. A page whose body is certainly new, by a filter in RAM, does not wait: it is
+// stored at once, and only its key and its URL go to the drum. Any other page waits in the drum, as a tuple's
+// aux, until a pass gives the verdict. Then it is stored whole, or as a revisit record.
+//
+// Producers: the page workers (send). Consumer: its own goroutine "content", which runs the passes; their
+// emission (end) stores the pages.
+type contentStage struct {
+	*engine
+	content *drum.Drum
+	filter  *drum.KeyFilter // nil: each page may be known
+	// order makes the filter's answer and the tuple's arrival one step for each key: the tuple of the page that
+	// the filter takes for new comes first.
+	order [256]sync.Mutex
+
+	merges      *merger
+	wakeContent signal
+	passEnded   atomic.Int64 // Unix ns
+	passTook    atomic.Int64 // ns
+
+	// Of end, whose calls do not overlap.
+	encoder  *warc.Encoder
+	prepared warc.Prepared
+
+	output *output
+	passes *passRunner
+	seen   *seenStage
+	space  *space
+}
+
+func newContentStage(e *engine) *contentStage {
+	return &contentStage{engine: e, wakeContent: e.pulsedSignal()}
+}
+
+// contentShape returns the options that fix the format of the store of contents.
+func contentShape() drum.Options {
+	return drum.Options{ValueBytes: -1, MaxValueBytes: maxContentValue, OutBytes: maxContentValue, Codec: drum.Rice,
+		Apply: applyContent}
+}
+
+func (c *contentStage) store() drum.Options {
+	o := c.plan.Content.shaped(contentShape())
+	o.Set, o.Name, o.DiskBytes, o.Reserve = c.Set, state.NameContent, c.plan.ContentDiskBytes, c.reserve
+	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.Op == drum.CheckUpdate }, c.emitSeen
+	return o
+}
+
+// reserve reserves space for a round, and refuses it if its pages do not fit into the output directories.
+func (c *contentStage) reserve(need int64) (func(), error) {
+	_, waiting := c.content.Pending()
+	if err := c.space.outputRoom(2 * waiting / int64(c.plan.Content.Buckets)); err != nil {
+		return nil, err
+	}
+	return c.space.reserve(need)
+}
+
+// applyContent keeps the value of the first page with a body, and gives it to the others.
+func applyContent(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+	first, action := old, drum.Keep
+	for i := range run {
+		if !exists {
+			first, exists, action = run[i].Value, true, drum.Set
+			run[i].New = true
+		} else if run[i].Op == drum.CheckUpdate {
+			run[i].Out = first
+		}
+	}
+	if action == drum.Keep {
+		return dst, drum.Keep
+	}
+	return append(dst, first...), drum.Set
+}
+
+// bodyValue is the value of a body: the page that has it. Encoding: digest, Unix seconds (4 bytes, little-endian),
+// URL.
+type bodyValue struct {
+	digest [20]byte // of the payload, for a page that is stored
+	date   time.Time
+	url    []byte
+}
+
+const (
+	contentHead     = 20 + 4
+	maxContentValue = state.MaxContentValue
+)
+
+func (v *bodyValue) append(dst []byte) []byte {
+	dst = append(dst, v.digest[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(v.date.Unix()))
+	return append(dst, v.url...)
+}
+
+var errContent = errors.New("crawl: damaged value in the store of contents")
+
+func (v *bodyValue) decode(b []byte) error {
+	if len(b) <= contentHead {
+		return errContent
+	}
+	copy(v.digest[:], b)
+	v.date = time.Unix(int64(binary.LittleEndian.Uint32(b[20:])), 0)
+	v.url = b[contentHead:]
+	return nil
+}
+
+// comparable reports whether the body of a response is compared.
+func (c *contentStage) comparable(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
+	return c.opt.ContentSeen != state.ContentOff && resp.Spool == nil && w.streamed == nil && !is.sitemap &&
+		len(resp.Body) >= leastContent && resp.Truncated == fetch.NotTruncated && resp.Marks&decodeCut == 0 &&
+		len(rec.URL) <= maxContentURL
+}
+
+// send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
+// and will end it.
+func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
+	if !c.comparable(w, rec, resp, is) {
+		return false, nil
+	}
+	v := bodyValue{date: resp.Start, url: rec.URL}
+	if c.opt.Store {
+		var err error
+		if v.digest, err = w.prepared.Digest(); err != nil {
+			return false, err
+		}
+	}
+	w.value = v.append(w.value[:0])
+	t := &w.tuple[0]
+	*t = drum.Tuple{Key: drum.Key(c.Hasher.ContentKey(resp.Body)), Op: drum.Update, Value: w.value}
+	mu := &c.order[t.Key>>56]
+	mu.Lock()
+	defer mu.Unlock()
+	if c.filter == nil || c.filter.Add(t.Key) {
+		if waits = c.wrap(tx, w, rec, resp, is); waits {
+			t.Op, t.Aux = drum.CheckUpdate, w.aux
+			tx.wake(c.merges)
+		}
+	}
+	return waits, c.content.Add(w.tuple[:])
+}
+
+// wrap puts what is needed to end the page into w.aux. It reports whether the store can hold it; otherwise the
+// page is stored at once, and its body perhaps a second time.
+func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
+	var wait state.Waiting
+	wait.Record = rec.Append(nil)
+	if c.opt.Store {
+		wait.Form, wait.Capture = c.output.warc.Form(), w.prepared.AppendBinary(w.capture[:0])
+		w.capture = wait.Capture
+	}
+	if e := c.output.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
+		wait.Log = e.Append(nil)
+	}
+	if c.holdsLinks(rec) {
+		wait.Links = c.seen.heldLinks(w.links)
+	}
+	if len(wait.Capture)+len(wait.Log)+len(wait.Links)+len(wait.Record) > c.plan.Content.BufferBytes-contentSlack {
+		tx.count(state.CountContentLarge, 1)
+		return false
+	}
+	w.aux = wait.Append(w.aux[:0])
+	return true
+}
+
+// contentSlack is room for the lengths and headers around a page in a buffer of the store.
+const contentSlack = 256
+
+// holdsLinks reports whether the links of a page that waits are sent with the verdict. Those of seeds are sent
+// at once: an operator asked for them.
+func (c *contentStage) holdsLinks(rec *weburl.Record) bool {
+	return c.opt.ContentSeen == state.ContentSkip && rec.Flags&weburl.FlagSeed == 0
+}
+
+// emitSeen ends pages whose verdict has come.
+func (c *contentStage) emitSeen(results []drum.Result) error {
+	c.testHook("content")
+	for i := range results {
+		if err := c.end(&results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end stores a page that has waited, in a transaction of its own: pages are large.
+func (c *contentStage) end(res *drum.Result) error {
+	var wait state.Waiting
+	if err := wait.Decode(res.Aux); err != nil {
+		return err
+	}
+	var rec weburl.Record
+	if err := rec.Decode(wait.Record); err != nil {
+		return fmt.Errorf("crawl: record from the store of contents: %w", err)
+	}
+	var first bodyValue
+	if !res.New {
+		if err := first.decode(res.Out); err != nil {
+			return err
+		}
+	}
+	saved := int64(-1) // the bytes that the revisit record saves; -1 for a response
+	if len(wait.Capture) > 0 {
+		var err error
+		if saved, err = c.capture(&wait, res.New, &first); err != nil {
+			return fmt.Errorf("crawl: page %s from the store of contents: %w", rec.URL, err)
+		}
+	}
+	return c.transact(func(tx *transaction) error {
+		tx.move(c.Hasher.URLKey(rec.URL), state.PlaceContent, state.PlaceFetched)
+		if !res.New {
+			tx.count(state.CountDuplicates, 1)
+		}
+		if saved >= 0 {
+			tx.count(state.CountRevisits, 1)
+			tx.count(state.CountBytesRevisits, saved)
+		}
+		var at warc.Location
+		if len(wait.Capture) > 0 {
+			var err error
+			if at, err = c.output.warc.Append(&c.prepared, time.Now()); err != nil {
+				return err
+			}
+		}
+		if len(wait.Links) > 0 {
+			if err := c.seen.sendHeld(tx, wait.Links, res.New); err != nil {
+				return err
+			}
+		}
+		if len(wait.Log) == 0 {
+			return nil
+		}
+		var e crawllog.Entry
+		if err := json.Unmarshal(wait.Log, &e); err != nil {
+			return fmt.Errorf("crawl: log line of %s from the store of contents: %w", rec.URL, err)
+		}
+		e.File, e.Offset = at.File, at.Offset
+		if !res.New {
+			e.DuplicateOf = string(first.url)
+		}
+		return c.output.crawlLog.Append(&e)
+	})
+}
+
+// capture decodes the records of a page. If its body was stored before, the response becomes a revisit record;
+// saved is then the number of bytes less. A body that was stored in another coding is stored again, since
+// readers take it with the headers of this response.
+func (c *contentStage) capture(wait *state.Waiting, isNew bool, first *bodyValue) (saved int64, _ error) {
+	if form := c.output.warc.Form(); wait.Form != form {
+		return 0, errContentForm
+	}
+	if err := c.prepared.UnmarshalBinary(wait.Capture); err != nil {
+		return 0, err
+	}
+	if isNew {
+		return -1, nil
+	}
+	digest, err := c.prepared.Digest()
+	if err != nil {
+		return 0, err
+	}
+	if digest != first.digest {
+		return -1, nil
+	}
+	if c.encoder == nil {
+		c.encoder = c.output.warc.NewEncoder()
+	}
+	before := int64(c.prepared.Bytes())
+	if err := c.encoder.Revisit(&c.prepared, warc.Original{URL: first.url, Date: first.date}); err != nil {
+		return 0, err
+	}
+	return max(0, before-int64(c.prepared.Bytes())), nil
+}
+
+// errContentForm says that pages wait as records of another form than the run's.
+var errContentForm = fmt.Errorf("pages that wait for the check of their content are in another WARC format, or have another "+
+	"dictionary: run the crawl with the former --warc-format and --warc-dict until it stops in order, then change them: %w",
+	state.ErrIncompatible)
+
+// due reports whether an early pass is due.
+func (c *contentStage) due() bool {
+	if c.passes.nothingInFlight() {
+		return true
+	}
+	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))
+	return time.Since(time.Unix(0, c.passEnded.Load())) >= wait
+}
+
+func (c *contentStage) waiting() int64 { return c.acct.in(state.PlaceContent) }
+
+func (c *contentStage) pass(ctx context.Context, early bool) (int, error) {
+	began := time.Now()
+	n, err := c.content.Pass(ctx, early)
+	c.passTook.Store(int64(time.Since(began)))
+	c.passEnded.Store(time.Now().UnixNano())
+	return n, err
+}
+
+func (c *contentStage) openMerger() {
+	c.passEnded.Store(time.Now().UnixNano())
+	c.merges = &merger{
+		passes: c.passes, name: state.NameContent, pass: c.pass, full: c.content.Full, pending: c.waiting, keys: c.content.Keys,
+		cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
+		early: c.due, starving: func() bool { return false }, wake: c.wakeContent,
+	}
+}
+
+func (c *contentStage) mergeContent(ctx context.Context) error { return c.passes.run(ctx, c.merges) }
+
+// finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next run
+// ends them.
+func (c *contentStage) finish() error {
+	if c.waiting() == 0 || c.content.Stats().PredictedEarly > contentLastPass {
+		return nil
+	}
+	if _, err := c.content.Pass(context.Background(), true); err != nil && !errors.Is(err, errNoRoom) {
+		return err
+	}
+	return nil
+}
+
+// fill adds the keys of the store to the filter. If the filter is too small to tell many new keys apart, the
+// crawl does without, rather than read the whole store.
+func (c *contentStage) fill(m *state.Manifest) error {
+	st, err := state.Part[drum.State](m, state.NameContent)
+	if err != nil {
+		return err
+	}
+	if c.opt.ContentSeen != state.ContentOff && (c.content.Keys() <= c.plan.ContentFilterBytes*8/leastFilterBits) {
+		c.filter = drum.NewKeyFilter(c.plan.ContentFilterBytes)
+	}
+	if st == nil {
+		return nil
+	}
+	scan := drum.Scan{Tuple: func(t drum.Tuple) error {
+		if c.filter != nil {
+			c.filter.Add(t.Key)
+		}
+		if t.Op != drum.CheckUpdate {
+			return nil
+		}
+		var wait state.Waiting
+		if err := wait.Decode(t.Aux); err != nil {
+			return err
+		}
+		if len(wait.Capture) > 0 && wait.Form != c.output.warc.Form() {
+			return errContentForm
+		}
+		return nil
+	}}
+	if c.filter == nil {
+		st = st.Waiting()
+	} else {
+		scan.Entry = func(key drum.Key, _ []byte) error { c.filter.Add(key); return nil }
+	}
+	if _, err := drum.ScanState(c.Set, state.NameContent, st, scan); err != nil {
+		return fmt.Errorf("crawl: open the store of contents: %w", err)
+	}
+	return nil
+}
+
+// leastFilterBits is the least size of the filter in bits a key. With less it takes nearly all new keys for
+// known.
+const leastFilterBits = 2
+
+func (c *contentStage) closeFilter() {
+	if c.filter != nil {
+		c.filter.Close()
+	}
+}
+
+// heldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges. Their
+// counters are those of the page's transaction.
+func (s *seenStage) heldLinks(b *admit.Batch) []byte {
+	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
+	clear(b.Seen)
+	b.Code()
+	if len(b.Tuples)+len(b.Edges) == 0 {
+		return nil
+	}
+	text := func(t *drum.Tuple) []byte { return t.Aux }
+	dst := state.AppendTuples(nil, b.Tuples, text)
+	dst = state.AppendTuples(dst, b.Names.Tuples, func(t *drum.Tuple) []byte { return t.Value })
+	for _, e := range b.Edges {
+		dst = binary.LittleEndian.AppendUint64(dst, e.From)
+		dst = binary.LittleEndian.AppendUint64(dst, e.To)
+	}
+	return dst
+}
+
+// sendHeld sends links of heldLinks if take is true, and counts them as not taken otherwise.
+func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
+	var links, names []drum.Tuple
+	rest, err := state.EachTuple(held, func(key drum.Key, text []byte) {
+		links = append(links, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: text})
+	})
+	if err != nil {
+		return err
+	}
+	if !take {
+		tx.count(state.CountLinksDuplicate, int64(len(links)))
+		return nil
+	}
+	if s.drains() {
+		tx.count(state.CountLinksDraining, int64(len(links)))
+		return nil
+	}
+	if rest, err = state.EachTuple(rest, func(key drum.Key, text []byte) {
+		names = append(names, drum.Tuple{Key: key, Op: drum.CheckUpdate, Value: text})
+	}); err != nil {
+		return err
+	}
+	if len(links) > 0 {
+		if err := s.urlSeen.Add(links); err != nil {
+			return err
+		}
+		tx.count(state.CountLinksChecked, int64(len(links)))
+		s.seenMeter.added.Add(int64(len(links)))
+		tx.wake(s.merges)
+	}
+	if err := s.sendNames(&admit.Names{Tuples: names}, tx); err != nil {
+		return err
+	}
+	var edges []star.Edge
+	for ; len(rest) >= 16; rest = rest[16:] {
+		edges = append(edges, star.Edge{From: binary.LittleEndian.Uint64(rest), To: binary.LittleEndian.Uint64(rest[8:])})
+	}
+	if len(edges) == 0 {
+		return nil
+	}
+	tx.count(state.CountEdges, int64(len(edges)))
+	return s.budgets.addEdges(edges)
+}

@@ -1,0 +1,99 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"drumbeat/drum"
+)
+
+// Waiting is a fetched page whose body may be known. The store of contents returns it with the verdict
+// (docs/formats/content.md).
+type Waiting struct {
+	// Record is the URL's record.
+	Record []byte
+	// Form is that of Capture, as warc.Writer.Form returns it.
+	Form uint64
+	// Capture are the records for the WARC file, a warc.Prepared; empty if pages are not stored.
+	Capture []byte
+	// Log is the line of the crawl log without the position of the capture; empty for none.
+	Log []byte
+	// Links are the links that are followed only if the body is new; empty for none.
+	Links []byte
+}
+
+const waitingVersion = 1
+
+// MaxContentValue is the length in bytes of the longest value in the store of contents: digest, time and a URL of
+// 512 bytes.
+const MaxContentValue = 20 + 4 + 512
+
+var errWaiting = errors.New("crawl: damaged record of a page that waits in the store of contents")
+
+// Append appends the encoding of w.
+func (w *Waiting) Append(dst []byte) []byte {
+	dst = append(dst, waitingVersion)
+	dst = binary.AppendUvarint(dst, w.Form)
+	for _, part := range [...][]byte{w.Record, w.Capture, w.Log, w.Links} {
+		dst = binary.AppendUvarint(dst, uint64(len(part)))
+		dst = append(dst, part...)
+	}
+	return dst
+}
+
+// Decode decodes what Append wrote. The parts of w share the memory of b.
+func (w *Waiting) Decode(b []byte) error {
+	if len(b) == 0 || b[0] != waitingVersion {
+		return errWaiting
+	}
+	form, n := binary.Uvarint(b[1:])
+	if n <= 0 {
+		return errWaiting
+	}
+	w.Form, b = form, b[1+n:]
+	for _, part := range [...]*[]byte{&w.Record, &w.Capture, &w.Log, &w.Links} {
+		size, n := binary.Uvarint(b)
+		if n <= 0 || size > uint64(len(b)-n) {
+			return errWaiting
+		}
+		*part, b = b[n:n+int(size):n+int(size)], b[n+int(size):]
+	}
+	if len(b) > 0 {
+		return errWaiting
+	}
+	return nil
+}
+
+// AppendTuples appends keys and texts of tuples: their number, then key, length and text of each.
+func AppendTuples(dst []byte, ts []drum.Tuple, text func(*drum.Tuple) []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(ts)))
+	for i := range ts {
+		t := text(&ts[i])
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(ts[i].Key))
+		dst = binary.AppendUvarint(dst, uint64(len(t)))
+		dst = append(dst, t...)
+	}
+	return dst
+}
+
+// EachTuple calls fn for the tuples of AppendTuples and returns what follows them.
+func EachTuple(b []byte, fn func(key drum.Key, text []byte)) ([]byte, error) {
+	count, n := binary.Uvarint(b)
+	if n <= 0 || count > uint64(len(b)) {
+		return nil, errWaiting
+	}
+	for b = b[n:]; count > 0; count-- {
+		if len(b) < 9 {
+			return nil, errWaiting
+		}
+		key := binary.LittleEndian.Uint64(b)
+		size, n := binary.Uvarint(b[8:])
+		if n <= 0 || size > uint64(len(b)-8-n) {
+			return nil, errWaiting
+		}
+		b = b[8+n:]
+		fn(drum.Key(key), b[:size:size])
+		b = b[size:]
+	}
+	return b, nil
+}

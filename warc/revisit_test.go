@@ -1,0 +1,141 @@
+package warc
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+)
+
+// TestRevisit: a capture that waited as bytes becomes a revisit record with the HTTP head and without the body.
+// Request and metadata stay, the index line has the type warc/revisit, and verification agrees.
+func TestRevisit(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		opt  Options
+		body string
+		mime string
+	}{
+		{"plain", Options{}, strings.Repeat("<p>text</p>", 300), "text/html"},
+		{"short", Options{Level: 6}, "short", `odd"\type`},
+		{"encoded", Options{}, "\x1f\x8b" + strings.Repeat("z", 3000), "text/html"},
+		{"zstd", Options{Format: Zstd}, strings.Repeat("<p>text</p>", 300), "text/html"},
+		{"odd head", Options{}, strings.Repeat("x", 2000), "text/html; \xff"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fs := memfs.New(1)
+			opt := tt.opt
+			opt.Set = disk.Set{FS: fs, Paths: []string{"out"}}
+			opt.State = disk.Set{FS: fs, Paths: []string{"state"}}
+			w, err := Open(opt, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			date := time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
+			x := &Exchange{URL: []byte("http://b.test/é?mime"), Date: date, IP: netip.MustParseAddr("192.0.2.1"),
+				Request: []byte("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"),
+				Head:    []byte("HTTP/1.1 200 OK\r\nContent-Type: " + tt.mime + "\r\n\r\n"), Body: []byte(tt.body),
+				Encoded: strings.HasPrefix(tt.body, "\x1f"), Protocols: []string{"http/1.1"}, Status: 200, MIME: tt.mime,
+				Meta: []Field{{"depth", "1"}}}
+			var p, q Prepared
+			e := w.NewEncoder()
+			if err := e.Prepare(&p, x); err != nil {
+				t.Fatal(err)
+			}
+			digest, err := p.Digest()
+			if err != nil || "sha1:"+fmt.Sprintf("%x", digest) == "" {
+				t.Fatal(digest, err)
+			}
+			data := p.AppendBinary([]byte("before"))[len("before"):]
+			if err := q.UnmarshalBinary(data); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []*Prepared{&p, &q} { // the second as a revisit
+				if c == &q {
+					if err := w.NewEncoder().Revisit(c, Original{URL: []byte("http://a.test/ö"), Date: date}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := w.Append(c, date); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Roll(); err != nil {
+				t.Fatal(err)
+			}
+			f := w.Freeze()
+			tails, err := disk.CreateTails(opt.State, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, err := f.Save(tails)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tails.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			var captures []Capture
+			sum, err := VerifyFiles(opt, st, Verify{MaxBlock: 1 << 20,
+				Capture: func(c *Capture) error { captures = append(captures, *c); return nil },
+				Damaged: func(err error) error { t.Error(err); return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum.Captures != 2 || sum.Records != 7 || len(captures) != 2 || captures[0].Revisit || !captures[1].Revisit ||
+				captures[0].Digest != captures[1].Digest || captures[1].Status != 200 {
+				t.Errorf("%+v, %+v", sum, captures)
+			}
+			err = Walk(opt, st, 1<<20, func(_ string, r *Record) error {
+				got = append(got, r.Type())
+				if r.Type() != "revisit" {
+					return nil
+				}
+				if !bytes.Equal(r.Block, x.Head) {
+					t.Errorf("the block is %q, want %q", r.Block, x.Head)
+				}
+				for name, want := range map[string]string{"WARC-Profile": profileIdentical,
+					"WARC-Refers-To-Target-URI": "http://a.test/%C3%B6", "WARC-Refers-To-Date": "2026-11-24T01:02:03Z",
+					"WARC-Target-URI": "http://b.test/%C3%A9?mime", "WARC-Payload-Digest": captures[0].Digest,
+					"WARC-IP-Address": "192.0.2.1", "Content-Type": "application/http; msgtype=response"} {
+					if r.Get(name) != want {
+						t.Errorf("%s: %q, want %q", name, r.Get(name), want)
+					}
+				}
+				return nil
+			})
+			if want := "warcinfo request response metadata request revisit metadata"; err != nil || strings.Join(got, " ") != want {
+				t.Errorf("got %v, %v, want %s", got, err, want)
+			}
+			if !strings.Contains(string(q.index), `"mime": "warc/revisit", "status": "200", "digest": "`+captures[0].Digest) {
+				t.Errorf("index line %s", q.index)
+			}
+		})
+	}
+}
+
+// FuzzPrepared: damaged bytes give an error, or a Prepared that can be used without a panic.
+func FuzzPrepared(f *testing.F) {
+	w := &Writer{}
+	w.opt.defaults()
+	var p Prepared
+	e := w.NewEncoder()
+	if err := e.Prepare(&p, &Exchange{URL: []byte("http://a.test/"), Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("body"), Status: 200}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p.AppendBinary(nil))
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		var p Prepared
+		if p.UnmarshalBinary(b) != nil {
+			return
+		}
+		p.Digest()
+		w.NewEncoder().Revisit(&p, Original{URL: []byte("http://b.test/"), Date: time.Unix(0, 0)})
+	})
+}
