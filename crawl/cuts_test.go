@@ -64,6 +64,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 5, 12, 70, 6, 25, 500, 2
 	o.HTTPS, o.LogRequests, o.CrawlDelay = 0, 1, 3*time.Second
 	o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0.1
+	o.Page.NonHTML, o.Page.Copies = 0.3, 0.7
 	o.Hostile = []string{"welcome-few"}
 	w.web = o
 	web, err := simweb.New(o)
@@ -142,6 +143,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%2 == 0 {
 		opt.RollEvery = 3 * time.Second
 	}
+	if w.seed%3 == 2 {
+		opt.ContentSeen = state.ContentSkip
+	}
 	opt.ArchiveRobots, opt.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
 	if w.seed%3 == 1 {
 		opt.PLDDelay, opt.PLDDelayMin, opt.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
@@ -150,6 +154,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.tune = func(p *Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
+		if w.seed%2 == 0 {
+			p.ContentFilterBytes = 64 // nearly all pages wait for their verdict
+		}
 		if w.seed%2 == 1 {
 			p.OutputBufferBytes = 4 << 10 // so that output files grow between checkpoints
 		}

@@ -1,10 +1,13 @@
 package crawl
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -232,6 +235,21 @@ func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[strin
 		}
 		return nil
 	})
+	for name, n := range urls {
+		digest, isBody := strings.CutPrefix(name, bodyRecord)
+		if isBody && n != 1 && err == nil {
+			err = fmt.Errorf("the output has %d responses with the body %s", n, digest)
+		}
+		if digest, isRevisit := strings.CutPrefix(name, revisitRecord); isRevisit {
+			if err == nil && urls[bodyRecord+digest] != 1 {
+				err = fmt.Errorf("the output has revisits of the body %s, but not the body", digest)
+			}
+			isBody = true
+		}
+		if isBody {
+			defer delete(urls, name)
+		}
+	}
 	for kind, c := range map[string]state.Counter{robotsRecord: state.CountRobotsStored, dnsRecord: state.CountDNSStored} {
 		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
 			err = fmt.Errorf("the output has %d records of%s, the checkpoint counts %d", urls[kind], kind, n)
@@ -254,9 +272,19 @@ func responseURL(rec *warc.Record) []string {
 		return []string{robotsRecord}
 	case strings.HasPrefix(url, "dns:"):
 		return []string{dnsRecord}
+	case rec.Type() == "revisit":
+		return []string{url, revisitRecord + rec.Get("WARC-Payload-Digest")}
+	}
+	if resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(rec.Block)), nil); err == nil && rec.Get("WARC-Truncated") == "" {
+		if n, err := io.Copy(io.Discard, resp.Body); err == nil && n >= leastContent {
+			return []string{url, bodyRecord + rec.Get("WARC-Payload-Digest")}
+		}
 	}
 	return []string{url}
 }
+
+// responseURL returns these, with the digest, besides the URL: of a body that is stored once, and of a revisit.
+const bodyRecord, revisitRecord = " body ", " revisit "
 
 // checkStored checks a crawl after any number of interruptions: every URL that a correct crawl fetches was
 // fetched and is in the output once, no other URL is, and the audit balances.

@@ -64,6 +64,7 @@ type PageMix struct {
 
 	Gzip    float64 // share of HTML pages compressed for clients that accept gzip
 	Chunked float64 // share of responses sent with chunked framing
+	Copies  float64 // share of NonHTML whose bodies are few and the same on all hosts
 }
 
 // LinkMix gives the share of links in each form; compatible forms may combine.
@@ -231,7 +232,7 @@ func (o *Options) shares() []share {
 		{"Page.NotFound", p.NotFound}, {"Page.ServerError", p.ServerError}, {"Page.Redirect", p.Redirect},
 		{"Page.RedirectCross", p.RedirectCross}, {"Page.RedirectChain", p.RedirectChain},
 		{"Page.RedirectLoop", p.RedirectLoop}, {"Page.NonHTML", p.NonHTML}, {"Page.Gzip", p.Gzip},
-		{"Page.Chunked", p.Chunked},
+		{"Page.Chunked", p.Chunked}, {"Page.Copies", p.Copies},
 		{"Link.Relative", l.Relative}, {"Link.AbsolutePath", l.AbsolutePath},
 		{"Link.ProtocolRelative", l.ProtocolRelative}, {"Link.Duplicate", l.Duplicate},
 		{"Link.Fragment", l.Fragment}, {"Link.UpperHost", l.UpperHost}, {"Link.DefaultPort", l.DefaultPort},

@@ -74,6 +74,9 @@ func (p *painter) answerNode(a *answer, n node) {
 		p.body = append(p.body, "</p></body></html>\n"...)
 		a.gzip = false
 	case NonHTML:
+		if c := p.w.opt.Page.Copies; c > 0 && r.unit() < c {
+			r = rng(hash(p.w.opt.Seed, r.next()%copies, saltBody))
+		}
 		p.nonHTML(a, n, &r)
 	default:
 		p.redirect(a, n, k, &r)
@@ -99,6 +102,9 @@ func (p *painter) redirect(a *answer, n node, k Kind, r *rng) {
 	}
 	a.location = append(a.location, p.ref...)
 }
+
+// copies is the number of different bodies among PageMix.Copies of each type.
+const copies = 3
 
 func (p *painter) nonHTML(a *answer, n node, r *rng) {
 	_, form := shape(&p.w.hosts[n.host], n.page, NonHTML)
