@@ -62,7 +62,9 @@ type contentStage struct {
 	passEnded   atomic.Int64 // Unix ns
 	passTook    atomic.Int64 // ns
 
-	// Of end, whose calls do not overlap.
+	// Of a round's apply and end, whose calls do not overlap. firsts are the values for the pages of a round
+	// whose bodies are known.
+	firsts   []byte
 	encoder  *warc.Encoder
 	prepared warc.Prepared
 
@@ -78,13 +80,13 @@ func newContentStage(e *engine) *contentStage {
 
 // contentShape returns the options that fix the format of the store of contents.
 func contentShape() drum.Options {
-	return drum.Options{ValueBytes: -1, MaxValueBytes: maxContentValue, OutBytes: maxContentValue, Codec: drum.Rice,
-		Apply: applyContent}
+	return drum.Options{ValueBytes: -1, MaxValueBytes: maxContentValue, Codec: drum.Rice, Apply: drum.ApplyCheckUpdate}
 }
 
 func (c *contentStage) store() drum.Options {
 	o := c.plan.Content.shaped(contentShape())
 	o.Set, o.Name, o.DiskBytes, o.Reserve = c.Set, state.NameContent, c.plan.ContentDiskBytes, c.reserve
+	o.Apply, o.BeginRound = c.apply, func() { c.firsts = c.firsts[:0] }
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.Op == drum.CheckUpdate }, c.emitSeen
 	return o
 }
@@ -98,21 +100,36 @@ func (c *contentStage) reserve(need int64) (func(), error) {
 	return c.space.reserve(need)
 }
 
-// applyContent keeps the value of the first page with a body, and gives it to the others.
-func applyContent(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
-	first, action := old, drum.Keep
+// apply keeps the value of the first page with a body. A page that waits gets its position in firsts, plus one. If
+// firsts is full, the page gets 0, and is stored as if its body were new.
+func (c *contentStage) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+	first, action, at := old, drum.Keep, 0
 	for i := range run {
-		if !exists {
+		switch {
+		case !exists:
 			first, exists, action = run[i].Value, true, drum.Set
 			run[i].New = true
-		} else if run[i].Op == drum.CheckUpdate {
-			run[i].Out = first
+		case run[i].Op != drum.CheckUpdate:
+		case at == 0 && int64(len(c.firsts)+len(first)) > c.plan.Content.BucketBytes:
+		default:
+			if at == 0 {
+				at = len(c.firsts) + 1
+				c.firsts = binary.LittleEndian.AppendUint16(c.firsts, uint16(len(first)))
+				c.firsts = append(c.firsts, first...)
+			}
+			run[i].Result = uint64(at)
 		}
 	}
 	if action == drum.Keep {
 		return dst, drum.Keep
 	}
 	return append(dst, first...), drum.Set
+}
+
+// first returns the value at a position that apply gave.
+func (c *contentStage) first(at uint64) []byte {
+	b := c.firsts[at-1:]
+	return b[2:][:binary.LittleEndian.Uint16(b)]
 }
 
 // bodyValue is the value of a body: the page that has it. Encoding: digest, Unix seconds (4 bytes, little-endian),
@@ -187,7 +204,7 @@ func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, 
 	var wait state.Waiting
 	wait.Record = rec.Append(nil)
 	if c.opt.Store {
-		wait.Form, wait.Capture = c.output.warc.Form(), w.prepared.AppendBinary(w.capture[:0])
+		wait.Form, wait.Capture = c.output.form(), w.prepared.AppendBinary(w.capture[:0])
 		w.capture = wait.Capture
 	}
 	if e := c.output.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
@@ -235,21 +252,22 @@ func (c *contentStage) end(res *drum.Result) error {
 		return fmt.Errorf("crawl: record from the store of contents: %w", err)
 	}
 	var first bodyValue
-	if !res.New {
-		if err := first.decode(res.Out); err != nil {
+	known := res.Result > 0
+	if known {
+		if err := first.decode(c.first(res.Result)); err != nil {
 			return err
 		}
 	}
 	saved := int64(-1) // the bytes that the revisit record saves; -1 for a response
 	if len(wait.Capture) > 0 {
 		var err error
-		if saved, err = c.capture(&wait, res.New, &first); err != nil {
+		if saved, err = c.capture(&wait, known, &first); err != nil {
 			return fmt.Errorf("crawl: page %s from the store of contents: %w", rec.URL, err)
 		}
 	}
 	return c.transact(func(tx *transaction) error {
 		tx.move(c.Hasher.URLKey(rec.URL), state.PlaceContent, state.PlaceFetched)
-		if !res.New {
+		if known {
 			tx.count(state.CountDuplicates, 1)
 		}
 		if saved >= 0 {
@@ -259,12 +277,12 @@ func (c *contentStage) end(res *drum.Result) error {
 		var at warc.Location
 		if len(wait.Capture) > 0 {
 			var err error
-			if at, err = c.output.warc.Append(&c.prepared, time.Now()); err != nil {
+			if at, err = c.output.storeCapture(&c.prepared); err != nil {
 				return err
 			}
 		}
 		if len(wait.Links) > 0 {
-			if err := c.seen.sendHeld(tx, wait.Links, res.New); err != nil {
+			if err := c.seen.sendHeld(tx, wait.Links, !known); err != nil {
 				return err
 			}
 		}
@@ -276,24 +294,24 @@ func (c *contentStage) end(res *drum.Result) error {
 			return fmt.Errorf("crawl: log line of %s from the store of contents: %w", rec.URL, err)
 		}
 		e.File, e.Offset = at.File, at.Offset
-		if !res.New {
+		if known {
 			e.DuplicateOf = string(first.url)
 		}
-		return c.output.crawlLog.Append(&e)
+		return c.output.logEntry(&e)
 	})
 }
 
 // capture decodes the records of a page. If its body was stored before, the response becomes a revisit record;
 // saved is then the number of bytes less. A body that was stored in another coding is stored again, since
 // readers take it with the headers of this response.
-func (c *contentStage) capture(wait *state.Waiting, isNew bool, first *bodyValue) (saved int64, _ error) {
-	if form := c.output.warc.Form(); wait.Form != form {
+func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (saved int64, _ error) {
+	if form := c.output.form(); wait.Form != form {
 		return 0, errContentForm
 	}
 	if err := c.prepared.UnmarshalBinary(wait.Capture); err != nil {
 		return 0, err
 	}
-	if isNew {
+	if !known {
 		return -1, nil
 	}
 	digest, err := c.prepared.Digest()
@@ -304,7 +322,7 @@ func (c *contentStage) capture(wait *state.Waiting, isNew bool, first *bodyValue
 		return -1, nil
 	}
 	if c.encoder == nil {
-		c.encoder = c.output.warc.NewEncoder()
+		c.encoder = c.output.newEncoder()
 	}
 	before := int64(c.prepared.Bytes())
 	if err := c.encoder.Revisit(&c.prepared, warc.Original{URL: first.url, Date: first.date}); err != nil {
@@ -384,7 +402,7 @@ func (c *contentStage) fill(m *state.Manifest) error {
 		if err := wait.Decode(t.Aux); err != nil {
 			return err
 		}
-		if len(wait.Capture) > 0 && wait.Form != c.output.warc.Form() {
+		if len(wait.Capture) > 0 && wait.Form != c.output.form() {
 			return errContentForm
 		}
 		return nil

@@ -241,7 +241,7 @@ func TestCutWorlds(t *testing.T) {
 		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
 			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing host", seed, s.Refused)
 		}
-		if n := s.Count(state.CountSpooled); (n > s.Place(state.PlaceFetched)/2) != w.spools {
+		if n := s.Count(state.CountSpooled); (n > s.Place(state.PlaceFetched)/4) != w.spools {
 			t.Errorf("world %d: %d bodies spooled", seed, n)
 		}
 		sum.full, sum.scans = sum.full+int(s.URLSeenFullPasses), sum.scans+int(s.Scans)

@@ -211,7 +211,7 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 		AuxBytes: l.URLBytes, AuxRatio: l.TextRatio})
 	f.Alpha = f.Cost.Bytes() / l.URLBytes
 	f.Collisions = f.Unique * f.Unique / math.Exp2(65)
-	f.pageIO(o)
+	f.pageIO(p, o)
 	f.SeenRate = l.DiskRate / (f.Cost.Bytes() * l.Misses * l.LinksPerPage)
 	f.DiskRate = l.DiskRate / f.PageIOBytes
 	f.Rate = min(f.DiskRate, l.MaxRate)
@@ -231,7 +231,7 @@ func PerPage() (requests, lookups float64) { return paperRequests + paperHosts, 
 func (p *Plan) Files(o *Options, f *Forecast) int64 {
 	n := int64(leastFiles) + 2*int64(o.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
 	n += 3 * int64(math.Ceil(float64(f.OutputBytes)/warc.DefaultFileBytes))
-	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
 		n += 4 * int64(d.Buckets)
 	}
 	return n
@@ -265,6 +265,11 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
 	names := p.Names.cacheBytes(namesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
+	if o.ContentSeen != state.ContentOff {
+		bodies := paperRequests * l.Pages
+		add("contents", 2*bodies*contentBytes(l), fmt.Sprintf("%.3g bodies, twice", bodies))
+		add("pages that wait for it", float64(p.ContentDiskBytes), "at most")
+	}
 	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
 	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(requestedShape(), hosts), "the same hosts, twice")
 	stock := max(o.leastStock(), int64(p.PoliteItems))
@@ -284,6 +289,15 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	f.Fits = f.DiskBytes <= p.DiskBytes
 }
 
+// contentBytes is the size of a body's entry in the store of contents: key, value, and the value's length.
+func contentBytes(l *Load) float64 { return planKeyBytes + contentHead + l.URLBytes + 2 }
+
+// contentTuples returns the number of tuples that make a pass of the store of contents due.
+func (p *Plan) contentTuples(l *Load) float64 {
+	shape := p.Content.shaped(contentShape())
+	return float64(p.Content.Buckets) * float64(p.Content.BucketBytes) / float64(shape.TupleBytes(contentHead+int(l.URLBytes)))
+}
+
 // cacheBytes returns the size of the cache of a store with entries entries.
 func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
 	cost := p.shaped(shape).Cost(drum.CostInput{Known: entries, Tuples: 1})
@@ -293,7 +307,7 @@ func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
 // pageIO adds up the bytes read and written per page. Each hop of a URL is one write and one read. Theorem
 // 7 limits the hops of STAR and BEAST to 2b(2L-1) bytes per page, and STAR's buckets add almost as much
 // again.
-func (f *Forecast) pageIO(o *Options) {
+func (f *Forecast) pageIO(p *Plan, o *Options) {
 	l := &f.Load
 	add := func(name string, bytes float64, of string) {
 		f.PageIO = append(f.PageIO, Amount{name, amount(bytes), of})
@@ -308,6 +322,11 @@ func (f *Forecast) pageIO(o *Options) {
 	add("STAR", model.RateBoundWithStar()-queues, "2b(2L-2), in buckets")
 	add("RobotsCache", 2*paperRequests*l.URLBytes, "in buckets, once per request")
 	add("Q", 2*paperRequests*l.URLBytes/l.TextRatio, "once per request")
+	if o.ContentSeen != state.ContentOff {
+		// A pass rewrites the store, which on average is half as large as at the end.
+		passes := paperRequests * l.Pages / p.contentTuples(l)
+		add("contents", paperRequests*contentBytes(l)*(2+passes), fmt.Sprintf("%.3g passes", passes))
+	}
 	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that entered buffers, at most twice")
 	if o.Store {
 		add("WARC files and indexes", l.PageBytes, "written once")

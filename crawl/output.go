@@ -43,6 +43,20 @@ func (o *output) store(w *pageWorker, now time.Time) (warc.Location, error) {
 	return o.warc.Append(&w.prepared, now)
 }
 
+// form returns the form of the records that are stored now.
+func (o *output) form() uint64 { return o.warc.Form() }
+
+// newEncoder returns an encoder of such records.
+func (o *output) newEncoder() *warc.Encoder { return o.warc.NewEncoder() }
+
+// storeCapture adds the records of a page that has waited. It is part of a transaction.
+func (o *output) storeCapture(p *warc.Prepared) (warc.Location, error) {
+	return o.warc.Append(p, time.Now())
+}
+
+// logEntry writes a line of the crawl log. It is part of a transaction.
+func (o *output) logEntry(e *crawllog.Entry) error { return o.crawlLog.Append(e) }
+
 // logFetched writes a response to the crawl log. It is part of a transaction.
 func (o *output) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool,
 	at warc.Location) error {

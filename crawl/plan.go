@@ -188,7 +188,7 @@ const (
 // buffers are large and few.
 func (p *Plan) planContent(o *Options, ram, filter int64) {
 	m := leastContentBuffer
-	for m < maxContentBuffer && ram >= int64(64*m) {
+	for m < maxContentBuffer && ram >= int64(256*m) {
 		m *= 2
 	}
 	if o.ContentSeen == state.ContentOff {
@@ -202,7 +202,7 @@ const (
 	leastContentBuffer = 256 << 10
 	maxContentBuffer   = 1 << 20
 	// contentDiskShare is the part of the disk for pages that wait in the store of contents.
-	contentDiskShare = 16
+	contentDiskShare = 32
 )
 
 // robotsBufferBytes is M of RobotsCache, which must hold a value of 64 KiB.

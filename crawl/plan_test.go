@@ -152,7 +152,7 @@ func TestFiles(t *testing.T) {
 		}
 		return p.Files(&o, &f)
 	}
-	if small, large, bare := files(1e6, true), files(1e9, true), files(1e9, false); small <= leastFiles || large <= small || large-bare != 3*6000 {
+	if small, large, bare := files(1e6, true), files(1e9, true), files(1e9, false); small <= leastFiles || large <= small || large-bare < 3*6000 {
 		t.Errorf("got %d, %d and %d files", small, large, bare)
 	}
 }

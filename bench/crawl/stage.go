@@ -94,7 +94,7 @@ var weakStageRules = []stageRule{
 // partOfStage maps a stage of the crawl to the part of a page's cost for samples without a matching frame.
 // The stages of robots.txt count as robots, with their exchanges but without lookups.
 var partOfStage = map[string]crawlStage{
-	"urlseen": stageURLSeen, "seeds": stageCrawler, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
+	"urlseen": stageURLSeen, "content": stageStore, "seeds": stageCrawler, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
 	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,

@@ -1,0 +1,157 @@
+package crawl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/drum"
+)
+
+// mirrors is a web with n hosts that have the same pages, with relative links, and one link from the first page
+// of host 0 to each other host. A page of a host that is not a mirror is linked from the last page of each host.
+func mirrors(n, pages int) *tinyWeb {
+	text := strings.Repeat("text ", 100)
+	return &tinyWeb{serve: func(host, path string) answer {
+		var page int
+		switch {
+		case path == "/robots.txt":
+			return noRobots
+		case host == "m0.test" && path == "/":
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, "<a href=http://m%d.test/p0>m</a>", i)
+			}
+			return answer{200, "", "<html>" + b.String()}
+		case strings.HasPrefix(path, "/end"):
+			return answer{200, "", "<html>" + host}
+		}
+		if _, err := fmt.Sscanf(path, "/p%d", &page); err != nil {
+			return answer{404, "", "no page"}
+		}
+		next := fmt.Sprintf("<a href=p%d>n</a>", page+1)
+		if page == pages-1 {
+			next = "<a href=end>e</a>"
+		}
+		return answer{200, "", fmt.Sprintf("<html>%s%d%s", text, page, next)}
+	}}
+}
+
+// TestContentSeen: of equal bodies, one is stored and the others become revisit records, whatever the filter in
+// RAM knows. With skip, links of a known body are not taken; with off, all bodies are stored.
+func TestContentSeen(t *testing.T) {
+	const hosts, pages = 4, 30
+	for _, tt := range []struct {
+		mode   state.ContentSeen
+		filter int64
+	}{{"", 1 << 20}, {state.ContentRecord, 64}, {state.ContentSkip, 1 << 20}, {state.ContentSkip, 64}, {state.ContentOff, 64}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := mirrors(hosts, pages)
+				opt := w.options(t, memfs.New(*seedFlag), "http://m0.test/")
+				opt.Store, opt.ContentSeen, opt.CrawlLog = true, tt.mode, state.LogAll
+				opt.tune = func(p *Plan) { p.ContentFilterBytes = tt.filter }
+				res := mustRun(t, t.Context(), opt)
+				s := &res.Snapshot
+				records := map[string]int{}
+				for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+					if rec.Get("WARC-Resource-Type") != "" || !strings.HasPrefix(rec.Get("WARC-Target-URI"), "http") {
+						continue
+					}
+					records[rec.Type()]++
+					if refers := rec.Get("WARC-Refers-To-Target-URI"); rec.Type() == "revisit" && (refers == "" ||
+						refers[strings.LastIndexByte(refers, '/'):] != rec.Get("WARC-Target-URI")[len("http://m0.test"):]) {
+						t.Errorf("%s is a revisit of %q", rec.Get("WARC-Target-URI"), refers)
+					}
+				}
+				t.Logf("%v, duplicates %d, revisits %d (%d bytes), links not taken %d", records, s.Count(state.CountDuplicates),
+					s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits), s.Count(state.CountLinksDuplicate))
+				switch tt.mode {
+				case state.ContentOff:
+					if records["response"] != 1+hosts*(pages+1) || records["revisit"] != 0 {
+						t.Errorf("got %v", records)
+					}
+				case state.ContentSkip:
+					// Only the first page of each mirror is fetched, or a few more of several hosts in turn.
+					if records["revisit"] < hosts-1 || records["response"] != 1+pages+1 || s.Count(state.CountLinksDuplicate) < hosts-1 {
+						t.Errorf("got %v, %d links not taken", records, s.Count(state.CountLinksDuplicate))
+					}
+				default:
+					if records["response"] != 1+pages+hosts || records["revisit"] != (hosts-1)*pages {
+						t.Errorf("got %v", records)
+					}
+					if s.Count(state.CountRevisits) != (hosts-1)*pages || s.Count(state.CountBytesRevisits) == 0 {
+						t.Errorf("%d revisits, %d bytes saved", s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits))
+					}
+				}
+				checkBalanced(t, opt.FS, opt.Dirs)
+			})
+		})
+	}
+}
+
+// TestContentWaitsAreEnded: a run that ends at a limit stores the pages that wait for their verdict.
+func TestContentWaitsAreEnded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := mirrors(3, 100)
+		opt := w.options(t, memfs.New(*seedFlag), "http://m0.test/")
+		opt.Store, opt.MaxPages = true, 60
+		opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond // less than contentEvery in all
+		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Place(state.PlaceContent); n > 0 || res.Snapshot.Place(state.PlaceFetched) < 60 {
+			t.Errorf("%d pages wait for their verdict at the end, %d are fetched", n, res.Snapshot.Place(state.PlaceFetched))
+		}
+		checkBalanced(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestContentFormOfWaitingPages: pages that wait in one WARC format cannot be stored in another. The crawl says
+// what to do.
+func TestContentFormOfWaitingPages(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := mirrors(3, 100)
+		fs := memfs.New(*seedFlag)
+		opt := w.options(t, fs, "http://m0.test/")
+		opt.Store, opt.CheckpointEvery = true, time.Second
+		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
+		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
+		var image *memfs.FS
+		opt.hook = func(place string) {
+			if place == "content" && image == nil { // a pass is under way, and pages have waited
+				image = fs.Crash()
+			}
+		}
+		_, err := Run(t.Context(), opt)
+		if image == nil {
+			t.Fatalf("no page has waited: %v", err)
+		}
+		opt.FS, opt.WARCFormat, opt.hook = image, 1, nil
+		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "--warc-format") {
+			t.Errorf("got %v, want an error about the format", err)
+		}
+		opt.WARCFormat = 0
+		mustRun(t, t.Context(), opt)
+		checkBalanced(t, opt.FS, opt.Dirs)
+	})
+}
+
+// FuzzWaiting: damaged bytes of a page in the store of contents give an error.
+func FuzzWaiting(f *testing.F) {
+	wait := state.Waiting{Record: []byte("record"), Form: 3, Capture: []byte("capture"), Log: []byte("{}"),
+		Links: state.AppendTuples(nil, []drum.Tuple{{Key: 1, Aux: []byte("link")}}, func(t *drum.Tuple) []byte { return t.Aux })}
+	f.Add(wait.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var w state.Waiting
+		if w.Decode(b) != nil {
+			return
+		}
+		if again := w.Append(nil); len(again) > len(b) {
+			t.Errorf("%x is encoded as %x", b, again)
+		}
+		state.EachTuple(w.Links, func(drum.Key, []byte) {})
+	})
+}
