@@ -185,7 +185,7 @@ func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, 
 	}
 	w.value = v.append(w.value[:0])
 	t := &w.tuple[0]
-	*t = drum.Tuple{Key: drum.Key(c.Hasher.ContentKey(resp.Body)), Op: drum.Update, Value: w.value}
+	*t = drum.Tuple{Key: drum.Key(c.Hasher.BodyKey(resp.Body)), Op: drum.Update, Value: w.value}
 	mu := &c.order[t.Key>>56]
 	mu.Lock()
 	defer mu.Unlock()

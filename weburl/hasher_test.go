@@ -1,6 +1,7 @@
 package weburl
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -120,5 +121,27 @@ func BenchmarkURLKey(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.URLKey(url)
+	}
+}
+
+// TestBodyKey: bodies have keys that depend on the secret and on each byte.
+func TestBodyKey(t *testing.T) {
+	h, other := NewHasher(Secret{1}), NewHasher(Secret{2})
+	body := bytes.Repeat([]byte("body "), 1000)
+	key := h.BodyKey(body)
+	if key != NewHasher(Secret{1}).BodyKey(body) || key == other.BodyKey(body) || key == h.BodyKey(body[1:]) {
+		t.Errorf("keys %x, %x, %x", key, other.BodyKey(body), h.BodyKey(body[1:]))
+	}
+	if n := testing.AllocsPerRun(10, func() { h.BodyKey(body) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkBodyKey(b *testing.B) {
+	h := NewHasher(Secret{1})
+	body := bytes.Repeat([]byte("body "), 6000)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		h.BodyKey(body)
 	}
 }
