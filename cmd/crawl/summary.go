@@ -75,6 +75,13 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if spooled := s.Count(state.CountSpooled); spooled > 0 {
 		line("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
 	}
+	if same := s.Count(state.CountDuplicates); same > 0 {
+		line("duplicates", "%s bodies seen before, %s stored as revisits, which saves %s", n(same), n(s.Count(state.CountRevisits)),
+			bytesText(s.Count(state.CountBytesRevisits)))
+	}
+	if waiting := s.Place(state.PlaceContent); waiting > 0 {
+		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them", n(waiting))
+	}
 	line("refused", "%s%s", n(s.Place(state.PlaceRefused)), reasons(s.Refused))
 	if n := s.Count(state.CountRefusals) + s.Count(state.CountHostRests) + s.Count(state.CountHostsGivenUp); n > 0 {
 		line("refusals", "%s", refusalsText(s))
