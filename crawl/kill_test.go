@@ -216,6 +216,7 @@ func (k *killTest) begin() {
 		hosts := min(120, k.pages/5)
 		o.Seed = k.rng.Uint64()
 		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = k.pages, hosts, hosts/3, 2*hosts/3, 0
+		o.Page.NonHTML, o.Page.Copies = 0.2, 0.7
 	})
 	if k.server, err = k.web.Start(k.t.Context(), simweb.ServerOptions{}); err != nil {
 		k.t.Fatal(err)
