@@ -210,7 +210,7 @@ func (s *Store) finish(v *Volume) error {
 	fsys, changed := s.opt.Set.FS, false
 	for i, stream := range s.opt.Streams {
 		final := s.path(v.Dir, v.Name+stream.suffix(v.Streams[i].Form))
-		open := final + openSuffix
+		open := final + OpenSuffix
 		size, err := fsys.Size(open)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -291,7 +291,7 @@ func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, fin
 func walkStream(opt Options, v Volume, i int, want StreamState,
 	fn func(v Volume, stream int, r io.Reader, final bool) error) error {
 	name := v.Name + opt.Streams[i].suffix(want.Form)
-	path, final := opt.Set.Path(v.Dir, opt.Sub, name+openSuffix), false
+	path, final := opt.Set.Path(v.Dir, opt.Sub, name+OpenSuffix), false
 	var file io.Reader = bytes.NewReader(nil)
 	if want.Size > 0 {
 		f, err := opt.Set.FS.OpenRead(path)

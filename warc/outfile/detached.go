@@ -66,7 +66,7 @@ func (d *Detached) Write(i int, p []byte) error {
 	return nil
 }
 
-func (d *Detached) path(i int) string { return d.store.path(d.v.Dir, d.File(i)+openSuffix) }
+func (d *Detached) path(i int) string { return d.store.path(d.v.Dir, d.File(i)+OpenSuffix) }
 
 // Attach adds the volume to the store. It becomes final with the Commit of a state that is frozen later.
 // Like Lane.Write it must not run during Freeze.

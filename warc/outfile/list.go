@@ -68,7 +68,7 @@ func List(opt Options, st *State) ([]Content, error) {
 func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, error) {
 	suffix := opt.Streams[i].suffix(want.Form)
 	final := opt.Set.Path(v.Dir, opt.Sub, v.Name+suffix)
-	s := StreamContent{Path: final + openSuffix, Size: want.Size, Tail: want.Tail, Suffix: suffix}
+	s := StreamContent{Path: final + OpenSuffix, Size: want.Size, Tail: want.Tail, Suffix: suffix}
 	if want.Size == 0 {
 		s.Path = ""
 		return s, nil
@@ -211,7 +211,7 @@ func Whole(opt Options, v Volume) bool {
 		if err != nil {
 			return false
 		}
-		if v.Closed && !strings.HasSuffix(c.Path, openSuffix) {
+		if v.Closed && !strings.HasSuffix(c.Path, OpenSuffix) {
 			continue // final or moved away
 		}
 		b, err := c.Open(opt.Set.FS, opt.State)
@@ -236,7 +236,7 @@ func OpenFiles(opt Options, v Volume) []string {
 		if i < len(v.Streams) {
 			form = v.Streams[i].Form
 		}
-		paths = append(paths, opt.Set.Path(v.Dir, opt.Sub, v.Name+s.suffix(form)+openSuffix))
+		paths = append(paths, opt.Set.Path(v.Dir, opt.Sub, v.Name+s.suffix(form)+OpenSuffix))
 	}
 	return paths
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// openSuffix marks a file that is not final.
-	openSuffix = ".open"
+	// OpenSuffix ends the name of a file that is not final.
+	OpenSuffix = ".open"
 	// blockBytes is the unit in which open files are written.
 	blockBytes = 4096
 	// defaultBufferBytes is a compromise. The page cache combines writes anyway, so a write only has to be
@@ -316,7 +316,7 @@ func (st *stream) reset() {
 func (l *Lane) writeFile(i int, p []byte) error {
 	st, s := &l.streams[i], l.store
 	if st.f == nil {
-		path := s.path(l.dir, st.final+openSuffix)
+		path := s.path(l.dir, st.final+OpenSuffix)
 		f, err := s.opt.Set.FS.Create(path)
 		if err != nil {
 			return s.fail(fmt.Errorf("outfile: create %s: %w", path, err))
@@ -453,7 +453,7 @@ func (s *Store) recover(st *State) error {
 	for i := range st.Volumes {
 		v := &st.Volumes[i]
 		for k, stream := range s.opt.Streams {
-			named[v.Dir][v.Name+stream.suffix(v.Streams[k].Form)+openSuffix] = true
+			named[v.Dir][v.Name+stream.suffix(v.Streams[k].Form)+OpenSuffix] = true
 		}
 	}
 	for dir := range named {
@@ -494,7 +494,7 @@ func (s *Store) removeUnnamed(dir int, named map[string]bool) error {
 		return fmt.Errorf("outfile: open: %w", err)
 	}
 	for _, name := range names {
-		if !strings.HasSuffix(name, openSuffix) || !s.owns(name) || named[name] || !s.hasSuffix(name) {
+		if !strings.HasSuffix(name, OpenSuffix) || !s.owns(name) || named[name] || !s.hasSuffix(name) {
 			continue
 		}
 		if err := s.opt.Set.FS.Remove(s.path(dir, name)); err != nil {
@@ -507,7 +507,7 @@ func (s *Store) removeUnnamed(dir int, named map[string]bool) error {
 func (s *Store) hasSuffix(name string) bool {
 	for _, stream := range s.opt.Streams {
 		for _, suffix := range stream.suffixes() {
-			if strings.HasSuffix(name, suffix+openSuffix) {
+			if strings.HasSuffix(name, suffix+OpenSuffix) {
 				return true
 			}
 		}
@@ -526,7 +526,7 @@ func (s *Store) reopen(v *Volume) error {
 	for i, want := range v.Streams {
 		st := &l.streams[i]
 		l.setForm(i, want.Form)
-		path := s.path(v.Dir, st.final+openSuffix)
+		path := s.path(v.Dir, st.final+OpenSuffix)
 		if want.Size > 0 {
 			f, err := s.opt.Set.FS.Open(path)
 			if err != nil {

@@ -1,0 +1,180 @@
+package crawllog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/warc/outfile"
+)
+
+// Snapshot is what a log has on disk at one moment: the files that a state names, those that were begun
+// since, and the lines that are in no file yet. It stays valid while the crawl goes on: files only grow, or
+// get their final names, and the bytes of the checkpoint's tail file are in RAM, at most 320 KiB.
+type Snapshot struct {
+	// Damage is what the state names and the disk lacks. A crawl that made a checkpoint meanwhile has deleted
+	// the tail file: take the snapshot again with the new state.
+	Damage []error
+
+	opt   Options
+	next  int64 // serial of the next file as of the state
+	parts []part
+	lines []byte // they follow the last frame that the state covers
+	tails string // path of the tail file with lines
+	off   int64  // of lines in the tail file
+}
+
+// part is a file of a log.
+type part struct {
+	serial int64
+	name   string // without suffix
+	path   string // final path
+	begun  time.Time
+	size   int64  // bytes on disk
+	known  int64  // of these, those that the state covers
+	tail   []byte // they follow the known ones
+	open   bool   // it had no final name
+}
+
+// covered returns the number of bytes that the state covers. At this offset a frame ends.
+func (p *part) covered() int64 { return p.known + int64(len(p.tail)) }
+
+// length returns the number of bytes that can be read.
+func (p *part) length() int64 {
+	if p.size < p.known { // damage: the tail does not follow
+		return p.size
+	}
+	return max(p.size, p.covered())
+}
+
+// comparePart sorts parts in the order of writing.
+func comparePart(a, b *part) int {
+	return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.name, b.name))
+}
+
+// TakeSnapshot lists what a log has on disk; st is its state in the manifest, nil if there is none. The
+// crawl may be running. An error that wraps fs.ErrNotExist means that a file was moved meanwhile: try again.
+func TakeSnapshot(opt Options, st *State) (*Snapshot, error) {
+	if err := opt.defaults(); err != nil {
+		return nil, err
+	}
+	s := &Snapshot{opt: opt}
+	if st == nil {
+		return s, nil
+	}
+	if st.V != stateVersion {
+		return nil, fmt.Errorf("crawllog: snapshot: state of version %d, want %d", st.V, stateVersion)
+	}
+	s.next = int64(st.Files.Serial)
+	var err error
+	if s.lines, err = disk.ReadTail(opt.State, st.Lines); err != nil {
+		s.Damage = append(s.Damage, err)
+	}
+	s.tails, s.off = disk.TailPath(opt.State, st.Lines.Dir, st.Lines.Gen), st.Lines.Off
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	if err != nil {
+		return nil, fmt.Errorf("crawllog: snapshot: %w", err)
+	}
+	named := map[string]bool{}
+	for i := range all {
+		named[all[i].Name] = true
+		if err := s.add(&all[i]); err != nil {
+			return nil, fmt.Errorf("crawllog: snapshot: %w", err)
+		}
+	}
+	if err := s.addBegun(named); err != nil {
+		return nil, fmt.Errorf("crawllog: snapshot: %w", err)
+	}
+	slices.SortFunc(s.parts, func(a, b part) int { return comparePart(&a, &b) })
+	return s, nil
+}
+
+// newPart returns a part by its name without suffix; ok is false for a name that no log gives.
+func (s *Snapshot) newPart(name string) (p part, ok bool) {
+	p = part{serial: serial(name+suffix, s.opt.Prefix), name: name, path: s.opt.Set.Path(0, subdir, name+suffix)}
+	stamp := strings.TrimPrefix(name, s.opt.Prefix+"-")
+	if n := len(stamp14); len(stamp) > n {
+		p.begun, _ = time.Parse(stamp14, stamp[:n]) // zero, if it is no time: the file is then always read
+	}
+	return p, p.serial >= 0
+}
+
+// add adds a volume that is final or that the state names.
+func (s *Snapshot) add(c *outfile.Content) error {
+	p, ok := s.newPart(c.Name)
+	in := c.Streams[0]
+	switch {
+	case !ok || in.Path == "" && in.Tail.Len == 0: // a foreign file, or one that was moved away
+		return nil
+	case c.Final:
+		p.size = in.Size
+		if p.serial < s.next {
+			p.known = in.Size
+		}
+		s.parts = append(s.parts, p)
+		return nil
+	}
+	var err error
+	if p.tail, err = disk.ReadTail(s.opt.State, in.Tail); err != nil {
+		s.Damage = append(s.Damage, err)
+	}
+	p.known, p.open = in.Size, true
+	p.size, err = s.opt.Set.FS.Size(p.path + outfile.OpenSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		if p.size, err = s.opt.Set.FS.Size(p.path); err == nil {
+			p.open = false // final since
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) && p.known == 0 {
+		p.size, err = 0, nil // all is in the tail
+	}
+	if err == nil && p.size < p.known {
+		err = &disk.CorruptError{Path: p.path + outfile.OpenSuffix, Offset: p.size,
+			Want: fmt.Sprintf("%d bytes", p.known), Got: fmt.Sprintf("%d bytes", p.size)}
+	}
+	if err != nil {
+		s.Damage = append(s.Damage, err)
+	}
+	s.parts = append(s.parts, p)
+	return nil
+}
+
+// addBegun adds the files that were begun since the state.
+func (s *Snapshot) addBegun(named map[string]bool) error {
+	names, err := s.opt.Set.FS.List(s.opt.Set.Path(0, subdir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, file := range names {
+		name, isOpen := strings.CutSuffix(file, suffix+outfile.OpenSuffix)
+		p, ok := s.newPart(name)
+		if !isOpen || !ok || named[name] {
+			continue
+		}
+		if p.size, err = s.opt.Set.FS.Size(p.path + outfile.OpenSuffix); err != nil {
+			return err
+		}
+		p.open = true
+		s.parts = append(s.parts, p)
+	}
+	return nil
+}
+
+// openPart opens a file under its present name; the name becomes final at a checkpoint.
+func (s *Snapshot) openPart(p *part) (disk.File, error) {
+	f, err := s.opt.Set.FS.OpenRead(p.path)
+	if errors.Is(err, fs.ErrNotExist) && p.open {
+		if f, err = s.opt.Set.FS.OpenRead(p.path + outfile.OpenSuffix); errors.Is(err, fs.ErrNotExist) {
+			f, err = s.opt.Set.FS.OpenRead(p.path)
+		}
+	}
+	return f, err
+}
