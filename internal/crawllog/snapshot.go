@@ -52,6 +52,14 @@ func (p *part) length() int64 {
 	return max(p.size, p.covered())
 }
 
+// file returns the path of the file.
+func (p *part) file() string {
+	if p.open {
+		return p.path + outfile.OpenSuffix
+	}
+	return p.path
+}
+
 // comparePart sorts parts in the order of writing.
 func comparePart(a, b *part) int {
 	return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.name, b.name))
@@ -75,7 +83,14 @@ func TakeSnapshot(opt Options, st *State) (*Snapshot, error) {
 	if s.lines, err = disk.ReadTail(opt.State, st.Lines); err != nil {
 		s.Damage = append(s.Damage, err)
 	}
-	s.tails, s.off = disk.TailPath(opt.State, st.Lines.Dir, st.Lines.Gen), st.Lines.Off
+	if len(s.lines) > 0 {
+		s.tails, s.off = disk.TailPath(opt.State, st.Lines.Dir, st.Lines.Gen), st.Lines.Off
+	}
+	// Open files are listed before final ones, so a file that becomes final meanwhile is in one of the lists.
+	files, err := opt.Set.FS.List(opt.Set.Path(0, subdir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("crawllog: snapshot: %w", err)
+	}
 	all, err := outfile.List(opt.outfile(), &st.Files)
 	if err != nil {
 		return nil, fmt.Errorf("crawllog: snapshot: %w", err)
@@ -83,12 +98,16 @@ func TakeSnapshot(opt Options, st *State) (*Snapshot, error) {
 	named := map[string]bool{}
 	for i := range all {
 		named[all[i].Name] = true
-		if err := s.add(&all[i]); err != nil {
-			return nil, fmt.Errorf("crawllog: snapshot: %w", err)
-		}
+		s.add(&all[i])
 	}
-	if err := s.addBegun(named); err != nil {
-		return nil, fmt.Errorf("crawllog: snapshot: %w", err)
+	for _, file := range files {
+		name, isOpen := strings.CutSuffix(file, suffix+outfile.OpenSuffix)
+		if p, ok := s.newPart(name); isOpen && ok && !named[name] { // begun since the state
+			if err := s.measure(&p); err != nil {
+				return nil, fmt.Errorf("crawllog: snapshot: %w", err)
+			}
+			s.parts = append(s.parts, p)
+		}
 	}
 	slices.SortFunc(s.parts, func(a, b part) int { return comparePart(&a, &b) })
 	return s, nil
@@ -105,76 +124,56 @@ func (s *Snapshot) newPart(name string) (p part, ok bool) {
 }
 
 // add adds a volume that is final or that the state names.
-func (s *Snapshot) add(c *outfile.Content) error {
+func (s *Snapshot) add(c *outfile.Content) {
 	p, ok := s.newPart(c.Name)
 	in := c.Streams[0]
 	switch {
 	case !ok || in.Path == "" && in.Tail.Len == 0: // a foreign file, or one that was moved away
-		return nil
+		return
 	case c.Final:
 		p.size = in.Size
 		if p.serial < s.next {
 			p.known = in.Size
 		}
 		s.parts = append(s.parts, p)
-		return nil
+		return
 	}
 	var err error
 	if p.tail, err = disk.ReadTail(s.opt.State, in.Tail); err != nil {
 		s.Damage = append(s.Damage, err)
 	}
-	p.known, p.open = in.Size, true
-	p.size, err = s.opt.Set.FS.Size(p.path + outfile.OpenSuffix)
-	if errors.Is(err, fs.ErrNotExist) {
-		if p.size, err = s.opt.Set.FS.Size(p.path); err == nil {
-			p.open = false // final since
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) && p.known == 0 {
-		p.size, err = 0, nil // all is in the tail
+	p.known = in.Size
+	if err = s.measure(&p); errors.Is(err, fs.ErrNotExist) && p.known == 0 {
+		err = nil // all is in the tail
 	}
 	if err == nil && p.size < p.known {
-		err = &disk.CorruptError{Path: p.path + outfile.OpenSuffix, Offset: p.size,
+		err = &disk.CorruptError{Path: p.file(), Offset: p.size,
 			Want: fmt.Sprintf("%d bytes", p.known), Got: fmt.Sprintf("%d bytes", p.size)}
 	}
 	if err != nil {
 		s.Damage = append(s.Damage, err)
 	}
 	s.parts = append(s.parts, p)
-	return nil
 }
 
-// addBegun adds the files that were begun since the state.
-func (s *Snapshot) addBegun(named map[string]bool) error {
-	names, err := s.opt.Set.FS.List(s.opt.Set.Path(0, subdir))
+// measure sets size and open of a part that is or was open.
+func (s *Snapshot) measure(p *part) (err error) {
+	p.open = true
+	p.size, err = s.opt.Set.FS.Size(p.path + outfile.OpenSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, file := range names {
-		name, isOpen := strings.CutSuffix(file, suffix+outfile.OpenSuffix)
-		p, ok := s.newPart(name)
-		if !isOpen || !ok || named[name] {
-			continue
+		var size int64
+		if size, err = s.opt.Set.FS.Size(p.path); err == nil {
+			p.size, p.open = size, false // final since
 		}
-		if p.size, err = s.opt.Set.FS.Size(p.path + outfile.OpenSuffix); err != nil {
-			return err
-		}
-		p.open = true
-		s.parts = append(s.parts, p)
 	}
-	return nil
+	return err
 }
 
 // openPart opens a file under its present name; the name becomes final at a checkpoint.
 func (s *Snapshot) openPart(p *part) (disk.File, error) {
-	f, err := s.opt.Set.FS.OpenRead(p.path)
+	f, err := s.opt.Set.FS.OpenRead(p.file())
 	if errors.Is(err, fs.ErrNotExist) && p.open {
-		if f, err = s.opt.Set.FS.OpenRead(p.path + outfile.OpenSuffix); errors.Is(err, fs.ErrNotExist) {
-			f, err = s.opt.Set.FS.OpenRead(p.path)
-		}
+		f, err = s.opt.Set.FS.OpenRead(p.path)
 	}
 	return f, err
 }

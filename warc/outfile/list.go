@@ -139,6 +139,12 @@ type Bytes struct {
 	tail []byte
 }
 
+// NewBytes returns the first size bytes of a file, which may be nil if size is 0, followed by tail. Close
+// closes the file.
+func NewBytes(f disk.File, size int64, tail []byte) *Bytes {
+	return &Bytes{f: f, size: size, tail: tail}
+}
+
 // Open opens the content of a stream. A file shorter than the state says and a damaged tail are
 // *disk.CorruptErrors; the rest remains readable.
 func (s StreamContent) Open(fsys disk.FS, state disk.Set) (*Bytes, error) {
