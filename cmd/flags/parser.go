@@ -78,12 +78,15 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	return p, nil
 }
 
+// ownPrefix lists the commands whose variables begin with DRUMBEAT_ and their name.
+var ownPrefix = [...]string{"demo", "bench", "log"}
+
 // nameEnvironment names the environment variable of every flag: DRUMBEAT_HOST_DELAY for --host-delay. The
-// variables of demo and bench have prefixes of their own, so a crawl's settings do not affect them.
+// variables of ownPrefix's commands have prefixes of their own, so a crawl's settings do not affect them.
 func nameEnvironment(k *kong.Kong) error {
 	for _, command := range k.Model.Children {
 		prefix := "DRUMBEAT_"
-		if command.Name == "demo" || command.Name == "bench" {
+		if slices.Contains(ownPrefix[:], command.Name) {
 			prefix += strings.ToUpper(command.Name) + "_"
 		}
 		nodes := append([]*kong.Node{command}, command.Children...)

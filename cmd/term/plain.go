@@ -60,6 +60,10 @@ func (w *Plain) Write(p []byte) (int, error) {
 	}
 	w.text = w.text[:0]
 	for len(in) > 0 {
+		if n := ascii(in); n > 0 {
+			w.text, in = append(w.text, in[:n]...), in[n:]
+			continue
+		}
 		if !utf8.FullRune(in) {
 			w.pending = append(w.pending, in...)
 			break
@@ -78,6 +82,16 @@ func (w *Plain) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
+}
+
+// ascii returns the number of bytes at the beginning of p that are printable ASCII, line ends or tabs.
+func ascii(p []byte) int {
+	for i, c := range p {
+		if (c < ' ' || c > '~') && c != '\n' && c != '\t' {
+			return i
+		}
+	}
+	return len(p)
 }
 
 // Flush writes the bytes of a character that was never completed.

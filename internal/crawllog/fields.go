@@ -16,7 +16,7 @@ type Fields struct {
 	// Time, with milliseconds.
 	Time time.Time
 	// The texts, without quotes and escapes. nil: the line has no such field.
-	URL, Reason, Truncated, MIME, Via, Redirect []byte
+	URL, Reason, MIME, Via, Redirect []byte
 	// Status of the HTTP response, 0 without one.
 	Status int
 	// Bytes received.
@@ -47,8 +47,8 @@ func (f *Fields) Parse(line []byte) error {
 		return []byte(s)
 	}
 	*f = Fields{Line: line, Time: e.Time.UTC(), URL: text(e.URL), Reason: text(e.Reason),
-		Truncated: text(e.Truncated), MIME: text(e.MIME), Via: text(e.Via), Redirect: text(e.Redirect),
-		Status: e.Status, Bytes: e.Bytes, Millis: e.Elapsed.Milliseconds()}
+		MIME: text(e.MIME), Via: text(e.Via), Redirect: text(e.Redirect), Status: e.Status,
+		Bytes: e.Bytes, Millis: e.Elapsed.Milliseconds()}
 	return nil
 }
 
@@ -128,8 +128,6 @@ func (f *Fields) set(name, value, text []byte) (err error) {
 		f.URL, err = unescaped(text)
 	case "reason":
 		f.Reason, err = unescaped(text)
-	case "truncated":
-		f.Truncated, err = unescaped(text)
 	case "mime":
 		f.MIME, err = unescaped(text)
 	case "via":

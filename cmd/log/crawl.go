@@ -1,0 +1,242 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
+)
+
+const (
+	// pollEvery is the time between two looks at the disk with --follow.
+	pollEvery = time.Second
+	// maxTries bounds the attempts to read a checkpoint that the crawl replaces meanwhile.
+	maxTries = 10
+	// maxDamage bounds the damage that is printed.
+	maxDamage = 100
+)
+
+// names are the logs: the name in --log and of the files, and that of the state in the manifest.
+var names = map[string]string{"crawl": state.NameCrawlLog, "seeds": state.NameSeedLog, "robots": state.NameRobotsLog}
+
+// crawl is a crawl whose logs are read.
+type crawl struct {
+	set      disk.Set // those of its directories that were given, the first one first
+	id       string
+	logs     []string // prefixes
+	readers  []*crawllog.Reader
+	complain func(text string)
+
+	stamp    string // first line of the manifest: it has its checksum
+	states   []*crawllog.State
+	level    state.LogLevel // --crawl-log of the last run
+	damaged  int
+	told     map[string]bool // damage that was printed
+	restarts int
+}
+
+// openCrawl finds the crawl and opens its logs; refresh reads them.
+func openCrawl(fsys disk.FS, dirs, logs []string) (*crawl, error) {
+	match, missing, err := disk.MatchSome(fsys, dirs, state.KindState)
+	if err != nil {
+		return nil, state.MatchError(err)
+	}
+	if match.Crawl == "" {
+		return nil, fmt.Errorf("log: %s holds no crawl: %w", dirs[0], state.ErrIncompatible)
+	}
+	if len(missing) > 0 && missing[0] == 0 {
+		return nil, fmt.Errorf("log: the first directory of crawl %s is missing, which has the logs: %w", match.Crawl,
+			state.ErrIncompatible)
+	}
+	x := &crawl{set: disk.Set{FS: fsys}, id: match.Crawl, told: map[string]bool{}}
+	for _, path := range match.Set.Paths {
+		if path != "" {
+			x.set.Paths = append(x.set.Paths, path)
+		}
+	}
+	given := map[string]bool{}
+	for _, name := range logs {
+		if given[name] {
+			continue
+		}
+		given[name] = true
+		r, err := crawllog.NewReader()
+		if err != nil {
+			x.close()
+			return nil, err
+		}
+		r.Damaged, r.Rewound = x.damage, func() { x.restarts++ }
+		x.logs, x.readers = append(x.logs, name), append(x.readers, r)
+	}
+	return x, nil
+}
+
+func (x *crawl) close() {
+	for _, r := range x.readers {
+		r.Close()
+	}
+}
+
+// damage prints damage once.
+func (x *crawl) damage(err error) {
+	text := term.OneLine(err)
+	if x.told[text] || len(x.told) >= maxDamage {
+		return
+	}
+	x.damaged++
+	x.told[text] = true
+	x.complain("damage: " + text)
+	if len(x.told) == maxDamage {
+		x.complain("more damage is not printed: drumbeat audit --deep lists all")
+	}
+}
+
+// refresh makes the lines that are on disk readable.
+func (x *crawl) refresh() error {
+	for try := 1; ; try++ {
+		snapshots, sound, err := x.snapshots()
+		if err != nil && (try == maxTries || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+		if err == nil && !sound && try < maxTries { // perhaps there is a new checkpoint
+			stamp := ""
+			stamp, err = x.readStamp()
+			sound = err == nil && stamp == x.stamp
+		}
+		if err == nil && (sound || try == maxTries) {
+			for i, s := range snapshots {
+				x.readers[i].Use(s)
+			}
+			return nil
+		}
+	}
+}
+
+// snapshots takes a snapshot of each log by the last manifest; sound says that nothing is damaged.
+func (x *crawl) snapshots() (list []*crawllog.Snapshot, sound bool, err error) {
+	if err := x.readManifest(); err != nil {
+		return nil, false, err
+	}
+	sound = true
+	for i, name := range x.logs {
+		s, err := crawllog.TakeSnapshot(crawllog.Options{Set: x.set, Prefix: name}, x.states[i])
+		if err != nil {
+			return nil, false, err
+		}
+		sound = sound && len(s.Damage) == 0
+		list = append(list, s)
+	}
+	return list, sound, nil
+}
+
+// readManifest reads the states of the logs from the last manifest, unless it is the one that was read.
+func (x *crawl) readManifest() error {
+	stamp, err := x.readStamp()
+	if err != nil || stamp != "" && stamp == x.stamp {
+		return err
+	}
+	saved := state.NewSaved(x.set.FS, x.set.Paths, nil)
+	if err := saved.RefuseRepairing(); err != nil {
+		return err
+	}
+	m, _, err := state.ReadManifest(x.set)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		return fmt.Errorf("log: %s holds a crawl without a checkpoint, so without a log yet: %w", x.set.Paths[0],
+			state.ErrIncompatible)
+	case m.Crawl != x.id:
+		return fmt.Errorf("log: the manifest in %s is of crawl %s, not of %s: %w", x.set.Paths[0], m.Crawl, x.id,
+			state.ErrIncompatible)
+	}
+	x.states = nil
+	for _, name := range x.logs {
+		st, err := state.Part[crawllog.State](m, names[name])
+		if err != nil {
+			return err
+		}
+		x.states = append(x.states, st)
+	}
+	if x.level = state.LogErrors; m.Run != nil {
+		x.level = m.Run.CrawlLog
+	}
+	x.stamp = stamp
+	return nil
+}
+
+// readStamp returns the first line of the manifest, "" if there is none. A manifest of the same line has the
+// same content.
+func (x *crawl) readStamp() (string, error) {
+	f, err := x.set.FS.OpenRead(x.set.Path(0, state.ManifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("log: %w", err)
+	}
+	defer f.Close()
+	var b [256]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return "", fmt.Errorf("log: read the manifest: %w", err)
+	}
+	line, _, _ := strings.Cut(string(b[:n]), "\n")
+	return line, nil
+}
+
+// hint says why a log may be empty.
+func (x *crawl) hint() string {
+	switch x.level {
+	case state.LogOff:
+		return "; the crawl runs with --crawl-log off"
+	case state.LogErrors:
+		return "; the crawl runs with --crawl-log errors, so pages that were fetched are not in the log"
+	}
+	return ""
+}
+
+// follow prints wanted lines as the crawl writes them, until ctx ends. onlyNew leaves out those that are there
+// now.
+func (x *crawl) follow(ctx context.Context, want *filter, onlyNew bool, p *printer) error {
+	if held, known := disk.Locked(x.set.FS, x.set.Path(0)); known && !held {
+		x.complain("the crawl is not running; its lines follow when it is resumed. Ctrl-C ends")
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		if err := x.refresh(); err != nil {
+			return err
+		}
+		if x.restarts > 0 {
+			x.restarts = 0
+			x.complain("the crawl went back to its last checkpoint: what it did since comes again")
+		}
+		for _, r := range x.readers {
+			fn := p.line
+			if first && onlyNew {
+				r.SkipCovered()
+				fn = func(*crawllog.Fields) error { return nil }
+			}
+			if err := each(r, want, fn); err != nil {
+				return err
+			}
+		}
+		if err := p.out.Flush(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Package log is the command log: it prints the logs of a stopped or running crawl.
+//
+// Command is the table of its flags. Package crawllog reads the files; docs/formats/crawllog.md has their
+// layout. crawl.go finds a crawl's logs by its last manifest, and filter.go selects lines. Lines are printed
+// for a person (print.go), counted, or with --json printed as they are stored. A line's text is from sites,
+// so all output goes through the App's term.Plain.
+//
+// # Order
+//
+// A line has the time at which its fetch began, and is written when it has ended. So the lines of a log are
+// out of order by as much as a fetch takes: --timeout, a minute by default, or a minute for each MiB of a body
+// that passes through a file. The files of a log follow one another. merge.go reads all logs at once, the one
+// that is behind first, and sorts the lines that it prints in a window of 16 MiB. A line that comes too late
+// for the window is printed late. With --count nothing is sorted.
+//
+// With --follow lines are printed in the order of writing, as soon as they are on disk. A crawl writes a log
+// after 64 KiB (compressed, some 1500 lines), and all of it at a checkpoint.
+//
+// Files that can have no line between --since and --until are not opened, by the times in their names:
+// crawllog.Disorder.
+//
+// # Contract
+//
+// The command takes no lock and writes nothing. It reads what is on disk: all lines up to the last checkpoint
+// once, and those that a crawl has written since. A killed crawl fetches the URLs of the latter again.
+// Damage is printed with its place, and the rest is read.
+//
+// Exit codes: 0, also when standard output is closed early or a signal ends --follow; term.ExitUsage (2) for a
+// bad flag, term.ExitDirectory (4) if the directory holds no crawl with a checkpoint, term.ExitDamage (5) if
+// files are damaged.
+//
+// # Memory
+//
+// The window, and for each log a frame of 256 KiB and a checkpoint's tail; for each file of a log some 200
+// bytes. The package starts no goroutine; --follow waits in the caller's.
+package log
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
+)
+
+// Command is the table of log's flags.
+type Command struct {
+	Dir    []string     `arg:"" name:"dir" help:"Directories of the crawl. The first one suffices, since it has the logs. The crawl may be running."`
+	Log    []string     `placeholder:"NAME" enum:"crawl,seeds,robots" default:"crawl" help:"Read this log: crawl (outcomes of URLs), seeds (seeds that yielded nothing) or robots (requests for robots.txt, and the sitemaps that it names). Several are merged by time."`
+	Status []statusSpan `placeholder:"CODE" help:"Only lines with this HTTP status: 404, 4xx or 400-499. Several are alternatives, as with all these flags."`
+	Reason []string     `placeholder:"NAME" help:"Only lines with this reason, such as robots, dns or timeout. * stands for any text: --reason '*' has all URLs that were refused or given up."`
+	Host   []hostRule   `placeholder:"HOST" help:"Only URLs of this host. *.example.org stands for all hosts below example.org. With a port, only of this port."`
+	URL    []urlRule    `name:"url" sep:"none" placeholder:"PREFIX" help:"Only URLs that begin with PREFIX, or match it as a whole if it has a *, which stands for any text."`
+	MIME   []string     `name:"mime" placeholder:"TYPE" help:"Only lines with this media type, such as text/html or image/*."`
+	Since  *moment      `placeholder:"TIME" help:"Only lines from this time on: a duration before now, such as 90m, 1h or 7d, or a time in UTC, such as 2026-11-21, \"2026-11-21 22:43\" or 2026-11-21T22:43:05Z. Files that are too old are not read."`
+	Until  *moment      `placeholder:"TIME" help:"Only lines up to this time."`
+	Count  bool         `help:"Print the number of lines for each status and reason, and their sum."`
+	Follow bool         `short:"f" help:"Go on and print new lines as the crawl writes them, until Ctrl-C. Without --since, print only these. A crawl writes its log when some 1500 lines are waiting, and at each checkpoint (--checkpoint-every), so a line appears at most a minute late by default."`
+	Via    bool         `help:"Also print the page on which the URL was found."`
+	JSON   bool         `name:"json" help:"Print lines as they are stored, a JSON object each; with --count, a JSON object. docs/formats/crawllog.md has the fields."`
+}
+
+// Run prints the lines.
+func (c *Command) Run(a *term.App) error {
+	ctx, release := context.Background(), func() {}
+	if c.Follow {
+		ctx, release = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	}
+	defer release()
+	err := c.run(ctx, a, disk.OS())
+	if errors.Is(err, syscall.EPIPE) {
+		return nil // the reader has seen enough, as head has
+	}
+	return err
+}
+
+func (c *Command) run(ctx context.Context, a *term.App, fsys disk.FS) error {
+	if c.Follow && (c.Count || c.Until != nil) {
+		return term.Usage(errors.New("log: --follow never ends, so it goes with neither --count nor --until"))
+	}
+	want, err := c.filter(time.Now())
+	if err != nil {
+		return term.Usage(fmt.Errorf("log: %w", err))
+	}
+	x, err := openCrawl(fsys, flags.Clean(c.Dir), c.Log)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	x.complain = func(text string) { fmt.Fprintln(a.Stderr, "drumbeat: "+term.PlainText(text)) }
+	for _, r := range x.readers {
+		r.From, r.To = want.since, want.until
+	}
+	out := bufio.NewWriterSize(a.Stdout, 64<<10)
+	p := &printer{out: out, via: c.Via, json: c.JSON}
+	switch {
+	case c.Follow:
+		err = x.follow(ctx, want, c.Since == nil, p)
+	case c.Count:
+		err = c.count(x, want, out)
+	default:
+		if err = x.refresh(); err == nil {
+			err = merge(x.readers, want, windowBytes, p.line)
+		}
+		if err == nil && p.lines == 0 {
+			x.complain("no line matches" + x.hint())
+		}
+	}
+	if flushed := out.Flush(); err == nil {
+		err = flushed
+	}
+	if err == nil && x.damaged > 0 {
+		err = &term.Ended{Code: term.ExitDamage, Why: "files of the log are damaged", Quiet: true}
+	}
+	return err
+}
+
+// count prints the number of lines by outcome.
+func (c *Command) count(x *crawl, want *filter, out io.Writer) error {
+	if err := x.refresh(); err != nil {
+		return err
+	}
+	sum := counts{by: map[outcome]int64{}}
+	for _, r := range x.readers {
+		for {
+			f, ok := r.Next()
+			if !ok {
+				break
+			}
+			if want.match(f) {
+				sum.add(f)
+			}
+		}
+	}
+	if c.JSON {
+		return term.WriteJSON(out, sum.report())
+	}
+	return sum.print(out)
+}
+
+// each calls fn with the wanted lines that a reader has now.
+func each(r *crawllog.Reader, want *filter, fn func(*crawllog.Fields) error) error {
+	for {
+		f, ok := r.Next()
+		if !ok {
+			return nil
+		}
+		if want.match(f) {
+			if err := fn(f); err != nil {
+				return err
+			}
+		}
+	}
+}
