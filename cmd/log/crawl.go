@@ -50,6 +50,9 @@ func openCrawl(fsys disk.FS, dirs, logs []string) (*crawl, error) {
 		return nil, state.MatchError(err)
 	}
 	if match.Crawl == "" {
+		if _, err := fsys.List(dirs[0]); err != nil {
+			return nil, fmt.Errorf("log: %w: %w", state.ErrUnusable, err)
+		}
 		return nil, fmt.Errorf("log: %s holds no crawl: %w", dirs[0], state.ErrIncompatible)
 	}
 	if len(missing) > 0 && missing[0] == 0 {

@@ -2,7 +2,6 @@ package log
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -194,11 +193,6 @@ type filter struct {
 func (c *Command) filter(now time.Time) (*filter, error) {
 	w := &filter{status: c.Status, reason: c.Reason, host: c.Host, url: c.URL, since: c.Since.time(now),
 		until: c.Until.time(now)}
-	for _, name := range c.Reason {
-		if name == "" {
-			return nil, errors.New("--reason is empty; --reason '*' has all lines with a reason")
-		}
-	}
 	for _, t := range c.MIME {
 		if !strings.Contains(t, "/") && !strings.Contains(t, "*") {
 			return nil, fmt.Errorf("--mime %s: want a media type such as text/html or image/*", t)

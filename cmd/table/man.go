@@ -41,7 +41,7 @@ func manPage(app *kong.Application) []byte {
 		writeCommand(&b, command)
 	}
 	b.WriteString(".SH ENVIRONMENT\n" + roff("A variable sets each flag: DRUMBEAT_HOST_DELAY sets --host-delay. Variables of demo begin "+
-		"with DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, and those of explain's --dir, --out, --json and --fast with "+
+		"with DRUMBEAT_DEMO_, those of bench with DRUMBEAT_BENCH_, those of log with DRUMBEAT_LOG_, and those of explain's --dir, --out, --json and --fast with "+
 		"DRUMBEAT_EXPLAIN_. The command line takes precedence over the environment, which precedes --config, --preset and the default.") +
 		"\n.SH EXIT STATUS\n" + roff("0 if the command is done, 2 for a bad flag or bad input. docs/GUIDE.md, \"Exit codes\", lists all.") +
 		"\n.SH SEE ALSO\n" + roff("docs/GUIDE.md and docs/FLAGS.md in the source of drumbeat.") + "\n")
