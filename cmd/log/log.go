@@ -63,7 +63,7 @@ type Command struct {
 	Since  *moment      `placeholder:"TIME" help:"Only lines from this time on: a duration before now, such as 90m, 1h or 7d, or a time in UTC, such as 2026-11-21, \"2026-11-21 22:43\" or 2026-11-21T22:43:05Z. Files that are too old are not read."`
 	Until  *moment      `placeholder:"TIME" help:"Only lines up to this time."`
 	Count  bool         `help:"Print the number of lines for each status and reason, and their sum."`
-	Follow bool         `short:"f" help:"Go on and print new lines as the crawl writes them, until Ctrl-C. Without --since, print only these. A crawl writes its log when some 1500 lines are waiting, and at each checkpoint (--checkpoint-every), so a line appears at most a minute late by default."`
+	Follow bool         `short:"f" help:"Go on and print new lines as the crawl writes them, until Ctrl-C. Without --since, print only these. A crawl writes its log when some 1500 lines are waiting, and at each checkpoint (--checkpoint-every), so by default a line appears about a minute late at most."`
 	Via    bool         `help:"Also print the page on which the URL was found."`
 	JSON   bool         `name:"json" help:"Print lines as they are stored, a JSON object each; with --count, a JSON object. docs/formats/crawllog.md has the fields."`
 }

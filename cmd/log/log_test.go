@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -445,5 +446,40 @@ func TestProcess(t *testing.T) {
 	}()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("--follow after SIGINT: %v", err)
+	}
+}
+
+// BenchmarkLog reads a log of 100,000 lines in RAM.
+func BenchmarkLog(b *testing.B) {
+	w := newWorld(b, memfs.New(1), "/c", 4<<20)
+	rng := rand.New(rand.NewPCG(1, 1))
+	const n = 100_000
+	for i := range n {
+		e := crawllog.Entry{URL: fmt.Sprintf("https://www.example-%d.org/section/%x/page-%d.html", rng.IntN(900), rng.Uint32(), i),
+			Key: rng.Uint64(), Status: 200, Page: true, Bytes: rng.Int64N(1e5), Depth: rng.IntN(9),
+			Via:     fmt.Sprintf("https://www.example-%d.org/section/%x", rng.IntN(900), rng.Uint32()),
+			Elapsed: time.Duration(rng.IntN(900)) * time.Millisecond, MIME: "text/html", File: "DRUMBEAT-20261121220000000-00001-host.warc.gz",
+			Offset: int64(i) * 9000}
+		if i%20 == 0 {
+			e.Status = 404
+		}
+		w.add("crawl", float64(i)/100-30*rng.Float64(), e)
+	}
+	w.checkpoint()
+	for _, c := range []struct {
+		name string
+		Command
+	}{{"table", Command{}}, {"json", Command{JSON: true}}, {"count", Command{Count: true}}, {"status=404", Command{Status: []statusSpan{{404, 404}}}}} {
+		b.Run(c.name, func(b *testing.B) {
+			c.Dir, c.Log = w.set.Paths, []string{"crawl"}
+			a := term.NewApp(strings.NewReader(""), term.NewPlain(io.Discard), io.Discard)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.run(b.Context(), a, w.set.FS); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "lines/s")
+		})
 	}
 }

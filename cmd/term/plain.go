@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -121,6 +122,9 @@ func appendPlain(dst []byte, r rune) []byte {
 
 // PlainText returns s as a Plain would write it, on one line.
 func PlainText(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return s
+	}
 	var dst []byte
 	for i, r := range s {
 		switch {

@@ -10,6 +10,9 @@
 // suffix ".open" marks it until it is final. `zstd -dc` reads it, an open one up to the last whole frame. A
 // file is closed at FileBytes. See docs/formats/crawllog.md.
 //
+// Read, Walk, Scan and Find read the log of a stopped crawl. A Reader reads Snapshots of a log, also beside a
+// running crawl, each line once and in order.
+//
 // # Concurrency
 //
 // A Log is safe for concurrent use. Append encodes into a buffer under one lock (about 300 ns). After each
