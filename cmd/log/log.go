@@ -16,8 +16,8 @@
 // With --follow lines are printed in the order of writing, as soon as they are on disk. A crawl writes a log
 // after 64 KiB (compressed, some 1500 lines), and all of it at a checkpoint.
 //
-// Files that can have no line between --since and --until are not opened, by the times in their names:
-// crawllog.Disorder.
+// Files that can have no line between --since and --until are not opened, by the times in their names, and in
+// a file the first line is found by bisection. crawllog.Disorder is the margin.
 //
 // # Contract
 //

@@ -31,8 +31,8 @@ const Disorder = time.Hour
 // A Reader needs no lock. It must not be used concurrently. Memory: a frame (256 KiB of lines), its lines
 // compressed, and the snapshot. It has one file open. Close it.
 type Reader struct {
-	// From and To, if set, leave out files that can have no line in this time. Lines outside of it remain:
-	// the caller looks at each.
+	// From and To, if set, leave out files, and beginnings of files, that can have no line in this time. Other
+	// lines outside of it remain: the caller looks at each.
 	From, To time.Time
 	// Damaged is called with damage; the Reader continues after it. It must be set.
 	Damaged func(error)
@@ -172,7 +172,33 @@ func (r *Reader) enter() {
 	}
 	if r.i < len(r.snap.parts) {
 		r.at = place{part: r.snap.parts[r.i], ahead: r.at.ahead}
+		if !r.From.IsZero() && r.open() {
+			r.at.off = r.search()
+		}
 	}
+}
+
+// searchBytes is the length of a part of a file that is read rather than searched.
+const searchBytes = 1 << 20
+
+// search returns the offset of a frame in part i before which all lines are from before From, by bisection.
+// They were written before the first line of that frame, whose fetch began Disorder before From.
+func (r *Reader) search() int64 {
+	from, end := int64(0), r.file.Size()
+	for end-from > searchBytes {
+		middle := from + (end-from)/2
+		at := disk.FindMagic(r.file, middle, end, frameMagic, func(at int64) bool {
+			_, err := r.s.load(r.file, at)
+			return err == nil
+		})
+		line, _, whole := bytes.Cut(r.s.text, []byte{'\n'})
+		if at < 0 || !whole || r.fields.Parse(line) != nil || !r.fields.Time.Add(Disorder).Before(r.From) {
+			end = middle
+			continue
+		}
+		from = at
+	}
+	return from
 }
 
 // unwanted reports whether a part has no line between From and To. Its lines were written after the part

@@ -247,6 +247,33 @@ func TestUnwanted(t *testing.T) {
 	}
 }
 
+// TestSearch: of a large file only the end is decoded if From is late, and no wanted line is missing.
+func TestSearch(t *testing.T) {
+	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
+	c.start()
+	c.log.opt.FileBytes = 1 << 30
+	const n = 200_000 // a second an entry
+	if err := errors.Join(c.add(n), c.checkpoint(0)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := TakeSnapshot(c.opt, c.manifest().State)
+	if err != nil || len(s.parts) != 1 || s.parts[0].length() < 3*searchBytes {
+		t.Fatal(err, len(s.parts), s.parts[0].length())
+	}
+	for _, from := range []int{1, 60_000, 150_000, n - 1, n + 10_000} {
+		f := newFollower(c)
+		f.r.From = when.Add(time.Duration(from) * time.Second)
+		f.poll()
+		if len(f.damage) > 0 || f.got[len(f.got)-1] != n || f.got[0] > int64(max(1, from)) {
+			t.Errorf("from %d: got entries %d to %d, damage %v", from, f.got[0], f.got[len(f.got)-1], f.damage)
+		}
+		t.Logf("from %d: read %d entries of %d", from, len(f.got), n)
+		if late := n - from + 3600; from > n/2 && len(f.got) > max(late, 0)+n/2 {
+			t.Errorf("from %d: read %d entries of %d", from, len(f.got), n)
+		}
+	}
+}
+
 // TestReaderDamage: damage is told with its place, once, and the rest is read.
 func TestReaderDamage(t *testing.T) {
 	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
