@@ -53,6 +53,7 @@ type contentStage struct {
 	*engine
 	content *drum.Drum
 	filter  *drum.KeyFilter // nil: each page may be known
+	recent  *recentBodies   // nil with ContentOff
 	// order makes the filter's answer and the tuple's arrival one step for each key: the tuple of the page that
 	// the filter takes for new comes first.
 	order [256]sync.Mutex
@@ -170,10 +171,42 @@ func (c *contentStage) comparable(w *pageWorker, rec *weburl.Record, resp *fetch
 		len(rec.URL) <= maxContentURL
 }
 
+// body is what a worker knows of a page's body.
+type body struct {
+	compared bool // key is set
+	key      drum.Key
+	first    bodyValue // the page that had it first, if known
+	known    bool
+	value    []byte // memory of first.url
+}
+
+// look fills in w.body: the key of a body that is compared, and the page that had it lately. That page's
+// transaction has begun, so a checkpoint that has this page has that one too.
+func (c *contentStage) look(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) error {
+	b := &w.body
+	b.compared, b.known = c.comparable(w, rec, resp, is), false
+	if !b.compared {
+		return nil
+	}
+	b.key = drum.Key(c.Hasher.BodyKey(resp.Body))
+	if b.value, b.known = c.recent.get(b.value[:0], b.key); b.known {
+		return b.first.decode(b.value)
+	}
+	return nil
+}
+
 // send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
 // and will end it.
 func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
-	if !c.comparable(w, rec, resp, is) {
+	if !w.body.compared {
+		return false, nil
+	}
+	if w.body.known { // the store has the body
+		tx.count(state.CountDuplicates, 1)
+		if c.opt.Store {
+			tx.count(state.CountRevisits, 1)
+			tx.count(state.CountBytesRevisits, int64(len(resp.Body)))
+		}
 		return false, nil
 	}
 	v := bodyValue{date: resp.Start, url: rec.URL}
@@ -185,7 +218,7 @@ func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, 
 	}
 	w.value = v.append(w.value[:0])
 	t := &w.tuple[0]
-	*t = drum.Tuple{Key: drum.Key(c.Hasher.BodyKey(resp.Body)), Op: drum.Update, Value: w.value}
+	*t = drum.Tuple{Key: w.body.key, Op: drum.Update, Value: w.value}
 	mu := &c.order[t.Key>>56]
 	mu.Lock()
 	defer mu.Unlock()
@@ -194,15 +227,22 @@ func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, 
 			t.Op, t.Aux = drum.CheckUpdate, w.aux
 			tx.wake(c.merges)
 		}
+	} else {
+		c.recent.put(t.Key, w.value)
 	}
 	return waits, c.content.Add(w.tuple[:])
+}
+
+// takesLinks reports whether the links of a page are sent in its transaction.
+func (c *contentStage) takesLinks(w *pageWorker, rec *weburl.Record, waits bool) bool {
+	return !(waits || w.body.known) || !c.holdsLinks(rec)
 }
 
 // wrap puts what is needed to end the page into w.aux. It reports whether the store can hold it; otherwise the
 // page is stored at once, and its body perhaps a second time.
 func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
 	var wait state.Waiting
-	wait.Record = rec.Append(nil)
+	wait.Record, wait.Size = rec.Append(nil), uint64(len(resp.Body))
 	if c.opt.Store {
 		wait.Form, wait.Capture = c.output.form(), w.prepared.AppendBinary(w.capture[:0])
 		w.capture = wait.Capture
@@ -258,21 +298,26 @@ func (c *contentStage) end(res *drum.Result) error {
 			return err
 		}
 	}
-	saved := int64(-1) // the bytes that the revisit record saves; -1 for a response
+	revisit := false
 	if len(wait.Capture) > 0 {
 		var err error
-		if saved, err = c.capture(&wait, known, &first); err != nil {
+		if revisit, err = c.capture(&wait, known, &first); err != nil {
 			return fmt.Errorf("crawl: page %s from the store of contents: %w", rec.URL, err)
 		}
+	}
+	if c.recent != nil && known {
+		c.recent.put(res.Key, c.first(res.Result))
+	} else if c.recent != nil && res.New {
+		c.recent.put(res.Key, res.Value)
 	}
 	return c.transact(func(tx *transaction) error {
 		tx.move(c.Hasher.URLKey(rec.URL), state.PlaceContent, state.PlaceFetched)
 		if known {
 			tx.count(state.CountDuplicates, 1)
 		}
-		if saved >= 0 {
+		if revisit {
 			tx.count(state.CountRevisits, 1)
-			tx.count(state.CountBytesRevisits, saved)
+			tx.count(state.CountBytesRevisits, int64(wait.Size))
 		}
 		var at warc.Location
 		if len(wait.Capture) > 0 {
@@ -301,34 +346,29 @@ func (c *contentStage) end(res *drum.Result) error {
 	})
 }
 
-// capture decodes the records of a page. If its body was stored before, the response becomes a revisit record;
-// saved is then the number of bytes less. A body that was stored in another coding is stored again, since
+// capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body that was stored in another coding is stored again, since
 // readers take it with the headers of this response.
-func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (saved int64, _ error) {
+func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (revisit bool, _ error) {
 	if form := c.output.form(); wait.Form != form {
-		return 0, errContentForm
+		return false, errContentForm
 	}
 	if err := c.prepared.UnmarshalBinary(wait.Capture); err != nil {
-		return 0, err
+		return false, err
 	}
 	if !known {
-		return -1, nil
+		return false, nil
 	}
 	digest, err := c.prepared.Digest()
 	if err != nil {
-		return 0, err
+		return false, err
 	}
 	if digest != first.digest {
-		return -1, nil
+		return false, nil
 	}
 	if c.encoder == nil {
 		c.encoder = c.output.newEncoder()
 	}
-	before := int64(c.prepared.Bytes())
-	if err := c.encoder.Revisit(&c.prepared, warc.Original{URL: first.url, Date: first.date}); err != nil {
-		return 0, err
-	}
-	return max(0, before-int64(c.prepared.Bytes())), nil
+	return true, c.encoder.Revisit(&c.prepared, warc.Original{URL: first.url, Date: first.date})
 }
 
 // errContentForm says that pages wait as records of another form than the run's.
@@ -385,8 +425,11 @@ func (c *contentStage) fill(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
+	if c.opt.ContentSeen != state.ContentOff {
+		c.recent = newRecentBodies(c.plan.ContentFilterBytes / recentShare)
+	}
 	if c.opt.ContentSeen != state.ContentOff && (c.content.Keys() <= c.plan.ContentFilterBytes*8/leastFilterBits) {
-		c.filter = drum.NewKeyFilter(c.plan.ContentFilterBytes)
+		c.filter = drum.NewKeyFilter(c.plan.ContentFilterBytes - c.plan.ContentFilterBytes/recentShare)
 	}
 	if st == nil {
 		return nil
@@ -422,9 +465,16 @@ func (c *contentStage) fill(m *state.Manifest) error {
 // known.
 const leastFilterBits = 2
 
-func (c *contentStage) closeFilter() {
+// recentShare is the part of the RAM in front of the store that recentBodies has.
+const recentShare = 4
+
+// close frees the memory in front of the store.
+func (c *contentStage) close() {
 	if c.filter != nil {
 		c.filter.Close()
+	}
+	if c.recent != nil {
+		c.recent.close()
 	}
 }
 

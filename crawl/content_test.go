@@ -46,8 +46,8 @@ func TestContentSeen(t *testing.T) {
 	const hosts, pages = 4, 30
 	for _, tt := range []struct {
 		mode   state.ContentSeen
-		filter int64
-	}{{"", 1 << 20}, {state.ContentRecord, 64}, {state.ContentSkip, 1 << 20}, {state.ContentSkip, 64}, {state.ContentOff, 64}} {
+		filter int64 // with 1 KiB or less, nothing is found in RAM
+	}{{"", 1 << 20}, {"", 1 << 10}, {state.ContentRecord, 64}, {state.ContentSkip, 1 << 20}, {state.ContentSkip, 64}, {state.ContentOff, 64}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := mirrors(hosts, pages)

@@ -338,7 +338,7 @@ func (p *Plan) RAM() []Amount {
 	list := []Amount{{Name: "URLseen", Bytes: p.URLSeen.RAMBytes}, {Name: "PLD edges", Bytes: p.Edges.RAMBytes},
 		{Name: "PLD in-degrees", Bytes: p.Indegree.RAMBytes}, {Name: "RobotsCache", Bytes: p.RobotsCache.RAMBytes},
 		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes}, {Name: "names", Bytes: p.Names.RAMBytes},
-		{Name: "contents", Bytes: p.Content.RAMBytes}, {Name: "filter of contents", Bytes: p.ContentFilterBytes},
+		{Name: "contents", Bytes: p.Content.RAMBytes}, {Name: "filter, recent contents", Bytes: p.ContentFilterBytes},
 		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"},
 		{Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
 		{Name: "cache of recent names", Bytes: p.NameCacheBytes},

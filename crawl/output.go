@@ -74,7 +74,11 @@ func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if o.opt.CrawlLog == state.LogOff || o.opt.CrawlLog == state.LogErrors && good {
 		return nil
 	}
-	return &crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
+	of := ""
+	if w.body.known {
+		of = string(w.body.first.url)
+	}
+	return &crawllog.Entry{DuplicateOf: of, Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
 		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(),

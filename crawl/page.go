@@ -89,8 +89,11 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 				p.testHook("roll")
 			}
 		}
-		if waits && p.content.holdsLinks(rec) {
+		if !p.content.takesLinks(w, rec, waits) {
 			countLinks(w.links, tx)
+			if !waits {
+				tx.count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
+			}
 		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
 		}
@@ -157,10 +160,10 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
-	if p.opt.Store {
-		return is, p.prepare(ctx, w, rec, resp)
+	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Store {
+		return is, err
 	}
-	return is, nil
+	return is, p.prepare(ctx, w, rec, resp)
 }
 
 func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fetch.Response, page bool) {

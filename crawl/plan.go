@@ -50,7 +50,7 @@ type Plan struct {
 	Names               DrumPlan
 	Content             DrumPlan
 	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
-	ContentFilterBytes  int64 // RAM filter in front of it
+	ContentFilterBytes  int64 // RAM in front of it: a filter and recent bodies
 	CacheBytes          int64 // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
 	NameCacheBytes      int64

@@ -315,6 +315,7 @@ func (c *crawler) close() error {
 	var errs []error
 	errs = append(errs, c.checkpointer.closeAll())
 	c.seen.close()
+	c.content.close()
 	c.budgets.close()
 	errs = append(errs, c.seeds.close(), c.operator.close())
 	return errors.Join(append(errs, c.Unlock())...)

@@ -149,6 +149,13 @@ func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *endi
 // prepare encodes a response for the page store. That of a spooled body is written to its file now.
 func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response) error {
 	x := p.warcExchange(w, rec, resp)
+	if b := &w.body; b.known {
+		of := warc.Original{URL: b.first.url, Date: b.first.date}
+		var err error
+		if b.known, err = w.encoder.PrepareRevisit(&w.prepared, x, of, b.first.digest); err != nil || b.known {
+			return err
+		}
+	}
 	if resp.Spool == nil {
 		if err := w.encoder.Prepare(&w.prepared, x); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)

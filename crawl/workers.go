@@ -44,6 +44,7 @@ type pageWorker struct {
 	file     string         // that holds the last record
 
 	// Of contentStage: the tuple, its value and aux, and a part of aux.
+	body                body
 	tuple               [1]drum.Tuple
 	value, aux, capture []byte
 }

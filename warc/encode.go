@@ -92,6 +92,8 @@ type Encoder struct {
 	zst    *zstFormat
 	pieces *zstd.Encoder // compresses large bodies; nil until first used
 	xx     xxhash.Digest // checksum of a record
+
+	dec *decoder // of Revisit; nil until first used
 }
 
 // mark locates a fragment in a text.

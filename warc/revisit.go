@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,10 @@ const profileIdentical = "http://netpreserve.org/warc/1.1/revisit/identical-payl
 // mimeRevisit is the type of a revisit in an index.
 const mimeRevisit = "warc/revisit"
 
-var beginRevisit = newFragment("WARC/1.1\r\nWARC-Type: revisit\r\nWARC-Target-URI: ", blockFinal)
+var (
+	beginRevisit = newFragment("WARC/1.1\r\nWARC-Type: revisit\r\nWARC-Target-URI: ", blockFinal)
+	fieldRefers  = newFragment("\r\nWARC-Profile: "+profileIdentical+"\r\nWARC-Refers-To-Target-URI: ", 0)
+)
 
 // Revisit turns the response of p into a revisit record, which has the HTTP head without the body and names
 // the capture that has the body. The caller has compared the payload digests. The other records, which name
@@ -46,27 +50,62 @@ func (e *Encoder) Revisit(p *Prepared, of Original) error {
 		e.text = append(e.text, ": "...)
 		e.text = appendValue(e.text, f.Value)
 	}
-	e.text = append(e.text, "\r\nWARC-Profile: "+profileIdentical+"\r\nWARC-Refers-To-Target-URI: "...)
+	e.refersTo(of)
+	from, end := p.response.offset, p.response.offset+p.response.length
+	rest := bytes.Clone(p.buf[end:]) // small: the metadata
+	p.buf = p.buf[:from]
+	e.member(p, typeRevisit, head, nil, false)
+	p.response.length = int64(len(p.buf)) - from
+	p.buf = append(p.buf, rest...)
+	return p.indexRevisit()
+}
+
+// PrepareRevisit is Prepare for a response whose body was seen before. If its payload digest is the given one, p
+// becomes a capture with a revisit record, and same is true. Otherwise p is empty.
+func (e *Encoder) PrepareRevisit(p *Prepared, x *Exchange, of Original, digest [digestRaw]byte) (same bool, _ error) {
+	if err := e.request(p, x); err != nil {
+		return false, err
+	}
+	e.digestPayload(x)
+	var want [digestBytes]byte
+	if base32.StdEncoding.Encode(want[:], digest[:]); want != e.payload {
+		p.buf = p.buf[:0]
+		return false, nil
+	}
+	p.response.offset = int64(len(p.buf))
+	e.begin(beginRevisit)
+	e.text = append(append(e.text, e.response[:]...), '>')
+	e.connection(x)
+	e.field(fieldPayload)
+	e.text = append(e.text, e.payload[:]...)
+	e.refersTo(of)
+	e.member(p, typeRevisit, x.Head, nil, false)
+	p.response.length, p.head = int64(len(p.buf))-p.response.offset, len(x.Head)
+	mime := x.MIME
+	x.MIME = mimeRevisit
+	e.metadata(p, x)
+	x.MIME = mime
+	return true, nil
+}
+
+// refersTo appends the fields of a revisit record.
+func (e *Encoder) refersTo(of Original) {
+	e.field(fieldRefers)
 	e.text = appendURL(e.text, of.URL)
 	e.text = append(e.text, "\r\nWARC-Refers-To-Date: "...)
 	e.text = of.Date.UTC().AppendFormat(e.text, dateFormat)
-	var out Prepared
-	from, end := p.response.offset, p.response.offset+p.response.length
-	out.buf = append(out.buf, p.buf[:from]...)
-	e.member(&out, typeRevisit, head, nil, false)
-	p.response.length = int64(len(out.buf)) - from
-	p.buf = append(out.buf, p.buf[end:]...)
-	return p.indexRevisit()
 }
 
 // reopen returns the record of p's response, and its HTTP head.
 func (e *Encoder) reopen(p *Prepared) (*Record, []byte, error) {
-	dec := &decoder{}
-	if e.zst != nil {
-		dec.dict, dec.dictID = e.zst.dict, e.zst.dictID
+	if e.dec == nil {
+		e.dec = new(decoder)
+		if e.zst != nil {
+			e.dec.dict, e.dec.dictID = e.zst.dict, e.zst.dictID
+		}
 	}
 	member := p.buf[p.response.offset:][:p.response.length]
-	text, err := dec.open(&countReader{r: bufio.NewReader(bytes.NewReader(member))})
+	text, err := e.dec.open(&countReader{r: bufio.NewReader(bytes.NewReader(member))})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -101,7 +140,8 @@ func (p *Prepared) indexRevisit() error {
 	if end >= len(line) {
 		return errors.New("warc: damaged index line")
 	}
-	p.index = append(append(append([]byte(nil), line[:from]...), mimeRevisit...), line[end:]...)
+	rest := bytes.Clone(line[end:])
+	p.index = append(append(line[:from], mimeRevisit...), rest...)
 	p.indexHead = len(p.index)
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,4 +140,53 @@ func FuzzPrepared(f *testing.F) {
 		p.Digest()
 		w.NewEncoder().Revisit(&p, Original{URL: []byte("http://b.test/"), Date: time.Unix(0, 0)})
 	})
+}
+
+// TestPrepareRevisit: a capture that is prepared as a revisit has the same records as one that becomes one later,
+// except the record ids.
+func TestPrepareRevisit(t *testing.T) {
+	w := &Writer{}
+	w.opt.defaults()
+	x := &Exchange{URL: []byte("http://b.test/"), Date: time.Unix(1e9, 0), Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Status: 200, MIME: "text/html",
+		Body: []byte(strings.Repeat("body", 100)), Meta: []Field{{"depth", "1"}}, Request: []byte("GET / HTTP/1.1\r\n\r\n")}
+	of := Original{URL: []byte("http://a.test/"), Date: time.Unix(9e8, 0)}
+	var late, early Prepared
+	e := w.NewEncoder()
+	if err := e.Prepare(&late, x); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := late.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Revisit(&late, of); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := e.PrepareRevisit(&early, x, of, [digestRaw]byte{}); same || err != nil || early.Bytes() > 0 {
+		t.Errorf("another digest: %v, %v, %d bytes", same, err, early.Bytes())
+	}
+	if same, err := e.PrepareRevisit(&early, x, of, digest); !same || err != nil {
+		t.Errorf("the same digest: %v, %v", same, err)
+	}
+	if a, b := string(late.index[:late.indexHead]), string(early.index[:early.indexHead]); a != b {
+		t.Errorf("index lines\n%s\n%s", a, b)
+	}
+	ids := regexp.MustCompile(`[0-9a-f-]{36}|sha1:\w{32}`) // digests of blocks are checked by TestRevisit
+	text := func(p *Prepared) (s []string) {
+		if err := Read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
+			lines := []string{r.Type(), string(r.Block)}
+			for _, f := range r.Fields {
+				lines = append(lines, f.Name+": "+ids.ReplaceAllString(f.Value, "X"))
+			}
+			slices.Sort(lines)
+			s = append(s, strings.Join(lines, "\n"))
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		return s
+	}
+	if a, b := text(&late), text(&early); !slices.Equal(a, b) {
+		t.Errorf("records\n%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
 }

@@ -76,7 +76,7 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("spooled", "%s bodies, %s", n(spooled), bytesText(s.Count(state.CountBytesSpooled)))
 	}
 	if same := s.Count(state.CountDuplicates); same > 0 {
-		line("duplicates", "%s bodies seen before, %s stored as revisits, which saves %s", n(same), n(s.Count(state.CountRevisits)),
+		line("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same), n(s.Count(state.CountRevisits)),
 			bytesText(s.Count(state.CountBytesRevisits)))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {

@@ -157,7 +157,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountHTTP2:             {help: "Responses for URLs over HTTP/2", name: "http2_responses"},
 	state.CountDuplicates:        {help: "Responses whose body was seen before, as far as bodies were compared", name: "duplicate_responses"},
 	state.CountRevisits:          {help: "Duplicate responses stored as revisit records"},
-	state.CountBytesRevisits:     {help: "Bytes that revisit records save in WARC files", unit: "bytes"},
+	state.CountBytesRevisits:     {help: "Decoded bytes of the bodies that revisit records leave out", unit: "bytes"},
 	state.CountContentLarge:      {help: "Responses too large to wait for the comparison of their body, stored without it"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }

@@ -191,7 +191,7 @@ const (
 	CountHTTP2          // responses for URLs over HTTP/2
 	CountDuplicates     // responses whose body was seen before, as far as they were compared
 	CountRevisits       // of them, those stored as revisit records
-	CountBytesRevisits  // bytes that revisit records save in WARC files
+	CountBytesRevisits  // decoded bytes of the bodies that revisit records leave out
 	CountContentLarge   // responses too large for the store of contents, stored without its verdict
 	CountLinksDuplicate // links not taken because the body was seen before
 	NumCounters
@@ -218,7 +218,7 @@ var counterNames = [NumCounters]string{
 	"responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
 	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
 	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd",
-	"responses_http2", "duplicates", "revisits", "revisits_saved_bytes", "content_large", "links_duplicate"}
+	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -12,6 +12,8 @@ import (
 type Waiting struct {
 	// Record is the URL's record.
 	Record []byte
+	// Size is the length of the decoded body.
+	Size uint64
 	// Form is that of Capture, as warc.Writer.Form returns it.
 	Form uint64
 	// Capture are the records for the WARC file, a warc.Prepared; empty if pages are not stored.
@@ -33,6 +35,7 @@ var errWaiting = errors.New("crawl: damaged record of a page that waits in the s
 // Append appends the encoding of w.
 func (w *Waiting) Append(dst []byte) []byte {
 	dst = append(dst, waitingVersion)
+	dst = binary.AppendUvarint(dst, w.Size)
 	dst = binary.AppendUvarint(dst, w.Form)
 	for _, part := range [...][]byte{w.Record, w.Capture, w.Log, w.Links} {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
@@ -46,11 +49,14 @@ func (w *Waiting) Decode(b []byte) error {
 	if len(b) == 0 || b[0] != waitingVersion {
 		return errWaiting
 	}
-	form, n := binary.Uvarint(b[1:])
-	if n <= 0 {
-		return errWaiting
+	b = b[1:]
+	for _, number := range [...]*uint64{&w.Size, &w.Form} {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return errWaiting
+		}
+		*number, b = v, b[n:]
 	}
-	w.Form, b = form, b[1+n:]
 	for _, part := range [...]*[]byte{&w.Record, &w.Capture, &w.Log, &w.Links} {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || size > uint64(len(b)-n) {
