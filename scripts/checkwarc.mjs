@@ -5,7 +5,8 @@
 // DIR has the .warc.gz or .warc.zst files and the .cdxj files. warcio 2.4.11 does not read Zstandard, so zstd(1) unpacks
 // those files for it, after this script has split them into frames. EXPECTED has a JSON object a line: url, status, and for files sha1 (of the
 // decoded body). Checked: every record parses; record ids are unique; block and payload digests; a line of the index
-// for every response, with its offset and length; one response for each URL; status and decoded body as expected.
+// for every response or revisit, with its offset and length; one of them for each URL; status and decoded body as
+// expected; each revisit names a response with the same payload digest, and each digest has one response.
 // Exit code 1 if anything is wrong.
 import { createHash } from "node:crypto";
 import { execFileSync, spawn } from "node:child_process";
@@ -28,6 +29,8 @@ let bytes = 0;
 const jsonLines = (name) => readFileSync(name, "utf8").split("\n").filter(Boolean);
 const expected = new Map(jsonLines(expectedFile).map((line) => { const o = JSON.parse(line); return [o.url, o]; }));
 const responses = new Map(); // URL -> how many
+const stored = new Map(); // payload digest -> URLs of responses of at least 256 bytes
+const revisits = [];
 
 // base32 as WARC files write SHA-1.
 function base32(buffer) {
@@ -121,13 +124,20 @@ async function checkDigests(file, index, { frames, dictionary }) {
     ids.add(id);
     const other = record.warcHeader("WARC-Concurrent-To");
     if (other) concurrent.push([name, other]);
-    if (type !== "response") continue;
+    if (type !== "response" && type !== "revisit") continue;
     const headEnd = block.indexOf("\r\n\r\n") + 4;
     const chunked = /^transfer-encoding:.*chunked/im.test(block.subarray(0, headEnd).toString("latin1"));
     const body = block.subarray(headEnd);
-    const payload = chunked ? unchunk(body) : body;
-    if (!payload) fault(`${name}: chunks are damaged`);
+    const dns = url.startsWith("dns:");
+    const payload = dns ? block : chunked ? unchunk(body) : body;
+    if (type === "revisit") {
+      if (body.length > 0) fault(`${name}: a revisit with a body`);
+      revisits.push({ name, digest: record.warcPayloadDigest, refers: record.warcHeader("WARC-Refers-To-Target-URI") });
+    } else if (!payload) fault(`${name}: chunks are damaged`);
     else if (record.warcPayloadDigest !== "sha1:" + base32(sha1(payload))) fault(`${name}: payload digest is wrong`);
+    else if (!dns && !record.warcHeader("WARC-Resource-Type") && payload.length >= 256) {
+      stored.set(record.warcPayloadDigest, [...(stored.get(record.warcPayloadDigest) ?? []), url]);
+    }
     await record.skipFully();
     const { offset, length } = frames ? frame ?? {} : { offset: parser.offset, length: parser.recordLength };
     const line = index.get(offset);
@@ -157,8 +167,10 @@ function decode(content, codings) {
 async function checkContent(file, dictionary) {
   for await (const record of new WARCParser(open(file, dictionary))) {
     let content = Buffer.from(await record.readFully(true));
-    if (record.warcType !== "response") continue;
+    const revisit = record.warcType === "revisit";
+    if (record.warcType !== "response" && !revisit) continue;
     const url = record.warcTargetURI;
+    if (url.startsWith("dns:") || record.warcHeader("WARC-Resource-Type")) continue; // not a page
     responses.set(url, (responses.get(url) ?? 0) + 1);
     try {
       if (!record.warcHeader("WARC-Truncated")) content = decode(content, record.httpHeaders.headers.get("Content-Encoding") ?? "");
@@ -173,7 +185,10 @@ async function checkContent(file, dictionary) {
     }
     const status = String(record.httpHeaders.statusCode);
     if (status !== want.status) fault(`${url}: status ${status}, want ${want.status}`);
-    if (want.sha1 && !record.warcHeader("WARC-Truncated") && sha1(content).toString("hex") !== want.sha1) {
+    if (revisit) {
+      const other = expected.get(record.warcHeader("WARC-Refers-To-Target-URI"));
+      if (other?.sha1 !== want.sha1) fault(`${url}: a revisit of ${other?.url}, which has another body`);
+    } else if (want.sha1 && !record.warcHeader("WARC-Truncated") && sha1(content).toString("hex") !== want.sha1) {
       fault(`${url}: decoded body of ${content.length} bytes is not the file's`);
     }
   }
@@ -192,6 +207,10 @@ for (const file of files) {
   await checkContent(file, parts.dictionary);
 }
 for (const url of expected.keys()) if (!responses.has(url)) fault(`${url}: no response record`);
+for (const { name, digest, refers } of revisits) {
+  if (!stored.get(digest)?.includes(refers)) fault(`${name}: refers to ${refers}, which has not the payload ${digest}`);
+}
+for (const [digest, urls] of stored) if (urls.length > 1) fault(`${digest}: the payload of ${urls.join(", ")}, stored each time`);
 for (const [url, n] of responses) if (n > 1) fault(`${url}: ${n} response records`);
 
 const size = files.reduce((sum, file) => sum + statSync(file).size, 0);

@@ -147,9 +147,10 @@ type capture struct {
 	Status    string `json:"status"`
 	Truncated string `json:"truncated"`
 	Redirect  string `json:"redirect"`
+	Type      string `json:"type"` // none for a page
 }
 
-// readIndex reads every index of a crawl.
+// readIndex reads every index of a crawl. It leaves out robots.txt and answers of name servers.
 func readIndex(dir string) ([]capture, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "warc", "*.cdxj"))
 	if err != nil || len(names) == 0 {
@@ -169,7 +170,9 @@ func readIndex(dir string) ([]capture, error) {
 			if err := json.Unmarshal([]byte(line[i:]), &c); err != nil {
 				return err
 			}
-			all = append(all, c)
+			if c.Type == "" && !strings.HasPrefix(c.URL, "dns:") {
+				all = append(all, c)
+			}
 			return nil
 		})
 		if err != nil {
