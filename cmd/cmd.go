@@ -34,6 +34,7 @@ import (
 	"drumbeat/cmd/doctor"
 	"drumbeat/cmd/explain"
 	"drumbeat/cmd/flags"
+	"drumbeat/cmd/get"
 	"drumbeat/cmd/log"
 	"drumbeat/cmd/plan"
 	"drumbeat/cmd/repair"
@@ -50,6 +51,7 @@ type commands struct {
 	Doctor     doctor.Command   `cmd:"" help:"Check whether this machine can run the planned crawl. It compares limits, network, name servers, RAM, CPU, clock and disks with what the crawl needs, and says how to mend what is wrong. Exit code 1 if a check fails."`
 	Explain    explain.Command  `cmd:"" help:"Explain a decision of the crawler about a URL, host, link, robots.txt or scope rule. Without arguments: answer JSON lines of standard input by JSON lines."`
 	Log        log.Command      `cmd:"" help:"Print the log of a stopped or running crawl: what became of each URL. Select lines by status, reason, host, URL, media type and time, count them, or follow the log as it grows."`
+	Get        get.Command      `cmd:"" help:"Print the stored response of a URL: its body, head, text or WARC record."`
 	BotPage    botpage.Command  `cmd:"" name:"bot-page" help:"Print or serve a page for site owners. It says who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
 	Ctl        ctl.Command      `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`
 	Report     report.Command   `cmd:"" help:"Write a report of a crawl as HTML or JSON. It has the figures of the paper beside the paper's own, the speed over time and what limited it, top PLDs, codes, reasons and events."`

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/disk"
 	"drumbeat/warc/outfile"
 )
 
@@ -131,6 +132,12 @@ var (
 
 // searchIndexes calls search for each index, the newest first.
 func searchIndexes(opt Options, st *State, damaged func(error) error, search func(x *indexFile) error) error {
+	return searchContents(opt, st, damaged, func(*outfile.Content) {}, search)
+}
+
+// searchContents is searchIndexes that calls orphan for volumes whose index was moved away.
+func searchContents(opt Options, st *State, damaged func(error) error, orphan func(*outfile.Content),
+	search func(x *indexFile) error) error {
 	opt.defaults()
 	all, err := outfile.List(opt.outfile(), &st.Files)
 	if err != nil {
@@ -141,11 +148,12 @@ func searchIndexes(opt Options, st *State, damaged func(error) error, search fun
 	for i := range all {
 		s := all[i].Streams[indexStream]
 		if s.Path == "" && s.Tail.Len == 0 {
+			orphan(&all[i])
 			continue
 		}
 		b, err := s.Open(opt.Set.FS, opt.State)
 		if err == nil {
-			err = search(&indexFile{b: b, path: s.Path, sorted: s.Changed})
+			err = search(&indexFile{b: b, path: s.Path, sorted: s.Changed, data: all[i].Streams[dataStream]})
 		}
 		if b != nil {
 			err = errors.Join(err, b.Close())
@@ -167,6 +175,7 @@ type indexFile struct {
 	b      *outfile.Bytes
 	path   string
 	sorted bool
+	data   outfile.StreamContent // the WARC file
 }
 
 // indexPage is the size of a read in a search, in bytes.
@@ -179,7 +188,7 @@ func (x *indexFile) lines(from int64, fn func(text []byte) error) error {
 		r = bufio.NewReaderSize(io.NewSectionReader(x.b, from, x.b.Size()-from), 1<<20)
 	}
 	for {
-		text, err := r.ReadBytes('\n')
+		text, err := readBounded(r)
 		if len(text) == 0 && err == io.EOF {
 			return nil
 		}
@@ -192,21 +201,46 @@ func (x *indexFile) lines(from int64, fn func(text []byte) error) error {
 	}
 }
 
+// maxIndexLine bounds an index line in bytes: a URL and a redirect with each byte escaped, and more.
+const maxIndexLine = 1 << 20
+
+// readBounded reads a line with its end. A damaged index may have none.
+func readBounded(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > maxIndexLine {
+			return nil, fmt.Errorf("a line of more than %d bytes", maxIndexLine)
+		}
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+}
+
 // withPrefix calls fn for the lines of a sorted index that begin with prefix.
 func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error {
 	// A line that is below prefix, or the first one, begins at lo. Lines from hi on are not below prefix.
 	lo, hi := int64(0), x.b.Size()
+	var low, high []byte // the lines found at lo and hi
 	for hi-lo > indexPage {
 		mid := (lo + hi) / 2
 		at, text, err := x.lineFrom(mid)
 		if err != nil {
 			return err
 		}
-		if text != nil && at < hi && bytes.Compare(text, prefix) < 0 {
-			lo = at
-		} else {
-			hi = mid
+		if text != nil && at < hi {
+			// Damage must not mislead the search.
+			text, _, _ = bytes.Cut(text, []byte{'\n'})
+			if !isIndexLine(text) || bytes.Compare(text, low) < 0 || high != nil && bytes.Compare(text, high) > 0 {
+				return &disk.CorruptError{Path: x.path, Offset: at, Want: "a line in order", Got: fmt.Sprintf("%.60q", text)}
+			}
+			if bytes.Compare(text, prefix) < 0 {
+				lo, low = at, text
+				continue
+			}
+			high = text
 		}
+		hi = mid
 	}
 	err := x.lines(lo, func(text []byte) error {
 		switch {
@@ -221,6 +255,20 @@ func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error 
 		return nil
 	}
 	return err
+}
+
+// isIndexLine reports whether a line, or its beginning, has a key, a time and an object.
+func isIndexLine(line []byte) bool {
+	_, rest, ok := bytes.Cut(line, []byte{' '})
+	if !ok || len(rest) < len(stamp14)+2 {
+		return len(line) >= indexPage-1 // a long key, of which this is the beginning
+	}
+	for _, c := range rest[:len(stamp14)] {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return string(rest[len(stamp14):][:2]) == " {"
 }
 
 var errBeyond = errors.New("beyond")

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -118,6 +119,30 @@ func appendPlain(dst []byte, r rune) []byte {
 		return fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
 	}
 	return fmt.Appendf(dst, `\u%04x`, r)
+}
+
+// Bytes returns a writer of bytes as they are, for files and pipes. If w is a Plain on a terminal, it returns a
+// writer of plain text that leaves out the CR before a line end.
+func Bytes(w io.Writer) io.Writer {
+	p, ok := w.(*Plain)
+	switch {
+	case !ok:
+		return w
+	case Columns(p.out) == 0:
+		return p.out
+	}
+	return &unixLines{p}
+}
+
+// unixLines leaves out each CR.
+type unixLines struct{ w io.Writer }
+
+// Write implements io.Writer.
+func (u *unixLines) Write(p []byte) (int, error) {
+	if _, err := u.w.Write(bytes.ReplaceAll(p, []byte{'\r'}, nil)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // PlainText returns s as a Plain would write it, on one line.
