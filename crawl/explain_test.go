@@ -221,7 +221,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 		if e := tr.ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
 			t.Errorf("%s: found on %+v, the log has %q", url, rep.Record, e.Via)
 		}
-		if rep.AsOf.State == explain.StateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
+		if rep.AsOf.State == state.StateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
 			t.Errorf("%s: %+v, link %+v", url, rep.AsOf, rep.Link)
 		}
 	}

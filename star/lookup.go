@@ -69,7 +69,16 @@ type BudgetNow struct {
 
 // BudgetOf returns the budget of a PLD with the given in-degree. b are the budgets of the crawl.
 func BudgetOf(set disk.Set, st *State, b Budgets, indegree uint32) (BudgetNow, error) {
-	fail := func(err error) (BudgetNow, error) { return BudgetNow{}, fmt.Errorf("star: budget: %w", err) }
+	of, err := BudgetsOf(set, st, b)
+	if err != nil {
+		return BudgetNow{}, err
+	}
+	return of(indegree), nil
+}
+
+// BudgetsOf returns the budget function of a state, by in-degree. b are the budgets of the crawl.
+func BudgetsOf(set disk.Set, st *State, b Budgets) (func(indegree uint32) BudgetNow, error) {
+	fail := func(err error) (func(uint32) BudgetNow, error) { return nil, fmt.Errorf("star: budget: %w", err) }
 	if err := b.complete(); err != nil {
 		return fail(err)
 	}
@@ -82,13 +91,37 @@ func BudgetOf(set disk.Set, st *State, b Budgets, indegree uint32) (BudgetNow, e
 		return fail(err)
 	}
 	c := newCurve(b, st.PLDs, degrees)
-	now := BudgetNow{Ranks: c.k, PLDs: c.plds}
-	now.Nominal, now.Pages = c.budgets(indegree)
-	if r := c.rank(indegree); r <= len(c.degrees) {
-		now.Rank = r
-	}
-	return now, nil
+	return func(indegree uint32) BudgetNow {
+		now := BudgetNow{Ranks: c.k, PLDs: c.plds}
+		now.Nominal, now.Pages = c.budgets(indegree)
+		if r := c.rank(indegree); r <= len(c.degrees) {
+			now.Rank = r
+		}
+		return now
+	}, nil
 }
+
+// WalkUpdates calls fn for every update of a PLD that waits in st for its merge, in unspecified order. value
+// is for PLD.Update. It changes nothing.
+func WalkUpdates(set disk.Set, name string, st *State, fn func(pld uint64, value []byte) error) error {
+	if st == nil {
+		return nil
+	}
+	if err := st.check(); err != nil {
+		return fmt.Errorf("star: walk %s: %w", name, err)
+	}
+	scan := drum.Scan{Tuple: func(t drum.Tuple) error {
+		if t.Op&drum.Check != 0 {
+			return nil
+		}
+		return fn(uint64(t.Key), t.Value)
+	}}
+	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Waiting(), scan)
+	return err
+}
+
+// Update adds an update of WalkUpdates to the record.
+func (p *PLD) Update(value []byte) { p.apply(value) }
 
 // TopOf returns the PLDs with the largest in-degrees in a state, at most n, by descending in-degree.
 func TopOf(set disk.Set, st *State, n int) ([]Ranked, error) {

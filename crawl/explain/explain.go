@@ -54,15 +54,6 @@ type AsOf struct {
 	BytesRead int64 `json:"bytes_read"`
 }
 
-// The values of AsOf.State.
-const (
-	StateRunning     = "running"
-	stateFinished    = "finished"
-	stateStopped     = "stopped"
-	stateInterrupted = "interrupted"
-	stateUnknown     = "unknown"
-)
-
 // RecordReport is the data that the queues keep with a URL.
 type RecordReport struct {
 	Found     time.Time `json:"found,omitzero"`
@@ -273,23 +264,23 @@ const maxExplainTries = 20
 
 // with calls use with the files of the last checkpoint. It opens the files that need returns before it
 // calls use, so they stay readable if the crawl deletes them. It starts again if a checkpoint came in
-// between, or if a file beyond maxPinned disappeared.
+// between, or if a file that could not be pinned disappeared.
 func (e *Explainer) with(need func(v *view) []string, use func(v *view) error) error {
 	for range maxExplainTries {
 		v, err := openExplainView(&e.Opt)
 		if err != nil {
 			return err
 		}
-		v.pin(need(v))
-		same, err := v.same()
+		v.Pin(need(v))
+		same, err := v.Same()
 		if err == nil && same {
 			err = use(v)
 			if err == nil && v.vanished {
-				same, err = v.same()
+				same, err = v.Same()
 			}
 		}
 		v.asOf.BytesRead = v.r.Meter.Counts().ReadBytes
-		v.close()
+		v.Close()
 		if err != nil || same {
 			return err
 		}

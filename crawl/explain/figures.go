@@ -59,7 +59,7 @@ func (e *Explainer) Figures(top int) (f *Figures, err error) {
 		if names, err = state.Part[drum.State](v.m, state.NameNames); err != nil {
 			return nil
 		}
-		v.pin(nil) // the tails
+		v.Pin(nil)
 		if ranked, err = star.TopOf(v.r.Set, v.star, top); err != nil {
 			return nil
 		}

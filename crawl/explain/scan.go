@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -368,23 +369,12 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	if p.FirstSeen > 0 {
 		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()
 	}
-	run := v.m.Run
-	if run == nil || run.Scope != state.ScopeAll {
-		return rep
-	}
-	fn, err := star.ParseFunction(run.Budget)
+	budgets, ok, err := BudgetsOf(v.m.Run, v.changed)
 	if err != nil {
 		_ = damaged(err)
-		return rep
 	}
-	budgets := star.Budgets{Function: fn, Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks,
-		QueuePages: run.QueuePages}
-	if f := v.changed.Function; f != nil {
-		if budgets.Function, err = star.ParseFunction(f.Name); err != nil {
-			_ = damaged(err)
-			return rep
-		}
-		budgets.Default, budgets.Max = f.Default, f.Max
+	if !ok || err != nil {
+		return rep
 	}
 	now, err := star.BudgetOf(v.r.Set, v.star, budgets, p.Indegree)
 	if err != nil {
@@ -399,4 +389,19 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 		rep.Rank, rep.Ranks = now.Rank, now.Ranks
 	}
 	return rep
+}
+
+// BudgetsOf returns the budgets of a crawl by the options of its last run, which may be nil, and the
+// operator's changes. ok is false if they are not known or budgets are off.
+func BudgetsOf(run *state.LastRun, changed *changes.Settings) (b star.Budgets, ok bool, err error) {
+	if run == nil || run.Scope != state.ScopeAll {
+		return b, false, nil
+	}
+	name := run.Budget
+	b = star.Budgets{Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks, QueuePages: run.QueuePages}
+	if f := changed.Function; f != nil {
+		name, b.Default, b.Max = f.Name, f.Default, f.Max
+	}
+	b.Function, err = star.ParseFunction(name)
+	return b, err == nil, err
 }

@@ -3,10 +3,7 @@ package explain
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/netip"
-	"syscall"
 	"time"
 
 	"drumbeat/beast"
@@ -26,6 +23,7 @@ import (
 
 // view is a crawl as one manifest names it, open for reading.
 type view struct {
+	*state.Reader
 	r       *state.Saved
 	changed *changes.Settings // what the operator changed; never nil
 	run     *state.LastRun    // options of the last run; defaults if the manifest has none
@@ -34,7 +32,6 @@ type view struct {
 	hosts   health.Table // hosts with failures or refusals
 	m       *state.Manifest
 	opt     *Options
-	pins    *pinnedFS
 	asOf    AsOf
 	now     time.Time
 
@@ -58,31 +55,11 @@ type view struct {
 
 // openExplainView reads the manifest and the states that every answer needs. It neither locks nor writes.
 func openExplainView(opt *Options) (*view, error) {
-	pins := &pinnedFS{FS: opt.FS, files: map[string]disk.File{}}
-	r := state.NewSaved(pins, opt.Dirs, opt.Dirs)
-	match, err := disk.MatchIdentities(r.Meter, opt.Dirs, state.KindState)
-	if err != nil {
-		return nil, state.MatchError(err)
-	}
-	if match.Set.Len() == 0 {
-		return nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], state.ErrIncompatible)
-	}
-	r.Set, r.Out, r.CrawlID = match.Set, match.Set, match.Crawl
-	if err := r.RefuseRepairing(); err != nil {
-		return nil, err
-	}
-	m, _, err := state.ReadManifest(r.Set)
-	if err == nil && m == nil {
-		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to explain yet: %w",
-			opt.Dirs[0], state.ErrIncompatible)
-	}
-	if err == nil {
-		err = r.Take(match, m, opt.Out)
-	}
+	reader, err := state.OpenReader(opt.FS, opt.Dirs, opt.Out)
 	if err != nil {
 		return nil, err
 	}
-	v := &view{r: r, m: m, opt: opt, pins: pins, now: time.Now()}
+	v := &view{Reader: reader, r: reader.Saved, m: reader.Manifest, opt: opt, now: time.Now()}
 	if err := v.open(); err != nil {
 		return nil, err
 	}
@@ -90,18 +67,11 @@ func openExplainView(opt *Options) (*view, error) {
 }
 
 func (v *view) open() error {
-	r, m := v.r, v.m
-	if err := r.OpenSuffixes(m.Frozen.Private, true); err != nil {
-		return err
-	}
-	if got := r.Suffixes.Digest(); got != m.Frozen.Suffixes {
-		return fmt.Errorf("crawl: the suffix list in %s has digest %s, want %s: %w",
-			r.Set.Path(0, state.SuffixesName), got, m.Frozen.Suffixes, state.ErrIncompatible)
-	}
+	m := v.m
 	if err := v.states(); err != nil {
 		return err
 	}
-	v.asOf = AsOf{Crawl: m.Crawl, Checkpoint: m.Gen, Time: time.Unix(m.Time, 0).UTC(), State: v.state(), Done: m.Done}
+	v.asOf = AsOf{Crawl: m.Crawl, Checkpoint: m.Gen, Time: time.Unix(m.Time, 0).UTC(), State: v.Activity(), Done: m.Done}
 	v.asOf.AgeSeconds = max(0, v.now.Sub(v.asOf.Time).Seconds())
 	return v.useLastRun()
 }
@@ -127,51 +97,6 @@ func stateInto[S any](m *state.Manifest, name string, at **S) error {
 	}
 	*at = s
 	return err
-}
-
-// state returns a value of AsOf.State.
-func (v *view) state() string {
-	all := true
-	for _, dir := range v.r.Set.Paths {
-		held, known := disk.Locked(v.opt.FS, dir)
-		if held {
-			return StateRunning
-		}
-		all = all && known
-	}
-	switch {
-	case v.m.Done != "":
-		return stateFinished
-	case v.m.Clean:
-		return stateStopped
-	case !all:
-		return stateUnknown
-	}
-	return stateInterrupted
-}
-
-// same reports whether the manifest is still the last one.
-func (v *view) same() (bool, error) {
-	m, _, err := state.ReadManifest(v.r.Set)
-	if err != nil {
-		return false, err
-	}
-	return m != nil && m.Gen == v.m.Gen && m.Crawl == v.m.Crawl, nil
-}
-
-func (v *view) close() { v.pins.close() }
-
-// pin opens files so that they stay readable after the crawl deletes them. It ignores files that it can't
-// open; the code that reads them reports the error.
-func (v *view) pin(names []string) {
-	for dir := range v.r.Set.Paths {
-		names = append(names, disk.TailPath(v.r.Set, dir, v.m.Gen))
-	}
-	for _, name := range names {
-		if !v.pins.pin(name) {
-			return
-		}
-	}
 }
 
 // keyFiles returns the names of the files that lookups of the keys read.
@@ -267,98 +192,3 @@ func (v *view) delaysOf(host string, addrs []string) (list []DelayReport, err er
 	}
 	return list, nil
 }
-
-// maxPinned limits the files that are kept open. Files beyond it are opened when they are read.
-const maxPinned = 8192
-
-var errReadOnly = errors.New("crawl: explain writes nothing")
-
-// pinnedFS is a read-only FS. A pinned file stays readable after it is removed or renamed.
-type pinnedFS struct {
-	disk.FS
-	files map[string]disk.File
-}
-
-// pin opens a file and keeps it open. It returns false when no more files can be pinned.
-func (p *pinnedFS) pin(name string) bool {
-	if p.files[name] != nil {
-		return true
-	}
-	if len(p.files) >= maxPinned {
-		return false
-	}
-	f, err := p.FS.OpenRead(name)
-	if err == nil {
-		p.files[name] = f
-		return true
-	}
-	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		n := 0
-		for name, f := range p.files { // leave descriptors for the files that are opened later
-			if n++; n > pinSpare {
-				break
-			}
-			f.Close() // read only
-			delete(p.files, name)
-		}
-		return false
-	}
-	return true
-}
-
-// pinSpare is the number of descriptors to leave: more than the files that are read at once.
-const pinSpare = 16
-
-func (p *pinnedFS) close() {
-	for _, f := range p.files {
-		f.Close() // read only
-	}
-	p.files = nil
-}
-
-// pinnedFile is a file whose Close does nothing.
-type pinnedFile struct{ disk.File }
-
-func (pinnedFile) Close() error { return nil }
-
-// OpenRead implements disk.FS.
-func (p *pinnedFS) OpenRead(name string) (disk.File, error) {
-	if f := p.files[name]; f != nil {
-		return pinnedFile{f}, nil
-	}
-	return p.FS.OpenRead(name)
-}
-
-// Size implements disk.FS.
-func (p *pinnedFS) Size(name string) (int64, error) {
-	if f := p.files[name]; f != nil {
-		return f.Size()
-	}
-	return p.FS.Size(name)
-}
-
-func readOnly(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: errReadOnly} }
-
-// Create implements disk.FS; like all methods that change files it fails.
-func (p *pinnedFS) Create(name string) (disk.File, error) { return nil, readOnly("create", name) }
-
-// Open implements disk.FS.
-func (p *pinnedFS) Open(name string) (disk.File, error) { return nil, readOnly("open", name) }
-
-// Remove implements disk.FS.
-func (p *pinnedFS) Remove(name string) error { return readOnly("remove", name) }
-
-// Rename implements disk.FS.
-func (p *pinnedFS) Rename(_, to string) error { return readOnly("rename", to) }
-
-// MkdirAll implements disk.FS.
-func (p *pinnedFS) MkdirAll(name string) error { return readOnly("mkdir", name) }
-
-// SyncDir implements disk.FS.
-func (p *pinnedFS) SyncDir(dir string) error { return readOnly("sync", dir) }
-
-// SyncFS implements disk.FS.
-func (p *pinnedFS) SyncFS(dir string) error { return readOnly("sync", dir) }
-
-// Lock implements disk.FS.
-func (p *pinnedFS) Lock(dir string) (io.Closer, error) { return nil, readOnly("lock", dir) }

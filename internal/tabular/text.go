@@ -51,6 +51,21 @@ func appendCSV(dst []byte, row []Value) []byte {
 	return append(dst, '\n')
 }
 
+// appendTSV appends a row with tabs between values. Text must not have tabs or line ends.
+func appendTSV(dst []byte, row []Value) []byte {
+	for i, v := range row {
+		if i > 0 {
+			dst = append(dst, '\t')
+		}
+		if v.kind == String {
+			dst = appendUTF8(dst, v.text)
+		} else {
+			dst = appendScalar(dst, v)
+		}
+	}
+	return append(dst, '\n')
+}
+
 // appendJSON appends a row as one JSON object and LF.
 func appendJSON(dst []byte, columns []Column, row []Value) []byte {
 	for i, v := range row {

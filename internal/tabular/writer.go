@@ -1,6 +1,7 @@
 package tabular
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ const (
 	Parquet Format = "parquet"
 	CSV     Format = "csv"
 	JSONL   Format = "jsonl"
+	TSV     Format = "tsv" // without a header, for text without tabs and line ends
 )
 
 const (
@@ -105,7 +107,7 @@ type Writer struct {
 
 // NewStream returns a Writer of one table without parts. It writes CSV or JSON lines to out.
 func NewStream(out io.Writer, format Format, columns []Column) (*Writer, error) {
-	if format != CSV && format != JSONL {
+	if format != CSV && format != JSONL && format != TSV {
 		return nil, fmt.Errorf("tabular: %s cannot be written to a stream", format)
 	}
 	if err := checkColumns(columns); err != nil {
@@ -139,7 +141,7 @@ func Create(opt Options) (*Writer, error) {
 // complete checks the options and sets defaults.
 func (opt *Options) complete() error {
 	switch opt.Format {
-	case Parquet, CSV, JSONL:
+	case Parquet, CSV, JSONL, TSV:
 	default:
 		return fmt.Errorf("tabular: unknown format %q", opt.Format)
 	}
@@ -316,10 +318,18 @@ func (w *Writer) write(row []Value, size int64) (err error) {
 
 // writeLine writes a row of CSV or JSON lines, in a new part if it does not fit into the open one.
 func (w *Writer) writeLine(row []Value) error {
-	if w.opt.Format == CSV {
+	switch w.opt.Format {
+	case CSV:
 		w.line = appendCSV(w.line[:0], row)
-	} else {
+	case JSONL:
 		w.line = appendJSON(w.line[:0], w.opt.Columns, row)
+	case TSV:
+		for _, v := range row {
+			if bytes.ContainsAny(v.text, "\t\r\n") {
+				return fmt.Errorf("tabular: %q has a tab or a line end", v.text[:min(len(v.text), 80)])
+			}
+		}
+		w.line = appendTSV(w.line[:0], row)
 	}
 	if w.stream == nil && w.rows > 0 && w.size+int64(len(w.line)) > w.opt.PartBytes {
 		if err := w.end(); err != nil {

@@ -642,6 +642,27 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestTSV spells lines by hand, and refuses text that would change the columns.
+func TestTSV(t *testing.T) {
+	cols := []Column{{Name: "id", Type: Int64}, {Name: "name", Type: String, Nullable: true}}
+	var out bytes.Buffer
+	w, err := NewStream(&out, TSV, cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeAll(w, [][]Value{{Int(1), Str("a \"b\xff")}, {Int(2), Null}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "1\ta \"b\uFFFD\n2\t\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+	for _, bad := range []string{"a\tb", "a\n", "\r"} {
+		if w, err := NewStream(&out, TSV, cols); err != nil || w.Write([]Value{Int(1), Str(bad)}) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
 // FuzzText writes any text to all formats and reads it back.
 func FuzzText(f *testing.F) {
 	f.Add([]byte("a\"\r\n,\\\x00\xff"))
