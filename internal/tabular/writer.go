@@ -175,6 +175,9 @@ func (w *Writer) resume() error {
 	if err != nil {
 		return err
 	}
+	if old != nil && (old.Kind != o.Kind || old.Format != o.Format) {
+		return fmt.Errorf("%w: it contains %s as %s, not %s as %s", ErrNotEmpty, old.Kind, old.Format, o.Kind, o.Format)
+	}
 	for _, name := range names {
 		if temp := name == progressTemp || strings.HasPrefix(name, tempPrefix); !w.ours(name) || old == nil && !temp {
 			return fmt.Errorf("%w: it contains %s, which is not of this table", ErrNotEmpty, name)
@@ -183,8 +186,6 @@ func (w *Writer) resume() error {
 	w.state = fresh
 	switch {
 	case old == nil:
-	case old.Kind != o.Kind || old.Format != o.Format:
-		return fmt.Errorf("%w: it contains %s as %s, not %s as %s", ErrNotEmpty, old.Kind, old.Format, o.Kind, o.Format)
 	case old.Source != o.Source || !slices.Equal(old.Columns, o.Columns):
 		w.resumed.Replaced, w.resumed.ReplacedSource = len(old.Parts), old.Source
 	default:

@@ -1,0 +1,141 @@
+// Package export is the command export: it writes what a crawl found as a table, in Parquet, CSV or JSON lines.
+//
+// Command is its flags. Package crawl/export reads the last checkpoint of the crawl, which may be running, and
+// package internal/tabular writes the parts of the table. Nothing in the directories of the crawl is locked or
+// changed. A repeated command goes on after finished parts if the checkpoint is still the same, and otherwise
+// replaces the table; it says which.
+//
+// What it does, notes and progress go to standard error; the result goes to standard output, or with -o - to
+// standard error, since standard output then has the rows.
+//
+// Exit codes: 0; term.ExitUsage (2) for flags that do not fit together; term.ExitDiskFull (3);
+// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, if the target holds something
+// else, or if another export writes there; term.ExitDamage (5) if files that the table needs are damaged;
+// term.ExitSignal (11) after a signal, with the finished parts kept; term.ExitFailure (1) otherwise.
+//
+// The command runs in the caller's goroutine; progress comes from one of crawl/export.
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/export"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/human"
+	"drumbeat/internal/tabular"
+)
+
+// Command is the table of export's flags.
+type Command struct {
+	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,refused,queue,robots" help:"Table to write: plds, pld-edges, hosts, pages, refused, queue or robots. GUIDE lists their columns."`
+	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
+	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages needs them."`
+	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges arc: numbered arcs and a list of names, for WebGraph."`
+	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output."`
+	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
+	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size."`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting and writing, in addition to what the crawl held in buffers at the checkpoint. At least 32MiB."`
+	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
+	Queued      bool       `help:"With plds: count the waiting URLs of each PLD. Reads all queues."`
+}
+
+const leastRAM = 32 << 20
+
+// check returns an error for flags that do not fit together.
+func (c *Command) check() error {
+	arc := tabular.Format(c.Format) == export.Arc
+	switch {
+	case c.RAM < leastRAM:
+		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
+	case c.PartSize < 1:
+		return fmt.Errorf("--part-size %s: want a size", c.PartSize)
+	case arc && c.Kind != string(export.PLDEdges):
+		return fmt.Errorf("--format arc: only for pld-edges, not for %s", c.Kind)
+	case c.Output == "-" && (arc || tabular.Format(c.Format) == tabular.Parquet):
+		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
+	case c.Queued && c.Kind != string(export.PLDs):
+		return fmt.Errorf("--queued: only for plds, not for %s", c.Kind)
+	}
+	return nil
+}
+
+// options returns the options of the export, without what reports to the user.
+func (c *Command) options(a *term.App) export.Options {
+	opt := export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Kind: export.Kind(c.Kind),
+		Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
+		Queued: c.Queued}
+	if c.Output == "-" {
+		opt.Stream = a.Stdout
+		opt.TempDir = filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-export-%d", os.Getpid()))
+	} else {
+		opt.Target = filepath.Clean(c.Output)
+		opt.TempDir = opt.Target + ".tmp"
+	}
+	if c.Tmp != "" {
+		opt.TempDir = filepath.Join(c.Tmp, "export-tmp")
+	}
+	return opt
+}
+
+// Run writes the table.
+func (c *Command) Run(a *term.App) error {
+	if err := c.check(); err != nil {
+		return term.Usage(err)
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	began := time.Now()
+	p := term.NewProgress(a.Stderr)
+	opt := c.options(a)
+	opt.Progress = func(now state.Progress) {
+		if now.Elapsed >= time.Second {
+			p.Show(now)
+		}
+	}
+	say := func(format string, args ...any) {
+		p.Clear()
+		fmt.Fprintf(a.Stderr, "export: "+format+"\n", args...)
+	}
+	opt.Begin = func(r *export.Report) {
+		say("%s as of checkpoint %d, %s UTC; the crawl is %s", c.Kind, r.Checkpoint, r.Time.Format(time.DateTime), r.Activity)
+		switch {
+		case r.Replaced > 0 || r.ReplacedSource != "":
+			say("%s held %d parts of %s; it starts anew", c.Output, r.Replaced, r.ReplacedSource)
+		case r.Complete:
+			say("%s is complete", c.Output)
+		case r.KeptParts > 0:
+			say("%s goes on after %d finished parts with %s rows", c.Output, r.KeptParts, humanize.Comma(r.Kept))
+		}
+	}
+	r, err := export.Run(ctx, opt)
+	p.Clear()
+	switch {
+	case errors.Is(err, term.ErrSignal):
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command goes on after the finished parts"}
+	case errors.Is(err, tabular.ErrNotEmpty):
+		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
+	case err != nil:
+		return err
+	}
+	for _, note := range r.Notes {
+		say("%s", note)
+	}
+	result, to := fmt.Sprintf("%s: %s rows", c.Kind, humanize.Comma(r.Rows+r.Kept)), a.Stderr
+	if c.Output != "-" {
+		result, to = fmt.Sprintf("%s, %d parts, %s in %s", result, r.Parts, term.BytesOf(r.Bytes), c.Output), a.Stdout
+	}
+	elapsed := time.Since(began)
+	_, err = fmt.Fprintf(to, "%s; %s, %s rows/s\n", result, human.Duration(elapsed),
+		humanize.Comma(int64(float64(r.Rows)/max(elapsed.Seconds(), 1e-3))))
+	return err
+}

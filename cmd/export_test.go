@@ -1,0 +1,476 @@
+package cmd
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/disk"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
+)
+
+// exported runs export as JSON lines and returns the rows.
+func exported(t *testing.T, kind string, args ...string) (rows []map[string]any) {
+	t.Helper()
+	out, _ := wantExit(t, term.ExitDone, "", append([]string{"export", kind, "--format=jsonl", "-o", "-"}, args...)...)
+	return answers[map[string]any](t, out)
+}
+
+// column returns the texts of a column; it fails if one is there twice.
+func column(t *testing.T, rows []map[string]any, name string) map[string]bool {
+	t.Helper()
+	set := map[string]bool{}
+	for _, r := range rows {
+		text := fmt.Sprint(r[name])
+		if set[text] {
+			t.Errorf("%s %s is there twice", name, text)
+		}
+		set[text] = true
+	}
+	return set
+}
+
+// differ reports what only one of two sets has.
+func differ(t *testing.T, what string, got, want map[string]bool) {
+	t.Helper()
+	n := 0
+	for _, pair := range [][2]map[string]bool{{got, want}, {want, got}} {
+		for x := range pair[0] {
+			if n++; !pair[1][x] && n < 20 {
+				t.Errorf("%s: %s is in one set of %d and %d only", what, x, len(pair[0]), len(pair[1]))
+			}
+		}
+	}
+}
+
+func setOf(seqs ...func(func(string) bool)) map[string]bool {
+	set := map[string]bool{}
+	for _, seq := range seqs {
+		for x := range seq {
+			set[x] = true
+		}
+	}
+	return set
+}
+
+// TestExportTruth: the rows of all exports of a finished crawl are exactly the pages, names and edges of the
+// web, and the positions of pages lead to their records.
+func TestExportTruth(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := t.TempDir() + "/d"
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
+	before := listing(t, dir)
+	truth := web.Expected("drumbeat")
+	at := "--dir=" + dir
+	pages := exported(t, "pages", at)
+	differ(t, "pages", column(t, pages, "url"), setOf(truth.FetchedURLs()))
+	checkPages(t, web, dir, pages)
+
+	ended := column(t, exported(t, "refused", at), "url")
+	waiting := column(t, exported(t, "queue", at), "url")
+	for url := range ended {
+		if waiting[url] {
+			t.Errorf("%s is refused and waits", url)
+		}
+	}
+	both := maps.Clone(ended)
+	maps.Copy(both, waiting)
+	differ(t, "refused and waiting", both, setOf(truth.RefusedURLs(), truth.DeadURLs()))
+
+	hosts := map[string]string{}
+	for _, r := range exported(t, "hosts", at) {
+		hosts[r["host"].(string)] = r["pld"].(string)
+	}
+	if want := truth.Names(); !maps.Equal(hosts, want) {
+		t.Errorf("hosts: %v, want %v", hosts, want)
+	}
+	checkEdges(t, web, truth, at)
+	checkRobots(t, web, exported(t, "robots", at), hosts)
+	if after := listing(t, dir); after != before {
+		t.Errorf("export changed the crawl:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// checkPages compares rows with the web and with the records at their positions.
+func checkPages(t *testing.T, web *simweb.Web, dir string, pages []map[string]any) {
+	t.Helper()
+	depths := 0
+	for _, r := range pages {
+		url := r["url"].(string)
+		page, ok := web.Page(url)
+		if !ok || float64(page.Status) != r["fetch_status"] {
+			t.Errorf("%s: status %v, want %d", url, r["fetch_status"], page.Status)
+		}
+		mime, _, _ := strings.Cut(page.Type, ";")
+		if got, _ := r["content_mime_type"].(string); got != strings.TrimSpace(mime) {
+			t.Errorf("%s: type %q, want %q", url, got, mime)
+		}
+		if (page.Location != "") != (r["fetch_redirect"] != nil) {
+			t.Errorf("%s: redirect %v, want %q", url, r["fetch_redirect"], page.Location)
+		}
+		if r["depth"].(float64) > 0 {
+			depths++
+			if r["via"] == nil {
+				t.Errorf("%s has no referrer", url)
+			}
+		}
+		f, err := os.Open(filepath.Join(dir, "warc", r["warc_filename"].(string)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := io.NewSectionReader(f, int64(r["warc_record_offset"].(float64)), int64(r["warc_record_length"].(float64)))
+		z, err := gzip.NewReader(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(z)
+		f.Close()
+		if err != nil || !bytes.Contains(text, []byte("\r\nWARC-Target-URI: "+url+"\r\n")) ||
+			!bytes.Contains(text, []byte(r["content_digest"].(string))) {
+			t.Fatalf("%s: %v, its record is %.300q", url, err, text)
+		}
+	}
+	if depths == 0 {
+		t.Error("no page is found by a link")
+	}
+}
+
+// checkEdges compares the graph of PLDs in its three forms.
+func checkEdges(t *testing.T, web *simweb.Web, truth *simweb.Expected, at string) {
+	t.Helper()
+	edges := map[[2]string]bool{}
+	indegree := map[string]float64{}
+	for _, r := range exported(t, "pld-edges", at) {
+		e := [2]string{r["from_pld"].(string), r["to_pld"].(string)}
+		if edges[e] {
+			t.Errorf("edge %v is there twice", e)
+		}
+		edges[e] = true
+		indegree[e[1]]++
+	}
+	if want := truth.PLDLinks(); !maps.Equal(edges, want) {
+		t.Errorf("%d edges, want %d", len(edges), len(want))
+	}
+	pages, seen := map[string]float64{}, setOf(maps.Values(truth.Names()))
+	for pld, n := range truth.ByPLD {
+		pages[pld] = float64(n)
+	}
+	plds := exported(t, "plds", at, "--queued")
+	for _, r := range plds {
+		pld := r["pld"].(string)
+		if r["indegree"].(float64) > indegree[pld] || r["pages"] != pages[pld] {
+			t.Errorf("%v, want in-degree %v, pages %v", r, indegree[pld], pages[pld])
+		}
+	}
+	differ(t, "PLDs", column(t, plds, "pld"), seen)
+
+	out := t.TempDir() + "/arcs"
+	wantExit(t, term.ExitDone, "", "export", "pld-edges", "--format=arc", at, "-o", out)
+	read := func(sub string) []string {
+		data, err := os.ReadFile(out + "/" + sub + "/part-00000.tsv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	}
+	nodes, arcs := read("nodes"), map[[2]string]bool{}
+	last := [2]int{-1, -1}
+	for _, line := range read("arcs") {
+		var from, to int
+		if _, err := fmt.Sscanf(line, "%d\t%d", &from, &to); err != nil {
+			t.Fatal(line, err)
+		}
+		if now := [2]int{from, to}; slices.Compare(last[:], now[:]) >= 0 {
+			t.Errorf("arc %v comes after %v", now, last)
+		} else {
+			last = now
+		}
+		arcs[[2]string{nodes[from], nodes[to]}] = true
+	}
+	if !maps.Equal(arcs, edges) {
+		t.Errorf("%d arcs, %d edges, or they differ", len(arcs), len(edges))
+	}
+}
+
+// checkRobots compares the rows of robots with the hosts.
+func checkRobots(t *testing.T, web *simweb.Web, rows []map[string]any, hosts map[string]string) {
+	t.Helper()
+	want := map[string]bool{}
+	for host := range hosts {
+		want[strings.TrimSuffix(web.Root(host), "/")] = true
+	}
+	differ(t, "origins", column(t, rows, "origin"), want)
+	states := map[string]int{}
+	for _, r := range rows {
+		states[r["state"].(string)]++
+		if s := r["state"]; (s == "rules" || s == "no file") && (r["fetched"] == nil || r["expires"] == nil) {
+			t.Errorf("%v has no times", r)
+		}
+	}
+	if states["rules"] == 0 || states["no file"] == 0 {
+		t.Errorf("states %v", states)
+	}
+}
+
+// TestExportParts: an interrupted export goes on, one of another checkpoint starts anew, and both say so.
+func TestExportParts(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	dir, out, target := tmp+"/d", tmp+"/o", tmp+"/t"
+	crawl := append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--out="+out)
+	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=150")...)
+	export := func(code int, args ...string) (string, string) {
+		t.Helper()
+		return wantExit(t, code, "", append([]string{"export", "pages", "--dir=" + dir, "--out=" + out, "--part-size=20KB",
+			"--format=csv", "-o", target}, args...)...)
+	}
+	_, said := export(term.ExitDone)
+	if !strings.Contains(said, "the crawl is stopped") {
+		t.Errorf("said %s", said)
+	}
+	whole := tableFiles(t, target)
+	if len(whole) < 4 {
+		t.Fatalf("files %v", slices.Collect(maps.Keys(whole)))
+	}
+	if _, said = export(term.ExitDone); !strings.Contains(said, "is complete") {
+		t.Errorf("a complete table: %s", said)
+	}
+	// As after kill -9: later parts are missing, one is half written.
+	if err := os.Remove(target + "/part-00002.csv"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(target+"/.part-00002.csv", []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, said = export(term.ExitDone); !strings.Contains(said, "goes on after 2 finished parts") {
+		t.Errorf("an interrupted table: %s", said)
+	}
+	if again := tableFiles(t, target); !maps.Equal(again, whole) {
+		t.Error("other files after resuming")
+	}
+	wantExit(t, term.ExitPages, "", append(crawl, "--max-pages=200")...)
+	if _, said = export(term.ExitDone); !strings.Contains(said, "it starts anew") || !strings.Contains(said, "parts of checkpoint ") {
+		t.Errorf("another checkpoint: %s", said)
+	}
+	if again := tableFiles(t, target); maps.Equal(again, whole) {
+		t.Error("the old table is still there")
+	}
+	if _, said = export(term.ExitDirectory, "--format=jsonl"); !strings.Contains(said, "not pages as jsonl") {
+		t.Errorf("another format: %s", said)
+	}
+	if err := os.WriteFile(tmp+"/d/x.txt", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, said = export(term.ExitDirectory, "-o", dir); !strings.Contains(said, "not of this table") {
+		t.Errorf("a directory of something else: %s", said)
+	}
+	if _, err := os.Stat(target + ".tmp"); err == nil {
+		t.Error("the directory for sorting is left")
+	}
+}
+
+// tableFiles returns the files of a directory.
+func tableFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[f.Name()] = string(data)
+	}
+	return files
+}
+
+// TestExportFaults: bad flags, directories in use, damage and missing files are said clearly.
+func TestExportFaults(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	dir := tmp + "/d"
+	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-pages=60")...)
+	fails := func(code int, want string, args ...string) {
+		t.Helper()
+		if _, said := wantExit(t, code, "", append([]string{"export"}, args...)...); !strings.Contains(said, want) {
+			t.Errorf("export %q says %q, want %q", args, said, want)
+		}
+	}
+	at := "--dir=" + dir
+	fails(term.ExitUsage, "only for --format csv and jsonl", "plds", at, "-o", "-")
+	fails(term.ExitUsage, "only for pld-edges", "plds", at, "--format=arc", "-o", tmp+"/x")
+	fails(term.ExitUsage, "only for plds", "hosts", at, "--queued", "-o", tmp+"/x")
+	fails(term.ExitUsage, "at least 32MiB", "hosts", at, "--ram=1MiB", "-o", tmp+"/x")
+	fails(term.ExitUsage, "--dir", "hosts", "-o", tmp+"/x")
+	fails(term.ExitDirectory, "holds no crawl", "hosts", "--dir="+t.TempDir(), "-o", tmp+"/x")
+
+	// The lock of a running crawl is no obstacle; that of another export is.
+	lock, err := disk.OS().Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, said := wantExit(t, term.ExitDone, "", "export", "hosts", at, "-o", tmp+"/running")
+	if !strings.Contains(said, "the crawl is running") {
+		t.Errorf("said %s", said)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(tmp+"/used.tmp", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = disk.OS().Lock(tmp + "/used.tmp"); err != nil {
+		t.Fatal(err)
+	}
+	fails(term.ExitDirectory, "another export uses", "hosts", at, "-o", tmp+"/used")
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Without indexes or without the log the rows are still all there.
+	all := exported(t, "pages", at)
+	for _, c := range []struct{ files, gone, there, note string }{
+		{"/warc/*.cdxj*", "warc_record_length", "via", "have no line in an index"},
+		{"/log/crawl-*", "ip", "content_digest", "have no line in the crawl log"},
+	} {
+		moved := movedAway(t, dir+c.files)
+		out, said := wantExit(t, term.ExitDone, "", "export", "pages", "--format=jsonl", "-o", "-", at)
+		rows := answers[map[string]any](t, out)
+		if len(rows) != len(all) || !strings.Contains(said, c.note) {
+			t.Errorf("without %s: %d rows of %d, said %s", c.files, len(rows), len(all), said)
+		}
+		there := 0
+		for _, r := range rows {
+			if r[c.gone] != nil {
+				t.Fatalf("without %s: %v", c.files, r)
+			}
+			if r[c.there] != nil {
+				there++
+			}
+		}
+		if there == 0 {
+			t.Errorf("without %s no row has %s", c.files, c.there)
+		}
+		moved()
+	}
+
+	// Damage has its exit code, and no part is left under a final name.
+	for _, c := range []struct{ kind, files string }{{"pages", "/log/crawl-*"}, {"pages", "/warc/*.cdxj"}} {
+		name := globbed(t, dir+c.files)[0]
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := bytes.Clone(data)
+		for i := range 20 {
+			bad[len(bad)/2+i] = '"' // an index has no checksums
+		}
+		if err := os.WriteFile(name, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		target := tmp + "/damaged"
+		fails(term.ExitDamage, name[strings.LastIndex(name, "/")+1:], c.kind, at, "-o", target)
+		if parts := globbed(t, target+"/part-*"); len(parts) > 0 {
+			t.Errorf("parts %q", parts)
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func globbed(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// movedAway renames files until the returned function is called.
+func movedAway(t *testing.T, pattern string) (back func()) {
+	t.Helper()
+	names := globbed(t, pattern)
+	if len(names) == 0 {
+		t.Fatalf("no file %s", pattern)
+	}
+	away := t.TempDir()
+	for _, name := range names {
+		if err := os.Rename(name, filepath.Join(away, filepath.Base(name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for _, name := range names {
+			if err := os.Rename(filepath.Join(away, filepath.Base(name)), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestExportBeside: exports beside a crawl that makes many checkpoints are consistent: no URL is in two
+// tables of one checkpoint, and all pages are of the web.
+func TestExportBeside(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
+	dir := t.TempDir() + "/d"
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		code, _, stderr := runApp(t, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--checkpoint-every=1s")...)
+		if code != term.ExitDone {
+			t.Errorf("exit code %d: %s", code, stderr)
+		}
+	}()
+	truth := web.Expected("drumbeat")
+	exports, rows := 0, 0
+	for running := true; running; {
+		select {
+		case <-ended:
+			running = false
+		default:
+		}
+		for _, kind := range []string{"pages", "queue", "pld-edges", "plds", "robots", "refused", "hosts"} {
+			code, out, said := runApp(t, "", "export", kind, "--format=jsonl", "-o", "-", "--dir="+dir)
+			if code != term.ExitDone {
+				if strings.Contains(said, "without a checkpoint") || strings.Contains(said, "holds no crawl") {
+					continue // it has just begun
+				}
+				t.Fatalf("%s: exit code %d: %s", kind, code, said)
+			}
+			exports++
+			list := answers[map[string]any](t, out)
+			if kind != "pages" {
+				continue
+			}
+			rows += len(list)
+			for url := range column(t, list, "url") {
+				if fetched, _, _ := truth.Has(url); !fetched {
+					t.Errorf("%s is a page", url)
+				}
+			}
+			for _, r := range list {
+				if r["content_digest"] == nil || r["ip"] == nil {
+					t.Errorf("half a row: %v", r)
+				}
+			}
+		}
+	}
+	if exports < 7 || rows < truth.Fetched {
+		t.Errorf("%d exports, %d rows of pages", exports, rows)
+	}
+	t.Logf("%d exports", exports)
+}

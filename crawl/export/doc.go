@@ -1,0 +1,27 @@
+// Package export writes what a crawl found as tables, for programs that analyse it: PLDs and the edges between
+// them, hosts, stored pages, refusals, waiting URLs and the state of robots.txt. The paper's analysis of its
+// crawl (sections II and VII) needs such tables.
+//
+// # Contract
+//
+// Run reads one checkpoint of a crawl, which may be running (state.Reader), and writes the rows of one Kind
+// through package tabular. All rows are of that checkpoint; later output is left out. It takes no lock and
+// writes only below Options.Target and Options.TempDir. Damage ends the export with a *disk.CorruptError and
+// leaves the finished parts. Output files that were moved away are no damage: their rows lack some columns, or
+// are missing, and Report.Notes says so.
+//
+// A repeated Run with the same checkpoint and options keeps finished parts. It makes all rows again, in the
+// same order, and writes only the rest. With another checkpoint it replaces the table.
+//
+// # How tables are made
+//
+// Drums give names, PLDs and origins in the order of their keys; what waits in their buckets is sorted and
+// merged with that. Edges are sorted twice, to find the name of each end (edges.go). Pages are a merge join of
+// the crawl log, sorted by file and offset, with the index of each WARC file (pages.go).
+//
+// # Memory, disk, concurrency
+//
+// RAM: Options.RAMBytes, which sorters and the writer share, and what the crawl held in buffers at the
+// checkpoint. What does not fit is sorted in TempDir: some 100 bytes for a page, 16 for an edge and again some
+// 30 with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it.
+package export

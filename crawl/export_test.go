@@ -1,0 +1,105 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drumbeat/crawl/export"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
+)
+
+// exportedURLs returns the URLs in the parts of a table, and fails if a file is not whole.
+func exportedURLs(t *testing.T, fs disk.FS, dir string) (urls []string) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "part-") {
+			continue
+		}
+		data, err := disk.ReadFile(fs, dir+"/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(string(data), "}\n") {
+			t.Errorf("%s ends with %.40q", name, data[max(0, len(data)-40):])
+		}
+		for line := range strings.Lines(string(data)) {
+			var row struct{ URL string }
+			if err := json.Unmarshal([]byte(line), &row); err != nil {
+				t.Fatal(err)
+			}
+			urls = append(urls, row.URL)
+		}
+	}
+	return urls
+}
+
+// TestExportFullDisk: an export to a full disk ends with a clear error and whole parts. With more room it
+// goes on, and its rows are the pages of the web.
+func TestExportFullDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := memfs.New(*seedFlag)
+		opt := simOptions(t, web, fs)
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "table", TempDir: "table.tmp",
+			PartBytes: 50_000}
+		full := 0
+		for room := int64(80_000); ; room += 80_000 {
+			fs.SetCapacity(fs.Used() + room)
+			rep, err := export.Run(t.Context(), x)
+			if err == nil {
+				if rep.KeptParts == 0 || rep.Parts <= rep.KeptParts {
+					t.Errorf("%+v", rep)
+				}
+				break
+			}
+			if full++; !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			exportedURLs(t, fs, "table")
+		}
+		if full == 0 {
+			t.Error("the disk was never full")
+		}
+		got := exportedURLs(t, fs, "table")
+		want := slices.Collect(web.Expected("drumbeat").FetchedURLs())
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%d rows, want %d, or they differ", len(got), len(want))
+		}
+	})
+}
+
+// TestExportStops: an export ends when its context does.
+func TestExportStops(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		opt := simOptions(t, smallWeb(t, nil), fs)
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		errStop := errors.New("stop")
+		for _, kind := range []export.Kind{export.Pages, export.PLDEdges} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(errStop)
+			_, err := export.Run(ctx, export.Options{FS: fs, Dirs: opt.Dirs, Kind: kind, Format: tabular.CSV, Target: "t-" + string(kind), TempDir: "tmp"})
+			if !errors.Is(err, errStop) {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+	})
+}
