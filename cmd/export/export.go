@@ -49,6 +49,15 @@ type Command struct {
 	Queued      bool       `help:"With plds: count the waiting URLs of each PLD. Reads all queues."`
 }
 
+// Help returns examples.
+func (*Command) Help() string {
+	return `Examples:
+  drumbeat export pages --dir drumbeat-crawl -o pages
+  drumbeat export plds --dir /d1/crawl --dir /d2/crawl --queued -o plds
+  drumbeat export refused --dir drumbeat-crawl --format csv -o - | head
+  drumbeat export pld-edges --dir drumbeat-crawl --format arc -o graph`
+}
+
 const leastRAM = 32 << 20
 
 // check returns an error for flags that do not fit together.
