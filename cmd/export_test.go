@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
@@ -275,6 +279,28 @@ func TestExportParts(t *testing.T) {
 	}
 	if _, err := os.Stat(target + ".tmp"); err == nil {
 		t.Error("the directory for sorting is left")
+	}
+}
+
+// TestExportSignal: a signal ends an export with its exit code and keeps the finished parts.
+func TestExportSignal(t *testing.T) {
+	web, args := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
+	dir, target := t.TempDir()+"/d", t.TempDir()+"/t"
+	wantExit(t, term.ExitDone, "", append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
+	export := []string{"export", "pages", "--dir=" + dir, "-o", target, "--format=csv", "--part-size=20KB"}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var said bytes.Buffer
+	app := &term.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &said,
+		StopOnSignal: func(context.Context) (context.Context, func()) {
+			cancel(term.ErrSignal)
+			return ctx, func() {}
+		}}
+	if code := flags.Run(app, new(commands), export); code != term.ExitSignal || !strings.Contains(said.String(), "goes on after") {
+		t.Errorf("exit code %d: %s", code, &said)
+	}
+	out, _ := wantExit(t, term.ExitDone, "", export...)
+	if want := fmt.Sprintf("pages: %s rows", humanize.Comma(int64(web.Expected("drumbeat").Fetched))); !strings.HasPrefix(out, want) {
+		t.Errorf("%s, want %s", out, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package crawllog
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -170,7 +169,7 @@ func (s *scanner) lines(text []byte, path string, off int64) error {
 			continue
 		}
 		var e Entry
-		err := json.Unmarshal(line, &e)
+		err := e.UnmarshalJSON(line)
 		if err == nil && !whole {
 			err = errors.New("no end of line")
 		}
