@@ -70,6 +70,9 @@ func same(a, b [][]byte) bool { return slices.EqualFunc(a, b, bytes.Equal) }
 func TestSort(t *testing.T) {
 	r := random(t)
 	for _, c := range []struct{ n, max, minRuns int }{{0, 10, 0}, {1, 10, 0}, {10_000, 30, 0}, {100_000, 300, 2}, {1500, 50_000, 5}} {
+		if testing.Short() && c.n*c.max > 50_000_000 {
+			continue
+		}
 		list := records(r, c.n, c.max)
 		fsys := memfs.New(1)
 		s := New(Options{FS: fsys, Dir: "sort", RAMBytes: 1})
@@ -122,7 +125,11 @@ func TestLeftRuns(t *testing.T) {
 func TestDamagedRun(t *testing.T) {
 	r := random(t)
 	list := records(r, 1500, 10_000)
-	for range 20 {
+	runs := 20
+	if testing.Short() {
+		runs = 3
+	}
+	for range runs {
 		fsys := memfs.New(1)
 		s := New(Options{FS: fsys, Dir: "sort"})
 		_, err := sorted(s, list, func() {
@@ -150,7 +157,11 @@ func TestDamagedRun(t *testing.T) {
 // TestFailures lets each operation fail once. Close then leaves no file.
 func TestFailures(t *testing.T) {
 	list := records(random(t), 600, 20_000)
-	for failAt := 1; ; failAt++ {
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for failAt := 1; ; failAt += step {
 		inner, ops := memfs.New(1), 0
 		fsys := disk.NewFault(inner, func(op disk.Op, name string) error {
 			if ops++; ops == failAt {

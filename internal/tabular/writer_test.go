@@ -331,8 +331,12 @@ func TestStream(t *testing.T) {
 // the table. After each failure each file with a final name is whole.
 func TestEveryFailure(t *testing.T) {
 	rows := makeRows(random(t), 3000)
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
 	for _, format := range formats {
-		for failAt := 1; ; failAt++ {
+		for failAt := 1; ; failAt += step {
 			inner := memfs.New(1)
 			ops, open := 0, 0
 			fsys := disk.NewFault(inner, func(op disk.Op, name string) error {
@@ -405,9 +409,13 @@ func checkWhole(t *testing.T, fsys disk.FS, opt Options) {
 // TestPowerCut stops the machine after each operation. Parts that the durable state names are whole.
 func TestPowerCut(t *testing.T) {
 	rows := makeRows(random(t), 3000)
+	step := 1
+	if testing.Short() {
+		step = 3
+	}
 	for _, format := range formats {
 		cuts := 0
-		for after := 1; ; after += 3 {
+		for after := 1; ; after += 3 * step {
 			fsys := memfs.New(uint64(after))
 			fsys.CrashAfter(after)
 			opt := Options{FS: fsys, Dir: "t", Format: format, Columns: columns, PartBytes: 100_000, GroupBytes: 1}
@@ -433,7 +441,7 @@ func TestPowerCut(t *testing.T) {
 				t.Fatalf("%s, cut after %d: other rows", format, after)
 			}
 		}
-		if cuts < 5 {
+		if cuts < 5/step {
 			t.Errorf("%s: %d cuts", format, cuts)
 		}
 	}
