@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
+	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 )
@@ -121,13 +122,18 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
 		var image *memfs.FS
 		opt.hook = func(place string) {
-			if place == "content" && image == nil { // a pass is under way, and pages have waited
-				image = fs.Crash()
+			if image != nil || place != "content" && place != "checkpoint" {
+				return
+			}
+			found := fs.Fork(1).Crash()
+			m, _, err := state.ReadManifest(disk.Set{FS: found, Paths: opt.Dirs})
+			if err == nil && m != nil && m.Accounts.Places[state.PlaceContent].N > 0 {
+				image = found
 			}
 		}
-		_, err := Run(t.Context(), opt)
+		mustRun(t, t.Context(), opt)
 		if image == nil {
-			t.Fatalf("no page has waited: %v", err)
+			t.Fatal("in no checkpoint a page has waited")
 		}
 		opt.FS, opt.WARCFormat, opt.hook = image, 1, nil
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "--warc-format") {

@@ -24,12 +24,20 @@ const (
 	recentValue = recentSlot - 8 - 2
 )
 
+// newRecentBodies returns a table of the given size. One smaller than a slot keeps nothing.
 func newRecentBodies(bytes int64) *recentBodies {
-	n := max(1, bytes/recentSlot)
+	n := bytes / recentSlot
+	if n == 0 {
+		return &recentBodies{}
+	}
 	return &recentBodies{mem: disk.Alloc(int(n) * recentSlot), slots: uint64(n)}
 }
 
-func (r *recentBodies) close() { disk.Free(r.mem) }
+func (r *recentBodies) close() {
+	if r.mem != nil {
+		disk.Free(r.mem)
+	}
+}
 
 // slot returns the slot of a key and its lock.
 func (r *recentBodies) slot(key drum.Key) ([]byte, *sync.Mutex) {
@@ -39,6 +47,9 @@ func (r *recentBodies) slot(key drum.Key) ([]byte, *sync.Mutex) {
 
 // get appends the value of a key to dst; found is false if the table does not have it.
 func (r *recentBodies) get(dst []byte, key drum.Key) (_ []byte, found bool) {
+	if r.slots == 0 {
+		return dst, false
+	}
 	s, mu := r.slot(key)
 	mu.Lock()
 	defer mu.Unlock()
@@ -51,7 +62,7 @@ func (r *recentBodies) get(dst []byte, key drum.Key) (_ []byte, found bool) {
 
 // put keeps the value of a key, unless it is too long.
 func (r *recentBodies) put(key drum.Key, value []byte) {
-	if len(value) > recentValue {
+	if len(value) > recentValue || r.slots == 0 {
 		return
 	}
 	s, mu := r.slot(key)

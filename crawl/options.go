@@ -241,13 +241,15 @@ type Options struct {
 	Store          bool
 	// ContentSeen says what happens to bodies seen before; "": ContentRecord. ContentRecord without Store is
 	// ContentOff.
-	ContentSeen     state.ContentSeen
-	PrivateSuffixes bool
-	CrawlLog        state.LogLevel
-	Log             *slog.Logger
-	Snapshot        func(*Snapshot)
-	SnapshotEvery   time.Duration
-	LinkFilter      func(url []byte) bool
+	ContentSeen state.ContentSeen
+	// NoArchive and NoIndex say what is stored of a response with this directive; "": ArchiveKeep.
+	NoArchive, NoIndex state.Archive
+	PrivateSuffixes    bool
+	CrawlLog           state.LogLevel
+	Log                *slog.Logger
+	Snapshot           func(*Snapshot)
+	SnapshotEvery      time.Duration
+	LinkFilter         func(url []byte) bool
 	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
 	// attempts.
 	AllowedAddr func(netip.Addr) bool

@@ -160,6 +160,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
+	p.askArchive(w)
 	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Store {
 		return is, err
 	}
@@ -346,6 +347,9 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 		add("tlsVerdict", resp.TLSVerdict)
 	}
 	w.meta.each(add)
+	if w.stores != state.ArchiveKeep {
+		leaveOut(x, w.stores, w.meta.directives())
+	}
 	return x
 }
 

@@ -61,16 +61,11 @@ func (s *pageMeta) each(add func(name, value string)) {
 
 // directives returns the directives in force, spelled as in a robots meta element.
 func (s *pageMeta) directives() string {
-	switch s.robots {
-	case parse.Robots{NoIndex: true, NoFollow: true}:
-		return "noindex, nofollow"
-	case parse.Robots{NoIndex: true}:
-		return "noindex"
-	case parse.Robots{NoFollow: true}:
-		return "nofollow"
-	}
-	return ""
+	return directives[boolCount(s.robots.NoIndex)+2*boolCount(s.robots.NoFollow)+4*boolCount(s.robots.NoArchive)]
 }
+
+var directives = [...]string{"", "noindex", "nofollow", "noindex, nofollow", "noarchive", "noindex, noarchive", "nofollow, noarchive",
+	"noindex, nofollow, noarchive"}
 
 // headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288,
 // 3.2).

@@ -149,6 +149,12 @@ func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *endi
 // prepare encodes a response for the page store. That of a spooled body is written to its file now.
 func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response) error {
 	x := p.warcExchange(w, rec, resp)
+	if w.stores == state.ArchiveDrop {
+		if err := w.encoder.PrepareOmitted(&w.prepared, x); err != nil {
+			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
+		}
+		return nil
+	}
 	if b := &w.body; b.known {
 		of := warc.Original{URL: b.first.url, Date: b.first.date}
 		var err error
@@ -156,7 +162,7 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 			return err
 		}
 	}
-	if resp.Spool == nil {
+	if resp.Spool == nil || w.stores != state.ArchiveKeep {
 		if err := w.encoder.Prepare(&w.prepared, x); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}

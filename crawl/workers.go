@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/parse"
@@ -42,6 +43,7 @@ type pageWorker struct {
 	prepared warc.Prepared
 	streamed *warc.Streamed // instead of prepared for a spooled body; nil: none, or it is stored
 	file     string         // that holds the last record
+	stores   state.Archive  // what is stored of the response
 
 	// Of contentStage: the tuple, its value and aux, and a part of aux.
 	body                body

@@ -136,7 +136,7 @@ func ParseRefresh(value []byte) (ref []byte) { return parseRefresh(value) }
 
 // ParseRobots parses the directives of a robots meta.
 //
-// They are separated by commas, on many pages by spaces. It keeps noindex, nofollow and none. all, index and
+// They are separated by commas, on many pages by spaces. It keeps noindex, nofollow, noarchive and none, which means the first two. all, index and
 // follow have no effect: of contradictory directives the most restrictive counts, also across metas and
 // headers, as Google documents. Directives with a value (max-image-preview: none; unavailable_after: a date
 // with commas) have other meanings.
@@ -189,7 +189,9 @@ func (r *Robots) add(part []byte) {
 		case isFold(word, "nofollow"):
 			r.NoFollow = true
 		case isFold(word, "none"):
-			*r = Robots{NoIndex: true, NoFollow: true}
+			r.NoIndex, r.NoFollow = true, true
+		case isFold(word, "noarchive"):
+			r.NoArchive = true
 		}
 		part = rest
 	}
@@ -199,6 +201,7 @@ func (r *Robots) add(part []byte) {
 func (r *Robots) Add(o Robots) {
 	r.NoIndex = r.NoIndex || o.NoIndex
 	r.NoFollow = r.NoFollow || o.NoFollow
+	r.NoArchive = r.NoArchive || o.NoArchive
 }
 
 // hasValue reports whether the named directive takes a value after a colon.

@@ -55,7 +55,7 @@ func TestLinkHeader(t *testing.T) {
 }
 
 func TestRobotsTag(t *testing.T) {
-	both, index, follow := Robots{true, true}, Robots{NoIndex: true}, Robots{NoFollow: true}
+	both, index, follow := Robots{true, true, false}, Robots{NoIndex: true}, Robots{NoFollow: true}
 	for value, want := range map[string]Robots{
 		"noindex": index, "NOFOLLOW": follow, "none": both, "all": {}, "index, follow": {}, "noindex,nofollow": both,
 		"noindex nofollow": both, "all, none": both, "none, all": both, "nofollow, follow": follow,
@@ -66,7 +66,7 @@ func TestRobotsTag(t *testing.T) {
 		"unavailable_after: 25 Jun 2010 15:00:00 PST":               {},
 		"unavailable_after: Wed, 25 Jun 2010 15:00:00 GMT, noindex": index,
 		"max-image-preview: none":                                   {}, "max-snippet:-1, nofollow": follow,
-		"max-image-preview:none, noindex": index, "noarchive, nosnippet": {},
+		"max-image-preview:none, noindex": index, "noarchive, nosnippet": {NoArchive: true},
 		"": {}, ",": {}, ":": {}, " : noindex": {}, "noindexed": {}, "no index": {},
 	} {
 		if got := ParseRobotsTag([]byte(value), "drumbeat"); got != want {
@@ -79,7 +79,7 @@ func TestRobotsTag(t *testing.T) {
 	for content, want := range map[string]Robots{
 		"max-image-preview: none": {}, "unavailable_after: 2030-01-01, nofollow": follow,
 		"drumbeat: noindex": {}, "noindex;nofollow": {},
-		"noarchive,NoIndex\tnofollow": both,
+		"noarchive,NoIndex\tnofollow": {true, true, true},
 	} {
 		if got := ParseRobots([]byte(content)); got != want {
 			t.Errorf("meta %q: got %+v, want %+v", content, got, want)

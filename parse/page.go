@@ -71,8 +71,9 @@ type Link struct {
 
 // Robots are the relevant directives of robots metas or an X-Robots-Tag header.
 type Robots struct {
-	NoIndex  bool
-	NoFollow bool
+	NoIndex   bool
+	NoFollow  bool
+	NoArchive bool
 }
 
 // Page is the result of Parse. Reuse it: its slices keep up to about 2 MiB of memory.

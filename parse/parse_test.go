@@ -158,8 +158,10 @@ func TestRobotsMeta(t *testing.T) {
 		want Robots
 	}{
 		{`<meta name=robots content="noindex, follow">`, Robots{NoIndex: true}},
-		{`<META NAME=ROBOTS CONTENT=NONE>`, Robots{true, true}},
-		{`<meta name=robots content="nofollow"><meta name=robots content="noindex">`, Robots{true, true}},
+		{`<META NAME=ROBOTS CONTENT=NONE>`, Robots{NoIndex: true, NoFollow: true}},
+		{`<meta name=robots content="noarchive, none">`, Robots{true, true, true}},
+		{`<meta name=drumbeat content=NoArchive>`, Robots{NoArchive: true}},
+		{`<meta name=robots content="nofollow"><meta name=robots content="noindex">`, Robots{NoIndex: true, NoFollow: true}},
 		{`<meta name=drumbeat content="nofollow">`, Robots{NoFollow: true}},
 		{`<meta name=otherbot content="nofollow">`, Robots{}},
 		{`<meta name=robots content="index,follow,max-snippet:-1">`, Robots{}},
@@ -173,7 +175,7 @@ func TestRobotsMeta(t *testing.T) {
 	if got := parsePage(Options{}, tests[3].body).Robots; got != (Robots{}) {
 		t.Errorf("without an agent: got %+v", got)
 	}
-	if got := ParseRobots([]byte("NoIndex,nofollow")); got != (Robots{true, true}) {
+	if got := ParseRobots([]byte("NoIndex,nofollow")); got != (Robots{true, true, false}) {
 		t.Errorf("ParseRobots: got %+v", got)
 	}
 }

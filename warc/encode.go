@@ -184,17 +184,42 @@ func (e *Encoder) request(p *Prepared, x *Exchange) error {
 	return nil
 }
 
+// PrepareOmitted encodes only the metadata of an exchange, of which the rest is not to be stored. It has no line in
+// the index.
+func (e *Encoder) PrepareOmitted(p *Prepared, x *Exchange) error {
+	request := x.Request
+	x.Request = nil
+	err := e.request(p, x)
+	x.Request = request
+	if err != nil {
+		return err
+	}
+	if len(x.Meta) == 0 {
+		return fmt.Errorf("warc: prepare %q: neither a response nor metadata", x.URL)
+	}
+	e.begin(beginMetadata)
+	e.ownID()
+	e.fields(p, x)
+	p.response, p.indexHead = span{}, 0
+	return nil
+}
+
+// fields ends a metadata record.
+func (e *Encoder) fields(p *Prepared, x *Exchange) {
+	e.block = e.block[:0]
+	for i := range x.Meta {
+		e.block = appendField(e.block, x.Meta[i].Name, x.Meta[i].Value)
+	}
+	e.member(p, typeFields, e.block, nil, false)
+}
+
 // metadata appends the metadata record, if there is one, and the beginning of the index line.
 func (e *Encoder) metadata(p *Prepared, x *Exchange) {
 	if len(x.Meta) > 0 {
 		e.begin(beginMetadata)
 		e.ownID()
 		e.concurrent()
-		e.block = e.block[:0]
-		for i := range x.Meta {
-			e.block = appendField(e.block, x.Meta[i].Name, x.Meta[i].Value)
-		}
-		e.member(p, typeFields, e.block, nil, false)
+		e.fields(p, x)
 	}
 	p.index = e.appendIndexHead(p.index, x)
 	p.indexHead = len(p.index)

@@ -22,6 +22,8 @@ type Verify struct {
 	MaxBlock int64
 	// Capture receives each intact response or revisit record, in the order of the files; valid during the call.
 	Capture func(c *Capture) error
+	// Omitted, if set, receives the URL of each metadata record that stands alone (PrepareOmitted).
+	Omitted func(url string) error
 	// Indexed, if set, receives the captures known only from an index line: the record is unreadable or its
 	// file was moved away.
 	Indexed func(c *Capture) error
@@ -377,6 +379,9 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, block *bl
 		}
 	}
 	if !response {
+		if x.v.Omitted != nil && rec.Type() == "metadata" && rec.Get("WARC-Concurrent-To") == "" {
+			return x.v.Omitted(rec.Get("WARC-Target-URI"))
+		}
 		return nil
 	}
 	x.sum.Captures++

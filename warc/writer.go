@@ -209,9 +209,9 @@ func Open(opt Options, st *State) (*Writer, error) {
 }
 
 // Append adds a prepared capture to a file: a copy into a buffer, and sometimes one large write. now goes
-// into the name of a new file. After an error all further calls fail.
+// into the name of a new file. The Location of PrepareOmitted is empty. After an error all further calls fail.
 func (w *Writer) Append(p *Prepared, now time.Time) (Location, error) {
-	if p.response.length == 0 {
+	if len(p.buf) == 0 {
 		return Location{}, errors.New("warc: append: nothing prepared")
 	}
 	l := w.files.Acquire()
@@ -246,6 +246,10 @@ func (w *Writer) append(l *outfile.Lane, p *Prepared, now time.Time) (Location, 
 	}
 	if err := l.Write(dataStream, p.buf); err != nil {
 		return Location{}, err
+	}
+	if p.response.length == 0 { // PrepareOmitted
+		w.counts.bytes.Add(int64(len(p.buf)))
+		return Location{}, nil
 	}
 	p.index = appendIndexTail(p.index[:p.indexHead], loc)
 	if err := l.Write(indexStream, p.index); err != nil {

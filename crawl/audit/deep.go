@@ -276,6 +276,7 @@ func (x *Scanner) scanOutput() error {
 	}
 	out.WARC, err = warc.VerifyFiles(x.Saved.WARCFiles(), ws, warc.Verify{
 		MaxBlock: max(64<<20, x.opt.RAMBytes/2),
+		Omitted:  func(url string) error { return x.capture(&warc.Capture{URL: url}) },
 		Capture:  x.capture, Indexed: x.capture, Damaged: x.damage,
 	})
 	x.row.Records = out.WARC.Records

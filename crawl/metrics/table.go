@@ -159,6 +159,9 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRevisits:          {help: "Duplicate responses stored as revisit records"},
 	state.CountBytesRevisits:     {help: "Decoded bytes of the bodies that revisit records leave out", unit: "bytes"},
 	state.CountContentLarge:      {help: "Responses too large to wait for the comparison of their body, stored without it"},
+	state.CountNoArchive:         {help: "Responses that ask archives not to keep them"},
+	state.CountHeadsStored:       {help: "Responses stored without their body, because they ask for it"},
+	state.CountOmitted:           {help: "Responses not stored, because they ask for it"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -68,6 +68,16 @@ const (
 	ContentSkip   ContentSeen = "skip"   // the same, and the page's links are not taken
 )
 
+// Archive says what of a response is stored whose page asks archives not to keep it.
+type Archive string
+
+// The values of Archive.
+const (
+	ArchiveKeep    Archive = "keep"    // all, as of any other
+	ArchiveHeaders Archive = "headers" // the head without the body
+	ArchiveDrop    Archive = "drop"    // nothing but a metadata record
+)
+
 // LogLevel says which outcomes of URLs the crawl log gets.
 type LogLevel string
 

@@ -194,6 +194,9 @@ const (
 	CountBytesRevisits  // decoded bytes of the bodies that revisit records leave out
 	CountContentLarge   // responses too large for the store of contents, stored without its verdict
 	CountLinksDuplicate // links not taken because the body was seen before
+	CountNoArchive      // responses that ask archives not to keep them
+	CountHeadsStored    // responses stored without their body, because they ask for it
+	CountOmitted        // responses not stored, because they ask for it
 	NumCounters
 )
 
@@ -218,7 +221,8 @@ var counterNames = [NumCounters]string{
 	"responses_gzip", "responses_deflate", "responses_br", "responses_zstd",
 	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
 	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd",
-	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate"}
+	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate",
+	"no_archive", "heads_stored", "omitted"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -320,10 +320,7 @@ func (r *Reader) frame() bool {
 	r.from, r.off = p.file(), r.at.off
 	r.at.off += n
 	r.at.marked = copy(r.at.end[:], r.s.frame[max(0, len(r.s.frame)-len(r.at.end)):]) == len(r.at.end)
-	r.lines = r.s.text
-	if bytes.HasPrefix(r.lines, r.at.ahead) {
-		r.lines = r.lines[len(r.at.ahead):]
-	}
+	r.lines = bytes.TrimPrefix(r.s.text, r.at.ahead)
 	r.at.ahead = nil
 	return true
 }

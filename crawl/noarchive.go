@@ -1,0 +1,45 @@
+package crawl
+
+import (
+	"drumbeat/crawl/state"
+	"drumbeat/warc"
+)
+
+// Pages can ask archives not to keep them, with the directives noarchive and noindex. --noarchive and --noindex say
+// whether the crawl does as they ask. What it leaves out is documented by a line of the metadata record. The URL is
+// fetched like any other, and nofollow alone decides about its links.
+
+// askArchive fills in w.stores: what is stored of the response whose directives w.meta has.
+func (p *pageStage) askArchive(w *pageWorker) {
+	w.stores = state.ArchiveKeep
+	robots := &w.meta.robots
+	if robots.NoArchive {
+		w.links.Counts[state.CountNoArchive]++
+		if p.opt.NoArchive != "" {
+			w.stores = p.opt.NoArchive
+		}
+	}
+	if robots.NoIndex && p.opt.NoIndex == state.ArchiveDrop {
+		w.stores = state.ArchiveDrop
+	}
+	if !p.opt.Store {
+		return
+	}
+	switch w.stores {
+	case state.ArchiveHeaders:
+		w.links.Counts[state.CountHeadsStored]++
+	case state.ArchiveDrop:
+		w.links.Counts[state.CountOmitted]++
+	}
+}
+
+// leaveOut removes from an exchange what is not stored.
+func leaveOut(x *warc.Exchange, stores state.Archive, directives string) {
+	what := "nothing"
+	if stores == state.ArchiveHeaders {
+		what = "head only"
+	}
+	x.Meta = append(x.Meta, warc.Field{Name: "stored", Value: what + ", because the page asks for " + directives})
+	// WARC 1.1 has no better reason for a record without its body.
+	x.Body, x.Large, x.Chunked, x.Encoded, x.Truncated = nil, nil, false, false, "unspecified"
+}

@@ -1,0 +1,100 @@
+package crawl
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/warc"
+)
+
+// TestNoArchive: of pages that ask archives not to keep them, the crawl stores what its options say, follows their
+// links, and documents what it left out. The audit balances.
+func TestNoArchive(t *testing.T) {
+	long := strings.Repeat("text ", 100)
+	for _, tt := range []struct {
+		archive, index state.Archive
+		held           int64 // bytes of a body that are held in RAM
+		want           string
+	}{
+		{"", "", 0, "/:whole /index:whole /archive:whole /header:whole /other:whole /last:whole"},
+		{state.ArchiveHeaders, "", 0, "/:whole /index:whole /archive:head /header:head /other:whole /last:whole"},
+		{state.ArchiveDrop, "", 0, "/:whole /index:whole /archive:none /header:none /other:whole /last:whole"},
+		{state.ArchiveKeep, state.ArchiveDrop, 0, "/:whole /index:none /archive:whole /header:none /other:whole /last:whole"},
+		{state.ArchiveHeaders, state.ArchiveDrop, 0, "/:whole /index:none /archive:head /header:none /other:whole /last:whole"},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := &tinyWeb{serve: func(_, path string) answer {
+					switch path {
+					case "/robots.txt":
+						return noRobots
+					case "/":
+						return answer{200, "", "<html><a href=index>i</a><a href=archive>a</a><a href=header>h</a><a href=other>o</a>"}
+					case "/index":
+						return answer{200, "", "<html><meta name=robots content=noindex>" + long}
+					case "/archive":
+						return answer{200, "", "<html><meta name=robots content='noarchive'><a href=last>l</a>" + long}
+					case "/header":
+						return answer{200, "X-Robots-Tag: drumbeat: noarchive, noindex\r\n", "<html>" + long}
+					case "/other":
+						return answer{200, "X-Robots-Tag: otherbot: noarchive\r\n", "<html>other"}
+					}
+					return answer{200, "", "<html>last"}
+				}}
+				opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+				opt.Store, opt.NoArchive, opt.NoIndex, opt.Agent, opt.CrawlLog = true, tt.archive, tt.index, "drumbeat", state.LogOff
+				res := mustRun(t, t.Context(), opt)
+				got := map[string]string{}
+				files, err := warc.Files(disk.Set{FS: opt.FS, Paths: opt.Dirs})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range files {
+					if err := warc.ReadFile(opt.FS, name, 1<<20, func(r *warc.Record) error {
+						path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
+						if !ok || r.Get("WARC-Resource-Type") != "" || path == "/robots.txt" {
+							return nil
+						}
+						_, body, _ := strings.Cut(string(r.Block), "\r\n\r\n")
+						switch said := strings.Contains(string(r.Block), "\nstored: "); {
+						case r.Type() == "response" && body == "":
+							got[path] = "head"
+						case r.Type() == "response":
+							got[path] = "whole"
+						case r.Type() == "metadata" && said && r.Get("WARC-Concurrent-To") == "":
+							got[path] = "none"
+						case r.Type() == "metadata" && said != (got[path] == "head"):
+							t.Errorf("%s: metadata %q of a record that is %q", path, r.Block, got[path])
+						}
+						return nil
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want := map[string]string{}
+				for field := range strings.FieldsSeq(tt.want) {
+					path, what, _ := strings.Cut(field, ":")
+					want[path] = what
+				}
+				if !maps.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+				count := func(what string) (n int64) { return int64(strings.Count(tt.want, ":"+what)) }
+				s := &res.Snapshot
+				if s.Count(state.CountNoArchive) != 2 || s.Count(state.CountHeadsStored) != count("head") || s.Count(state.CountOmitted) != count("none") {
+					t.Errorf("%d ask, %d heads, %d omitted", s.Count(state.CountNoArchive), s.Count(state.CountHeadsStored), s.Count(state.CountOmitted))
+				}
+				rep, err := audit.Deep(audit.Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Out})
+				if err != nil || !rep.Balanced() || !rep.Output.StoredAll {
+					t.Errorf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
+				}
+			})
+		})
+	}
+}
