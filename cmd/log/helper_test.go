@@ -2,7 +2,6 @@ package log
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -125,15 +124,6 @@ func (w *world) run(c Command) (stdout, stderr string, err error) {
 	a := term.NewApp(strings.NewReader(""), &out, &errs)
 	err = c.run(w.t.Context(), a, w.set.FS)
 	return out.String(), errs.String(), err
-}
-
-// exitCode returns the exit code of an error of run.
-func exitCode(err error) int {
-	var end *term.Ended
-	if errors.As(err, &end) {
-		return end.Code
-	}
-	return term.ExitCode(err)
 }
 
 // parse fills the table from flags.

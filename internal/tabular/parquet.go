@@ -17,12 +17,11 @@ const (
 
 // parquetTable writes row groups to one file after the other.
 type parquetTable struct {
-	w      *parquet.Writer
+	w      *parquet.GenericWriter[any]
 	limit  int64 // of a row group, in bytes of rows
 	rows   []parquet.Row
 	values []parquet.Value // of rows
 	arena  []byte          // text of rows
-	cells  []reflect.Type
 	null   []bool
 	group  int64 // bytes of the rows in the open row group
 	count  int   // of rows in use
@@ -38,7 +37,7 @@ func newParquet(columns []Column, compression string, limit int64) *parquetTable
 	for _, c := range columns {
 		p.null = append(p.null, c.Nullable)
 	}
-	p.w = parquet.NewWriter(io.Discard, schemaOf(columns, compression), parquet.PageBufferSize(pageBytes),
+	p.w = parquet.NewGenericWriter[any](io.Discard, schemaOf(columns, compression), parquet.PageBufferSize(pageBytes),
 		parquet.DictionaryMaxBytes(dictionaryMax), parquet.CreatedBy("drumbeat", "", ""))
 	return p
 }
