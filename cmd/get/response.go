@@ -18,6 +18,7 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/internal/pagetext"
 	"drumbeat/warc"
 )
 
@@ -81,10 +82,10 @@ func (c *Command) write(out *bufio.Writer, r *warc.StoredRecord, warn func(strin
 	defer b.close()
 	if c.Text {
 		kind := strings.Join(fields(head, "Content-Type"), ",")
-		if !isHTML(kind) {
+		if !pagetext.IsHTML(kind) {
 			return term.Usage(fmt.Errorf("--text is for HTML, and the response is %.100q: use --body", kind))
 		}
-		err = writeText(out, b.decoded, kind)
+		err = pagetext.Write(out, b.decoded, kind)
 	} else {
 		_, err = io.Copy(out, b.decoded)
 	}

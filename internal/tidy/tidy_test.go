@@ -62,6 +62,7 @@ var layers = map[string]layer{
 	"internal/sitemap":  {10, nil},
 	"internal/scope":    {10, []string{"weburl"}},
 	"internal/health":   {10, []string{"internal/list"}},
+	"internal/pagetext": {0, nil},
 	"internal/urlrule":  {10, []string{"weburl"}},
 
 	"star":   {20, []string{"drum", "disk"}},
@@ -118,7 +119,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
-	"cmd/get":    {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "warc", "weburl"}},
+	"cmd/get":    {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "warc", "weburl"}},
 	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "disk", "internal/report"}},
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
 	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human"}},

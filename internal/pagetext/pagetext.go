@@ -1,4 +1,19 @@
-package get
+// Package pagetext writes the visible text of HTML pages, for people and for programs that look for words.
+//
+// It reads the tokens of a page, not its tree: an element's text is visible unless the element is a script, a
+// style, a template or a noscript. Styles that hide text are not known. Each block, such as a paragraph, a
+// heading or a table row, has lines of its own; cells of a row are separated by a space, and a run of white space
+// is one space. Entities are replaced, and the encoding is found as browsers find it, from a byte-order mark,
+// the Content-Type, a meta element, or the bytes. The text is UTF-8; bytes that make no character become U+FFFD.
+//
+// Write streams: its memory is that of the longest text node or tag, at most maxToken. A longer one is an error,
+// and so is an error of the reader or the writer. There are no others: every sequence of bytes is a page.
+//
+// IsHTML tells which types are HTML. A missing type counts as HTML, as in the crawl.
+//
+// The paper's crawler has nothing like it. The command get and the requests to hooks use the package.
+// Its functions are safe for concurrent use, and it keeps no files.
+package pagetext
 
 import (
 	"bufio"
@@ -16,8 +31,8 @@ import (
 // maxToken bounds a text node or a tag, in bytes.
 const maxToken = 16 << 20
 
-// isHTML reports whether a Content-Type names HTML; a missing one counts as HTML, as in the crawl.
-func isHTML(contentType string) bool {
+// IsHTML reports whether a Content-Type names HTML; a missing one counts as HTML.
+func IsHTML(contentType string) bool {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		kind, _, _ = strings.Cut(contentType, ";")
@@ -40,9 +55,8 @@ var block = map[atom.Atom]bool{
 	atom.Tbody: true, atom.Tfoot: true, atom.Thead: true, atom.Title: true, atom.Tr: true, atom.Ul: true,
 }
 
-// writeText writes the visible text of a page. Each block has lines of its own; a run of white space is one
-// space.
-func writeText(out *bufio.Writer, page io.Reader, contentType string) error {
+// Write writes the visible text of a page with a Content-Type.
+func Write(out *bufio.Writer, page io.Reader, contentType string) error {
 	decoded, err := charset.NewReader(page, contentType)
 	if err == io.EOF {
 		return nil
