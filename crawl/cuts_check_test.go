@@ -62,7 +62,7 @@ func (l *life) checkCut(power bool) (faults []string) {
 	}
 	failed := l.fs.QuotaErrors() > l.quotaErrors // the crawl was about to go back to a checkpoint
 	for _, v := range l.wit.all() {
-		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+time.Millisecond {
+		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+l.world.lag()+time.Millisecond {
 			fault("lost %s, answered %v before the cut, although the crawl makes a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.CheckpointEvery)
 		}
 	}
@@ -80,7 +80,7 @@ func (l *life) frozenAt(m *state.Manifest) time.Time {
 // yet.
 func (l *life) found(m *state.Manifest, stored map[string]int, power bool) {
 	if m.Gen > l.gen {
-		l.unsure = append(l.unsure, frozenMoment{m.Gen, l.run - 1, l.frozenAt(m)})
+		l.unsure = append(l.unsure, frozenMoment{m.Gen, l.run - 1, l.frozenAt(m).Add(-l.world.lag())})
 	}
 	if power || m.Gen <= l.sureGen {
 		l.sureGen, l.sureStored = m.Gen, stored

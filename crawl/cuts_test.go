@@ -18,6 +18,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/health"
+	"drumbeat/internal/hook"
 	"drumbeat/internal/simweb"
 )
 
@@ -45,6 +46,7 @@ type cutWorld struct {
 	quota      bool             // lives with cuts sometimes reach a quota that statfs doesn't show
 	trouble    trouble          // of the network, of names, or of some servers
 	spools     bool             // most pages are spooled
+	asksHook   bool             // a hook is asked about pages
 	suffixes   bool             // use the whole public suffix list: 10 ms per read
 	once       *Result          // of the crawl without a cut
 	steps      int              // mutating operations of that crawl
@@ -56,7 +58,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	rng := rand.New(rand.NewPCG(seed, 0x637574))
 	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
 		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1, spools: seed%6 == 1,
-		quota: seed%4 == 3, trouble: troubleOf(seed)}
+		quota: seed%4 == 3, asksHook: seed%12 == 3 || seed%12 == 10, trouble: troubleOf(seed)}
 	if seed%3 == 0 {
 		w.out = []string{"o0", "o1"}
 	}
@@ -146,6 +148,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%3 == 2 {
 		opt.ContentSeen = state.ContentSkip
 	}
+	if w.asksHook {
+		opt.asker = &fakeHook{wants: hook.Wants{Links: true}, think: hookThinks, answer: erraticAnswer}
+	}
 	opt.ArchiveRobots, opt.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
 	if w.seed%3 == 1 {
 		opt.PLDDelay, opt.PLDDelayMin, opt.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
@@ -162,6 +167,17 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		}
 	}
 	return opt, wit
+}
+
+// hookThinks is how long the hook of a world takes for a page. Its pages wait for a worker at most once as long.
+const hookThinks = 20 * time.Millisecond
+
+// lag is the most time between the end of a visit and its transaction.
+func (w *cutWorld) lag() time.Duration {
+	if w.asksHook {
+		return 3 * hookThinks
+	}
+	return 0
 }
 
 // cutPolicy shortens the back-offs of hosts that fail or refuse so that they end within a life.
@@ -241,6 +257,9 @@ func TestCutWorlds(t *testing.T) {
 		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
 			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing host", seed, s.Refused)
 		}
+		if (s.Count(state.CountHookDropped) > 5 && s.Count(state.CountHookLinks) > 20) != w.asksHook {
+			t.Errorf("world %d: the hook dropped %d pages and added %d links", seed, s.Count(state.CountHookDropped), s.Count(state.CountHookLinks))
+		}
 		if n := s.Count(state.CountSpooled); (n > s.Place(state.PlaceFetched)/4) != w.spools {
 			t.Errorf("world %d: %d bodies spooled", seed, n)
 		}
@@ -279,7 +298,7 @@ func (l *life) rolledBack() {
 	}
 	l.quotaErrors = n
 	if m.Gen > l.gen {
-		l.wit.cover(l.run, l.frozenAt(m)) // opening the crawl made it durable
+		l.wit.cover(l.run, l.frozenAt(m).Add(-l.world.lag())) // opening the crawl made it durable
 		l.gen, l.active, l.sureGen = m.Gen, m.Active, m.Gen
 	}
 	l.began = time.Now()

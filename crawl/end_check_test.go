@@ -262,10 +262,13 @@ func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[strin
 // responseURL returns these for records that aren't of pages.
 const robotsRecord, dnsRecord = " robots.txt", " the DNS"
 
-// responseURL returns the URL of a response record, and nothing for other records.
+// responseURL returns the URL of a response record or of a metadata record without a response, and nothing for other
+// records.
 func responseURL(rec *warc.Record) []string {
 	url := rec.Get("WARC-Target-URI")
 	switch {
+	case rec.Type() == "metadata" && rec.Get("WARC-Concurrent-To") == "":
+		return []string{url}
 	case !rec.IsCapture():
 		return nil
 	case rec.Get("WARC-Resource-Type") == warc.KindRobots:

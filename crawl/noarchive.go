@@ -7,7 +7,7 @@ import (
 
 // Pages can ask archives not to keep them, with the directives noarchive and noindex. --noarchive and --noindex say
 // whether the crawl does as they ask. What it leaves out is documented by a line of the metadata record. The URL is
-// fetched like any other, and nofollow alone decides about its links.
+// fetched like any other, and nofollow alone decides about its links. A hook can leave out a page, too (hook.go).
 
 // askArchive fills in w.stores: what is stored of the response whose directives w.meta has.
 func (p *pageStage) askArchive(w *pageWorker) {
@@ -25,6 +25,10 @@ func (p *pageStage) askArchive(w *pageWorker) {
 	if !p.opt.Store {
 		return
 	}
+	if w.meta.unwanted {
+		w.stores = state.ArchiveDrop // counted as CountHookDropped
+		return
+	}
 	switch w.stores {
 	case state.ArchiveHeaders:
 		w.links.Counts[state.CountHeadsStored]++
@@ -34,12 +38,16 @@ func (p *pageStage) askArchive(w *pageWorker) {
 }
 
 // leaveOut removes from an exchange what is not stored.
-func leaveOut(x *warc.Exchange, stores state.Archive, directives string) {
+func leaveOut(x *warc.Exchange, stores state.Archive, meta *pageMeta) {
 	what := "nothing"
 	if stores == state.ArchiveHeaders {
 		what = "head only"
 	}
-	x.Meta = append(x.Meta, warc.Field{Name: "stored", Value: what + ", because the page asks for " + directives})
+	why := "the page asks for " + meta.directives()
+	if meta.unwanted {
+		why = "the hook does not keep it"
+	}
+	x.Meta = append(x.Meta, warc.Field{Name: "stored", Value: what + ", because " + why})
 	// WARC 1.1 has no better reason for a record without its body.
 	x.Body, x.Large, x.Chunked, x.Encoded, x.Truncated = nil, nil, false, false, "unspecified"
 }

@@ -16,6 +16,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
+	"drumbeat/internal/hook"
 	"drumbeat/internal/linktrace"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
@@ -244,12 +245,15 @@ type Options struct {
 	ContentSeen state.ContentSeen
 	// NoArchive and NoIndex say what is stored of a response with this directive; "": ArchiveKeep.
 	NoArchive, NoIndex state.Archive
-	PrivateSuffixes    bool
-	CrawlLog           state.LogLevel
-	Log                *slog.Logger
-	Snapshot           func(*Snapshot)
-	SnapshotEvery      time.Duration
-	LinkFilter         func(url []byte) bool
+	// Hook is a program that is asked about each page (package hook); nil for none. Run starts it, and sets Note
+	// and Program.
+	Hook            *hook.Options
+	PrivateSuffixes bool
+	CrawlLog        state.LogLevel
+	Log             *slog.Logger
+	Snapshot        func(*Snapshot)
+	SnapshotEvery   time.Duration
+	LinkFilter      func(url []byte) bool
 	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
 	// attempts.
 	AllowedAddr func(netip.Addr) bool
@@ -301,6 +305,8 @@ type Options struct {
 	// must end the process. The files on disk are as after kill -9. If it is nil, the panic continues and
 	// ends the process.
 	Panicked func(value any, stack []byte)
+	// asker is what Hook opens. Tests set it instead.
+	asker asker
 	// reading is called before data of a site are read. Tests let it panic.
 	reading func(what string, url []byte)
 	// processorsInUse replaces the measurement of the processors; see processorMeter.inUse.

@@ -84,7 +84,7 @@ func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped}
+		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields)}
 }
 
 // logRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.

@@ -160,6 +160,11 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
+	if p.opt.asker != nil && !is.sitemap && !isRedirect(resp) {
+		if err := p.askHook(ctx, w, rec, resp, is); err != nil {
+			return is, err
+		}
+	}
 	p.askArchive(w)
 	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Store {
 		return is, err
@@ -258,11 +263,16 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
 	}
-	w.links.Counts[state.CountLinksInvalid] += counts.Invalid
-	w.links.Counts[state.CountLinksScheme] += counts.OtherScheme
-	w.links.Counts[state.CountLinksTooLong] += counts.TooLong
-	w.links.Counts[state.CountLinksDropped] += counts.Dropped
+	countParsed(w.links, &counts)
 	return nil
+}
+
+// countParsed adds what the parser counted of links that it did not return.
+func countParsed(b *admit.Batch, c *parse.Counts) {
+	b.Counts[state.CountLinksInvalid] += c.Invalid
+	b.Counts[state.CountLinksScheme] += c.OtherScheme
+	b.Counts[state.CountLinksTooLong] += c.TooLong
+	b.Counts[state.CountLinksDropped] += c.Dropped
 }
 
 // redirectLink does the work of findLinks for a redirect.
@@ -348,7 +358,7 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 	}
 	w.meta.each(add)
 	if w.stores != state.ArchiveKeep {
-		leaveOut(x, w.stores, w.meta.directives())
+		leaveOut(x, w.stores, &w.meta)
 	}
 	return x
 }

@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"drumbeat/fetch"
 	"drumbeat/parse"
@@ -17,6 +18,12 @@ type pageMeta struct {
 	refresh   []byte       // URL of the header or the first meta element
 	redirect  []byte
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
+
+	// What the hook said.
+	unwanted bool // the response is not to be stored
+	scored   bool
+	score    float64
+	fields   []byte // JSON; nil for none
 }
 
 // start resets s and reads the directives in the headers of resp.
@@ -56,6 +63,12 @@ func (s *pageMeta) each(add func(name, value string)) {
 		if len(f.url) > 0 {
 			add(f.name, string(f.url))
 		}
+	}
+	if s.scored {
+		add("hookScore", strconv.FormatFloat(s.score, 'g', -1, 64))
+	}
+	if s.fields != nil {
+		add("hookFields", string(s.fields))
 	}
 }
 

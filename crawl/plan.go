@@ -88,11 +88,15 @@ const (
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
 	heap := int64(o.Connections)*connectionBytes + 24<<20 +
-		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel)
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM()
 	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
-		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections; the least that works is %s",
-			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, humanize.IBytes(uint64(least)))
+		hooks := ""
+		if n := o.hookProcs(); n > 0 {
+			hooks = fmt.Sprintf(" and %d processes of the hook", n)
+		}
+		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
+			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))
 	}
 	rest := o.RAMBytes - heap
 	share := func(percent int64) int64 { return rest * percent / 100 }

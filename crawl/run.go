@@ -31,6 +31,11 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	opt.defaults()
+	stopHook, err := openHook(ctx, &opt)
+	if err != nil {
+		return nil, err
+	}
+	defer stopHook()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {

@@ -52,17 +52,18 @@ type pageWorker struct {
 }
 
 func newWorkers(o *output, connections int) *workers {
+	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
-		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
+		parsers:   make(chan *pageWorker, parsers+o.opt.hookProcs()),
 		archivers: newArchivers(o.warc),
 		plds:      newPLDLimiter(&o.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 		large:     make(chan *pageWorker, 1),
 	}
-	w.landing, w.landed = make(chan struct{}, landedPerParser*cap(w.parsers)), make(chan *arrival)
+	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
 	for range cap(w.parsers) {
 		w.parsers <- newPageWorker(o)
 	}

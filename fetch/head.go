@@ -447,6 +447,18 @@ func (r *Response) EachHeader(name string, fn func(value []byte) bool) {
 	}
 }
 
+// EachField calls fn with the name and the value of each header that Header knows, in order. Both are part of the
+// response's memory.
+func (r *Response) EachField(fn func(name, value []byte)) {
+	if r.Status == 0 {
+		return
+	}
+	h := &r.buf.head
+	for _, f := range h.fields {
+		fn(h.text[f.key:f.value:f.value], h.text[f.value:f.end:f.end])
+	}
+}
+
 // is reports whether f has the given name, ignoring case.
 func (h *header) is(f field, name string) bool {
 	return int(f.value-f.key) == len(name) && bytes.EqualFold(h.text[f.key:f.value], []byte(name))

@@ -72,6 +72,8 @@ type Command struct {
 
 	resourceFlags
 
+	hookFlags
+
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record" help:"Compare each body with all bodies before, under any URL. record stores a body once; later responses with it become WARC revisit records. skip does the same and does not follow their links, which ends mirrors and traps, but loses what only a mirror links to by relative links. off compares nothing."`
 	NoArchive       string        `group:"output" name:"noarchive" enum:"keep,headers,drop" default:"keep" help:"Of a response with the robots directive noarchive (meta element or X-Robots-Tag, for all or for our agent), store everything (keep), the head without the body (headers), or nothing but a metadata record that says so (drop). Links are followed as before."`

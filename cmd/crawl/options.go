@@ -47,6 +47,7 @@ func (c *Command) Options() crawl.Options {
 	c.Links.Apply(&o)
 	c.URLRules.Apply(&o)
 	c.Bodies.Apply(&o)
+	c.hookFlags.apply(&o)
 	return o
 }
 

@@ -27,7 +27,7 @@ const resolvConf = "/etc/resolv.conf"
 // check returns the first fault that can be seen in the flags alone.
 func (c *Command) check() error {
 	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkNumbers, c.URLRules.Check, c.Bodies.Check,
-		c.checkSeeds, c.checkDirs} {
+		c.checkSeeds, c.checkDirs, c.hookFlags.check} {
 		if err := f(); err != nil {
 			return term.Usage(err)
 		}
@@ -195,6 +195,7 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 
 // reserve returns m with descriptors reserved for the crawl's files.
 func (c *Command) reserve(m term.Machine) term.Machine {
+	m.Descriptors -= int64(c.procs() * hookFiles)
 	return c.Drum.Reserve(m, len(c.dirs()), len(c.outs()), c.DirectIO)
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -82,6 +83,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
 		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them", n(waiting))
 	}
+	if text := hookText(s); text != "" {
+		line("hook", "%s", text)
+	}
 	line("refused", "%s%s", n(s.Place(state.PlaceRefused)), reasons(s.Refused))
 	if n := s.Count(state.CountRefusals) + s.Count(state.CountHostRests) + s.Count(state.CountHostsGivenUp); n > 0 {
 		line("refusals", "%s", refusalsText(s))
@@ -148,12 +152,33 @@ func droppedText(s *crawl.Snapshot) string {
 		{"blacklisted", state.CountLinksBlocked}, {"too deep", state.CountLinksDepth}, {"too many redirects", state.CountLinksRedirects},
 		{"skipped by extension", state.CountLinksExtension}, {"too many path segments", state.CountLinksPathDepth},
 		{"repeated path segments", state.CountLinksRepeated}, {"too many parameters", state.CountLinksParams},
-		{"nofollow", state.CountLinksFiltered}, {"over the limit per page", state.CountLinksDropped}} {
+		{"nofollow", state.CountLinksFiltered}, {"by the hook", state.CountLinksHook}, {"over the limit per page", state.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// hookText formats what the hook did; "" without one.
+func hookText(s *crawl.Snapshot) string {
+	asked := int64(0)
+	for _, c := range [...]state.Counter{state.CountHookAnswers, state.CountHookTimeouts, state.CountHookFailures, state.CountHookRefused} {
+		asked += s.Count(c)
+	}
+	none := s.Count(state.CountHookUnasked)
+	if asked+none == 0 {
+		return ""
+	}
+	n := func(c state.Counter) string { return humanize.Comma(s.Count(c)) }
+	wait := time.Duration(s.Count(state.CountHookMicros)) * time.Microsecond / time.Duration(asked+none)
+	text := fmt.Sprintf("%s pages answered for, %s not stored, %s not followed, %s links added; mean wait %s", n(state.CountHookAnswers),
+		n(state.CountHookDropped), n(state.CountHookUnfollowed), n(state.CountHookLinks), human.Duration(wait))
+	if asked+none > s.Count(state.CountHookAnswers) {
+		text += fmt.Sprintf("; without an answer: %s too late, %s failed, %s over a limit, %s not asked; %s restarts", n(state.CountHookTimeouts),
+			n(state.CountHookFailures), n(state.CountHookRefused), n(state.CountHookUnasked), n(state.CountHookRestarts))
+	}
+	return text
 }
 
 // codingsText formats responses and bytes by content coding, "" without a compressed body.

@@ -51,6 +51,7 @@ var Groups = [...]kong.Group{
 	{Key: "budget", Title: "Budgets"},
 	{Key: "machine", Title: "RAM and disk"},
 	{Key: "output", Title: "Output"},
+	{Key: "hook", Title: "Hook"},
 	{Key: "report", Title: "Reporting"},
 }
 

@@ -245,6 +245,29 @@ func (b *Batch) NoFollow() {
 	b.Counts[state.CountLinksNoFollow]++
 }
 
+// Discard removes all links that were added, and counts them as why. What was counted of dropped links stays.
+// Further links may be added with Add, but not with Repeat.
+func (b *Batch) Discard(why state.Counter) {
+	b.Counts[why] += int64(len(b.Keys)) + b.Again
+	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
+	b.Again, b.Traced, b.fresh, b.vias = 0, b.Traced[:0], b.fresh[:0], 0
+	b.Edges = b.Edges[:0]
+	clear(b.plds)
+	b.Names.Reset()
+	b.sites.reset()
+}
+
+// URLs calls yield with each URL that was added, as range has it. The bytes are valid until the next call of Start.
+func (b *Batch) URLs(yield func(url []byte) bool) {
+	start := 0
+	for _, end := range b.Ends {
+		if !yield(b.arena[start:end:end]) {
+			return
+		}
+		start = end
+	}
+}
+
 // Repeat adds the nth link of Add and NoFollow, counted from 0, once more.
 func (b *Batch) Repeat(n int) {
 	f := b.verdicts[n]

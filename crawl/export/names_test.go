@@ -159,7 +159,7 @@ func TestColumns(t *testing.T) {
 	if Columns("nothing") != nil {
 		t.Error("an unknown kind has columns")
 	}
-	if n := len(pageTable().columns); n != 24 {
-		t.Errorf("pages have %d columns; pageJoin.row fills 24", n)
+	if n := len(pageTable().columns); n != 26 {
+		t.Errorf("pages have %d columns; pageJoin.row fills 26", n)
 	}
 }

@@ -3,6 +3,7 @@ package export
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"strings"
 	"time"
 
@@ -45,6 +46,9 @@ func pageTable() table {
 			{Name: "robots", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "canonical", Type: tabular.String, Nullable: true},
 			{Name: "duplicate_of", Type: tabular.String, Nullable: true},
+			// What the hook said (--hook).
+			{Name: "hook_score", Type: tabular.Float64, Nullable: true},
+			{Name: "hook_fields", Type: tabular.String, Nullable: true}, // a JSON object
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := logFiles(j, crawlLog())
@@ -133,6 +137,8 @@ const (
 	numMillis
 	numBytes
 	numAttempts
+	numScored // 1: there is a score
+	numScore  // its bits
 	numNumbers
 )
 
@@ -150,6 +156,7 @@ const (
 	textRobots
 	textCanonical
 	textDuplicate
+	textFields
 	numTexts
 )
 
@@ -184,10 +191,14 @@ func (p *pageJoin) sortLog() error {
 			return err
 		}
 		l.numbers = [...]int64{numTime: e.Time.UnixMilli(), numStatus: int64(e.Status), numOffset: e.Offset,
-			numDepth: int64(e.Depth), numMillis: e.Elapsed.Milliseconds(), numBytes: e.Bytes, numAttempts: int64(e.Attempts)}
+			numDepth: int64(e.Depth), numMillis: e.Elapsed.Milliseconds(), numBytes: e.Bytes, numAttempts: int64(e.Attempts),
+			numNumbers - 1: 0}
+		if e.Scored {
+			l.numbers[numScored], l.numbers[numScore] = 1, int64(math.Float64bits(e.Score))
+		}
 		for i, text := range [...]string{textURL: e.URL, textFile: e.File, textRedirect: e.Redirect, textMIME: e.MIME,
 			textTruncated: e.Truncated, textVia: e.Via, textRobots: e.Robots, textCanonical: e.Canonical,
-			textDuplicate: e.DuplicateOf} {
+			textDuplicate: e.DuplicateOf, textFields: e.Fields} {
 			l.texts[i] = append(l.texts[i][:0], text...)
 		}
 		if l.texts[textIP] = l.texts[textIP][:0]; e.IP.IsValid() {
@@ -321,6 +332,10 @@ func (p *pageJoin) row(c, e *packed) error {
 		v[18], v[19] = tabular.Int(e.numbers[numMillis]), tabular.Int(e.numbers[numBytes])
 		v[20], v[21] = tabular.Int(e.numbers[numAttempts]), text(e.texts[textRobots])
 		v[22], v[23] = text(e.texts[textCanonical]), text(e.texts[textDuplicate])
+		if e.numbers[numScored] != 0 {
+			v[24] = tabular.Float(math.Float64frombits(uint64(e.numbers[numScore])))
+		}
+		v[25] = text(e.texts[textFields])
 	}
 	return p.j.write(v...)
 }

@@ -80,8 +80,11 @@ func TestEverythingHasAMetric(t *testing.T) {
 		if row := counterRows[c]; row.name != "" {
 			name = row.name
 		}
-		if c == state.CountFetchMillis {
+		switch c {
+		case state.CountFetchMillis:
 			scale = 1e-3
+		case state.CountHookMicros:
+			scale = 1e-6
 		}
 		want(name+"_total", float64(s.Counters[c])*scale)
 	}

@@ -162,6 +162,17 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountNoArchive:         {help: "Responses that ask archives not to keep them"},
 	state.CountHeadsStored:       {help: "Responses stored without their body, because they ask for it"},
 	state.CountOmitted:           {help: "Responses not stored, because they ask for it"},
+	state.CountHookAnswers:       {help: "Pages that the hook answered for"},
+	state.CountHookTimeouts:      {help: "Pages for which the hook gave no answer in time"},
+	state.CountHookFailures:      {help: "Pages for which the hook ended or broke the protocol"},
+	state.CountHookRefused:       {help: "Answers of the hook over a limit, treated as none"},
+	state.CountHookUnasked:       {help: "Pages that no process of the hook was free for"},
+	state.CountHookRestarts:      {help: "Processes of the hook that were replaced"},
+	state.CountHookMicros:        {help: "Time that pages waited for the hook", unit: "seconds", name: "hook_wait_seconds", scale: 1e-6},
+	state.CountHookDropped:       {help: "Responses not stored because the hook said so"},
+	state.CountHookUnfollowed:    {help: "Pages whose own links were not taken because the hook said so"},
+	state.CountHookLinks:         {help: "Links that the hook added"},
+	state.CountLinksHook:         {help: "Links of pages that the hook said not to take"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -197,6 +197,17 @@ const (
 	CountNoArchive      // responses that ask archives not to keep them
 	CountHeadsStored    // responses stored without their body, because they ask for it
 	CountOmitted        // responses not stored, because they ask for it
+	CountHookAnswers    // pages that a hook answered for
+	CountHookTimeouts   // requests to a hook without an answer in time
+	CountHookFailures   // requests to a hook that ended, or that did not keep to the protocol
+	CountHookRefused    // answers of a hook over a limit
+	CountHookUnasked    // pages that no process of the hook was free for
+	CountHookRestarts   // processes of the hook that were replaced
+	CountHookMicros     // time that pages waited for the hook, µs
+	CountHookDropped    // responses not stored because the hook said so
+	CountHookUnfollowed // pages whose own links were not taken because the hook said so
+	CountHookLinks      // links that the hook added
+	CountLinksHook      // links of pages that the hook said not to take
 	NumCounters
 )
 
@@ -222,7 +233,9 @@ var counterNames = [NumCounters]string{
 	"received_bytes_gzip", "received_bytes_deflate", "received_bytes_br", "received_bytes_zstd",
 	"decoded_bytes_gzip", "decoded_bytes_deflate", "decoded_bytes_br", "decoded_bytes_zstd",
 	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate",
-	"no_archive", "heads_stored", "omitted"}
+	"no_archive", "heads_stored", "omitted",
+	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
+	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

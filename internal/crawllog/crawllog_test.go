@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -34,7 +35,8 @@ func sample() Entry {
 		Elapsed: 87 * time.Millisecond, Attempts: 1, MIME: "text/html",
 		Robots: "noindex", Canonical: "https://example.org/c", Refresh: "https://example.org/r",
 		Redirect: "https://example.org/d", Dropped: "too-many-redirects",
-		File: "DRUMBEAT-1.warc.gz", Offset: 99,
+		File: "DRUMBEAT-1.warc.gz", Offset: 99, DuplicateOf: "https://example.org/e", Score: 0.25, Scored: true,
+		Fields: `{"a":"b"}`,
 	}
 }
 
@@ -43,7 +45,8 @@ func TestGoldenLine(t *testing.T) {
 	want := `{"ts":"2026-11-21T22:43:05.678Z","url":"https://example.org/a?b=\"c\"","key":"0000000000000def","status":200,"reason":"r",` +
 		`"truncated":"length","page":true,"bytes":12345,"depth":3,"via":"https://example.org/via","parent":"0000000000000abc","ip":"192.0.2.7","ms":87,"attempts":1,` +
 		`"mime":"text/html","robots":"noindex","canonical":"https://example.org/c","refresh":"https://example.org/r",` +
-		`"redirect":"https://example.org/d","dropped":"too-many-redirects","file":"DRUMBEAT-1.warc.gz","offset":99}` + "\n"
+		`"redirect":"https://example.org/d","dropped":"too-many-redirects","file":"DRUMBEAT-1.warc.gz","offset":99,"duplicate_of":"https://example.org/e",` +
+		`"score":0.25,"fields":"{\"a\":\"b\"}"}` + "\n"
 	if got := string(e.Append(nil)); got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}
@@ -58,6 +61,27 @@ func TestGoldenLine(t *testing.T) {
 	short := Entry{Time: when, URL: "http://x/"}
 	if got := string(short.Append(nil)); got != `{"ts":"2026-11-21T22:43:05.678Z","url":"http://x/"}`+"\n" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestFieldsWhole: fields are written whole or not at all, and the longest line fits.
+func TestFieldsWhole(t *testing.T) {
+	long := strings.Repeat("\u2028", 5000)
+	e := Entry{Time: when, URL: long, Reason: long, Truncated: long, Via: long, MIME: long, Robots: long, Canonical: long,
+		Refresh: long, Redirect: long, Dropped: long, File: long, DuplicateOf: long, Key: 1 << 63, Parent: 1 << 63,
+		Status: math.MaxInt, Bytes: math.MinInt64, Depth: math.MinInt, Attempts: math.MinInt, Offset: math.MinInt64,
+		Elapsed: math.MinInt64, IP: netip.MustParseAddr("2001:db8:1111:2222:3333:4444:5555:6666"), Scored: true, Score: -1.0 / 3e300}
+	for _, fields := range []string{`{"a":"` + strings.Repeat(`\"`, 508) + `"}`, `{"a":"` + strings.Repeat("\u2028", 338) + `"}`} {
+		e.Fields = fields
+		line := e.Append(nil)
+		var back Entry
+		if err := json.Unmarshal(line, &back); err != nil || back.Fields != fields || back.Score != e.Score || len(line) > MaxLine {
+			t.Errorf("line of %d bytes, %v, fields %.100q", len(line), err, back.Fields)
+		}
+		e.Fields = fields + strings.Repeat(" ", 10)
+		if err := json.Unmarshal(e.Append(nil), &back); err != nil || back.Fields != "" || !back.Scored {
+			t.Errorf("%v, fields %.100q", err, back.Fields)
+		}
 	}
 }
 

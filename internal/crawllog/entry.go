@@ -16,11 +16,12 @@ import (
 
 // MaxLine bounds a line, in bytes: longer URLs and texts are truncated.
 const (
-	MaxLine   = 17 << 10
+	MaxLine   = 22 << 10
 	maxURL    = 8 << 10
 	maxTarget = 2200 // a URL of the default limit, with the usual number of escapes
 	maxVia    = 600  // a URL with some escapes
 	maxText   = 256
+	maxFields = 1 << 10 // without escapes, which at most double it
 	timeForm  = "2006-01-02T15:04:05.000Z"
 )
 
@@ -68,6 +69,11 @@ type Entry struct {
 	Offset int64
 	// DuplicateOf is the URL that had the same body first; "" if the body is new or was not compared.
 	DuplicateOf string
+	// Score is the score of a hook, if Scored. Fields are its fields, a compact JSON object; "" for none. Fields of
+	// more than a KiB are not written: they are not for a log.
+	Score  float64
+	Scored bool
+	Fields string
 }
 
 // line is the JSON form of an Entry, for decoding.
@@ -95,7 +101,9 @@ type line struct {
 	File      string     `json:"file"`
 	Offset    int64      `json:"offset"`
 
-	DuplicateOf string `json:"duplicate_of"`
+	DuplicateOf string   `json:"duplicate_of"`
+	Score       *float64 `json:"score"`
+	Fields      string   `json:"fields"`
 }
 
 // UnmarshalJSON decodes a line of Append. It ignores unknown fields.
@@ -110,6 +118,10 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
+		Scored: v.Score != nil, Fields: v.Fields,
+	}
+	if e.Scored {
+		e.Score = *v.Score
 	}
 	for _, k := range [...]struct {
 		name, text string
@@ -162,6 +174,12 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	dst = appendTarget(dst, `,"duplicate_of":`, e.DuplicateOf)
+	if e.Scored {
+		dst = strconv.AppendFloat(append(dst, `,"score":`...), e.Score, 'g', -1, 64)
+	}
+	if e.Fields != "" && len(e.Fields) <= maxFields { // a part would not be JSON
+		dst = appendString(append(dst, `,"fields":`...), e.Fields, 2*maxFields+16)
+	}
 	return append(dst, "}\n"...)
 }
 

@@ -134,7 +134,7 @@ var layers = map[string]layer{
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
-		"dnscache", "fetch", "internal/bug", "internal/linktrace", "internal/pace", "internal/ports",
+		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports",
 		"star", "warc", "warc/outfile", "weburl", "internal/human"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/pace", "internal/ports", "internal/simweb", "internal/human"}},
@@ -152,6 +152,9 @@ var layers = map[string]layer{
 	"internal/mutate":  {0, nil},
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
+
+	// Examples for users to copy, so they import nothing of the module.
+	"examples/hooks/words": {0, nil},
 
 	// A separate command that compares libraries.
 	"bench/lab": {50, []string{"*"}},

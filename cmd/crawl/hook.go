@@ -1,0 +1,65 @@
+package crawl
+
+import (
+	"fmt"
+	"os/exec"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/crawl"
+	"drumbeat/internal/hook"
+)
+
+// hookFlags set the program that is asked about each page.
+type hookFlags struct {
+	Hook        string        `group:"hook" placeholder:"CMD" help:"Ask this program about each page: whether to store it, whether to follow its links, which links to add, and what to store beside it (docs/GUIDE.md, docs/formats/hook.md). CMD is a program and its arguments, separated by spaces; quotes hold words together. A page without an answer is stored and its links are followed."`
+	HookProcs   *flags.Count  `group:"hook" placeholder:"N" help:"Run N processes of the hook, each with one page at a time. Default: one for each CPU, at most 4."`
+	HookTimeout time.Duration `group:"hook" placeholder:"DURATION" default:"5s" help:"Wait at most this long for an answer of the hook, and at most this long for a free process. A process that exceeds it is killed and started again."`
+	HookBody    flags.Size    `group:"hook" placeholder:"SIZE" default:"1MiB" help:"Send at most this much of a body, and of its text, to the hook."`
+}
+
+// mostHookBody bounds --hook-body, in bytes: RAM holds several copies.
+const mostHookBody = 64 << 20
+
+// check returns the first fault of the flags.
+func (h *hookFlags) check() error {
+	switch {
+	case h.HookTimeout < time.Millisecond:
+		return fmt.Errorf("--hook-timeout %v: must be at least 1ms", h.HookTimeout)
+	case h.HookProcs != nil && (*h.HookProcs < 1 || *h.HookProcs > hook.MaxProcs):
+		return fmt.Errorf("--hook-procs %d: must be between 1 and %d", *h.HookProcs, hook.MaxProcs)
+	case h.HookBody < 1 || h.HookBody > mostHookBody:
+		return fmt.Errorf("--hook-body %v: must be between 1 and %v", h.HookBody, flags.Size(mostHookBody))
+	case h.Hook == "":
+		return nil
+	}
+	words, err := hook.Words(h.Hook)
+	if err != nil {
+		return fmt.Errorf("--hook %q: %w", h.Hook, err)
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return fmt.Errorf("--hook %q: %w", h.Hook, err)
+	}
+	return nil
+}
+
+// procs returns the number of processes.
+func (h *hookFlags) procs() int {
+	switch {
+	case h.Hook == "":
+		return 0
+	case h.HookProcs == nil:
+		return hook.DefaultProcs()
+	}
+	return int(*h.HookProcs)
+}
+
+// apply sets the options of a crawl. The flags must be checked.
+func (h *hookFlags) apply(o *crawl.Options) {
+	if words, err := hook.Words(h.Hook); err == nil {
+		o.Hook = &hook.Options{Command: words, Procs: h.procs(), Timeout: h.HookTimeout, BodyBytes: int(h.HookBody)}
+	}
+}
+
+// hookFiles is the number of descriptors of a process of the hook.
+const hookFiles = 3
