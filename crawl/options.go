@@ -247,7 +247,9 @@ type Options struct {
 	NoArchive, NoIndex state.Archive
 	// Hook is a program that is asked about each page (package hook); nil for none. Run starts it, and sets Note
 	// and Program.
-	Hook            *hook.Options
+	Hook *hook.Options
+	// Simhash stores the simhash of each page's visible text (package internal/simhash).
+	Simhash         bool
 	PrivateSuffixes bool
 	CrawlLog        state.LogLevel
 	Log             *slog.Logger

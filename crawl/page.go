@@ -243,6 +243,9 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
 		page := w.parser.Page()
+		if p.opt.Simhash && body == contentHTML {
+			said.setSimhash(&w.sketch, w.parser.Text(resp.Body))
+		}
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
 		held := said.robots.NoFollow && !p.opt.IgnoreNofollow
@@ -347,6 +350,9 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 	if isRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
 	}
+	if said := &w.meta; said.simhash != 0 {
+		x.Simhash = fmt.Sprintf("%016x", said.simhash)
+	}
 	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }
 	add("fetchTimeMs", strconv.FormatInt(resp.Total.Milliseconds(), 10))
 	if rec.Parent == 0 && len(rec.Via) > 0 { // via is complete
@@ -357,6 +363,9 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 		add("tlsVerdict", resp.TLSVerdict)
 	}
 	w.meta.each(add)
+	if x.Simhash != "" {
+		add("simhash", x.Simhash)
+	}
 	if w.stores != state.ArchiveKeep {
 		leaveOut(x, w.stores, &w.meta)
 	}

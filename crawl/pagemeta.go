@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/simhash"
 	"drumbeat/parse"
 	"drumbeat/weburl"
 )
@@ -17,6 +18,7 @@ type pageMeta struct {
 	canonical []byte       // URL; empty if there is none
 	refresh   []byte       // URL of the header or the first meta element
 	redirect  []byte
+	simhash   uint64 // of the visible text; 0: none
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
 
 	// What the hook said.
@@ -43,6 +45,13 @@ func (s *pageMeta) setCanonical(x *parse.Extractor, ref []byte) {
 	if url := x.Resolve(ref, new(parse.Counts)); url != nil {
 		s.canonical = append(s.canonical, url...)
 	}
+}
+
+// setSimhash stores the simhash of a page's visible text. One page in 2^64 has the hash 0, and thus none.
+func (s *pageMeta) setSimhash(sketch *simhash.Sketch, text []byte) {
+	sketch.Reset()
+	parse.EachText(text, sketch.Add)
+	s.simhash, _ = sketch.Sum()
 }
 
 func (s *pageMeta) setRefresh(url []byte) {

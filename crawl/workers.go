@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/fetch"
+	"drumbeat/internal/simhash"
 	"drumbeat/parse"
 	"drumbeat/polite"
 	"drumbeat/warc"
@@ -38,6 +39,7 @@ type pageWorker struct {
 	parser   *parse.Extractor
 	links    *admit.Batch
 	meta     pageMeta // of the current response
+	sketch   simhash.Sketch
 	encoder  *warc.Encoder
 	exchange warc.Exchange
 	prepared warc.Prepared

@@ -148,5 +148,14 @@ func (x *Extractor) Resolve(ref []byte, c *Counts) []byte {
 	return x.url
 }
 
+// Text returns the page parsed last, whose bytes are body, in an encoding in which markup is ASCII: body or its
+// UTF-8 form. It is valid until the next page.
+func (x *Extractor) Text(body []byte) []byte {
+	if len(x.page.text) > 0 {
+		return x.page.text
+	}
+	return body
+}
+
 // Encoding returns the encoding of queries on the last page; nil means UTF-8.
 func (x *Extractor) Encoding() encoding.Encoding { return x.page.Encoding }

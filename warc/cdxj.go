@@ -46,6 +46,10 @@ func (e *Encoder) appendIndexHead(dst []byte, x *Exchange) []byte {
 		dst = append(dst, `, "truncated": `...)
 		dst = appendJSON(dst, x.Truncated)
 	}
+	if x.Simhash != "" {
+		dst = append(dst, `, "simhash": `...)
+		dst = appendJSON(dst, x.Simhash)
+	}
 	if x.Kind != KindPage {
 		dst = append(dst, `, "type": `...)
 		dst = appendJSON(dst, x.Kind)

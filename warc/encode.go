@@ -55,6 +55,8 @@ type Exchange struct {
 	Status   int
 	MIME     string
 	Redirect string
+	// Simhash is the simhash of the page's text, for the index; "": none.
+	Simhash string
 	// Kind is KindPage or KindRobots.
 	Kind string
 	// Meta is the content of the metadata record; empty: no such record.

@@ -24,6 +24,7 @@ type Indexed struct {
 	MIME      string
 	Redirect  string // target of the response's redirect, or ""
 	Truncated string
+	Simhash   uint64 // of the page's text; 0: none
 }
 
 // Find calls fn for each of the canonical urls that an index lists as a page, the newest files first. It
@@ -323,12 +324,16 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 	status, err1 := strconv.Atoi(o.Status)
 	length, err2 := strconv.ParseInt(o.Length, 10, 64)
 	offset, err3 := strconv.ParseInt(o.Offset, 10, 64)
-	if errors.Join(err0, err1, err2, err3) != nil {
+	simhash, err4 := uint64(0), error(nil)
+	if o.Simhash != "" {
+		simhash, err4 = strconv.ParseUint(o.Simhash, 16, 64)
+	}
+	if errors.Join(err0, err1, err2, err3, err4) != nil {
 		return fail("invalid number or time")
 	}
 	return &Indexed{
 		Capture: Capture{File: o.Filename, Offset: offset, Length: length, URL: string(latin1(o.URL)),
 			Status: status, Digest: o.Digest, Kind: kindOf(o.URL, o.Type)},
-		Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated,
+		Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated, Simhash: simhash,
 	}, nil
 }

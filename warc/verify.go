@@ -250,7 +250,7 @@ func parseLine(text string, files ...string) (offset int64, l line, err error) {
 }
 
 // indexObject is the JSON object of an index line.
-type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Type, Length, Offset, Filename string }
+type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Simhash, Type, Length, Offset, Filename string }
 
 // append appends the line with these fields, in the form of appendIndexHead and appendIndexTail.
 func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
@@ -258,7 +258,7 @@ func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
 	dst = append(append(append(dst, ' '), l.stamp...), " {"...)
 	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME},
 		{"status", o.Status}, {"digest", o.Digest}, {"redirect", o.Redirect}, {"truncated", o.Truncated},
-		{"type", o.Type}} {
+		{"simhash", o.Simhash}, {"type", o.Type}} {
 		if i >= 4 && f.value == "" {
 			continue
 		}

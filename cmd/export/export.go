@@ -37,9 +37,9 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,refused,queue,robots" help:"Table to write: plds, pld-edges, hosts, pages, refused, queue or robots. GUIDE lists their columns."`
+	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,refused,queue,robots,near-duplicates" help:"Table to write: plds, pld-edges, hosts, pages, refused, queue, robots or near-duplicates. GUIDE lists their columns."`
 	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages needs them."`
+	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages and near-duplicates need them."`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges arc: numbered arcs and a list of names, for WebGraph."`
 	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`

@@ -26,6 +26,7 @@ const (
 	Queue    Kind = "queue"
 	Robots   Kind = "robots"
 	Pages    Kind = "pages"
+	Near     Kind = "near-duplicates"
 )
 
 // Arc is a format of PLDEdges alone: arcs as numbers of nodes, and the names of nodes, as WebGraph reads them.
@@ -118,6 +119,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return robotsTable(), true
 	case Pages:
 		return pageTable(), true
+	case Near:
+		return nearTable(), true
 	}
 	return table{}, false
 }
@@ -316,9 +319,12 @@ func (j *job) live() error {
 }
 
 // sorter returns a sorter with a quarter of the RAM, which run closes. At most two are full at a time.
-func (j *job) sorter() *extsort.Sorter {
+func (j *job) sorter() *extsort.Sorter { return j.sorterOf(4) }
+
+// sorterOf is sorter for a fraction of the RAM, down to an eighth.
+func (j *job) sorterOf(part int64) *extsort.Sorter {
 	j.sorts++
-	s := extsort.New(extsort.Options{FS: j.opt.FS, Dir: fmt.Sprintf("%s/%d", j.opt.TempDir, j.sorts), RAMBytes: j.opt.RAMBytes / 4})
+	s := extsort.New(extsort.Options{FS: j.opt.FS, Dir: fmt.Sprintf("%s/%d", j.opt.TempDir, j.sorts), RAMBytes: j.opt.RAMBytes / part})
 	j.ends = append(j.ends, s.Close)
 	return s
 }

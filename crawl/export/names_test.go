@@ -151,7 +151,7 @@ func TestPacked(t *testing.T) {
 
 // TestColumns: each kind has columns that a table can have.
 func TestColumns(t *testing.T) {
-	for _, k := range []Kind{PLDs, PLDEdges, Hosts, Refused, Queue, Robots, Pages} {
+	for _, k := range []Kind{PLDs, PLDEdges, Hosts, Refused, Queue, Robots, Pages, Near} {
 		if len(Columns(k)) == 0 {
 			t.Errorf("%s has no columns", k)
 		}
@@ -159,7 +159,7 @@ func TestColumns(t *testing.T) {
 	if Columns("nothing") != nil {
 		t.Error("an unknown kind has columns")
 	}
-	if n := len(pageTable().columns); n != 26 {
-		t.Errorf("pages have %d columns; pageJoin.row fills 26", n)
+	if n := len(pageTable().columns); n != 27 {
+		t.Errorf("pages have %d columns; pageJoin.row fills 27", n)
 	}
 }

@@ -49,6 +49,7 @@ func pageTable() table {
 			// What the hook said (--hook).
 			{Name: "hook_score", Type: tabular.Float64, Nullable: true},
 			{Name: "hook_fields", Type: tabular.String, Nullable: true}, // a JSON object
+			{Name: "simhash", Type: tabular.String, Nullable: true},     // of the index, in hexadecimal
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := logFiles(j, crawlLog())
@@ -132,7 +133,7 @@ const (
 	numTime = iota // Unix ms
 	numStatus
 	numOffset
-	numLength // of the record; index only, like the digest and the key; the rest but the type: log only
+	numLength // of the record; index only, like digest, key and simhash; the rest but the type: log only
 	numDepth
 	numMillis
 	numBytes
@@ -151,6 +152,7 @@ const (
 	textTruncated
 	textSURT
 	textDigest
+	textSimhash
 	textVia
 	textIP
 	textRobots
@@ -256,7 +258,8 @@ func (p *pageJoin) volumeRows(x *warc.Index) error {
 		l := packed{numbers: [...]int64{numTime: c.Time.UnixMilli(), numStatus: int64(c.Status), numOffset: c.Offset,
 			numLength: c.Length, numNumbers - 1: 0}}
 		for i, text := range [...]string{textURL: c.URL, textFile: c.File, textRedirect: c.Redirect, textMIME: c.MIME,
-			textTruncated: c.Truncated, textDigest: strings.TrimPrefix(c.Digest, "sha1:")} {
+			textTruncated: c.Truncated, textDigest: strings.TrimPrefix(c.Digest, "sha1:"),
+			textSimhash: hexText(c.Simhash)} {
 			l.texts[i] = []byte(text)
 		}
 		l.texts[textSURT] = surt
@@ -326,6 +329,7 @@ func (p *pageJoin) row(c, e *packed) error {
 	}
 	if c != nil {
 		v[0], v[7], v[14] = text(c.texts[textSURT]), text(c.texts[textDigest]), tabular.Int(c.numbers[numLength])
+		v[26] = text(c.texts[textSimhash])
 	}
 	if e != nil {
 		v[15], v[16], v[17] = tabular.Int(e.numbers[numDepth]), text(e.texts[textVia]), text(e.texts[textIP])

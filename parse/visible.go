@@ -1,0 +1,82 @@
+package parse
+
+import "bytes"
+
+// EachText calls emit for each run of text between the tags of an HTML page, in source order. It leaves out
+// what a browser does not show: comments, the head's title, and the content of <script>, <style>, <textarea>,
+// <template>, <iframe>, <noembed> and <noframes>. The runs are parts of b: neither the charset nor character
+// references are decoded. Time is linear, and nothing is allocated.
+func EachText(b []byte, emit func(run []byte)) {
+	templates := 0
+	for i := 0; i < len(b); {
+		n := bytes.IndexByte(b[i:], '<')
+		if n < 0 {
+			n = len(b) - i
+		}
+		if n > 0 && templates == 0 {
+			emit(b[i : i+n])
+		}
+		if i += n + 1; i >= len(b) {
+			return
+		}
+		switch c := b[i]; {
+		case byteClass[c]&isLetter != 0:
+			end := nameEnd(b, i+1, endsName)
+			if isFold(b[i:end], "template") {
+				templates++
+			}
+			i = skipHidden(b, b[i:end], end)
+		case c == '/' && i+1 < len(b) && byteClass[b[i+1]]&isLetter != 0:
+			end := nameEnd(b, i+2, endsName)
+			if templates > 0 && isFold(b[i+1:end], "template") {
+				templates--
+			}
+			i = skipTag(b, end)
+		case c == '/' || c == '?':
+			i = closeAngle(b, i+1)
+		case c == '!':
+			if bytes.HasPrefix(b[i:], []byte("!--")) {
+				i = commentEnd(b, i+3)
+			} else {
+				i = closeAngle(b, i+1)
+			}
+		default: // '<' is text, and its run begins anew
+		}
+		if i < 0 {
+			return
+		}
+	}
+}
+
+// skipHidden returns the index after the start tag whose name ends at i, and after the content of an element
+// that is not shown; -1 if the body ends within the tag.
+func skipHidden(b, name []byte, i int) int {
+	if i = skipTag(b, i); i < 0 {
+		return i
+	}
+	switch len(name) {
+	case 5:
+		if isFold(name, "style") {
+			return rawTextEnd(b, i, "style")
+		} else if isFold(name, "title") {
+			return rawTextEnd(b, i, "title")
+		}
+	case 6:
+		if isFold(name, "script") {
+			return scriptEnd(b, i)
+		} else if isFold(name, "iframe") {
+			return rawTextEnd(b, i, "iframe")
+		}
+	case 7:
+		if isFold(name, "noembed") {
+			return rawTextEnd(b, i, "noembed")
+		}
+	case 8:
+		if isFold(name, "textarea") {
+			return rawTextEnd(b, i, "textarea")
+		} else if isFold(name, "noframes") {
+			return rawTextEnd(b, i, "noframes")
+		}
+	}
+	return i
+}
