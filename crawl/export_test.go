@@ -18,6 +18,15 @@ import (
 // exportedURLs returns the URLs in the parts of a table, and fails if a file is not whole.
 func exportedURLs(t *testing.T, fs disk.FS, dir string) (urls []string) {
 	t.Helper()
+	for _, row := range exportedRows(t, fs, dir) {
+		urls = append(urls, row["url"].(string))
+	}
+	return urls
+}
+
+// exportedRows returns the rows in the parts of a table of JSON lines, and fails if a file is not whole.
+func exportedRows(t *testing.T, fs disk.FS, dir string) (rows []map[string]any) {
+	t.Helper()
 	names, err := fs.List(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -34,14 +43,14 @@ func exportedURLs(t *testing.T, fs disk.FS, dir string) (urls []string) {
 			t.Errorf("%s ends with %.40q", name, data[max(0, len(data)-40):])
 		}
 		for line := range strings.Lines(string(data)) {
-			var row struct{ URL string }
+			var row map[string]any
 			if err := json.Unmarshal([]byte(line), &row); err != nil {
 				t.Fatal(err)
 			}
-			urls = append(urls, row.URL)
+			rows = append(rows, row)
 		}
 	}
-	return urls
+	return rows
 }
 
 // TestExportFullDisk: an export to a full disk ends with a clear error and whole parts. With more room it
