@@ -17,11 +17,12 @@
 //
 // Drums give names, PLDs and origins in the order of their keys; what waits in their buckets is sorted and
 // merged with that. Edges are sorted twice, to find the name of each end (edges.go). Pages are a merge join of
-// the crawl log, sorted by file and offset, with the index of each WARC file (pages.go).
+// the crawl log, sorted by file and offset, with the index of each WARC file (pages.go). Near-duplicates come
+// from the indexes, whose hashes are sorted ten times (nearduplicates.go).
 //
 // # Memory, disk, concurrency
 //
 // RAM: Options.RAMBytes, which sorters and the writer share, and what the crawl held in buffers at the
-// checkpoint. What does not fit is sorted in TempDir: some 100 bytes for a page, 16 for an edge and again some
-// 30 with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it.
+// checkpoint. What does not fit is sorted in TempDir: some 100 bytes for a page (three times that for
+// near-duplicates), 16 for an edge and again some 30 with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it.
 package export

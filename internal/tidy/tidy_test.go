@@ -59,6 +59,7 @@ var layers = map[string]layer{
 	"warc":              {10, []string{"disk", "warc/deflate", "warc/outfile"}},
 	"internal/crawllog": {10, []string{"disk", "warc/outfile"}},
 	"parse":             {10, []string{"weburl"}},
+	"internal/simhash":  {11, []string{"parse"}},
 	"internal/sitemap":  {10, nil},
 	"internal/scope":    {10, []string{"weburl"}},
 	"internal/health":   {10, []string{"internal/list"}},
