@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/audit"
 	"drumbeat/crawl/export"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simhash"
@@ -74,6 +75,9 @@ func TestNearDuplicates(t *testing.T) {
 		opt := web.options(t, fs, "http://a.test/")
 		opt.Store, opt.Simhash = true, true
 		mustRun(t, t.Context(), opt)
+		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out}); err != nil || !rep.Balanced() || !rep.Output.StoredAll {
+			t.Fatalf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
+		}
 		rows := func(kind export.Kind) []map[string]any {
 			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: kind, Format: tabular.JSONL, Target: "t-" + string(kind), TempDir: "tmp"}
 			if _, err := export.Run(t.Context(), x); err != nil {
