@@ -121,6 +121,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return pageTable(), true
 	case Near:
 		return nearTable(), true
+	case Index:
+		return indexTable(), true
 	}
 	return table{}, false
 }
@@ -234,7 +236,10 @@ func (j *job) run(t *table) (err error) {
 			_ = j.opt.FS.Remove(j.opt.TempDir) // an error leaves an empty directory
 		}
 	}()
-	if j.opt.Format == Arc {
+	switch {
+	case j.opt.Kind == Index:
+		return j.index()
+	case j.opt.Format == Arc:
 		return j.arcs()
 	}
 	if j.rows, err = j.create("", j.opt.Format, t.columns); err != nil {
