@@ -18,7 +18,7 @@
 // Drums give names, PLDs and origins in the order of their keys; what waits in their buckets is sorted and
 // merged with that. Edges are sorted twice, to find the name of each end (edges.go). Pages are a merge join of
 // the crawl log, sorted by file and offset, with the index of each WARC file (pages.go). Near-duplicates come
-// from the indexes, whose hashes are sorted ten times (nearduplicates.go).
+// from the indexes, which Index merges by sorting, and whose hashes are sorted ten times (nearduplicates.go).
 //
 // # Memory, disk, concurrency
 //
