@@ -50,7 +50,7 @@ func (*Command) Help() string {
 	return `Examples:
   drumbeat index --dir drumbeat-crawl -o index
   drumbeat index --dir /d1/crawl --dir /d2/crawl --format zipnum -o index
-  drumbeat index --dir drumbeat-crawl -o - | curl --data-binary @- http://localhost:8080/collection`
+  drumbeat index --dir drumbeat-crawl -o - | curl --data-binary @- http://localhost:8080/crawl`
 }
 
 const leastRAM = 32 << 20

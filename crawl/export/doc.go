@@ -24,5 +24,6 @@
 //
 // RAM: Options.RAMBytes, which sorters and the writer share, and what the crawl held in buffers at the
 // checkpoint. What does not fit is sorted in TempDir: some 100 bytes for a page (three times that for
-// near-duplicates), 16 for an edge and again some 30 with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it.
+// near-duplicates), 16 for an edge and again some 30 with one name. The caller's goroutine does all work;
+// iter.Pull runs scans as coroutines of it.
 package export
