@@ -143,7 +143,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
 	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // no host becomes unreachable for good
 	if w.seed%2 == 0 {
-		opt.RollEvery = 3 * time.Second
+		opt.RollEvery, opt.Simhash = 3*time.Second, true
 	}
 	if w.seed%3 == 2 {
 		opt.ContentSeen = state.ContentSkip

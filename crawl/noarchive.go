@@ -48,7 +48,6 @@ func leaveOut(x *warc.Exchange, stores state.Archive, meta *pageMeta) {
 		why = "the hook does not keep it"
 	}
 	x.Meta = append(x.Meta, warc.Field{Name: "stored", Value: what + ", because " + why})
-	x.Simhash = ""
 	// WARC 1.1 has no better reason for a record without its body.
 	x.Body, x.Large, x.Chunked, x.Encoded, x.Truncated = nil, nil, false, false, "unspecified"
 }

@@ -244,7 +244,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		}
 		page := w.parser.Page()
 		if p.opt.Simhash && body == contentHTML {
-			said.setSimhash(&w.sketch, w.parser.Text(resp.Body))
+			said.setSimhash(&w.sketch, w.parser, resp.Body)
 		}
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
@@ -350,8 +350,8 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 	if isRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
 	}
-	if said := &w.meta; said.simhash != 0 {
-		x.Simhash = fmt.Sprintf("%016x", said.simhash)
+	if w.meta.simhash != 0 && w.stores == state.ArchiveKeep {
+		x.Simhash = fmt.Sprintf("%016x", w.meta.simhash)
 	}
 	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }
 	add("fetchTimeMs", strconv.FormatInt(resp.Total.Milliseconds(), 10))

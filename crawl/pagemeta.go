@@ -47,10 +47,11 @@ func (s *pageMeta) setCanonical(x *parse.Extractor, ref []byte) {
 	}
 }
 
-// setSimhash stores the simhash of a page's visible text. One page in 2^64 has the hash 0, and thus none.
-func (s *pageMeta) setSimhash(sketch *simhash.Sketch, text []byte) {
+// setSimhash stores the simhash of the visible text of the page that x has parsed. One page in 2^64 has the hash
+// 0, and thus none.
+func (s *pageMeta) setSimhash(sketch *simhash.Sketch, x *parse.Extractor, body []byte) {
 	sketch.Reset()
-	parse.EachText(text, sketch.Add)
+	x.EachText(body, sketch.Add)
 	s.simhash, _ = sketch.Sum()
 }
 

@@ -89,7 +89,7 @@ func TestNearDuplicates(t *testing.T) {
 		for _, r := range rows(export.Pages) {
 			url := r["url"].(string)
 			var s simhash.Sketch
-			parse.EachText([]byte(web.serve("a.test", strings.TrimPrefix(url, "http://a.test")).body), s.Add)
+			parse.EachText([]byte(web.serve("a.test", strings.TrimPrefix(url, "http://a.test")).body), false, s.Add)
 			want, _ := s.Sum()
 			text, _ := r["simhash"].(string)
 			got, err := strconv.ParseUint("0"+text, 16, 64)
@@ -110,7 +110,7 @@ func TestNearDuplicates(t *testing.T) {
 		for _, r := range rows(export.Near) {
 			a, b := r["url"].(string), r["near_url"].(string)
 			d := int(r["distance"].(float64))
-			same := r["same_body"].(float64) == 1
+			same := r["same_body"].(bool)
 			if d == 0 {
 				first[hashes[b]] = b
 			}

@@ -148,13 +148,13 @@ func (x *Extractor) Resolve(ref []byte, c *Counts) []byte {
 	return x.url
 }
 
-// Text returns the page parsed last, whose bytes are body, in an encoding in which markup is ASCII: body or its
-// UTF-8 form. It is valid until the next page.
-func (x *Extractor) Text(body []byte) []byte {
+// EachText calls emit for each run of text of the page parsed last, whose bytes are body: see EachText. Pages in
+// an encoding in which markup is not ASCII (package doc) have their text in UTF-8.
+func (x *Extractor) EachText(body []byte, emit func(run []byte)) {
 	if len(x.page.text) > 0 {
-		return x.page.text
+		body = x.page.text
 	}
-	return body
+	EachText(body, x.parser.xml, emit)
 }
 
 // Encoding returns the encoding of queries on the last page; nil means UTF-8.

@@ -2,11 +2,14 @@ package parse
 
 import "bytes"
 
-// EachText calls emit for each run of text between the tags of an HTML page, in source order. It leaves out
-// what a browser does not show: comments, the head's title, and the content of <script>, <style>, <textarea>,
-// <template>, <iframe>, <noembed> and <noframes>. The runs are parts of b: neither the charset nor character
-// references are decoded. Time is linear, and nothing is allocated.
-func EachText(b []byte, emit func(run []byte)) {
+// EachText calls emit for each run of text between the tags of an HTML page, in source order. xml says that
+// its type is an XML type, so that "/>" ends an element. It leaves out comments, the title, and the content of
+// <script>, <style>, <textarea>, <template>, <iframe>, <noembed> and <noframes>. The content of <noscript> counts,
+// as its links do. The runs are parts of b: neither the charset nor character references are decoded. Time is
+// linear, and nothing is allocated.
+//
+// It is for programs that compare pages. Package internal/pagetext writes the text that people read.
+func EachText(b []byte, xml bool, emit func(run []byte)) {
 	templates := 0
 	for i := 0; i < len(b); {
 		n := bytes.IndexByte(b[i:], '<')
@@ -22,10 +25,17 @@ func EachText(b []byte, emit func(run []byte)) {
 		switch c := b[i]; {
 		case byteClass[c]&isLetter != 0:
 			end := nameEnd(b, i+1, endsName)
-			if isFold(b[i:end], "template") {
+			name := b[i:end]
+			if i = skipTag(b, end); i < 0 {
+				return // the tag is incomplete, and HTML drops it
+			}
+			if xml && b[i-2] == '/' {
+				continue
+			}
+			if isFold(name, "template") {
 				templates++
 			}
-			i = skipHidden(b, b[i:end], end)
+			i = skipHidden(b, name, i)
 		case c == '/' && i+1 < len(b) && byteClass[b[i+1]]&isLetter != 0:
 			end := nameEnd(b, i+2, endsName)
 			if templates > 0 && isFold(b[i+1:end], "template") {
@@ -48,12 +58,9 @@ func EachText(b []byte, emit func(run []byte)) {
 	}
 }
 
-// skipHidden returns the index after the start tag whose name ends at i, and after the content of an element
-// that is not shown; -1 if the body ends within the tag.
+// skipHidden returns the end of the content of an element that is not shown, or i. The element's start tag ends
+// before i.
 func skipHidden(b, name []byte, i int) int {
-	if i = skipTag(b, i); i < 0 {
-		return i
-	}
 	switch len(name) {
 	case 5:
 		if isFold(name, "style") {

@@ -1,9 +1,11 @@
-// Package export is the command export: it writes what a crawl found as a table, in Parquet, CSV or JSON lines.
+// Package export has the commands export and index. export writes what a crawl found as a table, in Parquet, CSV
+// or JSON lines; index writes the indexes of all WARC files as one, for replay tools.
 //
-// Command is its flags. Package crawl/export reads the last checkpoint of the crawl, which may be running, and
+// Command and Index are their flags, run.go is what they share. Package crawl/export reads the last checkpoint of the crawl, which may be running, and
 // package internal/tabular writes the parts of the table. Nothing in the directories of the crawl is locked or
 // changed. A repeated command goes on after finished parts if the checkpoint is still the same, and otherwise
-// replaces the table; it says which.
+// replaces the table; it says which. An index is always made anew, and replaces the earlier one of its format when
+// it is complete.
 //
 // What it does, notes and progress go to standard error; the result goes to standard output, or with -o - to
 // standard error, since standard output then has the rows.
@@ -17,21 +19,15 @@
 package export
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 )
 
@@ -58,8 +54,6 @@ func (*Command) Help() string {
   drumbeat export pld-edges --dir drumbeat-crawl --format arc -o graph`
 }
 
-const leastRAM = 32 << 20
-
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
 	arc := tabular.Format(c.Format) == export.Arc
@@ -78,73 +72,29 @@ func (c *Command) check() error {
 	return nil
 }
 
-// options returns the options of the export, without what reports to the user.
-func (c *Command) options(a *term.App) export.Options {
-	opt := export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Kind: export.Kind(c.Kind),
-		Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
-		Queued: c.Queued}
-	if c.Output == "-" {
-		opt.Stream = a.Stdout
-		opt.TempDir = filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-export-%d", os.Getpid()))
-	} else {
-		opt.Target = filepath.Clean(c.Output)
-		opt.TempDir = opt.Target + ".tmp"
-	}
-	if c.Tmp != "" {
-		opt.TempDir = filepath.Join(c.Tmp, "export-tmp")
-	}
-	return opt
-}
-
 // Run writes the table.
 func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
 	}
-	ctx, release := a.StopOnSignal(context.Background())
-	defer release()
-	began := time.Now()
-	p := term.NewProgress(a.Stderr)
-	opt := c.options(a)
-	opt.Progress = func(now state.Progress) {
-		if now.Elapsed >= time.Second {
-			p.Show(now)
-		}
-	}
-	say := func(format string, args ...any) {
-		p.Clear()
-		fmt.Fprintf(a.Stderr, "export: "+format+"\n", args...)
-	}
-	opt.Begin = func(r *export.Report) {
-		say("%s as of checkpoint %d, %s UTC; the crawl is %s", c.Kind, r.Checkpoint, r.Time.Format(time.DateTime), r.Activity)
+	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command goes on after the finished parts",
+		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Kind: export.Kind(c.Kind),
+			Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
+			Queued: c.Queued}}
+	r.to(c.Output, c.Tmp)
+	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
-		case r.Replaced > 0 || r.ReplacedSource != "":
-			say("%s held %d parts of %s; it starts anew", c.Output, r.Replaced, r.ReplacedSource)
-		case r.Complete:
+		case rep.Replaced > 0 || rep.ReplacedSource != "":
+			say("%s held %d parts of %s; it starts anew", c.Output, rep.Replaced, rep.ReplacedSource)
+		case rep.Complete:
 			say("%s is complete", c.Output)
-		case r.KeptParts > 0:
-			say("%s goes on after %d finished parts with %s rows", c.Output, r.KeptParts, humanize.Comma(r.Kept))
+		case rep.KeptParts > 0:
+			say("%s goes on after %d finished parts with %s rows", c.Output, rep.KeptParts, humanize.Comma(rep.Kept))
 		}
 	}
-	r, err := export.Run(ctx, opt)
-	p.Clear()
-	switch {
-	case errors.Is(err, term.ErrSignal):
-		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command goes on after the finished parts"}
-	case errors.Is(err, tabular.ErrNotEmpty):
+	err := r.do("rows")
+	if errors.Is(err, tabular.ErrNotEmpty) {
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
-	case err != nil:
-		return err
 	}
-	for _, note := range r.Notes {
-		say("%s", note)
-	}
-	result, to := fmt.Sprintf("%s: %s rows", c.Kind, humanize.Comma(r.Rows+r.Kept)), a.Stderr
-	if c.Output != "-" {
-		result, to = fmt.Sprintf("%s, %d parts, %s in %s", result, r.Parts, term.BytesOf(r.Bytes), c.Output), a.Stdout
-	}
-	elapsed := time.Since(began)
-	_, err = fmt.Fprintf(to, "%s; %s, %s rows/s\n", result, human.Duration(elapsed),
-		humanize.Comma(int64(float64(r.Rows)/max(elapsed.Seconds(), 1e-3))))
 	return err
 }

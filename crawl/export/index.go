@@ -1,6 +1,8 @@
 package export
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/extsort"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
 )
@@ -33,10 +36,7 @@ const (
 const zipLines = 3000
 
 // indexTable has the files that Index reads.
-func indexTable() table {
-	t := nearTable()
-	return table{files: t.files, logs: t.logs}
-}
+func indexTable() table { return table{files: indexFiles, logs: []string{"warc"}} }
 
 // index writes the index.
 func (j *job) index() (err error) {
@@ -57,13 +57,18 @@ func (j *job) index() (err error) {
 			if err := j.live(); err != nil {
 				return err
 			}
-			return lines.Add(line)
+			return lines.Add(bytes.TrimSuffix(line, []byte("\n")))
 		})
 	})
 	if err != nil {
 		return err
 	}
 	j.meter.Set("sorting lines")
+	return j.writeIndex(lines)
+}
+
+// writeIndex writes the index of lines.
+func (j *job) writeIndex(lines *extsort.Sorter) error {
 	if err := lines.Sort(); err != nil {
 		return err
 	}
@@ -94,12 +99,14 @@ func (j *job) index() (err error) {
 
 // indexWriter writes the lines of an index in one of its formats.
 type indexWriter struct {
-	j     *job
-	lines *newFile // or nil, and stream
-	buf   []byte
+	j      *job
+	stream *bufio.Writer
+	lines  *newFile // if stream is nil
+	buf    []byte
 
 	// Of ZipNum.
 	idx   *newFile
+	loc   *newFile
 	zip   *gzip.Writer
 	n     int   // lines in the open member
 	start int64 // of the open member
@@ -118,6 +125,7 @@ const (
 func (j *job) indexWriter() (_ *indexWriter, err error) {
 	w := &indexWriter{j: j}
 	if j.opt.Stream != nil {
+		w.stream = bufio.NewWriterSize(j.opt.Stream, indexBytes)
 		return w, nil
 	}
 	if err := j.opt.FS.MkdirAll(j.opt.Target); err != nil {
@@ -134,19 +142,17 @@ func (j *job) indexWriter() (_ *indexWriter, err error) {
 		w.lines.abort()
 		return nil, err
 	}
-	w.zip, err = gzip.NewWriterLevel(w.lines, gzip.DefaultCompression)
-	return w, err
+	w.zip = gzip.NewWriter(w.lines)
+	return w, nil
 }
 
-// write writes a line, which has no newline at its end or one.
+// write writes a line, which has no newline.
 func (w *indexWriter) write(line []byte) error {
-	if len(line) == 0 || line[len(line)-1] != '\n' {
-		w.buf = append(append(w.buf[:0], line...), '\n')
-		line = w.buf
-	}
+	w.buf = append(append(w.buf[:0], line...), '\n')
+	line = w.buf
 	switch {
-	case w.lines == nil:
-		_, err := w.j.opt.Stream.Write(line)
+	case w.stream != nil:
+		_, err := w.stream.Write(line)
 		return err
 	case w.zip == nil:
 		_, err := w.lines.Write(line)
@@ -155,15 +161,13 @@ func (w *indexWriter) write(line []byte) error {
 	if w.n == 0 {
 		w.key = append(w.key[:0], keyOf(line)...)
 	}
+	if _, err := w.zip.Write(line); err != nil {
+		return err
+	}
 	if w.n++; w.n == zipLines {
-		defer func() { w.n = 0 }()
-		if _, err := w.zip.Write(line); err != nil {
-			return err
-		}
 		return w.endMember()
 	}
-	_, err := w.zip.Write(line)
-	return err
+	return nil
 }
 
 // keyOf returns what precedes the second space of a line: SURT key and time.
@@ -184,6 +188,7 @@ func (w *indexWriter) endMember() error {
 	if err := w.zip.Close(); err != nil {
 		return err
 	}
+	w.n = 0
 	w.count++
 	end := w.lines.size
 	text := append(append([]byte(nil), w.key...), "\t"+zipName+"\t"...)
@@ -196,39 +201,58 @@ func (w *indexWriter) endMember() error {
 	return err
 }
 
-// close makes the files durable and gives them their names, the one by which readers find the others last.
-func (w *indexWriter) close() error {
-	if w.lines == nil {
-		return nil
+// close makes the files durable and gives them their names. A reader finds the files of ZipNum by the summary,
+// which is there only while the others belong to it.
+func (w *indexWriter) close() (err error) {
+	if w.stream != nil {
+		return w.stream.Flush()
 	}
+	defer func() {
+		if err != nil {
+			w.abort()
+		}
+	}()
 	if w.zip == nil {
-		return w.j.named(w.lines)
+		if err := w.lines.end(); err != nil {
+			return err
+		}
+		return w.lines.rename()
 	}
 	if w.n > 0 {
 		if err := w.endMember(); err != nil {
-			w.abort()
 			return err
 		}
 	}
-	loc, err := w.j.newFile(locName)
-	if err == nil {
-		_, err = io.WriteString(loc, zipName+"\t"+zipName+"\n")
+	if w.loc, err = w.j.newFile(locName); err != nil {
+		return err
 	}
-	if err == nil {
-		err = w.j.opt.FS.Remove(w.j.opt.Target + "/" + idxName) // it belongs to an earlier index
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+	if _, err := io.WriteString(w.loc, zipName+"\t"+zipName+"\n"); err != nil {
+		return err
+	}
+	files := []*newFile{w.lines, w.loc, w.idx}
+	for _, f := range files { // the earlier index stays until there is room for this one
+		if err := f.end(); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		w.abort()
-		return fmt.Errorf("export: %w", err)
+	fsys, dir := w.j.opt.FS, w.j.opt.Target
+	if err = fsys.Remove(dir + "/" + idxName); err == nil {
+		err = fsys.SyncDir(dir)
 	}
-	return w.j.named(w.lines, loc, w.idx)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("export: remove the earlier index: %w", err)
+	}
+	for _, f := range files {
+		if err := f.rename(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
+// abort deletes the files that have no name yet.
 func (w *indexWriter) abort() {
-	for _, f := range []*newFile{w.lines, w.idx} {
+	for _, f := range []*newFile{w.lines, w.loc, w.idx} {
 		if f != nil {
 			f.abort()
 		}
@@ -237,7 +261,7 @@ func (w *indexWriter) abort() {
 
 // newFile is a file of an index under a temporary name. It is an io.Writer with a buffer.
 type newFile struct {
-	fs         disk.FS
+	j          *job
 	file       disk.File // nil once it is closed
 	name, temp string
 	buf        []byte
@@ -245,10 +269,10 @@ type newFile struct {
 }
 
 func (j *job) newFile(name string) (*newFile, error) {
-	f := &newFile{fs: j.opt.FS, name: j.opt.Target + "/" + name, temp: j.opt.Target + "/." + name}
-	err := f.fs.Remove(f.temp) // of a killed process
+	f := &newFile{j: j, name: j.opt.Target + "/" + name, temp: j.opt.Target + "/." + name}
+	err := f.j.opt.FS.Remove(f.temp) // of a killed process
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		f.file, err = f.fs.Create(f.temp)
+		f.file, err = f.j.opt.FS.Create(f.temp)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("export: create %s: %w", f.temp, err)
@@ -277,43 +301,41 @@ func (f *newFile) flush() error {
 	return nil
 }
 
-// abort deletes the file.
-func (f *newFile) abort() {
-	if f.file != nil {
-		_ = f.file.Close()
-		f.file = nil
-		_ = f.fs.Remove(f.temp) // an error leaves a name with a dot, which the next index replaces
+// end makes the file durable under its temporary name.
+func (f *newFile) end() error {
+	err := f.flush()
+	if err == nil {
+		err = f.file.Sync()
 	}
+	if err = errors.Join(err, f.file.Close()); err != nil {
+		err = fmt.Errorf("export: end %s: %w", f.temp, err)
+	}
+	f.file = nil
+	return err
 }
 
-// named makes files durable, and then gives them their names in the order given.
-func (j *job) named(files ...*newFile) (err error) {
-	for _, f := range files {
-		if err == nil {
-			err = f.flush()
-		}
-		if err == nil {
-			err = f.file.Sync()
-		}
+// rename gives the file its name.
+func (f *newFile) rename() error {
+	fsys := f.j.opt.FS
+	if err := fsys.Rename(f.temp, f.name); err != nil {
+		return fmt.Errorf("export: name %s: %w", f.name, err)
 	}
-	if err != nil {
-		for _, f := range files {
-			f.abort()
-		}
-		return err
+	f.temp = ""
+	if err := fsys.SyncDir(f.j.opt.Target); err != nil {
+		return fmt.Errorf("export: name %s: %w", f.name, err)
 	}
-	for _, f := range files {
-		if err := f.file.Close(); err != nil {
-			return fmt.Errorf("export: close %s: %w", f.temp, err)
-		}
-		if err := f.fs.Rename(f.temp, f.name); err != nil {
-			return fmt.Errorf("export: name %s: %w", f.name, err)
-		}
-		j.report.Parts++
-		j.report.Bytes += f.size
-	}
-	if err := j.opt.FS.SyncDir(j.opt.Target); err != nil {
-		return fmt.Errorf("export: sync %s: %w", j.opt.Target, err)
-	}
+	f.j.report.Parts++
+	f.j.report.Bytes += f.size
 	return nil
+}
+
+// abort deletes the file, unless it has its name.
+func (f *newFile) abort() {
+	if f.file != nil {
+		_ = f.file.Close() // it is deleted
+		f.file = nil
+	}
+	if f.temp != "" {
+		_ = f.j.opt.FS.Remove(f.temp) // an error leaves a name with a dot, which the next index replaces
+	}
 }

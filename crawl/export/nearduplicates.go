@@ -18,8 +18,8 @@ import (
 // Near-duplicates are found as Manku, Jain and Das Sarma do (Detecting Near-Duplicates for Web Crawling, WWW
 // 2007, section 3): two hashes of 64 bits that differ in at most 3 bits agree in at least two of five blocks of
 // bits. So the hashes are sorted ten times, each time by another pair of blocks, and compared with the others
-// in the same group. All sorting is external. Pages with equal hashes count as one, whose first URL represents
-// it; otherwise a trap of a million equal pages would have 10^12 pairs.
+// in the same group. All sorting is external. Pages with equal hashes count as one, represented by that with the
+// smallest digest and URL; otherwise a trap of a million equal pages would have 10^12 pairs.
 
 const (
 	// nearBits is the largest distance of near-duplicates.
@@ -38,25 +38,32 @@ func nearTable() table {
 		columns: []tabular.Column{
 			{Name: "url", Type: tabular.String},
 			{Name: "near_url", Type: tabular.String},
-			{Name: "distance", Type: tabular.Int64},  // differing bits, 0 to 3
-			{Name: "same_body", Type: tabular.Int64}, // 1: the bodies are equal
-			{Name: "simhash", Type: tabular.String},  // of url, in hexadecimal
+			{Name: "distance", Type: tabular.Int64}, // differing bits, 0 to 3
+			{Name: "same_body", Type: tabular.Bool}, // the bodies are equal
+			{Name: "simhash", Type: tabular.String}, // of url, in hexadecimal
 			{Name: "near_simhash", Type: tabular.String},
 		},
-		files: func(j *job) ([]string, error) {
-			st, err := part[warc.State](j, state.NameWARC)
-			if err != nil {
-				return nil, err
-			}
-			var files []string
-			for _, v := range st.Files.Volumes {
-				files = append(files, outfile.OpenFiles(j.WARCFiles().Files(), v)...)
-			}
-			return files, nil
-		},
-		fill: fillNear,
-		logs: []string{"warc"},
+		files: indexFiles,
+		fill:  fillNear,
+		logs:  []string{"warc"},
 	}
+}
+
+// indexFiles returns the files of WARC files that are not final, with their indexes.
+func indexFiles(j *job) ([]string, error) {
+	if j.Out.Len() == 0 {
+		return nil, fmt.Errorf("export: the indexes are in the output directories of the crawl: name them with --out: %w",
+			state.ErrIncompatible)
+	}
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, v := range st.Files.Volumes {
+		files = append(files, outfile.OpenFiles(j.WARCFiles().Files(), v)...)
+	}
+	return files, nil
 }
 
 // nearJoin finds the pairs.
@@ -68,11 +75,12 @@ type nearJoin struct {
 	pairs *extsort.Sorter    // two hashes
 	// window holds hashes of the current group.
 	window           []uint64
+	rec              []byte
 	compared, capped int64 // hashes that met a bound
 }
 
 func fillNear(j *job) error {
-	n := &nearJoin{j: j, pages: j.sorter(), window: make([]uint64, 0, 2*nearWindow)}
+	n := newNearJoin(j)
 	pages, hashed, err := n.read()
 	if err != nil {
 		return err
@@ -80,13 +88,21 @@ func fillNear(j *job) error {
 	if hashed == 0 && pages > 0 {
 		j.note("none of %d pages has a simhash: the crawl ran without --simhash, or its pages have little text", pages)
 	}
+	return n.find()
+}
+
+func newNearJoin(j *job) *nearJoin {
+	return &nearJoin{j: j, pages: j.sorter(), window: make([]uint64, 0, 2*nearWindow)}
+}
+
+// find writes the rows of the pages that were added.
+func (n *nearJoin) find() error {
+	j := n.j
 	for i := range n.urls {
 		n.urls[i] = j.sorterOf(8)
 	}
-	if n.next = j.sorterOf(8); err == nil {
-		err = n.equal()
-	}
-	if err != nil {
+	n.next = j.sorterOf(8)
+	if err := n.equal(); err != nil {
 		return err
 	}
 	n.pairs = j.sorterOf(8)
@@ -112,7 +128,6 @@ func (n *nearJoin) read() (pages, hashed int64, _ error) {
 		return 0, 0, err
 	}
 	n.j.meter.Set("indexes")
-	var rec []byte
 	err = warc.WalkIndexes(n.j.WARCFiles(), st, func(x *warc.Index) error {
 		return x.Lines(func(line []byte) error {
 			_, c, err := x.Parse(line)
@@ -123,15 +138,21 @@ func (n *nearJoin) read() (pages, hashed int64, _ error) {
 				return n.j.live()
 			}
 			hashed++
-			rec = binary.BigEndian.AppendUint64(rec[:0], c.Simhash)
-			rec = append(append(rec, strings.TrimPrefix(c.Digest, "sha1:")...), 0)
 			if err := n.j.live(); err != nil {
 				return err
 			}
-			return n.pages.Add(append(rec, c.URL...))
+			return n.add(c.Simhash, strings.TrimPrefix(c.Digest, "sha1:"), c.URL)
 		})
 	})
 	return pages, hashed, err
+}
+
+// add adds a page with the digest of its body.
+func (n *nearJoin) add(hash uint64, digest, url string) error {
+	n.rec = binary.BigEndian.AppendUint64(n.rec[:0], hash)
+	n.rec = append(append(n.rec, digest...), 0)
+	n.rec = append(n.rec, url...)
+	return n.pages.Add(n.rec)
 }
 
 // equal writes the rows of pages with equal hashes, and collects the different hashes.
@@ -254,12 +275,8 @@ func (n *nearJoin) named(items, urls *extsort.Sorter, fn func(key uint64, url, v
 }
 
 func (n *nearJoin) row(url, near []byte, hash, nearHash uint64, sameBody bool) error {
-	same := int64(0)
-	if sameBody {
-		same = 1
-	}
 	return n.j.write(tabular.Text(url), tabular.Text(near), tabular.Int(int64(simhash.Distance(hash, nearHash))),
-		tabular.Int(same), tabular.Text([]byte(hexText(hash))), tabular.Text([]byte(hexText(nearHash))))
+		tabular.Truth(sameBody), tabular.Str(hexText(hash)), tabular.Str(hexText(nearHash)))
 }
 
 // hexText returns a hash as 16 digits; "" for none.

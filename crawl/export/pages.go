@@ -12,7 +12,6 @@ import (
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
-	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
 )
 
@@ -53,20 +52,11 @@ func pageTable() table {
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := logFiles(j, crawlLog())
-			if err != nil {
-				return nil, err
+			if err != nil || j.Out.Len() == 0 {
+				return files, err
 			}
-			st, err := part[warc.State](j, state.NameWARC)
-			if err != nil {
-				return nil, err
-			}
-			if j.Out.Len() == 0 {
-				return files, nil
-			}
-			for _, v := range st.Files.Volumes {
-				files = append(files, outfile.OpenFiles(j.WARCFiles().Files(), v)...)
-			}
-			return files, nil
+			more, err := indexFiles(j)
+			return append(files, more...), err
 		},
 		fill:  fillPages,
 		logs:  []string{logDir, "warc"},

@@ -2,6 +2,7 @@ package simhash
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -99,28 +100,27 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
-// TestDistances: what the doc comment says of shares of changed words.
+// TestDistances: changed words change as many bits as the doc comment says.
 func TestDistances(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	for _, c := range []struct {
-		changed     float64
-		least, most float64 // bits
-	}{{0, 0, 0}, {0.005, 0.5, 3.5}, {0.05, 5, 10}, {0.5, 20, 32}, {1, 30, 34}} {
-		const rounds = 200
+	for _, every := range []int{200, 100, 20, 2} {
+		const rounds, length = 400, 1000
 		total := 0
 		for range rounds {
-			words := prose(rng, 1000)
+			words := prose(rng, length)
 			a, _ := sum(strings.Join(words, " "))
-			for i := range words {
-				if rng.Float64() < c.changed {
-					words[i] = prose(rng, 1)[0] + "changed"
-				}
+			for i := every / 2; i < length; i += every {
+				words[i] = "changed" + words[i]
 			}
 			b, _ := sum(strings.Join(words, " "))
 			total += Distance(a, b)
 		}
-		if mean := float64(total) / rounds; mean < c.least || mean > c.most {
-			t.Errorf("%v of the words changed: %.2f bits, want %v to %v", c.changed, mean, c.least, c.most)
+		share := 2 / float64(every) // of the features
+		want := 64 / math.Pi * math.Acos(1-share)
+		mean := float64(total) / rounds
+		t.Logf("one word in %d: %.2f bits, expected %.2f", every, mean, want)
+		if math.Abs(mean-want) > want/8 {
+			t.Errorf("one word in %d differs: %.2f bits, want %.2f", every, mean, want)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func BenchmarkPage(b *testing.B) {
 	var s Sketch
 	for b.Loop() {
 		s.Reset()
-		parse.EachText(body, s.Add)
+		parse.EachText(body, false, s.Add)
 		s.Sum()
 	}
 }

@@ -128,7 +128,6 @@ var layers = map[string]layer{
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/export":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/human", "internal/tabular"}},
-	"cmd/index":   {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/human", "internal/tabular"}},
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots", "internal/human"}},
 	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
