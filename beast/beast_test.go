@@ -211,21 +211,41 @@ func record(n, pld, size int) string {
 
 func pldOf(rec []byte) int { return int(binary.LittleEndian.Uint32(rec[4:])) }
 
+// isPart reports whether the URLs of a PLD of the model stand for those of the PLD before that share a part of its
+// budget.
+func isPart(pld int) bool { return pld%2 == 1 }
+
+// ledger returns the ledger of a PLD of the model and of the part of it, in the later epoch of both.
+func (r *rig) ledger(pld int) beast.Ledger {
+	l := beast.Ledger{Epoch: uint16(max(r.m.ledgers[pld].epoch, r.m.ledgers[pld^1].epoch))}
+	for _, p := range []int{pld, pld ^ 1} {
+		if m := r.m.ledgers[p]; uint16(m.epoch) == l.Epoch {
+			*l.FillOf(isPart(p)) = beast.Fill{Next: beast.Number(m.next), Used: uint32(m.used)}
+		}
+	}
+	return l
+}
+
 // place passes a batch of records through Place and Append, as a round of STAR does, with reads in between.
 func (r *rig) place(plds []int, recs []string) error {
 	release := r.b.Pin()
 	defer release()
 	numbers := make([]int64, len(recs))
 	for i, p := range plds {
-		l := r.m.ledgers[p]
-		bl := beast.Ledger{Next: beast.Number(l.next), Used: uint32(l.used), Epoch: l.epoch}
+		ledger := r.ledger(p)
 		numbers[i] = r.m.place(p, r.budgets[p])
-		if got := r.b.Place(&bl, uint32(r.budgets[p])); got != beast.Number(numbers[i]) {
-			r.t.Fatalf("Place PLD %d, budget %d, ledger %+v, s %d, h %d: got %d, want %d", p, r.budgets[p], l, r.m.s,
-				r.m.h, got, numbers[i])
+		place := r.b.Place
+		if isPart(p) {
+			place = r.b.PlacePart
 		}
-		if l := r.m.ledgers[p]; bl.Next != beast.Number(l.next) || bl.Used != uint32(l.used) || bl.Epoch != l.epoch {
-			r.t.Fatalf("ledger of PLD %d: got %+v, want %+v", p, bl, l)
+		if got := place(&ledger, uint32(r.budgets[p])); got != beast.Number(numbers[i]) {
+			r.t.Fatalf("Place PLD %d, budget %d, s %d, h %d: got %d, want %d; ledger then %+v", p, r.budgets[p], r.m.s,
+				r.m.h, got, numbers[i], ledger)
+		}
+		var b [beast.LedgerBytes]byte
+		ledger.Encode(&b)
+		if got, want := beast.DecodeLedger(&b), r.ledger(p); got != want {
+			r.t.Fatalf("ledger of PLD %d: got %+v, want %+v", p, got, want)
 		}
 	}
 	for i, rec := range recs {

@@ -18,6 +18,10 @@
 //	if next > s+h         -> QF, ledger unchanged
 //	used++                -> queue `next`
 //
+// A URL may be limited to a part of the budget (PlacePart). Such URLs of a PLD share that part and follow the same
+// rule with a (next, used) of their own. They take nothing from the PLD's other URLs, and never more than their
+// part.
+//
 // When queue s is read to the end, s moves to the lowest non-empty queue. A scan of QF is due when s has
 // moved h queues since the last scan. It doubles h and reads the old generation of QF once. URLs that fail
 // again go to a new generation. When there is no queue to move to, a scan may start before it is due; it
@@ -36,7 +40,8 @@
 //
 // # Contract
 //
-// No URL is discarded. Of each PLD, a queue holds at most the largest budget in force while it was filled.
+// No URL is discarded. Of each PLD, a queue holds at most the largest budget in force while it was filled, and
+// at most the largest part of one beside it.
 // Records of a queue come out in the order of Append. If Place and Append of a record both happen between
 // Pin and the release of the pin, s does not reach its number in between. An appended record is part of the
 // next checkpoint. The checkpoint protocol (Freeze, Save, Commit) is that of package queue. Each number and

@@ -103,7 +103,7 @@ func (s *soundBeast) check(t *testing.T, edits, flips []byte) {
 			}
 			b.Advance()
 		}
-		l := beast.Ledger{Next: 3, Used: 9}
+		l := beast.Ledger{Fill: beast.Fill{Next: 3, Used: 9}}
 		if n := b.Place(&l, 10); b.Append(n, []byte("x")) == nil {
 			b.Freeze()
 		}

@@ -159,14 +159,37 @@ func TestFilesGo(t *testing.T) {
 }
 
 func TestLedgerCoding(t *testing.T) {
-	l := beast.Ledger{Next: 0x0102030405060708, Used: 0x090a0b0c, Epoch: 0x0d0e0f10}
-	var b [beast.LedgerBytes]byte
-	l.Encode(&b)
-	if got, want := fmt.Sprintf("%x", b), "08070605040302010c0b0a09100f0e0d"; got != want {
-		t.Errorf("coding: got %s, want %s", got, want)
+	ledger := func(next beast.Number, used uint32, epoch uint16, partNext beast.Number, partUsed uint32) beast.Ledger {
+		return beast.Ledger{Fill: beast.Fill{Next: next, Used: used}, Part: beast.Fill{Next: partNext, Used: partUsed}, Epoch: epoch}
 	}
-	if got := beast.DecodeLedger(&b); got != l {
-		t.Errorf("decoded: got %+v, want %+v", got, l)
+	const last = 1<<40 - 1
+	for _, test := range []struct {
+		ledger beast.Ledger
+		want   string
+		back   beast.Ledger // what decoding returns
+	}{
+		{ledger(0x0102030405, 0x090a0b0c, 0x0f10, 0x0102030405, 0), "05040302010000000c0b0a09100f0000", beast.Ledger{}},
+		{ledger(5, 2, 1, 5, 0), "05000000000000000200000001000000", beast.Ledger{}}, // as before there were parts
+		{ledger(5, 2, 1, 7, 3), "05000000000200000200000001000300", beast.Ledger{}},
+		{ledger(7, 2, 1, 5, 1<<16-1), "0700000000feffff020000000100ffff", beast.Ledger{}},
+		{ledger(last, 2, 1, last-9, 1), "fffffffffff7ffff0200000001000100", beast.Ledger{}},
+		{ledger(1, 2, 1, 1<<23, 1), "0100000000ffff7f0200000001000100", beast.Ledger{}},
+		// Fills too far apart to be coded: the one far back stays far back.
+		{ledger(1, 2, 1, 1<<24, 1), "0100800000ffff7f0200000001000100", ledger(1<<23+1, 2, 1, 1<<24, 1)},
+		{ledger(1<<24, 2, 1, 9, 1), "00000001000100800200000001000100", ledger(1<<24, 2, 1, 1<<23+1, 1)},
+	} {
+		var b [beast.LedgerBytes]byte
+		test.ledger.Encode(&b)
+		if got := fmt.Sprintf("%x", b); got != test.want {
+			t.Errorf("coding of %+v: got %s, want %s", test.ledger, got, test.want)
+		}
+		want := test.back
+		if want == (beast.Ledger{}) {
+			want = test.ledger
+		}
+		if got := beast.DecodeLedger(&b); got != want {
+			t.Errorf("decoded: got %+v, want %+v", got, want)
+		}
 	}
 	if got := beast.DecodeLedger(new([16]byte)); got != (beast.Ledger{}) {
 		t.Errorf("zero bytes: got %+v, want the zero ledger", got)

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/trapscore"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -49,15 +50,20 @@ func newBudgetStage(e *engine) *budgetStage {
 	return b
 }
 
-// place chooses the queue of a URL. STAR calls it for each URL of a round.
-func (b *budgetStage) place(ledger *[16]byte, budget uint32) int64 {
+// place chooses the queue of a URL. STAR calls it for each URL of a round. part is that of partOf. A trap has its
+// part of the budget with every scope.
+func (b *budgetStage) place(ledger *[16]byte, budget uint32, part uint8) (n int64) {
 	l := beast.DecodeLedger(ledger)
-	if b.opt.Scope != state.ScopeAll {
-		budget = unboundedBudget
+	switch {
+	case part != 0 && b.traps != nil:
+		n = int64(b.beast.PlacePart(&l, partBudget(budget, part)))
+	case b.opt.Scope != state.ScopeAll:
+		n = int64(b.beast.Place(&l, unboundedBudget))
+	default:
+		n = int64(b.beast.Place(&l, budget))
 	}
-	n := b.beast.Place(&l, budget)
 	l.Encode(ledger)
-	return int64(n)
+	return n
 }
 
 // letMove limits the time for which a round of STAR waits until BEAST has moved. BEAST may have its own reasons to
@@ -127,6 +133,11 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
+			if b.overPart(&rec, queue) {
+				b.beast.Advance()
+				tx.wake(b.wakeStar)
+				return b.checkAgain(tx, data, state.PlaceBeast)
+			}
 			if err := b.check.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
 			}
@@ -137,6 +148,23 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// overPart reports whether a URL in a queue of BEAST is to be placed anew: its host has become a trap since it was
+// placed, and the host's part of the budget has already left this queue. Without this a trap would keep the places
+// that it got before its score was known, in all queues.
+func (b *budgetStage) overPart(rec *weburl.Record, queue beast.Number) bool {
+	host := weburl.Split(rec.URL).Host
+	part := b.partOf(host)
+	if part == 0 || b.star.ChecksHalfFull() {
+		return false
+	}
+	return !b.traps.Release(b.HostKey(host), uint16(queue), partBudget(rec.Budget, part))
+}
+
+// partBudget returns the pages per queue that are a part of a budget.
+func partBudget(budget uint32, part uint8) uint32 {
+	return max(1, uint32(uint64(budget)*uint64(part)/trapscore.Parts))
 }
 
 // emitPlaced moves the URLs that STAR has given a budget and a queue number into BEAST.
@@ -268,7 +296,8 @@ func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place)
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
 	}
 	tx.move(b.Hasher.URLKey(rec.URL), from, state.PlaceStar)
-	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(weburl.Split(rec.URL).Host), Aux: data}})
+	host := weburl.Split(rec.URL).Host
+	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(host), Part: b.partOf(host), Aux: data}})
 }
 
 // flagBudgets returns the budgets of the options.

@@ -19,8 +19,9 @@ import (
 	"drumbeat/polite"
 )
 
-// moment is the state that is copied under the exclusive lock. The sketches and the keys of --scope are not
-// part of it: they are encoded later and may be newer, which costs nothing, because they only grow.
+// moment is the state that is copied under the exclusive lock. The sketches, the keys of --scope and the trap
+// scores are not part of it: they are encoded later and may be newer, which costs nothing. The first two only
+// grow, and a page that is fetched again after a crash counts twice for the score of its host.
 type moment struct {
 	parts    []frozenPart
 	accounts state.Accounts
@@ -208,6 +209,11 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
+	}
+	if k.traps != nil {
+		if m.Traps, err = tails.Write(0, k.traps.AppendHosts(nil)); err != nil {
+			return fmt.Errorf("crawl: checkpoint %d: trap scores: %w", gen, err)
+		}
 	}
 	if m.Scope, err = tails.Write(0, admit.DumpKeys(k.links.Sites.Extensions())); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: scope: %w", gen, err)

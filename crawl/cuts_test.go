@@ -143,7 +143,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
 	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // no host becomes unreachable for good
 	if w.seed%2 == 0 {
-		opt.RollEvery, opt.Simhash = 3*time.Second, true
+		opt.RollEvery, opt.Simhash, opt.TrapScore = 3*time.Second, true, w.seed%4 == 0
 	}
 	if w.seed%3 == 2 {
 		opt.ContentSeen = state.ContentSkip

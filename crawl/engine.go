@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/internal/health"
+	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 )
 
@@ -37,6 +38,7 @@ type engine struct {
 	transactions sync.Pool
 	acct         accounts
 	sketches     *sketches
+	traps        *trapscore.Table // nil without Options.TrapScore; created when the crawl is opened
 
 	failMu  sync.Mutex // guards failed
 	failed  error
@@ -81,6 +83,14 @@ func newEngine(opt Options) *engine {
 
 // drains reports whether new links are not queued.
 func (e *engine) drains() bool { return e.draining.Load() || e.operatorDrain.Load() }
+
+// partOf returns the part of its PLD's budget that a host may use, in sixteenths; 0 for all of it.
+func (e *engine) partOf(host []byte) uint8 {
+	if e.traps == nil {
+		return 0
+	}
+	return e.traps.Get(e.HostKey(host)).Part()
+}
 
 // observed reports whether anything takes snapshots while the crawl runs.
 func (e *engine) observed() bool {

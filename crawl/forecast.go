@@ -350,6 +350,9 @@ func (p *Plan) RAM() []Amount {
 		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)),
 			bytesText(d.BucketBytes))
 	}
-	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes
+	if p.TrapBytes > 0 {
+		list = append(list, Amount{Name: "trap scores", Bytes: p.TrapBytes, Of: "of the Go heap"})
+	}
+	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes
 	return append(list, Amount{"rest of the Go heap", rest, "connections, pages, DNS"})
 }

@@ -23,8 +23,9 @@ type trapRun struct {
 	hostile  int             // requests to hostile hosts, including robots
 	hosts    int             // hostile hosts that got a request
 	lookups  int
-	heap     uint64 // maximum of HeapAlloc
-	routines int    // maximum number of goroutines
+	heap     uint64           // maximum of HeapAlloc
+	routines int              // maximum number of goroutines
+	pages    map[string]int64 // requests to hostile hosts, without robots
 }
 
 // at returns the number of ordinary URLs fetched until d.
@@ -89,6 +90,12 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 			}
 		}
 		slices.Sort(run.ends)
+		run.pages = map[string]int64{}
+		for _, q := range snap.Requests {
+			if !q.Known && !q.Robots {
+				run.pages[q.Host]++
+			}
+		}
 		for _, c := range snap.Hostile {
 			run.hostile, run.hosts = run.hostile+int(c.Requests), run.hosts+1
 		}
@@ -111,6 +118,7 @@ type trapCase struct {
 func trapCases() map[string]trapCase {
 	return map[string]trapCase{
 		"calendar":          {pages: 50},
+		"alike":             {pages: 100},
 		"session-ids":       {pages: 50},
 		"repeated-segments": {pages: 50},
 		"wildcard-dns":      {pages: 50},

@@ -249,7 +249,10 @@ type Options struct {
 	// and Program.
 	Hook *hook.Options
 	// Simhash stores the simhash of each page's visible text (package internal/simhash).
-	Simhash         bool
+	Simhash bool
+	// TrapScore limits hosts whose pages repeat one another to a part of their PLD's budget (package
+	// internal/trapscore). It costs the time of Simhash, and RAM.
+	TrapScore       bool
 	PrivateSuffixes bool
 	CrawlLog        state.LogLevel
 	Log             *slog.Logger

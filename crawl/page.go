@@ -243,8 +243,11 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
 		page := w.parser.Page()
-		if p.opt.Simhash && body == contentHTML {
+		if (p.opt.Simhash || p.traps != nil) && body == contentHTML {
 			said.setSimhash(&w.sketch, w.parser, resp.Body)
+		}
+		if p.traps != nil && p.traps.Note(p.HostKey(weburl.Split(rec.URL).Host), said.simhash) {
+			w.links.Counts[state.CountRepeated]++
 		}
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
@@ -350,7 +353,7 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 	if isRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
 	}
-	if w.meta.simhash != 0 && w.stores == state.ArchiveKeep {
+	if p.opt.Simhash && w.meta.simhash != 0 && w.stores == state.ArchiveKeep {
 		x.Simhash = fmt.Sprintf("%016x", w.meta.simhash)
 	}
 	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }

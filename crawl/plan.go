@@ -51,6 +51,7 @@ type Plan struct {
 	Content             DrumPlan
 	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
 	ContentFilterBytes  int64 // RAM in front of it: a filter and recent bodies
+	TrapBytes           int64 // part of the heap for trap scores; 0 without Options.TrapScore
 	CacheBytes          int64 // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
 	NameCacheBytes      int64
@@ -80,6 +81,7 @@ const (
 	shareNameCache = 1
 	shareContent   = 3
 	shareFilter    = 2
+	shareTraps     = 1
 	sharePolite    = 6
 	shareQueues    = 7
 )
@@ -122,6 +124,9 @@ func MakePlan(o *Options) (Plan, error) {
 		p.CacheBytes = 0
 	}
 	p.EdgeCacheBytes, p.NameCacheBytes = share(shareEdgeCache), share(shareNameCache)
+	if o.TrapScore {
+		p.TrapBytes = share(shareTraps)
+	}
 	p.PoliteBytes = share(sharePolite)
 	p.PoliteItems = int(p.PoliteBytes / politeItemBytes)
 	p.QueueBytes = share(shareQueues)

@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/trapscore"
 	"drumbeat/internal/urlrule"
 	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
@@ -245,13 +246,25 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	return c.seeds.open(seeds)
 }
 
-// restoreSaved restores delays, the health of hosts and the estimates from a checkpoint.
+// restoreSaved restores delays, the health and trap scores of hosts, and the estimates from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
+	if c.opt.TrapScore {
+		c.traps = trapscore.New(c.plan.TrapBytes)
+	}
 	if m == nil {
 		return nil
 	}
 	if err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts)); err != nil {
 		return err
+	}
+	if c.traps != nil {
+		hosts, err := disk.ReadTail(c.Set, m.Traps)
+		if err == nil {
+			err = c.traps.Restore(hosts)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	sketches, err := disk.ReadTail(c.Set, m.Sketches)
 	if err != nil {

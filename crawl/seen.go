@@ -204,7 +204,12 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 			}
 			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			s.sketch(rec.URL)
-			checks = append(checks, star.CheckTuple{PLD: s.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
+			host := weburl.Split(rec.URL).Host
+			part := s.partOf(host)
+			if part != 0 {
+				tx.count(state.CountTrapURLs, 1)
+			}
+			checks = append(checks, star.CheckTuple{PLD: s.PLDKey(host), Part: part, Aux: res.Aux})
 		}
 		if len(checks) == 0 {
 			return nil

@@ -69,6 +69,9 @@ func (c *crawler) snapshot() *Snapshot {
 	for i := range s.Times {
 		c.times[i].Read(&s.Times[i])
 	}
+	if c.traps != nil {
+		s.TrapHosts = c.traps.Traps()
+	}
 	hosts, _ := c.polite.Tables()
 	s.HostsInRAM = int64(hosts)
 	if g := c.polite.Gaps(); g.Host != polite.Forever {

@@ -90,6 +90,33 @@ const (
 	maxUpdateBytes = 13
 )
 
+// partValues are the values of check tuples whose URLs may use a part of the budget only: one byte, the part.
+// Other checks have no value.
+var partValues = func() (values [256]byte) {
+	for i := range values {
+		values[i] = byte(i)
+	}
+	return values
+}()
+
+func partValue(part uint8) []byte {
+	if part == 0 {
+		return nil
+	}
+	return partValues[part : int(part)+1]
+}
+
+// partOf returns the part in the value of a check tuple.
+func partOf(value []byte) uint8 {
+	switch len(value) {
+	case 0:
+		return 0
+	case 1:
+		return value[0]
+	}
+	panic("BUG: star: check tuple of unknown form")
+}
+
 func appendEdges(dst []byte, n uint32) []byte {
 	return binary.LittleEndian.AppendUint32(append(dst, updateEdges), n)
 }

@@ -33,9 +33,10 @@ type Options struct {
 	// OverLimit. 0 means no limit. It may change at each Open.
 	MaxPlaced uint32
 
-	// Place returns the queue for the next URL of a PLD with the given pages per queue, from -1 to 2^40-3,
-	// and updates the ledger. It is called within rounds.
-	Place func(ledger *[LedgerBytes]byte, pages uint32) int64
+	// Place returns the queue for the next URL of a PLD with the given budget, from -1 to 2^40-3, and updates
+	// the ledger. part is that of the CheckTuple. budget is in pages per queue; it is scaled up in small crawls,
+	// but not for URLs with a part. Place is called within rounds.
+	Place func(ledger *[LedgerBytes]byte, budget uint32, part uint8) int64
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
 	Pinned func(pld uint64) uint32
@@ -75,8 +76,9 @@ type Edge struct{ From, To uint64 }
 
 // CheckTuple asks for the budget and queue of a URL. Aux is returned in Placed.
 type CheckTuple struct {
-	PLD uint64
-	Aux []byte
+	PLD  uint64
+	Part uint8 // for Place: which part of the budget the URL may use; 0 means all of it
+	Aux  []byte
 }
 
 // Placed is the answer to a CheckTuple.
@@ -223,7 +225,7 @@ func (s *Star) Check(checks []CheckTuple) error {
 	for len(checks) > 0 {
 		n := min(len(checks), addTuples)
 		for i, c := range checks[:n] {
-			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Aux: c.Aux}
+			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: partValue(c.Part), Aux: c.Aux}
 		}
 		if err := s.indegree.Add(tuples[:n]); err != nil {
 			return err
@@ -277,7 +279,11 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			it.Result = (OverLimit+1)<<budgetBits | uint64(nominal)
 			continue
 		}
-		n := s.opt.Place(&pld.Ledger, pages)
+		part, budget := partOf(it.Value), pages
+		if part != 0 {
+			budget = nominal // a small crawl gives more to all but these
+		}
+		n := s.opt.Place(&pld.Ledger, budget, part)
 		if n < -1 || n > maxNumber {
 			panic(fmt.Sprintf("BUG: star: URL placed into queue %d", n))
 		}

@@ -128,8 +128,11 @@ func (r *rig) open() {
 	r.s = s
 }
 
+// testPart returns the part of a check. place returns it in the lowest digits of the number.
+func testPart(n uint32) uint8 { return uint8(n % 5 * (n % 3)) }
+
 // place numbers the URLs of a PLD in its ledger. Every tenth fails.
-func (r *rig) place(ledger *[16]byte, pages uint32) int64 {
+func (r *rig) place(ledger *[16]byte, pages uint32, part uint8) int64 {
 	if pages == 0 {
 		r.t.Error("Place: got a budget of 0 pages")
 	}
@@ -141,7 +144,7 @@ func (r *rig) place(ledger *[16]byte, pages uint32) int64 {
 	if n%10 == 9 {
 		return -1
 	}
-	return int64(n)
+	return int64(n)<<8 | int64(part)
 }
 
 func (r *rig) pin() func() {
@@ -167,7 +170,7 @@ func (r *rig) emit(placed []star.Placed) error {
 		}
 		r.m.answered[n] = p.Number
 		at := slices.Index(r.m.order[p.PLD], n)
-		want := int64(at)
+		want := int64(at)<<8 | int64(testPart(n))
 		if at%10 == 9 {
 			want = -1
 		}
@@ -223,7 +226,7 @@ func (r *rig) check(n int) error {
 		pld := r.some()
 		aux := binary.LittleEndian.AppendUint32(nil, r.next)
 		aux = append(aux, make([]byte, r.rng.IntN(80))...)
-		checks = append(checks, star.CheckTuple{PLD: pld, Aux: aux})
+		checks = append(checks, star.CheckTuple{PLD: pld, Part: testPart(binary.LittleEndian.Uint32(aux)), Aux: aux})
 		r.m.checks[r.next] = pld
 		r.m.order[pld] = append(r.m.order[pld], r.next)
 		r.m.seen[pld] = true
@@ -501,7 +504,7 @@ func TestSkew(t *testing.T) {
 			r.m.checks[r.next] = pld
 			r.m.order[pld] = append(r.m.order[pld], r.next)
 			r.m.seen[pld] = true
-			checks = append(checks, star.CheckTuple{PLD: pld, Aux: binary.LittleEndian.AppendUint32(nil, r.next)})
+			checks = append(checks, star.CheckTuple{PLD: pld, Part: testPart(r.next), Aux: binary.LittleEndian.AppendUint32(nil, r.next)})
 			r.next++
 		}
 		r.mu.Unlock()
@@ -607,7 +610,7 @@ func TestPinned(t *testing.T) {
 		}
 		return 0
 	}
-	opt.Place = func(_ *[16]byte, n uint32) int64 { pages = append(pages, n); return 1 }
+	opt.Place = func(_ *[16]byte, n uint32, _ uint8) int64 { pages = append(pages, n); return 1 }
 	opt.Emit = func(placed []star.Placed) error {
 		for _, p := range placed {
 			got[p.PLD] = p.Budget
@@ -634,7 +637,7 @@ func TestRoundsAreShort(t *testing.T) {
 	opt := r.opt
 	opt.Name = "short"
 	opt.Indegree = drum.Options{Buckets: 1, BufferBytes: 64 << 10, BucketBytes: 64 << 20}
-	opt.Place = func(*[16]byte, uint32) int64 { return 1 }
+	opt.Place = func(*[16]byte, uint32, uint8) int64 { return 1 }
 	opt.Emit = func(placed []star.Placed) error { answered += len(placed); return nil }
 	opt.Pin = func() func() {
 		pins++

@@ -165,7 +165,7 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 func (c *beastCrawl) close() error { return errors.Join(c.star.Close(), c.beast.Close()) }
 
 // place is the function that STAR calls for each URL.
-func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32) int64 {
+func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32, _ uint8) int64 {
 	l := beast.DecodeLedger(ledger)
 	n := c.beast.Place(&l, pages)
 	l.Encode(ledger)

@@ -80,6 +80,10 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same), n(s.Count(state.CountRevisits)),
 			bytesText(s.Count(state.CountBytesRevisits)))
 	}
+	if traps := s.Count(state.CountTrapURLs); traps > 0 {
+		line("traps", "%s pages repeat others of their host; %s hosts have a part of their PLD's budget, with %s URLs", n(s.Count(state.CountRepeated)),
+			n(s.TrapHosts), n(traps))
+	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
 		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them", n(waiting))
 	}

@@ -111,6 +111,7 @@ func (p *printer) url(r *explain.URLReport) {
 		p.field("link", "%s", r.Link.Why)
 	}
 	p.site(r.Site)
+	p.trap(r.Trap)
 	p.origin(r.Robots, r.Verdict)
 }
 
@@ -182,6 +183,18 @@ func (p *printer) site(s *explain.PLDReport) {
 		text += fmt.Sprintf(", %d in queue %d so far", s.Used, s.Next)
 	}
 	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched, term.BytesOf(int64(min(s.Bytes, 1<<62))))
+}
+
+// trap prints how far the pages of a host repeat one another.
+func (p *printer) trap(t *explain.TrapReport) {
+	if t == nil {
+		return
+	}
+	text := fmt.Sprintf("%d of the last %d pages of the host repeat earlier ones", t.Repeated, t.Pages)
+	if t.Part > 0 {
+		text += fmt.Sprintf(": score %.2f; its URLs get %d/16 of the PLD's budget (--trap-score)", t.Score, t.Part)
+	}
+	p.field("trap", "%s", text)
 }
 
 func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
@@ -276,6 +289,7 @@ func (p *printer) host(r *explain.HostReport) {
 		p.field("", "first due %s", p.when(r.NextDue))
 	}
 	p.site(r.Site)
+	p.trap(r.Trap)
 	for _, o := range r.Origins {
 		p.origin(o, nil)
 	}

@@ -356,7 +356,7 @@ func (x *Scanner) scanRAM() error {
 		ref  disk.Ref
 	}{
 		{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches},
-		{state.NameScope, x.Manifest.Scope},
+		{state.NameScope, x.Manifest.Scope}, {state.NameTraps, x.Manifest.Traps},
 	} {
 		x.Begin(s.name)
 		if err := x.scanRef(s.ref); err != nil {

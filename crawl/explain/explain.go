@@ -213,6 +213,7 @@ type URLReport struct {
 
 	Link    *LinkReport    `json:"link,omitempty"`
 	Site    *PLDReport     `json:"site,omitempty"`
+	Trap    *TrapReport    `json:"trap,omitempty"`
 	Robots  *OriginReport  `json:"robots,omitempty"`
 	Verdict *VerdictReport `json:"verdict,omitempty"`
 	Delays  []DelayReport  `json:"delays,omitempty"`
@@ -241,6 +242,7 @@ type HostReport struct {
 	Host    string          `json:"host,omitempty"`
 	AsOf    *AsOf           `json:"as_of,omitempty"`
 	Site    *PLDReport      `json:"site,omitempty"`
+	Trap    *TrapReport     `json:"trap,omitempty"`
 	Origins []*OriginReport `json:"origins,omitempty"`
 	Delays  []DelayReport   `json:"delays,omitempty"`
 	// Places counts the host's URLs by place. Deferred counts the deferred ones by reason; NextDue is when

@@ -118,6 +118,8 @@ func (v *view) explainHosts(hosts []*hostAsked) error {
 			var err error
 			rep.Delays, err = v.delaysOf(rep.Host, addrs)
 			_ = damaged(err)
+			rep.Trap, err = v.trap(rep.Host)
+			_ = damaged(err)
 		}
 	}
 	for _, h := range hosts {

@@ -363,7 +363,7 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	ledger := beast.DecodeLedger(&p.Ledger)
 	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched,
 		Bytes: p.Bytes, Checks: known.Checks}
-	if ledger.Epoch == v.beast.Epoch {
+	if ledger.Epoch == uint16(v.beast.Epoch) {
 		rep.Next, rep.Used = int64(ledger.Next), ledger.Used
 	}
 	if p.FirstSeen > 0 {

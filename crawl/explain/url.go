@@ -98,6 +98,8 @@ func (v *view) explainURLs(all []*URLReport) error {
 		var err error
 		rep.Delays, err = v.delaysOf(rep.Host, rep.Robots.Addresses)
 		_ = damaged(err)
+		rep.Trap, err = v.trap(rep.Host)
+		_ = damaged(err)
 	}
 	if f != nil {
 		if err := v.findAll(f, reports, origins); err != nil {

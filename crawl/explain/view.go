@@ -14,6 +14,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/health"
+	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/star"
@@ -44,7 +45,8 @@ type view struct {
 	warc                            *warc.State
 	log                             *crawllog.State
 
-	hostsRead    bool // hosts is read
+	hostsRead    bool                       // hosts is read
+	traps        map[uint64]trapscore.Score // by key of the host; nil until read
 	hostDelays   map[uint64]time.Time
 	serverDelays map[netip.Addr]time.Time
 	scopeFault   string   // why the scope is unknown

@@ -173,6 +173,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountHookUnfollowed:    {help: "Pages whose own links were not taken because the hook said so"},
 	state.CountHookLinks:         {help: "Links that the hook added"},
 	state.CountLinksHook:         {help: "Links of pages that the hook said not to take"},
+	state.CountRepeated:          {help: "Pages whose text is nearly that of an earlier page of the host (--trap-score)"},
+	state.CountTrapURLs:          {help: "Unique URLs of hosts that may use only a part of their PLD's budget (--trap-score)"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 
@@ -300,6 +302,7 @@ func gauges() []Metric {
 				}
 			}},
 		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
+		gauge("trap_hosts", "", "Hosts that may use only a part of their PLD's budget (--trap-score)", func(s *snap) float64 { return float64(s.TrapHosts) }),
 		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays", func(s *snap) float64 { return float64(s.HostsInRAM) }),
 		gauge("least_host_gap_seconds", "seconds", "Smallest time from the end of an exchange with a host to the next request to it, of this run; 0 before the second request",
 			func(s *snap) float64 { return s.LeastHostGap.Seconds() }),

@@ -364,6 +364,8 @@ func meaning(name string) string {
 		return "; failures and refusals are known only per origin, from RobotsCache"
 	case state.NameScope:
 		return "; sites that redirects of seeds added to --scope are out of scope"
+	case state.NameTraps:
+		return "; the trap scores of hosts start again"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"
 	}

@@ -279,7 +279,8 @@ func (w *repair) remakeRAM() error {
 		name string
 		ref  *disk.Ref
 	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts},
-		{state.NameSketches, &w.next.Sketches}, {state.NameScope, &w.next.Scope}} {
+		{state.NameSketches, &w.next.Sketches}, {state.NameScope, &w.next.Scope},
+		{state.NameTraps, &w.next.Traps}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
 		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {

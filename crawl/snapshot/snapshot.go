@@ -45,6 +45,7 @@ type Snapshot struct {
 	Hosts, Servers int64                 // distinct, estimated
 	PLDPages       [len(PLDShares)]int64 // for each of PLDShares
 	Queue, Horizon int64                 // BEAST's s and h
+	TrapHosts      int64                 // that may use only a part of their PLD's budget
 	HostsInRAM     int64                 // with URLs in RAM or remembered delays
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next
 	// request, LeastServerGap that between two requests to an address; 0 before the second request.

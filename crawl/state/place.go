@@ -208,6 +208,8 @@ const (
 	CountHookUnfollowed // pages whose own links were not taken because the hook said so
 	CountHookLinks      // links that the hook added
 	CountLinksHook      // links of pages that the hook said not to take
+	CountRepeated       // pages whose text is nearly that of an earlier page of the host
+	CountTrapURLs       // unique URLs of hosts whose pages repeat one another
 	NumCounters
 )
 
@@ -235,7 +237,7 @@ var counterNames = [NumCounters]string{
 	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate",
 	"no_archive", "heads_stored", "omitted",
 	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
-	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook"}
+	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

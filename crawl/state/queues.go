@@ -14,6 +14,7 @@ const (
 	NameHosts    = "hosts"
 	NameSketches = "sketches"
 	NameScope    = "scope"
+	NameTraps    = "traps"
 	NameIdentity = "identity" // manifest and secret, with their copies
 )
 

@@ -13,7 +13,7 @@ import (
 func nameScenarios() []scenario {
 	return []scenario{
 		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments}, {"wildcard-dns", wildcardDNS},
-		{"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"colliding-urls", collidingURLs},
+		{"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"colliding-urls", collidingURLs},
 		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany}, {"dns-victim", dnsVictim},
 		{"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},
 	}
