@@ -1,10 +1,15 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"io/fs"
+	"maps"
+	"math"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +52,96 @@ func answers[T any](t *testing.T, out string) (list []T) {
 		list = append(list, v)
 	}
 	return list
+}
+
+// TestExplainPLD: explain pld --dir tells the web's truth of each PLD: who links to it, and how many of its URLs
+// wait where.
+func TestExplainPLD(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := t.TempDir() + "/d"
+	args := append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)
+	wantExit(t, term.ExitPages, "", append(args, "--max-pages=40")...)
+	at := "--dir=" + dir
+	ask := func(code int, input string, more ...string) (string, string) {
+		t.Helper()
+		return wantExit(t, code, input, append([]string{"explain", "pld", at}, more...)...)
+	}
+	queued := map[string]map[string]int64{} // by PLD and place
+	for _, r := range exported(t, "queue", at) {
+		u, err := url.Parse(r["url"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pld := web.PLD(u.Hostname())
+		if queued[pld] == nil {
+			queued[pld] = map[string]int64{}
+		}
+		queued[pld][r["place"].(string)]++
+	}
+	plds := slices.Sorted(maps.Keys(setOf(maps.Values(web.Expected("drumbeat").Names()))))
+	input := strings.Join(plds, "\n") + "\n"
+	got, _ := ask(term.ExitDone, input, "--json", "-")
+	waiting := 0
+	for i, r := range answers[explain.SiteReport](t, got) {
+		hosts := int64(0)
+		for host, n := range r.Hosts {
+			hosts += n
+			if web.PLD(host) != plds[i] {
+				t.Errorf("%s: host %s", plds[i], host)
+			}
+		}
+		if !maps.Equal(r.Places, queued[plds[i]]) {
+			t.Errorf("%s: %v, want %v", plds[i], r.Places, queued[plds[i]])
+		}
+		for _, n := range r.Places {
+			hosts -= n
+		}
+		if hosts != 0 {
+			t.Errorf("%s: hosts %v do not add up to %v", plds[i], r.Hosts, r.Places)
+		}
+		waiting += len(r.Places)
+	}
+	if waiting == 0 {
+		t.Error("no URL waits")
+	}
+
+	wantExit(t, term.ExitDone, "", args...)
+	linked := map[string]map[string]bool{}
+	for e := range web.Expected("drumbeat").PLDLinks() {
+		if linked[e[1]] == nil {
+			linked[e[1]] = map[string]bool{}
+		}
+		linked[e[1]][e[0]] = true
+	}
+	got, _ = ask(term.ExitDone, input, "--json", "-")
+	for i, r := range answers[explain.SiteReport](t, got) {
+		want := linked[plds[i]]
+		if len(r.Linking) != min(len(want), explain.MaxLinking) || r.PLD != plds[i] || r.Error != "" {
+			t.Errorf("%s: %d PLDs link to it, want %d", plds[i], len(r.Linking), len(want))
+		}
+		before := uint32(math.MaxUint32)
+		for _, l := range r.Linking {
+			if !want[l.PLD] || l.Indegree > before || int(l.Indegree) > len(linked[l.PLD]) {
+				t.Errorf("%s: linked by %+v", plds[i], r.Linking)
+			}
+			before = l.Indegree
+		}
+	}
+	best := slices.MaxFunc(plds, func(a, b string) int { return cmp.Compare(len(linked[a]), len(linked[b])) })
+	got, _ = ask(term.ExitDone, "", "www."+best, "unknown.example")
+	for _, want := range []string{"www." + best + "\n  why       its PLD is " + best, "\n  linked by ", "top ranks", "none of its URLs wait",
+		"unknown.example\n  why       no page that was parsed links to it"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if got, _ = ask(term.ExitDone, "", "--fast", best); !strings.Contains(got, "(--fast)") || strings.Contains(got, "linked by") {
+		t.Errorf("--fast: %s", got)
+	}
+	if _, errs := wantExit(t, term.ExitUsage, "", "explain", "pld", "--fast", best); !strings.Contains(errs, "--fast needs --dir") {
+		t.Errorf("without --dir: %s", errs)
+	}
+	ask(term.ExitUsage, "", "not a host")
 }
 
 // TestExplainCrawl: explain answers questions about a crawl's directories, in words and as JSON, from

@@ -193,6 +193,19 @@ func (c *crawlExplainer) hosts(asked []string) error {
 	return nil
 }
 
+func (c *crawlExplainer) sites(asked []string) error {
+	reports, err := c.x.Sites(asked)
+	if err != nil {
+		return err
+	}
+	for _, r := range reports {
+		if err := c.put(r, r.Error, r.Damage, r.AsOf, func(p *printer) { p.pld(r) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Run answers questions about hosts of a crawl.
 func (h *hostCmd) Run(a *term.App) error {
 	if asked, err := h.asked("host"); err != nil || !asked {

@@ -7,7 +7,7 @@
 // question at a time. rules.go, links.go and scope.go answer from the crawler's rules alone. A question
 // without an answer gets {"error": …}; only reading and writing can fail.
 //
-// With --dir (dirFlags in crawl.go) robots, url and host read a crawl's directory as of its last checkpoint.
+// With --dir (dirFlags in crawl.go) robots, url, pld and host read a crawl's directory as of its last checkpoint.
 // The crawl may be running: explain writes nothing and takes no lock. Package crawl/explain finds the
 // answers, for up to 10,000 lines of input by one scan of the queues; print.go puts them into words.
 //
@@ -33,7 +33,7 @@ type Command struct {
 	Robots robotsCmd `cmd:"" help:"Tell whether a robots.txt allows a URL, and by which rule. Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}. With --dir: apply the rules that a crawl has stored."`
 	URL    urlCmd    `cmd:"" name:"url" help:"Print the URL that the crawler makes of a reference. Lines: {\"base\", \"ref\"}. With --dir: tell why a URL was crawled, or not."`
 	Links  linksCmd  `cmd:"" help:"List the links of a page. Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
-	PLD    pldCmd    `cmd:"" name:"pld" help:"Print the pay-level domain of a host. Lines: {\"host\"}."`
+	PLD    pldCmd    `cmd:"" name:"pld" help:"Print the pay-level domain of a host. Lines: {\"host\"}. With --dir: print its in-degree, rank and budget, who links to it, and where its URLs are."`
 	Scope  scopeCmd  `cmd:"" help:"Print the scope rule, and the blacklist rule, that decides about a URL. Lines: {\"url\", \"addr\"}."`
 	Host   hostCmd   `cmd:"" help:"With --dir: print what a crawl knows of a host, and where its URLs are."`
 }
@@ -63,8 +63,9 @@ type linksCmd struct {
 
 // pldCmd is the table of explain pld's flags.
 type pldCmd struct {
-	Hosts           []string `arg:"" name:"host" optional:"" help:"Host names or addresses."`
+	Hosts           []string `arg:"" name:"host" optional:"" help:"Host names or addresses. With --dir: PLDs or hosts, or \"-\" for lines on standard input."`
 	PrivateSuffixes bool     `help:"As for crawl."`
+	dirFlags
 }
 
 // hostCmd is the table of explain host's flags.
@@ -146,6 +147,16 @@ func (c *urlCmd) Run(a *term.App) error {
 
 // Run answers JSON lines, or host names.
 func (c *pldCmd) Run(a *term.App) error {
+	if asked, err := c.asked("pld"); err != nil || asked {
+		if err != nil {
+			return err
+		}
+		x, err := c.open(a)
+		if err != nil {
+			return err
+		}
+		return x.run(c.Hosts, x.sites)
+	}
 	e := newPLDExplainer(weburl.NewSuffixes(c.PrivateSuffixes))
 	if len(c.Hosts) == 0 {
 		return answerLines(a.Stdin, a.Stdout, e.answer)

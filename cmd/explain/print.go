@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -282,15 +283,72 @@ func (p *printer) host(r *explain.HostReport) {
 	if r.Stored != nil {
 		p.field("stored", "%d responses in the indexes", *r.Stored)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(r.Deferred)) {
-		p.field("deferred", "%d because of %s", r.Deferred[reason], reason)
-	}
-	if !r.NextDue.IsZero() {
-		p.field("", "first due %s", p.when(r.NextDue))
-	}
+	p.deferred(&r.Waiting)
 	p.site(r.Site)
 	p.trap(r.Trap)
 	for _, o := range r.Origins {
 		p.origin(o, nil)
 	}
+}
+
+func (p *printer) deferred(w *explain.Waiting) {
+	for _, reason := range slices.Sorted(maps.Keys(w.Deferred)) {
+		p.field("deferred", "%d because of %s", w.Deferred[reason], reason)
+	}
+	if !w.NextDue.IsZero() {
+		p.field("", "first due %s", p.when(w.NextDue))
+	}
+}
+
+// mostHosts is the number of a PLD's hosts that are printed.
+const mostHosts = 10
+
+func (p *printer) pld(r *explain.SiteReport) {
+	fmt.Fprintln(p.out, r.Asked)
+	if r.Error != "" {
+		p.field("not a PLD", "%s", r.Error)
+		return
+	}
+	p.list("why", r.Why)
+	p.deferred(&r.Waiting)
+	p.site(r.Site)
+	if len(r.Linking) > 0 {
+		p.field("linked by", "%s", linkingText(r))
+	}
+	hosts := slices.SortedFunc(maps.Keys(r.Hosts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Hosts[b], r.Hosts[a]), cmp.Compare(a, b))
+	})
+	name := "waiting"
+	rest := r.OtherHosts
+	for i, host := range hosts {
+		if i >= mostHosts {
+			rest += r.Hosts[host]
+			continue
+		}
+		p.field(name, "%s %d", host, r.Hosts[host])
+		name = ""
+	}
+	if rest > 0 {
+		p.field("", "other hosts %d", rest)
+	}
+}
+
+// linkingText lists the PLDs that link to one.
+func linkingText(r *explain.SiteReport) string {
+	var parts []string
+	for _, l := range r.Linking {
+		text := l.PLD
+		if text == "" {
+			text = "(no name yet)"
+		}
+		if l.Indegree > 0 {
+			text += fmt.Sprintf(" (%d)", l.Indegree)
+		}
+		parts = append(parts, text)
+	}
+	text := strings.Join(parts, ", ")
+	if more := int64(r.Site.Indegree) - int64(len(parts)); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -245,19 +245,23 @@ type HostReport struct {
 	Trap    *TrapReport     `json:"trap,omitempty"`
 	Origins []*OriginReport `json:"origins,omitempty"`
 	Delays  []DelayReport   `json:"delays,omitempty"`
-	// Places counts the host's URLs by place. Deferred counts the deferred ones by reason; NextDue is when
-	// the first of them returns. Queues counts those in BEAST by queue number, for the first MaxHostQueues
-	// queues. Stored counts the host's responses in the indexes. All are nil with Fast.
+	Waiting
+	Stored *int64   `json:"stored,omitempty"` // the host's responses in the indexes; nil with Fast
+	Why    []string `json:"why"`
+	Damage []string `json:"damage,omitempty"`
+}
+
+// Waiting counts the URLs of a host or PLD that wait. All are nil with Fast.
+type Waiting struct {
+	// Places counts the URLs by place. Deferred counts the deferred ones by reason; NextDue is when the first of
+	// them returns. Queues counts those in BEAST by queue number, for the first MaxHostQueues queues.
 	Places   map[string]int64 `json:"places,omitempty"`
 	Deferred map[string]int64 `json:"deferred,omitempty"`
 	NextDue  time.Time        `json:"next_due,omitzero"`
 	Queues   map[int64]int64  `json:"queues,omitempty"`
-	Stored   *int64           `json:"stored,omitempty"`
-	Why      []string         `json:"why"`
-	Damage   []string         `json:"damage,omitempty"`
 }
 
-// MaxHostQueues limits HostReport.Queues.
+// MaxHostQueues limits Waiting.Queues.
 const MaxHostQueues = 32
 
 // maxExplainTries limits how often a call starts again because a checkpoint came while it opened files.

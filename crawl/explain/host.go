@@ -2,17 +2,14 @@ package explain
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
-	"drumbeat/star"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -27,7 +24,6 @@ const maxHostIndexBytes = 64 << 20
 type hostAsked struct {
 	rep     *HostReport
 	origins []string
-	queues  map[int64]int64
 }
 
 // Hosts explains hosts, given as names or addresses, with or without port, or as URLs.
@@ -141,43 +137,19 @@ func (v *view) explainHosts(hosts []*hostAsked) error {
 
 // countHosts counts the URLs of the hosts in all places.
 func (v *view) countHosts(byHost map[string][]*hostAsked) error {
-	p := v.r.StartProgress(v.opt.Progress, v.opt.ProgressEvery, "state")
-	defer p.End()
 	var damage []string
 	damaged := v.damaged(&damage)
 	for _, list := range byHost {
 		for _, h := range list {
-			h.rep.Places, h.rep.Deferred, h.queues = map[string]int64{}, map[string]int64{}, map[int64]int64{}
+			h.rep.Waiting.begin()
 		}
 	}
-	visit := func(at Spot, data []byte) error {
-		var rec weburl.Record
-		if err := rec.Decode(data); err != nil {
-			return damaged(err)
+	if err := v.countWaiting(func(at Spot, rec *weburl.Record) {
+		for _, h := range byHost[string(weburl.Split(rec.URL).Host)] {
+			h.rep.Waiting.count(at, rec)
+			h.addOrigin(rec.URL)
 		}
-		list := byHost[string(weburl.Split(rec.URL).Host)]
-		for _, h := range list {
-			h.count(at, &rec)
-		}
-		return nil
-	}
-	err := star.WalkChecks(v.r.Set, state.NameStar, v.star, func(aux []byte) error {
-		return visit(Spot{Place: state.PlaceStar}, aux)
-	})
-	_ = damaged(err)
-	_, err = drum.ScanState(v.r.Set, state.NameRobotsCache, v.cache.Waiting(), drum.Scan{
-		Tuple: func(t drum.Tuple) error {
-			if t.Op != drum.Check {
-				return nil
-			}
-			return visit(Spot{Place: state.PlaceRobotsCheck}, t.Value)
-		},
-		Damaged: damaged,
-	})
-	if err == nil {
-		err = v.scan(visit, damaged)
-	}
-	if err != nil && !errors.Is(err, fs.SkipAll) {
+	}, damaged); err != nil {
 		return err
 	}
 	for _, list := range byHost {
@@ -189,22 +161,32 @@ func (v *view) countHosts(byHost map[string][]*hostAsked) error {
 	return nil
 }
 
-// count counts a URL of the host.
-func (h *hostAsked) count(at Spot, rec *weburl.Record) {
-	rep := h.rep
-	rep.Places[at.Place.String()]++
+// begin starts to count.
+func (w *Waiting) begin() {
+	*w = Waiting{Places: map[string]int64{}, Deferred: map[string]int64{}, Queues: map[int64]int64{}}
+}
+
+// count counts a URL.
+func (w *Waiting) count(at Spot, rec *weburl.Record) {
+	w.Places[at.Place.String()]++
 	switch at.Place {
 	case state.PlaceBeast:
-		h.queues[int64(at.Queue)]++
+		w.Queues[int64(at.Queue)]++
 	case state.PlaceDeferred:
-		rep.Deferred[state.Reason(rec.Reason).String()]++
-		if due := time.UnixMilli(at.Due).UTC(); rep.NextDue.IsZero() || due.Before(rep.NextDue) {
-			rep.NextDue = due
+		w.Deferred[state.Reason(rec.Reason).String()]++
+		if due := time.UnixMilli(at.Due).UTC(); w.NextDue.IsZero() || due.Before(w.NextDue) {
+			w.NextDue = due
 		}
 	}
-	h.addOrigin(rec.URL)
-	if rep.Queues == nil {
-		rep.Queues = h.queues
+}
+
+// tidy cuts Queues to MaxHostQueues.
+func (w *Waiting) tidy() {
+	if len(w.Queues) <= MaxHostQueues {
+		return
+	}
+	for _, n := range slices.Sorted(maps.Keys(w.Queues))[MaxHostQueues:] {
+		delete(w.Queues, n)
 	}
 }
 
@@ -235,18 +217,9 @@ func (v *view) countStored(h *hostAsked, damaged func(error) error) {
 	h.rep.Stored = &n
 }
 
-// tidy cuts Queues to MaxHostQueues and removes origins without data.
+// tidy cuts Queues and removes origins without data.
 func (rep *HostReport) tidy() {
-	if len(rep.Queues) > MaxHostQueues {
-		numbers := make([]int64, 0, len(rep.Queues))
-		for n := range rep.Queues {
-			numbers = append(numbers, n)
-		}
-		slices.Sort(numbers)
-		for _, n := range numbers[MaxHostQueues:] {
-			delete(rep.Queues, n)
-		}
-	}
+	rep.Waiting.tidy()
 	rep.Origins = slices.DeleteFunc(rep.Origins, func(o *OriginReport) bool {
 		return o.State == "none" && o.Asked.IsZero() && o.Asking == "" && o.WaitingURLs+o.WaitingAnswers == 0
 	})
@@ -282,17 +255,5 @@ func (v *view) concludeHost(rep *HostReport) {
 		say("its URLs were not counted (--fast)")
 		return
 	}
-	waiting := int64(0)
-	var parts []string
-	for p := range state.NumPlaces {
-		if n := rep.Places[p.String()]; n > 0 {
-			waiting += n
-			parts = append(parts, fmt.Sprintf("%s %d", p, n))
-		}
-	}
-	if waiting == 0 {
-		say("none of its URLs wait")
-	} else {
-		say("%d of its URLs wait: %s", waiting, strings.Join(parts, ", "))
-	}
+	rep.Why = append(rep.Why, rep.Waiting.text())
 }
