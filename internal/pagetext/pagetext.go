@@ -1,18 +1,19 @@
 // Package pagetext writes the visible text of HTML pages, for people and for programs that look for words.
 //
 // It reads the tokens of a page, not its tree: an element's text is visible unless the element is a script, a
-// style, a template or a noscript. Styles that hide text are not known. Each block, such as a paragraph, a
+// style, a template, a noscript or a frame. Styles that hide text are not known. Each block, such as a paragraph, a
 // heading or a table row, has lines of its own; cells of a row are separated by a space, and a run of white space
 // is one space. Entities are replaced, and the encoding is found as browsers find it, from a byte-order mark,
 // the Content-Type, a meta element, or the bytes. The text is UTF-8; bytes that make no character become U+FFFD.
 //
 // Write streams: its memory is that of the longest text node or tag, at most maxToken. A longer one is an error,
 // and so is an error of the reader or the writer. There are no others: every sequence of bytes is a page.
+// Write is made of two parts, which package extract uses too: Walk reads the tokens, and Lines joins the text.
 //
 // IsHTML tells which types are HTML. A missing type counts as HTML, as in the crawl.
 //
-// The paper's crawler has nothing like it. The command get and the requests to hooks use the package.
-// Its functions are safe for concurrent use, and it keeps no files.
+// The paper's crawler has nothing like it. The command get, the requests to hooks and package extract use it.
+// Its functions are safe for concurrent use; a Lines belongs to one goroutine. It keeps no files.
 package pagetext
 
 import (
@@ -22,10 +23,14 @@ import (
 	"io"
 	"mime"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 )
 
 // maxToken bounds a text node or a tag, in bytes.
@@ -42,7 +47,8 @@ func IsHTML(contentType string) bool {
 }
 
 // hidden are the elements whose content is no visible text.
-var hidden = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true}
+var hidden = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Template: true, atom.Noscript: true,
+	atom.Iframe: true, atom.Noembed: true, atom.Noframes: true}
 
 // block are the elements that begin and end a line.
 var block = map[atom.Atom]bool{
@@ -55,85 +61,170 @@ var block = map[atom.Atom]bool{
 	atom.Tbody: true, atom.Tfoot: true, atom.Thead: true, atom.Title: true, atom.Tr: true, atom.Ul: true,
 }
 
-// Write writes the visible text of a page with a Content-Type.
-func Write(out *bufio.Writer, page io.Reader, contentType string) error {
-	decoded, err := charset.NewReader(page, contentType)
-	if err == io.EOF {
-		return nil
+// Token is a tag or the text between two tags. It is valid until Walk passes the next one.
+type Token struct {
+	// Name is that of a tag's element; 0 for text, and for elements that HTML does not have.
+	Name atom.Atom
+	// End says that the tag is an end tag.
+	End bool
+	// Text is the text with its entities replaced; nil for a tag.
+	Text []byte
+	// Hidden is the element whose content is not visible and has the token; 0 if it is visible. The tags of that
+	// element itself have it too.
+	Hidden atom.Atom
+
+	z    *html.Tokenizer
+	more bool // the tag has attributes that Attr has not returned
+}
+
+// Attr returns the next attribute of a start tag; ok is false after the last one. Names are in lower case, values
+// have their entities replaced.
+func (t *Token) Attr() (name, value []byte, ok bool) {
+	if !t.more {
+		return nil, nil, false
 	}
-	if err != nil {
-		return err
+	name, value, t.more = t.z.TagAttr()
+	return name, value, true
+}
+
+// Breaks reports whether the token ends a line of text.
+func (t *Token) Breaks() bool { return t.Text == nil && block[t.Name] }
+
+// Cell reports whether the token is a tag of a cell of a table, which white space separates from the next.
+func (t *Token) Cell() bool { return t.Text == nil && (t.Name == atom.Td || t.Name == atom.Th) }
+
+// Walk calls fn with each tag and each text of a page with a Content-Type, decoded to UTF-8. It leaves out comments
+// and the doctype. It returns the name of the encoding as in the Encoding standard. An error of fn ends it.
+func Walk(page io.Reader, contentType string, fn func(t *Token) error) (charsetName string, err error) {
+	in := bufio.NewReader(page)
+	start, err := in.Peek(1024) // what browsers look at
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	from, name, _ := charset.DetermineEncoding(start, contentType)
+	decoded := io.Reader(in)
+	if from != encoding.Nop {
+		decoded = transform.NewReader(in, from.NewDecoder())
 	}
 	z := html.NewTokenizer(decoded)
 	z.SetMaxBuf(maxToken)
-	w := &lines{out: out}
-	var skip atom.Atom // the hidden element, and how many of its name are open
-	depth := 0
+	t := &Token{z: z}
+	depth := 0 // how many of the hidden element's name are open
 	for {
 		kind := z.Next()
+		t.Name, t.End, t.Text, t.more = 0, kind == html.EndTagToken, nil, false
 		switch kind {
 		case html.ErrorToken:
-			w.end()
 			if errors.Is(z.Err(), html.ErrBufferExceeded) {
-				return fmt.Errorf("a text node or tag of more than %d bytes", maxToken)
+				return name, fmt.Errorf("a text node or tag of more than %d bytes", maxToken)
 			}
 			if z.Err() != io.EOF {
-				return z.Err()
+				return name, z.Err()
 			}
-			return w.err
+			return name, nil
 		case html.TextToken:
-			if depth == 0 {
-				w.text(string(z.Text()))
-			}
+			t.Text = z.Text()
 		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
-			name, _ := z.TagName()
-			a := atom.Lookup(name)
-			switch {
-			case depth > 0 && a != skip:
-			case hidden[a] && kind == html.StartTagToken:
-				skip = a
+			var raw []byte
+			raw, t.more = z.TagName()
+			t.Name = atom.Lookup(raw)
+			// HTML ignores the slash of <script/>.
+			if !t.End && hidden[t.Name] && (depth == 0 || t.Hidden == t.Name) {
+				t.Hidden = t.Name
 				depth++
-			case hidden[a] && kind == html.EndTagToken:
-				depth = max(0, depth-1)
-			case block[a]:
-				w.end()
-			case a == atom.Td || a == atom.Th:
-				w.space = true
 			}
+		default:
+			continue
 		}
-		if w.err != nil {
-			return w.err
+		if err := fn(t); err != nil {
+			return name, err
+		}
+		if t.End && depth > 0 && t.Hidden == t.Name {
+			if depth--; depth == 0 {
+				t.Hidden = 0
+			}
 		}
 	}
 }
 
-// lines writes text and joins white space.
-type lines struct {
-	out   *bufio.Writer
+// Write writes the visible text of a page with a Content-Type.
+func Write(out *bufio.Writer, page io.Reader, contentType string) error {
+	l := NewLines(out)
+	_, err := Walk(page, contentType, func(t *Token) error {
+		l.Add(t)
+		return l.err
+	})
+	if err == nil {
+		l.End()
+		err = l.err
+	}
+	return err
+}
+
+// Output is where Lines go: a bufio.Writer or a bytes.Buffer.
+type Output interface {
+	io.Writer
+	io.ByteWriter
+}
+
+// Lines writes the text of tokens as lines, and joins white space.
+type Lines struct {
+	out   Output
 	begun bool // the line has text
 	space bool // white space precedes the next text
 	err   error
 }
 
-// text appends text, with its entities, to the line.
-func (l *lines) text(raw string) {
-	for i, word := range strings.Fields(raw) {
-		if l.begun && (l.space || i > 0 || startsWithSpace(raw)) {
-			l.out.WriteByte(' ') // the writer keeps its error
-		}
-		_, l.err = l.out.WriteString(word)
-		l.begun, l.space = true, false
-	}
-	if raw != "" && strings.TrimSpace(raw[len(raw)-1:]) == "" {
+// NewLines returns Lines that write to out.
+func NewLines(out Output) *Lines { return &Lines{out: out} }
+
+// Add adds a token, if it is visible.
+func (l *Lines) Add(t *Token) {
+	switch {
+	case t.Hidden != 0:
+	case t.Text != nil:
+		l.text(t.Text)
+	case t.Breaks():
+		l.End()
+	case t.Cell():
 		l.space = true
 	}
 }
 
-func startsWithSpace(s string) bool { return s != "" && strings.TrimSpace(s[:1]) == "" }
+// text appends text to the line.
+func (l *Lines) text(raw []byte) {
+	for len(raw) > 0 && l.err == nil {
+		n := 0 // bytes of a word
+		for n < len(raw) {
+			r, size := rune(raw[n]), 1
+			if r >= utf8.RuneSelf {
+				r, size = utf8.DecodeRune(raw[n:])
+			}
+			if unicode.IsSpace(r) {
+				if n == 0 {
+					l.space, raw = true, raw[size:]
+					continue
+				}
+				break
+			}
+			n += size
+		}
+		if n == 0 {
+			return
+		}
+		if l.begun && l.space {
+			l.err = l.out.WriteByte(' ')
+		}
+		if l.err == nil {
+			_, l.err = l.out.Write(raw[:n])
+		}
+		l.begun, l.space, raw = true, false, raw[n:]
+	}
+}
 
-// end ends the line, unless it is empty.
-func (l *lines) end() {
-	if l.begun {
+// End ends the line, unless it is empty.
+func (l *Lines) End() {
+	if l.begun && l.err == nil {
 		l.err = l.out.WriteByte('\n')
 	}
 	l.begun, l.space = false, false

@@ -32,7 +32,8 @@ func TestWrite(t *testing.T) {
 		"<tr><td>1<td>2<tr><th>3</th> <th>4":                                                  "1 2\n3 4\n",
 		"a<br>b<br><br>c &lt;p&gt;":                                                           "a\nb\nc <p>\n",
 		"<script>a<p>b":                                                                       "",
-		"\xff":                                                                                "ÿ\n", // windows-1252
+		"<iframe><p>x</iframe>a<script/>y</script>b":                                          "ab\n",
+		"\xff": "ÿ\n", // windows-1252
 	} {
 		if got := text(t, page, "text/html"); got != want {
 			t.Errorf("%q: got %q, want %q", page, got, want)
