@@ -10,8 +10,8 @@
 // the closest; of two at the same distance the page. If the record is a revisit, --body and --text take the body
 // of the capture that it names.
 //
-// response.go splits the record into head and body, and removes chunk framing and content codings on the
-// way; package internal/pagetext has the visible text of HTML. The payload digest is verified at the end of the body: a
+// Package internal/response splits the record into head and body, and removes chunk framing and content codings on
+// the way; package internal/pagetext has the visible text of HTML. The payload digest is verified at the end of the body: a
 // wrong one is reported after the output.
 //
 // Exit codes: 0; term.ExitUsage (2) for a bad flag or URL, term.ExitDirectory (4) if the directories hold no

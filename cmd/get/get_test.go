@@ -73,14 +73,14 @@ func (w *world) must(err error) {
 	}
 }
 
-// response is a response of a world.
-type response struct {
+// stored is a response of a world.
+type stored struct {
 	url, head, body, kind string
 	after                 time.Duration
 	original              string // URL; the response is a revisit
 }
 
-func (w *world) add(r response) {
+func (w *world) add(r stored) {
 	w.t.Helper()
 	x := &warc.Exchange{URL: []byte(r.url), Date: fetched.Add(r.after), Head: []byte("HTTP/1.1 200 OK\r\n" + r.head + "\r\n"), Body: []byte(r.body),
 		Status: 200, MIME: "text/html", Kind: r.kind, Chunked: strings.Contains(r.head, "chunked"), Encoded: strings.Contains(r.head, "Encoding")}
@@ -150,7 +150,7 @@ func TestCodings(t *testing.T) {
 	must(0, l.Close())
 	half := gz.String()[:len(gz.String())/2]
 	chunks := fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", len(half), half, gz.Len()-len(half), gz.String()[len(half):])
-	all := []response{
+	all := []stored{
 		{url: "http://a.test/plain", body: text}, {url: "http://a.test/gzip", head: "Content-Encoding: gzip\r\n", body: gz.String()},
 		{url: "http://a.test/br", head: "Content-Encoding: br\r\n", body: br.String()},
 		{url: "http://a.test/zstd", head: "Content-Encoding: zstd\r\n", body: zs.String()},
@@ -203,7 +203,7 @@ func TestCodings(t *testing.T) {
 // TestMistakes: what is not there gives an error that says what to do.
 func TestMistakes(t *testing.T) {
 	w := newWorld(t, warc.Gzip)
-	w.add(response{url: "http://a.test/", body: text})
+	w.add(stored{url: "http://a.test/", body: text})
 	w.save(true)
 	for _, tt := range []struct {
 		code int
@@ -247,7 +247,7 @@ func TestDamage(t *testing.T) {
 	w := newWorld(t, warc.Gzip)
 	const pages = 400 // several pages of the index
 	for i := range pages {
-		w.add(response{url: fmt.Sprintf("http://a.test/%03d/%s", i, strings.Repeat("x", 40)), body: fmt.Sprint(text, i)})
+		w.add(stored{url: fmt.Sprintf("http://a.test/%03d/%s", i, strings.Repeat("x", 40)), body: fmt.Sprint(text, i)})
 	}
 	w.save(true)
 	for _, pattern := range []string{"/warc/*.cdxj", "/warc/*.warc.gz"} {

@@ -1,0 +1,219 @@
+// Package response reads the response in a record of a WARC file: its head, and its body without chunk framing and
+// content codings.
+//
+// The record is as the server sent it. Open reads the head; Body is the rest on its way through the decoders of
+// Transfer-Encoding and Content-Encoding (RFC 9110, 8.4; RFC 9112, 7.1). A body that does not begin as its coding
+// says is taken as it is, as browsers and the crawler do. The codings are gzip, deflate, br and zstd.
+//
+// The payload digest is verified at the end of the body: a wrong one, and a record that ends early, are a
+// *disk.CorruptError. What the server sent wrong is none: invalid chunks, an invalid coding and a body that the crawl
+// cut off are warnings, and the body ends there.
+//
+// The paper does not say how its pages are read. The commands get and extract read them here.
+//
+// A Response belongs to one goroutine, reads its record to the end, and keeps no files. Memory: some 100 KiB, with
+// windows of zstd and brotli up to 40 MiB; bodies are streamed.
+package response
+
+import (
+	"bufio"
+	"bytes"
+	"compress/flate"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/disk"
+	"drumbeat/warc"
+)
+
+// maxHead bounds the head of a response, in bytes; package fetch accepts less.
+const maxHead = 1 << 20
+
+// Response is the response in a record. Close it.
+type Response struct {
+	Head []byte    // status line and header fields, with the empty line
+	Body io.Reader // without chunks and codings
+
+	record  *warc.StoredRecord
+	block   io.Reader // of the record, after the head
+	payload io.Reader // without chunks, with its content coding; counted in sum
+	sum     hash.Hash
+	warn    func(string)
+	zstds   []*lazy
+}
+
+// Open reads the head of the response in a record, which may be that of a revisit. warn receives what the server
+// sent wrong.
+func Open(r *warc.StoredRecord, warn func(string)) (*Response, error) {
+	block := bufio.NewReaderSize(r, 64<<10)
+	head, err := readHead(block)
+	if err != nil {
+		return nil, err
+	}
+	b := &Response{Head: head, record: r, block: block, sum: sha1.New(), warn: warn}
+	plain := io.Reader(block)
+	if codings := list(b.Fields("Transfer-Encoding")); len(codings) > 0 && strings.EqualFold(codings[len(codings)-1], "chunked") {
+		plain = warc.Chunks(block)
+	}
+	b.payload = io.TeeReader(plain, b.sum)
+	b.Body = b.payload
+	codings := list(b.Fields("Content-Encoding"))
+	for i := len(codings) - 1; i >= 0; i-- { // the last one was applied last
+		l := &lazy{from: bufio.NewReader(b.Body), coding: strings.ToLower(codings[i])}
+		b.Body, b.zstds = l, append(b.zstds, l)
+	}
+	return b, nil
+}
+
+// Close releases the decoders. The record stays open.
+func (b *Response) Close() {
+	for _, l := range b.zstds {
+		if d, ok := l.r.(*zstd.Decoder); ok {
+			d.Close()
+		}
+	}
+}
+
+// SkipBody reads the rest of the record without decoding it. It returns what is wrong with the record.
+func (b *Response) SkipBody() error {
+	_, err := io.Copy(io.Discard, b.block)
+	return err
+}
+
+// ContentType returns the values of Content-Type; "" if there is none.
+func (b *Response) ContentType() string { return strings.Join(b.Fields("Content-Type"), ",") }
+
+// readHead reads the status line and the header fields, up to the empty line.
+func readHead(r *bufio.Reader) ([]byte, error) {
+	var head []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		if head = append(head, line...); len(head) > maxHead {
+			return nil, &disk.CorruptError{Want: "the head of a response", Got: fmt.Sprintf("a head of more than %d bytes", maxHead)}
+		}
+		switch {
+		case err == io.EOF: // a response without a body
+			return head, nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return nil, err
+		case bytes.HasSuffix(head, []byte("\n\r\n")), bytes.HasSuffix(head, []byte("\n\n")):
+			return head, nil
+		}
+	}
+}
+
+// Fields returns the values of a header field.
+func (b *Response) Fields(name string) (values []string) {
+	for line := range bytes.Lines(b.Head) {
+		if n, v, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(strings.TrimSpace(n), name) {
+			values = append(values, strings.TrimSpace(v))
+		}
+	}
+	return values
+}
+
+// list splits the values of a field at commas.
+func list(values []string) (items []string) {
+	for _, v := range values {
+		for item := range strings.SplitSeq(v, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}
+
+// End reads what the decoders have left, and verifies the record. err is the first error of reading Body; it is a
+// warning if the record is intact.
+func (b *Response) End(err error) error {
+	_, rest := io.Copy(io.Discard, b.payload)
+	if rest == nil || errors.Is(rest, warc.ErrChunks) {
+		chunks := rest
+		// Read what follows the last chunk, such as a trailer, for the record's checksum.
+		if _, rest = io.Copy(io.Discard, b.record); rest == nil && chunks != nil {
+			b.warn("the server's chunk framing is invalid; the body ends there")
+			err, chunks = nil, nil
+			return b.truncated()
+		}
+	}
+	if rest != nil {
+		return rest
+	}
+	got, want := warc.PayloadDigest(b.sum.Sum(nil)), b.record.Get("WARC-Payload-Digest")
+	if want != "" && got != want {
+		return &disk.CorruptError{Path: b.record.Path(), Offset: b.record.Offset, Want: "a payload with digest " + want, Got: got}
+	}
+	if err != nil && b.record.Get("WARC-Truncated") == "" {
+		// The record is intact: the server sent it so.
+		b.warn("the server's content coding is invalid; the body ends there: " + err.Error())
+	}
+	return b.truncated()
+}
+
+// truncated warns of an incomplete body.
+func (b *Response) truncated() error {
+	if why := b.record.Get("WARC-Truncated"); why != "" {
+		b.warn("the crawl stored only the beginning of the body (" + why + ")")
+	}
+	return nil
+}
+
+// maxWindow bounds the window of zstd content, in bytes (RFC 9659).
+const maxWindow = 8 << 20
+
+// lazy opens a decoder with the first Read. An empty body is empty in every coding, and a body that does not
+// begin as its coding says is taken as it is, as browsers and the crawler do.
+type lazy struct {
+	from   *bufio.Reader
+	coding string
+	r      io.Reader
+}
+
+// Read implements io.Reader.
+func (l *lazy) Read(p []byte) (int, error) {
+	if l.r == nil {
+		var err error
+		if l.r, err = l.open(); err != nil {
+			return 0, err
+		}
+	}
+	return l.r.Read(p)
+}
+
+func (l *lazy) open() (io.Reader, error) {
+	start, err := l.from.Peek(4)
+	if len(start) == 0 {
+		if err == io.EOF {
+			return l.from, nil
+		}
+		return nil, err
+	}
+	switch l.coding {
+	case "gzip", "x-gzip":
+		if bytes.HasPrefix(start, []byte{0x1f, 0x8b}) {
+			return gzip.NewReader(l.from)
+		}
+	case "deflate", "x-deflate":
+		if len(start) > 1 && start[0]&0x0f == 8 && (int(start[0])<<8|int(start[1]))%31 == 0 {
+			return zlib.NewReader(l.from)
+		}
+		return flate.NewReader(l.from), nil
+	case "br":
+		return brotli.NewReader(l.from), nil
+	case "zstd":
+		if bytes.HasPrefix(start, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
+			return zstd.NewReader(l.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		}
+	}
+	return l.from, nil
+}
