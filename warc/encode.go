@@ -142,7 +142,11 @@ func (p *Prepared) Release() {
 
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
-	e := &Encoder{random: w.opt.Random, zst: w.zst, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
+	return newEncoder(&w.opt, w.zst)
+}
+
+func newEncoder(opt *Options, zst *zstFormat) *Encoder {
+	e := &Encoder{random: opt.Random, zst: zst, level: opt.Level, blockDigest: opt.BlockDigest, sha: sha1.New(),
 		dateOf: math.MinInt64}
 	if e.random == nil {
 		var seed [32]byte

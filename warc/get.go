@@ -65,6 +65,7 @@ type StoredRecord struct {
 	file    *outfile.Bytes
 	path    string
 	dec     *decoder
+	shared  bool // the file stays open
 }
 
 // OpenStored opens the record of a capture. It takes some 200 KiB, and for zst files up to 8 MiB, whatever
@@ -80,13 +81,13 @@ func OpenStored(opt Options, x *Stored) (_ *StoredRecord, err error) {
 	}
 	r := &StoredRecord{file: b, path: x.data.Path}
 	// A file that is shorter than the manifest says may still have this record.
-	if err = r.open(x); err != nil {
+	if err = r.open(&x.Indexed); err != nil {
 		return nil, errors.Join(r.damage(x.Offset, err), r.Close())
 	}
 	return r, nil
 }
 
-func (r *StoredRecord) open(x *Stored) error {
+func (r *StoredRecord) open(x *Indexed) error {
 	if x.Offset < 0 || x.Length <= 0 || x.Offset > r.file.Size()-x.Length {
 		return fmt.Errorf("%d bytes, beyond the end of the file", x.Length)
 	}
@@ -165,6 +166,9 @@ func (r *StoredRecord) Path() string { return r.path }
 func (r *StoredRecord) Close() error {
 	if r.dec != nil && r.dec.zst != nil {
 		r.dec.zst.Close()
+	}
+	if r.shared {
+		return nil
 	}
 	return r.file.Close()
 }

@@ -33,7 +33,7 @@ func WalkIndexes(opt Options, st *State, fn func(x *Index) error) error {
 		}
 		b, err := s.Open(opt.Set.FS, opt.State)
 		if err == nil {
-			err = fn(&Index{Name: all[i].Name, x: &indexFile{b: b, path: s.Path}})
+			err = fn(&Index{Name: all[i].Name, x: &indexFile{b: b, path: s.Path, data: all[i].Streams[dataStream]}})
 		}
 		if b != nil {
 			err = errors.Join(err, b.Close())
@@ -59,3 +59,41 @@ func (i *Index) Parse(line []byte) (surt []byte, x *Indexed, err error) {
 	surt, _, _ = bytes.Cut(line, []byte{' '})
 	return surt, x, nil
 }
+
+// Data is a WARC file, open for reading the records that its index lists. Records may be opened by several
+// goroutines. Close it after the last of them.
+type Data struct {
+	File string // name
+	path string
+	size int64
+	b    *outfile.Bytes
+}
+
+// Data opens the WARC file of the index. It returns ErrMoved if it was moved away.
+func (i *Index) Data(opt Options) (*Data, error) {
+	s := i.x.data
+	if s.Path == "" && s.Tail.Len == 0 {
+		return nil, fmt.Errorf("warc: open %s: %w", i.Name, ErrMoved)
+	}
+	b, err := s.Open(opt.Set.FS, opt.State)
+	if b == nil {
+		return nil, fmt.Errorf("warc: open %s: %w", i.Name, err)
+	}
+	// A file that is shorter than the manifest says still has its first records.
+	return &Data{File: i.Name + s.Suffix, path: s.Path, size: s.Size + s.Tail.Len, b: b}, nil
+}
+
+// Size returns the length of the file in bytes, as the state says.
+func (d *Data) Size() int64 { return d.size }
+
+// Record opens a record, as OpenStored does.
+func (d *Data) Record(x *Indexed) (*StoredRecord, error) {
+	r := &StoredRecord{file: d.b, path: d.path, shared: true}
+	if err := r.open(x); err != nil {
+		return nil, errors.Join(r.damage(x.Offset, err), r.Close())
+	}
+	return r, nil
+}
+
+// Close closes the file.
+func (d *Data) Close() error { return d.b.Close() }

@@ -277,12 +277,14 @@ func (w *Writer) head(file string, now time.Time) []byte {
 }
 
 // info returns the warcinfo record of a file.
-func (w *Writer) info(file string, now time.Time) []byte {
-	e := w.NewEncoder()
+func (w *Writer) info(file string, now time.Time) []byte { return w.NewEncoder().info(&w.opt, file, now) }
+
+// info returns a warcinfo record.
+func (e *Encoder) info(opt *Options, file string, now time.Time) []byte {
 	block := []byte("format: WARC File Format 1.1\r\n" +
 		"conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n")
-	block = appendField(block, "hostname", w.opt.Host)
-	for _, f := range w.opt.Info {
+	block = appendField(block, "hostname", opt.Host)
+	for _, f := range opt.Info {
 		block = appendField(block, f.Name, f.Value)
 	}
 	e.text, e.marks = e.text[:0], e.marks[:0]
