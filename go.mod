@@ -3,6 +3,7 @@ module drumbeat
 go 1.26.0
 
 require (
+	github.com/RadhiFadlillah/whatlanggo v0.0.0-20240916001553-aac1f0f737fc
 	github.com/alecthomas/kong v1.17.0
 	github.com/andybalholm/brotli v1.2.8
 	github.com/axiomhq/hyperloglog v0.3.0

@@ -259,7 +259,7 @@ func (j *job) run(t *table) (err error) {
 func (j *job) create(sub string, format tabular.Format, columns []tabular.Column) (*tabular.Writer, error) {
 	o := j.opt
 	if o.Stream != nil {
-		return tabular.NewStream(o.Stream, format, columns)
+		return tabular.NewStream(o.Stream, tabular.Options{Format: format, Columns: columns})
 	}
 	dir := o.Target
 	if sub != "" {

@@ -45,7 +45,7 @@ func nearRows(t *testing.T, hashes []uint64) (map[[2]string]int, []string) {
 	j := testJob(t, memfs.New(1), "/d", tabular.JSONL)
 	var out bytes.Buffer
 	var err error
-	if j.rows, err = tabular.NewStream(&out, tabular.JSONL, nearTable().columns); err != nil {
+	if j.rows, err = tabular.NewStream(&out, tabular.Options{Format: tabular.JSONL, Columns: nearTable().columns}); err != nil {
 		t.Fatal(err)
 	}
 	n := newNearJoin(j)
@@ -307,7 +307,7 @@ func BenchmarkNear(b *testing.B) {
 		j.opt.RAMBytes = defaultRAMBytes
 		rng := rand.New(rand.NewPCG(1, 4))
 		var err error
-		if j.rows, err = tabular.NewStream(io.Discard, tabular.CSV, nearTable().columns); err != nil {
+		if j.rows, err = tabular.NewStream(io.Discard, tabular.Options{Format: tabular.CSV, Columns: nearTable().columns}); err != nil {
 			b.Fatal(err)
 		}
 		join, last := newNearJoin(j), uint64(0)

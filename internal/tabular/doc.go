@@ -8,7 +8,7 @@
 // complete and durable: Writer writes it under a name that begins with a dot, syncs it, renames it and syncs
 // the directory. The file _progress.json describes the table: source, columns, finished parts, and whether
 // the table is complete. Tools that read directories of Parquet skip names that begin with a dot or _.
-// CSV, TSV and JSON lines can also go to a stream, such as standard output (NewStream).
+// All formats can also go to a stream without parts, such as standard output or a file of the caller (NewStream).
 //
 // # Resuming
 //

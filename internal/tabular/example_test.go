@@ -8,10 +8,10 @@ import (
 )
 
 func Example() {
-	w, err := tabular.NewStream(os.Stdout, tabular.JSONL, []tabular.Column{
+	w, err := tabular.NewStream(os.Stdout, tabular.Options{Format: tabular.JSONL, Columns: []tabular.Column{
 		{Name: "host", Type: tabular.String},
 		{Name: "urls", Type: tabular.Int64, Nullable: true},
-	})
+	}})
 	if err != nil {
 		fmt.Println(err)
 		return

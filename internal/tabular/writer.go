@@ -105,17 +105,19 @@ type Writer struct {
 	failed  error
 }
 
-// NewStream returns a Writer of one table without parts. It writes CSV or JSON lines to out.
-func NewStream(out io.Writer, format Format, columns []Column) (*Writer, error) {
-	if format != CSV && format != JSONL && format != TSV {
-		return nil, fmt.Errorf("tabular: %s cannot be written to a stream", format)
-	}
-	if err := checkColumns(columns); err != nil {
+// NewStream returns a Writer of one table without parts, which it writes to out. Of the options it needs format and
+// columns, and of Parquet compression and GroupBytes.
+func NewStream(out io.Writer, opt Options) (*Writer, error) {
+	if err := opt.complete(); err != nil {
 		return nil, err
 	}
-	w := &Writer{opt: Options{Format: format, Columns: columns}, stream: out}
-	if format == CSV {
-		w.buf = appendCSVHeader(w.buf, columns)
+	w := &Writer{opt: opt, stream: out}
+	switch opt.Format {
+	case Parquet:
+		w.parquet = newParquet(opt.Columns, opt.Compression, opt.GroupBytes)
+		w.parquet.begin(partOutput{w})
+	case CSV:
+		w.buf = appendCSVHeader(w.buf, opt.Columns)
 	}
 	return w, nil
 }
@@ -311,7 +313,7 @@ func (w *Writer) write(row []Value, size int64) (err error) {
 	}
 	group := w.size - w.grown
 	w.grown = w.size
-	if w.size+group > w.opt.PartBytes {
+	if w.stream == nil && w.size+group > w.opt.PartBytes {
 		return w.end()
 	}
 	return nil
@@ -452,6 +454,11 @@ func (w *Writer) Close() error {
 func (w *Writer) close() error {
 	switch {
 	case w.stream != nil:
+		if w.parquet != nil {
+			if err := w.parquet.end(); err != nil {
+				return err
+			}
+		}
 		return w.flush()
 	case w.skip > 0:
 		return fmt.Errorf("tabular: %s has %d rows more than its source gives now", w.opt.Dir, w.skip)

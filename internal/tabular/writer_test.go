@@ -309,9 +309,9 @@ func TestEmptyTable(t *testing.T) {
 
 func TestStream(t *testing.T) {
 	rows := makeRows(random(t), 30_000)
-	for _, format := range []Format{CSV, JSONL} {
+	for _, format := range []Format{CSV, JSONL, Parquet} {
 		var out bytes.Buffer
-		w, err := NewStream(&out, format, columns)
+		w, err := NewStream(&out, Options{Format: format, Columns: columns, GroupBytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +322,8 @@ func TestStream(t *testing.T) {
 			t.Errorf("%s: other rows", format)
 		}
 	}
-	if _, err := NewStream(io.Discard, Parquet, columns); err == nil {
-		t.Error("Parquet to a stream is accepted")
+	if _, err := NewStream(io.Discard, Options{Format: "xml", Columns: columns}); err == nil {
+		t.Error("an unknown format is accepted")
 	}
 }
 
@@ -598,7 +598,7 @@ func TestNoPermission(t *testing.T) {
 func TestBadUse(t *testing.T) {
 	for _, c := range [][]Column{nil, {{Name: "", Type: Int64}}, {{Name: "a,b", Type: Int64}}, {{Name: "1", Type: Int64}},
 		{{Name: "a", Type: "date"}}, {{Name: "a", Type: Int64}, {Name: "a", Type: Int64}}} {
-		if _, err := NewStream(io.Discard, CSV, c); err == nil {
+		if _, err := NewStream(io.Discard, Options{Format: CSV, Columns: c}); err == nil {
 			t.Errorf("%v is accepted", c)
 		}
 	}
@@ -611,7 +611,7 @@ func TestBadUse(t *testing.T) {
 	two := []Column{{Name: "a", Type: Int64}, {Name: "b", Type: String, Nullable: true}}
 	for _, row := range [][]Value{{Int(1)}, {Null, Null}, {Int(1), Int(1)}, {Int(1), Str(strings.Repeat("x", MaxRowBytes))}} {
 		var out bytes.Buffer
-		w, err := NewStream(&out, CSV, two)
+		w, err := NewStream(&out, Options{Format: CSV, Columns: two})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -637,7 +637,7 @@ func TestForms(t *testing.T) {
 			`{"s":"","f":1e+21,"t":"2026-11-21T22:43:05.678Z"}` + "\n",
 	} {
 		var out bytes.Buffer
-		w, err := NewStream(&out, format, cols)
+		w, err := NewStream(&out, Options{Format: format, Columns: cols})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -654,7 +654,7 @@ func TestForms(t *testing.T) {
 func TestTSV(t *testing.T) {
 	cols := []Column{{Name: "id", Type: Int64}, {Name: "name", Type: String, Nullable: true}}
 	var out bytes.Buffer
-	w, err := NewStream(&out, TSV, cols)
+	w, err := NewStream(&out, Options{Format: TSV, Columns: cols})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -665,7 +665,7 @@ func TestTSV(t *testing.T) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 	for _, bad := range []string{"a\tb", "a\n", "\r"} {
-		if w, err := NewStream(&out, TSV, cols); err != nil || w.Write([]Value{Int(1), Str(bad)}) == nil {
+		if w, err := NewStream(&out, Options{Format: TSV, Columns: cols}); err != nil || w.Write([]Value{Int(1), Str(bad)}) == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
