@@ -101,12 +101,12 @@ func (j *job) writeIndex(lines *extsort.Sorter) error {
 type indexWriter struct {
 	j      *job
 	stream *bufio.Writer
-	lines  *newFile // if stream is nil
+	lines  *disk.Staged // if stream is nil
 	buf    []byte
 
 	// Of ZipNum.
-	idx   *newFile
-	loc   *newFile
+	idx   *disk.Staged
+	loc   *disk.Staged
 	zip   *gzip.Writer
 	n     int   // lines in the open member
 	start int64 // of the open member
@@ -135,11 +135,11 @@ func (j *job) indexWriter() (_ *indexWriter, err error) {
 	if j.opt.Format == ZipNum {
 		name = zipName
 	}
-	if w.lines, err = j.newFile(name); err != nil || j.opt.Format != ZipNum {
+	if w.lines, err = j.stage(name); err != nil || j.opt.Format != ZipNum {
 		return w, err
 	}
-	if w.idx, err = j.newFile(idxName); err != nil {
-		w.lines.abort()
+	if w.idx, err = j.stage(idxName); err != nil {
+		w.lines.Abort()
 		return nil, err
 	}
 	w.zip = gzip.NewWriter(w.lines)
@@ -190,7 +190,7 @@ func (w *indexWriter) endMember() error {
 	}
 	w.n = 0
 	w.count++
-	end := w.lines.size
+	end := w.lines.Size()
 	text := append(append([]byte(nil), w.key...), "\t"+zipName+"\t"...)
 	text = append(strconv.AppendInt(text, w.start, 10), '\t')
 	text = append(strconv.AppendInt(text, end-w.start, 10), '\t')
@@ -213,25 +213,25 @@ func (w *indexWriter) close() (err error) {
 		}
 	}()
 	if w.zip == nil {
-		if err := w.lines.end(); err != nil {
+		if err := w.lines.End(); err != nil {
 			return err
 		}
-		return w.lines.rename()
+		return w.j.name(w.lines)
 	}
 	if w.n > 0 {
 		if err := w.endMember(); err != nil {
 			return err
 		}
 	}
-	if w.loc, err = w.j.newFile(locName); err != nil {
+	if w.loc, err = w.j.stage(locName); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(w.loc, zipName+"\t"+zipName+"\n"); err != nil {
 		return err
 	}
-	files := []*newFile{w.lines, w.loc, w.idx}
+	files := []*disk.Staged{w.lines, w.loc, w.idx}
 	for _, f := range files { // the earlier index stays until there is room for this one
-		if err := f.end(); err != nil {
+		if err := f.End(); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (w *indexWriter) close() (err error) {
 		return fmt.Errorf("export: remove the earlier index: %w", err)
 	}
 	for _, f := range files {
-		if err := f.rename(); err != nil {
+		if err := w.j.name(f); err != nil {
 			return err
 		}
 	}
@@ -252,90 +252,24 @@ func (w *indexWriter) close() (err error) {
 
 // abort deletes the files that have no name yet.
 func (w *indexWriter) abort() {
-	for _, f := range []*newFile{w.lines, w.loc, w.idx} {
+	for _, f := range []*disk.Staged{w.lines, w.loc, w.idx} {
 		if f != nil {
-			f.abort()
+			f.Abort()
 		}
 	}
 }
 
-// newFile is a file of an index under a temporary name. It is an io.Writer with a buffer.
-type newFile struct {
-	j          *job
-	file       disk.File // nil once it is closed
-	name, temp string
-	buf        []byte
-	size       int64 // with the buffer
+// stage creates a file of the index.
+func (j *job) stage(name string) (*disk.Staged, error) {
+	return disk.Stage(j.opt.FS, j.opt.Target+"/"+name)
 }
 
-func (j *job) newFile(name string) (*newFile, error) {
-	f := &newFile{j: j, name: j.opt.Target + "/" + name, temp: j.opt.Target + "/." + name}
-	err := f.j.opt.FS.Remove(f.temp) // of a killed process
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		f.file, err = f.j.opt.FS.Create(f.temp)
+// name gives a file its name.
+func (j *job) name(f *disk.Staged) error {
+	if err := f.Rename(); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("export: create %s: %w", f.temp, err)
-	}
-	return f, nil
-}
-
-// Write appends to the file.
-func (f *newFile) Write(p []byte) (int, error) {
-	f.buf = append(f.buf, p...)
-	f.size += int64(len(p))
-	if len(f.buf) >= indexBytes {
-		if err := f.flush(); err != nil {
-			return 0, err
-		}
-	}
-	return len(p), nil
-}
-
-func (f *newFile) flush() error {
-	_, err := f.file.WriteAt(f.buf, f.size-int64(len(f.buf)))
-	f.buf = f.buf[:0]
-	if err != nil {
-		return fmt.Errorf("export: write %s: %w", f.temp, err)
-	}
+	j.report.Parts++
+	j.report.Bytes += f.Size()
 	return nil
-}
-
-// end makes the file durable under its temporary name.
-func (f *newFile) end() error {
-	err := f.flush()
-	if err == nil {
-		err = f.file.Sync()
-	}
-	if err = errors.Join(err, f.file.Close()); err != nil {
-		err = fmt.Errorf("export: end %s: %w", f.temp, err)
-	}
-	f.file = nil
-	return err
-}
-
-// rename gives the file its name.
-func (f *newFile) rename() error {
-	fsys := f.j.opt.FS
-	if err := fsys.Rename(f.temp, f.name); err != nil {
-		return fmt.Errorf("export: name %s: %w", f.name, err)
-	}
-	f.temp = ""
-	if err := fsys.SyncDir(f.j.opt.Target); err != nil {
-		return fmt.Errorf("export: name %s: %w", f.name, err)
-	}
-	f.j.report.Parts++
-	f.j.report.Bytes += f.size
-	return nil
-}
-
-// abort deletes the file, unless it has its name.
-func (f *newFile) abort() {
-	if f.file != nil {
-		_ = f.file.Close() // it is deleted
-		f.file = nil
-	}
-	if f.temp != "" {
-		_ = f.j.opt.FS.Remove(f.temp) // an error leaves a name with a dot, which the next index replaces
-	}
 }
