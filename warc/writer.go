@@ -277,7 +277,9 @@ func (w *Writer) head(file string, now time.Time) []byte {
 }
 
 // info returns the warcinfo record of a file.
-func (w *Writer) info(file string, now time.Time) []byte { return w.NewEncoder().info(&w.opt, file, now) }
+func (w *Writer) info(file string, now time.Time) []byte {
+	return w.NewEncoder().info(&w.opt, file, now)
+}
 
 // info returns a warcinfo record.
 func (e *Encoder) info(opt *Options, file string, now time.Time) []byte {
