@@ -15,6 +15,8 @@ type Extractor struct {
 	base     weburl.Base
 	url      []byte
 	seen     *seenRefs // for ExtractOnce
+	rel      []byte    // for Anchor
+	anchor   anchorText
 }
 
 // Counts classifies the references of one or more pages. Only Links were emitted.

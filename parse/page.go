@@ -67,6 +67,8 @@ type Link struct {
 	Rel      Rel  // of <a>, <area> and <link>
 	NoFollow bool // rel contains "nofollow"
 	Asset    bool // a part of the page: an image, a script, a style sheet, …
+
+	at uint32 // with Options.Anchors: where the attributes of <a>, <area> or <link> begin; 0: not known
 }
 
 // Robots are the relevant directives of robots metas or an X-Robots-Tag header.
@@ -121,6 +123,7 @@ type Options struct {
 	Forms    bool   // the action of <form method=get> is a link
 	NoFrames bool   // ignore <frame> and <iframe>
 	Agent    string // <meta name=Agent> counts like <meta name=robots>; "": none
+	Anchors  bool   // keep where links stand, for Extractor.Anchor
 }
 
 const (

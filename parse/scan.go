@@ -20,6 +20,7 @@ type Parser struct {
 	// tentative: the encoding is a guess; the first meta that names an encoding overrides it.
 	tentative bool
 	named     string // the encoding named by that meta
+	source    []byte // with Options.Anchors: the page as it was scanned
 }
 
 // NewParser returns a Parser.
@@ -49,6 +50,9 @@ func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 
 func (p *Parser) start(text []byte, page *Page, tentative bool) {
 	p.page, p.hasBase, p.noFrameset, p.attrs.wide, p.tentative = page, false, false, p.wide, tentative
+	if p.opt.Anchors {
+		p.source = text
+	}
 	p.seen = seenOnce{}
 	p.foreign.reset()
 	p.scan(text)
@@ -237,11 +241,11 @@ func rawText(b []byte, i int, name string) int {
 
 // anchor handles <a> and <area>.
 func (p *Parser) anchor(b []byte, i int, tag Tag) int {
+	link := Link{Tag: tag, at: p.position(b, i)}
 	i = p.attrs.read(b, i)
 	if i < 0 || !p.attrs.have(attrHref) {
 		return i
 	}
-	link := Link{Tag: tag}
 	if p.attrs.have(attrRel) {
 		link.Rel, link.NoFollow = parseRel(p.attrs.value(attrRel))
 	}
@@ -260,11 +264,12 @@ func (p *Parser) frame(b []byte, i int, tag Tag) int {
 
 // link handles <link>.
 func (p *Parser) link(b []byte, i int) int {
+	at := p.position(b, i)
 	i = p.attrs.read(b, i)
 	if i < 0 || !p.attrs.have(attrRel) || !p.attrs.have(attrHref) || len(p.attrs.value(attrHref)) == 0 {
 		return i
 	}
-	link := Link{Tag: LinkTag}
+	link := Link{Tag: LinkTag, at: at}
 	link.Rel, link.NoFollow = parseRel(p.attrs.value(attrRel))
 	href := p.attrs.value(attrHref)
 	if p.opt.Assets && isAssetRel(p.attrs.value(attrRel)) {

@@ -9,7 +9,11 @@ import "bytes"
 // linear, and nothing is allocated.
 //
 // It is for programs that compare pages. Package internal/pagetext writes the text that people read.
-func EachText(b []byte, xml bool, emit func(run []byte)) {
+func EachText(b []byte, xml bool, emit func(run []byte)) { eachText(b, xml, emit, nil) }
+
+// eachText is EachText that also calls tag, if it is set, for each tag outside what is left out. It ends where tag
+// returns false.
+func eachText(b []byte, xml bool, emit func(run []byte), tag func(name []byte, end bool) bool) {
 	templates := 0
 	for i := 0; i < len(b); {
 		n := bytes.IndexByte(b[i:], '<')
@@ -29,6 +33,9 @@ func EachText(b []byte, xml bool, emit func(run []byte)) {
 			if i = skipTag(b, end); i < 0 {
 				return // the tag is incomplete, and HTML drops it
 			}
+			if tag != nil && !tag(name, false) {
+				return
+			}
 			if xml && b[i-2] == '/' {
 				continue
 			}
@@ -40,6 +47,9 @@ func EachText(b []byte, xml bool, emit func(run []byte)) {
 			end := nameEnd(b, i+2, endsName)
 			if templates > 0 && isFold(b[i+1:end], "template") {
 				templates--
+			}
+			if tag != nil && !tag(b[i+1:end], true) {
+				return
 			}
 			i = skipTag(b, end)
 		case c == '/' || c == '?':
