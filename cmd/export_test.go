@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +15,16 @@ import (
 	"testing"
 
 	"github.com/dustin/go-humanize"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/simweb"
+	"drumbeat/parse"
+	"drumbeat/weburl"
 )
 
 // exported runs export as JSON lines and returns the rows.
@@ -98,6 +103,7 @@ func TestExportTruth(t *testing.T) {
 		t.Errorf("hosts: %v, want %v", hosts, want)
 	}
 	checkEdges(t, web, truth, at)
+	checkLinks(t, web, truth, exported(t, "links", at))
 	checkRobots(t, web, exported(t, "robots", at), hosts)
 	if after := listing(t, dir); after != before {
 		t.Errorf("export changed the crawl:\n%s\nwas\n%s", after, before)
@@ -146,6 +152,102 @@ func checkPages(t *testing.T, web *simweb.Web, dir string, pages []map[string]an
 	if depths == 0 {
 		t.Error("no page is found by a link")
 	}
+}
+
+// checkLinks compares links with the web's edges, and those of <a> with what the tree builder of x/net/html finds in
+// the pages.
+func checkLinks(t *testing.T, web *simweb.Web, truth *simweb.Expected, links []map[string]any) {
+	t.Helper()
+	names, edges := truth.Names(), map[[2]string]bool{}
+	got := map[string][]string{} // by page
+	for _, r := range links {
+		from, to := r["from_url"].(string), r["to_url"].(string)
+		ends := [2]string{names[hostOf(t, from)], names[hostOf(t, to)]}
+		if ends[0] != ends[1] {
+			edges[ends] = true
+		}
+		if r["element"] == "a" {
+			rel, _ := r["rel"].(string)
+			text, _ := r["anchor_text"].(string)
+			got[from] = append(got[from], to+" ["+rel+"] "+text)
+		}
+	}
+	for e := range truth.PLDLinks() {
+		if !edges[e] {
+			t.Errorf("no link for edge %v", e)
+		}
+	}
+	texts, pages := 0, 0
+	for url := range truth.FetchedURLs() {
+		page, _ := web.Page(url)
+		if page.Status != 200 || !strings.HasPrefix(page.Type, "text/html") {
+			continue
+		}
+		pages++
+		want := anchorsOf(t, url, &page)
+		if !slices.Equal(got[url], want) {
+			t.Errorf("%s: links\n%q, want\n%q", url, got[url], want)
+		}
+		for _, l := range want {
+			texts += len(strings.TrimSpace(l[strings.Index(l, "]")+1:]))
+		}
+	}
+	if pages < 100 || texts < 1000 {
+		t.Errorf("%d pages with %d bytes of anchor text", pages, texts)
+	}
+}
+
+func hostOf(t *testing.T, ref string) string {
+	t.Helper()
+	u, err := url.Parse(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Hostname()
+}
+
+// anchorsOf returns the <a> of a page as checkLinks spells them.
+func anchorsOf(t *testing.T, pageURL string, page *simweb.Page) (list []string) {
+	t.Helper()
+	text, err := charset.NewReader(bytes.NewReader(page.Body), page.Type)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := html.ParseWithOptions(text, html.ParseOptionEnableScripting(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x parse.Counts
+	e := parse.NewExtractor(parse.Options{}, weburl.Options{Fold: true})
+	if err := e.Parse([]byte(pageURL), page.Body, page.Type); err != nil { // for <base> and the encoding of queries
+		t.Fatal(err)
+	}
+	for n := range tree.Descendants() {
+		if n.Type != html.ElementNode || n.Data != "a" {
+			continue
+		}
+		href, has := attribute(n, "href")
+		if to := e.Resolve([]byte(href), &x); has && to != nil {
+			var b strings.Builder
+			for c := range n.Descendants() {
+				if c.Type == html.TextNode {
+					b.WriteString(c.Data)
+				}
+			}
+			rel, _ := attribute(n, "rel")
+			list = append(list, fmt.Sprintf("%s [%s] %s", to, rel, strings.Join(strings.Fields(b.String()), " ")))
+		}
+	}
+	return list
+}
+
+func attribute(n *html.Node, name string) (value string, ok bool) {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val, true
+		}
+	}
+	return "", false
 }
 
 // checkEdges compares the graph of PLDs in its three forms.
@@ -336,7 +438,7 @@ func TestExportFaults(t *testing.T) {
 	}
 	at := "--dir=" + dir
 	fails(term.ExitUsage, "only for --format csv and jsonl", "plds", at, "-o", "-")
-	fails(term.ExitUsage, "only for pld-edges", "plds", at, "--format=arc", "-o", tmp+"/x")
+	fails(term.ExitUsage, "only for pld-edges and links", "plds", at, "--format=arc", "-o", tmp+"/x")
 	fails(term.ExitUsage, "only for plds", "hosts", at, "--queued", "-o", tmp+"/x")
 	fails(term.ExitUsage, "at least 32MiB", "hosts", at, "--ram=1MiB", "-o", tmp+"/x")
 	fails(term.ExitUsage, "--dir", "hosts", "-o", tmp+"/x")
@@ -469,7 +571,7 @@ func TestExportBeside(t *testing.T) {
 			running = false
 		default:
 		}
-		for _, kind := range []string{"pages", "queue", "pld-edges", "plds", "robots", "refused", "hosts"} {
+		for _, kind := range []string{"pages", "queue", "pld-edges", "plds", "robots", "refused", "hosts", "links"} {
 			code, out, said := runApp(t, "", "export", kind, "--format=jsonl", "-o", "-", "--dir="+dir)
 			if code != term.ExitDone {
 				if strings.Contains(said, "without a checkpoint") || strings.Contains(said, "holds no crawl") {

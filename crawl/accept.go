@@ -145,15 +145,7 @@ func maybePage(mime string) bool {
 // looksLikePage reports whether the bytes of a body with another type, or none, are those of a page. It
 // respects X-Content-Type-Options: nosniff.
 func looksLikePage(resp *fetch.Response, mime string, body []byte) bool {
-	switch mime {
-	case "application/xml", "text/xml":
-		return parse.SniffXHTML(body)
-	case "text/plain", "application/octet-stream":
-		return parse.SniffDocument(body) && !isNoSniff(resp)
-	case "", "unknown/unknown", "application/unknown", "*/*":
-		return (parse.SniffHTML(body) || hasHTML(body)) && !isNoSniff(resp)
-	}
-	return false
+	return parse.SniffPage(mime, body, func() bool { return isNoSniff(resp) })
 }
 
 // AcceptHeader returns the Accept header for the accepted types: the header of a browser with those types

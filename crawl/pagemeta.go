@@ -172,12 +172,6 @@ func (p *pageStage) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	return contentOther, false
 }
 
-// hasHTML reports whether an <html> tag is near the start of a body. It is for bodies without a type, which
-// may begin with warnings of the server.
-func hasHTML(body []byte) bool {
-	return bytes.Contains(bytes.ToLower(body[:min(len(body), 1024)]), []byte("<html"))
-}
-
 func isNoSniff(resp *fetch.Response) bool {
 	first, _, _ := bytes.Cut(resp.Header("X-Content-Type-Options"), []byte(","))
 	return bytes.EqualFold(bytes.TrimSpace(first), []byte("nosniff"))

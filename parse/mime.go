@@ -120,6 +120,26 @@ func beginsWith(body []byte, names ...string) bool {
 	return false
 }
 
+// SniffPage reports whether a body with a type other than HTML is that of a page. mime is its type in lower case
+// without parameters, "" if it has none; noSniff reports whether the server forbids to guess.
+func SniffPage(mime string, body []byte, noSniff func() bool) bool {
+	switch mime {
+	case "application/xml", "text/xml":
+		return SniffXHTML(body)
+	case "text/plain", "application/octet-stream":
+		return SniffDocument(body) && !noSniff()
+	case "", "unknown/unknown", "application/unknown", "*/*":
+		return (SniffHTML(body) || hasHTML(body)) && !noSniff()
+	}
+	return false
+}
+
+// hasHTML reports whether an <html> tag is near the start of a body. It is for bodies without a type, which
+// may begin with warnings of the server.
+func hasHTML(body []byte) bool {
+	return bytes.Contains(bytes.ToLower(body[:min(len(body), 1024)]), []byte("<html"))
+}
+
 // SniffXHTML reports whether a body served as XML is a page: its first element is <html> in the XHTML
 // namespace.
 func SniffXHTML(body []byte) bool {

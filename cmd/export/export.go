@@ -33,10 +33,10 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,refused,queue,robots,near-duplicates" help:"Table to write: plds, pld-edges, hosts, pages, refused, queue, robots or near-duplicates. GUIDE lists their columns."`
+	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates" help:"Table to write: plds, pld-edges, hosts, pages, links, refused, queue, robots or near-duplicates. GUIDE lists their columns."`
 	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages and near-duplicates need them."`
-	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges arc: numbered arcs and a list of names, for WebGraph."`
+	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages, links and near-duplicates need them."`
+	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph."`
 	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
 	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size."`
@@ -62,8 +62,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
 	case c.PartSize < 1:
 		return fmt.Errorf("--part-size %s: want a size", c.PartSize)
-	case arc && c.Kind != string(export.PLDEdges):
-		return fmt.Errorf("--format arc: only for pld-edges, not for %s", c.Kind)
+	case arc && c.Kind != string(export.PLDEdges) && c.Kind != string(export.Links):
+		return fmt.Errorf("--format arc: only for pld-edges and links, not for %s", c.Kind)
 	case c.Output == "-" && (arc || tabular.Format(c.Format) == tabular.Parquet):
 		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
 	case c.Queued && c.Kind != string(export.PLDs):

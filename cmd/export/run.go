@@ -85,5 +85,11 @@ func (r *run) do(unit string) error {
 	elapsed := time.Since(began)
 	_, err = fmt.Fprintf(to, "%s; %s, %s %s/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(rep.Rows)/max(elapsed.Seconds(), 1e-3))), unit)
+	if err == nil && rep.Damaged > 0 {
+		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
+	}
+	if err == nil && rep.Damaged > 0 {
+		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
+	}
 	return err
 }

@@ -178,31 +178,44 @@ func (j *job) nodes(each func(name []byte) error) (*cursor, error) {
 // arcs writes the graph as WebGraph's list of arcs: numbers of source and target, in their order, and in
 // another table the names of the nodes, the first of which has number 0.
 func (j *job) arcs() error {
-	names, err := j.create("nodes", tabular.TSV, []tabular.Column{{Name: "pld", Type: tabular.String}})
-	if err != nil {
+	names, arcs, err := j.createGraph("pld")
+	if err != nil || arcs == nil {
 		return err
 	}
-	nodesDone := j.report.Complete
-	arcs, err := j.create("arcs", tabular.TSV,
-		[]tabular.Column{{Name: "from", Type: tabular.Int64}, {Name: "to", Type: tabular.Int64}})
-	if err != nil {
-		names.Abort()
-		return err
-	}
-	j.report.Complete = j.report.Complete && nodesDone
-	if j.opt.Begin != nil {
-		j.opt.Begin(j.report)
-	}
-	if j.report.Complete {
-		return nil
-	}
-	if !nodesDone {
+	if names != nil {
 		if err := j.finish(names, j.fillNodes(names)); err != nil {
 			arcs.Abort()
 			return err
 		}
 	}
 	return j.finish(arcs, j.fillArcs(arcs))
+}
+
+// createGraph opens the tables of a graph whose nodes are called column. names is nil if an earlier run has
+// finished that table, arcs if it has finished both.
+func (j *job) createGraph(column string) (names, arcs *tabular.Writer, err error) {
+	names, err = j.create("nodes", tabular.TSV, []tabular.Column{{Name: column, Type: tabular.String}})
+	if err != nil {
+		return nil, nil, err
+	}
+	nodesDone := j.report.Complete
+	arcs, err = j.create("arcs", tabular.TSV,
+		[]tabular.Column{{Name: "from", Type: tabular.Int64}, {Name: "to", Type: tabular.Int64}})
+	if err != nil {
+		names.Abort()
+		return nil, nil, err
+	}
+	j.report.Complete = j.report.Complete && nodesDone
+	if j.opt.Begin != nil {
+		j.opt.Begin(j.report)
+	}
+	if nodesDone {
+		names = nil
+	}
+	if j.report.Complete {
+		arcs = nil
+	}
+	return names, arcs, nil
 }
 
 func (j *job) fillNodes(w *tabular.Writer) error {

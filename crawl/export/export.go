@@ -27,9 +27,10 @@ const (
 	Robots   Kind = "robots"
 	Pages    Kind = "pages"
 	Near     Kind = "near-duplicates"
+	Links    Kind = "links"
 )
 
-// Arc is a format of PLDEdges alone: arcs as numbers of nodes, and the names of nodes, as WebGraph reads them.
+// Arc is a format of PLDEdges and Links alone: arcs as numbers of nodes, and the names of nodes, as WebGraph reads them.
 const Arc tabular.Format = "arc"
 
 // Options say what to export, and where to.
@@ -71,6 +72,7 @@ type Report struct {
 	Parts          int
 	Bytes          int64
 	Notes          []string // what the rows lack
+	Damaged        int      // records that are damaged, whose rows are missing
 }
 
 const (
@@ -121,6 +123,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return pageTable(), true
 	case Near:
 		return nearTable(), true
+	case Links:
+		return linkTable(), true
 	case Index:
 		return indexTable(), true
 	}
@@ -239,6 +243,8 @@ func (j *job) run(t *table) (err error) {
 	switch {
 	case j.opt.Kind == Index:
 		return j.index()
+	case j.opt.Format == Arc && j.opt.Kind == Links:
+		return j.linkArcs()
 	case j.opt.Format == Arc:
 		return j.arcs()
 	}

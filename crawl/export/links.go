@@ -1,0 +1,566 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+
+	"drumbeat/crawl/state"
+	"drumbeat/internal/extsort"
+	"drumbeat/internal/response"
+	"drumbeat/internal/tabular"
+	"drumbeat/parse"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+const (
+	// maxLinkPage bounds the decoded body that is searched for links, in bytes. A worker holds one.
+	maxLinkPage = 16 << 20
+	// maxAnchor bounds the text and the rel attribute of a link, in bytes.
+	maxAnchor = 1 << 10
+	// maxSharers bounds the pages with equal bodies whose links are found by one reading of the body.
+	maxSharers = 1000
+	// batchBytes is about the size of a batch of rows.
+	batchBytes = 64 << 10
+)
+
+// linkTable has a row for each link of a stored page to another URL, as often as the page has it, and for each
+// redirect and Refresh or Link header. The bodies are read again, by the crawl's own scanner. Parts of pages, such
+// as images, are no links.
+func linkTable() table {
+	return table{
+		columns: []tabular.Column{
+			{Name: "from_url", Type: tabular.String},
+			{Name: "to_url", Type: tabular.String},
+			{Name: "element", Type: tabular.String, Few: true}, // parse.Tag, or redirect, refresh-header, link-header
+			{Name: "rel", Type: tabular.String, Nullable: true, Few: true},
+			{Name: "nofollow", Type: tabular.Bool}, // rel has it; directives for the whole page are not considered
+			{Name: "anchor_text", Type: tabular.String, Nullable: true},
+		},
+		files: indexFiles,
+		fill:  fillLinks,
+		logs:  []string{"warc"},
+	}
+}
+
+// linkRow is a link. Its texts are parts of a batch.
+type linkRow struct{ from, to, element, rel, text []byte }
+
+func fillLinks(j *job) error {
+	return j.eachLink(func(r *linkRow) error {
+		rel, text := tabular.Null, tabular.Null
+		if len(r.rel) > 0 {
+			rel = tabular.Text(r.rel)
+		}
+		if len(r.text) > 0 {
+			text = tabular.Text(r.text)
+		}
+		return j.write(tabular.Text(r.from), tabular.Text(r.to), tabular.Text(r.element), rel, tabular.Truth(hasNoFollow(r.rel)), text)
+	})
+}
+
+// hasNoFollow reports whether a rel attribute has the word nofollow.
+func hasNoFollow(rel []byte) bool {
+	for word := range bytes.FieldsSeq(rel) {
+		if bytes.EqualFold(word, []byte("nofollow")) {
+			return true
+		}
+	}
+	return false
+}
+
+// linkScan reads the links of all stored pages, in the order of the WARC files and of the offsets in them.
+type linkScan struct {
+	j    *job
+	each func(*linkRow) error
+	opt  weburl.Options
+	// pages has what is to be read: number of the file, offset, kind, and what the kind needs.
+	pages *extsort.Sorter
+	next  []byte // the current record of pages; nil at the end
+
+	damage  error // the first of Report.Damaged
+	moved   int   // of pages whose WARC file is not there
+	orphans int64 // revisits whose body is in no index
+	cut     int64 // pages longer than maxLinkPage
+}
+
+// Kinds of records of linkScan.pages, in the order in which they are read.
+const (
+	pageOwn      = iota // length (8), URL: a page whose body is at the offset
+	pageRevisit         // length (8), URL: a page whose body equals the one at the offset
+	pageRedirect        // length of URL (4), URL, Location
+)
+
+// eachLink calls each for each link. What it gets is valid during the call.
+func (j *job) eachLink(each func(*linkRow) error) error {
+	l := &linkScan{j: j, each: each, pages: j.sorter(), opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
+	if run := j.Manifest.Run; run != nil {
+		l.opt.MaxBytes = run.MaxURLBytes
+	}
+	if err := l.list(); err != nil {
+		return err
+	}
+	if err := l.pages.Sort(); err != nil {
+		return err
+	}
+	if err := l.advance(); err != nil {
+		return err
+	}
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return err
+	}
+	j.meter.Set("pages")
+	file := uint32(0)
+	if err := warc.WalkIndexes(j.WARCFiles(), st, func(x *warc.Index) error {
+		err := l.file(x, file)
+		file++
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		n    int64
+		text string
+	}{
+		{int64(l.moved), "%d pages are in WARC files that were moved away: their links are missing"},
+		{l.orphans, "%d pages are revisits of a body that is in no index: their links are missing"},
+		{l.cut, "%d pages have more than 16 MiB: links further on are missing"},
+	} {
+		if n.n > 0 {
+			j.note(n.text, n.n)
+		}
+	}
+	if j.report.Damaged > 0 {
+		j.note("%d records are damaged: their links are missing; the first: %v", j.report.Damaged, l.damage)
+	}
+	return nil
+}
+
+// list reads the indexes and finds, by the digests of bodies, the body of each revisit.
+func (l *linkScan) list() error {
+	j := l.j
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return err
+	}
+	byDigest := j.sorter()
+	file := uint32(0)
+	var rec []byte
+	j.meter.Set("indexes")
+	if err := warc.WalkIndexes(j.WARCFiles(), st, func(x *warc.Index) error {
+		defer func() { file++ }()
+		return x.Lines(func(line []byte) error {
+			if err := j.live(); err != nil {
+				return err
+			}
+			_, c, err := x.Parse(line)
+			if err != nil || c.Kind != warc.KindPage {
+				return err
+			}
+			if c.Redirect != "" {
+				rec = append(place(rec[:0], file, c.Offset), pageRedirect)
+				rec = append(append(binary.BigEndian.AppendUint32(rec, uint32(len(c.URL))), c.URL...), c.Redirect...)
+				return l.pages.Add(rec)
+			}
+			if c.Status < 200 || c.Status > 299 || c.Digest == "" {
+				return nil
+			}
+			// Digest, whether it is a revisit, place, length, URL.
+			rec = append(append(rec[:0], c.Digest...), 0, 0)
+			if c.IsRevisit() {
+				rec[len(rec)-1] = 1
+			}
+			rec = binary.BigEndian.AppendUint64(place(rec, file, c.Offset), uint64(c.Length))
+			if !c.IsRevisit() {
+				rec = append(rec, readable(c.MIME))
+			}
+			return byDigest.Add(append(rec, c.URL...))
+		})
+	}); err != nil {
+		return err
+	}
+	j.meter.Set("sorting pages")
+	if err := byDigest.Sort(); err != nil {
+		return err
+	}
+	return l.join(byDigest)
+}
+
+// place appends number of the file and offset.
+func place(dst []byte, file uint32, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, file), uint64(offset))
+}
+
+const placeBytes = 12
+
+// readable returns 1 if a body of this type may be a page.
+func readable(mime string) byte {
+	mime, _, _ = strings.Cut(mime, ";")
+	kind, _, _ := strings.Cut(mime, "/")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case "image", "video", "audio", "font":
+		return 0
+	}
+	return 1
+}
+
+// join lists the pages and closes the sorter of their bodies.
+func (l *linkScan) join(byDigest *extsort.Sorter) error {
+	var digest, body []byte // of the current group; body is the place and length of its first own body
+	wanted := false
+	var rec []byte
+	for {
+		r, err := byDigest.Next()
+		if err != nil || r == nil {
+			return errors.Join(err, byDigest.Close())
+		}
+		end := bytes.IndexByte(r, 0)
+		revisit, at := r[end+1] == 1, r[end+2:]
+		if !bytes.Equal(digest, r[:end]) {
+			digest, body = append(digest[:0], r[:end]...), body[:0]
+		}
+		kind, url := byte(pageOwn), at[placeBytes+8:]
+		if !revisit {
+			isPage := url[0] == 1
+			url = url[1:]
+			if len(body) == 0 {
+				body, wanted = append(body, at[:placeBytes+8]...), isPage
+			}
+			if !isPage {
+				continue
+			}
+		} else {
+			if len(body) == 0 {
+				l.orphans++
+				continue
+			}
+			if !wanted {
+				continue
+			}
+			kind, at = pageRevisit, body
+		}
+		rec = append(append(rec[:0], at[:placeBytes]...), kind)
+		rec = append(append(rec, at[placeBytes:placeBytes+8]...), url...)
+		if err := errors.Join(l.pages.Add(rec), l.j.live()); err != nil {
+			return err
+		}
+	}
+}
+
+// advance goes to the next record of pages.
+func (l *linkScan) advance() (err error) {
+	if l.next, err = l.pages.Next(); l.next == nil && err == nil {
+		err = l.pages.Close()
+	}
+	return err
+}
+
+// linkJob finds the links of the pages that share a body.
+type linkJob struct {
+	redirect bool // to location: there is nothing to read
+	location string
+	at       warc.Indexed
+	urls     []string
+	rows     chan []byte // batches of rows, in order; closed at the end
+	damage   error
+	cut      bool
+}
+
+// file finds the links of the pages of one WARC file. Workers read them; the rows come in order.
+func (l *linkScan) file(x *warc.Index, number uint32) error {
+	if l.next == nil || binary.BigEndian.Uint32(l.next) != number {
+		return nil
+	}
+	data, err := x.Data(l.j.WARCFiles())
+	moved := errors.Is(err, warc.ErrMoved)
+	if err != nil && !moved {
+		return err
+	}
+	if !moved {
+		defer func() { _ = data.Close() }() // it was read
+	}
+	ctx, cancel := context.WithCancel(l.j.ctx)
+	defer cancel()
+	workers := runtime.GOMAXPROCS(0)
+	order, work := make(chan *linkJob, 2*workers), make(chan *linkJob, 2*workers)
+	var group sync.WaitGroup
+	var failed error
+	group.Go(func() {
+		defer close(order)
+		defer close(work)
+		failed = l.feed(ctx, number, moved, order, work)
+	})
+	for range workers {
+		group.Go(func() {
+			f := newLinkFinder(ctx, data, l.opt)
+			for job := range work {
+				f.run(job)
+			}
+		})
+	}
+	var bad error
+	for job := range order {
+		for batch := range job.rows {
+			if bad == nil {
+				bad = l.emit(batch)
+			}
+			if bad != nil {
+				cancel()
+			}
+		}
+		if job.cut {
+			l.cut++
+		}
+		if job.damage != nil {
+			if l.j.report.Damaged++; l.damage == nil {
+				l.damage = job.damage
+			}
+		}
+	}
+	group.Wait()
+	if bad != nil {
+		return bad
+	}
+	return failed
+}
+
+// feed sends the pages of a file to the workers.
+func (l *linkScan) feed(ctx context.Context, number uint32, moved bool, order, work chan<- *linkJob) error {
+	for l.next != nil && binary.BigEndian.Uint32(l.next) == number {
+		job, err := l.job()
+		if err != nil {
+			return err
+		}
+		if moved && !job.redirect {
+			l.moved += len(job.urls)
+			continue
+		}
+		for _, to := range []chan<- *linkJob{work, order} {
+			select {
+			case to <- job:
+			case <-ctx.Done():
+				if to != order { // no worker has it
+					return context.Cause(ctx)
+				}
+				order <- job // a worker ends it at once; the consumer reads on
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// job takes the next page, and those that share its body.
+func (l *linkScan) job() (*linkJob, error) {
+	r := l.next
+	job := &linkJob{rows: make(chan []byte, 4)}
+	job.at.Offset = int64(binary.BigEndian.Uint64(r[4:]))
+	kind, rest := r[placeBytes], r[placeBytes+1:]
+	if kind == pageRedirect {
+		n := binary.BigEndian.Uint32(rest)
+		job.redirect, job.urls, job.location = true, []string{string(rest[4 : 4+n])}, string(rest[4+n:])
+		return job, l.advance()
+	}
+	job.at.Length = int64(binary.BigEndian.Uint64(rest))
+	body := bytes.Clone(r[:placeBytes])
+	for {
+		url := string(l.next[placeBytes+9:])
+		if l.next[placeBytes] == pageOwn {
+			job.at.URL = url
+		}
+		job.urls = append(job.urls, url)
+		if err := l.advance(); err != nil {
+			return nil, err
+		}
+		if l.next == nil || !bytes.Equal(l.next[:placeBytes], body) || l.next[placeBytes] == pageRedirect || len(job.urls) == maxSharers {
+			return job, nil
+		}
+	}
+}
+
+// emit passes the rows of a batch on.
+func (l *linkScan) emit(batch []byte) error {
+	var r linkRow
+	for len(batch) > 0 {
+		for _, text := range []*[]byte{&r.from, &r.to, &r.element, &r.rel, &r.text} {
+			n, w := binary.Uvarint(batch)
+			*text, batch = batch[w:w+int(n)], batch[w+int(n):]
+		}
+		if err := l.each(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkFinder finds the links of pages. It belongs to one goroutine.
+type linkFinder struct {
+	ctx   context.Context
+	data  *warc.Data
+	x     *parse.Extractor
+	body  []byte
+	batch []byte
+	job   *linkJob
+}
+
+func newLinkFinder(ctx context.Context, data *warc.Data, opt weburl.Options) *linkFinder {
+	return &linkFinder{ctx: ctx, data: data, x: parse.NewExtractor(parse.Options{Forms: true, Anchors: true,
+		Rels: parse.RelNext | parse.RelPrev | parse.RelCanonical | parse.RelAlternate}, opt)}
+}
+
+// run sends the rows of a job.
+func (f *linkFinder) run(job *linkJob) {
+	defer close(job.rows)
+	f.job = job
+	if f.ctx.Err() != nil {
+		return
+	}
+	var counts parse.Counts
+	if job.redirect {
+		if url := []byte(job.urls[0]); f.x.At(url) == nil {
+			if to := f.x.Resolve([]byte(job.location), &counts); to != nil {
+				f.row(url, to, "redirect", nil, nil)
+			}
+		}
+	} else if err := f.page(); err != nil {
+		job.damage = err
+	}
+	f.flush()
+}
+
+// page finds the links of a body for each of its URLs.
+func (f *linkFinder) page() error {
+	r, err := f.data.Record(&f.job.at)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // the file stays open
+	resp, err := response.Open(r, func(string) {})
+	if err != nil {
+		return err
+	}
+	defer resp.Close()
+	f.body, err = appendAll(f.body[:0], io.LimitReader(resp.Body, maxLinkPage+1))
+	if f.job.cut = len(f.body) > maxLinkPage; f.job.cut {
+		f.body = f.body[:maxLinkPage]
+	}
+	if err := resp.End(err); err != nil {
+		return err
+	}
+	kind := ""
+	if all := resp.Fields("Content-Type"); len(all) > 0 {
+		kind = all[0] // as the crawl does
+	}
+	if !isPage(kind, resp, f.body) {
+		return nil
+	}
+	for _, url := range f.job.urls {
+		if f.ctx.Err() != nil {
+			return nil
+		}
+		if err := f.links([]byte(url), kind, resp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendAll appends what r has to dst.
+func appendAll(dst []byte, r io.Reader) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
+// isPage reports whether the crawl looks for links in a body.
+func isPage(kind string, resp *response.Response, body []byte) bool {
+	mime, _, _ := strings.Cut(kind, ";")
+	switch mime = strings.ToLower(strings.TrimSpace(mime)); mime {
+	case "text/html", "application/xhtml+xml":
+		return true
+	}
+	return parse.SniffPage(mime, body, func() bool {
+		first, _, _ := strings.Cut(strings.Join(resp.Fields("X-Content-Type-Options"), ","), ",")
+		return strings.EqualFold(strings.TrimSpace(first), "nosniff")
+	})
+}
+
+// links sends the rows of one page.
+func (f *linkFinder) links(url []byte, kind string, resp *response.Response) error {
+	if err := f.x.Parse(url, f.body, kind); err != nil {
+		return fmt.Errorf("export: links of %s: %w", url, err)
+	}
+	f.x.Each(func(to []byte, l *parse.Link) {
+		rel, text := f.x.Anchor(l, maxAnchor)
+		f.row(url, to, l.Tag.String(), rel, text)
+	})
+	// References in headers are relative to the URL of the response (RFC 8288, 3.2).
+	if err := f.x.At(url); err != nil {
+		return err
+	}
+	var counts parse.Counts
+	if ref := parse.ParseRefresh([]byte(strings.Join(resp.Fields("Refresh"), ","))); ref != nil {
+		if to := f.x.Resolve(ref, &counts); to != nil {
+			f.row(url, to, "refresh-header", nil, nil)
+		}
+	}
+	for _, value := range resp.Fields("Link") {
+		parse.EachLink([]byte(value), func(target []byte, rel parse.Rel, nofollow bool) {
+			if rel&(parse.RelNext|parse.RelPrev|parse.RelCanonical|parse.RelAlternate) == 0 {
+				return
+			}
+			if to := f.x.Resolve(target, &counts); to != nil {
+				f.row(url, to, "link-header", relWords(rel, nofollow), nil)
+			}
+		})
+	}
+	return nil
+}
+
+// relWords spells the link types of a header.
+func relWords(rel parse.Rel, nofollow bool) []byte {
+	var words []string
+	for _, r := range [...]struct {
+		is   bool
+		word string
+	}{{rel&parse.RelNext != 0, "next"}, {rel&parse.RelPrev != 0, "prev"}, {rel&parse.RelCanonical != 0, "canonical"},
+		{rel&parse.RelAlternate != 0, "alternate"}, {nofollow, "nofollow"}} {
+		if r.is {
+			words = append(words, r.word)
+		}
+	}
+	return []byte(strings.Join(words, " "))
+}
+
+// row adds a row to the batch.
+func (f *linkFinder) row(from, to []byte, element string, rel, text []byte) {
+	b := f.batch
+	b = append(binary.AppendUvarint(b, uint64(len(from))), from...)
+	b = append(binary.AppendUvarint(b, uint64(len(to))), to...)
+	b = append(binary.AppendUvarint(b, uint64(len(element))), element...)
+	b = append(binary.AppendUvarint(b, uint64(len(rel))), rel...)
+	b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	if f.batch = b; len(b) >= batchBytes {
+		f.flush()
+	}
+}
+
+// flush sends the batch. It waits for the rows before it.
+func (f *linkFinder) flush() {
+	if len(f.batch) == 0 {
+		return
+	}
+	select {
+	case f.job.rows <- bytes.Clone(f.batch):
+	case <-f.ctx.Done():
+	}
+	f.batch = f.batch[:0]
+}

@@ -1,0 +1,233 @@
+package crawl
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/crawl/export"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
+	"drumbeat/warc"
+)
+
+// exportedLinks exports the links of a crawl to target. It returns them as "from to element [rel] text", and the report.
+func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]string, *export.Report) {
+	t.Helper()
+	x := export.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out, Kind: export.Links, Format: tabular.JSONL, Target: target, TempDir: "tmp"}
+	rep, err := export.Run(t.Context(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, r := range exportedRows(t, fs, x.Target) {
+		rel, _ := r["rel"].(string)
+		text, _ := r["anchor_text"].(string)
+		if r["nofollow"] != strings.Contains(strings.ToLower(rel), "nofollow") {
+			t.Errorf("nofollow of %v", r)
+		}
+		list = append(list, fmt.Sprintf("%s %s %s [%s] %s", r["from_url"], r["to_url"], r["element"], rel, text))
+	}
+	return list, rep
+}
+
+// TestExportLinks: each link of each page is a row, as often as the page has it, with absolute URL, rel and text;
+// redirects and headers too. Pages of error statuses, images and parts of pages have none.
+func TestExportLinks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(_, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return noRobots
+			case "/":
+				return answer{200, "Link: </next>; rel=next; title=x, </style>; rel=stylesheet\r\n",
+					"<html><base href=/dir/><a href=one rel='nofollow me'>The <b>first</b>\n one</a><a href=../moved>moved</a><a href=one>again</a>" +
+						"<link rel='canonical' href=/><link rel=stylesheet href=style><img src=image><iframe src=/frame></iframe>" +
+						"<form action=/search></form><a href=mailto:x@a.test>no</a><a href='http://b.test/%7Ex#y'>&amp;</a><a href=/text>t</a><a href=/gone>g</a>"}
+			case "/moved":
+				return answer{302, "Location: dir/../two\r\n", "<html><a href=/no>no</a>"}
+			case "/two":
+				return answer{200, "Refresh: 5; url=three\r\n", "<html><meta http-equiv=refresh content='0; url=four'>"}
+			case "/gone":
+				return answer{410, "", "<html><a href=/no>no</a>"}
+			}
+			return answer{200, "", "<html>"}
+		}, raw: func(c net.Conn, _, path string) bool {
+			body := map[string]string{"/text": "<!doctype html><html><a href=/sniffed>s</a>", "/sniffed": "<a href=/no>text</a>"}[path]
+			if body != "" {
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+			}
+			return body != ""
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, "http://a.test/")
+		opt.Store = true
+		mustRun(t, t.Context(), opt)
+		got, rep := exportedLinks(t, fs, &opt, "links")
+		want := []string{
+			"http://a.test/ http://a.test/dir/one a [nofollow me] The first one",
+			"http://a.test/ http://a.test/moved a [] moved",
+			"http://a.test/ http://a.test/dir/one a [] again",
+			"http://a.test/ http://a.test/ link [canonical] ",
+			"http://a.test/ http://a.test/frame iframe [] ",
+			"http://a.test/ http://a.test/search form [] ",
+			"http://a.test/ http://b.test/~x a [] &",
+			"http://a.test/ http://a.test/text a [] t",
+			"http://a.test/ http://a.test/gone a [] g",
+			"http://a.test/ http://a.test/next link-header [next] ",
+			"http://a.test/moved http://a.test/two redirect [] ",
+			"http://a.test/two http://a.test/four meta [] ",
+			"http://a.test/two http://a.test/three refresh-header [] ",
+			"http://a.test/text http://a.test/sniffed a [] s",
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) || len(rep.Notes) > 0 {
+			t.Errorf("got\n%s\nwant\n%s\nnotes %q", strings.Join(got, "\n"), strings.Join(want, "\n"), rep.Notes)
+		}
+	})
+}
+
+// TestExportLinksOfMirrors: pages stored as revisits have the links of the body that they share, each from its own
+// URL. The arcs are the same links, once each.
+func TestExportLinksOfMirrors(t *testing.T) {
+	const hosts, pages = 4, 30
+	want := map[string]int{}
+	for i := range hosts {
+		host := fmt.Sprintf("http://m%d.test/", i)
+		want[fmt.Sprintf("http://m0.test/ %sp0 a [] m", host)]++
+		for p := range pages - 1 {
+			want[fmt.Sprintf("%sp%d %sp%d a [] n", host, p, host, p+1)]++
+		}
+		want[fmt.Sprintf("%sp%d %send a [] e", host, pages-1, host)]++
+	}
+	for _, format := range []warc.Format{warc.Gzip, warc.Zstd} {
+		inBubble(t, func(t *testing.T) {
+			fs := memfs.New(*seedFlag)
+			opt := mirrors(hosts, pages).options(t, fs, "http://m0.test/")
+			opt.Store, opt.WARCFileBytes, opt.Connections = true, 20_000, 4
+			opt.WARCFormat = format
+			res := mustRun(t, t.Context(), opt)
+			if res.Snapshot.Count(state.CountRevisits) < (hosts-1)*pages {
+				t.Errorf("%d revisits", res.Snapshot.Count(state.CountRevisits))
+			}
+			list, rep := exportedLinks(t, fs, &opt, "links")
+			got := map[string]int{}
+			for _, l := range list {
+				got[l]++
+			}
+			if !maps.Equal(got, want) || len(rep.Notes) > 0 {
+				t.Errorf("%v: %d rows, %d different ones, want %d; notes %q", format, len(list), len(got), len(want), rep.Notes)
+			}
+			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Links, Format: export.Arc, Target: "graph", TempDir: "tmp"}
+			if _, err := export.Run(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			arcs := graphOf(t, fs, "graph")
+			if len(arcs) != len(want) {
+				t.Errorf("%v: %d arcs, want %d", format, len(arcs), len(want))
+			}
+			for l := range want {
+				ends := strings.Join(strings.Fields(l)[:2], " ")
+				if arcs[ends] != 1 {
+					t.Errorf("%v: arc %s is there %d times", format, ends, arcs[ends])
+				}
+			}
+			if again, err := export.Run(t.Context(), x); err != nil || !again.Complete {
+				t.Errorf("%v: the second export: %v, %+v", format, err, again)
+			}
+		})
+	}
+}
+
+// graphOf reads the tables of a graph, and returns the arcs by the names of their ends.
+func graphOf(t *testing.T, fs disk.FS, dir string) map[string]int {
+	t.Helper()
+	table := func(name string) (lines []string) {
+		names, err := fs.List(dir + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range names {
+			if strings.HasPrefix(file, "part-") {
+				data, err := disk.ReadFile(fs, dir+"/"+name+"/"+file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines = append(lines, strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")...)
+			}
+		}
+		return lines
+	}
+	nodes, arcs, before := table("nodes"), map[string]int{}, [2]int{-1, -1}
+	for _, line := range table("arcs") {
+		var a [2]int
+		if _, err := fmt.Sscanf(line, "%d\t%d", &a[0], &a[1]); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Compare(before[:], a[:]) >= 0 {
+			t.Errorf("arc %v follows %v", a, before)
+		}
+		before = a
+		arcs[nodes[a[0]]+" "+nodes[a[1]]]++
+	}
+	return arcs
+}
+
+// TestExportLinksDamaged: a damaged record, and a WARC file that was moved away are said; other links
+// are there.
+func TestExportLinksDamaged(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		opt := mirrors(1, 40).options(t, fs, "http://m0.test/")
+		opt.Store, opt.WARCFileBytes, opt.ArchiveRobots = true, 10_000, false
+		mustRun(t, t.Context(), opt)
+		whole, _ := exportedLinks(t, fs, &opt, "links")
+		var files []string
+		names, err := fs.List(opt.Dirs[0] + "/warc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".warc.gz") {
+				files = append(files, opt.Dirs[0]+"/warc/"+name)
+			}
+		}
+		if len(files) < 3 || len(whole) != 41 {
+			t.Fatalf("%d files, %d links", len(files), len(whole))
+		}
+		data, err := disk.ReadFile(fs, files[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
+		if _, err := export.Run(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range exportedRows(t, fs, "pages") {
+			if strings.HasSuffix(files[1], "/"+r["warc_filename"].(string)) {
+				data[int(r["warc_record_offset"].(float64)+r["warc_record_length"].(float64)/2)] ^= 0x40
+				break
+			}
+		}
+		if err := disk.WriteFileAtomic(fs, files[1], data); err != nil {
+			t.Fatal(err)
+		}
+		got, rep := exportedLinks(t, fs, &opt, "damaged")
+		if rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 records are damaged") || len(got) != len(whole)-1 {
+			t.Errorf("damaged record: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
+		}
+		if err := fs.Rename(files[1], "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		got, rep = exportedLinks(t, fs, &opt, "moved")
+		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "were moved away") || len(got) < 10 || len(got) > len(whole)-3 {
+			t.Errorf("file moved away: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
+		}
+	})
+}
