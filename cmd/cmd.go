@@ -56,7 +56,7 @@ type commands struct {
 	BotPage    botpage.Command  `cmd:"" name:"bot-page" help:"Print or serve a page for site owners. It says who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
 	Ctl        ctl.Command      `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`
 	Report     report.Command   `cmd:"" help:"Write a report of a crawl as HTML or JSON. It has the figures of the paper beside the paper's own, the speed over time and what limited it, top PLDs, codes, reasons and events."`
-	Export     export.Command   `cmd:"" help:"Write what a crawl found as a table in Parquet, CSV or JSON lines. It has PLDs, edges between them, hosts, pages, refusals, waiting URLs, or robots.txt. The same command goes on after an interruption."`
+	Export     export.Command   `cmd:"" help:"Write what a crawl found as a table in Parquet, CSV or JSON lines. It has PLDs, edges between them, hosts, pages, links, refusals, waiting URLs, or robots.txt. The same command goes on after an interruption."`
 	Index      export.Index     `cmd:"" help:"Write the indexes of all WARC files as one, sorted. Its format is CDXJ or ZipNum, for replay tools such as pywb and OutbackCDX."`
 	Audit      audit.Command    `cmd:"" help:"Read the files of a stopped crawl and check that no URL was lost or duplicated."`
 	Repair     repair.Command   `cmd:"" help:"Repair a stopped crawl with damaged files so it can resume. It prints what is lost. It deletes nothing: it moves replaced files to DIR/state/damaged."`

@@ -93,6 +93,49 @@ func TestExportFullDisk(t *testing.T) {
 	})
 }
 
+// TestWACZFullDisk: a WACZ that does not fit leaves the earlier one, and no other file.
+func TestWACZFullDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := memfs.New(*seedFlag)
+		opt := simOptions(t, web, fs)
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(fs.MkdirAll("out"), disk.WriteFileAtomic(fs, "out/site.wacz", []byte("earlier"))); err != nil {
+			t.Fatal(err)
+		}
+		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.WACZ, Target: "out/site.wacz", TempDir: "out/site.wacz.tmp"}
+		names := func() string {
+			list, err := fs.List("out")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(list, " ")
+		}
+		full := 0
+		for room := int64(50_000); ; room += 50_000 {
+			fs.SetCapacity(fs.Used() + room)
+			rep, err := export.Run(t.Context(), x)
+			if err == nil {
+				if rep.Rows == 0 || rep.Bytes < 100_000 {
+					t.Errorf("%+v", rep)
+				}
+				break
+			}
+			if full++; !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			if data, err := disk.ReadFile(fs, x.Target); err != nil || string(data) != "earlier" || names() != "site.wacz" {
+				t.Fatalf("%d bytes of room leave %s; the earlier file has %d bytes, %v", room, names(), len(data), err)
+			}
+		}
+		if size, err := fs.Size(x.Target); full == 0 || err != nil || size < 100_000 || names() != "site.wacz" {
+			t.Errorf("the disk was full %d times; %d bytes, %v, %s", full, size, err, names())
+		}
+	})
+}
+
 // TestExportStops: an export ends when its context does.
 func TestExportStops(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 )
@@ -51,6 +52,17 @@ func (f *Staged) flush() error {
 	f.buf = f.buf[:0]
 	if err != nil {
 		return fmt.Errorf("disk: write %s: %w", f.temp, err)
+	}
+	return nil
+}
+
+// CopyTo copies what has been written to w. The file stays open.
+func (f *Staged) CopyTo(w io.Writer) error {
+	if err := f.flush(); err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, io.NewSectionReader(f.file, 0, f.size)); err != nil {
+		return fmt.Errorf("disk: copy %s: %w", f.temp, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"drumbeat/disk"
@@ -85,6 +86,9 @@ func (i *Index) Data(opt Options) (*Data, error) {
 
 // Size returns the length of the file in bytes, as the state says.
 func (d *Data) Size() int64 { return d.size }
+
+// Reader reads the file from its beginning to its end.
+func (d *Data) Reader() io.Reader { return io.NewSectionReader(d.b, 0, d.b.Size()) }
 
 // Record opens a record, as OpenStored does.
 func (d *Data) Record(x *Indexed) (*StoredRecord, error) {

@@ -4,8 +4,8 @@
 // Command and Index are their flags, run.go is what they share. Package crawl/export reads the last checkpoint of the crawl, which may be running, and
 // package internal/tabular writes the parts of the table. Nothing in the directories of the crawl is locked or
 // changed. A repeated command goes on after finished parts if the checkpoint is still the same, and otherwise
-// replaces the table; it says which. An index is always made anew, and replaces the earlier one of its format when
-// it is complete.
+// replaces the table; it says which. An index or WACZ is always made anew, and replaces the earlier one when it is
+// complete.
 //
 // What it does, notes and progress go to standard error; the result goes to standard output, or with -o - to
 // standard error, since standard output then has the rows.
@@ -33,11 +33,11 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates" help:"Table to write: plds, pld-edges, hosts, pages, links, refused, queue, robots or near-duplicates. GUIDE lists their columns."`
+	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,wacz" help:"Table: plds, pld-edges, hosts, pages, links, refused, queue, robots or near-duplicates. GUIDE lists their columns. Or wacz: the stored pages as one file."`
 	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages, links and near-duplicates need them."`
+	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages, links, near-duplicates and wacz need them."`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph."`
-	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output."`
+	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output. With wacz: a file."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
 	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size."`
 	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting and writing, in addition to what the crawl held in buffers at the checkpoint. At least 32MiB."`
@@ -50,8 +50,8 @@ func (*Command) Help() string {
 	return `Examples:
   drumbeat export pages --dir drumbeat-crawl -o pages
   drumbeat export plds --dir /d1/crawl --dir /d2/crawl --queued -o plds
-  drumbeat export refused --dir drumbeat-crawl --format csv -o - | head
-  drumbeat export pld-edges --dir drumbeat-crawl --format arc -o graph`
+  drumbeat export pld-edges --dir drumbeat-crawl --format arc -o graph
+  drumbeat export wacz --dir drumbeat-crawl -o site.wacz`
 }
 
 // check returns an error for flags that do not fit together.
@@ -60,6 +60,8 @@ func (c *Command) check() error {
 	switch {
 	case c.RAM < leastRAM:
 		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
+	case c.Kind == string(export.WACZ) && (c.Output == "-" || c.Format != "parquet"):
+		return errors.New("wacz is one file with a format of its own: give -o FILE, and no --format")
 	case c.PartSize < 1:
 		return fmt.Errorf("--part-size %s: want a size", c.PartSize)
 	case arc && c.Kind != string(export.PLDEdges) && c.Kind != string(export.Links):
@@ -92,7 +94,11 @@ func (c *Command) Run(a *term.App) error {
 			say("%s goes on after %d finished parts with %s rows", c.Output, rep.KeptParts, humanize.Comma(rep.Kept))
 		}
 	}
-	err := r.do("rows")
+	unit := "rows"
+	if r.opt.Kind == export.WACZ {
+		unit, r.stopped = "pages", "there is no new file"
+	}
+	err := r.do(unit)
 	if errors.Is(err, tabular.ErrNotEmpty) {
 		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
 	}

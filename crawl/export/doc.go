@@ -10,6 +10,8 @@
 // leaves the finished parts. Output files that were moved away are no damage: their rows lack some columns, or
 // are missing, and Report.Notes says so.
 //
+// Index and WACZ are no tables: they are made anew by each Run, and have their names when they are complete.
+//
 // A repeated Run with the same checkpoint and options keeps finished parts. It makes all rows again, in the
 // same order, and writes only the rest. With another checkpoint it replaces the table.
 //

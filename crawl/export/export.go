@@ -127,6 +127,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return linkTable(), true
 	case Index:
 		return indexTable(), true
+	case WACZ:
+		return waczTable(), true
 	}
 	return table{}, false
 }
@@ -243,6 +245,8 @@ func (j *job) run(t *table) (err error) {
 	switch {
 	case j.opt.Kind == Index:
 		return j.index()
+	case j.opt.Kind == WACZ:
+		return j.wacz()
 	case j.opt.Format == Arc && j.opt.Kind == Links:
 		return j.linkArcs()
 	case j.opt.Format == Arc:

@@ -43,9 +43,18 @@ func (j *job) index() (err error) {
 	if j.opt.Begin != nil {
 		j.opt.Begin(j.report)
 	}
-	st, err := part[warc.State](j, state.NameWARC)
+	lines, err := j.indexLines()
 	if err != nil {
 		return err
+	}
+	return j.writeIndex(lines)
+}
+
+// indexLines returns a sorter of the lines of all indexes.
+func (j *job) indexLines() (*extsort.Sorter, error) {
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return nil, err
 	}
 	lines := j.sorterOf(2)
 	j.meter.Set("indexes")
@@ -60,11 +69,8 @@ func (j *job) index() (err error) {
 			return lines.Add(bytes.TrimSuffix(line, []byte("\n")))
 		})
 	})
-	if err != nil {
-		return err
-	}
 	j.meter.Set("sorting lines")
-	return j.writeIndex(lines)
+	return lines, err
 }
 
 // writeIndex writes the index of lines.
@@ -105,13 +111,66 @@ type indexWriter struct {
 	buf    []byte
 
 	// Of ZipNum.
-	idx   *disk.Staged
-	loc   *disk.Staged
+	idx *disk.Staged
+	loc *disk.Staged
+	zip *zipBlocks
+}
+
+// zipBlocks compresses lines in blocks, each a gzip member.
+type zipBlocks struct {
+	to    io.Writer
 	zip   *gzip.Writer
-	n     int   // lines in the open member
-	start int64 // of the open member
-	count int   // members so far
-	key   []byte
+	end   func(b *zipBlocks, length int64) error // is called for each block
+	n     int                                    // lines in the open block
+	key   []byte                                 // of its first line
+	start int64                                  // of the block in the output
+	size  int64                                  // of the output
+	count int                                    // blocks
+}
+
+func newZipBlocks(to io.Writer, end func(b *zipBlocks, length int64) error) *zipBlocks {
+	b := &zipBlocks{to: to, end: end}
+	b.zip = gzip.NewWriter(b)
+	return b
+}
+
+// Write takes compressed bytes.
+func (b *zipBlocks) Write(p []byte) (int, error) {
+	n, err := b.to.Write(p)
+	b.size += int64(n)
+	return n, err
+}
+
+// write adds a line, with its newline.
+func (b *zipBlocks) write(line []byte) error {
+	if b.n == 0 {
+		b.key = append(b.key[:0], keyOf(line)...)
+	}
+	if _, err := b.zip.Write(line); err != nil {
+		return err
+	}
+	if b.n++; b.n == zipLines {
+		return b.close()
+	}
+	return nil
+}
+
+// close ends the open block, if there is one.
+func (b *zipBlocks) close() error {
+	if b.n == 0 {
+		return nil
+	}
+	if err := b.zip.Close(); err != nil {
+		return err
+	}
+	b.n = 0
+	b.count++
+	if err := b.end(b, b.size-b.start); err != nil {
+		return err
+	}
+	b.start = b.size
+	b.zip.Reset(b)
+	return nil
 }
 
 const (
@@ -142,7 +201,7 @@ func (j *job) indexWriter() (_ *indexWriter, err error) {
 		w.lines.Abort()
 		return nil, err
 	}
-	w.zip = gzip.NewWriter(w.lines)
+	w.zip = newZipBlocks(w.lines, w.endBlock)
 	return w, nil
 }
 
@@ -158,16 +217,7 @@ func (w *indexWriter) write(line []byte) error {
 		_, err := w.lines.Write(line)
 		return err
 	}
-	if w.n == 0 {
-		w.key = append(w.key[:0], keyOf(line)...)
-	}
-	if _, err := w.zip.Write(line); err != nil {
-		return err
-	}
-	if w.n++; w.n == zipLines {
-		return w.endMember()
-	}
-	return nil
+	return w.zip.write(line)
 }
 
 // keyOf returns what precedes the second space of a line: SURT key and time.
@@ -183,20 +233,12 @@ func keyOf(line []byte) []byte {
 	return line
 }
 
-// endMember ends the open member and notes it.
-func (w *indexWriter) endMember() error {
-	if err := w.zip.Close(); err != nil {
-		return err
-	}
-	w.n = 0
-	w.count++
-	end := w.lines.Size()
-	text := append(append([]byte(nil), w.key...), "\t"+zipName+"\t"...)
-	text = append(strconv.AppendInt(text, w.start, 10), '\t')
-	text = append(strconv.AppendInt(text, end-w.start, 10), '\t')
-	text = append(strconv.AppendInt(text, int64(w.count), 10), '\n')
-	w.start = end
-	w.zip.Reset(w.lines)
+// endBlock notes a block of ZipNum.
+func (w *indexWriter) endBlock(b *zipBlocks, length int64) error {
+	text := append(append([]byte(nil), b.key...), "\t"+zipName+"\t"...)
+	text = append(strconv.AppendInt(text, b.start, 10), '\t')
+	text = append(strconv.AppendInt(text, length, 10), '\t')
+	text = append(strconv.AppendInt(text, int64(b.count), 10), '\n')
 	_, err := w.idx.Write(text)
 	return err
 }
@@ -218,10 +260,8 @@ func (w *indexWriter) close() (err error) {
 		}
 		return w.j.name(w.lines)
 	}
-	if w.n > 0 {
-		if err := w.endMember(); err != nil {
-			return err
-		}
+	if err := w.zip.close(); err != nil {
+		return err
 	}
 	if w.loc, err = w.j.stage(locName); err != nil {
 		return err
