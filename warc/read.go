@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 
@@ -224,6 +225,17 @@ func Files(set disk.Set) ([]string, error) {
 		}
 	}
 	return paths, nil
+}
+
+// NameOf returns the name of a WARC file without directory and suffix, which its index has too.
+func NameOf(file string) string {
+	name := path.Base(file)
+	for _, suffix := range []string{gzSuffix, zstSuffix} {
+		if name, ok := strings.CutSuffix(name, suffix); ok {
+			return name
+		}
+	}
+	return name
 }
 
 // Walk calls fn with each record that a state names and that is not in a final file. file is the final name.

@@ -88,6 +88,7 @@ var layers = map[string]layer{
 	"crawl/explain":  {28, []string{"*"}},
 	"crawl/repair":   {28, []string{"*"}},
 	"crawl/export":   {29, []string{"*"}},
+	"crawl/extract":  {29, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 
 	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
@@ -132,6 +133,7 @@ var layers = map[string]layer{
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/export":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/human", "internal/tabular"}},
+	"cmd/extract": {46, []string{"cmd/flags", "cmd/term", "crawl/extract", "crawl/state", "disk", "internal/human", "internal/tabular"}},
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots", "internal/human"}},
 	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",

@@ -1,0 +1,161 @@
+// Package extract is the command extract: it writes the texts of a crawl's HTML pages for indexers, as WET or as a
+// table, from the WARC files.
+//
+// Command is the table of its flags. Package crawl/extract reads the last checkpoint of the crawl, which may be
+// running, and makes one part for each WARC file, several at a time; package internal/extract has the method.
+// Nothing in the directories of the crawl is locked or changed. A repeated command makes only the parts that are
+// missing or that were made of a WARC file that has grown since.
+//
+// What it does, notes, damage and progress go to standard error; the result goes to standard output, or with -o - to
+// standard error, since standard output then has the rows.
+//
+// Exit codes: 0; term.ExitUsage (2) for flags that do not fit together; term.ExitDiskFull (3);
+// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target holds something else,
+// parts of another crawl or of other options, or is in use; term.ExitDamage (5) if records are damaged: all others
+// are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a signal, with the complete
+// parts kept; term.ExitFailure (1) otherwise.
+//
+// The command runs in the caller's goroutine; workers and progress are goroutines of crawl/extract.
+package extract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/extract"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/human"
+	"drumbeat/internal/tabular"
+)
+
+// Command is the table of extract's flags.
+type Command struct {
+	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
+	Out         []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
+	Format      string     `enum:"wet,parquet,jsonl,csv" default:"parquet" help:"parquet, csv, jsonl, or wet: WARC files of conversion records."`
+	Fields      []string   `placeholder:"LIST" help:"Groups of values: text, lang, meta and jsonld, separated by commas. GUIDE lists their columns. Default: all; wet has text and lang only."`
+	FullText    bool       `help:"Take the visible text, with navigation and the like. Default: the main text."`
+	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts, one for each WARC file: new, empty, or that of an earlier extract with the same options, which is continued. \"-\" writes CSV or JSON lines to standard output."`
+	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for workers: each takes up to 64MiB, and there is at most one for each CPU."`
+}
+
+// leastRAM is the RAM of a worker.
+const leastRAM = 64 << 20
+
+// Help returns examples.
+func (*Command) Help() string {
+	return `Examples:
+  drumbeat extract --dir drumbeat-crawl -o texts
+  drumbeat extract --dir /d1/crawl --dir /d2/crawl --format wet -o wet
+  drumbeat extract --dir drumbeat-crawl --fields lang,meta --format jsonl -o - | head`
+}
+
+// check returns an error for flags that do not fit together.
+func (c *Command) check() error {
+	format := tabular.Format(c.Format)
+	for i, f := range c.Fields {
+		switch {
+		case !slices.Contains(extract.Fields(tabular.Parquet), extract.Field(f)):
+			return fmt.Errorf("--fields %s: want text, lang, meta or jsonld", f)
+		case !slices.Contains(extract.Fields(format), extract.Field(f)):
+			return fmt.Errorf("--fields %s: not for --format %s, which has text and lang only", f, c.Format)
+		case slices.Contains(c.Fields[:i], f):
+			return fmt.Errorf("--fields %s: named twice", strings.Join(c.Fields, ","))
+		}
+	}
+	switch {
+	case format == extract.WET && len(c.Fields) > 0 && !slices.Contains(c.Fields, string(extract.Text)):
+		return errors.New("--format wet: --fields needs text")
+	case c.FullText && len(c.Fields) > 0 && !slices.Contains(c.Fields, string(extract.Text)):
+		return errors.New("--full-text: --fields needs text")
+	case c.RAM < leastRAM:
+		return fmt.Errorf("--ram %s: want at least 64MiB", c.RAM)
+	case c.Output == "-" && format != tabular.CSV && format != tabular.JSONL:
+		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
+	}
+	return nil
+}
+
+// Run writes the parts.
+func (c *Command) Run(a *term.App) error {
+	if err := c.check(); err != nil {
+		return term.Usage(err)
+	}
+	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Format: tabular.Format(c.Format),
+		FullText: c.FullText, Compression: c.Compression, RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
+	for _, f := range c.Fields {
+		opt.Fields = append(opt.Fields, extract.Field(f))
+	}
+	to := io.Writer(a.Stdout)
+	if c.Output == "-" {
+		opt.Stream, to = a.Stdout, a.Stderr
+	} else {
+		opt.Target = filepath.Clean(c.Output)
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	p := term.NewProgress(a.Stderr)
+	say := func(format string, args ...any) {
+		p.Clear()
+		fmt.Fprintln(a.Stderr, "extract: "+term.PlainText(fmt.Sprintf(format, args...)))
+	}
+	opt.Progress = func(now state.Progress) {
+		if now.Elapsed >= time.Second {
+			p.Show(now)
+		}
+	}
+	opt.Begin = func(r *extract.Report) {
+		say("texts as of checkpoint %d, %s UTC; the crawl is %s; workers: %d", r.Checkpoint, r.Time.Format(time.DateTime), r.Activity,
+			r.Workers)
+	}
+	began := time.Now()
+	r, err := extract.Run(ctx, opt)
+	p.Clear()
+	switch {
+	case errors.Is(err, term.ErrSignal):
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; the same command goes on after the complete parts"}
+	case errors.Is(err, tabular.ErrNotEmpty), errors.Is(err, extract.ErrOther):
+		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
+	case err != nil:
+		return err
+	}
+	return c.result(r, to, say, time.Since(began))
+}
+
+// result prints what was written.
+func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...any), elapsed time.Duration) error {
+	for _, note := range r.Notes {
+		say("%s", note)
+	}
+	for _, err := range r.Damage {
+		say("left out: %v", err)
+	}
+	say("not pages with text: %s revisits, %s with another status than 200 to 299, %s of another type than HTML",
+		humanize.Comma(r.Revisits), humanize.Comma(r.OtherStatus), humanize.Comma(r.OtherType))
+	if r.Truncated+r.Failed > 0 {
+		say("%s pages are cut off; %s cannot be read as HTML", humanize.Comma(r.Truncated), humanize.Comma(r.Failed))
+	}
+	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
+	if c.Output != "-" {
+		result += fmt.Sprintf(", %d parts (%d kept), %s in %s", r.Parts, r.KeptParts, term.BytesOf(r.Bytes), c.Output)
+	}
+	_, err := fmt.Fprintf(to, "%s; %s, %s pages/s\n", result, human.Duration(elapsed),
+		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))
+	if err == nil && r.Damaged > 0 {
+		err = &term.Ended{Code: term.ExitDamage, Why: fmt.Sprintf("%s damaged records were left out; the same command tries them again",
+			humanize.Comma(r.Damaged))}
+	}
+	return err
+}

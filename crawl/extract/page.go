@@ -1,0 +1,229 @@
+package extract
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"drumbeat/internal/bug"
+	"drumbeat/internal/extract"
+	"drumbeat/internal/pagetext"
+	"drumbeat/internal/response"
+	"drumbeat/internal/tabular"
+	"drumbeat/parse"
+	"drumbeat/warc"
+)
+
+// unknownMIME is the media type in an index of a response without one.
+const unknownMIME = "unk"
+
+// isHTML tells whether a response with the media type of an index may be HTML.
+func isHTML(mime string) bool { return mime == unknownMIME || pagetext.IsHTML(mime) }
+
+// sniffBytes is how much of a body without a type is looked at.
+const sniffBytes = 1445
+
+// page adds a page to a part. Damage of its record is a *disk.CorruptError.
+func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) error {
+	rec, err := data.Record(x)
+	if err != nil {
+		return err
+	}
+	defer rec.Close() // it is shared: there is no error
+	resp, err := response.Open(rec, func(string) {})
+	if err != nil {
+		return err
+	}
+	defer resp.Close()
+	body := &untilError{r: bufio.NewReaderSize(resp.Body, 16<<10)}
+	kind := resp.ContentType()
+	if start, _ := body.r.Peek(sniffBytes); kind == "" && !parse.SniffHTML(start) || !pagetext.IsHTML(kind) {
+		counts.OtherType++
+		return resp.SkipBody()
+	}
+	var doc *extract.Doc
+	failed := bug.Contained(func() (err error) {
+		doc, err = extract.HTML(body, kind, x.URL)
+		return err
+	})
+	if err := resp.End(body.err); err != nil {
+		return err
+	}
+	if failed != nil {
+		counts.Failed++
+		return nil
+	}
+	for _, tag := range resp.Fields("X-Robots-Tag") {
+		doc.NoIndex = doc.NoIndex || parse.ParseRobotsTag([]byte(tag), j.agent).NoIndex
+	}
+	doc.Truncated = doc.Truncated || rec.Get("WARC-Truncated") != "" || body.err != nil
+	truncated, err := to.add(data.File, x, rec, doc)
+	if err != nil {
+		return err
+	}
+	counts.Pages++
+	if truncated {
+		counts.Truncated++
+	}
+	return nil
+}
+
+// untilError is a body that ends at the first error of its coding, as in browsers.
+type untilError struct {
+	r   *bufio.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (u *untilError) Read(p []byte) (int, error) {
+	if u.err != nil {
+		return 0, io.EOF
+	}
+	n, err := u.r.Read(p)
+	if err != nil && err != io.EOF {
+		u.err, err = err, io.EOF
+	}
+	return n, err
+}
+
+// sink is a part that is being made: wet or rows is set.
+type sink struct {
+	fields []Field
+	full   bool
+	wet    *warc.Conversions
+	rows   *tabular.Writer
+	row    []tabular.Value
+	text   []byte
+}
+
+// groupBytes is the size of a row group.
+const groupBytes = 8 << 20
+
+// newSink begins a part, whose name WET contains.
+func (j *job) newSink(out io.Writer, name string) (s *sink, err error) {
+	s = &sink{fields: j.opt.Fields, full: j.opt.FullText}
+	if j.opt.Format == WET {
+		s.wet, err = warc.NewConversions(out, name, []warc.Field{{Name: "software", Value: j.opt.Software},
+			{Name: "description", Value: "text of the HTML pages of crawl " + j.report.Crawl}}, time.Now())
+		return s, err
+	}
+	s.rows, err = tabular.NewStream(out, tabular.Options{Format: j.opt.Format, Columns: Columns(j.opt.Fields),
+		Compression: j.opt.Compression, GroupBytes: groupBytes})
+	return s, err
+}
+
+// close ends the part.
+func (s *sink) close() error {
+	if s.wet != nil {
+		return nil
+	}
+	return s.rows.Close()
+}
+
+func (s *sink) has(f Field) bool { return slices.Contains(s.fields, f) }
+
+// add adds a page. It tells whether the page or its text was cut.
+func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *extract.Doc) (truncated bool, err error) {
+	text := d.Main
+	if s.full {
+		text = d.Text
+	}
+	if s.wet != nil {
+		return d.Truncated, s.addWET(x, rec, d, text)
+	}
+	truncated = d.Truncated
+	if len(text) > maxRowText {
+		text, truncated = cut(text, maxRowText), true
+	}
+	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)), tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")),
+		tabular.StrOrNull(d.Charset), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset), tabular.Int(x.Length))
+	if s.has(Lang) {
+		v = append(v, tabular.Str(d.Language), tabular.Float(float64(int(d.Confidence*100+0.5))/100), tabular.StrOrNull(d.Declared))
+	}
+	if s.has(Meta) {
+		v = append(v, tabular.StrOrNull(d.Title), tabular.StrOrNull(d.Description), tabular.StrOrNull(d.Canonical),
+			tabular.StrOrNull(d.Author), tabular.StrOrNull(d.Published), tabular.Truth(d.NoIndex))
+	}
+	if s.has(JSONLD) {
+		ld := tabular.Null
+		if len(d.JSONLD) > 0 {
+			list := []byte{'['}
+			for i, item := range d.JSONLD {
+				if i > 0 {
+					list = append(list, ',')
+				}
+				list = append(list, item...)
+			}
+			ld = tabular.Text(append(list, ']'))
+		}
+		v = append(v, ld, tabular.Int(int64(d.DroppedJSONLD)))
+	}
+	if s.has(Text) {
+		v = append(v, tabular.Text(text), tabular.Truth(d.Whole))
+	}
+	s.row = v
+	return truncated, s.rows.Write(v)
+}
+
+// addWET adds a record: the title as a line, then the text. The visible text has the title already.
+func (s *sink) addWET(x *warc.Indexed, rec *warc.StoredRecord, d *extract.Doc, text []byte) error {
+	if !s.full && d.Title != "" {
+		s.text = append(append(append(s.text[:0], d.Title...), '\n'), text...)
+		text = s.text
+	}
+	c := &warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: rec.Get("WARC-Record-ID"), Text: text}
+	if s.has(Lang) && d.Language != extract.Undetermined {
+		c.Languages = d.Language
+	}
+	return s.wet.Write(c)
+}
+
+// maxRowText bounds the text of a row, so that a row with everything else at its bound fits into tabular.MaxRowBytes.
+const maxRowText = 640 << 10
+
+// cut returns the first characters of a text.
+func cut(text []byte, size int) []byte {
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return bytes.Clone(text[:size])
+}
+
+// Columns returns the columns of a table with these fields. Columns that Common Crawl's columnar index has too, and
+// those of the table of pages, have the same names and meanings.
+func Columns(fields []Field) []tabular.Column {
+	columns := []tabular.Column{
+		{Name: "url", Type: tabular.String},
+		{Name: "fetch_time", Type: tabular.Time},
+		{Name: "fetch_status", Type: tabular.Int64},
+		{Name: "content_digest", Type: tabular.String},
+		{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true},
+		{Name: "truncated", Type: tabular.Bool},
+		{Name: "warc_filename", Type: tabular.String, Few: true},
+		{Name: "warc_record_offset", Type: tabular.Int64},
+		{Name: "warc_record_length", Type: tabular.Int64},
+	}
+	if slices.Contains(fields, Lang) {
+		columns = append(columns, tabular.Column{Name: "content_languages", Type: tabular.String, Few: true},
+			tabular.Column{Name: "language_confidence", Type: tabular.Float64},
+			tabular.Column{Name: "declared_language", Type: tabular.String, Nullable: true, Few: true})
+	}
+	if slices.Contains(fields, Meta) {
+		for _, name := range []string{"title", "description", "canonical", "author", "published"} {
+			columns = append(columns, tabular.Column{Name: name, Type: tabular.String, Nullable: true})
+		}
+		columns = append(columns, tabular.Column{Name: "noindex", Type: tabular.Bool})
+	}
+	if slices.Contains(fields, JSONLD) {
+		columns = append(columns, tabular.Column{Name: "json_ld", Type: tabular.String, Nullable: true},
+			tabular.Column{Name: "json_ld_dropped", Type: tabular.Int64})
+	}
+	if slices.Contains(fields, Text) {
+		columns = append(columns, tabular.Column{Name: "text", Type: tabular.String}, tabular.Column{Name: "text_whole", Type: tabular.Bool})
+	}
+	return columns
+}
