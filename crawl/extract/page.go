@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -142,7 +143,8 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *extr
 	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)), tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")),
 		tabular.StrOrNull(d.Charset), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset), tabular.Int(x.Length))
 	if s.has(Lang) {
-		v = append(v, tabular.Str(d.Language), tabular.Float(float64(int(d.Confidence*100+0.5))/100), tabular.StrOrNull(d.Declared))
+		code, sure := extract.Language(d.Main)
+		v = append(v, tabular.Str(code), tabular.Float(math.Round(sure*100)/100), tabular.StrOrNull(d.Declared))
 	}
 	if s.has(Meta) {
 		v = append(v, tabular.StrOrNull(d.Title), tabular.StrOrNull(d.Description), tabular.StrOrNull(d.Canonical),
@@ -176,8 +178,10 @@ func (s *sink) addWET(x *warc.Indexed, rec *warc.StoredRecord, d *extract.Doc, t
 		text = s.text
 	}
 	c := &warc.Conversion{URL: x.URL, Date: x.Time, RefersTo: rec.Get("WARC-Record-ID"), Text: text}
-	if s.has(Lang) && d.Language != extract.Undetermined {
-		c.Languages = d.Language
+	if s.has(Lang) {
+		if code, _ := extract.Language(d.Main); code != extract.Undetermined {
+			c.Languages = code
+		}
 	}
 	return s.wet.Write(c)
 }

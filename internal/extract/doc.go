@@ -18,7 +18,7 @@
 //
 // # Language
 //
-// language.go: by script if only one language writes it so, otherwise by trigrams (Cavnar and Trenkle, "N-Gram-Based
+// Language: by script if only one language writes it so, otherwise by trigrams (Cavnar and Trenkle, "N-Gram-Based
 // Text Categorization", SDAIR 1994), with the profiles of whatlanggo. It reads three pieces of the main text, some
 // 1,500 bytes. Codes are those of ISO 639-3, zho for all Chinese as in Common Crawl's files; und when unsure.
 //

@@ -36,9 +36,7 @@ type Doc struct {
 	// Text is the visible text, a line for each paragraph, heading, row of a table and so on. Main is that of it
 	// that is not boilerplate.
 	Text, Main []byte
-	Whole      bool   // Main is Text without the title: no block looks like content
-	Language   string // ISO 639-3; und: unsure
-	Confidence float64
+	Whole      bool              // Main is Text without the title: no block looks like content
 	JSONLD     []json.RawMessage // in one line each
 	// DroppedJSONLD is the number of scripts that are no JSON or beyond a bound.
 	DroppedJSONLD int
@@ -59,7 +57,6 @@ func HTML(page io.Reader, contentType, url string) (*Doc, error) {
 	d.Truncated = limited.N == 0
 	d.Text = r.text.Bytes()
 	d.Main, d.Whole = mainText(d.Text, r.blocks)
-	d.Language, d.Confidence = Language(d.Main)
 	d.Canonical = r.resolve(url)
 	if d.Title == "" {
 		d.Title = r.ogTitle

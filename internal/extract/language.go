@@ -26,7 +26,7 @@ const (
 	leastKana = 0.02
 )
 
-// Language returns the language of a text and how sure it is, from 0 to 1.
+// Language returns the language of a text, such as Doc.Main, as a code of ISO 639-3, and how sure it is, from 0 to 1.
 func Language(text []byte) (code string, confidence float64) {
 	sample := sampleOf(text)
 	letters, han, kana, hangul := 0, 0, 0, 0
