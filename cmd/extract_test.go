@@ -154,6 +154,15 @@ func TestExtractParts(t *testing.T) {
 			t.Errorf("%s: %s", other, said)
 		}
 	}
+	table := readFile(t, target+"/_extract.json")
+	for _, bad := range []string{strings.Replace(table, `"version": 1`, `"version": 2`, 1), strings.Replace(table, `"crawl": "`, `"crawl": "x`, 1), "{"} {
+		if err := os.WriteFile(target+"/_extract.json", []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, said := run(term.ExitDirectory); !strings.Contains(said, "has other parts") {
+			t.Errorf("%s: %s", bad, said)
+		}
+	}
 	if _, said := wantExit(t, term.ExitDirectory, "", append([]string{"extract", "-o", dir}, at...)...); !strings.Contains(said, "it contains") {
 		t.Errorf("a directory of something else: %s", said)
 	}

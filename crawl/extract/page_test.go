@@ -1,0 +1,60 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"drumbeat/internal/extract"
+	"drumbeat/internal/tabular"
+	"drumbeat/warc"
+)
+
+// TestLargestRow: a page with everything at its bound makes a row, whose text is cut between two characters.
+func TestLargestRow(t *testing.T) {
+	value := strings.Repeat("v", extract.MaxValue)
+	doc := &extract.Doc{Title: value, Description: value, Canonical: value, Author: value, Published: value, Declared: value,
+		Main: bytes.Repeat([]byte("語"), extract.MaxPage/3)}
+	for range extract.MaxJSONLD {
+		doc.JSONLD = append(doc.JSONLD, json.RawMessage(`"`+strings.Repeat("j", extract.MaxJSONLDBytes/extract.MaxJSONLD-2)+`"`))
+	}
+	for _, format := range []tabular.Format{tabular.JSONL, tabular.Parquet, tabular.CSV} {
+		var out bytes.Buffer
+		j := &job{opt: &Options{Format: format, Fields: Fields(format)}, report: &Report{}}
+		s, err := j.newSink(&out, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := &warc.Indexed{Capture: warc.Capture{URL: "http://a.test/" + value, Status: 200, Digest: "sha1:X"}}
+		truncated, err := s.add("x.warc.gz", x, nil, doc)
+		if err != nil || !truncated {
+			t.Fatalf("%s: truncated %t, %v", format, truncated, err)
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		if format != tabular.JSONL {
+			continue
+		}
+		var row struct {
+			Text, Title string
+			LD          string `json:"json_ld"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		var items []string
+		if err := json.Unmarshal([]byte(row.LD), &items); err != nil || len(items) != extract.MaxJSONLD {
+			t.Errorf("%d items of JSON-LD, %v", len(items), err)
+		}
+		if n := len(row.Text); n > maxRowText || n <= maxRowText-utf8.UTFMax || strings.Trim(row.Text, "語") != "" || row.Title != value {
+			t.Errorf("a text of %d bytes", n)
+		}
+	}
+	if !slices.Equal(Fields(WET), []Field{Text, Lang}) {
+		t.Error(Fields(WET))
+	}
+}
