@@ -79,7 +79,7 @@ func TestBashCompletion(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"cr"}, "crawl"}, {[]string{"help", "ex"}, "explain,export"}, {[]string{"explain", ""}, "host,links,pld,robots,scope,url"},
+		{[]string{"cr"}, "crawl"}, {[]string{"help", "ex"}, "explain,export,extract"}, {[]string{"explain", ""}, "host,links,pld,robots,scope,url"},
 		{[]string{"crawl", "--host-delay-"}, "--host-delay-factor,--host-delay-min"},
 		{[]string{"crawl", "--no-archive"}, "--no-archive-dns,--no-archive-robots"},
 		{[]string{"crawl", "--scope", ""}, "all,host,pld"}, {[]string{"crawl", "--scope", "=", "p"}, "pld"}, {[]string{"crawl", "--scope", "="}, "all,host,pld"},
