@@ -191,8 +191,9 @@ func TestCrawlInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	benchtest.Has(t, benchtest.Text(t, r), "BenchmarkCrawl/form=crawl/scheme=http/transport=inproc", "canonicalise", "politeness", "RSS throughout")
-	if n := r.Lines[0].N; n < 1000 || n > 6000 {
-		t.Errorf("%d pages measured, want some 2,700", n)
+	// A crawl without sockets fetches thousands of pages between two looks at the limit.
+	if n := r.Lines[0].N; n < 1000 || n > 15_000 {
+		t.Errorf("%d pages measured, want some 2,700 or more", n)
 	}
 	benchtest.Empty(t, c.Dirs[0])
 }
