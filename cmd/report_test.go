@@ -3,10 +3,12 @@ package cmd
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"drumbeat/cmd/term"
+	"drumbeat/crawl/export"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/report"
 )
@@ -53,4 +55,84 @@ func TestReport(t *testing.T) {
 	wantExit(t, term.ExitDirectory, "", "report", a, "-o", "-")
 	wantExit(t, term.ExitUsage, "", "report", a, "--top=0")
 	wantExit(t, term.ExitFailure, "", "report", a, b, "-o", tmp+"/nowhere/r.html")
+}
+
+// TestReportSite: report --site writes HTML, JSON and CSV; its broken links are those of the web.
+func TestReportSite(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := t.TempDir() + "/d"
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
+	before := listing(t, dir)
+	site := web.PLD(hostOf(t, web.Seeds()[0]))
+	tmp := t.TempDir()
+	for _, name := range []string{"site.html", "site.json", "site.csv"} {
+		out, _ := wantExit(t, term.ExitDone, "", "report", "--site", site, "--rows=10000", "-o", tmp+"/"+name, dir)
+		if !strings.Contains(out, name+": ") {
+			t.Errorf("printed %q", out)
+		}
+	}
+	var rep export.SiteReport
+	if err := json.Unmarshal([]byte(readFile(t, tmp+"/site.json")), &rep); err != nil {
+		t.Fatal(err)
+	}
+	want, got := map[string]bool{}, map[string]bool{}
+	truth, ours := web.Expected("drumbeat"), int64(0)
+	for url := range truth.FetchedURLs() {
+		page, _ := web.Page(url)
+		if web.PLD(hostOf(t, url)) != site {
+			continue
+		}
+		if ours++; page.Status >= 400 {
+			want[url] = true
+		}
+	}
+	for _, f := range rep.Findings {
+		if f.Kind == "broken-link" {
+			for _, r := range f.Rows {
+				if web.PLD(hostOf(t, r.URL)) == site && strings.HasPrefix(r.Detail, "status ") {
+					got[r.URL] = true
+				}
+				if len(r.From) == 0 || r.Count < int64(len(r.From)) {
+					t.Errorf("%+v", r)
+				}
+			}
+		}
+	}
+	differ(t, "broken links", got, want)
+	sum := int64(0)
+	for _, n := range rep.Statuses {
+		sum += n
+	}
+	if sum != ours || len(want) == 0 || rep.Site != site {
+		t.Errorf("%d responses, want %d; %d broken", sum, ours, len(want))
+	}
+	if html := readFile(t, tmp+"/site.html"); !strings.Contains(html, "<title>Report of "+site+"</title>") {
+		t.Errorf("HTML begins %.300s", html)
+	}
+	csv := readFile(t, tmp+"/site.csv")
+	if out, _ := wantExit(t, term.ExitDone, "", "report", "--site", site, "--rows=10000", "--csv", "-o", "-", dir); out != csv {
+		t.Errorf("standard output has %d bytes, the file %d", len(out), len(csv))
+	}
+	if after := listing(t, dir); after != before {
+		t.Error("report changed the crawl")
+	}
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{term.ExitUsage, "only with --site", []string{"--rows=5", dir}},
+		{term.ExitUsage, "only with --site", []string{"-o", tmp + "/x.csv", dir}},
+		{term.ExitUsage, "want 1 to", []string{"--site=a.test", "--rows=0", dir}},
+		{term.ExitUsage, "give one of them", []string{"--site=a.test", "--csv", "--json", dir}},
+		{term.ExitFailure, "no page of this site", []string{"--site=nosuch.test", "-o", tmp + "/x.html", dir}},
+		{term.ExitDirectory, "holds no crawl", []string{"--site=a.test", "-o", tmp + "/x.html", t.TempDir()}},
+	} {
+		if _, said := wantExit(t, c.code, "", append([]string{"report"}, c.args...)...); !strings.Contains(said, c.want) {
+			t.Errorf("%q says %q, want %q", c.args, said, c.want)
+		}
+	}
+	if left, err := filepath.Glob(tmp + "/*x*"); err != nil || len(left) > 0 {
+		t.Errorf("failed reports left %v", left)
+	}
 }

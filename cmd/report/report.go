@@ -7,6 +7,10 @@
 //
 // Without --fast the records of all PLDs are read, 20 to 40 bytes each, for the pages by in-degree.
 //
+// With --site the report is for the owner of a site: broken links with the pages that have them, redirects,
+// canonicals, duplicates, orphans, slow and large pages, titles (site.go). Package crawl/export makes it from logs,
+// indexes and stored pages; .csv is a table of its findings.
+//
 // Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, term.ExitDamage
 // (5) if files that the report needs are damaged, term.ExitFailure (1) if the file can't be written. A
 // damaged history or a crawl without one is no error: the report says what it lacks.
@@ -18,6 +22,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +41,7 @@ type Command struct {
 	JSON   bool        `name:"json" help:"Write JSON whatever the name of the file."`
 	Top    flags.Count `placeholder:"N" default:"10" help:"List the N PLDs with the largest in-degrees, at most 1000."`
 	Fast   bool        `help:"Leave out the pages by in-degree, which need the records of all PLDs."`
+	siteFlags
 }
 
 // maxTop bounds --top.
@@ -43,6 +49,12 @@ const maxTop = 1000
 
 // Run writes the report.
 func (c *Command) Run(a *term.App) error {
+	if c.Site != "" {
+		return c.ofSite(a)
+	}
+	if c.Rows != defaultRows || len(c.Out) > 0 || c.CSV || strings.HasSuffix(c.Output, ".csv") {
+		return term.Usage(errors.New("--rows, --out and CSV: only with --site"))
+	}
 	if c.Top < 1 || c.Top > maxTop {
 		return term.Usage(fmt.Errorf("--top %d: want 1 to %d", c.Top, maxTop))
 	}
@@ -60,6 +72,11 @@ func (c *Command) Run(a *term.App) error {
 	} else if err := r.WriteHTML(&b); err != nil {
 		return err
 	}
+	return c.put(a, &b)
+}
+
+// put writes the report to its file.
+func (c *Command) put(a *term.App, b *bytes.Buffer) error {
 	if c.Output == "-" {
 		_, err := a.Stdout.Write(b.Bytes())
 		return err
@@ -67,7 +84,7 @@ func (c *Command) Run(a *term.App) error {
 	if err := replace(c.Output, b.Bytes()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err = fmt.Fprintf(a.Stdout, "%s: %s\n", c.Output, term.BytesOf(int64(b.Len())))
+	_, err := fmt.Fprintf(a.Stdout, "%s: %s\n", c.Output, term.BytesOf(int64(b.Len())))
 	return err
 }
 

@@ -10,6 +10,9 @@
 // leaves the finished parts. Output files that were moved away are no damage: their rows lack some columns, or
 // are missing, and Report.Notes says so.
 //
+// Site makes the report of a site from the same sources, by sorting what is known of each URL and each link by the
+// key of the URL (site.go).
+//
 // Index and WACZ are no tables: they are made anew by each Run, and have their names when they are complete.
 //
 // A repeated Run with the same checkpoint and options keeps finished parts. It makes all rows again, in the

@@ -54,6 +54,8 @@ type Options struct {
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
+
+	site func(*job) error // for Site
 }
 
 // Report says what Run wrote.
@@ -129,6 +131,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return indexTable(), true
 	case WACZ:
 		return waczTable(), true
+	case site:
+		return siteTable(), true
 	}
 	return table{}, false
 }
@@ -247,6 +251,8 @@ func (j *job) run(t *table) (err error) {
 		return j.index()
 	case j.opt.Kind == WACZ:
 		return j.wacz()
+	case j.opt.Kind == site:
+		return j.opt.site(j)
 	case j.opt.Format == Arc && j.opt.Kind == Links:
 		return j.linkArcs()
 	case j.opt.Format == Arc:

@@ -29,7 +29,7 @@ func (j *job) linkArcs() error {
 		return err
 	}
 	g := &linkGraph{j: j, nodes: j.sorterOf(8), byTo: j.sorterOf(8), recent: make([]uint64, recentNodes)}
-	err = j.eachLink(g.add)
+	err = j.eachLink(false, g.add)
 	if err == nil {
 		err = g.number(names)
 	}

@@ -54,7 +54,7 @@ func linkTable() table {
 type linkRow struct{ from, to, element, rel, text []byte }
 
 func fillLinks(j *job) error {
-	return j.eachLink(func(r *linkRow) error {
+	return j.eachLink(false, func(r *linkRow) error {
 		rel, text := tabular.Null, tabular.Null
 		if len(r.rel) > 0 {
 			rel = tabular.Text(r.rel)
@@ -78,9 +78,10 @@ func hasNoFollow(rel []byte) bool {
 
 // linkScan reads the links of all stored pages, in the order of the WARC files and of the offsets in them.
 type linkScan struct {
-	j    *job
-	each func(*linkRow) error
-	opt  weburl.Options
+	j      *job
+	each   func(*linkRow) error
+	titles bool
+	opt    weburl.Options
 	// pages has what is to be read: number of the file, offset, kind, and what the kind needs.
 	pages *extsort.Sorter
 	next  []byte // the current record of pages; nil at the end
@@ -98,9 +99,16 @@ const (
 	pageRedirect        // length of URL (4), URL, Location
 )
 
-// eachLink calls each for each link. What it gets is valid during the call.
-func (j *job) eachLink(each func(*linkRow) error) error {
-	l := &linkScan{j: j, each: each, pages: j.sorter(), opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
+// Elements of linkRow beside those of package parse.
+const (
+	elementRedirect = "redirect"
+	elementTitle    = "title"
+)
+
+// eachLink calls each for each link. What it gets is valid during the call. With titles, it also gets a row for each
+// page, with its title as text and without a target.
+func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
+	l := &linkScan{j: j, each: each, titles: titles, pages: j.sorter(), opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
 	if run := j.Manifest.Run; run != nil {
 		l.opt.MaxBytes = run.MaxURLBytes
 	}
@@ -300,7 +308,7 @@ func (l *linkScan) file(x *warc.Index, number uint32) error {
 	})
 	for range workers {
 		group.Go(func() {
-			f := newLinkFinder(ctx, data, l.opt)
+			f := &linkFinder{ctx: ctx, data: data, titles: l.titles, x: newLinkExtractor(l.opt)}
 			for job := range work {
 				f.run(job)
 			}
@@ -403,17 +411,18 @@ func (l *linkScan) emit(batch []byte) error {
 
 // linkFinder finds the links of pages. It belongs to one goroutine.
 type linkFinder struct {
-	ctx   context.Context
-	data  *warc.Data
-	x     *parse.Extractor
-	body  []byte
-	batch []byte
-	job   *linkJob
+	ctx    context.Context
+	data   *warc.Data
+	titles bool
+	x      *parse.Extractor
+	body   []byte
+	batch  []byte
+	job    *linkJob
 }
 
-func newLinkFinder(ctx context.Context, data *warc.Data, opt weburl.Options) *linkFinder {
-	return &linkFinder{ctx: ctx, data: data, x: parse.NewExtractor(parse.Options{Forms: true, Anchors: true,
-		Rels: parse.RelNext | parse.RelPrev | parse.RelCanonical | parse.RelAlternate}, opt)}
+func newLinkExtractor(opt weburl.Options) *parse.Extractor {
+	return parse.NewExtractor(parse.Options{Forms: true, Anchors: true,
+		Rels: parse.RelNext | parse.RelPrev | parse.RelCanonical | parse.RelAlternate}, opt)
 }
 
 // run sends the rows of a job.
@@ -427,7 +436,7 @@ func (f *linkFinder) run(job *linkJob) {
 	if job.redirect {
 		if url := []byte(job.urls[0]); f.x.At(url) == nil {
 			if to := f.x.Resolve([]byte(job.location), &counts); to != nil {
-				f.row(url, to, "redirect", nil, nil)
+				f.row(url, to, elementRedirect, nil, nil)
 			}
 		}
 	} else if err := f.page(); err != nil {
@@ -497,6 +506,9 @@ func isPage(kind string, resp *response.Response, body []byte) bool {
 func (f *linkFinder) links(url []byte, kind string, resp *response.Response) error {
 	if err := f.x.Parse(url, f.body, kind); err != nil {
 		return fmt.Errorf("export: links of %s: %w", url, err)
+	}
+	if f.titles {
+		f.row(url, nil, elementTitle, nil, []byte(pageTitle(bytes.NewReader(f.body[:min(len(f.body), titleBytes)]), kind)))
 	}
 	f.x.Each(func(to []byte, l *parse.Link) {
 		rel, text := f.x.Anchor(l, maxAnchor)

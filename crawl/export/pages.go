@@ -75,10 +75,18 @@ type pageJoin struct {
 	lines  packed // of an index
 	// rows with a line of one file only
 	withoutIndex, withoutLog int64
+	emit                     func(c, e *packed) error // takes a row: the line of the index, that of the log, or both
 }
 
 func fillPages(j *job) error {
 	p := &pageJoin{j: j, log: j.sorter()}
+	p.emit = p.row
+	return p.run()
+}
+
+// run joins the log and the indexes.
+func (p *pageJoin) run() error {
+	j := p.j
 	if err := p.sortLog(); err != nil {
 		return err
 	}
@@ -230,7 +238,7 @@ func (p *pageJoin) next() error {
 // logRow writes a row of the log alone, and goes on.
 func (p *pageJoin) logRow() error {
 	p.withoutIndex++
-	if err := p.row(nil, &p.logged); err != nil {
+	if err := p.emit(nil, &p.logged); err != nil {
 		return err
 	}
 	return p.next()
@@ -271,12 +279,12 @@ func (p *pageJoin) volumeRows(x *warc.Index) error {
 		c.read(index.value)
 		if !p.more || string(p.volume) != x.Name || p.offset != offset {
 			p.withoutLog++
-			if err := p.row(c, nil); err != nil {
+			if err := p.emit(c, nil); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := p.row(c, &p.logged); err != nil {
+		if err := p.emit(c, &p.logged); err != nil {
 			return err
 		}
 		if err := p.next(); err != nil {

@@ -233,7 +233,12 @@ func titleOf(data *warc.Data, c *warc.Indexed) string {
 		return ""
 	}
 	defer resp.Close()
-	text, err := charset.NewReader(io.LimitReader(resp.Body, titleBytes), resp.ContentType())
+	return pageTitle(io.LimitReader(resp.Body, titleBytes), resp.ContentType())
+}
+
+// pageTitle returns the title of a page; "" if it has none.
+func pageTitle(body io.Reader, contentType string) string {
+	text, err := charset.NewReader(body, contentType)
 	if err != nil {
 		return ""
 	}

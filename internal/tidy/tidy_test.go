@@ -95,7 +95,7 @@ var layers = map[string]layer{
 	"admin/web":          {0, nil},
 	"admin/web/mocktest": {1, []string{"admin/web"}},                       // for tests
 	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
-	"internal/report":    {31, []string{"crawl/explain", "crawl/history", "crawl/snapshot", "crawl/state", "disk", "internal/human"}},
+	"internal/report":    {31, []string{"crawl/explain", "crawl/export", "crawl/history", "crawl/snapshot", "crawl/state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
@@ -127,7 +127,7 @@ var layers = map[string]layer{
 	"cmd/audit":  {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
 	"cmd/repair": {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
 	"cmd/get":    {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
-	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "disk", "internal/report"}},
+	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
 	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",

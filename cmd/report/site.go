@@ -1,0 +1,86 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/export"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/report"
+)
+
+// siteFlags are for the report of a site.
+type siteFlags struct {
+	Site string      `placeholder:"HOST" help:"Report on a host, or on a PLD with all its hosts, for its owner: broken links and the pages that have them, redirects, canonicals, duplicates, orphans, slow and large pages, titles."`
+	Rows flags.Count `placeholder:"N" default:"100" help:"With --site: list at most N URLs of each kind."`
+	Out  []string    `placeholder:"DIR" help:"With --site: output directories, if the crawl has --out."`
+	CSV  bool        `name:"csv" help:"With --site: write CSV whatever the name of the file."`
+	RAM  flags.Size  `name:"ram" placeholder:"SIZE" default:"256MiB" help:"With --site: RAM for sorting. At least 32MiB."`
+}
+
+const (
+	defaultRows = 100
+	maxRows     = 10_000
+	leastRAM    = 32 << 20
+)
+
+// ofSite writes the report of a site.
+func (c *Command) ofSite(a *term.App) error {
+	switch {
+	case c.Rows < 1 || c.Rows > maxRows:
+		return term.Usage(fmt.Errorf("--rows %d: want 1 to %d", c.Rows, maxRows))
+	case c.RAM < leastRAM:
+		return term.Usage(fmt.Errorf("--ram %s: want at least 32MiB", c.RAM))
+	case c.CSV && c.JSON:
+		return term.Usage(errors.New("--csv and --json: give one of them"))
+	}
+	ctx, release := a.StopOnSignal(context.Background())
+	defer release()
+	p := term.NewProgress(a.Stderr)
+	temp := filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-report-%d", os.Getpid()))
+	if c.Output != "-" {
+		temp = filepath.Clean(c.Output) + ".tmp"
+	}
+	r, err := export.Site(ctx, export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), RAMBytes: int64(c.RAM),
+		TempDir: temp, Progress: func(now state.Progress) {
+			if now.Elapsed >= time.Second {
+				p.Show(now)
+			}
+		}}, c.Site, int(c.Rows))
+	p.Clear()
+	switch {
+	case errors.Is(err, term.ErrSignal):
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped by a signal; there is no report"}
+	case err != nil:
+		return err
+	}
+	var b bytes.Buffer
+	switch {
+	case c.CSV || !c.JSON && strings.HasSuffix(c.Output, ".csv"):
+		err = report.WriteSiteCSV(&b, r)
+	case c.JSON || strings.HasSuffix(c.Output, ".json"):
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", " ")
+		err = enc.Encode(r)
+	default:
+		err = report.WriteSiteHTML(&b, r)
+	}
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(a.Stderr, "report: "+term.PlainText(note))
+	}
+	return c.put(a, &b)
+}

@@ -1,0 +1,582 @@
+package export
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
+	"drumbeat/internal/crawllog"
+	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
+	"drumbeat/weburl"
+)
+
+// site is the kind of job that Site runs.
+const site Kind = "site"
+
+// Bounds of a SiteReport.
+const (
+	maxFrom      = 5       // pages named in a row
+	maxRedirects = 100_000 // redirects of a site that are searched for chains
+	maxHops      = 20
+	// SlowPage and LargePage are from where on a response is listed.
+	SlowPage  = time.Second
+	LargePage = 1 << 20 // bytes, as transferred
+)
+
+// SiteReport says what the owner of a site may want to mend, as far as one checkpoint of a crawl knows.
+type SiteReport struct {
+	Site       string    `json:"site"` // a host, or a PLD with all its hosts
+	Crawl      string    `json:"crawl"`
+	Checkpoint uint64    `json:"checkpoint"`
+	Time       time.Time `json:"time"` // of the checkpoint
+	Pages      int64     `json:"pages"`
+	Links      int64     `json:"links"` // on its pages
+	// Statuses counts its responses by status, Refused its URLs without a response by reason.
+	Statuses map[int]int64    `json:"statuses"`
+	Refused  map[string]int64 `json:"refused"`
+	Findings []*Finding       `json:"findings"`
+	Notes    []string         `json:"notes,omitempty"` // what is missing
+}
+
+// Finding is a list of URLs with the same fault.
+type Finding struct {
+	Kind  string    `json:"kind"`
+	Title string    `json:"title"` // in words
+	Total int64     `json:"total"`
+	Rows  []SiteRow `json:"rows"` // the first ones
+
+	most int
+}
+
+// SiteRow is a URL of a Finding.
+type SiteRow struct {
+	URL    string   `json:"url"`
+	Detail string   `json:"detail,omitempty"`
+	Count  int64    `json:"count,omitempty"` // of links, or of pages
+	From   []Source `json:"from,omitempty"`  // the first pages
+
+	weight int64 // rows with more come first
+}
+
+// Source is a page that has a link, or the same content.
+type Source struct {
+	URL  string `json:"url"`
+	Text string `json:"text,omitempty"` // of the link
+}
+
+// add adds a row.
+func (f *Finding) add(r SiteRow) {
+	f.Total++
+	if f.Rows = append(f.Rows, r); len(f.Rows) >= 4*f.most {
+		f.cut()
+	}
+}
+
+// cut keeps the first rows.
+func (f *Finding) cut() {
+	slices.SortFunc(f.Rows, func(a, b SiteRow) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.URL, b.URL)) })
+	f.Rows = slices.Clip(f.Rows[:min(len(f.Rows), f.most)])
+}
+
+// siteScan makes a SiteReport.
+type siteScan struct {
+	j   *job
+	rep *SiteReport
+
+	urls    *extsort.Sorter // what is known of URLs, and references to them, by key; see the kinds
+	titles  *extsort.Sorter // hash of the title, title, 0, URL
+	digests *extsort.Sorter // hash of the digest, URL, of responses with status 200
+	texts   *extsort.Sorter // simhash, digest, 0, URL
+	rec     []byte
+
+	redirects map[uint64]hop
+	cut       bool // there were more redirects
+
+	broken, blocked, redirected, chains, elsewhere, badCanonical, same, similar, orphans, slow, large, untitled, retitled *Finding
+}
+
+// hop is a redirect.
+type hop struct {
+	url, to string
+	status  int
+}
+
+// Kinds of records of siteScan.urls, in the order in which they are read for a key.
+const (
+	siteInfo      = iota // status (2), found (1), then texts: URL, reason, target of the redirect
+	siteLink             // texts: URL of the page, text of the link, URL of the target
+	siteCanonical        // texts: URL of the page, canonical URL
+)
+
+// Site reports on a host or PLD of a crawl. most bounds the rows of each finding. Of opt it takes FS, Dirs, Out,
+// RAMBytes, TempDir and Progress. It ends early if ctx is done.
+func Site(ctx context.Context, opt Options, name string, most int) (rep *SiteReport, err error) {
+	url, _, err := admit.ParseSeed(name)
+	if err != nil {
+		return nil, fmt.Errorf("export: %q is no host: %w", name, err)
+	}
+	rep = &SiteReport{Site: string(weburl.Split([]byte(url)).Host)}
+	opt.Kind = site
+	opt.site = func(j *job) error {
+		*rep = SiteReport{Site: rep.Site, Statuses: map[int]int64{}, Refused: map[string]int64{}}
+		return (&siteScan{j: j, rep: rep, redirects: map[uint64]hop{}}).run(most)
+	}
+	r, err := Run(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	rep.Crawl, rep.Checkpoint, rep.Time, rep.Notes = r.Crawl, r.Checkpoint, r.Time, r.Notes
+	return rep, nil
+}
+
+// ErrNoSite means that the crawl has no page of a site.
+var ErrNoSite = errors.New("the crawl has stored no page of this site")
+
+func (s *siteScan) run(most int) error {
+	for _, f := range []struct {
+		at          **Finding
+		kind, title string
+	}{
+		{&s.broken, "broken-link", "Broken links: the target has an error status, or no answer"},
+		{&s.blocked, "robots-blocked", "Links to URLs that robots.txt forbids"},
+		{&s.redirected, "redirected-link", "Links to redirects"},
+		{&s.chains, "redirect-chain", "Redirects over two hops or more, and loops"},
+		{&s.elsewhere, "canonical-elsewhere", "Pages that name another URL as canonical"},
+		{&s.badCanonical, "canonical-broken", "Pages whose canonical URL has no page"},
+		{&s.same, "duplicate", "Pages with equal bodies"},
+		{&s.similar, "near-duplicate", "Pages with the same text and different bodies"},
+		{&s.orphans, "orphan", "Pages that no stored page links to"},
+		{&s.slow, "slow", "Responses that took a second or more"},
+		{&s.large, "large", "Responses of 1 MiB or more"},
+		{&s.untitled, "title-missing", "Pages without a title"},
+		{&s.retitled, "title-repeated", "Titles of several pages"},
+	} {
+		*f.at = &Finding{Kind: f.kind, Title: f.title, most: most, Rows: []SiteRow{}}
+		s.rep.Findings = append(s.rep.Findings, *f.at)
+	}
+	s.urls, s.titles, s.digests, s.texts = s.j.sorterOf(8), s.j.sorterOf(16), s.j.sorterOf(16), s.j.sorterOf(16)
+	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTitles, s.joinDigests, s.joinTexts} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if s.rep.Pages == 0 {
+		return fmt.Errorf("export: %s: %w", s.rep.Site, ErrNoSite)
+	}
+	s.findChains()
+	for _, f := range s.rep.Findings {
+		f.cut()
+	}
+	return nil
+}
+
+// has reports whether a URL is of the site.
+func (s *siteScan) has(url []byte) bool {
+	host := weburl.Split(url).Host
+	return string(host) == s.rep.Site || string(s.j.Suffixes.PLDBytes(host)) == s.rep.Site
+}
+
+func (s *siteScan) key(url []byte) uint64 { return s.j.Hasher.URLKey(url) }
+
+// begin begins a record of urls.
+func (s *siteScan) begin(key uint64, kind byte) {
+	s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], key), kind)
+}
+
+// text appends a text to the record.
+func (s *siteScan) text(t []byte) { s.rec = append(binary.AppendUvarint(s.rec, uint64(len(t))), t...) }
+
+// readTexts reads texts from the end of a record.
+func readTexts(rec []byte, into ...*[]byte) {
+	for _, t := range into {
+		n, w := binary.Uvarint(rec)
+		*t, rec = rec[w:w+int(n)], rec[w+int(n):]
+	}
+}
+
+// pages reads the stored responses.
+func (s *siteScan) pages() error {
+	return s.j.eachPage(func(c, e *packed) error {
+		both := c
+		if c == nil {
+			both = e
+		}
+		url, status := both.texts[textURL], int(both.numbers[numStatus])
+		ours := s.has(url)
+		// A page of the site that was found by a link, or could have been.
+		mime := both.texts[textMIME]
+		if e != nil {
+			mime = e.texts[textMIME] // that of a revisit, too
+		}
+		found := ours && status == 200 && isHTML(string(mime)) && (e == nil || len(e.texts[textVia]) > 0)
+		if err := s.info(url, nil, both.texts[textRedirect], status, found); err != nil || !ours {
+			return err
+		}
+		s.rep.Statuses[status]++
+		if e != nil {
+			if d := time.Duration(e.numbers[numMillis]) * time.Millisecond; d >= SlowPage {
+				s.slow.add(SiteRow{URL: string(url), Detail: human.Duration(d), weight: int64(d)})
+			}
+			if n := e.numbers[numBytes]; n >= LargePage {
+				s.large.add(SiteRow{URL: string(url), Detail: humanize.IBytes(uint64(n)), weight: n})
+			}
+		}
+		if status != 200 {
+			return nil
+		}
+		if c != nil && len(c.texts[textDigest]) > 0 {
+			s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], xxhash.Sum64(c.texts[textDigest])), url...)
+			if err := s.digests.Add(s.rec); err != nil {
+				return err
+			}
+			if hash := c.texts[textSimhash]; len(hash) > 0 {
+				s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], xxhash.Sum64(hash)), c.texts[textDigest]...)
+				if err := s.texts.Add(append(append(s.rec, 0), url...)); err != nil {
+					return err
+				}
+			}
+		}
+		if e == nil || len(e.texts[textCanonical]) == 0 {
+			return nil
+		}
+		canonical := e.texts[textCanonical]
+		if !bytes.Equal(canonical, url) {
+			s.elsewhere.add(SiteRow{URL: string(url), Detail: "canonical: " + string(canonical)})
+		}
+		s.begin(s.key(canonical), siteCanonical)
+		s.text(url)
+		s.text(canonical)
+		return s.urls.Add(s.rec)
+	})
+}
+
+// info adds what is known of a URL. found says that it is a page of the site and no seed.
+func (s *siteScan) info(url, reason, location []byte, status int, found bool) error {
+	s.begin(s.key(url), siteInfo)
+	s.rec = append(binary.BigEndian.AppendUint16(s.rec, uint16(status)), flag(found))
+	s.text(url)
+	s.text(reason)
+	s.text(location)
+	return s.urls.Add(s.rec)
+}
+
+func flag(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// refusals reads the URLs that ended without a stored response.
+func (s *siteScan) refusals() error {
+	return s.j.scanLog(crawlLog(), func(e *crawllog.Entry) error {
+		if e.Reason == "" || e.File != "" {
+			return s.j.live()
+		}
+		url := []byte(e.URL)
+		if s.has(url) {
+			s.rep.Refused[e.Reason]++
+		}
+		return s.info(url, []byte(e.Reason), nil, e.Status, false)
+	})
+}
+
+// links reads the links from and to the site, and the titles of its pages.
+func (s *siteScan) links() error {
+	return s.j.eachLink(true, func(r *linkRow) error {
+		if err := s.j.live(); err != nil {
+			return err
+		}
+		from := s.has(r.from)
+		switch string(r.element) {
+		case elementTitle:
+			if !from {
+				return nil
+			}
+			s.rep.Pages++
+			if len(r.text) == 0 {
+				s.untitled.add(SiteRow{URL: string(r.from)})
+				return nil
+			}
+			s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], xxhash.Sum64(r.text)), r.text...)
+			return s.titles.Add(append(append(s.rec, 0), r.from...))
+		case elementRedirect:
+			if from {
+				if len(s.redirects) < maxRedirects {
+					s.redirects[s.key(r.from)] = hop{url: string(r.from), to: string(r.to)}
+				} else {
+					s.cut = true
+				}
+			}
+		}
+		if !from && !s.has(r.to) {
+			return nil
+		}
+		if from {
+			s.rep.Links++
+		}
+		s.begin(s.key(r.to), siteLink)
+		s.text(r.from)
+		s.text(r.text)
+		s.text(r.to)
+		return s.urls.Add(s.rec)
+	})
+}
+
+// target collects what the records of a key say.
+type target struct {
+	known, found          bool // found: as in siteScan.info
+	status                int
+	url, reason, location string
+	links                 int64
+	from                  []Source
+	canonical             []Source
+	canonicals            int64
+}
+
+// joinURLs finds the status of each target of a link or of a canonical URL.
+func (s *siteScan) joinURLs() error {
+	s.j.meter.Set("links by target")
+	c, err := sorted(s.urls)
+	var t target
+	key, any := uint64(0), false
+	for ; err == nil && c.ok; err = c.next() {
+		if any && c.key != key {
+			s.judge(&t)
+			t = target{}
+		}
+		key, any = c.key, true
+		var a, b, to []byte
+		switch rec := c.value[1:]; c.value[0] {
+		case siteInfo:
+			if t.known && t.reason == "" {
+				continue // a capture; this is another
+			}
+			readTexts(rec[3:], &a, &b, &to)
+			t.known, t.status, t.found = true, int(binary.BigEndian.Uint16(rec)), rec[2] == 1
+			t.url, t.reason, t.location = string(a), string(b), string(to)
+			if h, ok := s.redirects[key]; ok {
+				h.status = t.status
+				s.redirects[key] = h
+			}
+		case siteLink:
+			readTexts(rec, &a, &b, &to)
+			if t.url == "" {
+				t.url = string(to)
+			}
+			if string(a) != t.url {
+				if t.links++; len(t.from) < maxFrom {
+					t.from = append(t.from, Source{string(a), string(b)})
+				}
+			}
+		case siteCanonical:
+			readTexts(rec, &a, &b)
+			if t.canonicals++; len(t.canonical) < maxFrom {
+				t.canonical = append(t.canonical, Source{URL: string(a)})
+			}
+			if t.url == "" {
+				t.url = string(b)
+			}
+		}
+		if err := s.j.live(); err != nil {
+			return err
+		}
+	}
+	if any {
+		s.judge(&t)
+	}
+	return err
+}
+
+// judge adds the findings about one URL.
+func (s *siteScan) judge(t *target) {
+	row := SiteRow{URL: t.url, Count: t.links, From: t.from, weight: t.links}
+	why := t.reason
+	if why == "" && t.status > 0 {
+		why = fmt.Sprintf("status %d", t.status)
+	}
+	row.Detail = why
+	switch {
+	case !t.known: // not fetched yet, or out of scope
+		return
+	case t.links > 0 && t.reason == reasonRobots:
+		s.blocked.add(row)
+	case t.links > 0 && (t.status >= 400 || brokenReason(t.reason)):
+		s.broken.add(row)
+	case t.links > 0 && t.location != "":
+		row.Detail += ", to " + t.location
+		s.redirected.add(row)
+	case t.links == 0 && t.found:
+		s.orphans.add(SiteRow{URL: t.url})
+	}
+	if t.canonicals > 0 && (t.status != 200 || t.reason != "") {
+		s.badCanonical.add(SiteRow{URL: t.url, Detail: why, Count: t.canonicals, From: t.canonical, weight: t.canonicals})
+	}
+}
+
+const reasonRobots = "robots"
+
+// brokenReason reports whether a URL that was refused for this reason is broken for people too.
+func brokenReason(reason string) bool {
+	for _, r := range []state.Reason{state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset,
+		state.ReasonTLS, state.ReasonBadResponse, state.ReasonServerError} {
+		if reason == r.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// groups calls fn for each group of records of a sorter with equal keys: the first ones, and their number.
+func (s *siteScan) groups(from *extsort.Sorter, name string, fn func(first [][]byte, n int64)) error {
+	s.j.meter.Set(name)
+	c, err := sorted(from)
+	var first [][]byte
+	key, n := uint64(0), int64(0)
+	for ; err == nil && c.ok; err = c.next() {
+		if n > 0 && c.key != key {
+			fn(first, n)
+			first, n = first[:0], 0
+		}
+		key = c.key
+		if n++; len(first) <= maxFrom {
+			first = append(first, bytes.Clone(c.value))
+		}
+		if err := s.j.live(); err != nil {
+			return err
+		}
+	}
+	if n > 0 {
+		fn(first, n)
+	}
+	return err
+}
+
+// sources returns the URLs of a group after the first. They follow a 0, if there is one.
+func sources(first [][]byte) (url string, rest []Source) {
+	for i, rec := range first {
+		_, u, ok := bytes.Cut(rec, []byte{0})
+		if !ok {
+			u = rec
+		}
+		if i == 0 {
+			url = string(u)
+		} else {
+			rest = append(rest, Source{URL: string(u)})
+		}
+	}
+	return url, rest
+}
+
+func (s *siteScan) joinTitles() error {
+	return s.groups(s.titles, "titles", func(first [][]byte, n int64) {
+		if n > 1 {
+			url, rest := sources(first)
+			title, _, _ := bytes.Cut(first[0], []byte{0})
+			s.retitled.add(SiteRow{URL: url, Detail: string(title), Count: n, From: rest, weight: n})
+		}
+	})
+}
+
+func (s *siteScan) joinDigests() error {
+	return s.groups(s.digests, "digests", func(first [][]byte, n int64) {
+		if n > 1 {
+			url, rest := sources(first)
+			s.same.add(SiteRow{URL: url, Count: n, From: rest, weight: n})
+		}
+	})
+}
+
+func (s *siteScan) joinTexts() error {
+	return s.groups(s.texts, "texts", func(first [][]byte, n int64) {
+		digest, _, _ := bytes.Cut(first[0], []byte{0})
+		last, _, _ := bytes.Cut(first[len(first)-1], []byte{0}) // they are sorted by digest
+		if !bytes.Equal(digest, last) {
+			url, rest := sources(first)
+			s.similar.add(SiteRow{URL: url, Count: n, From: rest, weight: n})
+		}
+	})
+}
+
+// findChains finds redirects that lead to redirects.
+func (s *siteScan) findChains() {
+	if s.cut {
+		s.j.note("the site has more than %d redirects: chains of the others were not looked for", maxRedirects)
+	}
+	inner := map[uint64]bool{} // a redirect leads there
+	for _, h := range s.redirects {
+		if to := s.key([]byte(h.to)); to != s.key([]byte(h.url)) {
+			inner[to] = true
+		}
+	}
+	seen := map[uint64]bool{}
+	follow := func(key uint64) {
+		first := s.redirects[key]
+		path, at := []string{first.url}, key
+		loop := false
+		for len(path) <= maxHops {
+			h, ok := s.redirects[at]
+			if !ok {
+				break
+			}
+			seen[at] = true
+			path = append(path, h.to)
+			at = s.key([]byte(h.to))
+			if loop = slices.Contains(path[:len(path)-1], h.to); loop {
+				break
+			}
+		}
+		if hops := len(path) - 1; hops > 1 || loop {
+			row := SiteRow{URL: first.url, Detail: strings.Join(path[1:], " → "), Count: int64(hops), weight: int64(hops)}
+			if loop {
+				row.Detail += " (a loop)"
+			}
+			s.chains.add(row)
+		}
+	}
+	keys := make([]uint64, 0, len(s.redirects))
+	for key := range s.redirects {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b uint64) int { return cmp.Compare(s.redirects[a].url, s.redirects[b].url) })
+	for _, key := range keys {
+		if !inner[key] {
+			follow(key)
+		}
+	}
+	for _, key := range keys { // those in loops
+		if !seen[key] {
+			follow(key)
+		}
+	}
+}
+
+func siteTable() table {
+	files := func(j *job) ([]string, error) {
+		index, err := indexFiles(j)
+		if err != nil {
+			return nil, err
+		}
+		log, err := logFiles(j, crawlLog())
+		return append(index, log...), err
+	}
+	return table{files: files, logs: []string{logDir, "warc"}, parts: []string{logDir}}
+}
+
+// eachPage calls fn with what the index and the log say of each stored response; one of them may be nil.
+func (j *job) eachPage(fn func(c, e *packed) error) error {
+	p := &pageJoin{j: j, log: j.sorterOf(8), emit: fn}
+	return p.run()
+}

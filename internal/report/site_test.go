@@ -1,0 +1,71 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"drumbeat/crawl/export"
+)
+
+// hostileSite is a report with texts that would be markup if they were not quoted.
+func hostileSite() *export.SiteReport {
+	const bad = `"><script>alert('x')</script>&amp;`
+	return &export.SiteReport{Site: "a.test" + bad, Statuses: map[int]int64{200: 2000}, Refused: map[string]int64{bad: 1}, Notes: []string{bad},
+		Findings: []*export.Finding{
+			{Kind: "broken-link", Title: bad, Total: 300, Rows: []export.SiteRow{
+				{URL: "http://a.test/?" + bad, Detail: bad, Count: 7, From: []export.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
+			{Kind: "slow", Title: "nothing"},
+		}}
+}
+
+// TestSiteHTML: no text of a site becomes markup, and only links to http and https can be followed.
+func TestSiteHTML(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteSiteHTML(&b, hostileSite()); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := html.Parse(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hrefs, text := []string{}, ""
+	for n := range tree.Descendants() {
+		if n.Type == html.TextNode {
+			text += n.Data
+			continue
+		}
+		if n.Data == "script" || n.Data == "img" || n.Data == "link" {
+			t.Errorf("the page has a <%s>", n.Data)
+		}
+		for _, a := range n.Attr {
+			if a.Key == "href" {
+				hrefs = append(hrefs, a.Val)
+			}
+		}
+	}
+	if len(hrefs) != 2 || !strings.HasPrefix(hrefs[0], "http://a.test/?") || hrefs[1] != "https://b.test/" {
+		t.Errorf("links %q", hrefs)
+	}
+	for _, want := range []string{"The first 1 of them", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000", "nothing: 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the text", want)
+		}
+	}
+}
+
+func TestSiteCSV(t *testing.T) {
+	var b bytes.Buffer
+	r := hostileSite()
+	r.Findings[1].Rows = []export.SiteRow{{URL: "http://a.test/slow", Detail: "2 s"}}
+	if err := WriteSiteCSV(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(rows) != 4 || rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] || rows[3][0] != "slow" || rows[3][4] != "" {
+		t.Errorf("%q, %v", rows, err)
+	}
+}
