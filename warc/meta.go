@@ -1,11 +1,9 @@
 package warc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"drumbeat/warc/outfile"
 )
@@ -50,11 +48,7 @@ func metaAt(b *outfile.Bytes, x *Indexed) (fields []Field, err error) {
 		if rec.Type() != "metadata" || rec.Get("WARC-Target-URI") != x.URL {
 			return io.EOF
 		}
-		for line := range bytes.Lines(rec.Block) {
-			if name, value, ok := strings.Cut(string(line), ":"); ok {
-				fields = append(fields, Field{Name: name, Value: strings.TrimSpace(value)})
-			}
-		}
+		fields = MetaFields(rec.Block)
 		return io.EOF
 	})
 	if errors.Is(err, io.EOF) {

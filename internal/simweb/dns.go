@@ -26,18 +26,26 @@ func (w *Web) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 
 // answerDNS returns the answer, or nil for none.
 func (w *Web) answerDNS(query *dns.Msg, udp bool) *dns.Msg {
+	n := w.resolve(nameOf(query))
+	ttl := w.opt.DNSTTL
+	if ttl == 0 {
+		ttl = 5 * time.Minute
+	}
+	return answerNames(query, &n, ttl, udp)
+}
+
+func nameOf(query *dns.Msg) string {
+	return strings.TrimSuffix(strings.ToLower(query.Question[0].Name), ".")
+}
+
+// answerNames returns the answer with the data of a name, or nil for none.
+func answerNames(query *dns.Msg, n *names, ttl time.Duration, udp bool) *dns.Msg {
 	q := query.Question[0]
-	name := strings.TrimSuffix(strings.ToLower(q.Name), ".")
-	n := w.resolve(name)
 	m := new(dns.Msg)
 	m.SetReply(query)
 	m.RecursionAvailable = true
 	if opt := query.IsEdns0(); opt != nil {
 		m.SetEdns0(1232, false)
-	}
-	ttl := w.opt.DNSTTL
-	if ttl == 0 {
-		ttl = 5 * time.Minute
 	}
 	header := func(owner string, rrtype uint16) dns.RR_Header {
 		return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: uint32(ttl.Seconds())}

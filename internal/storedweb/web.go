@@ -1,0 +1,184 @@
+package storedweb
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"net"
+	"net/netip"
+	"path"
+	"sync"
+
+	"drumbeat/disk"
+	"drumbeat/internal/extsort"
+	"drumbeat/internal/ports"
+	"drumbeat/internal/simweb"
+)
+
+// Options are the settings of a Web.
+type Options struct {
+	FS   disk.FS
+	Dirs []string // with WARC files, or with a directory warc of them
+	// Scratch is a directory for the table and the seeds; the caller deletes it after Close.
+	Scratch string
+	// RAMBytes bounds the memory in which the table is sorted; at least 4 MiB.
+	RAMBytes int64
+	// Seeds says that the seeds of the stored crawl are wanted.
+	Seeds bool
+	// Delays says that answers take as long as they took when they were stored, by the field fetchTimeMs.
+	Delays bool
+	// DNSServers is the number of name servers; 0 means 1.
+	DNSServers int
+	// Requests gets a line for each request: the time (RFC 3339, UTC), the server's address and the URL, in one
+	// Write. It must be safe for concurrent use; its errors are ignored. nil: no lines.
+	Requests io.Writer
+}
+
+// Web is a stored crawl that can be served.
+type Web struct {
+	opt    Options
+	files  []file
+	table  *table
+	found  Found
+	ports  ports.Set
+	seeds  string
+	counts counters
+
+	nameSlots slots
+	slots     slots
+	ca        *simweb.Authority
+
+	listener net.Listener
+	names    []*simweb.NameServer
+	stop     chan struct{} // closed first
+	wait     sync.WaitGroup
+	mu       sync.Mutex // guards conns and shut
+	conns    map[net.Conn]struct{}
+	shut     bool
+}
+
+// maxOpened bounds the WARC files that stay open.
+const maxOpened = 256
+
+// Open indexes the stored crawl. Start serves it. The caller must call Close in any case.
+func Open(ctx context.Context, opt Options) (*Web, error) {
+	w := &Web{opt: opt, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	w.slots, w.nameSlots = newSlots(w, maxSlots), newSlots(w, nameSlots)
+	damage := new(names)
+	var err error
+	if w.files, err = findFiles(opt.FS, opt.Dirs, damage.add); err != nil {
+		return nil, err
+	}
+	x := &indexer{fs: opt.FS, files: w.files, damage: damage,
+		maker: &maker{seed: maphash.MakeSeed(), sorter: extsort.New(extsort.Options{FS: opt.FS, Dir: path.Join(opt.Scratch, "sort"), RAMBytes: opt.RAMBytes})}}
+	err = w.index(ctx, x)
+	if err = errors.Join(err, x.sorter.Close()); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	w.found = x.found
+	w.found.Files, w.found.URLs, w.found.Robots, w.found.Hosts = len(w.files), w.table.urls, w.table.robots, w.table.hosts
+	w.found.DamagedCount, w.found.Damaged = damage.get()
+	var list []ports.Range
+	for p := 1; p < 1<<16; p++ {
+		if x.maker.ports[p/64]&(1<<(p%64)) != 0 {
+			list = append(list, ports.Of(uint16(p))...)
+		}
+	}
+	w.ports = ports.New(list...)
+	for i := range min(len(w.files), maxOpened) {
+		if w.files[i].opened, err = opt.FS.OpenRead(w.files[i].path); err != nil {
+			return nil, errors.Join(fmt.Errorf("storedweb: %w", err), w.Close())
+		}
+	}
+	return w, nil
+}
+
+// index makes the table and the seed file.
+func (w *Web) index(ctx context.Context, x *indexer) error {
+	x.canceled = func() error { return context.Cause(ctx) }
+	if w.opt.Seeds {
+		w.seeds = path.Join(w.opt.Scratch, "seeds.txt")
+		f, err := w.opt.FS.Create(w.seeds)
+		if err != nil {
+			return fmt.Errorf("storedweb: %w", err)
+		}
+		x.seeds = bufio.NewWriter(&appender{f: f})
+		err = x.readAll()
+		if err == nil {
+			err = x.seeds.Flush()
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	} else if err := x.readAll(); err != nil {
+		return err
+	}
+	var err error
+	if w.table, err = x.maker.write(w.opt.FS, path.Join(w.opt.Scratch, "table")); err != nil {
+		return fmt.Errorf("storedweb: write the table: %w", err)
+	}
+	return nil
+}
+
+// Found returns what Open found.
+func (w *Web) Found() Found { return w.found }
+
+// SeedFile returns the path of the file of the seeds, one a line; "" without Options.Seeds.
+func (w *Web) SeedFile() string { return w.seeds }
+
+// Ports returns the ports of the stored URLs.
+func (w *Web) Ports() ports.Set { return w.ports }
+
+// Authority returns the authority that signs the certificates; nil before Start.
+func (w *Web) Authority() *simweb.Authority { return w.ca }
+
+// DNSAddrs returns the addresses of the name servers.
+func (w *Web) DNSAddrs() (list []netip.AddrPort) {
+	for _, n := range w.names {
+		list = append(list, n.Addr())
+	}
+	return list
+}
+
+// Close stops serving, waits for all goroutines and closes the files. Counts cannot be read after it.
+func (w *Web) Close() error {
+	w.mu.Lock()
+	if w.shut {
+		w.mu.Unlock()
+		return nil
+	}
+	w.shut = true
+	close(w.stop)
+	if w.listener != nil {
+		w.listener.Close()
+	}
+	for c := range w.conns {
+		c.Close()
+	}
+	w.mu.Unlock()
+	var errs []error
+	for _, n := range w.names {
+		errs = append(errs, n.Close())
+	}
+	w.names = nil
+	w.wait.Wait()
+	w.slots.close()
+	w.nameSlots.close()
+	for i := range w.files {
+		if f := w.files[i].opened; f != nil {
+			errs = append(errs, f.Close())
+			w.files[i].opened = nil
+		}
+	}
+	if w.table != nil {
+		errs = append(errs, w.table.f.Close())
+		w.table = nil
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("storedweb: close: %w", err)
+	}
+	return nil
+}
