@@ -25,6 +25,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -49,6 +50,11 @@ type Command struct {
 	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Number of hosts in the synthetic web."`
 	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Number of pay-level domains in the synthetic web."`
 	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Random seed of the synthetic web."`
+	Warc        []string      `group:"what" name:"warc" placeholder:"DIR" help:"Serve the stored crawl in DIR instead of a synthetic web, and crawl it again from its seeds: the hosts, pages and robots.txt of its WARC files, by a name server and servers on loopback. DIR is an output directory of a stopped crawl, or any directory with WARC files. For several directories, repeat the flag. DIR is only read."`
+	Seeds       string        `group:"what" placeholder:"FILE" help:"With --warc, crawl from the seeds in FILE. Default: the pages that the stored crawl did not find by a link."`
+	Delays      bool          `group:"what" name:"stored-delays" help:"With --warc, answer each request as slowly as the stored crawl was answered. Default: at once."`
+	Hostile     bool          `group:"what" help:"Add hosts of every kind that attacks crawlers to the synthetic web: endless bodies, compression bombs, calendars without end, slow and lying name servers, and others. The summary says what each kind did and how it ended."`
+	MaxTime     time.Duration `group:"what" placeholder:"DURATION" help:"Stop after DURATION. Default: 1m with --hostile, since some of its hosts have pages without end; otherwise none."`
 	Dir         string        `group:"what" placeholder:"DIR" help:"Keep the crawl in DIR. Default: a temporary directory, removed at the end."`
 	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"Limit the RAM of the whole process, including the synthetic web."`
 	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Use at most N concurrent connections."`
@@ -81,6 +87,9 @@ const keepAlive = 15 * time.Second
 func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
+	}
+	if len(c.Warc) > 0 {
+		return c.runStored(a)
 	}
 	view := crawlcmd.NewView(a.Stderr, &c.Logging)
 	view.RAM = int64(c.RAM)
@@ -134,6 +143,16 @@ func (c *Command) check() error {
 			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
+	switch stored := len(c.Warc) > 0; {
+	case stored && c.Hostile:
+		return errors.New("--hostile can't be used with --warc: a stored crawl has only its own hosts")
+	case !stored && c.Seeds != "":
+		return errors.New("--seeds needs --warc: the synthetic web has its own seeds")
+	case !stored && c.Delays:
+		return errors.New("--stored-delays needs --warc")
+	case c.MaxTime < 0:
+		return errors.New("--max-time can't be negative")
+	}
 	if c.HostDelay < 0 || c.ServerDelay < 0 {
 		return errors.New("--host-delay and --server-delay can't be negative")
 	}
@@ -148,22 +167,33 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o.IPs = max(1, min(o.IPs, o.Hosts))
 	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
 	o.LogRequests = 1              // the checks need only counters
-	m, err := term.ThisMachine()
+	free, err := freeDescriptors()
 	if err != nil {
 		return nil, err
 	}
-	// Both ends of a connection are in this process, and for every two in use one idle connection may be
-	// kept.
-	if free := m.Descriptors - m.Reserved(); 2*int64(o.IPs)+3*int64(c.Connections) > free {
-		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/6)))
+	if 2*int64(o.IPs)+perConnection*int64(c.Connections) > free {
+		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/(2*perConnection))))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
-		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: the limit of file descriptors is %d (ulimit -n)", c.Connections, o.IPs, m.Descriptors))
+		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: %d file descriptors are free (ulimit -n)", c.Connections, o.IPs, free))
 	}
 	web, err := simweb.New(o)
 	if err != nil {
 		return nil, term.Usage(err)
 	}
 	return web, nil
+}
+
+// perConnection is the number of descriptors for each connection: both ends are in this process, and for every
+// two in use one idle connection may be kept.
+const perConnection = 3
+
+// freeDescriptors returns the number of descriptors for connections and addresses.
+func freeDescriptors() (int64, error) {
+	m, err := term.ThisMachine()
+	if err != nil {
+		return 0, err
+	}
+	return m.Descriptors - m.Reserved(), nil
 }
 
 // Directory returns --dir, or else a new temporary directory; remove deletes only the latter.
@@ -180,14 +210,21 @@ func (c *Command) Directory() (dir string, remove func() error, err error) {
 
 // Options returns the options of the crawl of web in dir, without resolver and fetcher.
 func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
+	opt := c.options(dir)
+	opt.SeedLines = slices.Concat(web.Seeds(), web.HostileSeeds())
+	return opt
+}
+
+// options returns the options of a crawl in dir, without seeds, resolver and fetcher.
+func (c *Command) options(dir string) crawl.Options {
 	return crawl.Options{
-		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: flags.DefaultAgent, Contact: "demo@example.org",
+		FS: disk.OS(), Dirs: []string{dir}, Agent: flags.DefaultAgent, Contact: "demo@example.org",
 		Version: term.Version(), Host: crawlcmd.HostName(), RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: keepAlive,
 		Bandwidth: pace.AdjustableBandwidth(pace.Schedule{}, time.Now()), // none until ctl limits sets one
 		Backoff:   backoff, BackoffMax: 10 * time.Second,
-		Store: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second, HistoryBytes: historyBytes,
+		Store: true, ArchiveRobots: true, ArchiveDNS: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, MaxTime: c.MaxTime, CheckpointEvery: 5 * time.Second, HistoryBytes: historyBytes,
 	}
 }
 
@@ -211,32 +248,39 @@ type Served struct {
 }
 
 // Crawl serves the web and crawls it.
-func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Served) (*crawl.Result, error) {
+func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Served) (res *crawl.Result, err error) {
 	server, err := w.Web.Start(context.Background(), w.Serve)
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
+	err = c.network(opt, &plan, server.DNSAddrs(), fetch.Options{
+		Ports: ports.Of(8080), TLS: fetch.TLSOptions{Roots: w.Web.CAPool()},
+		MapPort: func(port uint16) uint16 {
+			if port == 443 {
+				return server.HTTPSPort()
+			}
+			return server.HTTPPort()
+		},
+	}, func() (err error) {
+		res, err = crawlcmd.Execute(a, opt, plan, w.View, c.Admin)
+		return err
+	})
+	return res, errors.Join(err, server.Close())
+}
+
+// network opens the resolver and the client of a crawl on loopback, and closes them after run.
+func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.AddrPort, client fetch.Options, run func() error) error {
+	client.IdleConns, client.Limiter = max(1, int(c.Connections)/2), opt.Bandwidth
+	client.UserAgent, client.From = flags.UserAgent(opt.Agent, opt.Contact), opt.Contact
+	client.AllowNets = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}
 	network, err := crawlcmd.OpenNetwork(
-		dnscache.Options{Servers: server.DNSAddrs(), MaxBytes: crawlcmd.DNSCacheBytes(plan), Family: dnscache.Family4},
-		fetch.Options{
-			IdleConns: max(1, int(c.Connections)/2), Limiter: opt.Bandwidth,
-			UserAgent: flags.UserAgent(opt.Agent, opt.Contact), From: opt.Contact, Ports: ports.Of(8080),
-			AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)},
-			MapPort: func(port uint16) uint16 {
-				if port == 443 {
-					return server.HTTPSPort()
-				}
-				return server.HTTPPort()
-			},
-			TLS: fetch.TLSOptions{Roots: w.Web.CAPool()},
-		})
+		dnscache.Options{Servers: servers, MaxBytes: crawlcmd.DNSCacheBytes(*plan), Family: dnscache.Family4}, client)
 	if err != nil {
-		return nil, errors.Join(err, server.Close())
+		return err
 	}
 	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
 	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
-	opt.UserAgent = flags.UserAgent(opt.Agent, opt.Contact)
+	opt.UserAgent = client.UserAgent
 	plan.HeapBytes += webRAM
-	res, err := crawlcmd.Execute(a, opt, plan, w.View, c.Admin)
-	return res, errors.Join(err, network.Close(), server.Close())
+	return errors.Join(run(), network.Close())
 }

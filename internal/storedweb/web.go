@@ -43,7 +43,7 @@ type Web struct {
 	files  []file
 	table  *table
 	found  Found
-	ports  ports.Set
+	ports  []ports.Range
 	seeds  string
 	counts counters
 
@@ -81,13 +81,11 @@ func Open(ctx context.Context, opt Options) (*Web, error) {
 	w.found = x.found
 	w.found.Files, w.found.URLs, w.found.Robots, w.found.Hosts = len(w.files), w.table.urls, w.table.robots, w.table.hosts
 	w.found.DamagedCount, w.found.Damaged = damage.get()
-	var list []ports.Range
 	for p := 1; p < 1<<16; p++ {
 		if x.maker.ports[p/64]&(1<<(p%64)) != 0 {
-			list = append(list, ports.Of(uint16(p))...)
+			w.ports = append(w.ports, ports.Of(uint16(p))...)
 		}
 	}
-	w.ports = ports.New(list...)
 	for i := range min(len(w.files), maxOpened) {
 		if w.files[i].opened, err = opt.FS.OpenRead(w.files[i].path); err != nil {
 			return nil, errors.Join(fmt.Errorf("storedweb: %w", err), w.Close())
@@ -130,7 +128,7 @@ func (w *Web) Found() Found { return w.found }
 func (w *Web) SeedFile() string { return w.seeds }
 
 // Ports returns the ports of the stored URLs.
-func (w *Web) Ports() ports.Set { return w.ports }
+func (w *Web) Ports() []ports.Range { return w.ports }
 
 // Authority returns the authority that signs the certificates; nil before Start.
 func (w *Web) Authority() *simweb.Authority { return w.ca }

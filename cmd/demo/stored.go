@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	crawlcmd "drumbeat/cmd/crawl"
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/human"
+	"drumbeat/internal/storedweb"
+)
+
+// sortRAM bounds the memory in which the table of a stored crawl is sorted, in bytes. It is free again when
+// the crawl begins.
+const sortRAM = 64 << 20
+
+// runStored serves the stored crawl of --warc, crawls it, and prints the summary.
+func (c *Command) runStored(a *term.App) error {
+	view := crawlcmd.NewView(a.Stderr, &c.Logging)
+	view.RAM = int64(c.RAM)
+	defer view.Close()
+	free, err := freeDescriptors()
+	if err != nil {
+		return err
+	}
+	if perConnection*int64(c.Connections) > free {
+		c.Connections = flags.Count(max(1, free/(2*perConnection)))
+		view.Note(fmt.Sprintf("lowered to %d connections: %d file descriptors are free (ulimit -n)", c.Connections, free))
+	}
+	scratch, err := os.MkdirTemp("", "drumbeat-demo-web-")
+	if err != nil {
+		return fmt.Errorf("demo: make a directory: %w", err)
+	}
+	defer os.RemoveAll(scratch) // what remains is in the directory for temporary files
+	requests, err := openServerLog(c.ServerLog)
+	if err != nil {
+		return err
+	}
+	o := storedweb.Options{FS: disk.OS(), Dirs: flags.Clean(c.Warc), Scratch: scratch, RAMBytes: sortRAM, Seeds: c.Seeds == "",
+		Delays: c.Delays, DNSServers: 2}
+	if requests != nil {
+		o.Requests = requests
+	}
+	view.Say(fmt.Sprintf("Reading the indexes of the stored crawl in %s …\n", strings.Join(o.Dirs, ", ")))
+	ctx, release := a.StopOnSignal(context.Background())
+	web, err := storedweb.Open(ctx, o)
+	release()
+	if err != nil {
+		err = storedError(err)
+	} else {
+		err = errors.Join(c.crawlStored(a, view, web), web.Close())
+	}
+	return errors.Join(err, requests.close())
+}
+
+// storedError gives errors of the stored crawl their exit code.
+func storedError(err error) error {
+	if errors.Is(err, term.ErrSignal) {
+		return &term.Ended{Code: term.ExitSignal, Why: "stopped while the indexes were read; nothing was crawled"}
+	}
+	if errors.Is(err, storedweb.ErrNoFiles) || errors.Is(err, storedweb.ErrRunning) || errors.Is(err, os.ErrNotExist) {
+		return &term.Ended{Code: term.ExitDirectory, Why: err.Error()}
+	}
+	return err
+}
+
+// crawlStored crawls a stored crawl.
+func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.Web) error {
+	found := web.Found()
+	if c.Seeds == "" && found.Seeds == 0 {
+		return term.Usage(fmt.Errorf("demo: none of the %s stored pages is known to be a seed: the metadata records after them are missing "+
+			"or name another page (via); give the seeds with --seeds", humanize.Comma(found.URLs)))
+	}
+	dir, remove, err := c.Directory()
+	if err != nil {
+		return err
+	}
+	opt := c.options(dir)
+	if opt.Seeds = web.SeedFile(); c.Seeds != "" {
+		opt.Seeds = filepath.Clean(c.Seeds)
+	}
+	plan, err := crawlcmd.MakePlan(&opt)
+	if err != nil {
+		return errors.Join(err, remove())
+	}
+	c.introduceStored(view, &found, &opt, plan)
+	if err := web.Start(context.Background()); err != nil {
+		return errors.Join(err, remove())
+	}
+	var res *crawl.Result
+	err = c.network(&opt, &plan, web.DNSAddrs(), fetch.Options{
+		Ports: web.Ports(), Dial: web.Dial, TLS: fetch.TLSOptions{Roots: web.Authority().Pool()},
+	}, func() (err error) {
+		res, err = crawlcmd.Execute(a, &opt, plan, view, c.Admin)
+		return err
+	})
+	finished := errors.Is(err, state.ErrFinished)
+	if err != nil && !finished {
+		return errors.Join(err, remove())
+	}
+	counts, err := web.Counts()
+	if err != nil {
+		return errors.Join(err, remove())
+	}
+	bounds := crawlcmd.WithinBounds(opt.RAMBytes + webRAM)
+	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, Removed: c.Dir == "",
+		More: storedLines(&found, counts)}
+	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, crawlcmd.EndOf(res.Stop))
+}
+
+// introduceStored prints the stored crawl, the delays and the plan.
+func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *crawl.Options, plan crawl.Plan) {
+	n := humanize.Comma
+	seeds := n(f.Seeds) + " seeds"
+	if c.Seeds != "" {
+		seeds = "seeds from " + c.Seeds
+	}
+	view.Say(fmt.Sprintf("A stored crawl on loopback: %s URLs and %s robots.txt on %s hosts, in %d WARC files; %s.\n", n(f.URLs), n(f.Robots), n(f.Hosts), f.Files, seeds))
+	if f.Read > 0 {
+		view.Say(fmt.Sprintf("%d of the WARC files have no sound index (.cdxj) and were read themselves.\n", f.Read))
+	}
+	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address. Connections: %d. Directory: %s\n",
+		human.Duration(c.HostDelay), human.Duration(opt.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Dirs[0]))
+	for _, line := range plan.Lines() {
+		view.Say(line + "\n")
+	}
+}
+
+// storedLines are the lines of the summary on what was served.
+func storedLines(f *storedweb.Found, c *storedweb.Counts) []string {
+	n := humanize.Comma
+	lines := []string{fmt.Sprintf("served: %s stored responses, %s; %s of them for /robots.txt, %s revisits with the body of another capture",
+		n(c.Served), humanize.IBytes(uint64(c.Bytes)), n(c.Robots), n(c.Revisits))}
+	lines = append(lines, fmt.Sprintf("not stored: %s requests for URLs, and %s for a /robots.txt, got 404; %s of %s questions to the name servers "+
+		"were for hosts without a name", n(c.NotStored), n(c.NoRobots), n(c.NoName), n(c.Lookups)))
+	if c.Unused == 0 {
+		lines = append(lines, fmt.Sprintf("stored: all %s URLs were requested", n(f.URLs)))
+	} else {
+		lines = append(lines, fmt.Sprintf("stored: %s of %s URLs were not requested", n(c.Unused), n(f.URLs)))
+	}
+	if c.Damaged+f.DamagedCount > 0 {
+		lines = append(lines, fmt.Sprintf("damaged: %s requests got 502 for a damaged record; %s files could not be read completely",
+			n(c.Damaged), n(f.DamagedCount)))
+	}
+	return lines
+}
+
+// maxPrinted bounds the names that are printed for each kind.
+const maxPrinted = 5
+
+// printNames prints the first URLs and files of each kind.
+func printNames(out io.Writer, f *storedweb.Found, c *storedweb.Counts) error {
+	var b strings.Builder
+	for _, x := range []struct {
+		title string
+		n     int64
+		list  []string
+	}{
+		{"Files that could not be read completely", f.DamagedCount, f.Damaged},
+		{"Answered with 502, since the record is damaged", c.Damaged, c.DamagedList},
+		{"Answered with 404, since it is not stored", c.NotStored, c.NotStoredList},
+		{"Hosts without a name, since none of their URLs is stored", c.NoName, c.NoNameList},
+		{"Stored but not requested", c.Unused, c.UnusedList},
+	} {
+		if x.n == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s:\n", x.title)
+		shown := x.list[:min(len(x.list), maxPrinted)]
+		for _, s := range shown {
+			fmt.Fprintf(&b, "  %s\n", term.PlainText(s))
+		}
+		if more := x.n - int64(len(shown)); more > 0 {
+			fmt.Fprintf(&b, "  and %s more\n", humanize.Comma(more))
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
