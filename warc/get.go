@@ -148,11 +148,7 @@ func (r *StoredRecord) Read(p []byte) (int, error) {
 
 // end checks what follows the block; io.EOF if it is right.
 func (r *StoredRecord) end() error {
-	rest, err := io.ReadAll(io.LimitReader(r.block, 5))
-	if err == nil && string(rest) != "\r\n\r\n" {
-		err = fmt.Errorf("%q after the block", rest)
-	}
-	if err != nil {
+	if err := readEnd(r.block); err != nil {
 		return r.damage(r.Offset, err)
 	}
 	r.block = bufio.NewReader(bytes.NewReader([]byte("\r\n\r\n"))) // for the next Read

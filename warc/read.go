@@ -128,14 +128,19 @@ func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
 	if _, err := io.CopyN(io.Discard, r, rec.Size-int64(len(rec.Block))); err != nil {
 		return nil, err
 	}
-	rest, err := io.ReadAll(io.LimitReader(r, 5))
-	if err != nil {
+	if err := readEnd(r); err != nil {
 		return nil, err
 	}
-	if string(rest) != "\r\n\r\n" {
-		return nil, fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
-	}
 	return rec, nil
+}
+
+// readEnd reads what follows a block, up to the member's end.
+func readEnd(r io.Reader) error {
+	rest, err := io.ReadAll(io.LimitReader(r, 5))
+	if err == nil && string(rest) != "\r\n\r\n" {
+		err = fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
+	}
+	return err
 }
 
 // readHeader reads the header of a record.

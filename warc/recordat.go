@@ -63,11 +63,7 @@ func (r *RecordReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if r.left == 0 {
-		rest, err := io.ReadAll(io.LimitReader(r.text, 5))
-		if err == nil && string(rest) != "\r\n\r\n" {
-			err = fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
-		}
-		if err != nil {
+		if err := readEnd(r.text); err != nil {
 			return 0, fmt.Errorf("warc: read the end of a record: %w", whole(err))
 		}
 		r.done = true
@@ -80,9 +76,6 @@ func (r *RecordReader) Read(p []byte) (int, error) {
 	}
 	return n, nil
 }
-
-// Next returns the offset after the record, once Read has returned io.EOF.
-func (r *RecordReader) Next(rec *Record) int64 { return rec.Offset + r.in.n }
 
 // Close frees the decompressors. The reader may be used again.
 func (r *RecordReader) Close() {

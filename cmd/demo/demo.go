@@ -108,6 +108,7 @@ func (c *Command) Run(a *term.App) error {
 		return errors.Join(err, remove())
 	}
 	c.introduce(view, web, &opt, plan)
+	ended := c.limitTime(&opt)
 	_, err = os.Stat(filepath.Join(dir, "state", "MANIFEST"))
 	resumed := err == nil
 	serve := simweb.ServerOptions{DNSServers: 2}
@@ -130,7 +131,11 @@ func (c *Command) Run(a *term.App) error {
 	if c.Dir == "" {
 		sum.Removed = true
 	}
-	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), remove(), checkErr, logErr, crawlcmd.EndOf(res.Stop))
+	err = crawlcmd.PrintSummary(a.Stdout, sum)
+	if c.Hostile {
+		err = errors.Join(err, printHostile(a.Stdout, web, dir))
+	}
+	return errors.Join(err, remove(), checkErr, logErr, ended(res.Stop))
 }
 
 func (c *Command) check() error {
@@ -167,6 +172,11 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o.IPs = max(1, min(o.IPs, o.Hosts))
 	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
 	o.LogRequests = 1              // the checks need only counters
+	if c.Hostile {
+		for _, k := range simweb.HostileKinds() {
+			o.Hostile = append(o.Hostile, k.Name)
+		}
+	}
 	free, err := freeDescriptors()
 	if err != nil {
 		return nil, err
@@ -254,7 +264,7 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 		return nil, fmt.Errorf("demo: %w", err)
 	}
 	err = c.network(opt, &plan, server.DNSAddrs(), fetch.Options{
-		Ports: ports.Of(8080), TLS: fetch.TLSOptions{Roots: w.Web.CAPool()},
+		Ports: ports.Of(8080), TLS: fetch.TLSOptions{Roots: w.Web.CAPool()}, Limits: c.limits(), HTTP2: c.Hostile,
 		MapPort: func(port uint16) uint16 {
 			if port == 443 {
 				return server.HTTPSPort()

@@ -20,13 +20,34 @@ func (w *Web) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	}
 	_, udp := out.RemoteAddr().(*net.UDPAddr)
 	if m := w.answerDNS(query, udp); m != nil {
-		out.WriteMsg(m)
+		out.WriteMsg(fit(m, udp))
 	}
+}
+
+// Limits of an answer: over UDP in bytes, where the client asks again over TCP, and over TCP in addresses, of
+// which 16 bytes each fit into 64 KiB.
+const (
+	maxDatagram = 1232
+	maxAnswers  = 4000
+)
+
+// fit shortens an answer to what a message can have.
+func fit(m *dns.Msg, udp bool) *dns.Msg {
+	if udp {
+		m.Truncate(maxDatagram)
+	} else {
+		m.Answer = m.Answer[:min(len(m.Answer), maxAnswers)]
+		m.Compress = len(m.Answer) > 100
+	}
+	return m
 }
 
 // answerDNS returns the answer, or nil for none.
 func (w *Web) answerDNS(query *dns.Msg, udp bool) *dns.Msg {
 	n := w.resolve(nameOf(query))
+	if n.fail == 0 {
+		time.Sleep(n.wait) // at most some seconds
+	}
 	ttl := w.opt.DNSTTL
 	if ttl == 0 {
 		ttl = 5 * time.Minute

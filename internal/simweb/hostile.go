@@ -63,6 +63,44 @@ func HostileScenarios() []string {
 	return list
 }
 
+// HostileKind describes a scenario of hosts that attack crawlers.
+type HostileKind struct{ Name, Does string }
+
+// HostileKinds returns the scenarios of hosts that attack crawlers, with what their hosts do. The other
+// scenarios test politeness.
+func HostileKinds() []HostileKind {
+	return []HostileKind{
+		{"endless-body", "pages and trailers without end"},
+		{"endless-head", "response heads without end"},
+		{"trickle", "one byte a second, or silence within a response"},
+		{"slow-farm", "a hundred hosts with endless pages at 400 bytes a second"},
+		{"bombs", "small bodies that decompress to huge ones"},
+		{"huge-pages", "pages with very many links, tags or attributes"},
+		{"redirects", "loops, long chains, and redirects to nowhere"},
+		{"robots-giant", "robots.txt without end"},
+		{"robots-patterns", "robots.txt with rules that are costly to match"},
+		{"robots-circles", "robots.txt that redirects in circles"},
+		{"robots-broken", "robots.txt that cannot be read"},
+		{"desync", "responses with a second, forged response behind them"},
+		{"resets", "connections that break at every stage"},
+		{"bad-http2", "HTTP/2 against its rules"},
+		{"calendar", "a page for every day, for ever"},
+		{"session-ids", "links with a new session id on each page"},
+		{"repeated-segments", "relative links that make paths grow for ever"},
+		{"wildcard-dns", "new host names without end"},
+		{"link-farm", "120 domains that link to each other"},
+		{"endless-farm", "new domains without end"},
+		{"colliding-urls", "URLs with equal hashes"},
+		{"dns-slow", "name servers that answer late"},
+		{"dns-silent", "name servers that do not answer"},
+		{"dns-inside", "names at addresses of private networks"},
+		{"dns-many", "names with very many addresses"},
+		{"dns-victim", "many names at the address of another site"},
+		{"tls-stalls", "TLS handshakes that stop, babble or trickle"},
+		{"tls-chains", "certificates that are expired, forged or huge"},
+	}
+}
+
 // HostileSeeds returns the seed URLs of the hosts of Options.Hostile, which are not in Seeds.
 func (w *Web) HostileSeeds() []string {
 	var urls []string

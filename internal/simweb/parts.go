@@ -56,7 +56,7 @@ func (r Resolve) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 		n.fail = NXDomain
 	}
 	_, udp := out.RemoteAddr().(*net.UDPAddr)
-	out.WriteMsg(answerNames(query, &n, ttl, udp))
+	out.WriteMsg(fit(answerNames(query, &n, ttl, udp), udp))
 }
 
 // Authority signs certificates for hosts, valid from 1990 to 2090. It is safe for concurrent use.
