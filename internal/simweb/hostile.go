@@ -54,6 +54,10 @@ type hostile struct {
 // hostileNet is the network of hostile hosts' own addresses, 127.253/16.
 const hostileNet = 253
 
+// firstOwn is the number of the first address that a host without a chosen one gets: scenarios choose lower
+// ones and those from 10,000 on.
+const firstOwn = 1000
+
 // HostileScenarios returns the names of all scenarios, for Options.Hostile.
 func HostileScenarios() []string {
 	var list []string
@@ -148,7 +152,7 @@ func (w *Web) addHostile(h *hostileHost) {
 		h.seeds = []string{"http://" + h.name + "/"}
 	}
 	if !h.addr.IsValid() {
-		h.addr = deadAddr(hostileNet, len(x.addrs))
+		h.addr = deadAddr(hostileNet, firstOwn+len(x.addrs))
 		x.addrs = append(x.addrs, h.addr)
 		x.byAddr[h.addr] = h
 	}
