@@ -89,6 +89,7 @@ func HostileKinds() []HostileKind {
 		{"resets", "connections that break at every stage"},
 		{"bad-http2", "HTTP/2 against its rules"},
 		{"calendar", "a page for every day, for ever"},
+		{"alike", "a calendar and a shop that repeat themselves, and a wiki, in one domain"},
 		{"session-ids", "links with a new session id on each page"},
 		{"repeated-segments", "relative links that make paths grow for ever"},
 		{"wildcard-dns", "new host names without end"},

@@ -102,6 +102,7 @@ func (w *Web) accept() {
 // session is a connection. It belongs to one goroutine.
 type session struct {
 	w      *Web
+	noBody bool // the request is a HEAD
 	conn   net.Conn
 	scheme string
 	ip     netip.Addr
@@ -140,7 +141,7 @@ func (w *Web) serve(c net.Conn) {
 		s.conn.SetDeadline(time.Now().Add(idleTimeout))
 		q, err := http.ReadRequest(requests)
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
+			if s.noBody = false; !errors.Is(err, io.EOF) {
 				s.refuse(http.StatusBadRequest, true)
 			}
 			return
@@ -165,6 +166,7 @@ func (p *peeked) Read(b []byte) (int, error) { return p.in.Read(b) }
 func (s *session) respond(q *http.Request) bool {
 	began := time.Now()
 	w := s.w
+	s.noBody = q.Method == http.MethodHead
 	if q.Method != http.MethodGet && q.Method != http.MethodHead {
 		return s.refuse(http.StatusMethodNotAllowed, true)
 	}
@@ -195,7 +197,7 @@ func (s *session) respond(q *http.Request) bool {
 		if err := w.table.mark(&e); err != nil {
 			w.counts.damaged.add(key, err.Error())
 		}
-		r, err = x.reply(&e, rec, q.Method == http.MethodHead)
+		r, err = x.reply(&e, rec, s.noBody)
 	}
 	switch {
 	case errors.Is(err, errNotStored) && rec == nil:
@@ -239,6 +241,9 @@ func (s *session) refuse(status int, end bool) bool {
 		strconv.Itoa(len(text)) + "\r\n"
 	if end {
 		head += "Connection: close\r\n"
+	}
+	if s.noBody {
+		text = ""
 	}
 	_, err := io.WriteString(s.conn, head+"\r\n"+text)
 	return err == nil && !end

@@ -144,7 +144,7 @@ var layers = map[string]layer{
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports",
 		"star", "warc", "warc/outfile", "weburl", "internal/human"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
-		"internal/pace", "internal/ports", "internal/simweb", "internal/human"}},
+		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb", "internal/human", "weburl"}},
 	"cmd/bench": {49, []string{"*"}},
 
 	// For tests: commands run within a test, and from outside.
@@ -154,11 +154,12 @@ var layers = map[string]layer{
 	"cmd": {50, []string{"*", "internal/simweb"}},
 	".":   {60, []string{"cmd"}},
 
-	"internal/simweb":  {0, nil},
-	"internal/tidy":    {0, nil},
-	"internal/mutate":  {0, nil},
-	"internal/profile": {0, nil},
-	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
+	"internal/simweb":    {0, nil},
+	"internal/storedweb": {12, []string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
+	"internal/tidy":      {0, nil},
+	"internal/mutate":    {0, nil},
+	"internal/profile":   {0, nil},
+	"internal/damage":    {5, []string{"disk", "disk/memfs"}}, // for tests
 
 	// Examples for users to copy, so they import nothing of the module.
 	"examples/hooks/words": {0, nil},
