@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+)
+
+// storedPages returns the pages of a crawl, by URL, with status and digest.
+func storedPages(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, r := range exported(t, "pages", "--dir="+dir) {
+		pages[r["url"].(string)] = fmt.Sprint(r["fetch_status"], r["content_digest"], r["fetch_redirect"])
+	}
+	return pages
+}
+
+// TestDemoStored: a stored crawl, crawled again, has the same pages, and robots.txt forbids the same URLs. The first
+// crawl is only read.
+func TestDemoStored(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	first, second := tmp+"/first", tmp+"/second"
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+first)...)
+	before := listing(t, first)
+	requests := filepath.Join(tmp, "requests")
+	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--warc="+first, "--dir="+second, "--connections=64", "--ram=256MiB",
+		"--host-delay=20ms", "--server-delay=2ms", "--server-log="+requests)
+	if !strings.Contains(out, "\n  served ") || !strings.Contains(out, "URLs were requested") {
+		t.Errorf("summary:\n%s", out)
+	}
+	if after := listing(t, first); after != before {
+		t.Errorf("the stored crawl changed:\n%swas\n%s", after, before)
+	}
+	want, got := storedPages(t, first), storedPages(t, second)
+	if !maps.Equal(want, got) {
+		for url, is := range want {
+			if got[url] != is {
+				t.Errorf("%s: %q, was %q", url, got[url], is)
+			}
+		}
+		t.Errorf("%d pages, want %d", len(got), len(want))
+	}
+	forbidden := func(dir string) map[string]bool {
+		urls := map[string]bool{}
+		for _, r := range exported(t, "refused", "--dir="+dir) {
+			if r["reason"] == "robots" {
+				urls[r["url"].(string)] = true
+			}
+		}
+		return urls
+	}
+	differ(t, "forbidden URLs", forbidden(second), forbidden(first))
+	if log := readFile(t, requests); strings.Count(log, "\n") < len(want) {
+		t.Errorf("the server log has %d lines", strings.Count(log, "\n"))
+	}
+	wantExit(t, term.ExitDone, "", "audit", second)
+}
+
+// TestDemoStoredFaults: what is no stored crawl, and flags that do not fit together, are said.
+func TestDemoStoredFaults(t *testing.T) {
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{term.ExitUsage, "--hostile can't be used with --warc", []string{"--warc=x", "--hostile"}},
+		{term.ExitUsage, "--seeds needs --warc", []string{"--seeds=x"}},
+		{term.ExitUsage, "--stored-delays needs --warc", []string{"--stored-delays"}},
+		{term.ExitUsage, "can't be negative", []string{"--max-time=-1s"}},
+		{term.ExitDirectory, "no WARC files", []string{"--warc=" + t.TempDir()}},
+		{term.ExitDirectory, "no such file or directory", []string{"--warc=" + t.TempDir() + "/none"}},
+	} {
+		if _, said := wantExit(t, c.code, "", append([]string{"demo", "--quiet"}, c.args...)...); !strings.Contains(said, c.want) {
+			t.Errorf("demo %q says %q, want %q", c.args, said, c.want)
+		}
+	}
+}
+
+// TestDemoHostile: beside hosts of every kind that attacks crawlers, the crawl fetches no URL twice and ends in time,
+// and it says how each kind ended.
+func TestDemoHostile(t *testing.T) {
+	t.Parallel()
+	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
+		"--max-time=4s", "--host-delay=20ms", "--server-delay=2ms")
+	for _, want := range []string{"Hostile hosts", "endless-body", "calendar", "dns-silent", "tls-stalls", "fetched ", "no URL fetched twice"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
