@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"drumbeat/crawl/export"
 	"drumbeat/crawl/state"
@@ -177,6 +178,40 @@ func graphOf(t *testing.T, fs disk.FS, dir string) map[string]int {
 		arcs[nodes[a[0]]+" "+nodes[a[1]]]++
 	}
 	return arcs
+}
+
+// TestExportLinksOfManyMirrors: the links of more pages with one body than are found by one reading of it.
+func TestExportLinksOfManyMirrors(t *testing.T) {
+	const pages = 1100
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(_, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return noRobots
+			case path == "/":
+				var b strings.Builder
+				for i := range pages {
+					fmt.Fprintf(&b, "<a href=p%d>p</a>", i)
+				}
+				return answer{200, "", "<html>" + b.String()}
+			}
+			return answer{200, "", "<html><a href=/end>e</a>" + strings.Repeat("text ", 100)}
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, "http://a.test/")
+		opt.Store, opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
+		mustRun(t, t.Context(), opt)
+		got, rep := exportedLinks(t, fs, &opt, "links")
+		ends := 0
+		for _, l := range got {
+			if strings.HasSuffix(l, " http://a.test/end a [] e") {
+				ends++
+			}
+		}
+		if ends != pages+1 || len(got) != 2*pages+1 || rep.Damaged != 0 || len(rep.Notes) > 0 {
+			t.Errorf("%d links, %d to the end, want %d; %d damaged, notes %q", len(got), ends, pages+1, rep.Damaged, rep.Notes)
+		}
+	})
 }
 
 // TestExportLinksDamaged: a damaged record, and a WARC file that was moved away are said; other links

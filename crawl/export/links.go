@@ -85,6 +85,7 @@ type linkScan struct {
 	// pages has what is to be read: number of the file, offset, kind, and what the kind needs.
 	pages *extsort.Sorter
 	next  []byte // the current record of pages; nil at the end
+	own   string // URL of the last page whose own body was listed: that of the pages that share it, which follow
 
 	damage  error // the first of Report.Damaged
 	moved   int   // of pages whose WARC file is not there
@@ -382,8 +383,9 @@ func (l *linkScan) job() (*linkJob, error) {
 	for {
 		url := string(l.next[placeBytes+9:])
 		if l.next[placeBytes] == pageOwn {
-			job.at.URL = url
+			l.own = url
 		}
+		job.at.URL = l.own
 		job.urls = append(job.urls, url)
 		if err := l.advance(); err != nil {
 			return nil, err
