@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -367,18 +368,19 @@ func TestExtractEveryFailure(t *testing.T) {
 	want := sizes(whole)
 	for fail := 0; ; fail += 5 {
 		target := t.TempDir()
-		n, failed := 0, false
+		var n atomic.Int64
+		var failed atomic.Bool
 		_, err := run(target, disk.NewFault(disk.OS(), func(op disk.Op, name string) error {
 			if !strings.HasPrefix(name, target) || op == disk.OpRemove {
 				return nil
 			}
-			if n++; n != fail+1 {
+			if n.Add(1) != int64(fail)+1 {
 				return nil
 			}
-			failed = true
+			failed.Store(true)
 			return syscall.ENOSPC
 		}))
-		if !failed {
+		if !failed.Load() {
 			if err != nil || fail < 20 {
 				t.Fatal(fail, err)
 			}

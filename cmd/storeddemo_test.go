@@ -87,6 +87,9 @@ func TestDemoStoredFaults(t *testing.T) {
 // TestDemoHostile: beside hosts of every kind that attacks crawlers, the crawl fetches no URL twice and ends in time,
 // and it says how each kind ended.
 func TestDemoHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("under the race detector the time does not suffice")
+	}
 	t.Parallel()
 	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
 		"--max-time=4s", "--host-delay=20ms", "--server-delay=2ms")
