@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"crypto/sha1"
+	"encoding/base32"
 	"fmt"
 	"strings"
 	"testing"
@@ -87,6 +89,55 @@ func TestContentSeen(t *testing.T) {
 					if s.Count(state.CountRevisits) != (hosts-1)*pages || s.Count(state.CountBytesRevisits) == 0 {
 						t.Errorf("%d revisits, %d bytes saved", s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits))
 					}
+				}
+				checkBalanced(t, opt.FS, opt.Dirs)
+			})
+		})
+	}
+}
+
+// TestContentCodings: a body that some hosts send plain and others in gzip is stored once in each form. Each other
+// response is a revisit, whose payload is that of the capture it refers to, and of what its server sent.
+func TestContentCodings(t *testing.T) {
+	const hosts, pages = 6, 20
+	for _, filter := range []int64{1 << 20, 64} { // bodies in RAM; all on disk
+		t.Run(fmt.Sprint(filter), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := mirrors(hosts, pages)
+				plain := w.serve
+				w.serve = func(host, path string) answer {
+					a := plain(host, path)
+					if strings.ContainsAny(host, "135") && a.status == 200 {
+						a.header, a.body = "Content-Encoding: gzip\r\n", packed(t, "gzip", a.body)
+					}
+					return a
+				}
+				opt := w.options(t, memfs.New(*seedFlag), "http://m0.test/")
+				opt.Store, opt.CrawlLog = true, state.LogAll
+				opt.tune = func(p *Plan) { p.ContentFilterBytes = filter }
+				mustRun(t, t.Context(), opt)
+				digests, records := map[string]string{}, map[string]int{}
+				recs := storedRecords(t, opt.FS, opt.Dirs)
+				for _, rec := range recs {
+					digests[rec.Get("WARC-Target-URI")] = rec.Get("WARC-Payload-Digest")
+				}
+				for _, rec := range recs {
+					url := rec.Get("WARC-Target-URI")
+					host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+					if !strings.HasPrefix(path, "p") {
+						continue
+					}
+					records[rec.Type()]++
+					sum := sha1.Sum([]byte(w.serve(host, "/"+path).body))
+					if want := "sha1:" + base32.StdEncoding.EncodeToString(sum[:]); digests[url] != want {
+						t.Errorf("%s: payload %s, sent %s", url, digests[url], want)
+					}
+					if of := rec.Get("WARC-Refers-To-Target-URI"); rec.Type() == "revisit" && digests[of] != digests[url] {
+						t.Errorf("%s is a revisit of %s: payloads %s, %s", url, of, digests[url], digests[of])
+					}
+				}
+				if records["response"] != 2*pages || records["revisit"] != (hosts-2)*pages {
+					t.Errorf("got %v", records)
 				}
 				checkBalanced(t, opt.FS, opt.Dirs)
 			})

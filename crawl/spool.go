@@ -157,6 +157,9 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	}
 	if b := &w.body; b.known {
 		of := warc.Original{URL: b.first.url, Date: b.first.date}
+		if b.plain && b.first.digest != ([20]byte{}) { // the key is of the payload, whose digest is known unless it was not stored
+			x.Digest = &b.first.digest
+		}
 		var err error
 		if b.known, err = w.encoder.PrepareRevisit(&w.prepared, x, of, b.first.digest); err != nil || b.known {
 			return err

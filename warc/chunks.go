@@ -3,14 +3,19 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"encoding/base32"
 	"errors"
 	"io"
 	"strconv"
 )
 
-// digestPayload computes the digest of the body without chunked framing. A body with invalid framing counts
-// as it is.
+// digestPayload computes the digest of the body without chunked framing, unless the caller knows it. A body with
+// invalid framing counts as it is.
 func (e *Encoder) digestPayload(x *Exchange) {
+	if x.Digest != nil {
+		base32.StdEncoding.Encode(e.payload[:], x.Digest[:])
+		return
+	}
 	e.sha.Reset()
 	if !x.Chunked || !eachChunk(x.Body, func(p []byte) { e.sha.Write(p) }) {
 		e.sha.Reset()

@@ -44,6 +44,8 @@ type Exchange struct {
 	Large *io.SectionReader
 	// Chunked says that Body is chunked: the payload digest covers the content of the chunks.
 	Chunked bool
+	// Digest is the SHA-1 of the payload if the caller knows it; nil: it is computed.
+	Digest *[sha1.Size]byte
 	// Encoded says that Body is compressed (by Content-Encoding, or a type like image/png) and is to be
 	// stored unchanged.
 	Encoded bool

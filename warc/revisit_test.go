@@ -168,6 +168,12 @@ func TestPrepareRevisit(t *testing.T) {
 	if same, err := e.PrepareRevisit(&early, x, of, digest); !same || err != nil {
 		t.Errorf("the same digest: %v, %v", same, err)
 	}
+	known := *x
+	known.Digest, known.Body = &digest, nil // the body is not read
+	var third Prepared
+	if same, err := e.PrepareRevisit(&third, &known, of, digest); !same || err != nil {
+		t.Errorf("a known digest: %v, %v", same, err)
+	}
 	if a, b := string(late.index[:late.indexHead]), string(early.index[:early.indexHead]); a != b {
 		t.Errorf("index lines\n%s\n%s", a, b)
 	}
@@ -186,7 +192,9 @@ func TestPrepareRevisit(t *testing.T) {
 		}
 		return s
 	}
-	if a, b := text(&late), text(&early); !slices.Equal(a, b) {
-		t.Errorf("records\n%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	for _, p := range []*Prepared{&early, &third} {
+		if a, b := text(&late), text(p); !slices.Equal(a, b) {
+			t.Errorf("records\n%s\n\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+		}
 	}
 }

@@ -51,7 +51,7 @@ func (k sipKey) sum(b []byte) uint64 { return siphash.Hash(k.k0, k.k1, b) }
 // of two kinds have unrelated keys. It is immutable and may be shared. No method allocates.
 type Hasher struct {
 	url, host, origin, pld, server, content sipKey
-	body                                    uint64
+	body, plainBody                         uint64
 }
 
 // NewHasher derives the keys of all kinds from secret.
@@ -63,7 +63,7 @@ func NewHasher(secret Secret) *Hasher {
 	}
 	return &Hasher{
 		url: derive("url"), host: derive("host"), origin: derive("origin"), pld: derive("pld"),
-		server: derive("server"), content: derive("content"), body: derive("body").k0,
+		server: derive("server"), content: derive("content"), body: derive("body").k0, plainBody: derive("plain body").k0,
 	}
 }
 
@@ -85,11 +85,16 @@ func (h *Hasher) ServerKey(addr []byte) uint64 { return h.server.sum(addr) }
 // ContentKey returns the key of a short text that identifies the secret.
 func (h *Hasher) ContentKey(text []byte) uint64 { return h.content.sum(text) }
 
-// BodyKey returns the key of a body, to recognize bodies seen before. Bodies are long, so it is xxHash with a
-// secret seed, at 12 GB/s instead of SipHash's 1. Whoever constructs two bodies with one key harms only their own.
-func (h *Hasher) BodyKey(body []byte) uint64 {
+// BodyKey returns the key of a body, to recognize bodies seen before. A body that came plain, without content
+// coding and chunks, has another key than the same body in a coding: a reader of one cannot use the other.
+// Bodies are long, so it is xxHash with a secret seed, at 12 GB/s instead of SipHash's 1. Whoever constructs two
+// bodies with one key harms only their own.
+func (h *Hasher) BodyKey(body []byte, plain bool) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(h.body)
+	if plain {
+		d.ResetWithSeed(h.plainBody)
+	}
 	_, _ = d.Write(body) // a Digest returns no error
 	return d.Sum64()
 }

@@ -124,15 +124,16 @@ func BenchmarkURLKey(b *testing.B) {
 	}
 }
 
-// TestBodyKey: bodies have keys that depend on the secret and on each byte.
+// TestBodyKey: bodies have keys that depend on the secret, on each byte, and on whether the body came plain.
 func TestBodyKey(t *testing.T) {
 	h, other := NewHasher(Secret{1}), NewHasher(Secret{2})
 	body := bytes.Repeat([]byte("body "), 1000)
-	key := h.BodyKey(body)
-	if key != NewHasher(Secret{1}).BodyKey(body) || key == other.BodyKey(body) || key == h.BodyKey(body[1:]) {
-		t.Errorf("keys %x, %x, %x", key, other.BodyKey(body), h.BodyKey(body[1:]))
+	key := h.BodyKey(body, false)
+	if key != NewHasher(Secret{1}).BodyKey(body, false) || key == other.BodyKey(body, false) || key == h.BodyKey(body[1:], false) ||
+		key == h.BodyKey(body, true) {
+		t.Errorf("keys %x, %x, %x, plain %x", key, other.BodyKey(body, false), h.BodyKey(body[1:], false), h.BodyKey(body, true))
 	}
-	if n := testing.AllocsPerRun(10, func() { h.BodyKey(body) }); n > 0 {
+	if n := testing.AllocsPerRun(10, func() { h.BodyKey(body, true) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -142,6 +143,6 @@ func BenchmarkBodyKey(b *testing.B) {
 	body := bytes.Repeat([]byte("body "), 6000)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		h.BodyKey(body)
+		h.BodyKey(body, true)
 	}
 }
