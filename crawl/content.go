@@ -174,7 +174,7 @@ func (c *contentStage) comparable(w *pageWorker, rec *weburl.Record, resp *fetch
 // body is what a worker knows of a page's body.
 type body struct {
 	compared bool // key is set
-	plain    bool // the payload is the body: it came without content coding and chunks
+	plain    bool // the payload is the body: it came without content coding
 	key      drum.Key
 	first    bodyValue // the page that had it first, if known
 	known    bool
@@ -189,7 +189,7 @@ func (c *contentStage) look(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	if !b.compared {
 		return nil
 	}
-	b.plain = len(resp.Header("Content-Encoding")) == 0 && len(resp.PayloadRaw) == len(resp.RawBody)
+	b.plain = len(resp.Header("Content-Encoding")) == 0
 	b.key = drum.Key(c.Hasher.BodyKey(resp.Body, b.plain))
 	if b.value, b.known = c.recent.get(b.value[:0], b.key); b.known {
 		return b.first.decode(b.value)

@@ -86,9 +86,9 @@ func (h *Hasher) ServerKey(addr []byte) uint64 { return h.server.sum(addr) }
 func (h *Hasher) ContentKey(text []byte) uint64 { return h.content.sum(text) }
 
 // BodyKey returns the key of a body, to recognize bodies seen before. A body that came plain, without content
-// coding and chunks, has another key than the same body in a coding: a reader of one cannot use the other.
-// Bodies are long, so it is xxHash with a secret seed, at 12 GB/s instead of SipHash's 1. Whoever constructs two
-// bodies with one key harms only their own.
+// coding, has another key than the same body in a coding: a reader of one cannot use the other. Bodies are long,
+// so it is xxHash with a secret seed, at 12 GB/s instead of SipHash's 1. Whoever constructs two bodies with one
+// key harms only their own.
 func (h *Hasher) BodyKey(body []byte, plain bool) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(h.body)
