@@ -27,7 +27,8 @@ const (
 
 // These numbers are ours: measured values or round estimates.
 const (
-	// planTextRatio is the compression of URLs in blocks that hold the links of pages: 4 to 6 with s2.
+	// planTextRatio is the compression of URLs in blocks that hold the links of pages: 3 to 20 where disks bind,
+	// so that URLseen compresses its text.
 	planTextRatio = 4
 	// planKeyBytes is the size of a key and the number of its text.
 	planKeyBytes = 10

@@ -199,7 +199,7 @@ func (r *bufferReader) readBuffers(st *State) error {
 		}
 	}
 	for i := range st.Logs {
-		if err := expect(logBlocks, st.Logs[i].Dir, st.Logs[i].Text); err != nil {
+		if err := expect(st.Logs[i].kind(), st.Logs[i].Dir, st.Logs[i].Text); err != nil {
 			return err
 		}
 	}

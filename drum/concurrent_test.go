@@ -22,6 +22,73 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
+// Many goroutines add the same keys while passes run in small rounds. The text of each key is emitted once: it is never
+// left out where a round finds its key new.
+func TestConcurrentRepeats(t *testing.T) {
+	const keys, adders = 3000, 6
+	opt := small(kinds["log"])
+	opt.Set, opt.BucketBytes, opt.RoundTuples = disk.Set{FS: memfs.New(1), Paths: []string{"a", "b"}}, 4<<10, 50
+	emitted := map[string]int{}
+	opt.Emit = func(rs []Result) error {
+		for i := range rs {
+			emitted[string(rs[i].Aux)]++
+		}
+		return nil
+	}
+	d, err := Open(opt, nil)
+	must(t, err)
+	var wg, passing sync.WaitGroup
+	var done atomic.Bool
+	added := make([]map[string]bool, adders)
+	for a := range adders {
+		added[a] = map[string]bool{}
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(*seedFlag), uint64(a)))
+			for i := range 400 {
+				ts := make([]Tuple, 1+rng.IntN(100))
+				for j := range ts {
+					n := rng.Uint64N(uint64(8 * (i + 1))) // the keys of the other goroutines at about this time
+					key := Key(n % keys * 0x9e3779b97f4a7c15)
+					ts[j] = Tuple{Key: key, Op: CheckUpdate, Aux: fmt.Appendf(nil, "text of %x", key)}
+					added[a][string(ts[j].Aux)] = true
+				}
+				if err := d.Add(ts); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	passing.Go(func() {
+		for !done.Load() {
+			if _, err := d.Pass(context.Background(), true); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	wg.Wait()
+	done.Store(true)
+	passing.Wait()
+	_, err = d.Pass(context.Background(), true)
+	must(t, err)
+	must(t, d.Close())
+	all := map[string]bool{}
+	for _, texts := range added {
+		for text := range texts {
+			all[text] = true
+		}
+	}
+	for text := range all {
+		if emitted[text] != 1 {
+			t.Fatalf("%q emitted %d times", text, emitted[text])
+		}
+	}
+	if len(emitted) != len(all) {
+		t.Errorf("%d texts emitted, %d added", len(emitted), len(all))
+	}
+}
+
 type concurrent struct {
 	t   *testing.T
 	set disk.Set

@@ -20,8 +20,8 @@
 //   - Keys in Z may be Golomb-Rice coded, aux compressed.
 //   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of
 //     arrival, instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number
-//     of files, the text compresses well, and unique tuples come out in order of arrival, once all buckets
-//     are merged.
+//     of files, texts are coded as differences to those before (textcode.go), and unique tuples come out in
+//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind.
 //   - Sorting is in place and takes 16 bytes per tuple. The paper takes H + P = 12, and also has to
 //     restore the order of arrival.
 //   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded

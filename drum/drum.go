@@ -105,8 +105,9 @@ type Drum struct {
 	counts               counters
 	failure              atomic.Pointer[failure]
 
-	files files
-	texts texts
+	files     files
+	texts     texts
+	packMeter packMeter
 
 	// held has the files of saved buffers, by directory. fills is the number of the last filling. Freeze
 	// and Save, which never overlap, own both.
@@ -158,6 +159,7 @@ func Open(opt Options, st *State) (*Drum, error) {
 		for dir := range d.dirs() {
 			d.texts.logs = append(d.texts.logs, d.newLog(dir))
 		}
+		d.texts.recent = newRecentKeys(opt.recentBytes())
 	}
 	d.files.init(d)
 	if err := d.restore(st); err != nil {

@@ -49,7 +49,7 @@ const costSteps = 1000
 func (o Options) Cost(in CostInput) Cost {
 	_ = o.complete()
 	ratio := max(1, in.AuxRatio)
-	if !o.compresses(auxBlocks) && !o.logged() {
+	if !o.CompressAux && !o.logged() {
 		ratio = 1
 	}
 	key, aux := o.recordBytes(), in.AuxBytes+uvarintBytes(in.AuxBytes)

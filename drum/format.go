@@ -15,7 +15,7 @@ import (
 //	offset size field     meaning
 //	0      4    magic     "dBKT"
 //	4      2    version   1
-//	6      1    kind      1 keys, 2 aux, 3 text log
+//	6      1    kind      1 keys, 2 aux, 3 text log with plain texts (not written any more), 4 text log
 //	7      1    codec     of the payload: 0 none, 1 an s2 block
 //	8      4    bucket    number of the bucket
 //	12     4    records   in this block
@@ -34,8 +34,8 @@ import (
 //	1-5  length of the value, uvarint; absent in stores without values
 //	n    value
 //
-// A record in a block of aux is its length (uvarint) and its bytes. The i-th record of the aux file belongs
-// to the i-th record of the keys file.
+// A record in a block of aux is its length (uvarint) and its bytes, and so is one in a log with plain texts. The i-th
+// record of the aux file belongs to the i-th record of the keys file. textcode.go describes a record in a text log.
 //
 // A buffers file is a disk.Header (kind "drmB", version 1, number = generation, place = directory), then
 // frames, each at a multiple of 4096 bytes, with zeros between them.
@@ -126,10 +126,14 @@ const (
 type blockKind uint8
 
 const (
-	keyBlocks blockKind = 1
-	auxBlocks blockKind = 2
-	logBlocks blockKind = 3
+	keyBlocks   blockKind = 1
+	auxBlocks   blockKind = 2
+	plainBlocks blockKind = 3 // a text log that an older version of the program began
+	logBlocks   blockKind = 4
 )
+
+// isLog reports whether blocks of this kind hold the texts of a log.
+func (k blockKind) isLog() bool { return k >= plainBlocks }
 
 // String returns the prefix of the file's name.
 func (k blockKind) String() string {

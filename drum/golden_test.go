@@ -290,22 +290,26 @@ func TestGoldenTextLog(t *testing.T) {
 		return nil
 	}})
 	must(t, d.Add([]Tuple{
-		{Key: 0x11, Op: CheckUpdate, Aux: []byte("a")},
-		{Key: 0x8000000000000001, Op: CheckUpdate, Aux: []byte("bb")},
-		{Key: 0x11, Op: CheckUpdate, Aux: []byte("c")},
+		{Key: 0x11, Op: CheckUpdate, Aux: []byte("ab.c")},
+		{Key: 0x8000000000000001, Op: CheckUpdate, Aux: []byte("ad.c")},
+		{Key: 0x11, Op: CheckUpdate, Aux: []byte("x")},
 		{Key: 0x8000000000000001, Op: CheckUpdate},
 		{Key: 0x10, Op: CheckUpdate, Aux: []byte("d")},
 	}))
+	must(t, d.Add([]Tuple{{Key: 0x11, Op: CheckUpdate, Aux: []byte("y")}})) // its key waits
 	must(t, d.flush(&d.texts.logs[0].s))
 	flushAll(t, d)
 	sameBytes(t, fsys, "d/state/g/text-0000000-0000000001", `
-		64424b54 0100 03 00                # magic dBKT, version 1, text log, not worth compressing
-		00000000 05000000                  # directory 0, 5 records
+		64424b54 0100 04 00                # magic dBKT, version 1, text log, not compressed
+		00000000 06000000                  # directory 0, 6 records
 		0100000000000000 0000000000000000  # generation 1, first is number 0
-		0a000000 0a000000
-		6a4f728587e05bd5
-		01 61 02 6262 01 63 00 01 64       # lengths and texts
-		5d4f1741056fe4ea
+		17000000 17000000
+		343c71b2bea6c0ea
+		01 00 04 61622e63                  # 0 bytes of the text before, 4 bytes, 0 of the text before
+		02 02 01 64                        # 1 byte, 1 byte, 2 bytes: ad.c
+		01 00 01 78  01 00 00  01 00 01 64 # x, an empty text, d
+		00                                 # left out
+		56fb576ad08e5109
 	`)
 	sameBytes(t, fsys, "d/state/g/keys-0000001-0000000003", `
 		64424b54 0100 01 00
@@ -319,7 +323,7 @@ func TestGoldenTextLog(t *testing.T) {
 	`)
 	_, err := d.Pass(context.Background(), true)
 	must(t, err)
-	if emitted != "a;bb;d;" {
+	if emitted != "ab.c;ad.c;d;" {
 		t.Errorf("got %q", emitted)
 	}
 	names, err := fsys.List("d/state/g")

@@ -237,16 +237,19 @@ func (w *walker) textsIn(s *stream, at int64, numbers []uint64, fn func(text []b
 		return nil, corrupt(r.path(), at, fmt.Sprintf("a block with text %d", numbers[0]),
 			fmt.Sprintf("%d from %d on", r.records, r.base))
 	}
-	for b, i := r.payload, uint64(0); i < uint64(r.records) && len(numbers) > 0; i++ {
-		text, n := parseAux(b)
-		if n == 0 {
-			return nil, corrupt(r.path(), r.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
+	texts := newBlockTexts(s.kind, r.payload, &textDecoder{})
+	for i := uint64(0); i < uint64(r.records) && len(numbers) > 0; i++ {
+		text, ok := texts.next()
+		if !ok {
+			return nil, corrupt(r.path(), r.off, "text record", texts.shown())
 		}
-		b = b[n:]
 		if r.base+i != numbers[0] {
 			continue
 		}
 		numbers = numbers[1:]
+		if text == nil {
+			continue
+		}
 		if err := fn(text); err != nil {
 			return nil, err
 		}

@@ -63,6 +63,8 @@ type Options struct {
 	// LogBytes is the size of a text log's blocks before compression, a multiple of 4096; default
 	// BufferBytes. 1 MiB compresses better than 64 KiB and wastes less of the last page of a block.
 	LogBytes int
+	// PackTexts says which blocks of a text log are compressed; default PackWhereDisksBind.
+	PackTexts PackMode
 	// SpanBytes is the maximum size of the bitmap used to stream a text log; default 32 MiB, for 2^28
 	// tuples.
 	SpanBytes int
@@ -230,13 +232,20 @@ func (o Options) RAMBytes() int64 {
 	round, buffers := workers*o.BucketBytes, 2*int64(o.Buckets)+2*workers
 	if o.logged() {
 		// Sealed buffers replace those of aux. There are two logs per directory, and blocks being encoded
-		// and written, or read and decoded. Logs beyond the number of workers have memory of their own to read. The bitmap is used after the rounds.
+		// and written, or read and decoded, and one for the texts of a batch of results. Logs beyond the number of workers have memory of their own to read. The bitmap is used after the rounds.
 		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)
 		dirs := int64(max(1, o.Set.Len()))
-		logs = 2*dirs + logWriters*2 + 2*dirs*int64(o.decodeBlocks()) + 2*max(0, dirs-workers)
+		logs = 1 + 2*dirs + logWriters*2 + 2*dirs*int64(o.decodeBlocks()) + 2*max(0, dirs-workers)
 	}
-	return buffers*m + logs*int64(o.LogBytes) + round + workers*(o.chunkBytes()+o.mergeBytes())
+	recent := int64(0)
+	if o.logged() {
+		recent = int64(o.recentBytes())
+	}
+	return buffers*m + logs*int64(o.LogBytes) + recent + round + workers*(o.chunkBytes()+o.mergeBytes())
 }
+
+// recentBytes returns the size of recentKeys, which is to stay in a core's L2 cache.
+func (o *Options) recentBytes() int { return o.LogBytes / 2 }
 
 // chunkBytes returns the size of the read buffer: delta, plus the largest block, of which the previous read
 // got a part.

@@ -60,6 +60,8 @@ type pass struct {
 	readGen uint64
 
 	aux     auxReader
+	texts   textDecoder // of the logs
+	arena   []byte      // texts of batch
 	batch   []Result
 	emitted int
 	spans   []bitmap // by log
@@ -113,7 +115,7 @@ func (p *pass) free() {
 	p.round.free()
 	m := &p.merge
 	for _, b := range [][]byte{
-		p.chunk, p.extra, p.listChunk, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf,
+		p.chunk, p.extra, p.listChunk, p.arena, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf,
 	} {
 		disk.Free(b)
 	}

@@ -150,11 +150,12 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 			return fmt.Errorf("invalid log %+v", ls)
 		}
 		log := d.newLog(ls.Dir)
+		log.s.kind = ls.kind()
 		log.next, log.at = ls.Next, cursor{off: ls.Text.At, rec: ls.Text.Record}
 		log.s.gen, log.s.written, log.s.fill = ls.Text.Gen, ls.Text.Bytes, ls.Text.Fill
 		d.logBytes.Add(log.s.written)
 		if log.s.gen != 0 {
-			want[d.opt.path(log.s.dir, bucketName(logBlocks, log.s.bucket, log.s.gen))] = log.s.written
+			want[d.opt.path(log.s.dir, bucketName(log.s.kind, log.s.bucket, log.s.gen))] = log.s.written
 		}
 		if !ls.Sealed {
 			t.logs[ls.Dir] = log
@@ -205,6 +206,15 @@ func (is *InputState) input(o *Options) *input {
 func (o *Options) countRecords(kind blockKind, saved *savedBuffer) (n uint32, last uint64, err error) {
 	var rec keyRecord
 	b, last := saved.bytes(), saved.base
+	if kind.isLog() {
+		texts := newBlockTexts(kind, b, &textDecoder{})
+		for ; len(texts.b) > 0; n++ {
+			if _, ok := texts.next(); !ok {
+				return 0, 0, fmt.Errorf("invalid text record %s", texts.shown())
+			}
+		}
+		return n, last, nil
+	}
 	for len(b) > 0 {
 		size := 0
 		if kind == keyBlocks {

@@ -1,6 +1,7 @@
 package drum
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"drumbeat/disk"
@@ -52,7 +53,11 @@ func (r *round) load(d *Drum, in *input, keys int64, chunk *[]byte) (cursor, err
 			missing := in.tuples - int64(len(r.entries))
 			return cursor{}, corrupt(br.path(), br.next, fmt.Sprintf("%d more tuples", missing), "end")
 		}
-		taken, full, err := r.take(&br, d.shift, skip, in.tuples, &cost)
+		take := r.take
+		if d.opt.logged() {
+			take = r.takeNumbered
+		}
+		taken, full, err := take(&br, d.shift, skip, in.tuples, &cost)
 		if err != nil {
 			return cursor{}, err
 		}
@@ -82,7 +87,6 @@ func (r *round) take(
 	o := r.opt
 	b, pos := br.payload, 0
 	rec := keyRecord{prefix: o.prefix(br.s.bucket)}
-	number := br.base
 	for taken < br.records {
 		n := rec.parse(o, b[pos:])
 		if n == 0 || rec.key>>shift != uint64(br.s.bucket) {
@@ -90,7 +94,6 @@ func (r *round) take(
 				fmt.Sprintf("record of bucket %d", br.s.bucket), fmt.Sprintf("% x", b[pos:min(len(b), pos+16)]))
 		}
 		pos += n
-		number += rec.delta
 		if taken++; taken <= skip {
 			continue
 		}
@@ -101,10 +104,7 @@ func (r *round) take(
 		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == r.most {
 			return taken - 1, true, nil
 		}
-		if !o.logged() {
-			number = uint64(len(r.entries))
-		}
-		r.entries = append(r.entries, newEntry(rec.key, number, rec.op))
+		r.entries = append(r.entries, newEntry(rec.key, uint64(len(r.entries)), rec.op))
 		if o.ValueBytes != 0 {
 			if len(r.values)+len(rec.value) > cap(r.values) {
 				return 0, false, corrupt(br.path(), br.off,
@@ -113,6 +113,47 @@ func (r *round) take(
 			r.values = append(r.values, rec.value...)
 			r.offsets = append(r.offsets, uint32(len(r.values)))
 		}
+	}
+	return taken, false, nil
+}
+
+// takeNumbered is take for a store with text logs. Most of its time goes to records, so it decodes the usual ones
+// itself.
+func (r *round) takeNumbered(
+	br *blockReader, shift uint, skip uint32, limit int64, cost *int64,
+) (taken uint32, full bool, err error) {
+	o := r.opt
+	b, rec, number := br.payload, keyRecord{prefix: o.prefix(br.s.bucket)}, br.base
+	keyBytes, bucket, tupleBytes := o.keyBytes(), uint64(br.s.bucket), o.TupleBytes(0)
+	drop := uint(64 - 8*keyBytes)
+	entries := r.entries
+	defer func() { r.entries = entries }()
+	for taken < br.records {
+		var key, delta uint64
+		n := keyBytes + 1
+		if len(b) > 8 && b[keyBytes] < 1<<7 { // a difference of one byte
+			key, delta = rec.prefix|binary.LittleEndian.Uint64(b)<<drop>>drop, uint64(b[keyBytes])
+			delta = delta>>1 ^ -(delta & 1)
+		} else if n = rec.parse(o, b); n > 0 {
+			key, delta = rec.key, rec.delta
+		}
+		if n == 0 || key>>shift != bucket {
+			return 0, false, corrupt(br.path(), br.off+int64(bucketHeaderBytes+len(br.payload)-len(b)),
+				fmt.Sprintf("record of bucket %d", bucket), fmt.Sprintf("% x", b[:min(len(b), 16)]))
+		}
+		b = b[n:]
+		number += delta
+		if taken++; taken <= skip {
+			continue
+		}
+		if int64(len(entries)) == limit {
+			return 0, false, corrupt(br.path(), br.off, fmt.Sprintf("the end after %d tuples", limit), "more")
+		}
+		*cost += tupleBytes
+		if *cost > o.BucketBytes && len(entries) > 0 || len(entries) == r.most {
+			return taken - 1, true, nil
+		}
+		entries = append(entries, newEntry(key, number, CheckUpdate))
 	}
 	return taken, false, nil
 }

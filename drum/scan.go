@@ -69,6 +69,7 @@ type scanner struct {
 	scan     Scan
 	found    *Found
 	saved    savedBuffers
+	dec      textDecoder
 	reported map[string]bool // places of damage, so that each is reported once
 	// the position at which the chunk was last made small, so that it happens once
 	small   *chunkReader

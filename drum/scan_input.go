@@ -66,6 +66,15 @@ func (s *scanner) blocks(st *stream, at cursor, each func(r *blockReader) error)
 // parses verifies the records of the reader's block.
 func (s *scanner) parses(r *blockReader) error {
 	b := r.payload
+	if r.s.kind.isLog() {
+		texts := newBlockTexts(r.s.kind, b, &s.dec)
+		for range r.records {
+			if _, ok := texts.next(); !ok {
+				return corrupt(r.path(), r.off, "records", texts.shown())
+			}
+		}
+		return nil
+	}
 	rec := keyRecord{prefix: s.w.d.opt.prefix(r.s.bucket)}
 	for range r.records {
 		n := 0
@@ -289,12 +298,17 @@ func (s *scanner) spanBytes() int {
 
 // eachText passes on the texts of a good block.
 func (s *scanner) eachText(ls *LogState, r *blockReader, span *bitmap) error {
-	b := r.payload
+	texts := newBlockTexts(r.s.kind, r.payload, &s.dec)
 	for i := range uint64(r.records) {
-		text, n := parseAux(b)
-		b = b[n:]
+		text, _ := texts.next() // parses has read them
 		unique := ls.Sealed && span.has(r.base+i)
 		s.found.Texts++
+		if text == nil {
+			if unique {
+				return s.report(corrupt(r.path(), r.off, fmt.Sprintf("text number %d", r.base+i), "a text that is left out"))
+			}
+			continue
+		}
 		if unique {
 			s.found.Uniques++
 		}

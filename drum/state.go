@@ -95,6 +95,8 @@ type LogState struct {
 	Sealed bool        `json:"sealed,omitempty"`
 	Text   StreamState `json:"text"`
 	Next   uint64      `json:"next"`
+	// Coded says that its texts are coded (textcode.go). Older versions of the program wrote them plainly.
+	Coded bool `json:"coded,omitempty"`
 	// Buffered is the number of its texts that are in the buffer.
 	Buffered uint32 `json:"buffered,omitempty"`
 }
@@ -239,7 +241,7 @@ func (f *Frozen) freezeLogs() {
 			log.s.epoch = 0
 			f.st.Logs = append(f.st.Logs, LogState{
 				Dir: log.s.dir, Sealed: sealed, Text: log.s.state(log.at), Next: log.next,
-				Buffered: log.s.records,
+				Buffered: log.s.records, Coded: log.s.kind == logBlocks,
 			})
 		}
 		log.mu.Unlock()

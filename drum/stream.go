@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/s2"
@@ -111,7 +112,7 @@ func (p *bufferPool) freeAll() {
 
 // pool returns the pool of the buffers of a kind.
 func (d *Drum) pool(kind blockKind) *bufferPool {
-	if kind == logBlocks {
+	if kind.isLog() {
 		return &d.logBufs
 	}
 	return &d.bufs
@@ -159,7 +160,11 @@ func (d *Drum) writeBlock(s *stream, block []byte) error {
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	_, err = f.WriteAt(block, s.written)
+	if s.kind.isLog() {
+		d.packMeter.wrote(len(block), time.Since(began))
+	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -167,7 +172,7 @@ func (d *Drum) writeBlock(s *stream, block []byte) error {
 		return fmt.Errorf("drum: write %s: %w", f.Name(), err)
 	}
 	d.counts.wrote(s.kind, len(block))
-	if s.kind == logBlocks {
+	if s.kind.isLog() {
 		d.logBytes.Add(int64(len(block)))
 	}
 	s.written += int64(len(block))
@@ -184,9 +189,11 @@ func (d *Drum) pack(s *stream) (block, pack []byte) {
 		stored: uint32(len(payload)), raw: uint32(len(payload)),
 	}
 	block = s.buf
-	if d.opt.compresses(s.kind) {
+	if d.compresses(s.kind) {
 		pack = d.packs.get(s2.MaxEncodedLen(len(payload)))
+		began := time.Now()
 		packed := s2.Encode(pack[bucketHeaderBytes:cap(pack)], payload)
+		d.packMeter.packed(len(payload), len(packed), time.Since(began))
 		if pageUp(len(packed)+bucketFrameBytes) < pageUp(len(payload)+bucketFrameBytes) {
 			h.codec, h.stored = codecS2, uint32(len(packed))
 			block = pack[:bucketHeaderBytes+len(packed)]
@@ -199,9 +206,12 @@ func (d *Drum) pack(s *stream) (block, pack []byte) {
 	return block[:end], pack
 }
 
-// compresses reports whether blocks of a kind are compressed.
-func (o *Options) compresses(kind blockKind) bool {
-	return kind == logBlocks || kind == auxBlocks && o.CompressAux
+// compresses reports whether the next block of a kind is to be compressed.
+func (d *Drum) compresses(kind blockKind) bool {
+	if !kind.isLog() {
+		return kind == auxBlocks && d.opt.CompressAux
+	}
+	return d.opt.PackTexts == PackAlways || d.opt.PackTexts == PackWhereDisksBind && d.packMeter.pays()
 }
 
 // extentBlocks is the number of blocks for which space is reserved at once, from the second block on. This

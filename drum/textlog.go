@@ -17,7 +17,8 @@ import (
 // texts holds the logs of a Drum.
 type texts struct {
 	// Add holds seal for reading. sealAll and Freeze hold it for writing.
-	seal sync.RWMutex
+	seal   sync.RWMutex
+	recent *recentKeys
 	// logs has one log per directory. sealed is nil unless a pass is in progress. Only Pass changes sealed
 	// and uniques, under the gate.
 	logs    []*textLog
@@ -28,10 +29,11 @@ type texts struct {
 
 // textLog is the log of one directory and one pass.
 type textLog struct {
-	// Until the log is sealed, mu guards next, tickets and s except its file. It always guards the pending
-	// mark.
+	// Until the log is sealed, mu guards next, tickets, prev and s except its file. It always guards the
+	// pending mark.
 	mu      sync.Mutex
 	s       stream
+	prev    []byte // the text before in the buffer; empty at its start, and after a restart
 	next    uint64 // number of the next text
 	tickets uint64 // number of full buffers taken out
 	at      cursor // position up to which a sealed log has been streamed
@@ -67,15 +69,25 @@ func (o *Options) logged() bool { return o.Aux == AuxLog }
 // logBatch is the number of tuples whose texts are appended under one hold of the log's lock.
 const logBatch = 64
 
+// textBatch describes the texts of a batch.
+type textBatch struct {
+	numbers [logBatch]uint64
+	leftOut [logBatch]bool
+}
+
 // addLogged is the loop of Add for stores with logs. It returns the payload bytes of the keys.
 func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
 	d.texts.seal.RLock()
 	defer d.texts.seal.RUnlock()
-	var numbers [logBatch]uint64
+	var batch textBatch
+	recent := d.texts.recent
 	for len(ts) > 0 {
 		n := min(len(ts), logBatch)
+		for i := range ts[:n] {
+			batch.leftOut[i] = recent.has(ts[i].Key)
+		}
 		for dir, log := range d.texts.logs {
-			if err := d.appendTexts(log, dir, ts[:n], &numbers); err != nil {
+			if err := d.appendTexts(log, dir, ts[:n], &batch); err != nil {
 				return bytes, err
 			}
 		}
@@ -83,10 +95,13 @@ func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
 			t := &ts[i]
 			b := &d.buckets[uint64(t.Key)>>d.shift]
 			b.mu.Lock()
-			m, err := d.appendNumbered(b, t.Key, numbers[i])
+			m, err := d.appendNumbered(b, t.Key, batch.numbers[i])
 			b.mu.Unlock()
 			if err != nil {
 				return bytes, err
+			}
+			if !batch.leftOut[i] {
+				recent.put(t.Key) // only now: a tuple whose text is left out must come after this one
 			}
 			bytes += int64(m)
 		}
@@ -96,16 +111,17 @@ func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
 }
 
 // appendTexts appends the aux of the tuples whose bucket is in directory dir.
-func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch]uint64) error {
+func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, batch *textBatch) error {
 	log.mu.Lock()
 	defer log.mu.Unlock()
+	prev := log.prev
 	for i := range ts {
 		t := &ts[i]
 		if len(d.texts.logs) > 1 && d.buckets[uint64(t.Key)>>d.shift].open.keys.dir != dir {
 			continue
 		}
 		s := &log.s
-		n := binary.MaxVarintLen32 + len(t.Aux)
+		n := maxTextOverhead + len(t.Aux)
 		for s.buf != nil && len(s.buf)+n+checksumBytes > cap(s.buf) {
 			d.name(s)
 			full, ticket := log.takeOut()
@@ -115,6 +131,7 @@ func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch
 			if err != nil {
 				return err
 			}
+			prev = log.prev // others may have begun the next buffer
 		}
 		if s.buf == nil {
 			s.buf = d.logBufs.get(n)
@@ -122,11 +139,20 @@ func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch
 		if s.records == 0 {
 			s.base = log.next
 		}
-		s.buf = append(binary.AppendUvarint(s.buf, uint64(len(t.Aux))), t.Aux...)
+		switch {
+		case s.kind == plainBlocks:
+			s.buf = append(binary.AppendUvarint(s.buf, uint64(len(t.Aux))), t.Aux...)
+		case batch.leftOut[i]:
+			s.buf = append(s.buf, leftOut)
+		default:
+			s.buf = appendText(s.buf, prev, t.Aux)
+			prev = t.Aux
+		}
 		s.records++
-		numbers[i] = log.next
+		batch.numbers[i] = log.next
 		log.next++
 	}
+	log.prev = append(log.prev[:0], prev...) // the caller may change its bytes
 	return nil
 }
 
@@ -135,7 +161,7 @@ func (log *textLog) takeOut() (full stream, ticket uint64) {
 	s := &log.s
 	s.settle()
 	full = stream{kind: s.kind, bucket: s.bucket, gen: s.gen, buf: s.buf, records: s.records, base: s.base}
-	s.buf, s.records = nil, 0
+	s.buf, s.records, log.prev = nil, 0, log.prev[:0]
 	s.vacate()
 	ticket = log.tickets
 	log.tickets++

@@ -125,26 +125,35 @@ func (p *pass) streamBlock(s *logStream, block *textBlock) error {
 	defer d.gate.Unlock()
 	d.emitting.Store(true)
 	defer d.emitting.Store(false)
-	b := block.payload
+	if p.arena == nil {
+		p.arena = disk.Alloc(d.opt.LogBytes)[:0]
+	}
+	p.arena = p.arena[:0]
+	r := newBlockTexts(s.log.s.kind, block.payload, &p.texts)
 	for i := range block.records {
-		text, n := parseAux(b)
-		if n == 0 {
-			return corrupt(s.r.r.path(), block.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
+		text, ok := r.next()
+		if !ok {
+			return corrupt(s.r.r.path(), block.off, "text record", r.shown())
 		}
-		b = b[n:]
 		if !s.span.has(block.base + uint64(i)) {
 			continue
+		}
+		if text == nil {
+			return corrupt(s.r.r.path(), block.off, fmt.Sprintf("text number %d", block.base+uint64(i)), "a text that is left out")
 		}
 		if d.opt.Emit == nil {
 			p.emitted++
 			continue
 		}
-		p.batch = append(p.batch, Result{Op: d.opt.Op, New: true, Aux: text})
-		if len(p.batch) == batchResults {
+		if len(p.batch) == batchResults || len(p.arena)+len(text) > cap(p.arena) {
 			if err := p.send(0); err != nil {
 				return err
 			}
+			p.batch, p.arena = p.batch[:0], p.arena[:0]
 		}
+		from := len(p.arena)
+		p.arena = append(p.arena, text...)
+		p.batch = append(p.batch, Result{Op: d.opt.Op, New: true, Aux: p.arena[from:]})
 	}
 	if err := p.send(0); err != nil {
 		return err

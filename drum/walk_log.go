@@ -45,10 +45,18 @@ func (w *walker) uniques(st *State, fn func(aux []byte) error) error {
 	return nil
 }
 
+// kind returns the kind of the log's blocks.
+func (ls *LogState) kind() blockKind {
+	if ls.Coded {
+		return logBlocks
+	}
+	return plainBlocks
+}
+
 // stream returns the log's stream, except its buffer.
 func (ls *LogState) stream() *stream {
 	return &stream{
-		kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes, fill: ls.Text.Fill,
+		kind: ls.kind(), bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes, fill: ls.Text.Fill,
 	}
 }
 

@@ -27,7 +27,7 @@ func walkCache(set disk.Set, name string, st *State, fn func(key Key, value []by
 	return err
 }
 
-// waiting calls fn for the texts in the logs whose keys wait in buckets.
+// waiting calls fn for the texts in the logs whose keys wait in buckets, except those that are left out.
 func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
 	choose := func(ls *LogState, saved savedBuffers, mark func(uint64)) error {
 		for i := range st.Inputs {
@@ -107,13 +107,13 @@ func (w *walker) log(ls *LogState, saved savedBuffers, marked []uint64, fn func(
 		if r.base != number {
 			return corrupt(r.path(), r.off, fmt.Sprintf("text number %d", number), fmt.Sprint(r.base))
 		}
-		for b, i := r.payload, uint32(0); i < r.records; i++ {
-			text, n := parseAux(b)
-			if n == 0 {
-				return corrupt(r.path(), r.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
+		texts := newBlockTexts(s.kind, r.payload, &textDecoder{})
+		for range r.records {
+			text, ok := texts.next()
+			if !ok {
+				return corrupt(r.path(), r.off, "text record", texts.shown())
 			}
-			b = b[n:]
-			if at := number / 64; at < uint64(len(marked)) && marked[at]>>(number%64)&1 != 0 {
+			if at := number / 64; text != nil && at < uint64(len(marked)) && marked[at]>>(number%64)&1 != 0 {
 				if err := fn(text); err != nil {
 					return err
 				}

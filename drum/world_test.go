@@ -94,6 +94,13 @@ func (w *world) open() error {
 	}
 	var err error
 	w.d, err = Open(opt, m.State)
+	if err == nil && w.opt.Name == "plain" { // as an older version of the program wrote them
+		for _, log := range w.d.texts.logs {
+			if log.next == 0 {
+				log.s.kind = plainBlocks
+			}
+		}
+	}
 	return err
 }
 
@@ -329,7 +336,9 @@ var kinds = map[string]Options{
 	"variable": {
 		Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
 	},
-	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 8192, Codec: Rice, Workers: 3},
+	"log":    {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 8192, Codec: Rice, Workers: 3},
+	"packed": {Name: "packed", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 4096, Codec: Rice, PackTexts: PackAlways},
+	"plain":  {Name: "plain", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 8192, Codec: Rice, Workers: 2},
 	"replace": {
 		Name: "replace", Apply: applyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
 	},

@@ -20,7 +20,7 @@ import (
 // methods. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also each (rice, merging single buckets, with a skewed case); or none."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also packed (ours with all text compressed, as on slow disks) and each (rice, merging single buckets, with a skewed case); or none."`
 	Against []string `placeholder:"NAME" default:"none" help:"Baselines to measure in the same run and RAM: mercator-b, polybot, bloom; or none, or all."`
 
 	Links        int64         `type:"count" placeholder:"N" help:"Number of links to check (n). Default: 1e8, or 2e6 with --quick."`

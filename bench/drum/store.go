@@ -24,6 +24,7 @@ type drumForm struct {
 	each     bool
 	workers  bool // merge several buckets concurrently
 	direct   bool // bypass the page cache
+	packs    drum.PackMode
 	// textShare is the approximate size on disk of a waiting URL, as a share of its length.
 	textShare float64
 }
@@ -46,15 +47,18 @@ func drumForms() []drumForm {
 	ours.direct = true
 	cached := ours
 	cached.cache = true
+	packed := ours
+	packed.packs = drum.PackAlways
 	named := func(f drumForm, name, help string) drumForm { f.name, f.help = name, help; return f }
 	return []drumForm{
 		{name: formPlain, help: "the paper's: raw keys, text in buckets", codec: drum.Raw, textShare: 1},
 		{name: "rice", help: "plain with Golomb-Rice coded keys in the cache", codec: drum.Rice, textShare: 1},
 		{name: "s2", help: "rice with text compressed in its buckets", codec: drum.Rice, compress: true, textShare: 1},
-		named(log, formLog, "rice with one compressed log of text"),
+		named(log, formLog, "rice with one log of coded text, compressed where disks bind"),
 		named(crew, "crew", "log with one merge worker per processor"),
 		named(ours, formOurs, "crew, bypassing the page cache"),
 		named(cached, formCached, "ours behind a RAM cache of keys"),
+		named(packed, "packed", "ours with all text compressed, as on slow disks"),
 		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice, each: true, textShare: 1},
 	}
 }
@@ -122,7 +126,7 @@ const meanURL = 113
 func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Plan, error) {
 	o := drum.Options{
 		Set: set, Name: "urlSeen", Op: drum.CheckUpdate, BufferBytes: job.BufferBytes,
-		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, Each: form.each, DiskBytes: job.DiskBytes,
+		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, PackTexts: form.packs, Each: form.each, DiskBytes: job.DiskBytes,
 		Wanted: func(r *drum.Result) bool { return r.New },
 	}
 	ram := job.RAMBytes

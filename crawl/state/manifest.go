@@ -24,7 +24,7 @@ const (
 	ManifestName  = "state/MANIFEST"
 	ManifestMagic = "drumbeat-manifest"
 	manifestMajor = 2
-	manifestAdded = 3 // 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers
+	manifestAdded = 4 // 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
