@@ -23,6 +23,7 @@ type Record struct {
 	Redirects uint8  // redirects since the last page that linked to it
 	Faults    uint8  // failed exchanges for which this machine may be at fault
 	Extra     []byte // opaque: host data attached on the way
+	Visits    []byte // opaque: what earlier visits found; none for a URL that was not fetched yet
 }
 
 // maxWaits is where Record.Waits saturates.
@@ -46,11 +47,12 @@ const (
 // FlagSitemapPart accompanies FlagSitemap: a sitemap index named the URL, so it cannot be an index itself.
 const FlagSitemapPart uint8 = 1 << 7
 
-// Layout of a record, version 3. Varints are those of encoding/binary in their shortest form.
+// Layout of a record, version 3, or 4 if it has visits. Varints are those of encoding/binary in their shortest form.
 //
 //	offset  size    field     meaning
 //	0       1..     url       its bytes, all above 0x20: the version ends it
-//	.       1       version   3
+//	.       1       version   3 or 4
+//	.       2..     visits    uvarint length, 1 to MaxVisitsBytes, and bytes, in version 4
 //	.       1       mask      which of the optional fields follow, bits below
 //	.       2..     via       uvarint length, 1 to MaxViaBytes, and bytes, if mask has maskVia
 //	.       8       parent    little-endian, if mask has maskParent; not 0
@@ -66,7 +68,13 @@ const FlagSitemapPart uint8 = 1 << 7
 // Each record has exactly one encoding, and Decode accepts no other. Records have no checksum; the blocks
 // that contain them do. Records of links of one page begin alike and are equal after the URL; records of
 // other pages of the same time and host end alike. Queues store only the differences.
-const recordVersion = 3
+const (
+	recordVersion  = 3
+	visitedVersion = 4
+)
+
+// MaxVisitsBytes bounds Record.Visits.
+const MaxVisitsBytes = 1 << 10
 
 const (
 	maskParent = 1 << iota
@@ -122,7 +130,12 @@ func (r *Record) Append(dst []byte) []byte { return r.AppendTail(append(dst, r.U
 
 // AppendTail appends the part of the coding after the URL, which is the same for all links of a page.
 func (r *Record) AppendTail(dst []byte) []byte {
-	dst = append(dst, recordVersion, r.mask())
+	if len(r.Visits) == 0 {
+		dst = append(dst, recordVersion)
+	} else {
+		dst = append(binary.AppendUvarint(append(dst, visitedVersion), uint64(len(r.Visits))), r.Visits...)
+	}
+	dst = append(dst, r.mask())
 	if len(r.Via) != 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(r.Via)))
 		dst = append(dst, r.Via...)
@@ -172,17 +185,29 @@ func (r *Record) mask() byte {
 	return mask
 }
 
-// Decode sets r to the record that b encodes. URL, Via and Extra are slices of b. The error is ErrRecord
+// Decode sets r to the record that b encodes. URL, Via, Extra and Visits are slices of b. The error is ErrRecord
 // with the name of the bad field; r is then undefined.
 func (r *Record) Decode(b []byte) error {
 	end := bytes.IndexByte(b, recordVersion)
+	// A record with visits may have the byte 3 in them, after its version.
+	visited := false
+	if n := bytes.IndexByte(b[:max(end, 0)], visitedVersion); n >= 0 || end < 0 {
+		if end < 0 {
+			n = bytes.IndexByte(b, visitedVersion)
+		}
+		end, visited = n, true
+	}
 	if end <= 0 || len(b) < end+2 || b[0] <= ' ' {
-		return fmt.Errorf("%w: no URL before version %d in %d bytes % x", ErrRecord, recordVersion,
+		return fmt.Errorf("%w: no URL before version %d or %d in %d bytes % x", ErrRecord, recordVersion, visitedVersion,
 			len(b), b[:min(8, len(b))])
 	}
-	mask := b[end+1]
-	d := decoder{rest: b[end+2:], ok: true}
+	d := decoder{rest: b[end+1:], ok: true}
 	*r = Record{URL: b[:end:end]}
+	if visited {
+		r.Visits = d.bytes("visits")
+		d.want("visits", len(r.Visits) <= MaxVisitsBytes)
+	}
+	mask := d.byte("mask")
 	if mask&maskVia != 0 {
 		r.Via = d.bytes("via")
 		d.want("via", len(r.Via) <= MaxViaBytes && !r.viaRepeats(originBytes(r.URL)))

@@ -43,6 +43,16 @@ func TestRecordGolden(t *testing.T) {
 			0x80, 0xC4, 0x9F, 0xD5, 0x0C, // found 1.7e9, zigzag
 			2, 0xEE, 0xFF, // extra
 		}},
+		{"visited", Record{URL: []byte("http://a/"), Visits: []byte{1, 3, 4}}, []byte{
+			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+			4,          // version
+			3, 1, 3, 4, // visits
+			0, 0, 0, // mask, depth, found
+		}},
+		{"visited, without a byte 3", Record{URL: []byte("http://a/"), Visits: []byte{9}}, []byte{
+			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+			4, 1, 9, 0, 0, 0,
+		}},
 	}
 	for _, test := range tests {
 		got := test.rec.Append([]byte("prefix"))[6:]
@@ -74,6 +84,12 @@ func randomRecord(r *rand.Rand) Record {
 	}
 	if n := pick(200); n > 0 {
 		rec.Extra = bytes.Repeat([]byte("e"), int(n))
+	}
+	if n := pick(200); n > 0 && r.IntN(2) == 0 {
+		rec.Visits = make([]byte, n)
+		for i := range rec.Visits {
+			rec.Visits[i] = byte(r.IntN(6)) // among them both versions
+		}
 	}
 	return rec
 }

@@ -46,6 +46,7 @@ var layers = map[string]layer{
 	"internal/bug":       {0, nil},
 	"internal/list":      {0, nil},
 	"internal/human":     {0, nil},
+	"internal/revisit":   {0, nil},
 	"internal/extsort":   {5, []string{"disk"}},
 	"internal/tabular":   {5, []string{"disk"}},
 	"fetch":              {5, []string{"internal/bug", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},

@@ -1,0 +1,61 @@
+package revisit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Policy says when pages are visited again.
+type Policy struct {
+	// Least and Longest bound the interval between two visits; Default is that of pages whose rate of change is not
+	// known.
+	Least, Longest, Default time.Duration
+	// Uniform visits all pages after Default.
+	Uniform bool
+	// Gone is the number of visits in a row that must find no page before it is given up.
+	Gone int
+}
+
+// leastVisits is the number of visits after the first from which the rate is estimated.
+const leastVisits = 2
+
+// Validate returns what is wrong with a policy.
+func (p *Policy) Validate() error {
+	switch {
+	case p.Least < time.Second:
+		return fmt.Errorf("the least interval between visits is %v: must be at least 1s", p.Least)
+	case p.Longest < p.Least || p.Longest > MaxInterval:
+		return fmt.Errorf("the longest interval between visits is %v: must be %v (the least one) to %v", p.Longest, p.Least, MaxInterval)
+	case p.Default < p.Least || p.Default > p.Longest:
+		return fmt.Errorf("the default interval between visits is %v: must be %v to %v", p.Default, p.Least, p.Longest)
+	case p.Gone < 1 || p.Gone > 100:
+		return fmt.Errorf("%d visits without a page: must be 1 to 100", p.Gone)
+	}
+	return nil
+}
+
+// MaxInterval is the longest interval: the calendar's longest delay.
+const MaxInterval = 60 * 24 * time.Hour
+
+// Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none.
+func (p *Policy) Next(h *History) (wait time.Duration, gone bool) {
+	if int(h.Missing) >= p.Gone {
+		return 0, true
+	}
+	wait = p.Default
+	if rate, ok := h.Rate(); ok && !p.Uniform {
+		wait = p.Longest
+		if rate > 0 {
+			// One change is expected until then. In float64, because a low rate overflows a Duration.
+			if seconds := 1 / rate; seconds < p.Longest.Seconds() {
+				wait = time.Duration(seconds * float64(time.Second))
+			}
+		}
+	}
+	if h.Missing > 0 { // confirm soon
+		wait = min(wait, p.Default)
+	}
+	wait = max(p.Least, min(wait, p.Longest)).Truncate(time.Second)
+	h.Interval = uint32(wait / time.Second)
+	return wait, false
+}
