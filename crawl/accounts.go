@@ -77,6 +77,13 @@ func (a *accounts) in(places ...state.Place) int64 {
 	return n
 }
 
+// deferredFor returns the number of URLs deferred for a reason.
+func (a *accounts) deferredFor(why state.Reason) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.s.Deferred[why]
+}
+
 // stock returns the number of URLs that BEAST has released and that do not wait for a due time.
 func (a *accounts) stock() int64 {
 	return a.in(state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM)

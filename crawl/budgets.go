@@ -230,8 +230,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 			b.wakeStar.raise()
 			continue
 		}
-		if b.star.ChecksHalfFull() {
-			b.wakeStar.raise()
+		if b.crowded() {
 			b.await(ctx, b.wakeScan, wakeAfter)
 			continue
 		}
@@ -289,13 +288,22 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 	})
 }
 
-// checkAgain sends a URL of BEAST to STAR's check. It is part of a transaction.
+// crowded reports whether STAR's buckets are half full of checks, and wakes it then.
+func (b *budgetStage) crowded() bool {
+	full := b.star.ChecksHalfFull()
+	if full {
+		b.wakeStar.raise()
+	}
+	return full
+}
+
+// checkAgain sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
 func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place) error {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
 	}
-	tx.move(b.Hasher.URLKey(rec.URL), from, state.PlaceStar)
+	tx.moves = append(tx.moves, move{key: b.Hasher.URLKey(rec.URL), from: from, to: state.PlaceStar, was: state.Reason(rec.Reason)})
 	host := weburl.Split(rec.URL).Host
 	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(host), Part: b.partOf(host), Aux: data}})
 }

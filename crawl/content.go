@@ -69,10 +69,11 @@ type contentStage struct {
 	encoder  *warc.Encoder
 	prepared warc.Prepared
 
-	output *output
-	passes *passRunner
-	seen   *seenStage
-	space  *space
+	deferrals *deferrals
+	output    *output
+	passes    *passRunner
+	seen      *seenStage
+	space     *space
 }
 
 func newContentStage(e *engine) *contentStage {
@@ -244,7 +245,9 @@ func (c *contentStage) takesLinks(w *pageWorker, rec *weburl.Record, waits bool)
 // page is stored at once, and its body perhaps a second time.
 func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
 	var wait state.Waiting
-	wait.Record, wait.Size = rec.Append(nil), uint64(len(resp.Body))
+	waiting := *rec
+	w.visit.apply(&waiting)
+	wait.Record, wait.Size = waiting.Append(nil), uint64(len(resp.Body))
 	if c.opt.Store {
 		wait.Form, wait.Capture = c.output.form(), w.prepared.AppendBinary(w.capture[:0])
 		w.capture = wait.Capture
@@ -313,7 +316,9 @@ func (c *contentStage) end(res *drum.Result) error {
 		c.recent.put(res.Key, res.Value)
 	}
 	return c.transact(func(tx *transaction) error {
-		tx.move(c.Hasher.URLKey(rec.URL), state.PlaceContent, state.PlaceFetched)
+		if err := c.deferrals.endVisit(tx, &rec, state.PlaceContent); err != nil {
+			return err
+		}
 		if known {
 			tx.count(state.CountDuplicates, 1)
 		}

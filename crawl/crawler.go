@@ -90,9 +90,10 @@ func (c *crawler) wire() {
 	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
 	c.pages.content, c.pages.dispatcher = c.content, c.dispatcher
 	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
+	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.pages.spools, c.spools.space = c.spools, c.space
-	c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.check, c.output, c.seen
+	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
 	c.stock.deferrals = c.deferrals

@@ -24,11 +24,12 @@ type deferrals struct {
 	held         *queue.Queue
 	heldState    state.Held // guarded by the transaction lock; its Since never changes
 
-	check  *robotsCheck
-	output *output
-	seen   *seenStage
-	space  *space
-	stock  *stockKeeper
+	budgets *budgetStage
+	check   *robotsCheck
+	output  *output
+	seen    *seenStage
+	space   *space
+	stock   *stockKeeper
 }
 
 func newDeferrals(e *engine) *deferrals {
@@ -174,12 +175,22 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 			d.await(ctx, d.wakeDeferred, untilDue(d.deferred))
 			continue
 		}
+		if d.opt.Recrawl != nil && d.budgets.crowded() { // visits that are due go to STAR
+			d.await(ctx, d.wakeDeferred, time.Second)
+			continue
+		}
 		if err := d.transact(func(tx *transaction) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from deferred URLs: %w", err)
 			}
-			if err := d.check.checkRobots(tx, data, &rec, state.PlaceDeferred); err != nil {
+			var err error
+			if state.Reason(rec.Reason) == state.ReasonRevisit {
+				err = d.visitDue(tx, data, &rec)
+			} else {
+				err = d.check.checkRobots(tx, data, &rec, state.PlaceDeferred)
+			}
+			if err != nil {
 				return err
 			}
 			d.deferred.Advance()
@@ -195,6 +206,9 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
 		return d.hold(tx, rec, from, why)
+	}
+	if again, err := d.failedVisit(tx, rec, from, why); again || err != nil {
+		return err
 	}
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
 		was: state.Reason(rec.Reason)})

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/revisit"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
@@ -32,12 +33,14 @@ func (p *pageStage) openAccept() error {
 }
 
 // exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of Fetcher.
+// known makes the request conditional, if earlier visits brought a validator.
 func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
-	limits *fetch.Limits, codings string) error {
+	limits *fetch.Limits, codings string, known *revisit.History) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
+		IfNoneMatch: known.ETag, IfModifiedSince: known.Modified,
 	}
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type

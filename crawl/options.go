@@ -20,6 +20,7 @@ import (
 	"drumbeat/internal/linktrace"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/polite"
@@ -250,6 +251,8 @@ type Options struct {
 	Hook *hook.Options
 	// Simhash stores the simhash of each page's visible text (package internal/simhash).
 	Simhash bool
+	// Recrawl says when URLs are visited again; nil: never.
+	Recrawl *revisit.Policy
 	// TrapScore limits hosts whose pages repeat one another to a part of their PLD's budget (package
 	// internal/trapscore). It costs the time of Simhash, and RAM.
 	TrapScore       bool
@@ -458,6 +461,11 @@ func (o *Options) Validate() error {
 	}
 	if _, err := urlrule.New(o.URLRules); err != nil {
 		bad("%w", err)
+	}
+	if o.Recrawl != nil {
+		if err := o.Recrawl.Validate(); err != nil {
+			bad("%w", err)
+		}
 	}
 	if o.KeepFree < 0 {
 		bad("space to keep free %d is negative", o.KeepFree)

@@ -91,7 +91,11 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
-	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings)
+	known, err := visitsOf(rec)
+	if err != nil {
+		return nil, err
+	}
+	err = p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known)
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}

@@ -56,8 +56,11 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	now := time.Now()
 	key := p.Hasher.URLKey(rec.URL)
 	var is found
+	w.visit = pageVisit{}
 	err := bug.Contained(func() (err error) {
-		is, err = p.read(ctx, w, rec, resp, key, now)
+		if is, err = p.read(ctx, w, rec, resp, key, now); err == nil {
+			w.visit, err = p.noteVisit(rec, resp)
+		}
 		return err
 	})
 	if bug := asPanic(err); bug != nil {
@@ -101,6 +104,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
 		p.countResponse(tx, rec, resp, is.page)
+		w.visit.count(tx)
 		if err := p.budgets.fetched(g.Item.PLD, resp.RawBytes()); err != nil {
 			return err
 		}
@@ -111,8 +115,11 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			tx.move(key, state.PlaceRAM, state.PlaceContent)
 			return nil
 		}
-		tx.move(key, state.PlaceRAM, state.PlaceFetched)
-		return p.output.logFetched(w, rec, resp, is.body != contentOther, at)
+		if err := p.output.logFetched(w, rec, resp, is.body != contentOther, at); err != nil {
+			return err
+		}
+		w.visit.apply(rec)
+		return p.deferrals.endVisit(tx, rec, state.PlaceRAM)
 	})
 	p.noteProgress()
 	return err

@@ -44,6 +44,8 @@ type tinyWeb struct {
 	serve func(host, path string) answer
 	// raw, if set, may write the whole reply itself, and then returns true.
 	raw func(c net.Conn, host, path string) bool
+	// reply, if set, answers a request before serve, if ok.
+	reply func(req *http.Request) (a answer, ok bool)
 	// lookup, if set, returns a host's address, or "" for ownAddr.
 	lookup func(host string) (ip string, err error)
 	// ttl is the time to live of an address; zero means one hour.
@@ -112,7 +114,13 @@ func (w *tinyWeb) handle(c net.Conn) {
 		return
 	}
 	w.mu.Lock()
-	a := w.serve(host, path)
+	a, ok := answer{}, false
+	if w.reply != nil {
+		a, ok = w.reply(req)
+	}
+	if !ok {
+		a = w.serve(host, path)
+	}
 	w.mu.Unlock()
 	// Ignore the error: the crawler may have closed the connection.
 	const form = "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n" +

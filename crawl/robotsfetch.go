@@ -12,6 +12,7 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
+	"drumbeat/internal/revisit"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -350,7 +351,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	limits := q.opt.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
-	err := q.pages.exchange(ctx, g, parts, resp, &limits, "")
+	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{})
 	q.logBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Kept: q.pages.keptFor(g, resp)}

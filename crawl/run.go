@@ -175,6 +175,9 @@ func (c *crawler) moreWork() bool {
 	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
+	if c.opt.Recrawl != nil && c.acct.deferredFor(state.ReasonRevisit) > 0 {
+		return true
+	}
 	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
 		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent) > 0
 }

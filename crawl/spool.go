@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -151,6 +152,15 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	x := p.warcExchange(w, rec, resp)
 	if w.stores == state.ArchiveDrop {
 		if err := w.encoder.PrepareOmitted(&w.prepared, x); err != nil {
+			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
+		}
+		return nil
+	}
+	if last, err := visitsOf(rec); err != nil {
+		return err
+	} else if resp.Status == http.StatusNotModified && last.Last > 0 {
+		of := warc.Original{URL: rec.URL, Date: time.Unix(last.Last, 0)}
+		if err := w.encoder.PrepareNotModified(&w.prepared, x, of); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 		return nil

@@ -106,7 +106,11 @@ func (c *crawler) done() bool {
 	if failed > 0 && !c.budgets.rescanUseless(&s) {
 		return false
 	}
-	if later != s.Lingering() {
+	lingering := s.Lingering()
+	if c.opt.Recrawl == nil { // visits that a former run scheduled
+		lingering += s.Deferred[state.ReasonRevisit]
+	}
+	if later != lingering {
 		return false
 	}
 	now := time.Now()

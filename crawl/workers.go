@@ -46,6 +46,7 @@ type pageWorker struct {
 	streamed *warc.Streamed // instead of prepared for a spooled body; nil: none, or it is stored
 	file     string         // that holds the last record
 	stores   state.Archive  // what is stored of the response
+	visit    pageVisit
 
 	// Of contentStage: the tuple, its value and aux, and a part of aux.
 	body                body

@@ -34,9 +34,12 @@ func (e *Encoder) appendIndexHead(dst []byte, x *Exchange) []byte {
 	}
 	dst = append(dst, `, "status": "`...)
 	dst = strconv.AppendInt(dst, int64(x.Status), 10)
-	dst = append(dst, `", "digest": "sha1:`...)
-	dst = append(dst, e.payload[:]...)
 	dst = append(dst, '"')
+	if e.payload[0] != 0 {
+		dst = append(dst, `, "digest": "sha1:`...)
+		dst = append(dst, e.payload[:]...)
+		dst = append(dst, '"')
+	}
 	if x.Redirect != "" {
 		dst = append(dst, `, "redirect": `...)
 		e.lower = appendURL(e.lower[:0], x.Redirect[:min(len(x.Redirect), maxIndexRedirect)])

@@ -17,16 +17,20 @@ type Original struct {
 	Date time.Time
 }
 
-// profileIdentical is the profile of a revisit record whose body is that of an earlier capture (WARC 1.1,
-// 6.7.2).
-const profileIdentical = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+// These are the profiles of revisit records: the body is that of an earlier capture (WARC 1.1, 6.7.2), or the server
+// says that it has not changed since (6.7.3).
+const (
+	profileIdentical   = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	profileNotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+)
 
 // mimeRevisit is the type of a revisit in an index.
 const mimeRevisit = "warc/revisit"
 
 var (
-	beginRevisit = newFragment("WARC/1.1\r\nWARC-Type: revisit\r\nWARC-Target-URI: ", blockFinal)
-	fieldRefers  = newFragment("\r\nWARC-Profile: "+profileIdentical+"\r\nWARC-Refers-To-Target-URI: ", 0)
+	beginRevisit     = newFragment("WARC/1.1\r\nWARC-Type: revisit\r\nWARC-Target-URI: ", blockFinal)
+	fieldRefers      = newFragment("\r\nWARC-Profile: "+profileIdentical+"\r\nWARC-Refers-To-Target-URI: ", 0)
+	fieldNotModified = newFragment("\r\nWARC-Profile: "+profileNotModified+"\r\nWARC-Refers-To-Target-URI: ", 0)
 )
 
 // Revisit turns the response of p into a revisit record, which has the HTTP head without the body and names
@@ -50,7 +54,7 @@ func (e *Encoder) Revisit(p *Prepared, of Original) error {
 		e.text = append(e.text, ": "...)
 		e.text = appendValue(e.text, f.Value)
 	}
-	e.refersTo(of)
+	e.refersTo(fieldRefers, of)
 	from, end := p.response.offset, p.response.offset+p.response.length
 	rest := bytes.Clone(p.buf[end:]) // small: the metadata
 	p.buf = p.buf[:from]
@@ -72,25 +76,45 @@ func (e *Encoder) PrepareRevisit(p *Prepared, x *Exchange, of Original, digest [
 		p.buf = p.buf[:0]
 		return false, nil
 	}
+	e.revisit(p, x, fieldRefers, of, true)
+	return true, nil
+}
+
+// PrepareNotModified is Prepare for a response with status 304: p becomes a capture with a revisit record that refers
+// to the capture with the body that the server says is current.
+func (e *Encoder) PrepareNotModified(p *Prepared, x *Exchange, of Original) error {
+	if err := e.request(p, x); err != nil {
+		return err
+	}
+	e.revisit(p, x, fieldNotModified, of, false)
+	return nil
+}
+
+// revisit appends a revisit record and the metadata, with the digest of e.payload or without one.
+func (e *Encoder) revisit(p *Prepared, x *Exchange, profile *fragment, of Original, digest bool) {
 	p.response.offset = int64(len(p.buf))
+	if !digest {
+		clear(e.payload[:])
+	}
 	e.begin(beginRevisit)
 	e.text = append(append(e.text, e.response[:]...), '>')
 	e.connection(x)
-	e.field(fieldPayload)
-	e.text = append(e.text, e.payload[:]...)
-	e.refersTo(of)
+	if digest {
+		e.field(fieldPayload)
+		e.text = append(e.text, e.payload[:]...)
+	}
+	e.refersTo(profile, of)
 	e.member(p, typeRevisit, x.Head, nil, false)
 	p.response.length, p.head = int64(len(p.buf))-p.response.offset, len(x.Head)
 	mime := x.MIME
 	x.MIME = mimeRevisit
 	e.metadata(p, x)
 	x.MIME = mime
-	return true, nil
 }
 
 // refersTo appends the fields of a revisit record.
-func (e *Encoder) refersTo(of Original) {
-	e.field(fieldRefers)
+func (e *Encoder) refersTo(profile *fragment, of Original) {
+	e.field(profile)
 	e.text = appendURL(e.text, of.URL)
 	e.text = append(e.text, "\r\nWARC-Refers-To-Date: "...)
 	e.text = of.Date.UTC().AppendFormat(e.text, dateFormat)

@@ -259,7 +259,7 @@ func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
 	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME},
 		{"status", o.Status}, {"digest", o.Digest}, {"redirect", o.Redirect}, {"truncated", o.Truncated},
 		{"simhash", o.Simhash}, {"type", o.Type}} {
-		if i >= 4 && f.value == "" {
+		if i >= 3 && f.value == "" {
 			continue
 		}
 		if i > 0 {

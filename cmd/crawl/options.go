@@ -48,6 +48,7 @@ func (c *Command) Options() crawl.Options {
 	c.URLRules.Apply(&o)
 	c.Bodies.Apply(&o)
 	c.hookFlags.apply(&o)
+	c.recrawlFlags.apply(&o)
 	return o
 }
 

@@ -80,6 +80,10 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("duplicates", "%s bodies seen before; %s stored as revisits, without %s of bodies", n(same), n(s.Count(state.CountRevisits)),
 			bytesText(s.Count(state.CountBytesRevisits)))
 	}
+	if visits := s.Count(state.CountVisits); visits > 0 {
+		line("visited", "%s responses of URLs that were visited before: %s unchanged (%s with status 304); %s URLs given up", n(visits),
+			n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)), n(s.Count(state.CountGone)))
+	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
 		line("traps", "%s pages repeat others of their host; %s hosts have a part of their PLD's budget, with %s URLs", n(s.Count(state.CountRepeated)),
 			n(s.TrapHosts), n(traps))

@@ -375,7 +375,8 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 			live++
 		}
 	}
-	if stored+logged > 0 {
+	again := x.Manifest.Accounts.Recrawled() && live+refused > 0 // its responses are not its end
+	if stored+logged > 0 && !again {
 		x.Fetched.Add(key)
 	}
 	if refused > 0 {
@@ -383,6 +384,9 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 	}
 	k := &x.Report.Keys
 	ended := max(stored, logged) + refused
+	if x.Manifest.Accounts.Recrawled() {
+		entries, ended = visited(entries, live, refused, ended)
+	}
 	switch {
 	case live+ended == 0 && seen:
 		k.Nowhere++
@@ -402,6 +406,16 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 		return x.Visit(key, entries, seen)
 	}
 	return nil
+}
+
+// visited returns the entries of a URL, and how often it has ended, in a crawl that visits URLs again: any number of
+// responses may precede its place or its end.
+func visited(entries []TaggedKey, live, refused, ended int) ([]TaggedKey, int) {
+	if live+refused == 0 {
+		return entries, min(ended, 1)
+	}
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e TaggedKey) bool { return e.Tag == tagStored || e.Tag == tagLogFetched })
+	return entries, refused
 }
 
 // agree reports whether every line of the crawl log that names a stored response names an existing one.

@@ -222,13 +222,24 @@ func (rep *URLReport) record(rec *weburl.Record) {
 	rep.Record, rep.parent = r, rec.Parent
 }
 
-// find finds the places of seen URLs. It searches the output before the queues, which are long.
+// find finds the places of seen URLs. It searches the output before the queues, which are long, unless URLs of the
+// output may wait for another visit.
 func (v *view) find(f *finder, damaged func(error) error) error {
 	ram := func(data []byte) error { return f.take(Spot{Place: state.PlaceRAM}, data) }
 	if err := v.scanRAM(ram, damaged); err != nil && !errors.Is(err, fs.SkipAll) {
 		return err
 	}
-	for _, look := range []func(*finder, func(error) error) error{v.findStored, v.findLogged} {
+	waits := func(f *finder, damaged func(error) error) error {
+		if err := v.scan(f.take, damaged); !errors.Is(err, fs.SkipAll) {
+			return err
+		}
+		return nil
+	}
+	looks := []func(*finder, func(error) error) error{v.findStored, v.findLogged, waits}
+	if v.m.Accounts.Recrawled() { // the output also has URLs that wait for their next visit
+		looks = append(looks[2:], looks[:2]...)
+	}
+	for _, look := range looks {
 		if f.left == 0 {
 			return nil
 		}
@@ -236,10 +247,7 @@ func (v *view) find(f *finder, damaged func(error) error) error {
 			return err
 		}
 	}
-	if f.left == 0 {
-		return nil
-	}
-	return v.scan(f.take, damaged)
+	return nil
 }
 
 // findStored searches the indexes of the output.

@@ -213,6 +213,7 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonTooMany:           "the server reported too many requests",
 	state.ReasonServerError:       "the server reported an error",
 	state.ReasonEvicted:           "other URLs needed the room in RAM",
+	state.ReasonRevisit:           "fetched; this is its next visit (--recrawl)",
 	state.ReasonHTTPSFallback:     "the https request failed; the http URL is tried",
 	state.ReasonAwaitRobots:       "robots.txt was requested again before a response came",
 	state.ReasonBadRecord:         "its record could not be read",

@@ -175,6 +175,11 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountLinksHook:         {help: "Links of pages that the hook said not to take"},
 	state.CountRepeated:          {help: "Pages whose text is nearly that of an earlier page of the host (--trap-score)"},
 	state.CountTrapURLs:          {help: "Unique URLs of hosts that may use only a part of their PLD's budget (--trap-score)"},
+	state.CountScheduled:         {help: "Next visits of URLs that were scheduled (--recrawl)"},
+	state.CountVisits:            {help: "Responses of URLs that were visited before (--recrawl)"},
+	state.CountUnchanged:         {help: "Of these, responses with an unchanged page"},
+	state.CountNotModified:       {help: "Of these, responses with status 304"},
+	state.CountGone:              {help: "URLs that are not visited any more, because visits found no page (--recrawl)"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -82,6 +82,9 @@ func lingering(why Reason) bool {
 	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome
 }
 
+// Recrawled reports whether a URL was to be visited again, so that URLs may have several responses.
+func (s *Accounts) Recrawled() bool { return s.Counters[CountScheduled] > 0 }
+
 // Lingering returns the number of deferred URLs with such a reason.
 func (s *Accounts) Lingering() (n int64) {
 	for why, deferred := range s.Deferred {

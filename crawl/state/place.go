@@ -211,6 +211,11 @@ const (
 	CountLinksHook      // links of pages that the hook said not to take
 	CountRepeated       // pages whose text is nearly that of an earlier page of the host
 	CountTrapURLs       // unique URLs of hosts whose pages repeat one another
+	CountScheduled      // next visits scheduled; 0: no URL of this crawl was to be visited again
+	CountVisits         // responses of URLs that were visited before
+	CountUnchanged      // of them, those with an unchanged page
+	CountNotModified    // of these, those without a body: 304
+	CountGone           // URLs given up because visits found no page
 	NumCounters
 )
 
@@ -238,7 +243,8 @@ var counterNames = [NumCounters]string{
 	"responses_http2", "duplicates", "revisits", "revisits_body_bytes", "content_large", "links_duplicate",
 	"no_archive", "heads_stored", "omitted",
 	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
-	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls"}
+	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls",
+	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

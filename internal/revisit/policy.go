@@ -1,7 +1,9 @@
 package revisit
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -19,15 +21,22 @@ type Policy struct {
 // leastVisits is the number of visits after the first from which the rate is estimated.
 const leastVisits = 2
 
+// Faults of a policy.
+var (
+	ErrLeast   = errors.New("least interval between visits of")
+	ErrLongest = errors.New("longest interval between visits of")
+	ErrDefault = errors.New("default interval between visits of")
+)
+
 // Validate returns what is wrong with a policy.
 func (p *Policy) Validate() error {
 	switch {
 	case p.Least < time.Second:
-		return fmt.Errorf("the least interval between visits is %v: must be at least 1s", p.Least)
+		return fmt.Errorf("%w %v: must be at least 1s", ErrLeast, p.Least)
 	case p.Longest < p.Least || p.Longest > MaxInterval:
-		return fmt.Errorf("the longest interval between visits is %v: must be %v (the least one) to %v", p.Longest, p.Least, MaxInterval)
+		return fmt.Errorf("%w %v: must be %v (the least one) to %v", ErrLongest, p.Longest, p.Least, MaxInterval)
 	case p.Default < p.Least || p.Default > p.Longest:
-		return fmt.Errorf("the default interval between visits is %v: must be %v to %v", p.Default, p.Least, p.Longest)
+		return fmt.Errorf("%w %v: must be %v to %v", ErrDefault, p.Default, p.Least, p.Longest)
 	case p.Gone < 1 || p.Gone > 100:
 		return fmt.Errorf("%d visits without a page: must be 1 to 100", p.Gone)
 	}
@@ -36,6 +45,12 @@ func (p *Policy) Validate() error {
 
 // MaxInterval is the longest interval: the calendar's longest delay.
 const MaxInterval = 60 * 24 * time.Hour
+
+// Later sets h.Interval for a visit at a time that told nothing about the page, such as one that found its server out of
+// order. The next visit is due after p.Default.
+func (p *Policy) Later(h *History, at time.Time) {
+	h.Interval = uint32(min(max(0, at.Unix()-h.Last)+int64(p.Default/time.Second), math.MaxUint32))
+}
 
 // Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none.
 func (p *Policy) Next(h *History) (wait time.Duration, gone bool) {

@@ -1,0 +1,160 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/fetch"
+	"drumbeat/internal/revisit"
+	"drumbeat/weburl"
+)
+
+// Recrawl: a URL that had a page is visited again and again (Options.Recrawl). Between two visits it is a deferred
+// URL: its record, with what its visits found, waits in the calendar, a disk queue by due time. So a visit costs one
+// write and one read of the record, no seek and no RAM, and a checkpoint has the URL in exactly one place. A URL that
+// is due goes through STAR and BEAST like a new one, where it keeps to its PLD's budget, and through RobotsCache to
+// its host's delay.
+//
+// A URL ends, as without recrawl, if its first visit finds no page, after Policy.Gone visits in a row without one, or
+// when it is refused for good.
+
+// pageVisit is what a response means for its URL's record. The zero value is that of a URL that is not visited again.
+type pageVisit struct {
+	noted     bool
+	history   revisit.History
+	first     bool
+	unchanged bool
+	same      bool // unchanged, and the response has no body (304)
+}
+
+// visitsOf returns what earlier visits of a URL found; of a new URL it is the zero value.
+func visitsOf(rec *weburl.Record) (h revisit.History, err error) {
+	if err = h.Decode(rec.Visits); err != nil {
+		err = fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+	}
+	return h, err
+}
+
+// noteVisit returns the visit of a URL that has a final response. Without Options.Recrawl there is none.
+func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageVisit, err error) {
+	if p.opt.Recrawl == nil {
+		return v, nil
+	}
+	if v.history, err = visitsOf(rec); err != nil {
+		return v, err
+	}
+	v.first = v.history.Last == 0
+	o := revisit.Outcome{At: resp.Start, ETag: string(resp.Header("ETag")), Modified: string(resp.Header("Last-Modified"))}
+	switch good := resp.Status >= 200 && resp.Status <= 299; {
+	case resp.Status == http.StatusNotModified && !v.first:
+		o.Same = true
+	case isRedirect(resp):
+		o.Body = p.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
+	case good && resp.Truncated == fetch.NotTruncated:
+		o.Body = p.Hasher.BodyKey(resp.Body, true) | 1
+	case good: // a part of a body cannot be compared with another, nor asked for again by its validators
+		o.Body, o.ETag, o.Modified = max(1, v.history.Body), "", ""
+	case v.first:
+		return pageVisit{}, nil
+	case resp.Status >= 500 || resp.Status == http.StatusTooManyRequests:
+		p.opt.Recrawl.Later(&v.history, resp.Start)
+		v.noted = true
+		return v, nil
+	default:
+		o.Missing = true
+	}
+	changed := v.history.Note(&o)
+	p.opt.Recrawl.Next(&v.history)
+	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
+	return v, nil
+}
+
+// apply puts the visit into the URL's record, and renews the fields that are about one visit.
+func (v *pageVisit) apply(rec *weburl.Record) {
+	if !v.noted {
+		return
+	}
+	rec.Visits = v.history.Append(nil)
+	rec.Attempts, rec.Waits, rec.Faults = 0, 0, 0
+	rec.Flags &^= weburl.FlagUnconfirmed | weburl.FlagSeed | weburl.FlagSeedFallback
+}
+
+// count counts a visit in its transaction.
+func (v *pageVisit) count(tx *transaction) {
+	if !v.noted || v.first {
+		return
+	}
+	tx.count(state.CountVisits, 1)
+	if v.unchanged {
+		tx.count(state.CountUnchanged, 1)
+	}
+	if v.same {
+		tx.count(state.CountNotModified, 1)
+	}
+}
+
+// endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is part of a
+// transaction.
+func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
+	key := d.Hasher.URLKey(rec.URL)
+	if d.opt.Recrawl == nil || len(rec.Visits) == 0 {
+		tx.move(key, from, state.PlaceFetched)
+		return nil
+	}
+	h, err := visitsOf(rec)
+	if err != nil {
+		return err
+	}
+	if int(h.Missing) >= d.opt.Recrawl.Gone {
+		tx.count(state.CountGone, 1)
+		tx.move(key, from, state.PlaceFetched)
+		return nil
+	}
+	return d.nextVisit(tx, rec, &h, from)
+}
+
+// nextVisit defers a URL until its next visit.
+func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.History, from state.Place) error {
+	tx.count(state.CountScheduled, 1)
+	due := time.Unix(h.Last, 0).Add(time.Duration(h.Interval) * time.Second)
+	return d.deferURL(tx, rec, from, due, state.ReasonRevisit)
+}
+
+// failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
+// to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
+func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
+	if d.opt.Recrawl == nil || len(rec.Visits) == 0 || !passes(why) {
+		return false, nil
+	}
+	h, err := visitsOf(rec)
+	if err != nil {
+		return false, err
+	}
+	v := pageVisit{noted: true, history: h}
+	d.opt.Recrawl.Later(&v.history, time.Now())
+	v.apply(rec)
+	return true, d.nextVisit(tx, rec, &v.history, from)
+}
+
+// passes reports whether a reason for refusing a URL may be gone by its next visit.
+func passes(why state.Reason) bool {
+	switch why {
+	case state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset, state.ReasonTLS,
+		state.ReasonBadResponse, state.ReasonServerError, state.ReasonTooMany, state.ReasonRobotsUnavailable:
+		return true
+	}
+	return false
+}
+
+// visitDue takes a deferred URL whose next visit is due: to STAR for its budget, or, if this run has no Options.Recrawl, to
+// its end. It is part of a transaction.
+func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
+	if d.opt.Recrawl == nil {
+		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
+			was: state.Reason(rec.Reason)})
+		return nil
+	}
+	return d.budgets.checkAgain(tx, data, state.PlaceDeferred)
+}

@@ -1,0 +1,236 @@
+package crawl
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/revisit"
+)
+
+const day = 24 * time.Hour
+
+// changingWeb is a host whose pages change at fixed times after it was made: /often each 12 hours, /seldom each 5 days,
+// /never; /leaves is gone after 6 days, /back is away from day 6 to day 8, and the first page links to /late from day 10
+// on. /never has an ETag and /seldom a Last-Modified.
+type changingWeb struct {
+	*tinyWeb
+	began       time.Time
+	conditional int // requests answered with 304
+}
+
+func newChangingWeb() *changingWeb {
+	w := &changingWeb{began: time.Now()}
+	text := strings.Repeat("text ", 100)
+	w.tinyWeb = &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+		age := time.Since(w.began)
+		version := func(every time.Duration) answer {
+			return answer{200, "", fmt.Sprintf("<html>%s%s %d", text, req.RequestURI, age/every)}
+		}
+		switch req.RequestURI {
+		case "/robots.txt":
+			return noRobots, true
+		case "/":
+			late := ""
+			if age > 10*day {
+				late = "<a href=late>l</a>"
+			}
+			return answer{200, "", "<html><a href=often>o</a><a href=seldom>s</a><a href=never>n</a><a href=leaves>g</a><a href=back>b</a>" +
+				"<a href=missing>m</a>" + late}, true
+		case "/often":
+			return version(12 * time.Hour), true
+		case "/seldom":
+			a, modified := version(5*day), w.began.Add(age/(5*day)*5*day).UTC().Format(http.TimeFormat)
+			if a.header = "Last-Modified: " + modified + "\r\n"; req.Header.Get("If-Modified-Since") == modified {
+				w.conditional++
+				return answer{304, a.header, ""}, true
+			}
+			return a, true
+		case "/never":
+			a := version(1000 * day)
+			if a.header = "ETag: \"x\"\r\n"; req.Header.Get("If-None-Match") == "\"x\"" {
+				w.conditional++
+				return answer{304, a.header, ""}, true
+			}
+			return a, true
+		case "/leaves":
+			if age > 6*day {
+				return answer{404, "", "gone"}, true
+			}
+			return version(1000 * day), true
+		case "/back":
+			if age > 6*day && age < 8*day {
+				return answer{503, "", "away"}, true
+			}
+			return version(1000 * day), true
+		case "/late":
+			return version(1000 * day), true
+		}
+		return answer{404, "", "no page"}, true
+	}}
+	return w
+}
+
+// TestRecrawl: pages are visited again, those that change often more often, within the bounds; what the server says is
+// unchanged is a revisit record; a page that is gone is looked for again and given up; new links are followed. The
+// crawl goes on after a stop.
+func TestRecrawl(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		fs := memfs.New(*seedFlag)
+		opt := w.options(t, fs, "http://r.test/")
+		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
+		opt.CheckpointEvery = 6 * time.Hour
+		var visits map[string]int
+		for _, until := range []time.Duration{4 * day, 16 * day} { // a stop in between
+			opt.MaxTime = until
+			res := mustRun(t, t.Context(), opt)
+			if res.Stop != StopTime {
+				t.Errorf("stopped by %q", res.Stop)
+			}
+			visits = map[string]int{}
+			for _, r := range w.got("", "") {
+				visits[r.path]++
+			}
+			s := &res.Snapshot
+			t.Logf("until %v: %v; %d visits, %d unchanged, %d of them 304, %d gone", until, visits, s.Count(state.CountVisits),
+				s.Count(state.CountUnchanged), s.Count(state.CountNotModified), s.Count(state.CountGone))
+			if int(s.Count(state.CountNotModified)) != w.conditional || w.conditional == 0 {
+				t.Errorf("%d responses with 304, the server sent %d", s.Count(state.CountNotModified), w.conditional)
+			}
+			checkVisits(t, opt.FS, opt.Dirs)
+		}
+		if visits["/often"] < 2*visits["/seldom"] || visits["/seldom"] < visits["/never"] || visits["/never"] < 4 {
+			t.Errorf("visits by page: %v", visits)
+		}
+		for i, least := range []time.Duration{opt.Recrawl.Least, 0} {
+			last := map[string]time.Time{}
+			for _, r := range w.got("", "") {
+				if was, ok := last[r.path]; ok && i == 0 && r.path != "/robots.txt" && r.path != "/back" && r.at.Sub(was) < least {
+					t.Errorf("%s is visited after %v", r.path, r.at.Sub(was))
+				}
+				last[r.path] = r.at
+			}
+			for _, path := range []string{"/", "/often", "/seldom", "/never", "/back"} {
+				if i == 1 && time.Since(last[path]) > opt.Recrawl.Longest+opt.Recrawl.Longest/4 {
+					t.Errorf("%s was visited %v ago", path, time.Since(last[path]))
+				}
+			}
+		}
+		if visits["/missing"] != 1 || visits["/late"] == 0 {
+			t.Errorf("visits of a page that never was: %d; of one that came later: %d", visits["/missing"], visits["/late"])
+		}
+		records := map[string]int{}
+		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+			uri := rec.Get("WARC-Target-URI")
+			if rec.Type() == "revisit" && strings.HasSuffix(rec.Get("WARC-Profile"), "server-not-modified") {
+				records["304 "+uri]++
+				if rec.Get("WARC-Refers-To-Target-URI") != uri || rec.Get("WARC-Refers-To-Date") >= rec.Get("WARC-Date") {
+					t.Errorf("%s of %s refers to %s of %s", uri, rec.Get("WARC-Date"), rec.Get("WARC-Refers-To-Target-URI"), rec.Get("WARC-Refers-To-Date"))
+				}
+			} else if strings.HasPrefix(uri, "http") {
+				records[uri]++
+			}
+		}
+		if n := records["304 http://r.test/never"]; n != visits["/never"]-1 || records["http://r.test/often"] != visits["/often"] {
+			t.Errorf("records: %v, visits %v", records, visits)
+		}
+		if visits["/leaves"] > 12 || visits["/leaves"] < 3 {
+			t.Errorf("%d visits of a page that is gone after 6 days", visits["/leaves"])
+		}
+	})
+}
+
+// TestRecrawlOff: a run without recrawl ends, and leaves the pages of a former run to a later one with it.
+func TestRecrawlOff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		fs := memfs.New(*seedFlag)
+		opt := w.options(t, fs, "http://r.test/")
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
+		opt.MaxTime = 2 * day
+		mustRun(t, t.Context(), opt)
+		asked := len(w.got("", ""))
+		with := *opt.Recrawl
+		opt.Recrawl, opt.MaxTime = nil, 0
+		res := mustRun(t, t.Context(), opt)
+		if res.Stop != StopDone || len(w.got("", "")) > asked+1 { // one more robots.txt
+			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.got("", ""))-asked)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+		opt.Recrawl, opt.MaxTime = &with, 5*day
+		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.got("", "")) < asked+5 {
+			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.got("", ""))-asked)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRecrawlOutlivesCrashes: power cuts at any time lose no URL and make none twice.
+func TestRecrawlOutlivesCrashes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		fs := memfs.New(*seedFlag)
+		opt := w.options(t, fs, "http://r.test/")
+		opt.Recrawl = &revisit.Policy{Least: 2 * time.Hour, Longest: 6 * day, Default: 8 * time.Hour, Gone: 12}
+		opt.CheckpointEvery = 3 * time.Hour
+		for run := range 8 {
+			opt.FS, opt.MaxTime = fs, time.Duration(run+1)*17*time.Hour
+			if run%2 == 0 {
+				fs.CrashAfter(100 + 57*run)
+			}
+			if _, err := Run(t.Context(), opt); err != nil && run%2 == 1 {
+				t.Fatal(err)
+			}
+			fs = fs.Crash()
+		}
+		opt.FS, opt.MaxTime = fs, 9*day
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Place(state.PlaceDeferred); n != 6 {
+			t.Errorf("%d URLs wait for a visit, want 6", n)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRecrawlExplained: explain says when a URL is visited again, and what became of one that is not.
+func TestRecrawlExplained(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
+		opt.MaxTime = 2*day + 3*time.Hour
+		mustRun(t, t.Context(), opt)
+		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reps, err := x.URLs([]string{"http://r.test/never", "http://r.test/missing"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reps[0]; got.Place != "deferred" || !strings.Contains(strings.Join(got.Why, " "), "next visit") || got.Due.Before(time.Now()) {
+			t.Errorf("%+v", got)
+		}
+		if got := reps[1]; got.Place != "fetched" || got.Ended == nil || got.Ended.Status != 404 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// checkVisits audits a crawl, each URL by its key.
+func checkVisits(t *testing.T, fs disk.FS, dirs []string) {
+	t.Helper()
+	checkBalanced(t, fs, dirs)
+	rep, err := audit.Deep(audit.Options{FS: fs, Dirs: dirs, RAMBytes: 1 << 20})
+	if err != nil || !rep.Balanced() {
+		t.Errorf("audit: %v, %q, keys %+v, damages %+v", err, rep.Bad, rep.Keys, rep.Damages)
+	}
+}
