@@ -143,7 +143,7 @@ var layers = map[string]layer{
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports",
-		"star", "warc", "warc/outfile", "weburl", "internal/human"}},
+		"star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb", "internal/human", "weburl"}},
 	"cmd/bench": {49, []string{"*"}},
