@@ -477,7 +477,7 @@ func TestRobotsLife(t *testing.T) {
 				Addr: netip.AddrPortFrom(ownAddr("a.test"), 80)}, &resp); err != nil {
 				t.Fatal(err)
 			}
-			if life, said := robotsLife(&resp, now); life != c.life || said != c.said {
+			if life, said := freshness(&resp, now); life != c.life || said != c.said {
 				t.Errorf("%q: got %v, %v, want %v, %v", c.header, life, said, c.life, c.said)
 			}
 		}

@@ -66,7 +66,8 @@ func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageV
 		o.Missing = true
 	}
 	changed := v.history.Note(&o)
-	p.opt.Recrawl.Next(&v.history)
+	fresh, _ := freshness(resp, time.Now())
+	p.opt.Recrawl.Next(&v.history, fresh)
 	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
 	return v, nil
 }

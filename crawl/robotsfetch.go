@@ -291,7 +291,7 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 	}
 	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
 	f.RetryAfter = retryAfter(resp, time.Now())
-	f.MaxAge, f.HasMaxAge = robotsLife(resp, time.Now())
+	f.MaxAge, f.HasMaxAge = freshness(resp, time.Now())
 	return doubt, nil
 }
 

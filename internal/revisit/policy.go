@@ -52,20 +52,25 @@ func (p *Policy) Later(h *History, at time.Time) {
 	h.Interval = uint32(min(max(0, at.Unix()-h.Last)+int64(p.Default/time.Second), math.MaxUint32))
 }
 
-// Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none.
-func (p *Policy) Next(h *History) (wait time.Duration, gone bool) {
+// Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none. fresh is how
+// long the server says that its last response stays as it is; 0: it does not say. Until the rate of change is known,
+// the page is not visited before that.
+func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone bool) {
 	if int(h.Missing) >= p.Gone {
 		return 0, true
 	}
 	wait = p.Default
-	if rate, ok := h.Rate(); ok && !p.Uniform {
-		wait = p.Longest
+	switch rate, ok := h.Rate(); {
+	case p.Uniform:
+	case !ok:
+		wait = max(wait, fresh)
+	default:
+		// One change is expected until then. In float64, because a low rate overflows a Duration.
+		seconds := p.Longest.Seconds()
 		if rate > 0 {
-			// One change is expected until then. In float64, because a low rate overflows a Duration.
-			if seconds := 1 / rate; seconds < p.Longest.Seconds() {
-				wait = time.Duration(seconds * float64(time.Second))
-			}
+			seconds = min(seconds, 1/rate)
 		}
+		wait = time.Duration(seconds * float64(time.Second))
 	}
 	if h.Missing > 0 { // confirm soon
 		wait = min(wait, p.Default)

@@ -29,7 +29,7 @@ func visits(p Policy, mean, total time.Duration, rng *rand.Rand) (n, found int, 
 		if h.Note(&Outcome{At: start.Add(at), Body: version}) {
 			found++
 		}
-		wait, _ := p.Next(&h)
+		wait, _ := p.Next(&h, 0)
 		n, last, stale = n+1, wait, -1
 		end := min(at+wait, total)
 		for next < end {
@@ -88,11 +88,23 @@ func TestUniform(t *testing.T) {
 	p := policy()
 	n, proportional := run(p)
 	same := Policy{Uniform: true, Least: p.Least, Longest: p.Longest, Gone: 2}
-	same.Default = 1000 * day * time.Duration(20*len(means)) / time.Duration(n) // as many visits
+	same.Default = time.Duration(float64(1000*day) * float64(20*len(means)) / float64(n)) // as many visits
 	m, uniform := run(same)
 	t.Logf("proportional: %d visits, freshness %.3f; uniform: %d visits, %.3f", n, proportional, m, uniform)
 	if uniform <= proportional {
 		t.Errorf("freshness %.3f with the uniform policy, %.3f with the proportional one", uniform, proportional)
+	}
+}
+
+// TestFresh: a page that says how long it stays as it is is not visited before that, until its rate is known.
+func TestFresh(t *testing.T) {
+	p := policy()
+	var h History
+	h.Note(&Outcome{At: time.Unix(1e9, 0), Body: 1})
+	for fresh, want := range map[time.Duration]time.Duration{0: 7 * day, day: 7 * day, 10 * day: 10 * day, 500 * day: 30 * day} {
+		if wait, _ := p.Next(&h, fresh); wait != want {
+			t.Errorf("fresh for %v: visited after %v, want %v", fresh, wait, want)
+		}
 	}
 }
 
@@ -134,7 +146,7 @@ func TestGone(t *testing.T) {
 		o.At = at
 		at = at.Add(day)
 		changed = h.Note(&o)
-		_, gone = p.Next(&h)
+		_, gone = p.Next(&h, 0)
 		return changed, gone
 	}
 	for i, want := range []struct {

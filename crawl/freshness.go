@@ -9,14 +9,14 @@ import (
 	"drumbeat/fetch"
 )
 
-// robotsLife returns how long the response to a robots.txt request stays fresh in a private cache (RFC
+// freshness returns how long a response stays fresh in a private cache (RFC
 // 9111): max-age, or Expires minus Date, each minus Age. It returns 0 for no-store, no-cache and expired
 // responses. It ignores s-maxage, which is for shared caches, and must-revalidate, since RFC 9309 2.4
 // allows an old copy while the site is unreachable. said is false if the headers give no lifetime.
 //
 // robots.Outcome limits the lifetime to MinLifetime … Lifetime: RFC 9309 allows no copy older than a day,
 // and a request for each URL would burden the site more than rules that are an hour old.
-func robotsLife(resp *fetch.Response, now time.Time) (life time.Duration, said bool) {
+func freshness(resp *fetch.Response, now time.Time) (life time.Duration, said bool) {
 	control := false
 	resp.EachHeader("Cache-Control", func(value []byte) bool {
 		for part := range bytes.SplitSeq(value, []byte(",")) {
