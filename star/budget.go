@@ -17,21 +17,23 @@ const (
 	Equal                   // every PLD gets Default
 	Popular                 // the top K ranks get Max, others 0; every PLD gets Default while no ranks stand out
 	Inverse                 // Max divided by one more than the in-degree, at least 1
+	// Proportional gives the top budget to the largest in-degree and to others their share of it, at least Default.
+	Proportional
 )
 
-// ParseFunction parses a function's name: paper, equal, popular or inverse.
+// ParseFunction parses a function's name: paper, equal, popular, inverse or proportional.
 func ParseFunction(name string) (Function, error) {
-	for _, f := range []Function{Paper, Equal, Popular, Inverse} {
+	for _, f := range []Function{Paper, Equal, Popular, Inverse, Proportional} {
 		if f.String() == name {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular or inverse", name)
+	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular, inverse or proportional", name)
 }
 
 func (f Function) String() string {
-	if int(f) < 4 {
-		return [...]string{"paper", "equal", "popular", "inverse"}[f]
+	if f <= Proportional {
+		return [...]string{"paper", "equal", "popular", "inverse", "proportional"}[f]
 	}
 	return fmt.Sprintf("function(%d)", uint8(f))
 }
@@ -72,7 +74,7 @@ func (b *Budgets) complete() error {
 // Validate returns all errors, joined. Zero fields are valid.
 func (b *Budgets) Validate() error {
 	var errs []error
-	if b.Function > Inverse {
+	if b.Function > Proportional {
 		errs = append(errs, fmt.Errorf("budget function %d", b.Function))
 	}
 	if b.Default > MaxBudget || b.Max > MaxBudget {
@@ -125,7 +127,9 @@ func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 	switch {
 	case c.Function == Equal:
 		c.low = math.MaxUint32
-	case c.Function != Inverse && len(c.degrees) > c.k:
+	case c.Function == Proportional && len(c.degrees) > 0: // those whose share is below Default
+		c.low = uint32(float64(c.Default) * float64(c.degrees[0]) / c.top)
+	case c.Function != Inverse && c.Function != Proportional && len(c.degrees) > c.k:
 		c.low = c.degrees[c.k] // that of rank K+1 and of PLDs tied with it
 	}
 	return c
@@ -180,6 +184,10 @@ func (c *curve) nominal(d uint32) float64 {
 		return 0
 	case Inverse:
 		return math.Max(1, c.top/(1+float64(d)))
+	case Proportional:
+		if len(c.degrees) > 0 {
+			return math.Max(b0, c.top*math.Min(1, float64(d)/float64(c.degrees[0])))
+		}
 	}
 	return b0
 }

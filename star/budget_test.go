@@ -98,6 +98,7 @@ func TestOtherFunctions(t *testing.T) {
 		{Equal, degrees, 9, 10}, {Equal, degrees, 0, 10},
 		{Popular, degrees, 9, 30}, {Popular, degrees, 5, 30}, {Popular, degrees, 3, 0}, {Popular, degrees, 0, 0},
 		{Popular, nil, 0, 10}, {Popular, []uint32{1, 1, 1, 1}, 1, 10},
+		{Proportional, degrees, 0, 10}, {Proportional, degrees, 2, 10}, {Proportional, degrees, 5, 17}, {Proportional, degrees, 9, 30}, {Proportional, degrees, 1 << 31, 30}, {Proportional, nil, 5, 10},
 		{Inverse, degrees, 0, 30}, {Inverse, degrees, 2, 10}, {Inverse, degrees, 1000, 1},
 	} {
 		c := newCurve(completed(t, Budgets{Function: tc.f, QueuePages: Unscaled}), 300, tc.degrees)
@@ -105,7 +106,7 @@ func TestOtherFunctions(t *testing.T) {
 			t.Errorf("%v, in-degree %d of %v: got %d, want %d", tc.f, tc.degree, tc.degrees, got, tc.want)
 		}
 	}
-	for _, name := range []string{"paper", "equal", "popular", "inverse"} {
+	for _, name := range []string{"paper", "equal", "popular", "inverse", "proportional"} {
 		if f, err := ParseFunction(name); err != nil || f.String() != name {
 			t.Errorf("ParseFunction(%s): got %v, %v", name, f, err)
 		}
@@ -192,7 +193,7 @@ func TestRecordCoding(t *testing.T) {
 // TestBudgetsWithoutSearch checks that the shortcut for low in-degrees gives the budgets of the function,
 // for any known in-degrees.
 func TestBudgetsWithoutSearch(t *testing.T) {
-	for f := Paper; f <= Inverse; f++ {
+	for f := Paper; f <= Proportional; f++ {
 		for _, degrees := range [][]uint32{nil, {3}, {9, 9, 7, 7, 7, 2}, {5, 5, 5, 5, 5, 5, 5},
 			{8, 6, 4, 4, 4, 4, 4}, {9, 8, 7, 6, 5, 4, 3}} {
 			for _, plds := range []int64{0, 50, 400, 600} {
