@@ -62,7 +62,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	}
 	if s.hasVisited && !h.visited {
 		h.visited, h.end = true, s.visited
-		h.plain = s.plainDelayOf(it.Host, it.Budget)
+		h.plain = s.plainDelayOf(it.Host, h, it.Budget)
 		h.base = s.opt.delayAfter(h.plain, it.CrawlDelay, Result{})
 		h.cause = s.causeOf(h, it.CrawlDelay, Result{})
 	}
@@ -246,6 +246,9 @@ func (it *Item) countRobots(n int) {
 func (s *Scheduler) schedule(h *host) {
 	s.unschedule(h)
 	h.when = s.dueAt(h)
+	if h.steps > 0 && h.len() == 0 { // remembered for as long as a host at its base delay
+		h.when = max(h.when, h.end+int64(s.opt.HostDelay))
+	}
 	s.pushHeap(&s.hostHeap, &h.node)
 	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 &&
 		rest <= max(s.opt.HostDelay, s.opt.MaxCrawlDelay) {
