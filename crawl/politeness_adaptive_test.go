@@ -33,7 +33,8 @@ func crawlAdaptive(t *testing.T, change func(*Options)) (run welcomeRun) {
 		opt := simOptions(t, run.web, fs)
 		withHealth(&opt)
 		opt.SeedLines = run.web.HostileSeeds()
-		opt.HostDelay, opt.HostDelayMin, opt.HostDelayFactor, opt.MaxCrawlDelay = adaptiveBase, adaptiveLeast, 10, 5*time.Minute
+		opt.HostDelay, opt.HostDelayMin = adaptiveBase, adaptiveLeast
+		opt.HostDelayFactor, opt.MaxCrawlDelay = 10, 5*time.Minute
 		opt.Linger, opt.AdaptiveDelay = time.Hour, true
 		if change != nil {
 			change(&opt)
@@ -88,7 +89,8 @@ func TestAdaptiveDelays(t *testing.T) {
 		o.Control, o.SnapshotEvery = new(Control), time.Second
 		o.Snapshot = func(s *Snapshot) {
 			hosts = max(hosts, s.AdaptedHosts)
-			if p, err := o.Control.HostPace("www.adaptive-0.test"); err == nil && p != nil && p.Delay == adaptiveLeast {
+			p, err := o.Control.HostPace("www.adaptive-0.test")
+			if err == nil && p != nil && p.Delay == adaptiveLeast {
 				most = max(most, int64(p.Steps))
 			}
 		}
@@ -146,7 +148,8 @@ func TestAdaptiveDelays(t *testing.T) {
 		t.Errorf("Crawl-delay: the least gap is %v, want about 5 s", last)
 	}
 	if s := run.res.Snapshot; s.DelayResets < 5 || s.DelaySteps < 8*32 {
-		t.Errorf("%d resets and %d steps, want a reset for each host with strain and all their steps", s.DelayResets, s.DelaySteps)
+		t.Errorf("%d resets and %d steps, want a reset for each host with strain and all their steps",
+			s.DelayResets, s.DelaySteps)
 	}
 	t.Logf("%d deferrals", run.res.Snapshot.Count(state.CountDeferrals))
 }
