@@ -22,7 +22,8 @@ const (
 	adaptiveLeast = time.Second
 )
 
-// crawlAdaptive crawls the hosts of the scenario.
+// crawlAdaptive crawls the hosts of the scenario. If change sets MaxTime, a second run ends the crawl; run.done is
+// then the time between the two.
 func crawlAdaptive(t *testing.T, change func(*Options)) (run welcomeRun) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
@@ -40,6 +41,13 @@ func crawlAdaptive(t *testing.T, change func(*Options)) (run welcomeRun) {
 			change(&opt)
 		}
 		run.res = mustRun(t, t.Context(), opt)
+		if opt.MaxTime > 0 {
+			for _, q := range run.web.Log().Snapshot().Requests {
+				run.done = max(run.done, q.End)
+			}
+			opt.MaxTime = 0
+			run.res = mustRun(t, t.Context(), opt)
+		}
 		run.snap = run.web.Log().Snapshot()
 		checkDelays(t, run.snap, &opt, 0)
 		checkBalanced(t, fs, opt.Dirs)
@@ -169,4 +177,28 @@ func TestAdaptiveDelaysAreOff(t *testing.T) {
 		t.Errorf("%d steps, %d resets, %d hosts, want none", s.DelaySteps, s.DelayResets, s.AdaptedHosts)
 	}
 	t.Logf("%d deferrals", run.res.Snapshot.Count(state.CountDeferrals))
+}
+
+// TestAdaptiveDelaysAfterARestart: a restart brings back the base delay, however far a host had adapted.
+func TestAdaptiveDelaysAfterARestart(t *testing.T) {
+	t.Parallel()
+	run := crawlAdaptive(t, func(o *Options) { o.MaxTime = 375 * time.Second })
+	adapted := 0
+	for i := range 6 {
+		rs := run.all(i)
+		first := slices.IndexFunc(rs, func(q simweb.Request) bool { return q.Start > run.done })
+		if first < 2 || first+1 >= len(rs) {
+			t.Fatalf("host %d: %d requests of %d before the restart, want more before and after", i, first, len(rs))
+		}
+		gaps := gapsOf(rs)
+		if gaps[first-2] <= 2*adaptiveLeast {
+			adapted++
+		}
+		if gaps[first-1] < adaptiveBase || gaps[first] < adaptiveBase {
+			t.Errorf("host %d: the gaps after the restart are %v, want at least the base delay", i, gaps[first-1:first+1])
+		}
+	}
+	if adapted < 3 {
+		t.Errorf("%d hosts had adapted before the restart, want most of them", adapted)
+	}
 }

@@ -28,8 +28,8 @@ import "time"
 //   - A slow server gains nothing. Its visits take at most 1/(1+F) of the time, also in the mean, and an
 //     answer that is quick by chance does not take it below F·a.
 //   - k and a take 5 bytes in the entry of the host, which has room for them. An adapted host without items
-//     keeps its entry until HostDelay after its last visit, as one at B0 does without adaptation, and its next
-//     item finds it adapted. Then, or at a restart, it is forgotten and starts at b.
+//     keeps its entry until adaptedKept times HostDelay after its last visit, because its next items may come
+//     late from disk. Then, or at a restart, it is forgotten and starts at b.
 //
 // A host with a delay of its own (SetHostDelay) does not adapt. Servers, PLDs and networks do not either.
 
@@ -38,6 +38,9 @@ const adaptSteps = 32
 
 // answerNoise is a difference of answer times that says nothing about a server.
 const answerNoise = 50 * time.Millisecond
+
+// adaptedKept is the number of HostDelays for which an adapted host without items is remembered.
+const adaptedKept = 2
 
 // Sign is what an exchange says about the strain on a host. Only adaptive delays use it.
 type Sign uint8

@@ -167,19 +167,22 @@ func TestAdaptiveDelayKeepsCrawlDelay(t *testing.T) {
 	}
 }
 
-// TestAdaptiveDelayIsForgotten: a host without items is remembered for as long as a host at its base delay.
+// TestAdaptiveDelayIsForgotten: a host without items is remembered for two delays, but does not count as resting.
 func TestAdaptiveDelayIsForgotten(t *testing.T) {
 	v := newVisitor(t, adaptive())
 	v.warm()
-	v.now = v.now.Add(39 * time.Second)
+	v.now = v.now.Add(79 * time.Second)
 	v.s.Next(v.now)
+	if u := v.s.Use(); u.Resting != 0 || u.Bare != 0 {
+		t.Errorf("%+v: want no host that rests", u)
+	}
 	if gap := v.visit(quick()); gap != 0 {
-		t.Errorf("a visit after 39 s waits %v, want none", gap)
+		t.Errorf("a visit after 79 s waits %v, want none", gap)
 	}
 	if gap := v.visit(quick()); gap != time.Second {
 		t.Errorf("the next gap is %v, want the minimum", gap)
 	}
-	v.now = v.now.Add(40 * time.Second)
+	v.now = v.now.Add(80 * time.Second)
 	v.s.Next(v.now)
 	if hosts, _ := v.s.Tables(); hosts != 0 || v.s.Adapted().Hosts != 0 {
 		t.Errorf("%d hosts are in the table, %d adapted, want none", hosts, v.s.Adapted().Hosts)

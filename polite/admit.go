@@ -246,9 +246,6 @@ func (it *Item) countRobots(n int) {
 func (s *Scheduler) schedule(h *host) {
 	s.unschedule(h)
 	h.when = s.dueAt(h)
-	if h.steps > 0 && h.len() == 0 { // remembered, and resting, for as long as a host at its base delay
-		h.when = max(h.when, h.end+int64(s.opt.HostDelay))
-	}
 	s.pushHeap(&s.hostHeap, &h.node)
 	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 &&
 		rest <= max(s.opt.HostDelay, s.opt.MaxCrawlDelay) {

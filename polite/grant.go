@@ -118,6 +118,11 @@ func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 		h := t.host
 		s.unschedule(h)
 		if h.len() == 0 {
+			if keep := h.end + adaptedKept*int64(s.opt.HostDelay); h.steps > 0 && keep > now {
+				h.when = keep
+				s.pushHeap(&s.hostHeap, &h.node)
+				continue
+			}
 			s.setSteps(h, 0)
 			delete(s.hosts, h.key)
 			signal(s.room)
