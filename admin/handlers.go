@@ -349,5 +349,11 @@ func (s *Server) explainHost(r *http.Request, host string) (Explanation, error) 
 	if err == nil && out.Host != nil && out.Host.Error != "" {
 		err = problem(http.StatusUnprocessableEntity, out.Host.Error)
 	}
+	if err == nil && out.Host != nil {
+		if p, notRunning := s.opt.Control.HostPace(out.Host.Host); notRunning == nil && p != nil {
+			out.Host.Pace = &explain.PaceReport{Delay: p.Delay.Seconds(), Steps: p.Steps, AllSteps: p.AllSteps,
+				Answer: p.Answer.Seconds()}
+		}
+	}
 	return out, err
 }

@@ -1,9 +1,12 @@
 package crawl
 
 import (
+	"errors"
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/health"
+	"drumbeat/polite"
 )
 
 // answerTime returns the time that a site took to answer, which --host-delay-factor multiplies: from the
@@ -16,4 +19,24 @@ func answerTime(resp *fetch.Response, err error) time.Duration {
 		return 0
 	}
 	return max(0, resp.Total-resp.Connect-resp.TLS-resp.Waited)
+}
+
+// signOf returns what an exchange says about the strain on its host, if AdaptiveDelay needs to know. Strain are
+// failures other than ours, 429 and 5xx, refusals, a request to wait, and a body that did not arrive in full. A
+// failure counts before it is confirmed: to be slower for a while costs little. The verdict of package health
+// adds a back-off, which is strain as well.
+func (o *Options) signOf(resp *fetch.Response, err error) polite.Sign {
+	var fe *fetch.Error
+	switch {
+	case !o.AdaptiveDelay:
+		return polite.Unclear
+	case err == nil && (!health.KindOf(resp.Status).Good() || resp.Header("Retry-After") != nil || cutOff(resp) ||
+		resp.Truncated == fetch.TruncatedTime):
+		return polite.Strain
+	case err == nil:
+		return polite.Clean
+	case errors.As(err, &fe) && !fe.Ours():
+		return polite.Strain
+	}
+	return polite.Unclear
 }

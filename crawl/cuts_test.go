@@ -155,6 +155,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%3 == 1 {
 		opt.PLDDelay, opt.PLDDelayMin, opt.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
 		opt.NetworkRate, opt.NetworkConnections = 20, 3
+		opt.AdaptiveDelay = w.seed%2 == 0
 	}
 	opt.tune = func(p *Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10

@@ -93,8 +93,8 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
 		NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
-		ResponseFactor: d.opt.HostDelayFactor,
-		MaxItems:       max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
+		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay,
+		MaxItems: max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
 

@@ -9,6 +9,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/polite"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -134,6 +135,24 @@ func (k *Control) HostsInRAM(n int, at netip.Addr) (list []HostInfo, err error) 
 		return nil
 	})
 	return list, err
+}
+
+// HostPace is the adapted delay of a host.
+type HostPace struct {
+	polite.Pace
+	AllSteps int
+}
+
+// HostPace returns the delay of a host in force; nil without Options.AdaptiveDelay, and for a host that was not
+// visited lately.
+func (k *Control) HostPace(host string) (pace *HostPace, err error) {
+	err = k.with(func(c *crawler) error {
+		if p, ok := c.polite.PaceOf(c.HostKey([]byte(host))); ok && c.opt.AdaptiveDelay {
+			pace = &HostPace{p, polite.AllSteps}
+		}
+		return nil
+	})
+	return pace, err
 }
 
 // describe adds the health of a host.

@@ -12,7 +12,7 @@ func (o *Options) lastRun() *state.LastRun {
 		ServerDelay: o.ServerDelay.Milliseconds(), ServerDelayMin: o.ServerDelayMin.Milliseconds(),
 		MaxCrawlDelay: o.MaxCrawlDelay.Milliseconds(), PLDDelay: o.PLDDelay.Milliseconds(),
 		PLDDelayMin: o.PLDDelayMin.Milliseconds(), NetworkRate: o.NetworkRate,
-		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor,
+		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor, AdaptiveDelay: o.AdaptiveDelay,
 		Backoff: o.Backoff.Milliseconds(), BackoffMax: o.BackoffMax.Milliseconds(),
 		HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
 		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(),

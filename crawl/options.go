@@ -176,6 +176,9 @@ type Options struct {
 	// HostDelayFactor times the duration of a host's last response is a minimum for the delay of the host,
 	// up to MaxCrawlDelay. Zero means no such minimum.
 	HostDelayFactor float64
+	// AdaptiveDelay lets hosts whose answers stay quick and clean have shorter delays, by steps down to
+	// HostDelayMin (package polite). It needs a HostDelayFactor.
+	AdaptiveDelay bool
 
 	Budget        BudgetPolicy
 	BudgetDefault uint32 // B0, pages
@@ -487,7 +490,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if err := (&polite.Options{NetworkRate: o.NetworkRate, NetworkConnections: o.NetworkConnections,
-		ResponseFactor: o.HostDelayFactor}).Validate(); err != nil {
+		ResponseFactor: o.HostDelayFactor, Adaptive: o.AdaptiveDelay}).Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

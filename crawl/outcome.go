@@ -100,8 +100,8 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
 	result := &page.result
-	*result = ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: p.keptFor(g, resp)},
-		sent: resp.BytesWritten, link: linkOf(resp, err)}
+	*result = ending{Result: polite.Result{Elapsed: answerTime(resp, err), Sign: p.opt.signOf(resp, err),
+		Kept: p.keptFor(g, resp)}, sent: resp.BytesWritten, link: linkOf(resp, err)}
 	if errors.Is(err, errBlocked) {
 		return nil, p.settle(g, result, func(tx *transaction) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}

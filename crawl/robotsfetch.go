@@ -354,7 +354,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{})
 	q.logBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err), Kept: q.pages.keptFor(g, resp)}
+	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.pages.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help

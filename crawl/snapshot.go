@@ -80,6 +80,8 @@ func (c *crawler) snapshot() *Snapshot {
 	if g := c.polite.Gaps(); g.Server != polite.Forever {
 		s.LeastServerGap = g.Server
 	}
+	adapted := c.polite.Adapted()
+	s.DelaySteps, s.DelayResets, s.AdaptedHosts = adapted.Steps, adapted.Resets, int64(adapted.Hosts)
 	c.gauges.show(c, s)
 	c.history.show(s)
 	return s

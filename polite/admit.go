@@ -62,7 +62,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	}
 	if s.hasVisited && !h.visited {
 		h.visited, h.end = true, s.visited
-		h.plain = s.plainDelayOf(it.Host, it.Budget)
+		h.plain = s.plainDelayOf(it.Host, h, it.Budget)
 		h.base = s.opt.delayAfter(h.plain, it.CrawlDelay, Result{})
 		h.cause = s.causeOf(h, it.CrawlDelay, Result{})
 	}

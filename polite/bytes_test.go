@@ -18,10 +18,14 @@ func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 		perHost  int
 		networks bool
 		visited  bool // each host was visited and its items are gone
-	}{{"one URL a host", 1, false, false}, {"three URLs a host, networks", 3, true,
-		false}, {"hosts that rest, networks", 1, true, true}} {
+		adaptive bool
+	}{{"one URL a host", 1, false, false, false}, {"three URLs a host, networks", 3, true, false, false},
+		{"hosts that rest, networks", 1, true, true, false}, {"hosts that adapt, networks", 1, true, true, true}} {
 		opt := polite.Options{HostDelay: 40 * time.Second, ServerDelay: 40 * time.Second,
 			PLDDelay: 40 * time.Second, MaxItems: 1 << 20}
+		if c.adaptive {
+			opt.HostDelayMin, opt.ResponseFactor, opt.Adaptive = time.Second, 10, true
+		}
 		if c.networks {
 			opt.NetworkRate, opt.NetworkConnections = 0.025, 20
 		}
@@ -42,7 +46,7 @@ func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 			for g, wait := s.Next(now); g != nil || wait == 0; g, wait = s.Next(now) {
 				if g != nil {
 					s.Started(now, g)
-					s.Done(now, g, polite.Result{})
+					s.Done(now, g, polite.Result{Elapsed: time.Second, Sign: polite.Clean})
 				}
 			}
 			if n := s.Use().Resting; n != hosts {

@@ -27,17 +27,22 @@ func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
-// plainDelayOf returns the delay that SetHostDelay gave to a host, else plainDelay.
-func (s *Scheduler) plainDelayOf(host uint64, budget uint32) time.Duration {
+// plainDelayOf returns the delay that SetHostDelay gave to a host, else plainDelay, adapted if h is not nil.
+func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32) time.Duration {
 	if d, ok := s.own[host]; ok {
 		return d
 	}
-	return s.opt.plainDelay(budget)
+	d := s.opt.plainDelay(budget)
+	if h != nil && h.steps > 0 {
+		d = s.opt.adaptedTo(d, h, h.steps)
+	}
+	return d
 }
 
 // SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
-// back-offs still lengthen the delay, and servers, PLDs and networks have theirs. A longer delay takes
-// effect at once unless the host already waits for its server's turn, a shorter one after the next visit. The caller bounds the number of such hosts.
+// back-offs still lengthen the delay, and servers, PLDs and networks have theirs. It does not adapt. A longer
+// delay takes effect at once unless the host already waits for its server's turn, a shorter one after the next
+// visit. The caller bounds the number of such hosts.
 func (s *Scheduler) SetHostDelay(host uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +54,11 @@ func (s *Scheduler) SetHostDelay(host uint64, d time.Duration) {
 		s.own = map[uint64]time.Duration{}
 	}
 	s.own[host] = d
-	if h := s.hosts[host]; h != nil && h.visited && h.in == &s.hostHeap && h.base < d {
+	h := s.hosts[host]
+	if h != nil {
+		s.setSteps(h, 0)
+	}
+	if h != nil && h.visited && h.in == &s.hostHeap && h.base < d {
 		h.base, h.plain = d, d
 		s.schedule(h)
 	}
@@ -100,7 +109,7 @@ func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	if h != nil {
 		usual, crawlDelay = h.usual, max(crawlDelay, h.crawlDelay)
 	}
-	d := s.opt.delayAfter(s.plainDelayOf(it.Host, it.Budget), crawlDelay, Result{Elapsed: usual})
+	d := s.opt.delayAfter(s.plainDelayOf(it.Host, h, it.Budget), crawlDelay, Result{Elapsed: usual})
 	if d > 0 {
 		d += usual
 	}

@@ -15,6 +15,10 @@
 // of their host's line. RAM is bounded, with shares for hosts, servers and PLDs. An item beyond a share is
 // returned with a time at which to offer it again.
 //
+// Adaptive delays (Options.Adaptive, off by default). A host whose answers stay quick and clean is visited
+// sooner, by steps down to HostDelayMin, and at its base delay again at the first sign of strain. adapt.go has
+// the arithmetic and what always holds. A restart, and the end of a host's entry, bring back the base delay.
+//
 // Contract. An item leaves the scheduler once: by Next, which must be followed by Done or Drop, or by an
 // eviction. Landed may come before Done: it frees the host, the server and the connection as Done does, while
 // the item stays in RAM until its Done. Items of a host are granted in the order of admission, robots items first. Between Done(now) for

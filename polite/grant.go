@@ -30,6 +30,8 @@ type Result struct {
 	// CrawlDelay is the Crawl-delay of a robots.txt just read. The host keeps it (capped) for all visits
 	// while it is in the table, even if its items say less; 0: nothing new.
 	CrawlDelay time.Duration
+	// Sign says whether the exchange shows strain, for adaptive delays. A back-off always does.
+	Sign Sign
 	// Kept bounds how long a connection to the grant's address is left open; 0: it was closed. The host's
 	// next item uses it unless another server is ready earlier. Set it only if Grant.Again is positive.
 	Kept time.Duration
@@ -116,6 +118,12 @@ func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 		h := t.host
 		s.unschedule(h)
 		if h.len() == 0 {
+			if keep := h.end + adaptedKept*int64(s.opt.HostDelay); h.steps > 0 && keep > now {
+				h.when = keep
+				s.pushHeap(&s.hostHeap, &h.node)
+				continue
+			}
+			s.setSteps(h, 0)
 			delete(s.hosts, h.key)
 			signal(s.room)
 			continue
@@ -318,7 +326,10 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 		h.crawlDelay = r.CrawlDelay
 	}
 	h.kept, h.hasKept = v.key, r.Kept > 0
-	h.plain = s.plainDelayOf(h.key, g.Item.Budget)
+	if s.opt.Adaptive {
+		s.adapt(h, g.Item.Budget, r)
+	}
+	h.plain = s.plainDelayOf(h.key, h, g.Item.Budget)
 	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)

@@ -154,6 +154,9 @@ func (c *checker) grant(g *polite.Grant) {
 	delete(c.admits, it)
 	start := c.now.Add(time.Duration(c.rng.IntN(300)) * time.Millisecond)
 	res := polite.Result{Elapsed: time.Duration(c.rng.IntN(2000)) * time.Millisecond}
+	if c.opt.Adaptive {
+		res.Sign = []polite.Sign{polite.Clean, polite.Clean, polite.Clean, polite.Unclear, polite.Strain}[c.rng.IntN(50)/11]
+	}
 	if c.rng.IntN(20) == 0 {
 		res.Backoff = time.Duration(c.rng.IntN(100)) * time.Second
 	}
@@ -220,7 +223,11 @@ func (c *checker) happen(e event) {
 	if e.failed { // the dial failed: its end counts
 		c.start(e.g)
 	}
-	d := max(c.plain(it), min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
+	plain := c.plain(it)
+	if c.opt.Adaptive && e.res.Sign != polite.Strain && e.res.Backoff == 0 && e.res.ServerBackoff == 0 {
+		plain = min(plain, c.opt.HostDelayMin)
+	}
+	d := max(plain, min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
 	d = max(d, min(time.Duration(c.opt.ResponseFactor)*e.res.Elapsed, c.opt.MaxCrawlDelay))
 	// Tolerance for the scheduler's floating-point division.
 	c.allowed[it.Host] = c.now.Add(d - time.Microsecond)
@@ -365,6 +372,7 @@ func (c *checker) step() (more bool) {
 
 func TestModel(t *testing.T) {
 	sd := seed(t)
+	var adapted polite.Adapted
 	for round := range 60 {
 		rng := newRand(sd + uint64(round))
 		opt := polite.Options{
@@ -373,6 +381,7 @@ func TestModel(t *testing.T) {
 			MaxCrawlDelay: time.Minute, ResponseFactor: float64(rng.IntN(4)), MaxItems: 1 + rng.IntN(400),
 			MaxPerHost: 1 + rng.IntN(50), Ahead: time.Nanosecond,
 		}
+		opt.Adaptive = opt.ResponseFactor > 0 && rng.IntN(2) == 0
 		randomGates(rng, &opt)
 		opt.HostDelayMin = min(opt.HostDelayMin, opt.HostDelay)
 		opt.ServerDelayMin = min(opt.ServerDelayMin, opt.ServerDelay)
@@ -409,10 +418,19 @@ func TestModel(t *testing.T) {
 		if h, v := c.s.Tables(); h+v != 0 {
 			t.Fatalf("round %d: %d hosts and %d servers remembered at the end", round, h, v)
 		}
+		if a := c.s.Adapted(); a.Hosts != 0 || !opt.Adaptive && a != (polite.Adapted{}) {
+			t.Fatalf("round %d: %+v at the end", round, a)
+		} else {
+			adapted.Steps, adapted.Resets = adapted.Steps+a.Steps, adapted.Resets+a.Resets
+		}
 		if p, n := c.s.Gates(); p+n != 0 {
 			t.Fatalf("round %d: %d PLDs and %d networks remembered at the end", round, p, n)
 		}
 	}
+	if adapted.Steps == 0 || adapted.Resets == 0 {
+		t.Errorf("%+v: want hosts that adapt", adapted)
+	}
+	t.Logf("%+v", adapted)
 }
 
 func randomItem(rng *rand.Rand, hosts, servers int, addr func(int) netip.Addr) *polite.Item {

@@ -49,6 +49,9 @@ type Options struct {
 	DefaultBudget  uint32        // B0 in pages; default 10
 	MaxCrawlDelay  time.Duration // cap of Crawl-delay and of ResponseFactor's delay; default 2 min
 	ResponseFactor float64       // host delay >= factor × last response time; 0: off
+	// Adaptive lets hosts whose answers stay quick and clean have shorter delays, down to HostDelayMin (see
+	// adapt.go). It needs a ResponseFactor, without which a slow host could not be told from a quick one.
+	Adaptive bool
 	// NetworkRate bounds the requests that start in one network, an IPv4 /24 or IPv6 /48, in 1/s: at most n
 	// starts in any n/NetworkRate seconds, where n is the rate rounded up, at most 1024. 0: no limit.
 	NetworkRate float64
@@ -137,6 +140,9 @@ func (o Options) Validate() error {
 	neg("MaxCrawlDelay", float64(o.MaxCrawlDelay))
 	if f := o.ResponseFactor; !(f >= 0 && f <= math.MaxFloat32) {
 		errs = append(errs, fmt.Errorf("polite: option ResponseFactor is %v, must be >= 0", f))
+	}
+	if o.Adaptive && o.ResponseFactor == 0 {
+		errs = append(errs, errors.New("polite: option Adaptive needs a ResponseFactor above 0"))
 	}
 	neg("MaxItems", float64(o.MaxItems))
 	neg("MaxBytes", float64(o.MaxBytes))
@@ -237,6 +243,7 @@ type Scheduler struct {
 	bare        int      // hosts in that delay or in flight, without queued items
 	peak        peak
 	gaps        Gaps
+	adapted     Adapted
 	told        int64 // until when the caller of Next was told to wait
 	bytes       int64
 	seq         uint64

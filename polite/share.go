@@ -53,8 +53,8 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	h := s.hosts[it.Host]
 	spacing := s.hostSpacing(h, it)
 	if h != nil && !it.Robots && h.pages.Len() >= s.limit(s.opt.MaxPerHost, spacing) {
-		from := max(now, s.dueAt(h)) + int64(h.pages.Len())*spacing
-		return s.deferTo(spreadKey{HostShare, serverKey{lo: h.key}}, now, from, spacing, it), HostShare
+		n := float64(h.pages.Len()) + s.nextSlot(spreadKey{HostShare, serverKey{lo: h.key}}, now, spacing, it)
+		return s.later(max(now, s.dueAt(h)), s.ramp(h, it, n, spacing), now), HostShare
 	}
 	if p := s.plds[it.PLD]; p != nil {
 		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond), s.pldDelay(p))
@@ -157,8 +157,18 @@ func (s *Scheduler) overNetwork(n *network, robots bool) bool {
 	return n.items >= s.gateLimit(s.opt.MaxPerServer, s.netApart)
 }
 
-// deferTo returns the next slot of the owner's spread, starting at from.
+// deferTo returns the time of the next slot of the owner's spread, starting at from.
 func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int64 {
+	return s.later(from, s.nextSlot(k, now, spacing, it)*float64(spacing), now)
+}
+
+// later returns the time after from, at most MaxDefer from now.
+func (s *Scheduler) later(from int64, after float64, now int64) int64 {
+	return int64(min(float64(from)+after, float64(now+int64(s.opt.MaxDefer))))
+}
+
+// nextSlot takes the next slot of the owner's spread and returns its number.
+func (s *Scheduler) nextSlot(k spreadKey, now, spacing int64, it *Item) float64 {
 	sp := s.spreads[k]
 	if sp == nil {
 		s.sweepSpreads(now)
@@ -168,7 +178,7 @@ func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int
 	c := &sp.cursor[min(int(it.Waits), len(sp.cursor)-1)]
 	n := c.waiting(now, spacing) + 1
 	*c = backlog{n, now, spacing}
-	return int64(min(float64(from)+n*float64(spacing), float64(now+int64(s.opt.MaxDefer))))
+	return n
 }
 
 // sweepSpreads examines three random lines. It drops those that are over, and any if there are too many.

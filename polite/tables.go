@@ -37,6 +37,8 @@ type host struct {
 	base          time.Duration // the delay that this exchange requires
 	plain         time.Duration // the plain part of that delay
 	cause         Binding       // the constraint that determined base
+	steps         uint8         // steps of the adaptive delay: adapt.go
+	answer        uint32        // mean answer time of the adaptive delay in µs; 0: unknown
 	crawlDelay    time.Duration // from Result; 0: unknown
 	usual         time.Duration // smoothed response time
 	turns         uint64        // number of grants, to rotate servers

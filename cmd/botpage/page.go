@@ -78,6 +78,10 @@ func (c *Command) limits() (list []string) {
 	if f := *c.HostDelayFactor; f > 0 {
 		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
+	if c.AdaptiveDelay {
+		add("A host that answers quickly and without errors is visited sooner by and by, never below %s. At the first slow answer, error or request to wait we are as slow as before.",
+			human.Duration(*c.HostDelayMin))
+	}
 	if d := *c.PLDDelay; d > 0 {
 		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link to, but never below %s.", human.Duration(d),
 			human.Duration(*c.PLDDelayMin))

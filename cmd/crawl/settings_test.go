@@ -107,6 +107,35 @@ func TestZeroIsNotDefault(t *testing.T) {
 	}
 }
 
+// TestAdaptiveDelayFlag: --adaptive-delay is off by default, and needs a factor and room below --host-delay.
+func TestAdaptiveDelayFlag(t *testing.T) {
+	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
+	for _, c := range []struct {
+		args []string
+		on   bool
+		err  string
+	}{
+		{nil, false, ""},
+		{[]string{"--adaptive-delay"}, true, ""},
+		{[]string{"--adaptive-delay", "--scope=host"}, true, ""},
+		{[]string{"--adaptive-delay", "--host-delay-factor=0"}, false, "needs --host-delay-factor above 0"},
+		{[]string{"--adaptive-delay", "--host-delay=0"}, false, "needs --host-delay-factor above 0"},
+		{[]string{"--adaptive-delay", "--host-delay-min=40s"}, false, "both are 40 s"},
+	} {
+		cmd := parseCrawl(t, c.args...)
+		_, err := cmd.Complete(m)
+		if err != nil {
+			if c.err == "" || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v: got %v, want %q", c.args, err, c.err)
+			}
+			continue
+		}
+		if on := cmd.Options().AdaptiveDelay; on != c.on || c.err != "" {
+			t.Errorf("%v: adaptive: %t, want %t, and the error %q", c.args, on, c.on, c.err)
+		}
+	}
+}
+
 // TestCrawlReserves: the number of reserved descriptors follows from the flags.
 func TestCrawlReserves(t *testing.T) {
 	m := term.Machine{Descriptors: 1024}

@@ -179,9 +179,10 @@ func TestHistory(t *testing.T) {
 func TestExplains(t *testing.T) {
 	f := newFake(t, map[string]any{"GET /api/v1/explain": admin.Explanation{
 		URL:  &explain.URLReport{Asked: "http://a.example/x", URL: "http://a.example/x", Place: "refused", Why: []string{"robots"}, Link: &explain.LinkReport{}},
-		Host: &explain.HostReport{Asked: "b.example", Why: []string{"none of its URLs wait"}, Damage: []string{"a file"}}}})
+		Host: &explain.HostReport{Asked: "b.example", Pace: &explain.PaceReport{Delay: 12, Steps: 23, AllSteps: 32, Answer: 0.08}, Why: []string{"none of its URLs wait"}, Damage: []string{"a file"}}}})
 	out, _ := cmdtest.WantExit[commands](t, term.ExitDone, "", "ctl", "--dir", f.dir, "explain", "http://a.example/x")
-	for _, want := range []string{"place     refused", "why       robots", "none of its URLs wait", "damage    a file"} {
+	for _, want := range []string{"place     refused", "why       robots", "none of its URLs wait", "damage    a file",
+		"pace      12 s between requests now; 23 of 32 steps"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q:\n%s", want, out)
 		}

@@ -286,6 +286,10 @@ func (p *printer) host(r *explain.HostReport) {
 	p.deferred(&r.Waiting)
 	p.site(r.Site)
 	p.trap(r.Trap)
+	if a := r.Pace; a != nil {
+		p.field("pace", "%s between requests now; %d of %d steps to the minimum (--adaptive-delay), mean answer %s",
+			human.Seconds(a.Delay), a.Steps, a.AllSteps, human.Seconds(a.Answer))
+	}
 	for _, o := range r.Origins {
 		p.origin(o, nil)
 	}

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type Delays struct {
 	NetworkRate        *float64      `group:"politeness" placeholder:"N" help:"Send at most N requests per second to a network (IPv4 /24, IPv6 /48). 0: no limit. Default: 10, or no limit if --server-delay is 0."`
 	NetworkConnections *Count        `group:"politeness" placeholder:"N" help:"Use at most N concurrent connections to a network, and half of them to one address. 0: no limit. Default: 20, or no limit if --server-delay is 0."`
 	HostDelayFactor    *float64      `group:"politeness" placeholder:"N" help:"Wait N times the last response time, at most --max-crawl-delay, before the next request to a host, if that exceeds --host-delay. 0 disables. Default: 10, or 0 if --host-delay is 0."`
+	AdaptiveDelay      bool          `group:"politeness" help:"Visit a host whose answers stay quick and clean sooner, by steps down to --host-delay-min, and at its usual delay again at the first sign of strain. Crawl-delay, --host-delay-factor and all other limits hold."`
 	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s" help:"Obey a Crawl-delay in robots.txt up to this time; use this time for longer ones."`
 }
 
@@ -59,6 +61,12 @@ func (d *Delays) Complete() (err error) {
 		if *d.HostDelay > 0 {
 			*d.HostDelayFactor = 10
 		}
+	}
+	switch {
+	case d.AdaptiveDelay && *d.HostDelayFactor == 0:
+		return errors.New("--adaptive-delay needs --host-delay-factor above 0, which keeps visits of slow hosts apart")
+	case d.AdaptiveDelay && *d.HostDelayMin == *d.HostDelay:
+		return fmt.Errorf("--adaptive-delay needs --host-delay-min below --host-delay; both are %s", human.Duration(*d.HostDelay))
 	}
 	return nil
 }
@@ -99,6 +107,7 @@ func (d *Delays) CheckRates() error {
 func (d *Delays) Apply(o *crawl.Options) {
 	o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
 	o.PLDDelay, o.PLDDelayMin, o.MaxCrawlDelay, o.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
+	o.AdaptiveDelay = d.AdaptiveDelay
 	o.NetworkRate, o.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
 }
 

@@ -235,6 +235,14 @@ type RobotsReport struct {
 	Damage  []string       `json:"damage,omitempty"`
 }
 
+// PaceReport is the adapted delay of a host (--adaptive-delay).
+type PaceReport struct {
+	Delay    float64 `json:"delay"` // seconds from the last exchange to the next
+	Steps    int     `json:"steps"` // taken from the base delay to --host-delay-min, of AllSteps
+	AllSteps int     `json:"all_steps"`
+	Answer   float64 `json:"answer,omitempty"` // mean answer time in seconds
+}
+
 // HostReport is the answer about a host.
 type HostReport struct {
 	Asked   string          `json:"asked"`
@@ -245,6 +253,8 @@ type HostReport struct {
 	Trap    *TrapReport     `json:"trap,omitempty"`
 	Origins []*OriginReport `json:"origins,omitempty"`
 	Delays  []DelayReport   `json:"delays,omitempty"`
+	// Pace is set by a running crawl with --adaptive-delay, for a host that was visited lately. No file has it.
+	Pace *PaceReport `json:"pace,omitempty"`
 	Waiting
 	Stored *int64   `json:"stored,omitempty"` // the host's responses in the indexes; nil with Fast
 	Why    []string `json:"why"`

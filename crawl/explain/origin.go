@@ -71,6 +71,7 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 		return
 	}
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	own, changed := v.changed.HostDelays[string(weburl.Split([]byte(rep.Origin+"/")).Host)]
 	defer func() {
 		if run.PLDDelay > 0 {
 			rep.DelayWhy += fmt.Sprintf("; up to %s between requests to its PLD", human.Duration(millis(run.PLDDelay)))
@@ -78,10 +79,13 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 		if run.HostDelayFactor > 0 {
 			rep.DelayWhy += fmt.Sprintf("; at least %g times the last response time", run.HostDelayFactor)
 		}
+		if run.AdaptiveDelay && !changed {
+			rep.DelayWhy += fmt.Sprintf("; less, down to %s, while answers stay quick and clean (--adaptive-delay)",
+				human.Duration(millis(run.HostDelayMin)))
+		}
 	}()
 	opt := polite.Options{HostDelay: millis(run.HostDelay), MaxCrawlDelay: millis(run.MaxCrawlDelay),
 		HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)), DefaultBudget: run.BudgetDefault}
-	own, changed := v.changed.HostDelays[string(weburl.Split([]byte(rep.Origin+"/")).Host)]
 	if changed {
 		opt.HostDelay = time.Duration(own * float64(time.Second))
 		opt.HostDelayMin = opt.HostDelay

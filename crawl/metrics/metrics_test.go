@@ -32,6 +32,7 @@ func full() *snapshot.Snapshot {
 	for _, u := range snapshot.SlotUses() {
 		s.Slots.Use[u] = int64(u) + 1
 	}
+	s.DelaySteps, s.DelayResets, s.AdaptedHosts = 30, 4, 5
 	s.Codes[0], s.Codes[200], s.Codes[999] = 1, 2, 3
 	var h histogram.Histogram
 	for i := range 100 {
@@ -115,6 +116,9 @@ func TestEverythingHasAMetric(t *testing.T) {
 	for _, code := range []int{0, 200, 999} {
 		want(fmt.Sprintf(`responses_total{code="%d"}`, code), float64(s.Codes[code]))
 	}
+	want("adaptive_delay_steps_total", 30)
+	want("adaptive_delay_resets_total", 4)
+	want("adaptive_delay_hosts", 5)
 	for name, v := range map[string]float64{"dir_free_bytes": 1, "dir_read_bytes_total": 5, "dir_written_bytes_total": 6,
 		"dir_reading_seconds_total": 7, "dir_writing_seconds_total": 8, "dir_busy_seconds_total": 9, "dir_slow": 1} {
 		want(name+`{dir="/a \"b\\"}`, v)

@@ -248,6 +248,10 @@ func totals() []Metric {
 					f(u.String(), float64(s.Slots.Use[u]))
 				}
 			}},
+		{Name: "adaptive_delay_steps_total", Help: "Steps by which hosts are visited sooner (--adaptive-delay), of this run",
+			each: one(func(s *snap) float64 { return float64(s.DelaySteps) })},
+		{Name: "adaptive_delay_resets_total", Help: "Hosts that returned to their base delay after a sign of strain, of this run",
+			each: one(func(s *snap) float64 { return float64(s.DelayResets) })},
 		{Name: "history_errors_total", Help: "Samples that the history lost, of this run",
 			each: one(func(s *snap) float64 { return float64(s.HistoryErrors) })},
 	}
@@ -309,6 +313,8 @@ func gauges() []Metric {
 		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
 		gauge("trap_hosts", "", "Hosts that may use only a part of their PLD's budget (--trap-score)", func(s *snap) float64 { return float64(s.TrapHosts) }),
 		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays", func(s *snap) float64 { return float64(s.HostsInRAM) }),
+		gauge("adaptive_delay_hosts", "", "Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",
+			func(s *snap) float64 { return float64(s.AdaptedHosts) }),
 		gauge("least_host_gap_seconds", "seconds", "Smallest time from the end of an exchange with a host to the next request to it, of this run; 0 before the second request",
 			func(s *snap) float64 { return s.LeastHostGap.Seconds() }),
 		gauge("least_server_gap_seconds", "seconds", "Smallest time between the starts of two requests to an address, of this run; 0 before the second request",

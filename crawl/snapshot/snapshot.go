@@ -50,9 +50,12 @@ type Snapshot struct {
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next
 	// request, LeastServerGap that between two requests to an address; 0 before the second request.
 	LeastHostGap, LeastServerGap time.Duration
-	DiskRead                     int64 // bytes since the start of this run
-	DiskWritten                  int64
-	Checkpoint                   CheckpointStats
+	// DelaySteps and DelayResets count the steps of --adaptive-delay of this run. AdaptedHosts are the hosts in
+	// RAM that are visited sooner now.
+	DelaySteps, DelayResets, AdaptedHosts int64
+	DiskRead                              int64 // bytes since the start of this run
+	DiskWritten                           int64
+	Checkpoint                            CheckpointStats
 	// CheckpointEvery is the interval of checkpoints. Saved is when the crawl last had the state that the
 	// last manifest holds: later than Checkpoint.When if nothing has changed since.
 	CheckpointEvery time.Duration

@@ -32,6 +32,7 @@ type LastRun struct {
 	NetworkRate        float64         `json:"network_rate,omitempty"` // requests a second
 	NetworkConnections int             `json:"network_connections,omitempty"`
 	HostDelayFactor    float64         `json:"host_delay_factor,omitempty"`
+	AdaptiveDelay      bool            `json:"adaptive_delay,omitempty"`
 	Backoff            int64           `json:"backoff_ms,omitempty"`
 	BackoffMax         int64           `json:"backoff_max_ms,omitempty"`
 	HostFailures       int             `json:"host_failures,omitempty"`

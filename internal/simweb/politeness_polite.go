@@ -11,7 +11,7 @@ import (
 func politeScenarios() []scenario {
 	return []scenario{
 		{"one-address", oneAddress}, {"one-pld", onePLD}, {"one-network", oneNetwork}, {"slow-server", slowServer},
-		{"crawl-delay", crawlDelay},
+		{"crawl-delay", crawlDelay}, {"adaptive", adaptive},
 	}
 }
 
@@ -85,4 +85,59 @@ func crawlDelay(w *Web, add func(hostileHost)) {
 				return s.reply(textHead, "User-agent: *\nCrawl-delay: "+seconds+"\nDisallow:\n")
 			}})
 	}
+}
+
+// AdaptiveURLs is the number of seeds of each host of the scenario "adaptive", and AdaptiveStrain the page
+// request at which some of them show strain, counted from 0.
+const (
+	AdaptiveURLs   = 110
+	AdaptiveStrain = 60
+)
+
+// adaptive: hosts for a crawler that visits quick hosts sooner. Host 0 answers each request in 20 ms. At request
+// AdaptiveStrain host 1 answers once after 3 s, host 2 with 503, host 3 with Retry-After, host 4 with half a
+// body, and host 5 breaks off. Each answer of host 6 takes 1 s, except that every tenth comes at once. Host 7
+// asks for a Crawl-delay of 5 s.
+func adaptive(w *Web, add func(hostileHost)) {
+	const usual, page = 20 * time.Millisecond, "<title>page</title>"
+	for i, strain := range []func(s *session, q *wish) bool{
+		nil,
+		func(s *session, q *wish) bool { return s.wait(3*time.Second) && s.page(q, page) },
+		func(s *session, _ *wish) bool { return s.status(503, "", "") },
+		func(s *session, _ *wish) bool { return s.status(200, "Retry-After: 1\r\n", page) },
+		func(s *session, _ *wish) bool {
+			s.code = 200
+			_ = s.writeString(htmlHead + "Content-Length: 1000\r\n\r\n" + page)
+			return false
+		},
+		func(s *session, _ *wish) bool {
+			_ = s.writeString("HTTP/1.1 200 OK\r\n")
+			abort(s.conn)
+			return false
+		},
+	} {
+		addSeeds(w, add, i, func(s *session, q *wish, n int) bool {
+			if n == AdaptiveStrain && strain != nil {
+				return strain(s, q)
+			}
+			return s.wait(usual) && s.page(q, page)
+		}, nil)
+	}
+	addSeeds(w, add, 6, func(s *session, q *wish, n int) bool {
+		return (n%10 == 9 || s.wait(time.Second)) && s.page(q, page)
+	}, nil)
+	addSeeds(w, add, 7, func(s *session, q *wish, _ int) bool { return s.wait(usual) && s.page(q, page) },
+		func(s *session, q *wish) bool {
+			return s.reply(textHead, "User-agent: *\nCrawl-delay: 5\nDisallow:\n")
+		})
+}
+
+// addSeeds adds the i-th host of "adaptive".
+func addSeeds(w *Web, add func(hostileHost), i int, serve func(s *session, q *wish, n int) bool,
+	robots func(s *session, q *wish) bool) {
+	var seeds []string
+	for k := range AdaptiveURLs {
+		seeds = append(seeds, fmt.Sprintf("http://%s/%d", w.hostileName("adaptive", i), k))
+	}
+	addSite(w, func(h hostileHost) { h.robots = robots; add(h) }, "adaptive", i, serve, seeds...)
 }

@@ -150,6 +150,8 @@ function ofHost(r) {
       ["Next due", at(r.next_due), null, full(r.next_due)],
       ["URLs in RAM", r.live?.inRam === undefined ? undefined : count(r.live.inRam)],
       ["State", r.live?.state],
+      ["Delay now", some(r.pace?.delay, duration)],
+      ["Steps sooner", r.pace && count(r.pace.steps) + " of " + count(r.pace.all_steps)],
     ]),
     part(
       "Its URLs by place",
