@@ -124,6 +124,13 @@ func checkPages(t *testing.T, web *simweb.Web, dir string, pages []map[string]an
 		if got, _ := r["content_mime_type"].(string); got != strings.TrimSpace(mime) {
 			t.Errorf("%s: type %q, want %q", url, got, mime)
 		}
+		var charset any // the pages of the web are UTF-8
+		if page.Status == 200 && strings.HasPrefix(page.Type, "text/html") {
+			charset = "utf-8"
+		}
+		if r["content_charset"] != charset {
+			t.Errorf("%s (%s): charset %v, want %v", url, page.Type, r["content_charset"], charset)
+		}
 		if (page.Location != "") != (r["fetch_redirect"] != nil) {
 			t.Errorf("%s: redirect %v, want %q", url, r["fetch_redirect"], page.Location)
 		}
