@@ -30,7 +30,8 @@
 // # Memory, disk, concurrency
 //
 // RAM: Options.RAMBytes, which sorters and the writer share, and what the crawl held in buffers at the
-// checkpoint. What does not fit is sorted in TempDir: some 100 bytes for a page (three times that for
-// near-duplicates), 16 for an edge and again some 30 with one name. The caller's goroutine does all work;
-// iter.Pull runs scans as coroutines of it. Links has a worker for each core, which holds one page of up to 16 MiB.
+// checkpoint. Garbage comes on top, unless the caller sets a limit, as the commands do. What does not fit is sorted
+// in TempDir: some 100 bytes for a page (three times that for near-duplicates), 16 for an edge and again some 30
+// with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it. Links has a worker
+// for each core, which holds one page of up to 16 MiB.
 package export
