@@ -50,7 +50,7 @@ lint:
 	$(GO) test ./internal/tidy
 
 flags:
-	$(GO) test -run TestFlagsPage -update ./cmd
+	$(GO) test ./cmd -run TestFlagsPage -update
 
 # Binaries, archives, packages and checksums in dist/. VERSION defaults to git describe.
 release:
