@@ -262,10 +262,14 @@ func checkEdges(t *testing.T, web *simweb.Web, truth *simweb.Expected, at string
 	t.Helper()
 	edges := map[[2]string]bool{}
 	indegree := map[string]float64{}
-	for _, r := range exported(t, "pld-edges", at) {
+	counts := truth.PLDLinkCounts()
+	for _, r := range exported(t, "pld-edges", at, "--count-links") {
 		e := [2]string{r["from_pld"].(string), r["to_pld"].(string)}
 		if edges[e] {
 			t.Errorf("edge %v is there twice", e)
+		}
+		if r["links"] != float64(counts[e]) {
+			t.Errorf("edge %v has %v links, want %d", e, r["links"], counts[e])
 		}
 		edges[e] = true
 		indegree[e[1]]++

@@ -26,6 +26,9 @@ func TestCheck(t *testing.T) {
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM - 1, PartSize: 1}, false},
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM}, false},
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, Queued: true}, false},
+		{Command{Kind: "pld-edges", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, false},
 	} {
 		if err := c.c.check(); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c.c, err)
