@@ -244,7 +244,11 @@ func (j *job) source() string {
 }
 
 func (j *job) run(t *table) (err error) {
-	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, t.parts...)
+	parts := t.parts
+	if j.opt.CountLinks {
+		parts = append(parts, "warc")
+	}
+	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, parts...)
 	defer j.meter.End()
 	defer func() {
 		for _, end := range slices.Backward(j.ends) {
