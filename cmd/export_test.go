@@ -124,6 +124,13 @@ func checkPages(t *testing.T, web *simweb.Web, dir string, pages []map[string]an
 		if got, _ := r["content_mime_type"].(string); got != strings.TrimSpace(mime) {
 			t.Errorf("%s: type %q, want %q", url, got, mime)
 		}
+		var charset any // the pages of the web are UTF-8
+		if page.Status == 200 && strings.HasPrefix(page.Type, "text/html") {
+			charset = "utf-8"
+		}
+		if r["content_charset"] != charset {
+			t.Errorf("%s (%s): charset %v, want %v", url, page.Type, r["content_charset"], charset)
+		}
 		if (page.Location != "") != (r["fetch_redirect"] != nil) {
 			t.Errorf("%s: redirect %v, want %q", url, r["fetch_redirect"], page.Location)
 		}
@@ -255,10 +262,14 @@ func checkEdges(t *testing.T, web *simweb.Web, truth *simweb.Expected, at string
 	t.Helper()
 	edges := map[[2]string]bool{}
 	indegree := map[string]float64{}
-	for _, r := range exported(t, "pld-edges", at) {
+	counts := truth.PLDLinkCounts()
+	for _, r := range exported(t, "pld-edges", at, "--count-links") {
 		e := [2]string{r["from_pld"].(string), r["to_pld"].(string)}
 		if edges[e] {
 			t.Errorf("edge %v is there twice", e)
+		}
+		if r["links"] != float64(counts[e]) {
+			t.Errorf("edge %v has %v links, want %d", e, r["links"], counts[e])
 		}
 		edges[e] = true
 		indegree[e[1]]++

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite docs/FLAGS.md")
 
 const flagsHead = `# Commands and flags
 
-` + "`go test -run TestFlagsPage -update ./cmd`" + ` generates this page from the source; a test compares them.
+` + "`go test ./cmd -run TestFlagsPage -update`" + ` generates this page from the source; a test compares them.
 
 Sizes take decimal and binary units: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Write durations as 90s, 2m or 1h30m, and
 large numbers as 1e6 or 1_000_000. An environment variable can set each flag: ` + "`DRUMBEAT_HOST_DELAY`" + ` sets
@@ -102,7 +102,7 @@ func TestFlagsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, []byte(want)) {
-		t.Errorf("%s differs from the tables of flags; run go test -run TestFlagsPage -update ./cmd", name)
+		t.Errorf("%s differs from the tables of flags; run go test ./cmd -run TestFlagsPage -update", name)
 	}
 }
 

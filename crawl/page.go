@@ -250,6 +250,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
 		page := w.parser.Page()
+		said.charset = page.Charset
 		if (p.opt.Simhash || p.traps != nil) && body == contentHTML {
 			said.setSimhash(&w.sketch, w.parser, resp.Body)
 		}

@@ -18,6 +18,7 @@ type pageMeta struct {
 	canonical []byte       // URL; empty if there is none
 	refresh   []byte       // URL of the header or the first meta element
 	redirect  []byte
+	charset   string // encoding of the body that was parsed; "": none was
 	simhash   uint64 // of the visible text; 0: none
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
 

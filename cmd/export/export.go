@@ -35,14 +35,15 @@ import (
 type Command struct {
 	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,wacz" help:"Table: plds, pld-edges, hosts, pages, links, refused, queue, robots or near-duplicates. GUIDE lists their columns. Or wacz: the stored pages as one file."`
 	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
-	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Only pages, links, near-duplicates and wacz need them."`
+	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Tables of pages and links need them."`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph."`
 	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output. With wacz: a file."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
 	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size."`
 	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting and writing, in addition to what the crawl held in buffers at the checkpoint. At least 32MiB."`
 	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
-	Queued      bool       `help:"With plds: count the waiting URLs of each PLD. Reads all queues."`
+	Queued      bool       `help:"With plds: count waiting URLs; reads all queues."`
+	CountLinks  bool       `help:"With pld-edges: count links; reads all pages."`
 }
 
 // Help returns examples.
@@ -50,7 +51,7 @@ func (*Command) Help() string {
 	return `Examples:
   drumbeat export pages --dir drumbeat-crawl -o pages
   drumbeat export plds --dir /d1/crawl --dir /d2/crawl --queued -o plds
-  drumbeat export pld-edges --dir drumbeat-crawl --format arc -o graph
+  drumbeat export pld-edges --dir drumbeat-crawl --count-links -o edges
   drumbeat export wacz --dir drumbeat-crawl -o site.wacz`
 }
 
@@ -70,6 +71,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("-o -: only for --format csv and jsonl, not for %s", c.Format)
 	case c.Queued && c.Kind != string(export.PLDs):
 		return fmt.Errorf("--queued: only for plds, not for %s", c.Kind)
+	case c.CountLinks && (c.Kind != string(export.PLDEdges) || arc):
+		return errors.New("--count-links: only for pld-edges, and not with --format arc")
 	}
 	return nil
 }
@@ -82,7 +85,7 @@ func (c *Command) Run(a *term.App) error {
 	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command goes on after the finished parts",
 		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Kind: export.Kind(c.Kind),
 			Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
-			Queued: c.Queued}}
+			Queued: c.Queued, CountLinks: c.CountLinks}}
 	r.to(c.Output, c.Tmp)
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {

@@ -1,6 +1,15 @@
 package export
 
-import "testing"
+import (
+	"context"
+	"io"
+	"runtime/debug"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/export"
+	"drumbeat/disk"
+)
 
 // TestCheck: flags that do not fit together are refused.
 func TestCheck(t *testing.T) {
@@ -17,9 +26,40 @@ func TestCheck(t *testing.T) {
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM - 1, PartSize: 1}, false},
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM}, false},
 		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, Queued: true}, false},
+		{Command{Kind: "pld-edges", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, false},
 	} {
 		if err := c.c.check(); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c.c, err)
 		}
+	}
+}
+
+// limitFS notes the memory limit of the runtime when a directory is made.
+type limitFS struct {
+	disk.FS
+	limit *int64
+}
+
+func (f limitFS) MkdirAll(path string) error {
+	*f.limit = debug.SetMemoryLimit(-1)
+	return f.FS.MkdirAll(path)
+}
+
+// TestMemoryLimit: the heap, garbage included, is held below --ram while the table is made, and not afterwards.
+func TestMemoryLimit(t *testing.T) {
+	const ram = 48 << 20
+	before, during := debug.SetMemoryLimit(-1), int64(0)
+	r := run{app: &term.App{Stdout: io.Discard, Stderr: io.Discard, StopOnSignal: func(ctx context.Context) (context.Context, func()) {
+		return ctx, func() {}
+	}}, command: "export", kind: "hosts", opt: export.Options{
+		FS: limitFS{disk.OS(), &during}, Dirs: []string{t.TempDir()}, Kind: export.Hosts, Format: "csv", RAMBytes: ram}}
+	r.to(t.TempDir()+"/hosts", "")
+	if err := r.do("rows"); err == nil {
+		t.Error("an empty directory was exported")
+	}
+	if after := debug.SetMemoryLimit(-1); during != ram || after != before {
+		t.Errorf("the limit was %d, during the export %d, after it %d; want %d during it", before, during, after, ram)
 	}
 }

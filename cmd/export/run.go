@@ -51,6 +51,7 @@ func (r *run) to(output, tmp string) {
 func (r *run) do(unit string) error {
 	ctx, release := r.app.StopOnSignal(context.Background())
 	defer release()
+	defer term.LimitMemory(r.opt.RAMBytes)()
 	p := term.NewProgress(r.app.Stderr)
 	say := func(format string, args ...any) {
 		p.Clear()
@@ -85,9 +86,6 @@ func (r *run) do(unit string) error {
 	elapsed := time.Since(began)
 	_, err = fmt.Fprintf(to, "%s; %s, %s %s/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(rep.Rows)/max(elapsed.Seconds(), 1e-3))), unit)
-	if err == nil && rep.Damaged > 0 {
-		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
-	}
 	if err == nil && rep.Damaged > 0 {
 		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
 	}

@@ -106,6 +106,7 @@ func (c *Command) Run(a *term.App) error {
 	}
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
+	defer term.LimitMemory(int64(c.RAM))()
 	p := term.NewProgress(a.Stderr)
 	say := func(format string, args ...any) {
 		p.Clear()

@@ -46,6 +46,7 @@ func (c *Command) ofSite(a *term.App) error {
 	}
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
+	defer term.LimitMemory(int64(c.RAM))()
 	p := term.NewProgress(a.Stderr)
 	temp := filepath.Join(os.TempDir(), fmt.Sprintf("drumbeat-report-%d", os.Getpid()))
 	if c.Output != "-" {

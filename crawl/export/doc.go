@@ -21,16 +21,17 @@
 // # How tables are made
 //
 // Drums give names, PLDs and origins in the order of their keys; what waits in their buckets is sorted and
-// merged with that. Edges are sorted twice, to find the name of each end (edges.go). Pages are a merge join of
-// the crawl log, sorted by file and offset, with the index of each WARC file (pages.go). Near-duplicates come
-// from the indexes, which Index merges by sorting, and whose hashes are sorted ten times (nearduplicates.go). Links
-// are read from the stored pages, in the order of the WARC files; what is to be read, and the body of each revisit,
-// comes from a sort of the indexes by digest (links.go).
+// merged with that. Edges are sorted twice, to find the name of each end (edges.go); their links are counted in the
+// stored pages (linkcounts.go). Pages are a merge join of the crawl log, sorted by file and offset, with the index of
+// each WARC file (pages.go). Near-duplicates come from the indexes, which Index merges by sorting, and whose hashes
+// are sorted ten times (nearduplicates.go). Links are read from the stored pages, in the order of the WARC files;
+// what is to be read, and the body of each revisit, comes from a sort of the indexes by digest (links.go).
 //
 // # Memory, disk, concurrency
 //
 // RAM: Options.RAMBytes, which sorters and the writer share, and what the crawl held in buffers at the
-// checkpoint. What does not fit is sorted in TempDir: some 100 bytes for a page (three times that for
-// near-duplicates), 16 for an edge and again some 30 with one name. The caller's goroutine does all work;
-// iter.Pull runs scans as coroutines of it. Links has a worker for each core, which holds one page of up to 16 MiB.
+// checkpoint. Garbage comes on top, unless the caller sets a limit, as the commands do. What does not fit is sorted
+// in TempDir: some 100 bytes for a page (three times that for near-duplicates), 16 for an edge and again some 30
+// with one name. The caller's goroutine does all work; iter.Pull runs scans as coroutines of it. Links has a worker
+// for each core, which holds one page of up to 16 MiB.
 package export

@@ -12,12 +12,13 @@ import (
 )
 
 // edgeTable has a row for each edge of the graph of PLDs: a page of one links to a URL of another. STAR keeps
-// an edge once, without the number of links.
+// an edge once, without the number of links, which comes from the stored pages (linkcounts.go).
 func edgeTable() table {
 	return table{
 		columns: []tabular.Column{
 			{Name: "from_pld", Type: tabular.String, Nullable: true}, // null only if a repair has lost its name
 			{Name: "to_pld", Type: tabular.String, Nullable: true},
+			{Name: "links", Type: tabular.Int64, Nullable: true}, // of stored pages; null without Options.CountLinks
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := nameFiles(j)
@@ -29,33 +30,60 @@ func edgeTable() table {
 				return nil, err
 			}
 			edges, _ := star.Stores(state.NameStar)
-			return append(files, drum.Files(j.Set, edges, st.Edges)...), nil
+			files = append(files, drum.Files(j.Set, edges, st.Edges)...)
+			if !j.opt.CountLinks {
+				return files, nil
+			}
+			more, err := indexFiles(j)
+			return append(files, more...), err
 		},
 		fill:  fillEdges,
 		parts: []string{"state/" + state.NameNames, "state/" + state.NameStar},
 	}
 }
 
-func fillEdges(j *job) error {
+// namedEdges returns the edges in the order of their sources: key of the source, name of the target, and 8 bytes
+// that count the links, if they are counted. lost is the number of targets without a name.
+func (j *job) namedEdges() (edges *cursor, lost int, err error) {
+	var counts *linkCounts
+	if j.opt.CountLinks {
+		if counts, err = j.countLinks(); err != nil {
+			return nil, 0, err
+		}
+	}
 	byTo, err := j.edgesByTarget()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	j.meter.Set("sorting edges")
 	byFrom := j.sorter()
-	lost := 0
 	var rec []byte
-	err = j.withNames(byTo, func(name []byte, from uint64) error {
+	err = j.withNames(byTo, func(name []byte, e star.Edge) error {
 		if name == nil {
 			lost++
 		}
-		rec = append(binary.BigEndian.AppendUint64(rec[:0], from), name...)
+		rec = append(binary.BigEndian.AppendUint64(rec[:0], e.From), name...)
+		if counts != nil {
+			n, err := counts.of(e.From, e.To)
+			if err != nil {
+				return err
+			}
+			rec = binary.BigEndian.AppendUint64(rec, n)
+		}
 		return byFrom.Add(rec)
 	})
-	if err != nil {
-		return err
+	if err == nil && counts != nil {
+		err = counts.end()
 	}
-	edges, err := sorted(byFrom)
+	if err != nil {
+		return nil, 0, err
+	}
+	edges, err = sorted(byFrom)
+	return edges, lost, err
+}
+
+func fillEdges(j *job) error {
+	edges, lost, err := j.namedEdges()
 	if err != nil {
 		return err
 	}
@@ -68,16 +96,22 @@ func fillEdges(j *job) error {
 		if err != nil {
 			return err
 		}
-		from, to := tabular.Null, tabular.Null
+		from, to, links := tabular.Null, tabular.Null, tabular.Null
 		if known {
 			from = tabular.Text(names.value[1:])
 		} else {
 			lost++
 		}
-		if len(edges.value) > 0 {
-			to = tabular.Text(edges.value)
+		name := edges.value
+		if j.opt.CountLinks {
+			end := len(name) - 8
+			links = tabular.Int(int64(binary.BigEndian.Uint64(name[end:])))
+			name = name[:end]
 		}
-		if err := j.write(from, to); err != nil {
+		if len(name) > 0 {
+			to = tabular.Text(name)
+		}
+		if err := j.write(from, to, links); err != nil {
 			return err
 		}
 	}
@@ -107,7 +141,7 @@ func (j *job) edgesByTarget() (*extsort.Sorter, error) {
 
 // withNames calls fn for each edge in the order of targets, once, with the name of the target; nil if it has
 // none. It closes the sorter.
-func (j *job) withNames(byTo *extsort.Sorter, fn func(name []byte, from uint64) error) error {
+func (j *job) withNames(byTo *extsort.Sorter, fn func(name []byte, e star.Edge) error) error {
 	edges, err := sorted(byTo)
 	if err != nil {
 		return err
@@ -132,7 +166,7 @@ func (j *job) withNames(byTo *extsort.Sorter, fn func(name []byte, from uint64) 
 		if known {
 			name = names.value[1:]
 		}
-		if err := fn(name, e.From); err != nil {
+		if err := fn(name, e); err != nil {
 			return err
 		}
 	}

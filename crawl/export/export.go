@@ -49,6 +49,7 @@ type Options struct {
 	RAMBytes    int64  // 0: 256 MiB; at least 32 MiB
 	TempDir     string // for sorting; it should not exist, and is removed at the end
 	Queued      bool   // PLDs: count the waiting URLs of each, which needs all queues
+	CountLinks  bool   // PLDEdges: count the links of each, which reads all stored pages
 	// Begin, if set, is called when the target is open, and before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -212,7 +213,11 @@ func open(ctx context.Context, opt *Options, t *table) (*job, error) {
 		j.report.Notes = append(j.report.Notes, "the checkpoint has more files than this process may open at once "+
 			"(ulimit -n); the export fails if the crawl deletes one of them meanwhile")
 	}
-	for _, sub := range t.logs {
+	logs := t.logs
+	if opt.CountLinks {
+		logs = append(logs, "warc")
+	}
+	for _, sub := range logs {
 		for _, set := range []disk.Set{r.Set, r.Out} {
 			for dir := range set.Paths {
 				err = errors.Join(err, r.PinList(set.Path(dir, sub)))
@@ -232,11 +237,18 @@ func (j *job) source() string {
 	if j.opt.Queued {
 		s += ", with queued URLs"
 	}
+	if j.opt.CountLinks {
+		s += ", with counted links"
+	}
 	return s
 }
 
 func (j *job) run(t *table) (err error) {
-	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, t.parts...)
+	parts := t.parts
+	if j.opt.CountLinks {
+		parts = append(parts, "warc")
+	}
+	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, parts...)
 	defer j.meter.End()
 	defer func() {
 		for _, end := range slices.Backward(j.ends) {

@@ -47,6 +47,7 @@ func linkTable() table {
 		files: indexFiles,
 		fill:  fillLinks,
 		logs:  []string{"warc"},
+		parts: []string{"warc"},
 	}
 }
 

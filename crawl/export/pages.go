@@ -29,8 +29,8 @@ func pageTable() table {
 			{Name: "fetch_redirect", Type: tabular.String, Nullable: true},
 			{Name: "content_digest", Type: tabular.String, Nullable: true}, // SHA-1 in Base32
 			{Name: "content_mime_type", Type: tabular.String, Nullable: true, Few: true},
-			{Name: "content_charset", Type: tabular.String, Nullable: true},   // always null: neither log nor index has it
-			{Name: "content_languages", Type: tabular.String, Nullable: true}, // always null
+			{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true}, // of the log
+			{Name: "content_languages", Type: tabular.String, Nullable: true},          // always null
 			{Name: "content_truncated", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "warc_filename", Type: tabular.String, Few: true},
 			{Name: "warc_record_offset", Type: tabular.Int64},
@@ -155,6 +155,7 @@ const (
 	textIP
 	textRobots
 	textCanonical
+	textCharset
 	textDuplicate
 	textFields
 	numTexts
@@ -198,6 +199,7 @@ func (p *pageJoin) sortLog() error {
 		}
 		for i, text := range [...]string{textURL: e.URL, textFile: e.File, textRedirect: e.Redirect, textMIME: e.MIME,
 			textTruncated: e.Truncated, textVia: e.Via, textRobots: e.Robots, textCanonical: e.Canonical,
+			textCharset:   e.Charset,
 			textDuplicate: e.DuplicateOf, textFields: e.Fields} {
 			l.texts[i] = append(l.texts[i][:0], text...)
 		}
@@ -330,6 +332,7 @@ func (p *pageJoin) row(c, e *packed) error {
 		v[26] = text(c.texts[textSimhash])
 	}
 	if e != nil {
+		v[9] = text(e.texts[textCharset])
 		v[15], v[16], v[17] = tabular.Int(e.numbers[numDepth]), text(e.texts[textVia]), text(e.texts[textIP])
 		v[18], v[19] = tabular.Int(e.numbers[numMillis]), tabular.Int(e.numbers[numBytes])
 		v[20], v[21] = tabular.Int(e.numbers[numAttempts]), text(e.texts[textRobots])

@@ -39,7 +39,9 @@ const (
 	maxTitle   = 1 << 10
 )
 
-func waczTable() table { return table{files: indexFiles, logs: []string{"warc"}} }
+func waczTable() table {
+	return table{files: indexFiles, logs: []string{"warc"}, parts: []string{"warc"}}
+}
 
 // wacz writes the file.
 func (j *job) wacz() (err error) {

@@ -56,6 +56,8 @@ type Entry struct {
 	Attempts int
 	// MIME type without parameters.
 	MIME string
+	// Charset is the name of the encoding in which the body was parsed; "" if it was not.
+	Charset string
 	// Robots are the robots directives of the response: "noindex", "nofollow", "noindex, nofollow" or "".
 	Robots string
 	// Canonical, Refresh and Redirect are URLs of the response: its canonical URL, and the targets of its
@@ -93,6 +95,7 @@ type line struct {
 	Millis    int64      `json:"ms"`
 	Attempts  int        `json:"attempts"`
 	MIME      string     `json:"mime"`
+	Charset   string     `json:"charset"`
 	Robots    string     `json:"robots"`
 	Canonical string     `json:"canonical"`
 	Refresh   string     `json:"refresh"`
@@ -115,7 +118,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	*e = Entry{
 		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page,
 		Bytes: v.Bytes, Depth: v.Depth, Via: v.Via, IP: v.IP,
-		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
+		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME, Charset: v.Charset,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
 		Scored: v.Score != nil, Fields: v.Fields,
@@ -166,6 +169,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendNumber(dst, `,"attempts":`, int64(e.Attempts))
 	mime, _, _ := strings.Cut(e.MIME, ";")
 	dst = appendText(dst, `,"mime":`, strings.TrimSpace(mime))
+	dst = appendText(dst, `,"charset":`, e.Charset)
 	dst = appendText(dst, `,"robots":`, e.Robots)
 	dst = appendTarget(dst, `,"canonical":`, e.Canonical)
 	dst = appendTarget(dst, `,"refresh":`, e.Refresh)

@@ -137,6 +137,15 @@ func (e *Expected) Names() map[string]string {
 // PLDLinks returns the links between different PLDs from all fetched URLs, once each, redirects included.
 func (e *Expected) PLDLinks() map[[2]string]bool {
 	links := map[[2]string]bool{}
+	for ends := range e.PLDLinkCounts() {
+		links[ends] = true
+	}
+	return links
+}
+
+// PLDLinkCounts returns the links of PLDLinks with their numbers.
+func (e *Expected) PLDLinkCounts() map[[2]string]int {
+	links := map[[2]string]int{}
 	var targets []node
 	for i := range e.w.hosts {
 		h := &e.w.hosts[i]
@@ -148,7 +157,7 @@ func (e *Expected) PLDLinks() map[[2]string]bool {
 			targets = e.w.appendTargets(targets[:0], n, e.w.kind(h, n.page))
 			for _, t := range targets {
 				if to := e.w.hosts[t.host].pld; to != h.pld {
-					links[[2]string{e.w.plds[h.pld].name, e.w.plds[to].name}] = true
+					links[[2]string{e.w.plds[h.pld].name, e.w.plds[to].name}]++
 				}
 			}
 		}

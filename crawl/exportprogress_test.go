@@ -1,0 +1,34 @@
+package crawl
+
+import (
+	"testing"
+
+	"drumbeat/crawl/export"
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
+)
+
+// TestExportProgress: the total of the progress has the WARC files, if an export reads them. Small pages are read
+// with what follows them, and WACZ copies them, too, so more is read.
+func TestExportProgress(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		opt := mirrors(2, 200).options(t, fs, "http://m0.test/")
+		opt.Store, opt.ArchiveRobots = true, false
+		mustRun(t, t.Context(), opt)
+		for _, x := range []export.Options{
+			{Kind: export.Links, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true}, {Kind: export.WACZ},
+		} {
+			var last state.Progress
+			x.FS, x.Dirs, x.Target, x.TempDir = fs, opt.Dirs, "t-"+string(x.Kind), "tmp"
+			x.Progress = func(p state.Progress) { last = p }
+			if _, err := export.Run(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			if last.Done == 0 || last.Total < last.Done/3 || last.Total > last.Done*5/4 {
+				t.Errorf("%s: %d bytes read, the total was %d", x.Kind, last.Done, last.Total)
+			}
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package crawl
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/crawl/export"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
+)
+
+// TestExportLinkCounts: the edges of PLDs have the number of links, those of pages stored as revisits included. Links
+// that the crawl did not take are counted where an edge exists; a pair that has only such links is named in a note.
+func TestExportLinkCounts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return noRobots
+			case host == "a.test" && path == "/":
+				return answer{200, "", "<html><a href=/x>x</a><a href=/y>y</a><a href=http://b.test/>b</a><a href=http://w.b.test/>b</a>" +
+					"<a href=http://b.test/ rel=nofollow>b</a><a href=http://c.test/ rel=nofollow>c</a><a href=/moved>m</a>"}
+			case path == "/moved":
+				return answer{301, "Location: http://b.test/\r\n", ""}
+			case path == "/x", path == "/y": // equal bodies
+				return answer{200, "", "<html><a href=http://d.test/>d</a>" + strings.Repeat("text ", 100)}
+			}
+			return answer{200, "", "<html>" + host}
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, "http://a.test/")
+		opt.Store = true
+		mustRun(t, t.Context(), opt)
+		for _, counted := range []bool{false, true} {
+			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: counted,
+				Target: "edges", TempDir: "tmp"} // the second replaces the first
+			rep, err := export.Run(t.Context(), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]any{}
+			for _, r := range exportedRows(t, fs, x.Target) {
+				got[fmt.Sprint(r["from_pld"], " ", r["to_pld"])] = r["links"]
+			}
+			want, notes := map[string]any{"a.test b.test": nil, "a.test d.test": nil}, []string(nil)
+			if counted {
+				want["a.test b.test"], want["a.test d.test"] = 4.0, 2.0
+				notes = []string{"1 pairs of PLDs have links but no edge: the crawl did not take these links"}
+			}
+			if !maps.Equal(got, want) || !slices.Equal(rep.Notes, notes) {
+				t.Errorf("counted %v: got %v, want %v; notes %q", counted, got, want, rep.Notes)
+			}
+		}
+	})
+}
