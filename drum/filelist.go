@@ -20,7 +20,7 @@ func Files(set disk.Set, name string, st *State) []string {
 		}
 	}
 	for _, u := range st.Uniques {
-		if inSet(u.Dir) {
+		if u.Gen != 0 && inSet(u.Dir) {
 			add(o.partPath(uniqueKind, u.Dir, u.Gen))
 		}
 	}

@@ -72,7 +72,7 @@ func (o Options) Cost(in CostInput) Cost {
 
 	fresh := in.UniqueFraction * t
 	c.CacheRead, c.CacheWritten = o.cachePasses(&in, t)
-	if o.logged() && fresh > 0 {
+	if o.logged() && fresh > maxFewNumbers { // else most lists stay in RAM
 		// A bucket's list has the numbers of its new texts, in blocks like those of a part.
 		gap := k / float64(max(1, o.Set.Len())) / in.UniqueFraction
 		lists := k * -math.Expm1(-fresh/k)

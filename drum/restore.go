@@ -169,8 +169,16 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 	}
 	files := map[uint64]*cacheFile{}
 	for _, us := range st.Uniques {
+		if us.Log < 0 || us.Log >= len(t.sealed) {
+			return fmt.Errorf("invalid list %+v", us)
+		}
+		if len(us.Numbers) > 0 {
+			t.uniques = append(t.uniques, uniqueList{numbers: us.Numbers, bucket: us.Bucket, log: us.Log})
+			t.few.Add(int64(len(us.Numbers)))
+			continue
+		}
 		p := us.part()
-		if err := checkPart(p, d.dirs()); err != nil || us.Log < 0 || us.Log >= len(t.sealed) {
+		if err := checkPart(p, d.dirs()); err != nil {
 			return fmt.Errorf("invalid list %+v: %w", us, err)
 		}
 		t.uniques = append(t.uniques, uniqueList{part: p, bucket: us.Bucket, log: us.Log})

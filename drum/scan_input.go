@@ -348,14 +348,13 @@ func (s *scanner) mark(m *bitmap, lists []scanList, lo, hi uint64) error {
 	clear(m.words)
 	for i := range lists {
 		l := &lists[i]
+		if len(l.u.Numbers) > 0 {
+			m.mark(l.u.Numbers)
+			continue
+		}
 		err := s.part(l.u.part(), l.u.Bucket, uniqueKind, l.from, func(r *partReader) (bool, error) {
-			for _, number := range r.keys {
-				if number >= hi {
-					return false, nil
-				}
-				if number >= lo {
-					m.words[(number-lo)/64] |= 1 << ((number - lo) % 64)
-				}
+			if m.mark(r.keys) {
+				return false, nil
 			}
 			if r.last < lo {
 				l.from = r.at() // later spans do not need the block

@@ -101,10 +101,12 @@ type LogState struct {
 	Buffered uint32 `json:"buffered,omitempty"`
 }
 
-// UniqueState is a list of numbers in the log of directory Log. It is stored like a part.
+// UniqueState is a list of numbers in the log of directory Log. It is stored like a part, or here if Numbers is not
+// empty.
 type UniqueState struct {
 	PartState
-	Log int `json:"log,omitempty"`
+	Log     int      `json:"log,omitempty"`
+	Numbers []uint64 `json:"numbers,omitempty"` // ascending
 }
 
 // Frozen is the state of a store at a Freeze, in use until Commit.
@@ -248,7 +250,7 @@ func (f *Frozen) freezeLogs() {
 	}
 	for i := range t.uniques {
 		u := &t.uniques[i] // the pass may change its off and seen at any time
-		f.st.Uniques = append(f.st.Uniques, UniqueState{PartState: u.part.state(u.bucket), Log: u.log})
+		f.st.Uniques = append(f.st.Uniques, UniqueState{PartState: u.part.state(u.bucket), Log: u.log, Numbers: u.numbers})
 	}
 }
 

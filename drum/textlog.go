@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // The text log in order of arrival, for stores that only ask whether a key was seen (Options.Aux = AuxLog).
@@ -24,6 +25,7 @@ type texts struct {
 	logs    []*textLog
 	sealed  []*textLog
 	uniques []uniqueList
+	few     atomic.Int64 // numbers of lists in RAM, at least
 	files   []*cacheFile // of the lists
 }
 
@@ -45,11 +47,13 @@ type textLog struct {
 	turn   uint64
 }
 
-// uniqueList holds the numbers of a round's unique tuples in the log of directory log.
+// uniqueList holds the numbers of a round's unique tuples in the log of directory log: in a part of a file, or in RAM
+// and in the state if they are few. A small crawl makes a pass for each page, and a file for a number is two pages.
 type uniqueList struct {
-	part   part
-	bucket int
-	log    int
+	part    part
+	numbers []uint64 // ascending; nil if they are in part
+	bucket  int
+	log     int
 
 	// off is the offset of a block of the list, and seen the count of numbers before it. Later spans need
 	// none of these numbers. Both are only in RAM.
@@ -238,6 +242,13 @@ func (d *Drum) sealAll() {
 	}
 }
 
+// A round's list of at most fewNumbers stays in RAM, unless the lists of the pass already have maxFewNumbers there: a
+// state in the manifest has 20 bytes for each.
+const (
+	fewNumbers    = 16
+	maxFewNumbers = 1 << 10
+)
+
 // listUniques writes the numbers of the round's new tuples. It overwrites the round's entries.
 func (p *pass) listUniques(in *input, i int) (uniqueList, error) {
 	es, n := p.round.entries, 0
@@ -251,6 +262,13 @@ func (p *pass) listUniques(in *input, i int) (uniqueList, error) {
 		return uniqueList{}, nil
 	}
 	sortEntries(es[:n])
+	if n <= fewNumbers && int(p.d.texts.few.Add(int64(n))) <= maxFewNumbers {
+		numbers := make([]uint64, n)
+		for j := range numbers {
+			numbers[j] = es[j].key
+		}
+		return uniqueList{numbers: numbers, bucket: i, log: in.keys.dir}, nil
+	}
 	pf, err := p.uniqueFile((i + 1) % p.d.dirs())
 	if err != nil {
 		return uniqueList{}, err
@@ -282,11 +300,11 @@ func (p *pass) uniqueFile(dir int) (*passFile, error) {
 
 // installUniques adds a list to the pass. The gate is held.
 func (d *Drum) installUniques(u uniqueList) {
-	if u.part.gen == 0 {
+	if u.part.gen == 0 && u.numbers == nil {
 		return
 	}
 	d.texts.uniques = append(d.texts.uniques, u)
-	d.unstreamed.Add(u.part.keys)
+	d.unstreamed.Add(u.part.keys + int64(len(u.numbers)))
 }
 
 // endLogged drops the logs and lists once all unique texts are emitted. The files must be closed.
@@ -299,6 +317,7 @@ func (d *Drum) endLogged() error {
 	defer d.gate.Unlock()
 	sealed, files := t.sealed, t.files
 	t.sealed, t.uniques, t.files = nil, nil, nil
+	t.few.Store(0)
 	d.logSealed.Store(false)
 	for _, log := range sealed {
 		log.mu.Lock()

@@ -20,6 +20,20 @@ func (m *bitmap) has(number uint64) bool {
 	return m.words[i/64]>>(i%64)&1 != 0
 }
 
+// mark sets the bits of ascending numbers within the span. past reports that one is beyond it.
+func (m *bitmap) mark(numbers []uint64) (past bool) {
+	for _, number := range numbers {
+		if number >= m.hi {
+			return true
+		}
+		if number >= m.lo {
+			i := number - m.lo
+			m.words[i/64] |= 1 << (i % 64)
+		}
+	}
+	return false
+}
+
 // logStream emits the unique texts of one log from its cursor on.
 type logStream struct {
 	log   *textLog
@@ -203,6 +217,10 @@ func (p *pass) buildSpan(s *logStream, lo, end uint64) error {
 
 // markList sets the bits of one list's numbers within the span.
 func (p *pass) markList(u *uniqueList, m *bitmap) error {
+	if u.numbers != nil {
+		m.mark(u.numbers)
+		return nil
+	}
 	c, err := p.reader(u.part, uniqueKind, &p.listChunk)
 	if err != nil {
 		return err
@@ -216,14 +234,8 @@ func (p *pass) markList(u *uniqueList, m *bitmap) error {
 		if !ok || err != nil {
 			return err
 		}
-		for _, number := range r.keys {
-			if number >= m.hi {
-				return nil
-			}
-			if number >= m.lo {
-				i := number - m.lo
-				m.words[i/64] |= 1 << (i % 64)
-			}
+		if m.mark(r.keys) {
+			return nil
 		}
 		if r.last < m.kept {
 			u.off, u.seen = r.at(), r.seen

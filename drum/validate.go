@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Bounds of the numbers in a state, so that sums cannot overflow: files of 1 PiB, 2^44 tuples, more
@@ -64,7 +65,7 @@ func (st *State) check(dirs int) error {
 	}
 	for i := range st.Uniques {
 		us := &st.Uniques[i]
-		need(one(&us.PartState) && logs[inputSlot{number: us.Log, sealed: true}], "an invalid list %+v", *us)
+		need((us.inState() || one(&us.PartState)) && logs[inputSlot{number: us.Log, sealed: true}], "an invalid list %+v", *us)
 	}
 	need(st.Fills < maxStateGen, "filling %d", st.Fills)
 	files := map[int]bool{}
@@ -74,6 +75,11 @@ func (st *State) check(dirs int) error {
 		files[bs.Dir] = true
 	}
 	return errors.Join(errs...)
+}
+
+// inState reports whether a list is whole in the state.
+func (us *UniqueState) inState() bool {
+	return len(us.Numbers) > 0 && us.Gen == 0 && len(us.Numbers) <= fewNumbers && slices.IsSorted(us.Numbers)
 }
 
 // inputSlot identifies a bucket's input or a directory's log.
