@@ -30,8 +30,8 @@ func (o *Options) signOf(resp *fetch.Response, err error) polite.Sign {
 	switch {
 	case !o.AdaptiveDelay:
 		return polite.Unclear
-	case err == nil && (!health.KindOf(resp.Status).Good() || resp.Header("Retry-After") != nil || cutOff(resp) ||
-		resp.Truncated == fetch.TruncatedTime):
+	case err == nil && (!health.KindOf(resp.Status).Good() || cutOff(resp) ||
+		resp.Truncated == fetch.TruncatedTime || resp.Header("Retry-After") != nil):
 		return polite.Strain
 	case err == nil:
 		return polite.Clean

@@ -20,13 +20,13 @@ import "time"
 // The delay is then as without adaptation: the maximum of d(k), the Crawl-delay, F times the last answer, and
 // the back-off. So these hold:
 //
-//   - m <= d(k) <= b. No delay is shorter than HostDelayMin, the Crawl-delay or F times the last answer, and
-//     none is longer than without Options.Adaptive.
+//   - m <= d(k) <= b. No delay is shorter than HostDelayMin, or than the Crawl-delay and F times the last
+//     answer (both up to MaxCrawlDelay), and none is longer than without Options.Adaptive.
 //   - The delay after a sign of strain is at least b: k is 0 before the delay is computed.
-//   - Each visit shortens the delay by at most (b-m)/n. The way down takes at least n clean answers, which is
+//   - Each visit takes at most one step, of (b-m)/n. The way down takes at least n clean answers, which is
 //     about n·(b+m)/2 of time.
-//   - A slow server gains nothing. Its visits take at most 1/(1+F) of the time, also in the mean, and an
-//     answer that is quick by chance does not take it below F·a.
+//   - A slow server gains nothing: a delay below b leaves visits at most 1/(1+F) of the time, by the last
+//     answer and by the mean, so an answer that is quick by chance does not take it below F·a.
 //   - k and a take 5 bytes in the entry of the host, which has room for them. An adapted host without items
 //     keeps its entry until adaptedKept times HostDelay after its last visit, because its next items may come
 //     late from disk. Then, or at a restart, it is forgotten and starts at b.
