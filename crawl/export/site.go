@@ -572,7 +572,7 @@ func siteTable() table {
 		log, err := logFiles(j, crawlLog())
 		return append(index, log...), err
 	}
-	return table{files: files, logs: []string{logDir, "warc"}, parts: []string{logDir, "warc"}}
+	return table{files: files, logs: []string{logDir, "warc"}, parts: []string{logDir, "warc"}, indexed: true}
 }
 
 // eachPage calls fn with what the index and the log say of each stored response; one of them may be nil.

@@ -40,7 +40,7 @@ const (
 )
 
 func waczTable() table {
-	return table{files: indexFiles, logs: []string{"warc"}, parts: []string{"warc"}}
+	return table{files: indexFiles, logs: []string{"warc"}, parts: []string{"warc"}, indexed: true}
 }
 
 // wacz writes the file.
