@@ -138,7 +138,7 @@ func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
 func readEnd(r io.Reader) error {
 	rest, err := io.ReadAll(io.LimitReader(r, 5))
 	if err == nil && string(rest) != "\r\n\r\n" {
-		err = fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
+		err = fmt.Errorf("%q after the block instead of two empty lines and the end of the member", rest)
 	}
 	return err
 }

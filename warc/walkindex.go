@@ -46,6 +46,22 @@ func WalkIndexes(opt Options, st *State, fn func(x *Index) error) error {
 	return nil
 }
 
+// WithoutIndex returns the names of the WARC files that are there although their indexes were moved away.
+func WithoutIndex(opt Options, st *State) (files []string, err error) {
+	opt.defaults()
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	if err != nil {
+		return nil, fmt.Errorf("warc: list files: %w", err)
+	}
+	for i := range all {
+		index, data := &all[i].Streams[indexStream], &all[i].Streams[dataStream]
+		if index.Path == "" && index.Tail.Len == 0 && data.Path != "" {
+			files = append(files, all[i].Name+data.Suffix)
+		}
+	}
+	return files, nil
+}
+
 // Lines calls fn with each line, in the order of the file, valid during the call.
 func (i *Index) Lines(fn func(line []byte) error) error {
 	return i.x.lines(0, fn)

@@ -83,5 +83,9 @@ func (c *Command) ofSite(a *term.App) error {
 	for _, note := range r.Notes {
 		fmt.Fprintln(a.Stderr, "report: "+term.PlainText(note))
 	}
-	return c.put(a, &b)
+	err = c.put(a, &b)
+	if err == nil && r.Damaged > 0 {
+		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
+	}
+	return err
 }

@@ -117,7 +117,7 @@ func advice(err error) string {
 	case errors.As(err, &added):
 		return fmt.Sprintf("\n  more disk: --add-dir %s      another crawl: --dir %[1]s alone", PlainText(added.New))
 	case ExitCode(err) == ExitDiskFull:
-		return "; free some space and run the same command to resume from the last checkpoint"
+		return "; free some space and run the same command again"
 	case errors.Is(err, syscall.EMFILE):
 		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command to resume from the last checkpoint"
 	case errors.Is(err, syscall.ENFILE):

@@ -106,6 +106,8 @@ type table struct {
 	fill  func(j *job) error
 	logs  []string // subdirectories of log or output files that fill lists
 	parts []string // directories whose size is the total of the progress
+	// indexed says that fill finds pages by the indexes, and that each WARC file must have its own.
+	indexed bool
 }
 
 func tableOf(k Kind) (t table, ok bool) {
@@ -258,6 +260,11 @@ func (j *job) run(t *table) (err error) {
 			_ = j.opt.FS.Remove(j.opt.TempDir) // an error leaves an empty directory
 		}
 	}()
+	if t.indexed || j.opt.CountLinks {
+		if err := j.needIndexes(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case j.opt.Kind == Index:
 		return j.index()

@@ -36,7 +36,21 @@ const (
 const zipLines = 3000
 
 // indexTable has the files that Index reads.
-func indexTable() table { return table{files: indexFiles, logs: []string{"warc"}} }
+func indexTable() table { return table{files: indexFiles, logs: []string{"warc"}, indexed: true} }
+
+// needIndexes refuses WARC files without their indexes: without a word, all their pages would be missing.
+func (j *job) needIndexes() error {
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return err
+	}
+	files, err := warc.WithoutIndex(j.WARCFiles(), st)
+	if err == nil && len(files) > 0 {
+		err = fmt.Errorf("export: %d WARC files are without their index, as %s: move back its .cdxj file, or move both away",
+			len(files), files[0])
+	}
+	return err
+}
 
 // index writes the index.
 func (j *job) index() (err error) {

@@ -48,6 +48,8 @@ func linkTable() table {
 		fill:  fillLinks,
 		logs:  []string{"warc"},
 		parts: []string{"warc"},
+
+		indexed: true,
 	}
 }
 

@@ -46,6 +46,8 @@ func nearTable() table {
 		files: indexFiles,
 		fill:  fillNear,
 		logs:  []string{"warc"},
+
+		indexed: true,
 	}
 }
 

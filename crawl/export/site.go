@@ -47,7 +47,8 @@ type SiteReport struct {
 	Statuses map[int]int64    `json:"statuses"`
 	Refused  map[string]int64 `json:"refused"`
 	Findings []*Finding       `json:"findings"`
-	Notes    []string         `json:"notes,omitempty"` // what is missing
+	Notes    []string         `json:"notes,omitempty"`   // what is missing
+	Damaged  int              `json:"damaged,omitempty"` // records that could not be read
 }
 
 // Finding is a list of URLs with the same fault.
@@ -137,7 +138,7 @@ func Site(ctx context.Context, opt Options, name string, most int) (rep *SiteRep
 	if err != nil {
 		return nil, err
 	}
-	rep.Crawl, rep.Checkpoint, rep.Time, rep.Notes = r.Crawl, r.Checkpoint, r.Time, r.Notes
+	rep.Crawl, rep.Checkpoint, rep.Time, rep.Notes, rep.Damaged = r.Crawl, r.Checkpoint, r.Time, r.Notes, r.Damaged
 	return rep, nil
 }
 
@@ -572,7 +573,7 @@ func siteTable() table {
 		log, err := logFiles(j, crawlLog())
 		return append(index, log...), err
 	}
-	return table{files: files, logs: []string{logDir, "warc"}, parts: []string{logDir, "warc"}}
+	return table{files: files, logs: []string{logDir, "warc"}, parts: []string{logDir, "warc"}, indexed: true}
 }
 
 // eachPage calls fn with what the index and the log say of each stored response; one of them may be nil.

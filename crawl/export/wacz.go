@@ -40,7 +40,7 @@ const (
 )
 
 func waczTable() table {
-	return table{files: indexFiles, logs: []string{"warc"}, parts: []string{"warc"}}
+	return table{files: indexFiles, logs: []string{"warc"}, parts: []string{"warc"}, indexed: true}
 }
 
 // wacz writes the file.
@@ -87,6 +87,8 @@ type pack struct {
 	idx   *disk.Staged // the summary of the index
 	list  []resource
 	first waczPage // the earliest page
+
+	damage error // the first of Report.Damaged
 }
 
 // resource is a member as datapackage.json lists it.
@@ -182,18 +184,22 @@ func (p *pack) archive() error {
 		}
 		return p.listPages(x, data)
 	})
+	if p.damage != nil {
+		p.j.note("%d records are damaged, and in the archive as they are; the first: %v", p.j.report.Damaged, p.damage)
+	}
 	if moved > 0 {
 		p.j.note("%d WARC files were moved away: their pages are missing", moved)
 	}
 	return err
 }
 
-// listPages adds the pages of a WARC file to pages.jsonl, in the order of their records.
+// listPages adds the pages of a WARC file to pages.jsonl, in the order of their records. It reads the records of all
+// responses to their end, and counts damage.
 func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 	var pages []warc.Indexed // a WARC file has some 100,000
 	if err := x.Lines(func(line []byte) error {
 		_, c, err := x.Parse(line)
-		if err == nil && c.Kind == warc.KindPage && c.Status == 200 && !c.IsRevisit() && isHTML(c.MIME) {
+		if err == nil && c.Kind == warc.KindPage && !c.IsRevisit() {
 			pages = append(pages, *c)
 		}
 		return err
@@ -206,8 +212,18 @@ func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 		if err := p.j.live(); err != nil {
 			return err
 		}
+		isPage := c.Status == 200 && isHTML(c.MIME)
+		title, err := titleOf(data, c, isPage)
+		if err != nil {
+			if p.j.report.Damaged++; p.damage == nil {
+				p.damage = err
+			}
+		}
+		if !isPage {
+			continue
+		}
 		p.j.report.Rows++
-		page := waczPage{ID: fmt.Sprintf("p%d", p.j.report.Rows), URL: c.URL, TS: c.Time.UTC().Format(time.RFC3339), Title: titleOf(data, c)}
+		page := waczPage{ID: fmt.Sprintf("p%d", p.j.report.Rows), URL: c.URL, TS: c.Time.UTC().Format(time.RFC3339), Title: title}
 		if p.first.TS == "" || page.TS < p.first.TS {
 			p.first = page
 		}
@@ -223,19 +239,22 @@ func isHTML(mime string) bool {
 	return strings.EqualFold(mime, "text/html") || strings.EqualFold(mime, "application/xhtml+xml")
 }
 
-// titleOf returns the title of a stored page; "" if it has none or its record is damaged.
-func titleOf(data *warc.Data, c *warc.Indexed) string {
+// titleOf reads the record of a response. It returns the title if that is a page, and what is wrong with the record.
+func titleOf(data *warc.Data, c *warc.Indexed, isPage bool) (title string, err error) {
 	r, err := data.Record(c)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer func() { _ = r.Close() }() // the file stays open
 	resp, err := response.Open(r, func(string) {})
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer resp.Close()
-	return pageTitle(io.LimitReader(resp.Body, titleBytes), resp.ContentType())
+	if isPage {
+		title = pageTitle(io.LimitReader(resp.Body, titleBytes), resp.ContentType())
+	}
+	return title, resp.SkipBody()
 }
 
 // pageTitle returns the title of a page; "" if it has none.

@@ -1,0 +1,56 @@
+package crawl
+
+import (
+	"strings"
+	"testing"
+
+	"drumbeat/crawl/export"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
+)
+
+// TestExportDamagedRecord: a damaged record is counted by a WACZ, which has it as it is, and by the report of a site.
+func TestExportDamagedRecord(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		opt := mirrors(1, 40).options(t, fs, "http://m0.test/")
+		opt.Store = true
+		mustRun(t, t.Context(), opt)
+		wacz := func() *export.Report {
+			rep, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rep
+		}
+		if rep := wacz(); rep.Damaged != 0 || len(rep.Notes) > 0 {
+			t.Errorf("without damage: %d damaged, notes %q", rep.Damaged, rep.Notes)
+		}
+		if _, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL,
+			Target: "pages", TempDir: "tmp"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range exportedRows(t, fs, "pages") {
+			if r["url"] != "http://m0.test/p7" {
+				continue
+			}
+			name := opt.Dirs[0] + "/warc/" + r["warc_filename"].(string)
+			data, err := disk.ReadFile(fs, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[int(r["warc_record_offset"].(float64)+r["warc_record_length"].(float64))-12] ^= 0x40 // near the end
+			if err := disk.WriteFileAtomic(fs, name, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 records are damaged") {
+			t.Errorf("%d damaged, notes %q", rep.Damaged, rep.Notes)
+		}
+		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "m0.test", 10)
+		if err != nil || site.Damaged != 1 || len(site.Notes) == 0 {
+			t.Errorf("%v, %d damaged, notes %q", err, site.Damaged, site.Notes)
+		}
+	})
+}
