@@ -32,6 +32,8 @@ type Request struct {
 	UserAgent, From, Accept, AcceptLanguage string
 	// AcceptEncoding replaces the client's Accept-Encoding; "" does not.
 	AcceptEncoding string
+	// Fields are added to the head, after all others. Their names must not be those of other lines.
+	Fields []Field
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.
 	IfNoneMatch, IfModifiedSince string
 	// BeforeWrite, if set, is called on an established connection just before the request is written. The
@@ -164,7 +166,8 @@ type Response struct {
 	// HTTP/2, whatever its head in RawHead says.
 	Proto string
 
-	// RequestHead is the request as sent; for HTTP/2 an equal request of HTTP/1.1.
+	// RequestHead is the request as sent, but with Redacted for the values of secret Fields; for HTTP/2 an equal
+	// request of HTTP/1.1.
 	RequestHead []byte
 	// Raw is the reply as received from the status line on, without interim 1xx replies: RawHead with its
 	// empty line, then RawBody, chunked framing included. For HTTP/2 it is an equal reply of HTTP/1.1: package
