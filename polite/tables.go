@@ -39,7 +39,9 @@ type host struct {
 	cause         Binding       // the constraint that determined base
 	crawlDelay    time.Duration // from Result; 0: unknown
 	usual         time.Duration // smoothed response time
+	elapsed       time.Duration // last response time; 0: unknown
 	turns         uint64        // number of grants, to rotate servers
+	terms         *Terms        // of its latest item; nil: none
 	kept          serverKey     // server of the connection that the last exchange left open, if hasKept
 	hasKept       bool
 
