@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/internal/health"
+	"drumbeat/internal/sites"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 )
@@ -22,6 +23,7 @@ type engine struct {
 	plan  Plan
 	links *admit.Policy // decides which links become URLs
 	rules rulesInForce
+	sites atomic.Pointer[sites.Set] // settings of some sites; nil for none. A reload replaces it
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
@@ -76,7 +78,7 @@ func newEngine(opt Options) *engine {
 	e.wakeWatch = e.pulsedSignal()
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
 		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
-		LinkFilter: opt.LinkFilter}
+		LinkFilter: opt.LinkFilter, Settings: &e.sites}
 	e.draining.Store(opt.Drain)
 	return e
 }

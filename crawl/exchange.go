@@ -39,6 +39,9 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 	}
+	if site := p.siteOf(&parts); site != nil {
+		dress(&req, site)
+	}
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
 		req.Spool = p.spool

@@ -35,10 +35,8 @@ type Site struct {
 	UserAgent, Accept, AcceptLanguage string
 	// Delay replaces --host-delay.
 	Delay time.Duration
-	// Rate is the most requests per second, for all hosts of a PLD together or for a host.
-	Rate float64
-	// RateOfPLD says that Rate is that of the PLD.
-	RateOfPLD bool
+	// HostRate is the most requests per second to a host, and PLDRate to all hosts of a PLD together; 0: not given.
+	HostRate, PLDRate float64
 	// MaxDepth replaces --max-depth.
 	MaxDepth int
 
@@ -53,7 +51,7 @@ type Setting uint32
 const (
 	HasOwner Setting = 1 << iota
 	HasDelay
-	HasRate
+	HasRate // HostRate, PLDRate or both
 	HasMaxDepth
 	HasUserAgent
 	HasAccept
@@ -148,6 +146,18 @@ func (s *Set) LookupURL(url []byte) *Site {
 	}
 	parts := weburl.Split(url)
 	return s.Lookup(&parts)
+}
+
+// Host returns the settings for a host's URLs on any port, as far as they concern whole hosts.
+func (s *Set) Host(host []byte) *Site {
+	if s == nil {
+		return nil
+	}
+	host = trimDot(host)
+	if o, ok := s.plain.hosts[string(host)]; ok {
+		return o.any
+	}
+	return s.plain.domain(host)
 }
 
 // domain returns the rule of the longest domain that contains a host, or nil.

@@ -79,7 +79,11 @@ func setRate(_ *parser, r *rule, value any) (string, error) {
 	case r.target.form == domainForm && !r.target.pld:
 		return "", errors.New("is that of a PLD or a host; want it under pld or host")
 	}
-	r.own.Rate, r.own.RateOfPLD = rate, r.target.pld
+	if r.target.pld {
+		r.own.PLDRate = rate
+	} else {
+		r.own.HostRate = rate
+	}
 	return fmt.Sprint(rate), nil
 }
 

@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unsafe"
@@ -24,7 +25,8 @@ func (r *rule) over(above *Site) *Site {
 	}
 	take(HasOwner, func() { s.Owner = above.Owner })
 	take(HasDelay, func() { s.Delay = above.Delay })
-	take(HasRate, func() { s.Rate, s.RateOfPLD = above.Rate, above.RateOfPLD })
+	s.PLDRate = cmp.Or(s.PLDRate, above.PLDRate) // a host's rate and that of its PLD both hold
+	take(HasRate, func() { s.HostRate = above.HostRate })
 	take(HasMaxDepth, func() { s.MaxDepth = above.MaxDepth })
 	take(HasUserAgent, func() { s.UserAgent = above.UserAgent })
 	take(HasAccept, func() { s.Accept = above.Accept })
@@ -68,7 +70,7 @@ func (p *parser) checkOwner(r *rule, s *Site) {
 	if whole := r.target.whole(); whole && s.Has&HasDelay != 0 && s.Delay < leastDelay {
 		needs("a delay of less than 1s")
 	}
-	if r.own.Has&HasRate != 0 && (!s.RateOfPLD && s.Rate > mostHost || s.Rate > mostPLD) {
+	if r.own.HostRate > mostHost || r.own.PLDRate > mostPLD {
 		needs("a rate of more than 1 for a host, or of 50 for a PLD,")
 	}
 	if r.own.Has&HasUserAgent != 0 && !(strings.Contains(s.UserAgent, p.Agent) && strings.Contains(s.UserAgent, p.Contact)) {
@@ -88,7 +90,7 @@ func (s *Site) Rules() (list []Rule) {
 				one.Settings = append(one.Settings, d.text)
 			}
 		}
-		if decided |= r.own.Has; len(one.Settings) > 0 {
+		if decided |= r.own.Has &^ HasRate; len(one.Settings) > 0 {
 			list = append(list, one)
 		}
 	}

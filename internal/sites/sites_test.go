@@ -259,10 +259,10 @@ user-agent = "Mine/1"
 rate = 20
 `)
 	site := s.LookupURL([]byte("https://www.own.example/x"))
-	if !site.Owner || site.Has&HasDelay == 0 || site.Delay != 0 || site.UserAgent != "Mine/1" || site.Rate != 20 || site.RateOfPLD {
+	if !site.Owner || site.Has&HasDelay == 0 || site.Delay != 0 || site.UserAgent != "Mine/1" || site.HostRate != 20 || site.PLDRate != 500 {
 		t.Errorf("got %+v", site)
 	}
-	if site := s.LookupURL([]byte("https://own.example/x")); site.Rate != 500 || !site.RateOfPLD {
+	if site := s.LookupURL([]byte("https://own.example/x")); site.HostRate != 0 || site.PLDRate != 500 {
 		t.Errorf("got %+v", site)
 	}
 	_, err := Parse("f", []byte("[[site]]\npld = 'own.example'\nowner = true\ndelay = '0s'\n[[site]]\nhost = 'a.own.example'\nowner = false"), testOptions)

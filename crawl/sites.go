@@ -1,0 +1,122 @@
+package crawl
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/fetch"
+	"drumbeat/internal/sites"
+	"drumbeat/polite"
+	"drumbeat/weburl"
+)
+
+// sitesShare limits the settings of sites to 1/sitesShare of the Go heap. There are two of them during a reload.
+const sitesShare = 16
+
+// readSites reads the settings of sites; nil without a file.
+func (e *engine) readSites() (*sites.Set, error) {
+	set, err := admit.ReadSettings(e.opt.FS, e.opt.Sites, sites.Options{Suffixes: e.Suffixes, KeepEscapes: e.opt.KeepEscapes,
+		Agent: e.opt.Agent, Contact: e.opt.Contact, Env: e.opt.env})
+	if err != nil {
+		return nil, err
+	}
+	if n := set.Stats().Bytes; n > e.plan.HeapBytes/sitesShare {
+		return nil, fmt.Errorf("crawl: the settings of sites take %d bytes of RAM, twice that during a reload,"+
+			" and the limit is %d: use more RAM or fewer sites", n, e.plan.HeapBytes/sitesShare)
+	}
+	return set, nil
+}
+
+// env returns a variable of the environment.
+func (o *Options) env(name string) (value string, ok bool) {
+	if o.Env == nil {
+		return "", false
+	}
+	return o.Env(name)
+}
+
+// openSites loads the settings of sites.
+func (d *dispatcher) openSites() error {
+	set, err := d.readSites()
+	d.sites.Store(set)
+	return err
+}
+
+// reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, it
+// logs them and keeps the old settings.
+func (d *dispatcher) reloadSites() {
+	if d.opt.Sites == "" {
+		return
+	}
+	set, err := d.readSites()
+	if err != nil {
+		d.opt.Log.Error("the settings of sites stay as they were: the file has errors", "error", err)
+		return
+	}
+	old := d.sites.Swap(set)
+	d.newTerms()
+	d.opt.Log.Info("settings of sites reloaded", "sites", set.Stats().String(), "before", old.Stats().String())
+}
+
+// siteOf returns the settings of the site of a canonical URL; nil if it has none of its own.
+func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
+	if set := e.sites.Load(); set != nil {
+		return set.Lookup(parts)
+	}
+	return nil
+}
+
+// dress sets the headers of a site's requests. A redirect leads to a request of its own, so credentials never
+// reach another site.
+func dress(req *fetch.Request, site *sites.Site) {
+	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
+	req.Fields = site.Fields
+}
+
+// terms returns the delays of a host's site; nil if it has none of its own. They are the same for all URLs of the
+// host.
+func (e *engine) terms(host []byte) *polite.Terms {
+	set := e.sites.Load()
+	if set == nil {
+		return nil
+	}
+	site := set.Host(host)
+	if site == nil || site.Has&(sites.HasDelay|sites.HasRate|sites.HasOwner) == 0 {
+		return nil
+	}
+	t := &polite.Terms{HostDelay: -1, PLDDelay: -1, Own: site.Owner}
+	if site.Has&sites.HasDelay != 0 {
+		t.HostDelay = site.Delay
+	}
+	if site.Has&sites.HasRate != 0 {
+		if site.PLDRate > 0 {
+			t.PLDDelay = gapOf(site.PLDRate)
+		}
+		if site.HostRate > 0 {
+			t.HostLeast = gapOf(site.HostRate)
+		}
+	}
+	return t
+}
+
+// gapOf returns the time between two requests at a rate per second.
+func gapOf(rate float64) time.Duration { return time.Duration(math.Ceil(float64(time.Second) / rate)) }
+
+// newTerms applies the delays of sites to the hosts and PLDs of the URLs in RAM.
+func (d *dispatcher) newTerms() {
+	hosts, plds := map[uint64]*polite.Terms{}, map[uint64]*polite.Terms{}
+	for _, item := range d.polite.Snapshot() {
+		if _, done := hosts[item.Host]; done || item.Robots {
+			continue
+		}
+		var rec weburl.Record
+		if err := rec.Decode(item.Rec); err != nil {
+			continue // whoever fetches it reports the error
+		}
+		t := d.terms(weburl.Split(rec.URL).Host)
+		hosts[item.Host], plds[item.PLD] = t, t
+	}
+	d.polite.SetTerms(time.Now(), hosts, plds)
+}
