@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/explain"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
@@ -352,6 +353,87 @@ func TestSiteMaxDepth(t *testing.T) {
 			if _, n := leastGap(web, func(r request) bool { return r.host == host && r.path != "/robots.txt" }); n != want {
 				t.Errorf("%s: %d pages, want %d", host, n, want)
 			}
+		}
+	})
+}
+
+// TestExplainSites: explain names the rules of --sites that apply to a URL and to a host, and the delays and the
+// depth that follow, without secrets.
+func TestExplainSites(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "", "User-agent: *\nCrawl-delay: 8\n"}
+			}
+			return pagesOnly(host, path)
+		}}
+		fs := memfs.New(*seedFlag)
+		writeRules(t, fs, "sites.toml", `[[site]]
+pld = "a.test"
+delay = "5s"
+rate = 0.1
+bearer = "env:TOKEN"
+[[site]]
+host = "own.a.test"
+owner = true
+delay = "1s"
+[[site]]
+surt = "(test,a,own,)/flat/"
+max-depth = 0
+[[site]]
+host = "rate.test"
+rate = 0.01`)
+		opt := web.options(t, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
+		opt.Sites, opt.Env = "sites.toml", sitesEnv
+		mustRun(t, t.Context(), opt)
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls, err := x.URLs([]string{"http://a.test/", "http://own.a.test/flat/x", "http://rate.test/", "http://b.test/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []struct{ rules, delay, link string }{
+			{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, rate = 0.1", "10s the rate of its PLD", "taken"},
+			{"sites.toml:10: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:6: host own.a.test: delay = 1s, owner = true; " +
+				"sites.toml:1: pld a.test: bearer = env:TOKEN, rate = 0.1", "10s the rate of its PLD", "dropped: beyond --max-depth: sites.toml:10: "},
+			{"sites.toml:13: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
+			{"", "40s --host-delay", "taken"},
+		} {
+			var rules []string
+			if s := urls[i].Settings; s != nil {
+				for _, r := range s.Rules {
+					rules = append(rules, r.String())
+				}
+			}
+			if got := strings.Join(rules, "; "); got != want.rules {
+				t.Errorf("%s: rules\n%s, want\n%s", urls[i].URL, got, want.rules)
+			}
+			o := urls[i].Robots
+			if got := (time.Duration(o.Delay*1e9) * time.Nanosecond).String() + " " + o.DelayWhy; !strings.HasPrefix(got, want.delay) {
+				t.Errorf("%s: delay %s, want %s", urls[i].URL, got, want.delay)
+			}
+			if got := urls[i].Link.Why; !strings.HasPrefix(got, want.link) {
+				t.Errorf("%s: %s, want %s", urls[i].URL, got, want.link)
+			}
+		}
+		hosts, err := x.Hosts([]string{"own.a.test", "c.a.test", "b.test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 10 || s.Rules[1].Line != 6 || s.Rules[2].Line != 1 {
+			t.Errorf("own.a.test: %+v", s)
+		}
+		if s := hosts[1].Settings; s == nil || len(s.Rules) != 1 || hosts[2].Settings != nil {
+			t.Errorf("c.a.test: %+v, b.test: %+v", s, hosts[2].Settings)
+		}
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'a.test'\nbearer = 't0ps3cret'\n")
+		if urls, err = x.URLs([]string{"http://a.test/"}); err != nil {
+			t.Fatal(err)
+		}
+		if s := urls[0].Settings; s == nil || !strings.Contains(s.Fault, "sites.toml:3: bearer") || strings.Contains(s.Fault, "t0ps3cret") {
+			t.Errorf("a faulty file: %+v", s)
 		}
 	})
 }

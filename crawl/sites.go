@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"drumbeat/crawl/admit"
@@ -92,17 +91,14 @@ func (e *engine) terms(host []byte) *polite.Terms {
 	}
 	if site.Has&sites.HasRate != 0 {
 		if site.PLDRate > 0 {
-			t.PLDDelay = gapOf(site.PLDRate)
+			t.PLDDelay = sites.Gap(site.PLDRate)
 		}
 		if site.HostRate > 0 {
-			t.HostLeast = gapOf(site.HostRate)
+			t.HostLeast = sites.Gap(site.HostRate)
 		}
 	}
 	return t
 }
-
-// gapOf returns the time between two requests at a rate per second.
-func gapOf(rate float64) time.Duration { return time.Duration(math.Ceil(float64(time.Second) / rate)) }
 
 // newTerms applies the delays of sites to the hosts and PLDs of the URLs in RAM.
 func (d *dispatcher) newTerms() {

@@ -222,13 +222,26 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 
 // tooDeep reports whether a link leads too far from the seeds.
 func (b *Batch) tooDeep(url []byte) bool {
-	most, depth := b.p.MaxDepth, int(b.Rec.Depth)
+	most, depth := b.MaxDepth(url), int(b.Rec.Depth)
+	return most >= 0 && depth > most && !(b.asset && depth <= most+assetHops)
+}
+
+// MaxDepth returns how many links a URL may be away from a seed; negative for any number.
+func (b *Batch) MaxDepth(url []byte) int {
 	if b.settings != nil {
 		if site := b.settings.LookupURL(url); site != nil && site.Has&sites.HasMaxDepth != 0 {
-			most = site.MaxDepth
+			return site.MaxDepth
 		}
 	}
-	return most >= 0 && depth > most && !(b.asset && depth <= most+assetHops)
+	return b.p.MaxDepth
+}
+
+// DepthRule describes the settings of a site that decide about MaxDepth; "" if the crawl's does.
+func (b *Batch) DepthRule(url []byte) string {
+	if site := b.settings.LookupURL(url); site != nil {
+		return site.Decides(sites.HasMaxDepth)
+	}
+	return ""
 }
 
 // because describes the rule that drops a seed; "" for other links, which are only counted.

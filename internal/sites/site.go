@@ -2,8 +2,10 @@ package sites
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"drumbeat/fetch"
@@ -96,6 +98,66 @@ func (s *Site) Rules() (list []Rule) {
 	}
 	return list
 }
+
+// Decides returns the rule that decides about a setting, in words; "" if none has it.
+func (s *Site) Decides(is Setting) string {
+	for ; s != nil; s = s.above {
+		for _, d := range s.rule.settings {
+			if d.has&is != 0 {
+				return Rule{s.rule.file, s.rule.line, s.rule.text, []string{d.text}}.String()
+			}
+		}
+	}
+	return ""
+}
+
+// HostRules returns all rules that can apply to URLs of a host, the most specific first. It contains no secrets.
+func (s *Set) HostRules(host []byte) (list []Rule) {
+	if s == nil {
+		return nil
+	}
+	known := map[*rule]bool{}
+	add := func(site *Site) {
+		for ; site != nil && !known[site.rule]; site = site.above {
+			known[site.rule] = true
+			list = append(list, site.rule.describe())
+		}
+	}
+	var last []*Site // less specific than rules of paths
+	for _, t := range []*table{s.secure, s.plain} {
+		o, ok := t.hosts[string(trimDot(host))]
+		if !ok {
+			last = append(last, t.domain(trimDot(host)))
+			continue
+		}
+		for _, p := range slices.Backward(o.paths) {
+			if r := p.site.rule; !known[r] && len(list) < mostHostRules {
+				known[r] = true
+				list = append(list, r.describe())
+			}
+		}
+		last = append(last, o.any)
+	}
+	for _, site := range last {
+		add(site)
+	}
+	return list
+}
+
+// mostHostRules limits the rules of paths that HostRules returns.
+const mostHostRules = 100
+
+// describe returns a rule with all its settings.
+func (r *rule) describe() Rule {
+	one := Rule{File: r.file, Line: r.line, Text: r.text}
+	for _, d := range r.settings {
+		one.Settings = append(one.Settings, d.text)
+	}
+	return one
+}
+
+// Gap returns the time between two requests at a rate per second.
+func Gap(rate float64) time.Duration { return time.Duration(math.Ceil(float64(time.Second) / rate)) }
 
 // String returns the rules of a Site, the longest first, without secrets.
 func (s *Site) String() string {

@@ -138,7 +138,7 @@ var layers = map[string]layer{
 	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots", "internal/human"}},
 	"cmd/table":   {46, []string{"cmd/flags", "cmd/term"}},
 	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk",
-		"internal/scope", "parse", "robots", "weburl", "internal/human"}},
+		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
