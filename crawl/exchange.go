@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/cookies"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
@@ -39,8 +40,9 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 	}
+	var jar *cookies.Jar
 	if site := p.siteOf(&parts); site != nil {
-		dress(&req, site)
+		jar = p.dress(&req, site, &parts)
 	}
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
@@ -61,6 +63,9 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	try := p.outages.try()
 	err = bug.Contained(func() error {
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
+		if err == nil && jar != nil {
+			takeCookies(jar, &parts, resp)
+		}
 		if err == nil && !decodesLater(resp) {
 			err = resp.Decode(ctx)
 		}

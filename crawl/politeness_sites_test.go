@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"path"
@@ -434,6 +435,121 @@ rate = 0.01`)
 		}
 		if s := urls[0].Settings; s == nil || !strings.Contains(s.Fault, "sites.toml:3: bearer") || strings.Contains(s.Fault, "t0ps3cret") {
 			t.Errorf("a faulty file: %+v", s)
+		}
+	})
+}
+
+// TestSiteCookies: a site with cookies gets back what it set, over a reload too, and no other site does. A
+// restarted crawl is a new visitor. Stored requests do not show cookies.
+func TestSiteCookies(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		set := 0
+		web := &tinyWeb{serve: func(host, path string) answer {
+			a := pagesOnly(host, path)
+			if path != "/robots.txt" {
+				set++
+				a.header = fmt.Sprintf("Set-Cookie: last=s3ss10n%d; Path=/\r\nSet-Cookie: foreign=1; Domain=b.test\r\n", set)
+			}
+			return a
+		}}
+		fs := memfs.New(*seedFlag)
+		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "headers.Cookie = 'env:CONSENT'"}
+		writeRules(t, fs, "sites.toml", rules...)
+		opt := web.options(t, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
+		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.ArchiveRobots = true
+		reload := make(chan struct{})
+		opt.Sites, opt.Reload = "sites.toml", reload
+		opt.Env = func(string) (string, bool) { return "consent=yes", true }
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(5*time.Second + 500*time.Millisecond)
+			writeRules(t, fs, "sites.toml", append(rules, "max-depth = 3")...)
+			reload <- struct{}{}
+			time.Sleep(5 * time.Second)
+			stop()
+		}()
+		mustRun(t, ctx, opt)
+		first := len(web.got("h0.test", ""))
+		if first < 5 || first > 18 {
+			t.Fatalf("%d requests before the restart", first)
+		}
+		opt.Reload = nil
+		mustRun(t, t.Context(), opt)
+		visits := 0
+		for i, r := range web.got("h0.test", "") {
+			got, fresh := r.header.Get("Cookie"), i == 0 || i == first
+			if i == 1 { // the first page after robots.txt
+				fresh = true
+			}
+			switch {
+			case fresh && got != "consent=yes", !fresh && !strings.HasPrefix(got, "consent=yes; last=s3ss10n"):
+				t.Errorf("request %d for %s: Cookie %q", i, r.path, got)
+			case !fresh:
+				visits++
+			}
+		}
+		if visits < 10 {
+			t.Errorf("%d requests with cookies", visits)
+		}
+		for _, r := range web.got("b.test", "") {
+			if got := r.header.Get("Cookie"); got != "" {
+				t.Errorf("b.test%s: Cookie %q", r.path, got)
+			}
+		}
+		hidden := 0
+		allFiles(t, fs, opt.Dirs, func(name string, content []byte) {
+			hidden += bytes.Count(content, []byte("Cookie: [redacted]\r\n"))
+			if bytes.Contains(content, []byte("\r\nCookie: consent")) || bytes.Contains(content, []byte("consent=yes")) {
+				t.Errorf("%s has a cookie that we sent", name)
+			}
+		})
+		if hidden != len(web.got("h0.test", "")) {
+			t.Errorf("%d of %d stored requests have a redacted Cookie", hidden, len(web.got("h0.test", "")))
+		}
+	})
+}
+
+// TestSiteCookiesDropped: when a reload ends the cookies of a site, they are forgotten.
+func TestSiteCookiesDropped(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		begun := time.Now()
+		web := &tinyWeb{serve: func(host, path string) answer {
+			a := pagesOnly(host, path)
+			if time.Since(begun) < 10*time.Second {
+				a.header = "Set-Cookie: first=1; Path=/\r\n"
+			}
+			return a
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, urls("h", 1, 30)...)
+		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		reload := make(chan struct{})
+		opt.Sites, opt.Reload = "sites.toml", reload
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = true")
+		var at []time.Time
+		go func() {
+			for _, is := range []string{"false", "true"} {
+				time.Sleep(10*time.Second + 500*time.Millisecond)
+				writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = "+is)
+				reload <- struct{}{}
+				at = append(at, time.Now())
+			}
+		}()
+		mustRun(t, t.Context(), opt)
+		with, without := 0, 0
+		for _, r := range web.got("h0.test", "") {
+			switch got := r.header.Get("Cookie"); {
+			case got != "" && r.at.Before(at[0]):
+				with++
+			case got != "":
+				t.Errorf("%s: Cookie %q after the cookies ended", r.path, got)
+			case r.at.After(at[1]):
+				without++
+			}
+		}
+		if with < 5 || without < 5 {
+			t.Errorf("%d requests with a cookie, and %d after a new jar", with, without)
 		}
 	})
 }

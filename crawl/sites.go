@@ -2,10 +2,12 @@ package crawl
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"drumbeat/crawl/admit"
 	"drumbeat/fetch"
+	"drumbeat/internal/cookies"
 	"drumbeat/internal/sites"
 	"drumbeat/polite"
 	"drumbeat/weburl"
@@ -13,6 +15,9 @@ import (
 
 // sitesShare limits the settings of sites to 1/sitesShare of the Go heap. There are two of them during a reload.
 const sitesShare = 16
+
+// cookiesShare limits the cookies of all sites to 1/cookiesShare of the Go heap.
+const cookiesShare = 64
 
 // readSites reads the settings of sites; nil without a file.
 func (e *engine) readSites() (*sites.Set, error) {
@@ -40,6 +45,9 @@ func (o *Options) env(name string) (value string, ok bool) {
 func (d *dispatcher) openSites() error {
 	set, err := d.readSites()
 	d.sites.Store(set)
+	if d.opt.Sites != "" {
+		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
+	}
 	return err
 }
 
@@ -55,6 +63,7 @@ func (d *dispatcher) reloadSites() {
 		return
 	}
 	old := d.sites.Swap(set)
+	d.cookies.Keep(set.Jars())
 	d.newTerms()
 	d.opt.Log.Info("settings of sites reloaded", "sites", set.Stats().String(), "before", old.Stats().String())
 }
@@ -68,10 +77,38 @@ func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
 }
 
 // dress sets the headers of a site's requests. A redirect leads to a request of its own, so credentials never
-// reach another site.
-func dress(req *fetch.Request, site *sites.Site) {
+// reach another site. It returns the jar for the cookies of the response, nil for none.
+func (e *engine) dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts) *cookies.Jar {
 	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
 	req.Fields = site.Fields
+	if site.Cookies == "" {
+		return nil
+	}
+	jar := e.cookies.Jar(site.Cookies)
+	text := jar.Header(parts)
+	if text == "" {
+		return jar
+	}
+	fields := make([]fetch.Field, 0, len(site.Fields)+1)
+	for _, f := range site.Fields {
+		if strings.EqualFold(f.Name, "Cookie") {
+			text = f.Value + "; " + text
+			continue
+		}
+		fields = append(fields, f)
+	}
+	req.Fields = append(fields, fetch.Field{Name: "Cookie", Value: text, Secret: true})
+	return jar
+}
+
+// takeCookies puts the cookies of a response into its site's jar.
+func takeCookies(jar *cookies.Jar, parts *weburl.Parts, resp *fetch.Response) {
+	var lines []string
+	resp.EachHeader("Set-Cookie", func(value []byte) bool {
+		lines = append(lines, string(value))
+		return len(lines) < cookies.MaxPerResponse
+	})
+	jar.Take(parts, lines)
 }
 
 // terms returns the delays of a host's site; nil if it has none of its own. They are the same for all URLs of the

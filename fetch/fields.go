@@ -15,8 +15,7 @@ const Redacted = "[redacted]"
 // IsToken reports whether s can be the name of a header (RFC 9110, 5.6.2).
 func IsToken(s string) bool {
 	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"(),/:;<=>?@[\]{}`), c) >= 0 {
+		if !isToken(s[i]) {
 			return false
 		}
 	}

@@ -55,7 +55,7 @@ type described struct {
 
 // Parse compiles the text of a file. The error joins all faults.
 func Parse(name string, text []byte, opt Options) (*Set, error) {
-	p := &parser{Options: opt, name: name, suffixes: opt.Suffixes, keepEscapes: opt.KeepEscapes,
+	p := &parser{Options: opt, name: name, suffixes: opt.Suffixes, keepEscapes: opt.KeepEscapes, jars: map[string]bool{},
 		resolver: weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !opt.KeepEscapes})}
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("%s: has %d bytes; the limit is %d", name, len(text), MaxBytes)
@@ -107,6 +107,7 @@ type parser struct {
 	more        int
 	sites       []place        // of the tables, in order
 	top         map[string]int // lines of the other keys
+	jars        map[string]bool
 }
 
 // place has the lines of a table.
@@ -297,7 +298,7 @@ func (p *parser) compile(rules []rule) *Set {
 		}
 		return cmp.Or(n, cmp.Compare(x.port, y.port), strings.Compare(x.path, y.path), cmp.Compare(secure(x), secure(y)))
 	})
-	s := &Set{name: p.name, plain: p.table(order, false)}
+	s := &Set{name: p.name, plain: p.table(order, false), jars: p.jars}
 	if s.secure = s.plain; anySecure {
 		s.secure = p.table(order, true)
 	}

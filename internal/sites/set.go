@@ -20,6 +20,7 @@ type Set struct {
 	name          string
 	plain, secure *table // for http and https; the same table if no rule is for https alone
 	stats         Stats
+	jars          map[string]bool
 }
 
 // Site has the settings for a URL: those of the longest rule that matches it, and for the others those of
@@ -39,6 +40,8 @@ type Site struct {
 	HostRate, PLDRate float64
 	// MaxDepth replaces --max-depth.
 	MaxDepth int
+	// Cookies is the key of the site's jar of cookies, the same after each Parse; "" for none.
+	Cookies string
 
 	rule  *rule
 	above *Site // of the next shorter rule that matches; nil for none
@@ -58,6 +61,7 @@ const (
 	HasAcceptLanguage
 	HasHeaders
 	HasAuth
+	HasCookies
 )
 
 // Rule describes a rule for people. It contains no secrets.
@@ -93,6 +97,14 @@ func (s *Set) Stats() Stats {
 		return Stats{}
 	}
 	return s.stats
+}
+
+// Jars returns the keys of all jars (Site.Cookies). The caller must not change the map.
+func (s *Set) Jars() map[string]bool {
+	if s == nil {
+		return nil
+	}
+	return s.jars
 }
 
 // table has the rules of a scheme.

@@ -27,6 +27,7 @@ var settings = map[string]setting{
 	"accept-language": {HasAcceptLanguage, false, setHeader(func(s *Site) *string { return &s.AcceptLanguage })},
 	"basic-auth":      {HasAuth, false, setBasic},
 	"bearer":          {HasAuth, false, setBearer},
+	"cookies":         {HasCookies, false, setCookies},
 	"delay":           {HasDelay, true, setDelay},
 	"max-depth":       {HasMaxDepth, false, setMaxDepth},
 	"owner":           {HasOwner, true, setOwner},
@@ -109,6 +110,20 @@ func setOwner(_ *parser, r *rule, value any) (string, error) {
 		return "", fmt.Errorf("%s is a public suffix with many owners", r.target.host)
 	}
 	r.own.Owner = is
+	return fmt.Sprint(is), nil
+}
+
+func setCookies(p *parser, r *rule, value any) (string, error) {
+	is, ok := value.(bool)
+	switch {
+	case !ok:
+		return "", errors.New("want true or false")
+	case is && r.target.suffix:
+		return "", fmt.Errorf("%s is a public suffix with many owners", r.target.host)
+	case is:
+		r.own.Cookies = r.target.key()
+		p.jars[r.own.Cookies] = true
+	}
 	return fmt.Sprint(is), nil
 }
 

@@ -33,6 +33,7 @@ func (r *rule) over(above *Site) *Site {
 	take(HasUserAgent, func() { s.UserAgent = above.UserAgent })
 	take(HasAccept, func() { s.Accept = above.Accept })
 	take(HasAcceptLanguage, func() { s.AcceptLanguage = above.AcceptLanguage })
+	take(HasCookies, func() { s.Cookies = above.Cookies })
 	s.Fields = mergeFields(above.Fields, s.Fields, s.Has&HasAuth != 0)
 	s.Has |= above.Has
 	return &s

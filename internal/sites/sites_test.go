@@ -190,6 +190,8 @@ func TestFaults(t *testing.T) {
 		{"[[site]]\nsurt = 'https://(org,example,'\ndelay = '3s'", "f:3: delay: concerns a whole host"},
 		{"[[site]]\nhost = 'a.example'\nmax-depth = -1", "f:3: max-depth: want a number"},
 		{"[[site]]\nhost = 'a.example'\nuser-agent = 'Mozilla/5.0'", "lacks the token drumbeat"},
+		{"[[site]]\nhost = 'a.example'\ncookies = 'yes'", "f:3: cookies: want true or false"},
+		{"[[site]]\nsurt = '(org,'\ncookies = true", "f:3: cookies: org is a public suffix"},
 		{"[[site]]\nhost = 'a.example'\nspeed = 1", "f:3: \"speed\": want host, pld or surt, and settings: accept, "},
 		{"[[site]]\nhost = 'a.example'", "f:1: host a.example: has no settings"},
 		{"[[site]]\ndelay = '3s'", "f:1: the table names no site"},
@@ -268,6 +270,21 @@ rate = 20
 	_, err := Parse("f", []byte("[[site]]\npld = 'own.example'\nowner = true\ndelay = '0s'\n[[site]]\nhost = 'a.own.example'\nowner = false"), testOptions)
 	if err == nil || !strings.Contains(err.Error(), "f:5: host a.own.example: a delay of less than 1s needs owner") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestJars: the jar of a rule has the same key in each file, and rules below inherit it or end it.
+func TestJars(t *testing.T) {
+	s := mustParse(t, "[[site]]\npld = 'a.example'\ncookies = true\n[[site]]\nhost = 'no.a.example'\ncookies = false\n"+
+		"[[site]]\nhost = 'own.a.example'\ncookies = true\n[[site]]\nsurt = '(example,a,own,)/x'\nmax-depth = 1")
+	jar := func(s *Set, host string) string { return s.LookupURL([]byte("http://" + host + "/x")).Cookies }
+	pld, own := jar(s, "www.a.example"), jar(s, "own.a.example")
+	if pld == "" || own == "" || pld == own || jar(s, "no.a.example") != "" || len(s.Jars()) != 2 || !s.Jars()[pld] || !s.Jars()[own] {
+		t.Errorf("keys %q, %q, %q of %v", pld, own, jar(s, "no.a.example"), s.Jars())
+	}
+	other := mustParse(t, "# moved\n[[site]]\nsurt = '(example,A,'\ncookies = true\nmax-depth = 1")
+	if got := jar(other, "b.a.example"); got != pld {
+		t.Errorf("after a reload: %q, want %q", got, pld)
 	}
 }
 

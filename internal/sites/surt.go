@@ -35,6 +35,11 @@ type target struct {
 // whole reports whether the rule has no scheme, port and path, so that it names whole hosts.
 func (t *target) whole() bool { return !t.secure && t.form <= hostForm }
 
+// key identifies the site, however the rule spells it.
+func (t *target) key() string {
+	return fmt.Sprintf("%d %t %s:%d%s", t.form, t.secure, t.host, t.port, t.path)
+}
+
 // hostTarget parses the value of host.
 func (p *parser) hostTarget(text string) (target, error) {
 	host, err := p.host(text)

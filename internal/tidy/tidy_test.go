@@ -62,6 +62,7 @@ var layers = map[string]layer{
 	"internal/simhash":  {11, []string{"parse"}},
 	"internal/sitemap":  {10, nil},
 	"internal/scope":    {10, []string{"weburl"}},
+	"internal/cookies":  {10, []string{"weburl"}},
 	"internal/sites":    {10, []string{"fetch", "weburl"}},
 	"internal/health":   {10, []string{"internal/list"}},
 	"internal/hook":     {5, []string{"internal/bug"}},
