@@ -214,7 +214,7 @@ func (r *Request) valid() bool {
 	if r.PathQuery != "" && r.PathQuery[0] != '/' {
 		return false
 	}
-	return validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) && validValue(r.AcceptLanguage) &&
+	return r.Proxy.valid() && validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) && validValue(r.AcceptLanguage) &&
 		validValue(r.AcceptEncoding) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince) && validFields(r.Fields)
 }
 

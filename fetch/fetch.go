@@ -36,6 +36,8 @@ type Request struct {
 	Fields []Field
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.
 	IfNoneMatch, IfModifiedSince string
+	// Proxy connects to Addr in place of this machine; nil: none.
+	Proxy *Proxy
 	// BeforeWrite, if set, is called on an established connection just before the request is written. The
 	// server sees the request at this time, so delays between requests count from here. It is called again
 	// if a kept connection turns out to be closed and the request goes out on a new one.
