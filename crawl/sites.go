@@ -76,11 +76,11 @@ func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
 	return nil
 }
 
-// dress sets the headers of a site's requests. A redirect leads to a request of its own, so credentials never
+// dress sets the headers and the proxy of a site's requests. A redirect leads to a request of its own, so credentials never
 // reach another site. It returns the jar for the cookies of the response, nil for none.
 func (e *engine) dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts) *cookies.Jar {
 	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
-	req.Fields = site.Fields
+	req.Fields, req.Proxy = site.Fields, site.Proxy
 	if site.Cookies == "" {
 		return nil
 	}

@@ -43,6 +43,9 @@ type Site struct {
 	// Cookies is the key of the site's jar of cookies, the same after each Parse; "" for none.
 	Cookies string
 
+	// Proxy connects to the site; nil for none.
+	Proxy *fetch.Proxy
+
 	rule  *rule
 	above *Site // of the next shorter rule that matches; nil for none
 }
@@ -62,6 +65,7 @@ const (
 	HasHeaders
 	HasAuth
 	HasCookies
+	HasProxy
 )
 
 // Rule describes a rule for people. It contains no secrets.

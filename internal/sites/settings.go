@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ var settings = map[string]setting{
 	"delay":           {HasDelay, true, setDelay},
 	"max-depth":       {HasMaxDepth, false, setMaxDepth},
 	"owner":           {HasOwner, true, setOwner},
+	"proxy":           {HasProxy, true, setProxy},
+	"proxy-auth":      {HasProxy, true, setProxyAuth}, // after proxy
 	"rate":            {HasRate, true, setRate},
 	"user-agent":      {HasUserAgent, false, setUserAgent},
 }
@@ -125,6 +128,47 @@ func setCookies(p *parser, r *rule, value any) (string, error) {
 		p.jars[r.own.Cookies] = true
 	}
 	return fmt.Sprint(is), nil
+}
+
+func setProxy(_ *parser, r *rule, value any) (string, error) {
+	text, _ := value.(string)
+	if text == noneText {
+		return text, nil
+	}
+	want := errors.New(`want "http://ADDRESS:PORT" or "socks5://ADDRESS:PORT" with an IP address, or "none"`)
+	scheme, rest, _ := strings.Cut(text, "://")
+	if strings.Contains(rest, "@") {
+		return "", errors.New(`want no credentials; use proxy-auth`)
+	}
+	kind := fetch.ProxyHTTP
+	switch scheme {
+	case "http":
+	case "socks5":
+		kind = fetch.ProxySOCKS5
+	default:
+		return "", want
+	}
+	addr, err := netip.ParseAddrPort(strings.TrimSuffix(rest, "/"))
+	if err != nil || addr.Port() == 0 || addr.Addr().Zone() != "" {
+		return "", want
+	}
+	r.own.Proxy = &fetch.Proxy{Kind: kind, Addr: addr}
+	return text, nil
+}
+
+func setProxyAuth(p *parser, r *rule, value any) (string, error) {
+	secret, ref, err := p.secret(r, value, "user:password")
+	user, password, ok := strings.Cut(secret, ":")
+	switch {
+	case r.own.Proxy == nil:
+		return "", errors.New("want proxy in the same table")
+	case err != nil || secret == "":
+		return ref, err
+	case !ok || user == "" || len(user) > 255 || len(password) > 255:
+		return "", fmt.Errorf("what %s stands for: want user:password, each of at most 255 bytes", ref)
+	}
+	r.own.Proxy.User, r.own.Proxy.Password = user, password
+	return ref, nil
 }
 
 // setHeader returns the set of a setting that is a header.

@@ -33,6 +33,7 @@ func (r *rule) over(above *Site) *Site {
 	take(HasUserAgent, func() { s.UserAgent = above.UserAgent })
 	take(HasAccept, func() { s.Accept = above.Accept })
 	take(HasAcceptLanguage, func() { s.AcceptLanguage = above.AcceptLanguage })
+	take(HasProxy, func() { s.Proxy = above.Proxy })
 	take(HasCookies, func() { s.Cookies = above.Cookies })
 	s.Fields = mergeFields(above.Fields, s.Fields, s.Has&HasAuth != 0)
 	s.Has |= above.Has
@@ -178,6 +179,9 @@ func (r *rule) bytes() int64 {
 	}
 	for _, f := range r.own.Fields {
 		b += 2 * (int64(unsafe.Sizeof(f)) + int64(len(f.Name)+len(f.Value)))
+	}
+	if p := r.own.Proxy; p != nil {
+		b += int64(unsafe.Sizeof(*p)) + int64(len(p.User)+len(p.Password))
 	}
 	return b + int64(len(r.own.UserAgent)+len(r.own.Accept)+len(r.own.AcceptLanguage))
 }

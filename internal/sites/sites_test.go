@@ -192,6 +192,13 @@ func TestFaults(t *testing.T) {
 		{"[[site]]\nhost = 'a.example'\nuser-agent = 'Mozilla/5.0'", "lacks the token drumbeat"},
 		{"[[site]]\nhost = 'a.example'\ncookies = 'yes'", "f:3: cookies: want true or false"},
 		{"[[site]]\nsurt = '(org,'\ncookies = true", "f:3: cookies: org is a public suffix"},
+		{"[[site]]\nhost = 'a.example'\nproxy = 'http://bob:hunter2@192.0.2.1:80'", "f:3: proxy: want no credentials"},
+		{"[[site]]\nhost = 'a.example'\nproxy = 'http://proxy.example:3128'", "f:3: proxy: want \"http://ADDRESS:PORT\""},
+		{"[[site]]\nhost = 'a.example'\nproxy = 'https://192.0.2.1:3128'", "f:3: proxy: want \"http://ADDRESS:PORT\""},
+		{"[[site]]\nhost = 'a.example'\nproxy = 'socks5://192.0.2.1'", "f:3: proxy: want \"http://ADDRESS:PORT\""},
+		{"[[site]]\nhost = 'a.example'\nproxy-auth = 'env:LOGIN'", "f:3: proxy-auth: want proxy in the same table"},
+		{"[[site]]\nhost = 'a.example'\nproxy = 'http://192.0.2.1:1'\nproxy-auth = 'bob:hunter2'", "f:4: proxy-auth: want \"env:NAME\""},
+		{"[[site]]\nsurt = '(org,example,)/x'\nproxy = 'http://192.0.2.1:1'", "f:3: proxy: concerns a whole host"},
 		{"[[site]]\nhost = 'a.example'\nspeed = 1", "f:3: \"speed\": want host, pld or surt, and settings: accept, "},
 		{"[[site]]\nhost = 'a.example'", "f:1: host a.example: has no settings"},
 		{"[[site]]\ndelay = '3s'", "f:1: the table names no site"},
@@ -285,6 +292,22 @@ func TestJars(t *testing.T) {
 	other := mustParse(t, "# moved\n[[site]]\nsurt = '(example,A,'\ncookies = true\nmax-depth = 1")
 	if got := jar(other, "b.a.example"); got != pld {
 		t.Errorf("after a reload: %q, want %q", got, pld)
+	}
+}
+
+// TestProxies: a table may have a proxy, with credentials, and one below may have none.
+func TestProxies(t *testing.T) {
+	s := mustParse(t, "[[site]]\npld = 'a.example'\nproxy = 'socks5://[2001:db8::1]:1080'\nproxy-auth = 'env:LOGIN'\n"+
+		"[[site]]\nhost = 'no.a.example'\nproxy = 'none'\n[[site]]\nhost = 'b.a.example'\nproxy = 'http://127.0.0.1:3128/'")
+	proxy := func(host string) string { return fmt.Sprintf("%+v", s.LookupURL([]byte("http://"+host+"/")).Proxy) }
+	if got := proxy("x.a.example"); got != "&{Kind:socks5 Addr:[2001:db8::1]:1080 User:bob Password:hunter2}" {
+		t.Error(got)
+	}
+	if got := proxy("no.a.example") + proxy("b.a.example"); got != "<nil>&{Kind:http Addr:127.0.0.1:3128 User: Password:}" {
+		t.Error(got)
+	}
+	if got := s.LookupURL([]byte("http://x.a.example/")).String(); !strings.Contains(got, "proxy = socks5://[2001:db8::1]:1080, proxy-auth = env:LOGIN") || strings.Contains(got, "hunter2") {
+		t.Error(got)
 	}
 }
 
