@@ -294,7 +294,7 @@ func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err err
 		return false, nil
 	}
 	host := []byte(v.host)
-	item := &polite.Item{Host: o.HostKey(host), PLD: o.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
+	item := &polite.Item{Host: o.HostKey(host), PLD: o.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true, Terms: o.terms(host)}
 	g := o.polite.AdmitNow(time.Now(), item)
 	if g == nil {
 		o.workers.free()

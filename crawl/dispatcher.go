@@ -93,7 +93,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
 		NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
-		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay,
+		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "",
 		MaxItems: max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
@@ -213,7 +213,8 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits,
+		Terms: d.terms(host)}, sum, nil
 }
 
 // verdictEnd returns until when a URL may be fetched without another check by RobotsCache: at most a day

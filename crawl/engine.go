@@ -9,7 +9,9 @@ import (
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
+	"drumbeat/internal/sites"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
 )
@@ -18,10 +20,12 @@ import (
 // crawl, and the parts with their own locks that several stages use. It is safe for concurrent use once the crawl runs.
 type engine struct {
 	*state.Saved
-	opt   Options
-	plan  Plan
-	links *admit.Policy // decides which links become URLs
-	rules rulesInForce
+	opt     Options
+	plan    Plan
+	links   *admit.Policy // decides which links become URLs
+	rules   rulesInForce
+	sites   atomic.Pointer[sites.Set] // settings of some sites; nil for none. A reload replaces it
+	cookies *cookies.Store            // of sites with settings; nil without Options.Sites
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
@@ -76,7 +80,7 @@ func newEngine(opt Options) *engine {
 	e.wakeWatch = e.pulsedSignal()
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
 		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
-		LinkFilter: opt.LinkFilter}
+		LinkFilter: opt.LinkFilter, Settings: &e.sites}
 	e.draining.Store(opt.Drain)
 	return e
 }

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/cookies"
 	"drumbeat/internal/revisit"
 	"drumbeat/polite"
 	"drumbeat/weburl"
@@ -42,6 +43,10 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 		IfNoneMatch: known.ETag, IfModifiedSince: known.Modified,
 	}
+	var jar *cookies.Jar
+	if site := p.siteOf(&parts); site != nil {
+		jar = p.dress(&req, site, &parts)
+	}
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
 		req.Spool = p.spool
@@ -61,6 +66,9 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	try := p.outages.try()
 	err = bug.Contained(func() error {
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
+		if err == nil && jar != nil {
+			takeCookies(jar, &parts, resp)
+		}
 		if err == nil && !decodesLater(resp) {
 			err = resp.Decode(ctx)
 		}

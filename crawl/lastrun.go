@@ -16,6 +16,6 @@ func (o *Options) lastRun() *state.LastRun {
 		Backoff: o.Backoff.Milliseconds(), BackoffMax: o.BackoffMax.Milliseconds(),
 		HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
 		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(),
-		MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules,
+		MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, Sites: o.Sites, URLRules: o.URLRules,
 		CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
 }

@@ -33,6 +33,7 @@ type request struct {
 	host, path string
 	at         time.Time
 	codings    string // Accept-Encoding
+	header     http.Header
 }
 
 // tinyWeb is an in-process web whose answers come from a function. It serves one request at a time.
@@ -108,7 +109,7 @@ func (w *tinyWeb) handle(c net.Conn) {
 	}
 	host, path := req.Host, req.RequestURI
 	w.mu.Lock()
-	w.requests = append(w.requests, request{host, path, time.Now(), req.Header.Get("Accept-Encoding")})
+	w.requests = append(w.requests, request{host, path, time.Now(), req.Header.Get("Accept-Encoding"), req.Header})
 	w.mu.Unlock()
 	if w.raw != nil && w.raw(c, host, path) {
 		return

@@ -138,7 +138,7 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		if least := now.Add(q.opt.oneTurn()); h.Expires.Before(least) {
+		if least := now.Add(q.oneTurn(weburl.Split(job.Origin).Host)); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}
@@ -148,8 +148,11 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 // oneTurn is the least lifetime of a robots.txt: a little more than the longest delay between two requests
 // to its host. Its own request starts a delay; if it expired before the end of that delay, no page could
 // ever be fetched.
-func (o *Options) oneTurn() time.Duration {
-	turn := max(o.HostDelay, o.ServerDelay, o.PLDDelay)
+func (e *engine) oneTurn(host []byte) time.Duration {
+	turn := max(e.opt.HostDelay, e.opt.ServerDelay, e.opt.PLDDelay)
+	if t := e.terms(host); t != nil {
+		turn = max(turn, t.HostDelay, t.HostLeast, t.PLDDelay)
+	}
 	return turn + turn/16
 }
 
@@ -322,7 +325,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []net
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // hold no body while waiting
 	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs,
-		Robots: true, Waits: waits}
+		Robots: true, Waits: waits, Terms: q.terms(parts.Host)}
 	for v := q.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {

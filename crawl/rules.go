@@ -117,13 +117,17 @@ func (f *rulesInForce) cutOff() (n int) {
 	return n
 }
 
-// watchReload reloads rules and blacklist for each value from Options.Reload.
+// watchReload reloads rules, blacklist and settings of sites for each value from Options.Reload.
 func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-d.opt.Reload:
+			d.reloadSites()
+			if len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
+				continue
+			}
 			if err := d.reload(ctx); err != nil {
 				return err
 			}

@@ -281,7 +281,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
-	if err := c.dispatcher.openRules(); err != nil {
+	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites()); err != nil {
 		return err
 	}
 	rules, err := urlrule.New(c.opt.URLRules)

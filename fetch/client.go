@@ -185,7 +185,7 @@ func (x *exchange) prepare() *Error {
 	}
 	x.resp.Remote = netip.AddrPortFrom(r.Addr.Addr().Unmap(), port)
 	x.resp.buf.req = x.c.appendRequest(x.resp.buf.req[:0], r)
-	x.resp.RequestHead = x.resp.buf.req
+	x.record()
 	return nil
 }
 
@@ -214,8 +214,8 @@ func (r *Request) valid() bool {
 	if r.PathQuery != "" && r.PathQuery[0] != '/' {
 		return false
 	}
-	return validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) && validValue(r.AcceptLanguage) &&
-		validValue(r.AcceptEncoding) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince)
+	return r.Proxy.valid() && validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) && validValue(r.AcceptLanguage) &&
+		validValue(r.AcceptEncoding) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince) && validFields(r.Fields)
 }
 
 // validValue reports whether s is a valid header value.
@@ -264,7 +264,7 @@ func (x *exchange) forget() {
 	r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
 	r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
 	r.buf.req = x.c.appendRequest(r.buf.req[:0], x.req) // HTTP/2 has no Connection line
-	r.RequestHead = r.buf.req
+	x.record()
 }
 
 // roundTrip writes the request and reads the reply. It reads even if the write fails, because the server may
@@ -302,7 +302,7 @@ func (x *exchange) send() (int, error) {
 	switch {
 	case c.h2 != nil:
 		b.req = withoutClose(b.req)
-		x.resp.RequestHead = b.req
+		x.record()
 		return c.h2.Request(b.req)
 	case c.tls.conn != nil:
 		return c.tls.conn.Write(b.req)

@@ -56,7 +56,7 @@ type tlsFacts struct {
 	conn    *tls.Conn
 }
 
-// open dials the granted address and, for https, makes the handshake.
+// open dials the granted address, or the proxy for it, and, for https, makes the handshake.
 func (x *exchange) open() *Error {
 	begin := time.Now()
 	c := new(conn)
@@ -68,8 +68,17 @@ func (x *exchange) open() *Error {
 		err = x.connect(c, begin)
 	}
 	x.resp.Connect = time.Since(begin)
-	if err != nil {
+	if err != nil && x.req.Proxy != nil {
+		return x.proxyFault(err)
+	} else if err != nil {
 		return x.fault(StageDial, err)
+	}
+	if x.req.Proxy != nil {
+		e := x.tunnel()
+		if x.resp.Connect = time.Since(begin); e != nil {
+			x.closeConn()
+			return e
+		}
 	}
 	if x.req.Scheme == "https" {
 		if e := x.handshake(); e != nil {
@@ -89,7 +98,7 @@ func (x *exchange) closeConn() {
 func (x *exchange) dialHook(c *conn, begin time.Time) error {
 	ctx, cancel := context.WithDeadline(x.ctx, x.connectEnd(begin))
 	defer cancel()
-	conn, err := x.c.opt.Dial(ctx, x.resp.Remote)
+	conn, err := x.c.opt.Dial(ctx, x.peer())
 	if err == nil {
 		c.Conn = conn
 		x.attach(c)

@@ -52,9 +52,9 @@ func (s *sockets) address(addr netip.AddrPort) (syscall.Sockaddr, int) {
 	return &s.in6, syscall.AF_INET6
 }
 
-// connect dials the granted address and starts the exchange on the new conn.
+// connect dials the granted address, or the proxy, and starts the exchange on the new conn.
 func (x *exchange) connect(c *conn, begin time.Time) error {
-	addr := x.resp.Remote
+	addr := x.peer()
 	sa, family := x.sockets.address(addr)
 	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

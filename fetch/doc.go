@@ -31,6 +31,12 @@
 // holds unsolicited bytes. If the connection ends before the first byte of the reply, Do sends the request
 // once more on a new connection (RFC 9110, 9.2.2). Nothing else is ever sent twice, except as below.
 //
+// # Proxies
+//
+// With Request.Proxy, Do connects to a proxy and asks it for a tunnel to the granted address (proxy.go), by
+// CONNECT or SOCKS5. All else is as without: the checks of the address, TLS, HTTP/2, kept connections, and
+// Response.Remote. The proxy's failures have KindProxy.
+//
 // # HTTP/2
 //
 // With Options.HTTP2, Do offers HTTP/2 to servers of https by ALPN. On such a connection package h2

@@ -66,6 +66,8 @@ const (
 	KindTLS
 	// KindCertificate: the certificate is not good and TLSOptions.Require demands a good one.
 	KindCertificate
+	// KindProxy: the Proxy cannot be reached or refuses. Ours.
+	KindProxy
 	kinds
 )
 
@@ -105,7 +107,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // retried. A Timeout at StageDial may also be ours; only many of them at once reveal it.
 func (e *Error) Ours() bool {
 	switch e.Kind {
-	case KindCanceled, KindResources, KindNoRoute:
+	case KindCanceled, KindResources, KindNoRoute, KindProxy:
 		return true
 	}
 	return false
@@ -136,7 +138,7 @@ func (s Stage) String() string {
 func (k Kind) String() string {
 	names := [kinds]string{"other", "canceled", "bad-request", "forbidden-address", "forbidden-port",
 		"resources", "no-route", "unreachable", "refused", "timeout", "reset", "empty-reply", "bad-head",
-		"head-too-large", "tls", "certificate"}
+		"head-too-large", "tls", "certificate", "proxy"}
 	if k < kinds {
 		return names[k]
 	}

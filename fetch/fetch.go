@@ -32,8 +32,12 @@ type Request struct {
 	UserAgent, From, Accept, AcceptLanguage string
 	// AcceptEncoding replaces the client's Accept-Encoding; "" does not.
 	AcceptEncoding string
+	// Fields are added to the head, after all others. Their names must not be those of other lines.
+	Fields []Field
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.
 	IfNoneMatch, IfModifiedSince string
+	// Proxy connects to Addr in place of this machine; nil: none.
+	Proxy *Proxy
 	// BeforeWrite, if set, is called on an established connection just before the request is written. The
 	// server sees the request at this time, so delays between requests count from here. It is called again
 	// if a kept connection turns out to be closed and the request goes out on a new one.
@@ -164,7 +168,8 @@ type Response struct {
 	// HTTP/2, whatever its head in RawHead says.
 	Proto string
 
-	// RequestHead is the request as sent; for HTTP/2 an equal request of HTTP/1.1.
+	// RequestHead is the request as sent, but with Redacted for the values of secret Fields; for HTTP/2 an equal
+	// request of HTTP/1.1.
 	RequestHead []byte
 	// Raw is the reply as received from the status line on, without interim 1xx replies: RawHead with its
 	// empty line, then RawBody, chunked framing included. For HTTP/2 it is an equal reply of HTTP/1.1: package

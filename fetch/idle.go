@@ -31,10 +31,12 @@ type idleKey struct {
 	https bool
 	host  string
 	addr  netip.AddrPort
+	proxy Proxy // zero: none
 }
 
 func (x *exchange) key() idleKey {
-	return idleKey{https: x.req.Scheme == "https", host: strings.TrimSuffix(x.req.Host, "."), addr: x.resp.Remote}
+	return idleKey{https: x.req.Scheme == "https", host: strings.TrimSuffix(x.req.Host, "."), addr: x.resp.Remote,
+		proxy: x.proxyKey()}
 }
 
 // idlePool holds connections between exchanges. It owns no goroutine: a timer closes expired connections and

@@ -41,6 +41,14 @@ func (c *Client) newTemplate(codings string) *template {
 
 // appendRequest appends the request head to dst.
 func (c *Client) appendRequest(dst []byte, r *Request) []byte {
+	if dst = c.appendPlain(dst, r); len(r.Fields) > 0 {
+		dst = appendFields(dst[:len(dst)-len("\r\n")], r.Fields, false)
+	}
+	return dst
+}
+
+// appendPlain appends the request head without Request.Fields to dst.
+func (c *Client) appendPlain(dst []byte, r *Request) []byte {
 	if r.UserAgent != "" || r.From != "" || r.Accept != "" || r.AcceptLanguage != "" || r.AcceptEncoding != "" {
 		return c.encodeRequest(dst, r)
 	}

@@ -31,7 +31,7 @@ import "time"
 //     keeps its entry until adaptedKept times HostDelay after its last visit, because its next items may come
 //     late from disk. Then, or at a restart, it is forgotten and starts at b.
 //
-// A host with a delay of its own (SetHostDelay) does not adapt. Servers, PLDs and networks do not either.
+// A host with a delay of its own (SetHostDelay, Terms) does not adapt. Servers, PLDs and networks do not either.
 
 // adaptSteps is the number of steps from the base delay to the minimum.
 const adaptSteps = 32
@@ -92,7 +92,7 @@ func (h *host) meanAnswer() time.Duration { return time.Duration(h.answer) * tim
 
 // adapt takes a step or resets the host after an exchange.
 func (s *Scheduler) adapt(h *host, budget uint32, r Result) {
-	if _, own := s.own[h.key]; own {
+	if _, own := s.own[h.key]; own || h.terms.fixed() {
 		return
 	}
 	base, mean := s.opt.plainDelay(budget), h.meanAnswer()
@@ -151,7 +151,7 @@ func (o *Options) adaptedTo(base time.Duration, h *host, k uint8) time.Duration 
 // way. Each earlier deferral doubles the least delay that it assumes, so a host that does not keep up with that
 // costs at most log2(b/m) further deferrals of a URL. spacing is the time between visits today.
 func (s *Scheduler) ramp(h *host, it *Item, n float64, spacing int64) float64 {
-	if _, own := s.own[it.Host]; own || !s.opt.Adaptive {
+	if _, own := s.own[it.Host]; own || !s.opt.Adaptive || it.Terms.fixed() {
 		return n * float64(spacing)
 	}
 	base := s.opt.plainDelay(it.Budget)
@@ -165,7 +165,7 @@ func (s *Scheduler) ramp(h *host, it *Item, n float64, spacing int64) float64 {
 		if k >= adaptSteps {
 			k, visits = adaptSteps, n
 		}
-		d := s.opt.delayAfter(s.opt.adaptedTo(base, h, k), crawlDelay, answer) + h.usual
+		d := s.opt.delayAfter(s.opt.adaptedTo(base, h, k), crawlDelay, answer, it.Terms) + h.usual
 		total += visits * float64(max(d, least))
 		n -= visits
 	}

@@ -60,10 +60,11 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	if h == nil {
 		h = s.newHost(it.Host, at)
 	}
+	h.terms = it.Terms
 	if s.hasVisited && !h.visited {
 		h.visited, h.end = true, s.visited
-		h.plain = s.plainDelayOf(it.Host, h, it.Budget)
-		h.base = s.opt.delayAfter(h.plain, it.CrawlDelay, Result{})
+		h.plain = s.plainDelayOf(it.Host, h, it.Budget, h.terms)
+		h.base = s.opt.delayAfter(h.plain, it.CrawlDelay, Result{}, h.terms)
 		h.cause = s.causeOf(h, it.CrawlDelay, Result{})
 	}
 	if it.CrawlDelay > 0 {
@@ -144,6 +145,7 @@ func (s *Scheduler) link(it *Item, now int64) {
 		p = s.newPLD(it.PLD, now)
 	}
 	it.pld = p
+	p.terms = it.Terms
 	p.items++
 	if it.Budget > 0 {
 		p.budget = it.Budget

@@ -9,11 +9,14 @@ import (
 // (budget 0: unscaled), of the Crawl-delay and of ResponseFactor times the response time, both capped at
 // MaxCrawlDelay, and of the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
-	return o.delayAfter(o.plainDelay(budget), crawlDelay, r)
+	return o.delayAfter(o.plainDelay(budget), crawlDelay, r, nil)
 }
 
 // delayAfter is DelayAfter for a host whose τh·B0/Bx is plain.
-func (o *Options) delayAfter(plain, crawlDelay time.Duration, r Result) time.Duration {
+func (o *Options) delayAfter(plain, crawlDelay time.Duration, r Result, t *Terms) time.Duration {
+	if t.own() {
+		return max(plain, r.Backoff)
+	}
 	d := max(plain, min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay))
 	if o.ResponseFactor > 0 {
 		f := math.Min(o.ResponseFactor*float64(r.Elapsed), float64(o.MaxCrawlDelay))
@@ -27,14 +30,21 @@ func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
-// plainDelayOf returns the delay that SetHostDelay gave to a host, else plainDelay, adapted if h is not nil.
-func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32) time.Duration {
-	if d, ok := s.own[host]; ok {
+// plainDelayOf returns the delay that SetHostDelay gave to a host, else that of its terms, else plainDelay, adapted if h
+// is not nil.
+func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32, t *Terms) time.Duration {
+	d, ok := s.own[host]
+	switch {
+	case ok:
 		return d
+	case t != nil && t.HostDelay >= 0:
+		return max(t.HostDelay, t.HostLeast)
 	}
-	d := s.opt.plainDelay(budget)
-	if h != nil && h.steps > 0 {
+	if d = s.opt.plainDelay(budget); h != nil && h.steps > 0 {
 		d = s.opt.adaptedTo(d, h, h.steps)
+	}
+	if t != nil {
+		d = max(d, t.HostLeast)
 	}
 	return d
 }
@@ -95,7 +105,7 @@ func (s *Scheduler) dueAt(h *host) int64 {
 		return h.notBefore
 	}
 	d := h.base
-	if it := h.front(); it != nil {
+	if it := h.front(); it != nil && !h.terms.own() {
 		d = max(d, min(it.CrawlDelay, s.opt.MaxCrawlDelay))
 	}
 	return max(h.notBefore, h.end+int64(d))
@@ -105,11 +115,11 @@ func (s *Scheduler) dueAt(h *host) int64 {
 // host without any delay also counts as 1 ms: its response time then mostly reflects the load of this
 // machine, and a URL sent to disk because of it would return long after its host has run out of URLs.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
-	usual, crawlDelay := time.Duration(0), it.CrawlDelay
+	usual, crawlDelay, t := time.Duration(0), it.CrawlDelay, it.Terms
 	if h != nil {
-		usual, crawlDelay = h.usual, max(crawlDelay, h.crawlDelay)
+		usual, crawlDelay, t = h.usual, max(crawlDelay, h.crawlDelay), h.terms
 	}
-	d := s.opt.delayAfter(s.plainDelayOf(it.Host, h, it.Budget), crawlDelay, Result{Elapsed: usual})
+	d := s.opt.delayAfter(s.plainDelayOf(it.Host, h, it.Budget, t), crawlDelay, Result{Elapsed: usual}, t)
 	if d > 0 {
 		d += usual
 	}

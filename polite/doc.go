@@ -31,6 +31,9 @@
 // grant itself counts as the start. No item starves: hosts, servers and networks are served in the order in
 // which they became ready.
 //
+// Terms. An item may carry Terms, delays that replace those of Options for its host and its PLD. The latest item
+// decides. SetTerms replaces them for all items in RAM, so a change by the operator binds the next visit.
+//
 // Lines. A host that is due waits in the line of its PLD until the PLD is ready, then in that of one of its
 // servers. A server that is ready waits in the line of its network until the network has room. No entity in
 // a line is blocked by the delay of another: a host whose server cannot be visited at once lets the next

@@ -21,6 +21,7 @@ type pld struct {
 	next   int64  // no request starts before
 	entry  int64  // no further host moves to a server that can be visited at once before
 	line   hostLine
+	terms  *Terms // of its latest item; nil: none
 }
 
 // network is an IPv4 /24 or an IPv6 /48. It is in the network heap, by the time at which it may be visited
@@ -78,7 +79,7 @@ const maxNetBurst = 1024
 // setGates converts the limits of networks: at most netBurst starts in a window of netBurst/rate seconds. A
 // window, unlike a gap between starts, allows connections to be set up concurrently.
 func (s *Scheduler) setGates() {
-	s.gatePLDs = s.opt.PLDDelay > 0
+	s.gatePLDs = s.opt.PLDDelay > 0 || s.opt.UseTerms
 	s.gateNets = s.opt.NetworkRate > 0 || s.opt.NetworkConnections > 0
 	if s.opt.NetworkRate > 0 {
 		s.netBurst = int(math.Min(math.Ceil(s.opt.NetworkRate), maxNetBurst))
@@ -108,8 +109,11 @@ func (s *Scheduler) newPLD(key uint64, now int64) *pld {
 	return p
 }
 
-// pldDelay returns the PLD's delay from start to start, scaled by its budget.
+// pldDelay returns the PLD's delay from start to start: that of its terms, or scaled by its budget.
 func (s *Scheduler) pldDelay(p *pld) int64 {
+	if p.terms != nil && p.terms.PLDDelay >= 0 {
+		return int64(p.terms.PLDDelay)
+	}
 	return int64(scale(s.opt.PLDDelay, s.opt.PLDDelayMin, float64(s.opt.DefaultBudget), float64(p.budget)))
 }
 

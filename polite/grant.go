@@ -318,7 +318,7 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	}
 	s.land(g, at)
 	h.busy, h.visited = false, true
-	h.end = at
+	h.end, h.elapsed = at, r.Elapsed
 	if r.Elapsed > 0 {
 		h.usual += (r.Elapsed - h.usual) / 8
 	}
@@ -329,8 +329,8 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	if s.opt.Adaptive {
 		s.adapt(h, g.Item.Budget, r)
 	}
-	h.plain = s.plainDelayOf(h.key, h, g.Item.Budget)
-	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r)
+	h.plain = s.plainDelayOf(h.key, h, g.Item.Budget, h.terms)
+	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r, h.terms)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
 	s.peak.note(s.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))

@@ -81,6 +81,8 @@ type Options struct {
 	// Visited, if set, is when all hosts and servers count as last visited: the time of an unclean stop or,
 	// if unknown, the start after it.
 	Visited time.Time
+	// UseTerms says that items may have Terms with a PLDDelay.
+	UseTerms bool
 	// StartAtGrant makes the grant the start of the request. Started need not be called, but jitter in
 	// connecting may shorten the gaps that a server sees.
 	StartAtGrant bool
@@ -167,6 +169,7 @@ type Item struct {
 	Robots     bool          // a request for robots.txt; goes to the front of its host's line
 	Waits      uint8         // number of earlier deferrals of this item
 	Due        time.Time     // when to offer the item again; set by a deferral or an eviction
+	Terms      *Terms        // of its host and its PLD, until SetTerms or a later item has others; nil: none
 
 	itemLink
 	host     *host

@@ -41,7 +41,9 @@ type host struct {
 	answer        uint32        // mean answer time of the adaptive delay in µs; 0: unknown
 	crawlDelay    time.Duration // from Result; 0: unknown
 	usual         time.Duration // smoothed response time
+	elapsed       time.Duration // last response time; 0: unknown
 	turns         uint64        // number of grants, to rotate servers
+	terms         *Terms        // of its latest item; nil: none
 	kept          serverKey     // server of the connection that the last exchange left open, if hasKept
 	hasKept       bool
 

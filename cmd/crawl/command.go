@@ -177,7 +177,8 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	if err != nil {
 		return err
 	}
-	scoping, err := c.RuleFiles.Read(c.PrivateSuffixes, c.Escapes == "keep")
+	opt.Env = a.Environment
+	scoping, err := c.readRules(opt.Env)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 	opt.SnapshotEvery = time.Second
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
-	rules := len(opt.Rules)+len(opt.Blacklist) > 0
+	rules := len(opt.Rules)+len(opt.Blacklist) > 0 || opt.Sites != ""
 	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
 		defer release()

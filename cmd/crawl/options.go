@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,7 +15,9 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
+	"drumbeat/internal/sites"
 	"drumbeat/warc"
+	"drumbeat/weburl"
 )
 
 // Options returns the crawl's options without resolver and fetcher.
@@ -30,7 +33,7 @@ func (c *Command) Options() crawl.Options {
 		Scope: state.Scope(c.Scope), Store: c.Store == "warc", ContentSeen: state.ContentSeen(c.ContentSeen), NoArchive: state.Archive(c.NoArchive), NoIndex: state.Archive(c.NoIndex), Simhash: c.Simhash, TrapScore: c.TrapScore == "on", WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
 		NetworkFlags: c.netFlags.digest(),
-		Rules:        c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
+		Rules:        c.Rules, Blacklist: c.Blacklist, Sites: c.Sites, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 		TimeZone: c.TimeZone.Location,
 		Rate:     c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
 		Bandwidth: pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
@@ -50,6 +53,16 @@ func (c *Command) Options() crawl.Options {
 	c.hookFlags.apply(&o)
 	c.recrawlFlags.apply(&o)
 	return o
+}
+
+// readRules reads the files of rules and of sites' settings, so a fault in them ends the command before it writes
+// anything.
+func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, error) {
+	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Escapes == "keep")
+	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes), KeepEscapes: c.Escapes == "keep",
+		Agent: c.Agent, Contact: c.Contact, Env: env})
+	scoping.Sites = settings
+	return scoping, errors.Join(err1, err2)
 }
 
 func (c *Command) warcFormat() warc.Format {

@@ -81,3 +81,36 @@ func TestCrawlReadsAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestCrawlWithSites: the crawl sends the headers of the settings of sites, --print-config shows their number, and
+// a fault ends the command before it crawls. Nothing that it prints has a secret.
+func TestCrawlWithSites(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	seed := web.Seeds()[0]
+	host := string(weburl.Split([]byte(seed)).Host)
+	key := cmdtest.File(t, "key", "t0ps3cret\n")
+	file := cmdtest.File(t, "sites.toml", "[[site]]\nhost = \""+host+"\"\nmax-depth = 0\nbearer = \"file:"+key+"\"\n")
+	flags = append(flags, "--seeds", cmdtest.File(t, "seeds", seed+"\n"), "--dir="+t.TempDir()+"/c", "--scope=host", "--sites", file)
+	printed := ""
+	out, errs := wantExit(t, term.ExitDone, "", append(flags, "--print-config")...)
+	printed += out + errs
+	for _, want := range []string{`sites = "` + file + `"`, "# sites: 1 rule, "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	bad := cmdtest.File(t, "bad.toml", "[[site]]\nhost = 'a.example'\nbearer = 't0ps3cret'\nspeed = 1\n")
+	out, errs = wantExit(t, term.ExitUsage, "", append(flags, "--sites", bad)...)
+	printed += out + errs
+	if !strings.Contains(errs, "bad.toml:3: bearer: want ") || !strings.Contains(errs, "bad.toml:4: ") {
+		t.Error(errs)
+	}
+	out, errs = wantExit(t, term.ExitDone, "", flags...)
+	if printed += out + errs; strings.Contains(printed, "t0ps3cret") {
+		t.Errorf("a secret is printed:\n%s", printed)
+	}
+	if n := len(web.Log().Fetches()); n != 1 {
+		t.Errorf("%d URLs fetched, want the seed alone", n)
+	}
+}

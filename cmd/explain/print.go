@@ -111,9 +111,26 @@ func (p *printer) url(r *explain.URLReport) {
 	if r.Ended == nil {
 		p.field("link", "%s", r.Link.Why)
 	}
+	p.settings(r.Settings)
 	p.site(r.Site)
 	p.trap(r.Trap)
 	p.origin(r.Robots, r.Verdict)
+}
+
+// settings prints the settings of a site.
+func (p *printer) settings(s *explain.SettingsReport) {
+	if s == nil {
+		return
+	}
+	if s.Fault != "" {
+		p.field("settings", "unknown: %s", strings.ReplaceAll(s.Fault, "\n", "; "))
+		return
+	}
+	name := "settings"
+	for _, r := range s.Rules {
+		p.field(name, "%s", r.String())
+		name = ""
+	}
 }
 
 func (p *printer) ended(e *explain.EndedReport) {
@@ -284,6 +301,7 @@ func (p *printer) host(r *explain.HostReport) {
 		p.field("stored", "%d responses in the indexes", *r.Stored)
 	}
 	p.deferred(&r.Waiting)
+	p.settings(r.Settings)
 	p.site(r.Site)
 	p.trap(r.Trap)
 	if a := r.Pace; a != nil {

@@ -9,6 +9,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/internal/scope"
+	"drumbeat/internal/sites"
 	"drumbeat/weburl"
 )
 
@@ -17,6 +18,7 @@ type scopeCmd struct {
 	URLs            []string `arg:"" name:"url" optional:"" help:"URLs. Without any: JSON lines on standard input."`
 	Rules           []string `placeholder:"FILE" help:"As for crawl."`
 	Blacklist       []string `placeholder:"FILE" help:"As for crawl."`
+	Sites           string   `placeholder:"FILE" help:"As for crawl. Secrets are not read."`
 	Addr            string   `placeholder:"IP" help:"IP address of the URLs' host, for network rules of a blacklist."`
 	PrivateSuffixes bool     `help:"As for crawl."`
 }
@@ -41,6 +43,8 @@ type scopeAnswer struct {
 	Rule          *scopeRule `json:"rule,omitempty"`
 	Blacklisted   bool       `json:"blacklisted"`
 	BlacklistRule *scopeRule `json:"blacklist_rule,omitempty"`
+	// Settings are the rules of --sites, the most specific first.
+	Settings []sites.Rule `json:"settings,omitempty"`
 }
 
 type scopeRule struct {
@@ -51,14 +55,16 @@ type scopeRule struct {
 
 // Run answers JSON lines, or URLs.
 func (c *scopeCmd) Run(a *term.App) error {
-	files := flags.RuleFiles{Rules: c.Rules, Blacklist: c.Blacklist}
-	if len(c.Rules)+len(c.Blacklist) == 0 {
-		return term.Usage(errors.New("explain scope: give --rules FILE or --blacklist FILE"))
+	files := flags.RuleFiles{Rules: c.Rules, Blacklist: c.Blacklist, Sites: c.Sites}
+	if len(c.Rules)+len(c.Blacklist) == 0 && c.Sites == "" {
+		return term.Usage(errors.New("explain scope: give --rules FILE, --blacklist FILE or --sites FILE"))
 	}
-	sets, err := files.Read(c.PrivateSuffixes, false)
-	if err != nil {
+	sets, err1 := files.Read(c.PrivateSuffixes, false)
+	settings, err2 := files.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes)})
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
+	sets.Sites = settings
 	e := &scopeExplainer{sets, weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}), weburl.NewSuffixes(c.PrivateSuffixes)}
 	if len(c.URLs) == 0 {
 		return answerLines(a.Stdin, a.Stdout, e.answer)
@@ -99,6 +105,9 @@ func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
 	}
 	n := e.Rules.Lookup(url)
 	a = scopeAnswer{URL: string(url), SURT: string(scope.AppendSURT(nil, url)), Ruling: e.Rules.Ruling(n).String(), Rule: ruleOf(e.Rules, n)}
+	if site := e.Sites.LookupURL(url); site != nil {
+		a.Settings = site.Rules()
+	}
 	host := weburl.Split(url).Host
 	b := e.Blacklist.Host(host, e.suffixes.PLDBytes(host))
 	if addr != "" {
@@ -127,6 +136,11 @@ func (a *scopeAnswer) person(out io.Writer, ref string) {
 		if r.rule != nil {
 			fmt.Fprintf(out, "  %-10s %s:%d: %s\n", r.name, r.rule.File, r.rule.Line, r.rule.Text)
 		}
+	}
+	name := "settings"
+	for _, r := range a.Settings {
+		fmt.Fprintf(out, "  %-10s %s\n", name, r)
+		name = ""
 	}
 	fmt.Fprintf(out, "  %-10s %s\n  %-10s %s\n", "url", a.URL, "surt", a.SURT)
 }

@@ -9,12 +9,15 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/disk"
 	"drumbeat/internal/scope"
+	"drumbeat/internal/sites"
 	"drumbeat/weburl"
 )
 
-// Scoping holds the rules that were read from the files of --rules and --blacklist.
+// Scoping holds the rules that were read from the files of --rules and --blacklist, and the settings from that of
+// --sites.
 type Scoping struct {
 	Rules, Blacklist *scope.Set // nil without files
+	Sites            *sites.Set
 }
 
 // Read reads the files. A command calls it before it writes anything, so a fault in a rule changes nothing.
@@ -28,7 +31,16 @@ func (f *RuleFiles) Read(privateSuffixes, keepEscapes bool) (Scoping, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return Scoping{}, term.Usage(err)
 	}
-	return Scoping{rules, blacklist}, nil
+	return Scoping{Rules: rules, Blacklist: blacklist}, nil
+}
+
+// ReadSites reads the file of --sites. opt.Env is not nil if secrets are to be read too.
+func (f *RuleFiles) ReadSites(opt sites.Options) (*sites.Set, error) {
+	set, err := admit.ReadSettings(disk.OS(), f.Sites, opt)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	return set, nil
 }
 
 // Print prints the number of rules in force.
@@ -44,11 +56,16 @@ func (s Scoping) Print(out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	if s.Sites == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "# sites: %v\n", s.Sites.Stats())
+	return err
 }
 
 // RuleFiles holds the flags that name files of rules.
 type RuleFiles struct {
 	Rules     []string `group:"what" common:"" placeholder:"FILE" help:"Read scope rules from FILE (docs/RULES.md). They include or exclude hosts, PLDs, URL prefixes, SURTs and expressions. The first match wins, before --scope. Repeatable. SIGHUP reloads them."`
 	Blacklist []string `group:"what" common:"" placeholder:"FILE" help:"Never contact the hosts, PLDs and networks in FILE (docs/RULES.md). Queued URLs are no exception. Repeatable. SIGHUP reloads the list within seconds."`
+	Sites     string   `group:"what" placeholder:"FILE" help:"Read settings of some sites from FILE (docs/SITES.md), a TOML file: headers, credentials, delays and more, by SURT prefix, PLD or host. SIGHUP reloads them."`
 }

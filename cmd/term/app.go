@@ -42,6 +42,16 @@ type App struct {
 	StopOnSignal func(context.Context) (ctx context.Context, release func())
 	// OnHangup returns a channel that receives on SIGHUP; release stops that. nil: SIGHUP has no handler.
 	OnHangup func() (again <-chan struct{}, release func())
+	// Env returns a variable of the environment. nil: there are none.
+	Env func(name string) (value string, ok bool)
+}
+
+// Environment returns a variable of the environment.
+func (a *App) Environment(name string) (value string, ok bool) {
+	if a.Env == nil {
+		return "", false
+	}
+	return a.Env(name)
 }
 
 // Panicked reports a panic on standard error and returns its exit code.
@@ -65,7 +75,7 @@ func NewApp(stdin io.Reader, stdout, stderr io.Writer) *App {
 // goroutine ends the process.
 func Process() *App {
 	a := NewApp(os.Stdin, os.Stdout, os.Stderr)
-	a.OnHangup = onHangup
+	a.OnHangup, a.Env = onHangup, os.LookupEnv
 	a.endOnBugs()
 	return a
 }

@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/internal/scope"
+	"drumbeat/internal/sites"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -62,6 +63,7 @@ type Batch struct {
 	sites   linkSites
 
 	Rules, Blacklist *scope.Set // in force at the start of the page
+	settings         *sites.Set // in force at the start of the page
 	Rewriter         linkRewriter
 }
 
@@ -94,6 +96,9 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 	b.Names.Reset()
 	b.sites.reset()
 	b.Rules, b.Blacklist = b.p.Lists.Rules.Load(), b.p.Lists.Blacklist.Load()
+	if b.settings = nil; b.p.Settings != nil {
+		b.settings = b.p.Settings.Load()
+	}
 	b.Rec = weburl.Record{Depth: depth, Found: now.Unix(), Flags: flags}
 	b.vias, b.origin = 0, nil
 	if len(via) > 0 {
@@ -190,7 +195,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		}
 	}
 	switch {
-	case p.MaxDepth >= 0 && int(b.Rec.Depth) > p.MaxDepth && !(b.asset && int(b.Rec.Depth) <= p.MaxDepth+assetHops):
+	case b.tooDeep(url):
 		return ^verdict(state.CountLinksDepth), ""
 	case b.Rec.Redirects > 0 && int(b.Rec.Redirects) > p.MaxRedirects:
 		return ^verdict(state.CountLinksRedirects), TooManyRedirects
@@ -213,6 +218,30 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		return ^verdict(state.CountLinksDropped), ""
 	}
 	return verdict(len(b.Keys)), ""
+}
+
+// tooDeep reports whether a link leads too far from the seeds.
+func (b *Batch) tooDeep(url []byte) bool {
+	most, depth := b.MaxDepth(url), int(b.Rec.Depth)
+	return most >= 0 && depth > most && !(b.asset && depth <= most+assetHops)
+}
+
+// MaxDepth returns how many links a URL may be away from a seed; negative for any number.
+func (b *Batch) MaxDepth(url []byte) int {
+	if b.settings != nil {
+		if site := b.settings.LookupURL(url); site != nil && site.Has&sites.HasMaxDepth != 0 {
+			return site.MaxDepth
+		}
+	}
+	return b.p.MaxDepth
+}
+
+// DepthRule describes the settings of a site that decide about MaxDepth; "" if the crawl's does.
+func (b *Batch) DepthRule(url []byte) string {
+	if site := b.settings.LookupURL(url); site != nil {
+		return site.Decides(sites.HasMaxDepth)
+	}
+	return ""
 }
 
 // because describes the rule that drops a seed; "" for other links, which are only counted.

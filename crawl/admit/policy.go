@@ -1,7 +1,10 @@
 package admit
 
 import (
+	"sync/atomic"
+
 	"drumbeat/internal/ports"
+	"drumbeat/internal/sites"
 	"drumbeat/internal/urlrule"
 	"drumbeat/weburl"
 )
@@ -14,6 +17,9 @@ type Policy struct {
 	Lists    *Lists
 	Sites    *Sites // what --scope allows
 	URLRules urlrule.Rules
+
+	// Settings are those of single sites, which may replace MaxDepth; nil, or a pointer to nil: none.
+	Settings *atomic.Pointer[sites.Set]
 
 	MaxDepth     int // links from a seed; negative for any number
 	MaxRedirects int // from the last page that linked to a URL

@@ -211,13 +211,15 @@ type URLReport struct {
 	Record *RecordReport `json:"record,omitempty"`
 	Ended  *EndedReport  `json:"ended,omitempty"`
 
-	Link    *LinkReport    `json:"link,omitempty"`
-	Site    *PLDReport     `json:"site,omitempty"`
-	Trap    *TrapReport    `json:"trap,omitempty"`
-	Robots  *OriginReport  `json:"robots,omitempty"`
-	Verdict *VerdictReport `json:"verdict,omitempty"`
-	Delays  []DelayReport  `json:"delays,omitempty"`
-	Damage  []string       `json:"damage,omitempty"` // what could not be read
+	Link *LinkReport `json:"link,omitempty"`
+	// Settings are those of --sites; nil for none.
+	Settings *SettingsReport `json:"settings,omitempty"`
+	Site     *PLDReport      `json:"site,omitempty"`
+	Trap     *TrapReport     `json:"trap,omitempty"`
+	Robots   *OriginReport   `json:"robots,omitempty"`
+	Verdict  *VerdictReport  `json:"verdict,omitempty"`
+	Delays   []DelayReport   `json:"delays,omitempty"`
+	Damage   []string        `json:"damage,omitempty"` // what could not be read
 
 	key    uint64
 	parent uint64
@@ -245,14 +247,15 @@ type PaceReport struct {
 
 // HostReport is the answer about a host.
 type HostReport struct {
-	Asked   string          `json:"asked"`
-	Error   string          `json:"error,omitempty"`
-	Host    string          `json:"host,omitempty"`
-	AsOf    *AsOf           `json:"as_of,omitempty"`
-	Site    *PLDReport      `json:"site,omitempty"`
-	Trap    *TrapReport     `json:"trap,omitempty"`
-	Origins []*OriginReport `json:"origins,omitempty"`
-	Delays  []DelayReport   `json:"delays,omitempty"`
+	Asked    string          `json:"asked"`
+	Error    string          `json:"error,omitempty"`
+	Host     string          `json:"host,omitempty"`
+	AsOf     *AsOf           `json:"as_of,omitempty"`
+	Settings *SettingsReport `json:"settings,omitempty"`
+	Site     *PLDReport      `json:"site,omitempty"`
+	Trap     *TrapReport     `json:"trap,omitempty"`
+	Origins  []*OriginReport `json:"origins,omitempty"`
+	Delays   []DelayReport   `json:"delays,omitempty"`
 	// Pace is set by a running crawl with --adaptive-delay, for a host that was visited lately. No file has it.
 	Pace *PaceReport `json:"pace,omitempty"`
 	Waiting

@@ -100,6 +100,7 @@ func (v *view) explainHosts(hosts []*hostAsked) error {
 		if rep := h.rep; rep.Error == "" {
 			damaged := v.damaged(&rep.Damage)
 			rep.Site = v.site(v.r.Suffixes.PLD(rep.Host), check, damaged)
+			rep.Settings = v.settingsOf([]byte(rep.Host), nil)
 			var addrs []string
 			for _, origin := range h.origins {
 				o, _ := v.origin(origin, rep.Site.Budget, check, damaged)

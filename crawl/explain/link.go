@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/changes"
@@ -38,7 +37,6 @@ func (v *view) useLastRun() error {
 	}
 	v.links.URLRules, v.links.Ports = *rules, run.Ports
 	v.links.MaxDepth, v.links.MaxURLBytes, v.links.MaxRedirects = run.MaxDepth, run.MaxURLBytes, run.MaxRedirects
-	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	v.policy = health.Defaults()
 	v.policy.Backoff, v.policy.BackoffMax = millis(run.Backoff), millis(run.BackoffMax)
 	v.policy.Failures, v.policy.Rests, v.policy.Refusals = run.HostFailures, run.HostRests, run.HostRefusals
@@ -48,6 +46,7 @@ func (v *view) useLastRun() error {
 	}
 	v.links.Sites = admit.NewSites(run.Scope, r.HostKey, extended)
 	v.readRules(run)
+	v.readSettings(run)
 	return nil
 }
 
@@ -144,8 +143,8 @@ func (v *view) link(url []byte) *LinkReport {
 	if v.run.Drain {
 		return &LinkReport{Why: "dropped: the crawl is draining (--drain)", Rewritten: rep.Rewritten}
 	}
-	if p.MaxDepth > 0 {
-		rep.Why += fmt.Sprintf(", if the page is less than %d links from a seed (--max-depth)", p.MaxDepth)
+	if most := b.MaxDepth(as); most > 0 {
+		rep.Why += fmt.Sprintf(", if the page is less than %d links from a seed (--max-depth)", most)
 	}
 	if v.scopeFault != "" {
 		rep.Why += "; whether it is in scope is unknown: " + v.scopeFault
@@ -162,6 +161,8 @@ func linkRule(b *admit.Batch, url []byte, count state.Counter) string {
 		if n := b.Rules.Find(&site.Rules, url); n != scope.None {
 			return b.Rules.Rule(n).String()
 		}
+	case state.CountLinksDepth:
+		return b.DepthRule(url)
 	case state.CountLinksPort:
 		return fmt.Sprintf("port %d", weburl.Split(url).Port)
 	}

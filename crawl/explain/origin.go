@@ -10,8 +10,6 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/internal/human"
-	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -70,54 +68,7 @@ func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32
 		rep.DelayWhy = "not known: the checkpoint has no options"
 		return
 	}
-	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	own, changed := v.changed.HostDelays[string(weburl.Split([]byte(rep.Origin+"/")).Host)]
-	defer func() {
-		if run.PLDDelay > 0 {
-			rep.DelayWhy += fmt.Sprintf("; up to %s between requests to its PLD", human.Duration(millis(run.PLDDelay)))
-		}
-		if run.HostDelayFactor > 0 {
-			rep.DelayWhy += fmt.Sprintf("; at least %g times the last response time", run.HostDelayFactor)
-		}
-		if run.AdaptiveDelay && !changed {
-			rep.DelayWhy += fmt.Sprintf("; less, down to %s, while answers stay quick and clean (--adaptive-delay)",
-				human.Duration(millis(run.HostDelayMin)))
-		}
-	}()
-	opt := polite.Options{HostDelay: millis(run.HostDelay), MaxCrawlDelay: millis(run.MaxCrawlDelay),
-		HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)), DefaultBudget: run.BudgetDefault}
-	if changed {
-		opt.HostDelay = time.Duration(own * float64(time.Second))
-		opt.HostDelayMin = opt.HostDelay
-	}
-	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
-	rep.Delay, rep.DelayWhy = asked.Seconds(), "--host-delay"
-	if changed {
-		rep.DelayWhy = "the delay that the operator gave this host (ctl delay)"
-	}
-	switch {
-	case asked > plain && h.CrawlDelay() > asked:
-		rep.DelayWhy = "Crawl-delay, up to --max-crawl-delay"
-	case asked > plain:
-		rep.DelayWhy = "Crawl-delay"
-	case plain < opt.HostDelay:
-		rep.DelayWhy = fmt.Sprintf("--host-delay %v, shorter for a budget of %d pages", opt.HostDelay, budget)
-	}
-	// A host that is alone on its server and in its PLD waits for the longest of the delays.
-	for _, other := range []struct {
-		flag        string
-		full, least int64
-	}{{"--server-delay", run.ServerDelay, run.ServerDelayMin}, {"--pld-delay", run.PLDDelay, run.PLDDelayMin}} {
-		o := polite.Options{HostDelay: millis(other.full), HostDelayMin: min(millis(other.least), millis(other.full)),
-			DefaultBudget: run.BudgetDefault}
-		if d := o.DelayAfter(budget, 0, polite.Result{}); d.Seconds() > rep.Delay {
-			rep.Delay = d.Seconds()
-			rep.DelayWhy = fmt.Sprintf("%s, which is longer than the host's own %s", other.flag, human.Duration(asked))
-		}
-	}
-	if run.NetworkRate > 0 && 1/run.NetworkRate > rep.Delay {
-		rep.Delay, rep.DelayWhy = 1/run.NetworkRate, "--network-rate"
-	}
+	v.delay(rep, h.CrawlDelay(), budget)
 }
 
 // health sets h.Health as the crawl does: the newer of RobotsCache's entry for this origin and the

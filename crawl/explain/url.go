@@ -95,6 +95,7 @@ func (v *view) explainURLs(all []*URLReport) error {
 		rep.Robots = origins[origin]
 		rep.Verdict = v.verdict(hosts[origin], []byte(rep.URL))
 		rep.Link = v.link([]byte(rep.URL))
+		rep.Settings = v.settingsOf([]byte(rep.Host), []byte(rep.URL))
 		var err error
 		rep.Delays, err = v.delaysOf(rep.Host, rep.Robots.Addresses)
 		_ = damaged(err)

@@ -43,6 +43,7 @@ type LastRun struct {
 	MaxPagesPerHost    int64           `json:"max_pages_per_host,omitempty"`
 	Rules              []string        `json:"rules,omitempty"` // names of the files
 	Blacklist          []string        `json:"blacklist,omitempty"`
+	Sites              string          `json:"sites,omitempty"` // name of the file
 	URLRules           urlrule.Options `json:"url_rules,omitzero"`
 	CrawlLog           LogLevel        `json:"crawl_log"`
 	Store              bool            `json:"store"`

@@ -1,0 +1,155 @@
+package crawl
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/fetch"
+	"drumbeat/internal/cookies"
+	"drumbeat/internal/sites"
+	"drumbeat/polite"
+	"drumbeat/weburl"
+)
+
+// sitesShare limits the settings of sites to 1/sitesShare of the Go heap. There are two of them during a reload.
+const sitesShare = 16
+
+// cookiesShare limits the cookies of all sites to 1/cookiesShare of the Go heap.
+const cookiesShare = 64
+
+// readSites reads the settings of sites; nil without a file.
+func (e *engine) readSites() (*sites.Set, error) {
+	set, err := admit.ReadSettings(e.opt.FS, e.opt.Sites, sites.Options{Suffixes: e.Suffixes, KeepEscapes: e.opt.KeepEscapes,
+		Agent: e.opt.Agent, Contact: e.opt.Contact, Env: e.opt.env})
+	if err != nil {
+		return nil, err
+	}
+	if n := set.Stats().Bytes; n > e.plan.HeapBytes/sitesShare {
+		return nil, fmt.Errorf("crawl: the settings of sites take %d bytes of RAM, twice that during a reload,"+
+			" and the limit is %d: use more RAM or fewer sites", n, e.plan.HeapBytes/sitesShare)
+	}
+	return set, nil
+}
+
+// env returns a variable of the environment.
+func (o *Options) env(name string) (value string, ok bool) {
+	if o.Env == nil {
+		return "", false
+	}
+	return o.Env(name)
+}
+
+// openSites loads the settings of sites.
+func (d *dispatcher) openSites() error {
+	set, err := d.readSites()
+	d.sites.Store(set)
+	if d.opt.Sites != "" {
+		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
+	}
+	return err
+}
+
+// reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, it
+// logs them and keeps the old settings.
+func (d *dispatcher) reloadSites() {
+	if d.opt.Sites == "" {
+		return
+	}
+	set, err := d.readSites()
+	if err != nil {
+		d.opt.Log.Error("the settings of sites stay as they were: the file has errors", "error", err)
+		return
+	}
+	old := d.sites.Swap(set)
+	d.cookies.Keep(set.Jars())
+	d.newTerms()
+	d.opt.Log.Info("settings of sites reloaded", "sites", set.Stats().String(), "before", old.Stats().String())
+}
+
+// siteOf returns the settings of the site of a canonical URL; nil if it has none of its own.
+func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
+	if set := e.sites.Load(); set != nil {
+		return set.Lookup(parts)
+	}
+	return nil
+}
+
+// dress sets the headers and the proxy of a site's requests. A redirect leads to a request of its own, so credentials never
+// reach another site. It returns the jar for the cookies of the response, nil for none.
+func (e *engine) dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts) *cookies.Jar {
+	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
+	req.Fields, req.Proxy = site.Fields, site.Proxy
+	if site.Cookies == "" {
+		return nil
+	}
+	jar := e.cookies.Jar(site.Cookies)
+	text := jar.Header(parts)
+	if text == "" {
+		return jar
+	}
+	fields := make([]fetch.Field, 0, len(site.Fields)+1)
+	for _, f := range site.Fields {
+		if strings.EqualFold(f.Name, "Cookie") {
+			text = f.Value + "; " + text
+			continue
+		}
+		fields = append(fields, f)
+	}
+	req.Fields = append(fields, fetch.Field{Name: "Cookie", Value: text, Secret: true})
+	return jar
+}
+
+// takeCookies puts the cookies of a response into its site's jar.
+func takeCookies(jar *cookies.Jar, parts *weburl.Parts, resp *fetch.Response) {
+	var lines []string
+	resp.EachHeader("Set-Cookie", func(value []byte) bool {
+		lines = append(lines, string(value))
+		return len(lines) < cookies.MaxPerResponse
+	})
+	jar.Take(parts, lines)
+}
+
+// terms returns the delays of a host's site; nil if it has none of its own. They are the same for all URLs of the
+// host.
+func (e *engine) terms(host []byte) *polite.Terms {
+	set := e.sites.Load()
+	if set == nil {
+		return nil
+	}
+	site := set.Host(host)
+	if site == nil || site.Has&(sites.HasDelay|sites.HasRate|sites.HasOwner) == 0 {
+		return nil
+	}
+	t := &polite.Terms{HostDelay: -1, PLDDelay: -1, Own: site.Owner}
+	if site.Has&sites.HasDelay != 0 {
+		t.HostDelay = site.Delay
+	}
+	if site.Has&sites.HasRate != 0 {
+		if site.PLDRate > 0 {
+			t.PLDDelay = sites.Gap(site.PLDRate)
+		}
+		if site.HostRate > 0 {
+			t.HostLeast = sites.Gap(site.HostRate)
+		}
+	}
+	return t
+}
+
+// newTerms applies the delays of sites to the hosts and PLDs of the URLs in RAM.
+func (d *dispatcher) newTerms() {
+	hosts, plds := map[uint64]*polite.Terms{}, map[uint64]*polite.Terms{}
+	for _, item := range d.polite.Snapshot() {
+		if _, done := hosts[item.Host]; done || item.Robots {
+			continue
+		}
+		var rec weburl.Record
+		if err := rec.Decode(item.Rec); err != nil {
+			continue // whoever fetches it reports the error
+		}
+		t := d.terms(weburl.Split(rec.URL).Host)
+		hosts[item.Host], plds[item.PLD] = t, t
+	}
+	d.polite.SetTerms(time.Now(), hosts, plds)
+}

@@ -1,0 +1,279 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/fetch"
+)
+
+// TestExplainSites: explain names the rules of --sites that apply to a URL and to a host, and the delays and the
+// depth that follow, without secrets.
+func TestExplainSites(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "", "User-agent: *\nCrawl-delay: 8\n"}
+			}
+			return pagesOnly(host, path)
+		}}
+		fs := memfs.New(*seedFlag)
+		writeRules(t, fs, "sites.toml", `[[site]]
+pld = "a.test"
+delay = "5s"
+rate = 0.1
+bearer = "env:TOKEN"
+[[site]]
+host = "own.a.test"
+owner = true
+delay = "1s"
+[[site]]
+surt = "(test,a,own,)/flat/"
+max-depth = 0
+[[site]]
+host = "rate.test"
+rate = 0.01`)
+		opt := web.options(t, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
+		opt.Sites, opt.Env = "sites.toml", sitesEnv
+		mustRun(t, t.Context(), opt)
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls, err := x.URLs([]string{"http://a.test/", "http://own.a.test/flat/x", "http://rate.test/", "http://b.test/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []struct{ rules, delay, link string }{
+			{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, rate = 0.1", "10s the rate of its PLD", "taken"},
+			{"sites.toml:10: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:6: host own.a.test: delay = 1s, owner = true; " +
+				"sites.toml:1: pld a.test: bearer = env:TOKEN, rate = 0.1", "10s the rate of its PLD", "dropped: beyond --max-depth: sites.toml:10: "},
+			{"sites.toml:13: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
+			{"", "40s --host-delay", "taken"},
+		} {
+			var rules []string
+			if s := urls[i].Settings; s != nil {
+				for _, r := range s.Rules {
+					rules = append(rules, r.String())
+				}
+			}
+			if got := strings.Join(rules, "; "); got != want.rules {
+				t.Errorf("%s: rules\n%s, want\n%s", urls[i].URL, got, want.rules)
+			}
+			o := urls[i].Robots
+			if got := (time.Duration(o.Delay*1e9) * time.Nanosecond).String() + " " + o.DelayWhy; !strings.HasPrefix(got, want.delay) {
+				t.Errorf("%s: delay %s, want %s", urls[i].URL, got, want.delay)
+			}
+			if got := urls[i].Link.Why; !strings.HasPrefix(got, want.link) {
+				t.Errorf("%s: %s, want %s", urls[i].URL, got, want.link)
+			}
+		}
+		hosts, err := x.Hosts([]string{"own.a.test", "c.a.test", "b.test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 10 || s.Rules[1].Line != 6 || s.Rules[2].Line != 1 {
+			t.Errorf("own.a.test: %+v", s)
+		}
+		if s := hosts[1].Settings; s == nil || len(s.Rules) != 1 || hosts[2].Settings != nil {
+			t.Errorf("c.a.test: %+v, b.test: %+v", s, hosts[2].Settings)
+		}
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'a.test'\nbearer = 't0ps3cret'\n")
+		if urls, err = x.URLs([]string{"http://a.test/"}); err != nil {
+			t.Fatal(err)
+		}
+		if s := urls[0].Settings; s == nil || !strings.Contains(s.Fault, "sites.toml:3: bearer") || strings.Contains(s.Fault, "t0ps3cret") {
+			t.Errorf("a faulty file: %+v", s)
+		}
+	})
+}
+
+// TestSiteCookies: a site with cookies gets back what it set, over a reload too, and no other site does. A
+// restarted crawl is a new visitor. Stored requests do not show cookies.
+func TestSiteCookies(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		set := 0
+		web := &tinyWeb{serve: func(host, path string) answer {
+			a := pagesOnly(host, path)
+			if path != "/robots.txt" {
+				set++
+				a.header = fmt.Sprintf("Set-Cookie: last=s3ss10n%d; Path=/\r\nSet-Cookie: foreign=1; Domain=b.test\r\n", set)
+			}
+			return a
+		}}
+		fs := memfs.New(*seedFlag)
+		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "headers.Cookie = 'env:CONSENT'"}
+		writeRules(t, fs, "sites.toml", rules...)
+		opt := web.options(t, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
+		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.ArchiveRobots = true
+		reload := make(chan struct{})
+		opt.Sites, opt.Reload = "sites.toml", reload
+		opt.Env = func(string) (string, bool) { return "consent=yes", true }
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(5*time.Second + 500*time.Millisecond)
+			writeRules(t, fs, "sites.toml", append(rules, "max-depth = 3")...)
+			reload <- struct{}{}
+			time.Sleep(5 * time.Second)
+			stop()
+		}()
+		mustRun(t, ctx, opt)
+		first := len(web.got("h0.test", ""))
+		if first < 5 || first > 18 {
+			t.Fatalf("%d requests before the restart", first)
+		}
+		opt.Reload = nil
+		mustRun(t, t.Context(), opt)
+		visits := 0
+		for i, r := range web.got("h0.test", "") {
+			got, fresh := r.header.Get("Cookie"), i == 0 || i == first
+			if i == 1 { // the first page after robots.txt
+				fresh = true
+			}
+			switch {
+			case fresh && got != "consent=yes", !fresh && !strings.HasPrefix(got, "consent=yes; last=s3ss10n"):
+				t.Errorf("request %d for %s: Cookie %q", i, r.path, got)
+			case !fresh:
+				visits++
+			}
+		}
+		if visits < 10 {
+			t.Errorf("%d requests with cookies", visits)
+		}
+		for _, r := range web.got("b.test", "") {
+			if got := r.header.Get("Cookie"); got != "" {
+				t.Errorf("b.test%s: Cookie %q", r.path, got)
+			}
+		}
+		hidden := 0
+		allFiles(t, fs, opt.Dirs, func(name string, content []byte) {
+			hidden += bytes.Count(content, []byte("Cookie: [redacted]\r\n"))
+			if bytes.Contains(content, []byte("\r\nCookie: consent")) || bytes.Contains(content, []byte("consent=yes")) {
+				t.Errorf("%s has a cookie that we sent", name)
+			}
+		})
+		if hidden != len(web.got("h0.test", "")) {
+			t.Errorf("%d of %d stored requests have a redacted Cookie", hidden, len(web.got("h0.test", "")))
+		}
+	})
+}
+
+// TestSiteCookiesDropped: when a reload ends the cookies of a site, they are forgotten.
+func TestSiteCookiesDropped(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		begun := time.Now()
+		web := &tinyWeb{serve: func(host, path string) answer {
+			a := pagesOnly(host, path)
+			if time.Since(begun) < 10*time.Second {
+				a.header = "Set-Cookie: first=1; Path=/\r\n"
+			}
+			return a
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, urls("h", 1, 30)...)
+		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		reload := make(chan struct{})
+		opt.Sites, opt.Reload = "sites.toml", reload
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = true")
+		var at []time.Time
+		go func() {
+			for _, is := range []string{"false", "true"} {
+				time.Sleep(10*time.Second + 500*time.Millisecond)
+				writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = "+is)
+				reload <- struct{}{}
+				at = append(at, time.Now())
+			}
+		}()
+		mustRun(t, t.Context(), opt)
+		with, without := 0, 0
+		for _, r := range web.got("h0.test", "") {
+			switch got := r.header.Get("Cookie"); {
+			case got != "" && r.at.Before(at[0]):
+				with++
+			case got != "":
+				t.Errorf("%s: Cookie %q after the cookies ended", r.path, got)
+			case r.at.After(at[1]):
+				without++
+			}
+		}
+		if with < 5 || without < 5 {
+			t.Errorf("%d requests with a cookie, and %d after a new jar", with, without)
+		}
+	})
+}
+
+// TestSiteProxy: requests to a site with a proxy go through it, to the address that the name servers gave, robots.txt
+// too; others do not. While the proxy is down, nothing counts against the site, and afterwards it is fetched.
+func TestSiteProxy(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		proxy := netip.MustParseAddrPort("10.1.2.3:3128")
+		begun := time.Now()
+		var mu sync.Mutex
+		through := map[string]int{}
+		loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		client, err := fetch.New(fetch.Options{AllowNets: loopback, Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			if addr != proxy {
+				return web.dial(ctx, addr)
+			}
+			if time.Since(begun) < 5*time.Minute {
+				return nil, syscall.ECONNREFUSED
+			}
+			ours, theirs := net.Pipe()
+			go func() {
+				req, err := http.ReadRequest(bufio.NewReader(theirs))
+				if err != nil {
+					_ = theirs.Close()
+					return
+				}
+				mu.Lock()
+				through[req.Method+" "+req.Host+" "+req.Header.Get("Proxy-Authorization")]++
+				mu.Unlock()
+				_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\n\r\n")
+				web.handle(theirs)
+			}()
+			return ours, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs := memfs.New(*seedFlag)
+		writeRules(t, fs, "sites.toml", "[[site]]", "host = 'a.test'", "proxy = 'http://10.1.2.3:3128'", "proxy-auth = 'env:LOGIN'")
+		opt := web.options(t, fs, "http://a.test/1", "http://a.test/2", "http://b.test/1")
+		opt.Fetcher, opt.Sites, opt.Env = client, "sites.toml", sitesEnv
+		opt.Linger = 24 * time.Hour
+		res := mustRun(t, t.Context(), opt)
+		want := "CONNECT " + netip.AddrPortFrom(ownAddr("a.test"), 80).String() + " Basic Ym9iOmh1bnRlcjI="
+		if len(through) != 1 || through[want] != 3 {
+			t.Errorf("the proxy was asked: %v, want %s three times", through, want)
+		}
+		if len(web.pages("a.test")) != 2 || len(web.pages("b.test")) != 1 || web.pages("b.test")[0].at.Sub(begun) > 5*time.Minute {
+			t.Errorf("pages: %+v", web.pages(""))
+		}
+		if n := res.Snapshot.Counters[state.CountResponses]; n != 3 {
+			t.Errorf("%d responses", n)
+		}
+		allFiles(t, fs, opt.Dirs, func(name string, content []byte) {
+			for _, secret := range siteSecrets {
+				if bytes.Contains(content, []byte(secret)) {
+					t.Errorf("%s contains the secret %s", name, secret)
+				}
+			}
+		})
+	})
+}

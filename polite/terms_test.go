@@ -1,0 +1,107 @@
+package polite_test
+
+import (
+	"testing"
+	"time"
+
+	"drumbeat/polite"
+)
+
+// gaps returns the times between the grants of n further visits after one at the given time.
+func gaps(t *testing.T, s *polite.Scheduler, at *time.Time, n int, r polite.Result) (list []time.Duration) {
+	t.Helper()
+	for range n {
+		next := visit(t, s, at.Add(ms(10)), r)
+		list = append(list, next.Sub(*at).Round(100*time.Millisecond))
+		*at = next
+	}
+	return list
+}
+
+func wantGaps(t *testing.T, what string, got []time.Duration, want ...time.Duration) {
+	t.Helper()
+	for i := range want {
+		if i >= len(got) || got[i] != want[i] {
+			t.Errorf("%s: gaps of %v, want %v", what, got, want)
+			return
+		}
+	}
+}
+
+// TestTerms: the terms of an item replace the delay of its host. Crawl-delay and back-off hold as a minimum,
+// the Crawl-delay not for an owner.
+func TestTerms(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		terms      *polite.Terms
+		crawlDelay time.Duration
+		r          polite.Result
+		want       time.Duration
+	}{
+		{"no terms", nil, 0, polite.Result{}, 40 * time.Second},
+		{"shorter", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 0, polite.Result{}, 2 * time.Second},
+		{"longer", &polite.Terms{HostDelay: 90 * time.Second, PLDDelay: -1}, 0, polite.Result{}, 90 * time.Second},
+		{"rate below the delay", &polite.Terms{HostDelay: -1, HostLeast: 50 * time.Second, PLDDelay: -1}, 0, polite.Result{}, 50 * time.Second},
+		{"rate above it", &polite.Terms{HostDelay: -1, HostLeast: time.Second, PLDDelay: -1}, 0, polite.Result{}, 40 * time.Second},
+		{"Crawl-delay", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 20 * time.Second, polite.Result{}, 20 * time.Second},
+		{"back-off", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1}, 0, polite.Result{Backoff: time.Minute}, time.Minute},
+		{"owner, Crawl-delay", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1, Own: true}, 20 * time.Second, polite.Result{}, 2 * time.Second},
+		{"owner, back-off", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: -1, Own: true}, 20 * time.Second, polite.Result{Backoff: time.Minute}, time.Minute},
+		{"PLD", &polite.Terms{HostDelay: 2 * time.Second, PLDDelay: 15 * time.Second}, 0, polite.Result{}, 15 * time.Second},
+	} {
+		opt := paper()
+		opt.UseTerms = true
+		s := polite.New(opt, t0)
+		for range 5 {
+			it := item(1, 1, v4(1))
+			it.Terms, it.CrawlDelay = test.terms, test.crawlDelay
+			admit(t, s, t0, it)
+		}
+		at := visit(t, s, t0, test.r)
+		wantGaps(t, test.name, gaps(t, s, &at, 3, test.r), test.want, test.want, test.want)
+	}
+}
+
+// TestTermsOfPLD: the PLD's delay holds over its hosts.
+func TestTermsOfPLD(t *testing.T) {
+	opt := paper()
+	opt.UseTerms = true
+	s := polite.New(opt, t0)
+	for host := range 4 {
+		it := item(1+host, 7, v4(1+host))
+		it.Terms = &polite.Terms{HostDelay: -1, PLDDelay: 5 * time.Second}
+		admit(t, s, t0, it)
+	}
+	at := visit(t, s, t0, polite.Result{})
+	wantGaps(t, "four hosts", gaps(t, s, &at, 3, polite.Result{}), 5*time.Second, 5*time.Second, 5*time.Second)
+}
+
+// TestSetTerms: new terms bind items in RAM at once, longer and shorter ones, and no longer after their end. The
+// Crawl-delay and a back-off stay.
+func TestSetTerms(t *testing.T) {
+	s := polite.New(paper(), t0)
+	for range 20 {
+		admit(t, s, t0, item(1, 1, v4(1)))
+	}
+	set := func(at time.Time, terms *polite.Terms) {
+		s.SetTerms(at, map[uint64]*polite.Terms{1: terms, 99: terms}, map[uint64]*polite.Terms{1: terms, 99: terms})
+	}
+	delay := func(d time.Duration) *polite.Terms { return &polite.Terms{HostDelay: d, PLDDelay: -1} }
+	at := visit(t, s, t0, polite.Result{})
+	set(at.Add(time.Second), delay(100*time.Second))
+	wantGaps(t, "longer", gaps(t, s, &at, 1, polite.Result{}), 100*time.Second)
+	set(at.Add(time.Second), delay(3*time.Second))
+	wantGaps(t, "shorter", gaps(t, s, &at, 2, polite.Result{}), 3*time.Second, 3*time.Second)
+	gaps(t, s, &at, 1, polite.Result{Backoff: time.Minute})
+	set(at.Add(time.Second), delay(2*time.Second))
+	wantGaps(t, "in back-off", gaps(t, s, &at, 1, polite.Result{CrawlDelay: 20 * time.Second}), time.Minute)
+	set(at.Add(time.Second), delay(time.Second))
+	wantGaps(t, "with a Crawl-delay", gaps(t, s, &at, 1, polite.Result{}), 20*time.Second)
+	set(at.Add(time.Second), &polite.Terms{HostDelay: time.Second, PLDDelay: -1, Own: true})
+	wantGaps(t, "own", gaps(t, s, &at, 1, polite.Result{}), time.Second)
+	set(at.Add(100*time.Millisecond), nil)
+	wantGaps(t, "no terms", gaps(t, s, &at, 2, polite.Result{}), 40*time.Second, 40*time.Second)
+	s.SetHostDelay(1, 25*time.Second)
+	set(at.Add(time.Second), delay(3*time.Second))
+	wantGaps(t, "with SetHostDelay", gaps(t, s, &at, 2, polite.Result{}), 25*time.Second, 25*time.Second)
+}
