@@ -41,10 +41,24 @@ func (o *Options) env(name string) (value string, ok bool) {
 	return o.Env(name)
 }
 
+// useSites puts settings in force and returns the old ones.
+func (d *dispatcher) useSites(set *sites.Set) (old *sites.Set) {
+	var budgets *map[uint64]uint32
+	if plds := set.Budgets(); len(plds) > 0 {
+		byKey := make(map[uint64]uint32, len(plds))
+		for pld, budget := range plds {
+			byKey[d.Hasher.PLDKey([]byte(pld))] = budget
+		}
+		budgets = &byKey
+	}
+	d.siteBudgets.Store(budgets)
+	return d.sites.Swap(set)
+}
+
 // openSites loads the settings of sites.
 func (d *dispatcher) openSites() error {
 	set, err := d.readSites()
-	d.sites.Store(set)
+	d.useSites(set)
 	if d.opt.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}
@@ -62,7 +76,7 @@ func (d *dispatcher) reloadSites() {
 		d.opt.Log.Error("the settings of sites stay as they were: the file has errors", "error", err)
 		return
 	}
-	old := d.sites.Swap(set)
+	old := d.useSites(set)
 	d.cookies.Keep(set.Jars())
 	d.newTerms()
 	d.opt.Log.Info("settings of sites reloaded", "sites", set.Stats().String(), "before", old.Stats().String())
