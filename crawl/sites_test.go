@@ -373,3 +373,58 @@ func TestSiteBudget(t *testing.T) {
 		o.end()
 	})
 }
+
+// TestSiteConnections: the operator's own host may have several connections at once, and others one. A reload takes
+// them back.
+func TestSiteConnections(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		var mu sync.Mutex
+		open, most, lateMost := map[string]int{}, map[string]int{}, 0
+		var changed time.Time
+		web.raw = func(c net.Conn, host, path string) bool {
+			if path == "/robots.txt" {
+				return false
+			}
+			mu.Lock()
+			open[host]++
+			most[host] = max(most[host], open[host])
+			if !changed.IsZero() && time.Since(changed) > 10*time.Second && host == "h0.test" {
+				lateMost = max(lateMost, open[host])
+			}
+			mu.Unlock()
+			time.Sleep(4 * time.Second)
+			mu.Lock()
+			open[host]--
+			mu.Unlock()
+			return false
+		}
+		fs := memfs.New(*seedFlag)
+		rule := func(n int) {
+			writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'h0.test'\nowner = true\ndelay = '0s'\nconnections = %d", n))
+		}
+		rule(4)
+		opt := web.options(t, fs, append(urls("h", 1, 200), urls("other", 1, 5)...)...)
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
+		reload := make(chan struct{})
+		opt.Sites, opt.Reload = "sites.toml", reload
+		go func() {
+			time.Sleep(60 * time.Second)
+			rule(1)
+			reload <- struct{}{}
+			mu.Lock()
+			changed = time.Now()
+			mu.Unlock()
+		}()
+		mustRun(t, t.Context(), opt)
+		if most["h0.test"] != 4 || most["other0.test"] != 1 || lateMost != 1 {
+			t.Errorf("connections at once: %v, and %d after the reload; want 4, 1 and 1", most, lateMost)
+		}
+		for host, n := range map[string]int{"h0.test": 200, "other0.test": 5} {
+			if got := len(web.pages(host)); got != n {
+				t.Errorf("%s: %d pages, want %d", host, got, n)
+			}
+		}
+		checkBalanced(t, fs, opt.Dirs)
+	})
+}

@@ -35,33 +35,35 @@ func (s *Scheduler) plainDelayOf(host uint64, budget uint32, t *Terms) time.Dura
 	d, ok := s.own[host]
 	switch {
 	case ok:
-		return d
+		return t.together(d)
 	case t == nil:
 		return s.opt.plainDelay(budget)
 	case t.HostDelay >= 0:
-		return max(t.HostDelay, t.HostLeast)
+		return max(t.HostDelay, t.together(t.HostLeast))
 	}
-	return max(s.opt.plainDelay(budget), t.HostLeast)
+	return max(s.opt.plainDelay(budget), t.together(t.HostLeast))
 }
 
 // SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
 // back-offs still lengthen the delay, and servers, PLDs and networks have theirs. A longer delay takes
 // effect at once unless the host already waits for its server's turn, a shorter one after the next visit. The caller bounds the number of such hosts.
-func (s *Scheduler) SetHostDelay(host uint64, d time.Duration) {
+func (s *Scheduler) SetHostDelay(key uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d < 0 {
-		delete(s.own, host)
+		delete(s.own, key)
 		return
 	}
 	if s.own == nil {
 		s.own = map[uint64]time.Duration{}
 	}
-	s.own[host] = d
-	if h := s.hosts[host]; h != nil && h.visited && h.in == &s.hostHeap && h.base < d {
-		h.base, h.plain = d, d
-		s.schedule(h)
-	}
+	s.own[key] = d
+	s.eachLane(key, func(h *host) {
+		if each := h.terms.together(d); h.visited && h.in == &s.hostHeap && h.base < each {
+			h.base, h.plain = each, each
+			s.schedule(h)
+		}
+	})
 }
 
 // scale returns full·b0/budget, but at least least and at most full.

@@ -318,7 +318,7 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 		h.crawlDelay = r.CrawlDelay
 	}
 	h.kept, h.hasKept = v.key, r.Kept > 0
-	h.plain = s.plainDelayOf(h.key, g.Item.Budget, h.terms)
+	h.plain = s.plainDelayOf(g.Item.Host, g.Item.Budget, h.terms)
 	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r, h.terms)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)

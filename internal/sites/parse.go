@@ -23,6 +23,7 @@ const (
 	MaxHeaders     = 32
 	MaxHeaderBytes = 8 << 10   // names and values of a rule's headers
 	MaxValueBytes  = 4 << 10   // of a header's value or a secret
+	MaxConnections = 16        // to a host, as in package polite
 	MaxBudget      = 1<<24 - 1 // as in package star
 )
 

@@ -46,6 +46,8 @@ type Site struct {
 
 	// IgnoreRobots says that the rules of robots.txt forbid nothing; only for an Owner.
 	IgnoreRobots bool
+	// Connections is the number of connections to a host at once; more than one only for an Owner.
+	Connections int
 	// Proxy connects to the site; nil for none.
 	Proxy *fetch.Proxy
 
@@ -71,6 +73,7 @@ const (
 	HasProxy
 	HasBudget
 	HasRobots
+	HasConnections
 )
 
 // Rule describes a rule for people. It contains no secrets.

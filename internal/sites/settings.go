@@ -29,6 +29,7 @@ var settings = map[string]setting{
 	"basic-auth":      {HasAuth, false, setBasic},
 	"bearer":          {HasAuth, false, setBearer},
 	"budget":          {HasBudget, true, setBudget},
+	"connections":     {HasConnections, true, setConnections},
 	"cookies":         {HasCookies, false, setCookies},
 	"delay":           {HasDelay, true, setDelay},
 	"max-depth":       {HasMaxDepth, false, setMaxDepth},
@@ -141,6 +142,15 @@ func setBudget(p *parser, r *rule, value any) (string, error) {
 		return "", errors.New("is that of a PLD; want it under pld")
 	}
 	p.budgets[r.target.host] = uint32(n)
+	return fmt.Sprint(n), nil
+}
+
+func setConnections(_ *parser, r *rule, value any) (string, error) {
+	n, ok := value.(int64)
+	if !ok || n < 1 || n > MaxConnections {
+		return "", fmt.Errorf("want a number from 1 to %d", MaxConnections)
+	}
+	r.own.Connections = int(n)
 	return fmt.Sprint(n), nil
 }
 

@@ -204,6 +204,8 @@ func TestFaults(t *testing.T) {
 		{"[[site]]\npld = 'a.example'\nrobots = 'no'", "f:3: robots: want \"obey\" or \"ignore\""},
 		{"[[site]]\npld = 'a.example'\nrobots = 'ignore'", "f:1: pld a.example: robots = \"ignore\" needs owner = true"},
 		{"[[site]]\npld = 'a.example'\nowner = true\nrobots = 'ignore'\n[[site]]\nhost = 'b.a.example'\nowner = false", "f:5: host b.a.example: robots = \"ignore\" needs owner = true"},
+		{"[[site]]\nhost = 'a.example'\nconnections = 2", "f:1: host a.example: more than one of connections needs owner"},
+		{"[[site]]\nhost = 'a.example'\nowner = true\nconnections = 17", "f:4: connections: want a number from 1 to 16"},
 		{"[[site]]\nhost = 'a.example'\nspeed = 1", "f:3: \"speed\": want host, pld or surt, and settings: accept, "},
 		{"[[site]]\nhost = 'a.example'", "f:1: host a.example: has no settings"},
 		{"[[site]]\ndelay = '3s'", "f:1: the table names no site"},
