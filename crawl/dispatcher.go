@@ -214,7 +214,7 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.terms(host)}, sum, nil
+		Terms: d.terms(host), Lane: d.lane(host, rec.URL)}, sum, nil
 }
 
 // verdictEnd returns until when a URL may be fetched without another check by RobotsCache: at most a day

@@ -20,12 +20,13 @@ import (
 // crawl, and the parts with their own locks that several stages use. It is safe for concurrent use once the crawl runs.
 type engine struct {
 	*state.Saved
-	opt     Options
-	plan    Plan
-	links   *admit.Policy // decides which links become URLs
-	rules   rulesInForce
-	sites   atomic.Pointer[sites.Set] // settings of some sites; nil for none. A reload replaces it
-	cookies *cookies.Store            // of sites with settings; nil without Options.Sites
+	opt         Options
+	plan        Plan
+	links       *admit.Policy // decides which links become URLs
+	rules       rulesInForce
+	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it
+	siteBudgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
+	cookies     *cookies.Store                    // of sites with settings; nil without Options.Sites
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM

@@ -128,9 +128,12 @@ func (o *operator) epoch() uint32 { return uint32(o.journal.Settings().FunctionS
 // fed reports whether the seeds of all changes have been fed.
 func (o *operator) fed() bool { return !o.journal.SeedsLeft() }
 
-// pinned returns the budget that the operator has fixed for a PLD, 0 for none.
+// pinned returns the budget that the operator, or else a site's settings, have fixed for a PLD, 0 for none.
 func (o *operator) pinned(pld uint64) uint32 {
-	if b := o.budgets.Load(); b != nil {
+	if b := o.budgets.Load(); b != nil && (*b)[pld] > 0 {
+		return (*b)[pld]
+	}
+	if b := o.siteBudgets.Load(); b != nil {
 		return (*b)[pld]
 	}
 	return 0

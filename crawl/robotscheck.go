@@ -338,7 +338,9 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 	if k.opt.reading != nil {
 		k.opt.reading("rules", rec.URL)
 	}
-	d, at = known.Decide(weburl.Split(rec.URL).Path, now)
+	parts := weburl.Split(rec.URL)
+	site := k.siteOf(&parts)
+	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
 	return d, at, true
 }
 

@@ -124,7 +124,9 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.opt.Reload:
-			d.reloadSites()
+			if err := d.reloadSites(ctx); err != nil {
+				return err
+			}
 			if len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
 				continue
 			}

@@ -1,11 +1,14 @@
 package crawl
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/sites"
@@ -41,10 +44,24 @@ func (o *Options) env(name string) (value string, ok bool) {
 	return o.Env(name)
 }
 
+// useSites puts settings in force and returns the old ones.
+func (d *dispatcher) useSites(set *sites.Set) (old *sites.Set) {
+	var budgets *map[uint64]uint32
+	if plds := set.Budgets(); len(plds) > 0 {
+		byKey := make(map[uint64]uint32, len(plds))
+		for pld, budget := range plds {
+			byKey[d.Hasher.PLDKey([]byte(pld))] = budget
+		}
+		budgets = &byKey
+	}
+	d.siteBudgets.Store(budgets)
+	return d.sites.Swap(set)
+}
+
 // openSites loads the settings of sites.
 func (d *dispatcher) openSites() error {
 	set, err := d.readSites()
-	d.sites.Store(set)
+	d.useSites(set)
 	if d.opt.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}
@@ -53,19 +70,20 @@ func (d *dispatcher) openSites() error {
 
 // reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, it
 // logs them and keeps the old settings.
-func (d *dispatcher) reloadSites() {
+func (d *dispatcher) reloadSites(ctx context.Context) error {
 	if d.opt.Sites == "" {
-		return
+		return nil
 	}
 	set, err := d.readSites()
 	if err != nil {
 		d.opt.Log.Error("the settings of sites stay as they were: the file has errors", "error", err)
-		return
+		return nil
 	}
-	old := d.sites.Swap(set)
+	old := d.useSites(set)
 	d.cookies.Keep(set.Jars())
-	d.newTerms()
+	err = d.newTerms(ctx)
 	d.opt.Log.Info("settings of sites reloaded", "sites", set.Stats().String(), "before", old.Stats().String())
+	return err
 }
 
 // siteOf returns the settings of the site of a canonical URL; nil if it has none of its own.
@@ -122,7 +140,7 @@ func (e *engine) terms(host []byte) *polite.Terms {
 	if site == nil || site.Has&(sites.HasDelay|sites.HasRate|sites.HasOwner) == 0 {
 		return nil
 	}
-	t := &polite.Terms{HostDelay: -1, PLDDelay: -1, Own: site.Owner}
+	t := &polite.Terms{HostDelay: -1, PLDDelay: -1, Own: site.Owner, Lanes: site.Connections}
 	if site.Has&sites.HasDelay != 0 {
 		t.HostDelay = site.Delay
 	}
@@ -137,19 +155,61 @@ func (e *engine) terms(host []byte) *polite.Terms {
 	return t
 }
 
-// newTerms applies the delays of sites to the hosts and PLDs of the URLs in RAM.
-func (d *dispatcher) newTerms() {
+// lane returns which of its host's connections a URL uses: 0 except on sites with several.
+func (e *engine) lane(host, url []byte) uint8 {
+	if n := e.connections(host); n > 1 {
+		return uint8(e.Hasher.URLKey(url) % uint64(n))
+	}
+	return 0
+}
+
+// connections returns how many connections to a host may be open at once.
+func (e *engine) connections(host []byte) int {
+	if set := e.sites.Load(); set != nil {
+		if site := set.Host(host); site != nil && site.Has&sites.HasConnections != 0 {
+			return site.Connections
+		}
+	}
+	return 1
+}
+
+// newTerms applies the delays of sites to the hosts and PLDs of the URLs in RAM. URLs of connections that a host
+// has no longer go to disk and come back.
+func (d *dispatcher) newTerms(ctx context.Context) error {
 	hosts, plds := map[uint64]*polite.Terms{}, map[uint64]*polite.Terms{}
+	var beyond []*polite.Item
 	for _, item := range d.polite.Snapshot() {
-		if _, done := hosts[item.Host]; done || item.Robots {
+		if item.Robots {
+			continue
+		}
+		_, done := hosts[item.Host]
+		if done && item.Lane == 0 {
 			continue
 		}
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
-			continue // whoever fetches it reports the error
+			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		t := d.terms(weburl.Split(rec.URL).Host)
-		hosts[item.Host], plds[item.PLD] = t, t
+		host := weburl.Split(rec.URL).Host
+		if int(item.Lane) >= d.connections(host) {
+			beyond = append(beyond, item)
+		}
+		if !done {
+			t := d.terms(host)
+			hosts[item.Host], plds[item.PLD] = t, t
+		}
 	}
 	d.polite.SetTerms(time.Now(), hosts, plds)
+	for lot := range slices.Chunk(beyond, sweepLot) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		err := d.transact(func(tx *transaction) error {
+			return d.deferrals.evicted(tx, d.polite.EvictItems(time.Now(), lot), state.ReasonEvicted)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

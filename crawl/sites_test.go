@@ -13,12 +13,15 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"drumbeat/crawl/changes"
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/weburl"
 )
 
 // TestExplainSites: explain names the rules of --sites that apply to a URL and to a host, and the delays and the
@@ -275,5 +278,153 @@ func TestSiteProxy(t *testing.T) {
 				}
 			}
 		})
+	})
+}
+
+// TestSiteRobots: rules of robots.txt forbid nothing on the operator's own site, if the operator says so, and
+// everything that they say on others. The file is requested all the same.
+func TestSiteRobots(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "", "User-agent: *\nDisallow: /\n"}
+			}
+			return pagesOnly(host, path)
+		}}
+		fs := memfs.New(*seedFlag)
+		writeRules(t, fs, "sites.toml", "[[site]]", "pld = 'own.test'", "owner = true", "robots = 'ignore'",
+			"[[site]]", "host = 'not.own.test'", "robots = 'obey'")
+		opt := web.options(t, fs, "http://own.test/1", "http://www.own.test/1", "http://not.own.test/1", "http://other.test/1")
+		opt.Sites = "sites.toml"
+		mustRun(t, t.Context(), opt)
+		for host, want := range map[string]int{"own.test": 1, "www.own.test": 1, "not.own.test": 0, "other.test": 0} {
+			if n := len(web.got(host, "/1")); n != want {
+				t.Errorf("%s: %d pages, want %d", host, n, want)
+			}
+			if n := len(web.got(host, "/robots.txt")); n != 1 {
+				t.Errorf("%s: %d requests for robots.txt", host, n)
+			}
+		}
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := x.URLs([]string{"http://own.test/2", "http://other.test/2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := reports[0].Verdict; !v.Allowed || !strings.Contains(v.Rule, "robots = \"ignore\" (without it: ") || v.Decision != "allow" {
+			t.Errorf("own.test: %+v", v)
+		}
+		if v := reports[1].Verdict; v.Allowed || v.Decision != "disallow" {
+			t.Errorf("other.test: %+v", v)
+		}
+	})
+}
+
+// TestSiteBudget: the budget of a table replaces that of a PLD's in-degree, a reload changes it, and the operator's
+// own pin precedes it.
+func TestSiteBudget(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := memfs.New(*seedFlag)
+		pld := weburl.NewSuffixes(false).PLD(string(weburl.Split([]byte(web.Seeds()[0])).Host))
+		rule := func(budget int) {
+			writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\npld = '%s'\nbudget = %d", pld, budget))
+		}
+		rule(7)
+		reload := make(chan struct{})
+		o := operate(t, web, fs, func(opt *Options) { opt.Sites, opt.Reload = "sites.toml", reload })
+		o.await(20)
+		budget := func(want uint32) {
+			t.Helper()
+			err := o.opt.Control.with(func(c *crawler) error {
+				if got := c.operator.pinned(c.PLDKey([]byte(pld))); got != want {
+					t.Errorf("a budget of %d, want %d", got, want)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		budget(7)
+		rule(9)
+		reload <- struct{}{}
+		synctest.Wait()
+		budget(9)
+		o.make(changes.Change{Op: changes.OpBudget, PLD: pld, Budget: 3})
+		budget(3)
+		o.make(changes.Change{Op: changes.OpBudgetFree, PLD: pld})
+		budget(9)
+		o.make(changes.Change{Op: changes.OpCheckpoint})
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := x.Sites([]string{pld})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := reports[0].Site; s.Budget != 9 || !s.Pinned {
+			t.Errorf("explain: %+v", s)
+		}
+		o.stop()
+		o.end()
+	})
+}
+
+// TestSiteConnections: the operator's own host may have several connections at once, and others one. A reload takes
+// them back.
+func TestSiteConnections(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		var mu sync.Mutex
+		open, most, lateMost := map[string]int{}, map[string]int{}, 0
+		var changed time.Time
+		web.raw = func(c net.Conn, host, path string) bool {
+			if path == "/robots.txt" {
+				return false
+			}
+			mu.Lock()
+			open[host]++
+			most[host] = max(most[host], open[host])
+			if !changed.IsZero() && time.Since(changed) > 10*time.Second && host == "h0.test" {
+				lateMost = max(lateMost, open[host])
+			}
+			mu.Unlock()
+			time.Sleep(4 * time.Second)
+			mu.Lock()
+			open[host]--
+			mu.Unlock()
+			return false
+		}
+		fs := memfs.New(*seedFlag)
+		rule := func(n int) {
+			writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'h0.test'\nowner = true\ndelay = '0s'\nconnections = %d", n))
+		}
+		rule(4)
+		opt := web.options(t, fs, append(urls("h", 1, 200), urls("other", 1, 5)...)...)
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
+		reload := make(chan struct{})
+		opt.Sites, opt.Reload = "sites.toml", reload
+		go func() {
+			time.Sleep(60 * time.Second)
+			rule(1)
+			reload <- struct{}{}
+			mu.Lock()
+			changed = time.Now()
+			mu.Unlock()
+		}()
+		mustRun(t, t.Context(), opt)
+		if most["h0.test"] != 4 || most["other0.test"] != 1 || lateMost != 1 {
+			t.Errorf("connections at once: %v, and %d after the reload; want 4, 1 and 1", most, lateMost)
+		}
+		for host, n := range map[string]int{"h0.test": 200, "other0.test": 5} {
+			if got := len(web.pages(host)); got != n {
+				t.Errorf("%s: %d pages, want %d", host, got, n)
+			}
+		}
+		checkBalanced(t, fs, opt.Dirs)
 	})
 }

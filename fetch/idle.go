@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,7 +36,11 @@ type idleKey struct {
 }
 
 func (x *exchange) key() idleKey {
-	return idleKey{https: x.req.Scheme == "https", host: strings.TrimSuffix(x.req.Host, "."), addr: x.resp.Remote,
+	host := strings.TrimSuffix(x.req.Host, ".")
+	if x.req.Lane > 0 {
+		host += "#" + strconv.Itoa(int(x.req.Lane)) // no host has this sign
+	}
+	return idleKey{https: x.req.Scheme == "https", host: host, addr: x.resp.Remote,
 		proxy: x.proxyKey()}
 }
 

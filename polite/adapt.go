@@ -91,11 +91,11 @@ func (s *Scheduler) PaceOf(host uint64) (p Pace, ok bool) {
 func (h *host) meanAnswer() time.Duration { return time.Duration(h.answer) * time.Microsecond }
 
 // adapt takes a step or resets the host after an exchange.
-func (s *Scheduler) adapt(h *host, budget uint32, r Result) {
-	if _, own := s.own[h.key]; own || h.terms.fixed() {
+func (s *Scheduler) adapt(h *host, it *Item, r Result) {
+	if _, own := s.own[it.Host]; own || h.terms.fixed() {
 		return
 	}
-	base, mean := s.opt.plainDelay(budget), h.meanAnswer()
+	base, mean := s.opt.plainDelay(it.Budget), h.meanAnswer()
 	slow := 3*mean + answerNoise
 	switch {
 	case r.Sign == Strain, r.Backoff > 0, r.ServerBackoff > 0,

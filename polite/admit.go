@@ -56,9 +56,10 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 			return Verdict{Kind: Full}
 		}
 	}
-	h := s.hosts[it.Host]
+	h := s.hosts[it.key()]
 	if h == nil {
-		h = s.newHost(it.Host, at)
+		h = s.newHost(it.key(), at)
+		s.lanes = s.lanes || it.Lane > 0
 	}
 	h.terms = it.Terms
 	if s.hasVisited && !h.visited {
@@ -80,7 +81,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 // tableFull reports whether the item needs an entry in a full table. An item may add up to three servers
 // beyond the bound.
 func (s *Scheduler) tableFull(it *Item) bool {
-	if s.hosts[it.Host] == nil && len(s.hosts) >= s.opt.MaxHosts {
+	if s.hosts[it.key()] == nil && len(s.hosts) >= s.opt.MaxHosts {
 		return true
 	}
 	if len(s.plds) >= s.opt.MaxHosts && s.plds[it.PLD] == nil {

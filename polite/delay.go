@@ -36,15 +36,15 @@ func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32, t *Terms) 
 	d, ok := s.own[host]
 	switch {
 	case ok:
-		return d
-	case t != nil && t.HostDelay >= 0:
-		return max(t.HostDelay, t.HostLeast)
+		return t.together(d)
+	case t.fixed():
+		return max(t.HostDelay, t.together(t.HostLeast))
 	}
 	if d = s.opt.plainDelay(budget); h != nil && h.steps > 0 {
 		d = s.opt.adaptedTo(d, h, h.steps)
 	}
 	if t != nil {
-		d = max(d, t.HostLeast)
+		d = max(d, t.together(t.HostLeast))
 	}
 	return d
 }
@@ -53,25 +53,24 @@ func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32, t *Terms) 
 // back-offs still lengthen the delay, and servers, PLDs and networks have theirs. It does not adapt. A longer
 // delay takes effect at once unless the host already waits for its server's turn, a shorter one after the next
 // visit. The caller bounds the number of such hosts.
-func (s *Scheduler) SetHostDelay(host uint64, d time.Duration) {
+func (s *Scheduler) SetHostDelay(key uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d < 0 {
-		delete(s.own, host)
+		delete(s.own, key)
 		return
 	}
 	if s.own == nil {
 		s.own = map[uint64]time.Duration{}
 	}
-	s.own[host] = d
-	h := s.hosts[host]
-	if h != nil {
+	s.own[key] = d
+	s.eachLane(key, func(h *host) {
 		s.setSteps(h, 0)
-	}
-	if h != nil && h.visited && h.in == &s.hostHeap && h.base < d {
-		h.base, h.plain = d, d
-		s.schedule(h)
-	}
+		if each := h.terms.together(d); h.visited && h.in == &s.hostHeap && h.base < each {
+			h.base, h.plain = each, each
+			s.schedule(h)
+		}
+	})
 }
 
 // scale returns full·b0/budget, but at least least and at most full.

@@ -32,7 +32,7 @@
 // which they became ready.
 //
 // Terms. An item may carry Terms, delays that replace those of Options for its host and its PLD. The latest item
-// decides. SetTerms replaces them for all items in RAM, so a change by the operator binds the next visit.
+// decides. A host of the operator's may have several lanes: see Terms. SetTerms replaces them for all items in RAM, so a change by the operator binds the next visit.
 //
 // Lines. A host that is due waits in the line of its PLD until the PLD is ready, then in that of one of its
 // servers. A server that is ready waits in the line of its network until the network has room. No entity in

@@ -327,9 +327,9 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	}
 	h.kept, h.hasKept = v.key, r.Kept > 0
 	if s.opt.Adaptive {
-		s.adapt(h, g.Item.Budget, r)
+		s.adapt(h, g.Item, r)
 	}
-	h.plain = s.plainDelayOf(h.key, h, g.Item.Budget, h.terms)
+	h.plain = s.plainDelayOf(g.Item.Host, h, g.Item.Budget, h.terms)
 	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r, h.terms)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)

@@ -169,6 +169,7 @@ type Item struct {
 	Robots     bool          // a request for robots.txt; goes to the front of its host's line
 	Waits      uint8         // number of earlier deferrals of this item
 	Due        time.Time     // when to offer the item again; set by a deferral or an eviction
+	Lane       uint8         // below MaxLanes: the lane of its host; see Terms
 	Terms      *Terms        // of its host and its PLD, until SetTerms or a later item has others; nil: none
 
 	itemLink
@@ -247,6 +248,7 @@ type Scheduler struct {
 	peak        peak
 	gaps        Gaps
 	adapted     Adapted
+	lanes       bool  // items of a lane other than 0 have been admitted
 	told        int64 // until when the caller of Next was told to wait
 	bytes       int64
 	seq         uint64

@@ -4,12 +4,47 @@ import "time"
 
 // Terms are delays that replace those of Options for the hosts of a site. They are immutable. A nil *Terms
 // replaces nothing.
+//
+// A host with several connections has as many lanes, numbered from 0. A lane is a host of its own: it has one
+// connection, its own delay and its own share of RAM. The limits of servers, PLDs and networks hold for all lanes
+// together. The caller decides which item goes to which lane; robots items go to lane 0.
 type Terms struct {
 	HostDelay time.Duration // replaces τh·B0/Bx of a host; negative: does not
 	HostLeast time.Duration // lower bound of the delay of a host
 	PLDDelay  time.Duration // replaces the delay of a PLD; negative: does not
+	// Lanes is the number of a host's lanes; 0 is 1. HostLeast and a delay of SetHostDelay are those of all of them
+	// together.
+	Lanes int
 	// Own says that the site is the operator's: the Crawl-delay and ResponseFactor do not apply. Back-offs do.
 	Own bool
+}
+
+// together returns the delay of each lane so that all together have the delay d.
+func (t *Terms) together(d time.Duration) time.Duration {
+	if t != nil && t.Lanes > 1 {
+		return d * time.Duration(t.Lanes)
+	}
+	return d
+}
+
+// MaxLanes is the largest number of lanes of a host.
+const MaxLanes = 16
+
+// key returns the key of the item's lane.
+func (it *Item) key() uint64 { return laneKey(it.Host, it.Lane) }
+
+func laneKey(host uint64, lane uint8) uint64 { return host ^ uint64(lane)*0x9e3779b97f4a7c15 }
+
+// eachLane calls f for each lane of a host in the table.
+func (s *Scheduler) eachLane(key uint64, f func(h *host)) {
+	if h := s.hosts[key]; h != nil {
+		f(h)
+	}
+	for lane := uint8(1); s.lanes && lane < MaxLanes; lane++ {
+		if h := s.hosts[laneKey(key, lane)]; h != nil {
+			f(h)
+		}
+	}
 }
 
 func (t *Terms) own() bool { return t != nil && t.Own }
@@ -29,29 +64,30 @@ func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) {
 		}
 	}
 	for key, t := range hosts {
-		h := s.hosts[key]
-		if h == nil {
-			continue
-		}
-		if h.terms = t; t.fixed() {
-			s.setSteps(h, 0)
-		}
-		if !h.visited || h.in != &s.hostHeap {
-			continue
-		}
-		budget, crawlDelay := uint32(0), h.crawlDelay
-		if it := h.front(); it != nil {
-			budget, crawlDelay = it.Budget, max(crawlDelay, it.CrawlDelay)
-		}
-		h.plain = s.plainDelayOf(key, h, budget, t)
-		if h.cause == BindsBackoff {
-			h.base = max(h.base, h.plain)
-		} else {
-			r := Result{Elapsed: h.elapsed}
-			h.base = s.opt.delayAfter(h.plain, crawlDelay, r, t)
-			h.cause = s.causeOf(h, crawlDelay, r)
-		}
-		s.schedule(h)
+		s.eachLane(key, func(h *host) { s.setTerms(h, key, t) })
 	}
 	s.tell(at)
+}
+
+// setTerms replaces the terms of one lane of a host.
+func (s *Scheduler) setTerms(h *host, key uint64, t *Terms) {
+	if h.terms = t; t.fixed() {
+		s.setSteps(h, 0)
+	}
+	if !h.visited || h.in != &s.hostHeap {
+		return
+	}
+	budget, crawlDelay := uint32(0), h.crawlDelay
+	if it := h.front(); it != nil {
+		budget, crawlDelay = it.Budget, max(crawlDelay, it.CrawlDelay)
+	}
+	h.plain = s.plainDelayOf(key, h, budget, t)
+	if h.cause == BindsBackoff {
+		h.base = max(h.base, h.plain)
+	} else {
+		r := Result{Elapsed: h.elapsed}
+		h.base = s.opt.delayAfter(h.plain, crawlDelay, r, t)
+		h.cause = s.causeOf(h, crawlDelay, r)
+	}
+	s.schedule(h)
 }

@@ -105,3 +105,51 @@ func TestSetTerms(t *testing.T) {
 	set(at.Add(time.Second), delay(3*time.Second))
 	wantGaps(t, "with SetHostDelay", gaps(t, s, &at, 2, polite.Result{}), 25*time.Second, 25*time.Second)
 }
+
+// TestLanes: lanes of a host have a connection and a delay each; SetHostDelay and SetTerms concern them all, and
+// the server's delay holds for them together.
+func TestLanes(t *testing.T) {
+	opt := paper()
+	s := polite.New(opt, t0)
+	own := &polite.Terms{HostDelay: 10 * time.Second, PLDDelay: -1, Own: true, Lanes: 3}
+	for i := range 30 {
+		it := item(1, 1, v4(1))
+		it.Lane, it.Terms = uint8(i%3), own
+		admit(t, s, t0, it)
+	}
+	var grants []*polite.Grant
+	at := t0
+	for range 3 {
+		g, wait := s.Next(at)
+		for g == nil && wait != polite.Forever {
+			at = at.Add(wait)
+			g, wait = s.Next(at)
+		}
+		if g == nil {
+			t.Fatalf("only %d lanes are granted at once", len(grants))
+		}
+		s.Started(at, g)
+		grants = append(grants, g)
+	}
+	if got := at.Sub(t0); got != 2*time.Second {
+		t.Errorf("three lanes started within %v, want the server's delay between them", got)
+	}
+	if g, _ := s.Next(at.Add(time.Hour)); g != nil {
+		t.Errorf("a fourth connection, of lane %d", g.Item.Lane)
+	}
+	for _, g := range grants {
+		s.Done(at, g, polite.Result{})
+	}
+	at = visit(t, s, at.Add(ms(10)), polite.Result{})
+	wantGaps(t, "three lanes", gaps(t, s, &at, 3, polite.Result{}), time.Second, time.Second, 8*time.Second)
+	s.SetHostDelay(1, 100*time.Second)
+	next := visit(t, s, at.Add(ms(10)), polite.Result{})
+	if got := next.Sub(at); got < 290*time.Second {
+		t.Errorf("after SetHostDelay a gap of %v", got)
+	}
+	s.SetHostDelay(1, -1)
+	s.SetTerms(next.Add(ms(20)), map[uint64]*polite.Terms{1: {HostDelay: time.Hour, PLDDelay: -1}}, nil)
+	if got := visit(t, s, next.Add(ms(30)), polite.Result{}).Sub(next); got < 53*time.Minute {
+		t.Errorf("after SetTerms a gap of %v", got)
+	}
+}

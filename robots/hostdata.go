@@ -144,7 +144,12 @@ func (d Decision) String() string {
 // the host is in back-off or was given up, nothing is requested from it, but URLs that the rules forbid and
 // unreachable origins are still reported as such.
 func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
-	d, at := h.decide(pathQuery, now)
+	return h.DecideFor(pathQuery, now, false)
+}
+
+// DecideFor is Decide. If own is set, the site belongs to the operator, who wants its rules to forbid nothing.
+func (h *HostData) DecideFor(pathQuery []byte, now time.Time, own bool) (Decision, time.Time) {
+	d, at := h.decide(pathQuery, now, own)
 	if h.Health.Clean() || d == Disallow || d == NoHost || d == Forbidden {
 		return d, at
 	}
@@ -171,7 +176,7 @@ func (h *HostData) fromTheFuture(now time.Time) bool {
 const maxAddrLife = 7 * 24 * time.Hour
 
 // decide is Decide without regard to the host's health.
-func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
+func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, time.Time) {
 	if h.fromTheFuture(now) {
 		return Request, time.Time{}
 	}
@@ -180,7 +185,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 		if !now.Before(h.Expires) || h.Stale && !now.Before(h.RetryAt) {
 			return Request, time.Time{}
 		}
-		if h.State == StateRules && !Match(h.Rules, pathQuery) {
+		if h.State == StateRules && !own && !Match(h.Rules, pathQuery) {
 			return Disallow, time.Time{}
 		}
 		if h.naddrs == 0 || !now.Before(h.AddrExpires) {

@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/sites"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -170,11 +171,15 @@ func (v *view) asking(reports map[string]*OriginReport, damaged func(error) erro
 // verdict reports what the known robots.txt says about a URL.
 func (v *view) verdict(h *robots.HostData, url []byte) *VerdictReport {
 	path := weburl.Split(url).Path
-	decision, until := h.Decide(path, v.now)
+	site := v.sites.LookupURL(url)
+	ignored := site != nil && site.IgnoreRobots
+	decision, until := h.DecideFor(path, v.now, ignored)
 	rep := &VerdictReport{Decision: decision.String(), Until: until}
 	switch h.State {
 	case robots.StateRules:
-		rep.Allowed, rep.Rule = robots.Explain(h.Rules, path)
+		if rep.Allowed, rep.Rule = robots.Explain(h.Rules, path); ignored && !rep.Allowed {
+			rep.Allowed, rep.Rule = true, site.Decides(sites.HasRobots)+" (without it: "+rep.Rule+")"
+		}
 	case robots.StateNoFile:
 		rep.Allowed = true
 	}

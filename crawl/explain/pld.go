@@ -233,7 +233,7 @@ func (v *view) concludeSite(rep *SiteReport) {
 	case !s.Known:
 		say("no page that was parsed links to it, and none of its URLs was placed")
 	case s.Pinned:
-		say("its budget, %d pages, was set by the operator", s.Budget)
+		say("its budget, %d pages, was set by the operator (ctl budget, or --sites)", s.Budget)
 	case s.Rank > 0:
 		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %d pages", s.Indegree, ordinal(s.Rank), s.Ranks, s.Budget)
 	case s.Budget > 0:

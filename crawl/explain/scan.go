@@ -389,7 +389,11 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 		_ = damaged(err)
 		return rep
 	}
-	if pinned, ok := v.changed.Budgets[pld]; ok {
+	pinned, ok := v.changed.Budgets[pld]
+	if !ok {
+		pinned, ok = v.sites.Budgets()[pld]
+	}
+	if ok {
 		now.Nominal, now.Pages, rep.Pinned = pinned, pinned, true
 	}
 	rep.Budget, rep.PerQueue = now.Nominal, now.Pages

@@ -21,8 +21,10 @@ const (
 	MaxRules       = 100_000
 	MaxFaults      = 100 // listed one by one; Parse only counts the rest
 	MaxHeaders     = 32
-	MaxHeaderBytes = 8 << 10 // names and values of a rule's headers
-	MaxValueBytes  = 4 << 10 // of a header's value or a secret
+	MaxHeaderBytes = 8 << 10   // names and values of a rule's headers
+	MaxValueBytes  = 4 << 10   // of a header's value or a secret
+	MaxConnections = 16        // to a host, as in package polite
+	MaxBudget      = 1<<24 - 1 // as in package star
 )
 
 // Options are what Parse needs besides the text.
@@ -56,6 +58,7 @@ type described struct {
 // Parse compiles the text of a file. The error joins all faults.
 func Parse(name string, text []byte, opt Options) (*Set, error) {
 	p := &parser{Options: opt, name: name, suffixes: opt.Suffixes, keepEscapes: opt.KeepEscapes, jars: map[string]bool{},
+		budgets:  map[string]uint32{},
 		resolver: weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !opt.KeepEscapes})}
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("%s: has %d bytes; the limit is %d", name, len(text), MaxBytes)
@@ -108,6 +111,7 @@ type parser struct {
 	sites       []place        // of the tables, in order
 	top         map[string]int // lines of the other keys
 	jars        map[string]bool
+	budgets     map[string]uint32
 }
 
 // place has the lines of a table.
@@ -298,7 +302,7 @@ func (p *parser) compile(rules []rule) *Set {
 		}
 		return cmp.Or(n, cmp.Compare(x.port, y.port), strings.Compare(x.path, y.path), cmp.Compare(secure(x), secure(y)))
 	})
-	s := &Set{name: p.name, plain: p.table(order, false), jars: p.jars}
+	s := &Set{name: p.name, plain: p.table(order, false), jars: p.jars, budgets: p.budgets}
 	if s.secure = s.plain; anySecure {
 		s.secure = p.table(order, true)
 	}

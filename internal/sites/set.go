@@ -21,6 +21,7 @@ type Set struct {
 	plain, secure *table // for http and https; the same table if no rule is for https alone
 	stats         Stats
 	jars          map[string]bool
+	budgets       map[string]uint32
 }
 
 // Site has the settings for a URL: those of the longest rule that matches it, and for the others those of
@@ -43,6 +44,10 @@ type Site struct {
 	// Cookies is the key of the site's jar of cookies, the same after each Parse; "" for none.
 	Cookies string
 
+	// IgnoreRobots says that the rules of robots.txt forbid nothing; only for an Owner.
+	IgnoreRobots bool
+	// Connections is the number of connections to a host at once; more than one only for an Owner.
+	Connections int
 	// Proxy connects to the site; nil for none.
 	Proxy *fetch.Proxy
 
@@ -66,6 +71,9 @@ const (
 	HasAuth
 	HasCookies
 	HasProxy
+	HasBudget
+	HasRobots
+	HasConnections
 )
 
 // Rule describes a rule for people. It contains no secrets.
@@ -109,6 +117,14 @@ func (s *Set) Jars() map[string]bool {
 		return nil
 	}
 	return s.jars
+}
+
+// Budgets returns the budgets of PLDs. The caller must not change the map.
+func (s *Set) Budgets() map[string]uint32 {
+	if s == nil {
+		return nil
+	}
+	return s.budgets
 }
 
 // table has the rules of a scheme.

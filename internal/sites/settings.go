@@ -28,6 +28,8 @@ var settings = map[string]setting{
 	"accept-language": {HasAcceptLanguage, false, setHeader(func(s *Site) *string { return &s.AcceptLanguage })},
 	"basic-auth":      {HasAuth, false, setBasic},
 	"bearer":          {HasAuth, false, setBearer},
+	"budget":          {HasBudget, true, setBudget},
+	"connections":     {HasConnections, true, setConnections},
 	"cookies":         {HasCookies, false, setCookies},
 	"delay":           {HasDelay, true, setDelay},
 	"max-depth":       {HasMaxDepth, false, setMaxDepth},
@@ -35,6 +37,7 @@ var settings = map[string]setting{
 	"proxy":           {HasProxy, true, setProxy},
 	"proxy-auth":      {HasProxy, true, setProxyAuth}, // after proxy
 	"rate":            {HasRate, true, setRate},
+	"robots":          {HasRobots, true, setRobots},
 	"user-agent":      {HasUserAgent, false, setUserAgent},
 }
 
@@ -128,6 +131,35 @@ func setCookies(p *parser, r *rule, value any) (string, error) {
 		p.jars[r.own.Cookies] = true
 	}
 	return fmt.Sprint(is), nil
+}
+
+func setBudget(p *parser, r *rule, value any) (string, error) {
+	n, ok := value.(int64)
+	switch {
+	case !ok || n < 1 || n > MaxBudget:
+		return "", fmt.Errorf("want a number of pages per queue from 1 to %d", MaxBudget)
+	case r.target.form != domainForm || !r.target.pld:
+		return "", errors.New("is that of a PLD; want it under pld")
+	}
+	p.budgets[r.target.host] = uint32(n)
+	return fmt.Sprint(n), nil
+}
+
+func setConnections(_ *parser, r *rule, value any) (string, error) {
+	n, ok := value.(int64)
+	if !ok || n < 1 || n > MaxConnections {
+		return "", fmt.Errorf("want a number from 1 to %d", MaxConnections)
+	}
+	r.own.Connections = int(n)
+	return fmt.Sprint(n), nil
+}
+
+func setRobots(_ *parser, r *rule, value any) (string, error) {
+	if value != "ignore" && value != "obey" {
+		return "", errors.New(`want "obey" or "ignore"`)
+	}
+	r.own.IgnoreRobots = value == "ignore"
+	return fmt.Sprintf("%q", value), nil
 }
 
 func setProxy(_ *parser, r *rule, value any) (string, error) {

@@ -34,6 +34,8 @@ func (r *rule) over(above *Site) *Site {
 	take(HasAccept, func() { s.Accept = above.Accept })
 	take(HasAcceptLanguage, func() { s.AcceptLanguage = above.AcceptLanguage })
 	take(HasProxy, func() { s.Proxy = above.Proxy })
+	take(HasConnections, func() { s.Connections = above.Connections })
+	take(HasRobots, func() { s.IgnoreRobots = above.IgnoreRobots })
 	take(HasCookies, func() { s.Cookies = above.Cookies })
 	s.Fields = mergeFields(above.Fields, s.Fields, s.Has&HasAuth != 0)
 	s.Has |= above.Has
@@ -73,6 +75,12 @@ func (p *parser) checkOwner(r *rule, s *Site) {
 	}
 	if whole := r.target.whole(); whole && s.Has&HasDelay != 0 && s.Delay < leastDelay {
 		needs("a delay of less than 1s")
+	}
+	if r.target.whole() && s.IgnoreRobots {
+		needs("robots = \"ignore\"")
+	}
+	if r.target.whole() && s.Connections > 1 {
+		needs("more than one of connections")
 	}
 	if r.own.HostRate > mostHost || r.own.PLDRate > mostPLD {
 		needs("a rate of more than 1 for a host, or of 50 for a PLD,")
