@@ -82,6 +82,11 @@ func (s *Scheduler) restoreHost(key uint64, now, until int64) {
 		}
 		h = s.newHost(key, now)
 	}
+	s.restHost(h, now, until)
+}
+
+// restHost blocks visits of the host until the given time.
+func (s *Scheduler) restHost(h *host, now, until int64) {
 	h.notBefore = max(h.notBefore, until)
 	s.leave(h, now)
 	if !h.busy {

@@ -6,8 +6,8 @@ import "time"
 // replaces nothing.
 //
 // A host with several connections has as many lanes, numbered from 0. A lane is a host of its own: it has one
-// connection, its own delay and its own share of RAM. The limits of servers, PLDs and networks hold for all lanes
-// together. The caller decides which item goes to which lane; robots items go to lane 0.
+// connection, its own delay and its own share of RAM. A back-off, and the limits of servers, PLDs and networks,
+// hold for all lanes together. The caller decides which item goes to which lane; robots items go to lane 0.
 type Terms struct {
 	HostDelay time.Duration // replaces τh·B0/Bx of a host; negative: does not
 	HostLeast time.Duration // lower bound of the delay of a host

@@ -106,6 +106,36 @@ func TestSetTerms(t *testing.T) {
 	wantGaps(t, "with SetHostDelay", gaps(t, s, &at, 2, polite.Result{}), 25*time.Second, 25*time.Second)
 }
 
+// TestLanesBackOff: a back-off after one lane's request must hold for all lanes, also for one that is in flight.
+func TestLanesBackOff(t *testing.T) {
+	s := polite.New(paper(), t0)
+	own := &polite.Terms{HostDelay: time.Second, PLDDelay: -1, Own: true, Lanes: 3}
+	for i := range 30 {
+		it := item(1, 1, v4(1))
+		it.Lane, it.Terms = uint8(i%3), own
+		admit(t, s, t0, it)
+	}
+	var grants []*polite.Grant
+	at := t0
+	for range 2 { // the third lane waits for the server
+		g, wait := s.Next(at)
+		for g == nil && wait != polite.Forever {
+			at = at.Add(wait)
+			g, wait = s.Next(at)
+		}
+		if g == nil {
+			t.Fatal("no second lane")
+		}
+		s.Started(at, g)
+		grants = append(grants, g)
+	}
+	s.Done(at, grants[0], polite.Result{Backoff: time.Hour})
+	s.Done(at.Add(ms(10)), grants[1], polite.Result{})
+	if got := visit(t, s, at.Add(ms(20)), polite.Result{}).Sub(at); got < time.Hour {
+		t.Errorf("another lane is visited %v after a back-off of 1h began", got)
+	}
+}
+
 // TestLanes: lanes of a host have a connection and a delay each; SetHostDelay and SetTerms concern them all, and
 // the server's delay holds for them together.
 func TestLanes(t *testing.T) {
