@@ -46,7 +46,8 @@ func (s *Scheduler) plainDelayOf(host uint64, budget uint32, t *Terms) time.Dura
 
 // SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
 // back-offs still lengthen the delay, and servers, PLDs and networks have theirs. A longer delay takes
-// effect at once unless the host already waits for its server's turn, a shorter one after the next visit. The caller bounds the number of such hosts.
+// effect at once unless the host already waits for its server's turn, a shorter one after the next visit. The
+// caller bounds the number of such hosts.
 func (s *Scheduler) SetHostDelay(key uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
