@@ -44,8 +44,12 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		IfNoneMatch: known.ETag, IfModifiedSince: known.Modified,
 	}
 	var jar *cookies.Jar
+	var jarFor *weburl.Parts // on the heap only if there is a jar
 	if site := p.siteOf(&parts); site != nil {
-		jar = p.dress(&req, site, &parts)
+		if jar = p.dress(&req, site, &parts); jar != nil {
+			own := parts
+			jarFor = &own
+		}
 	}
 	if limits == nil {
 		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
@@ -67,7 +71,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	err = bug.Contained(func() error {
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
 		if err == nil && jar != nil {
-			takeCookies(jar, &parts, resp)
+			takeCookies(jar, jarFor, resp)
 		}
 		if err == nil && !decodesLater(resp) {
 			err = resp.Decode(ctx)

@@ -38,7 +38,8 @@ const maxProxyReply = 8 << 10
 
 // valid reports whether the proxy can be asked.
 func (p *Proxy) valid() bool {
-	return p == nil || p.Addr.IsValid() && p.Addr.Port() != 0 && p.Kind <= ProxySOCKS5 && len(p.User) <= 255 && len(p.Password) <= 255
+	return p == nil || p.Addr.IsValid() && p.Addr.Port() != 0 && p.Kind <= ProxySOCKS5 &&
+		len(p.User) <= 255 && len(p.Password) <= 255
 }
 
 // peer returns the address to dial: that of the proxy, or the granted one.

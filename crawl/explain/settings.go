@@ -64,7 +64,8 @@ type delays struct {
 // gave it one.
 func (v *view) delaysFor(host []byte) *delays {
 	run := v.m.Run
-	d := &delays{hostWhy: "--host-delay", pldWhy: "--pld-delay", pldFull: millis(run.PLDDelay), pldLeast: millis(run.PLDDelayMin),
+	d := &delays{hostWhy: "--host-delay", pldWhy: "--pld-delay",
+		pldFull: millis(run.PLDDelay), pldLeast: millis(run.PLDDelayMin),
 		opt: polite.Options{HostDelay: millis(run.HostDelay), MaxCrawlDelay: millis(run.MaxCrawlDelay),
 			HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)), DefaultBudget: run.BudgetDefault}}
 	if site := v.sites.Host(host); site != nil {

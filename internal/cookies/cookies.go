@@ -178,13 +178,15 @@ func (j *Jar) Take(parts *weburl.Parts, lines []string) {
 // set adds a cookie, replaces it, or deletes it.
 func (j *Jar) set(u *url.URL, c *http.Cookie) {
 	// The library keeps what it needs; the rest could be large.
-	small := http.Cookie{Name: strings.Clone(c.Name), Value: strings.Clone(c.Value), Quoted: c.Quoted, Path: strings.Clone(c.Path),
-		Domain: strings.Clone(c.Domain), Expires: c.Expires, MaxAge: c.MaxAge, Secure: c.Secure, HttpOnly: c.HttpOnly}
+	small := http.Cookie{Name: strings.Clone(c.Name), Value: strings.Clone(c.Value), Quoted: c.Quoted,
+		Path: strings.Clone(c.Path), Domain: strings.Clone(c.Domain), Expires: c.Expires, MaxAge: c.MaxAge,
+		Secure: c.Secure, HttpOnly: c.HttpOnly}
 	text := len(small.Name) + len(small.Value) + len(small.Path) + len(small.Domain)
 	if text > MaxCookieBytes || len(u.Path) > MaxCookieBytes || j.dropped {
 		return
 	}
-	e := &entry{identity: identityOf(u, &small), from: *u, cookie: small, bytes: int64(text+len(u.Path)+len(u.Host)) + Overhead}
+	e := &entry{identity: identityOf(u, &small), from: *u, cookie: small,
+		bytes: int64(text+len(u.Path)+len(u.Host)) + Overhead}
 	if old := j.known[e.identity]; old != nil {
 		j.forget(old)
 	}
@@ -192,7 +194,8 @@ func (j *Jar) set(u *url.URL, c *http.Cookie) {
 		j.jar.SetCookies(u, []*http.Cookie{&small})
 		return
 	}
-	for j.order.Len() > 0 && (j.order.Len() >= MaxCookies || j.bytes+e.bytes > MaxJarBytes || j.store.used.Load()+e.bytes > j.store.most) {
+	for j.order.Len() > 0 && (j.order.Len() >= MaxCookies || j.bytes+e.bytes > MaxJarBytes ||
+		j.store.used.Load()+e.bytes > j.store.most) {
 		j.evict(j.order.Front())
 	}
 	if j.store.used.Add(e.bytes) > j.store.most {

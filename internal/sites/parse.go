@@ -214,7 +214,8 @@ func (p *parser) rule(i int, value any) (r rule, ok bool) {
 			p.fault(at.of(key), "%.60q: want host, pld or surt, and settings: %s", key, knownSettings())
 			continue
 		case s.whole && !r.target.whole():
-			p.fault(at.of(key), "%s: concerns a whole host; want it under host, pld, or a surt without https, port and path", key)
+			p.fault(at.of(key), "%s: concerns a whole host; "+
+				"want it under host, pld, or a surt without https, port and path", key)
 			continue
 		}
 		text, err := s.set(p, &r, table[key])
@@ -255,7 +256,8 @@ func (p *parser) target(r *rule, at *place, table map[string]any) bool {
 			p.fault(at.of(key), "%s: want a text in quotes", key)
 			return false
 		}
-		parse := map[string]func(string) (target, error){"host": p.hostTarget, "pld": p.pldTarget, "surt": p.surtTarget}[key]
+		parse := map[string]func(string) (target, error){
+			"host": p.hostTarget, "pld": p.pldTarget, "surt": p.surtTarget}[key]
 		var err error
 		if r.target, err = parse(text); err != nil {
 			p.fault(at.of(key), "%s %.100q: %s", key, text, err)

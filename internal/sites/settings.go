@@ -281,7 +281,7 @@ func (p *parser) secret(r *rule, value any, what string) (secret, ref string, er
 	case r.target.suffix:
 		return "", "", fmt.Errorf("%s is a public suffix with many owners, so no secret is sent there", r.target.host)
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' || env && c == '=' }) || len(name) > 1024:
-		return "", "", errors.New("want a name of printable ASCII after env: or file:")
+		return "", "", errors.New("want env: or file: and a name of printable ASCII")
 	case p.Env == nil && p.File == nil:
 		return "", ref, nil
 	case env:

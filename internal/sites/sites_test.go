@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -315,6 +316,27 @@ func TestProxies(t *testing.T) {
 	}
 	if got := s.LookupURL([]byte("http://x.a.example/")).String(); !strings.Contains(got, "proxy = socks5://[2001:db8::1]:1080, proxy-auth = env:LOGIN") || strings.Contains(got, "hunter2") {
 		t.Error(got)
+	}
+}
+
+// TestExampleOfTheDocs: the example in docs/SITES.md is sound and has all settings but a few headers.
+func TestExampleOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/SITES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(text), "```toml\n")
+	example, _, _ = strings.Cut(example, "```")
+	opt := testOptions
+	opt.Env, opt.File = nil, nil
+	s, err := Parse("example", []byte(example), opt)
+	if err != nil || s.Stats().Rules != 6 {
+		t.Errorf("%v, %v", s.Stats(), err)
+	}
+	for key := range settings {
+		if !strings.Contains(string(text), "| `"+key+"`") && !strings.Contains(string(text), ", `"+key+"` |") {
+			t.Errorf("docs/SITES.md has no row for %s", key)
+		}
 	}
 }
 

@@ -113,7 +113,8 @@ func (p *parser) surtTarget(text string) (target, error) {
 
 // reversed returns the host and the port of an authority in SURT form.
 func reversed(authority string, closed bool) (host string, port uint16, err error) {
-	labels := errors.New("want labels from the right, each with a comma, such as (org,example, or (org,example,www,:8080)/path")
+	labels := errors.New("want labels from the right, each with a comma, " +
+		"such as (org,example, or (org,example,www,:8080)/path")
 	host = authority
 	if i := strings.LastIndexByte(authority, ':'); i >= 0 && !strings.HasSuffix(authority, "]") {
 		n, err := strconv.ParseUint(authority[i+1:], 10, 16)
@@ -152,7 +153,8 @@ func (p *parser) host(text string) (string, error) {
 	}
 	switch {
 	case strings.ContainsAny(name, "/\\?#@*% "):
-		return "", errors.New("want only a name or an address; use surt for a port or a path, and pld or surt for the hosts below a name")
+		return "", errors.New("want only a name or an address; " +
+			"use surt for a port or a path, and pld or surt for the hosts below a name")
 	case strings.Contains(name, ":") && !strings.HasPrefix(name, "["):
 		return "", errors.New("want a name or an address without a port; use surt, such as (org,example,:8080)")
 	}
