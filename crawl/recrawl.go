@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/revisit"
+	"drumbeat/internal/sites"
 	"drumbeat/weburl"
 )
 
@@ -19,6 +20,21 @@ import (
 //
 // A URL ends, as without recrawl, if its first visit finds no page, after Policy.Gone visits in a row without one, or
 // when it is refused for good.
+
+// revisits says when a URL is visited again: as the settings of its site say, else as Options.Recrawl does. ok is false
+// if it is not to be.
+func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
+	if e.opt.Recrawl == nil {
+		return policy, false
+	}
+	policy = *e.opt.Recrawl
+	parts := weburl.Split(url)
+	if site := e.siteOf(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
+		policy.Least, policy.Longest, policy.Default, policy.Uniform = site.Revisit, site.Revisit, site.Revisit, true
+		return policy, site.Revisit > 0
+	}
+	return policy, true
+}
 
 // pageVisit is what a response means for its URL's record. The zero value is that of a URL that is not visited again.
 type pageVisit struct {
@@ -39,7 +55,8 @@ func visitsOf(rec *weburl.Record) (h revisit.History, err error) {
 
 // noteVisit returns the visit of a URL that has a final response. Without Options.Recrawl there is none.
 func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageVisit, err error) {
-	if p.opt.Recrawl == nil {
+	policy, ok := p.revisits(rec.URL)
+	if !ok {
 		return v, nil
 	}
 	if v.history, err = visitsOf(rec); err != nil {
@@ -59,7 +76,7 @@ func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageV
 	case v.first:
 		return pageVisit{}, nil
 	case resp.Status >= 500 || resp.Status == http.StatusTooManyRequests:
-		p.opt.Recrawl.Later(&v.history, resp.Start)
+		policy.Later(&v.history, resp.Start)
 		v.noted = true
 		return v, nil
 	default:
@@ -67,7 +84,7 @@ func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageV
 	}
 	changed := v.history.Note(&o)
 	fresh, _ := freshness(resp, time.Now())
-	p.opt.Recrawl.Next(&v.history, fresh)
+	policy.Next(&v.history, fresh)
 	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
 	return v, nil
 }
@@ -100,7 +117,8 @@ func (v *pageVisit) count(tx *transaction) {
 // transaction.
 func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
 	key := d.Hasher.URLKey(rec.URL)
-	if d.opt.Recrawl == nil || len(rec.Visits) == 0 {
+	policy, ok := d.revisits(rec.URL)
+	if !ok || len(rec.Visits) == 0 {
 		tx.move(key, from, state.PlaceFetched)
 		return nil
 	}
@@ -108,7 +126,7 @@ func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Pla
 	if err != nil {
 		return err
 	}
-	if int(h.Missing) >= d.opt.Recrawl.Gone {
+	if int(h.Missing) >= policy.Gone {
 		tx.count(state.CountGone, 1)
 		tx.move(key, from, state.PlaceFetched)
 		return nil
@@ -126,7 +144,8 @@ func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.Hi
 // failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
 // to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
 func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
-	if d.opt.Recrawl == nil || len(rec.Visits) == 0 || !passes(why) {
+	policy, again := d.revisits(rec.URL)
+	if !again || len(rec.Visits) == 0 || !passes(why) {
 		return false, nil
 	}
 	h, err := visitsOf(rec)
@@ -134,7 +153,7 @@ func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.
 		return false, err
 	}
 	v := pageVisit{noted: true, history: h}
-	d.opt.Recrawl.Later(&v.history, time.Now())
+	policy.Later(&v.history, time.Now())
 	v.apply(rec)
 	return true, d.nextVisit(tx, rec, &v.history, from)
 }
@@ -149,10 +168,10 @@ func passes(why state.Reason) bool {
 	return false
 }
 
-// visitDue takes a deferred URL whose next visit is due: to STAR for its budget, or, if this run has no Options.Recrawl, to
+// visitDue takes a deferred URL whose next visit is due: to STAR for its budget, or, if the URL is to be visited no more, to
 // its end. It is part of a transaction.
 func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
-	if d.opt.Recrawl == nil {
+	if _, ok := d.revisits(rec.URL); !ok {
 		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
 			was: state.Reason(rec.Reason)})
 		return nil

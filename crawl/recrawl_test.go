@@ -234,3 +234,42 @@ func checkVisits(t *testing.T, fs disk.FS, dirs []string) {
 		t.Errorf("audit: %v, %q, keys %+v, damages %+v", err, rep.Bad, rep.Keys, rep.Damages)
 	}
 }
+
+// TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a site. A page of
+// a site with "never" is fetched once, or no more if it was visited before.
+func TestSiteRevisit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		fs := memfs.New(*seedFlag)
+		rules := []string{"[[site]]", "host = 'fixed.test'", "revisit = '48h'", "[[site]]", "surt = '(test,fixed,)/never'",
+			"revisit = '12h'", "[[site]]", "host = 'once.test'", "revisit = 'never'"}
+		opt := w.options(t, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/", "http://later.test/")
+		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
+		opt.CheckpointEvery, opt.Sites = 6*time.Hour, "sites.toml"
+		counts := map[string]int{}
+		for _, until := range []time.Duration{5*day + 6*time.Hour, 10*day + 6*time.Hour} {
+			writeRules(t, fs, opt.Sites, rules...)
+			rules = append(rules, "[[site]]", "host = 'later.test'", "revisit = 'never'")
+			opt.MaxTime = until
+			before := len(w.got("later.test", "/often"))
+			mustRun(t, t.Context(), opt)
+			counts[until.String()] = len(w.got("later.test", "/often")) - before
+			checkVisits(t, opt.FS, opt.Dirs)
+		}
+		if counts["126h0m0s"] < 4 || counts["246h0m0s"] != 0 {
+			t.Errorf("visits of the site that is to be visited no more, until: %v", counts)
+		}
+		visits := func(host, path string) int { return len(w.got(host, path)) }
+		for path, most := range map[string]int{"/often": 6, "/": 6, "/never": 21} { // the calendar is up to a tenth late
+			if n := visits("fixed.test", path); n > most || n < most*10/12 {
+				t.Errorf("fixed.test%s: %d visits, want up to %d", path, n, most)
+			}
+			if n := visits("once.test", path); n != 1 {
+				t.Errorf("once.test%s: %d visits, want 1", path, n)
+			}
+		}
+		if n := visits("plain.test", "/often"); n <= 6 {
+			t.Errorf("plain.test/often: %d visits", n)
+		}
+	})
+}

@@ -41,6 +41,8 @@ type Site struct {
 	HostRate, PLDRate float64
 	// MaxDepth replaces --max-depth.
 	MaxDepth int
+	// Revisit is the interval between visits of a page when the crawl visits pages again; 0: a page is visited once.
+	Revisit time.Duration
 	// Cookies is the key of the site's jar of cookies, the same after each Parse; "" for none.
 	Cookies string
 
@@ -74,6 +76,7 @@ const (
 	HasBudget
 	HasRobots
 	HasConnections
+	HasRevisit
 )
 
 // Rule describes a rule for people. It contains no secrets.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/revisit"
 )
 
 // setting is a key of a table.
@@ -37,6 +38,7 @@ var settings = map[string]setting{
 	"proxy":           {HasProxy, true, setProxy},
 	"proxy-auth":      {HasProxy, true, setProxyAuth}, // after proxy
 	"rate":            {HasRate, true, setRate},
+	"revisit":         {HasRevisit, false, setRevisit},
 	"robots":          {HasRobots, true, setRobots},
 	"user-agent":      {HasUserAgent, false, setUserAgent},
 }
@@ -62,6 +64,7 @@ const (
 	mostDelay   = 30 * 24 * time.Hour
 	mostDepth   = math.MaxUint16 - 1
 	noneText    = "none"
+	neverText   = "never"
 	authorizing = "Authorization"
 )
 
@@ -105,6 +108,19 @@ func setMaxDepth(_ *parser, r *rule, value any) (string, error) {
 	}
 	r.own.MaxDepth = int(n)
 	return fmt.Sprint(n), nil
+}
+
+func setRevisit(_ *parser, r *rule, value any) (string, error) {
+	text, _ := value.(string)
+	if text == neverText {
+		return text, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d > revisit.MaxInterval {
+		return "", fmt.Errorf("want a time, such as \"12h\", from 1s to %v, or %q", revisit.MaxInterval, neverText)
+	}
+	r.own.Revisit = d
+	return text, nil
 }
 
 func setOwner(_ *parser, r *rule, value any) (string, error) {

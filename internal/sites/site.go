@@ -30,6 +30,7 @@ func (r *rule) over(above *Site) *Site {
 	s.PLDRate = cmp.Or(s.PLDRate, above.PLDRate) // a host's rate and that of its PLD both hold
 	take(HasRate, func() { s.HostRate = above.HostRate })
 	take(HasMaxDepth, func() { s.MaxDepth = above.MaxDepth })
+	take(HasRevisit, func() { s.Revisit = above.Revisit })
 	take(HasUserAgent, func() { s.UserAgent = above.UserAgent })
 	take(HasAccept, func() { s.Accept = above.Accept })
 	take(HasAcceptLanguage, func() { s.AcceptLanguage = above.AcceptLanguage })

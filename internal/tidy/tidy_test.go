@@ -64,7 +64,7 @@ var layers = map[string]layer{
 	"internal/sitemap":  {10, nil},
 	"internal/scope":    {10, []string{"weburl"}},
 	"internal/cookies":  {10, []string{"weburl"}},
-	"internal/sites":    {10, []string{"fetch", "weburl"}},
+	"internal/sites":    {10, []string{"fetch", "internal/revisit", "weburl"}},
 	"internal/health":   {10, []string{"internal/list"}},
 	"internal/hook":     {5, []string{"internal/bug"}},
 	"internal/pagetext": {0, nil},
