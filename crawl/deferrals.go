@@ -129,7 +129,8 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 // deferURL makes a URL wait on disk until due. It is part of a transaction.
 func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time,
 	why state.Reason) error {
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why})
+	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why,
+		was: state.Reason(rec.Reason)})
 	tx.count(state.CountDeferrals, 1)
 	rec.Reason, rec.Extra = uint8(why), nil
 	tx.wake(d.wakeDeferred)

@@ -13,9 +13,9 @@ import (
 )
 
 // Recrawl: a URL that had a page is visited again and again (Options.Recrawl). Between two visits it is a deferred
-// URL: its record, with what its visits found, waits in the calendar, a disk queue by due time. So a visit costs one
-// write and one read of the record, no seek and no RAM, and a checkpoint has the URL in exactly one place. A URL that
-// is due goes through STAR and BEAST like a new one, where it keeps to its PLD's budget, and through RobotsCache to
+// URL: its record, with what its visits found, waits in the calendar, a disk queue by due time. So a visit costs two
+// writes and reads of the record, no seek and no RAM, and a checkpoint has the URL in exactly one place. A URL that is
+// due goes through STAR and BEAST like a new one, where it keeps to its PLD's budget, and through RobotsCache to
 // its host's delay.
 //
 // A URL ends, as without recrawl, if its first visit finds no page, after Policy.Gone visits in a row without one, or
@@ -134,11 +134,13 @@ func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Pla
 	return d.nextVisit(tx, rec, &h, from)
 }
 
-// nextVisit defers a URL until its next visit.
+// nextVisit defers a URL until its next visit. The calendar may be late by a quarter of a delay. So the URL returns after
+// three quarters and waits again for the rest: then a visit is late by at most a sixteenth of its interval, for a second
+// write and read of its record.
 func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.History, from state.Place) error {
 	tx.count(state.CountScheduled, 1)
-	due := time.Unix(h.Last, 0).Add(time.Duration(h.Interval) * time.Second)
-	return d.deferURL(tx, rec, from, due, state.ReasonRevisit)
+	due := h.Due()
+	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
 
 // failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
@@ -168,13 +170,21 @@ func passes(why state.Reason) bool {
 	return false
 }
 
-// visitDue takes a deferred URL whose next visit is due: to STAR for its budget, or, if the URL is to be visited no more, to
+// visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to STAR for its budget, or, if the URL is to be visited no more, to
 // its end. It is part of a transaction.
 func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
 	if _, ok := d.revisits(rec.URL); !ok {
 		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
 			was: state.Reason(rec.Reason)})
 		return nil
+	}
+	h, err := visitsOf(rec)
+	if err != nil {
+		return err
+	}
+	// More than a third is left only if the clock was set back; the URL has waited long enough then.
+	if left := time.Until(h.Due()); left > 0 && left <= time.Duration(h.Interval)*time.Second/3 {
+		return d.deferURL(tx, rec, state.PlaceDeferred, h.Due(), state.ReasonRevisit)
 	}
 	return d.budgets.checkAgain(tx, data, state.PlaceDeferred)
 }

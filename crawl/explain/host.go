@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
@@ -175,7 +174,7 @@ func (w *Waiting) count(at Spot, rec *weburl.Record) {
 		w.Queues[int64(at.Queue)]++
 	case state.PlaceDeferred:
 		w.Deferred[state.Reason(rec.Reason).String()]++
-		if due := time.UnixMilli(at.Due).UTC(); w.NextDue.IsZero() || due.Before(w.NextDue) {
+		if due := state.Due(rec, at.Due); w.NextDue.IsZero() || due.Before(w.NextDue) {
 			w.NextDue = due
 		}
 	}

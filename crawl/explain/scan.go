@@ -185,7 +185,7 @@ func (f *finder) take(at Spot, data []byte) error {
 		case state.PlaceBeast:
 			rep.Queue = f.v.queueReport(at.Queue)
 		case state.PlaceDeferred:
-			rep.Due = time.UnixMilli(at.Due).UTC()
+			rep.Due = state.Due(&rec, at.Due)
 		}
 	})
 	if f.left == 0 {

@@ -3,7 +3,6 @@ package export
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"drumbeat/beast"
 	"drumbeat/crawl/state"
@@ -49,7 +48,7 @@ func queueTable() table {
 				case state.PlaceBeast:
 					number = tabular.Int(int64(at.queue))
 				case state.PlaceDeferred:
-					due = tabular.At(time.UnixMilli(at.due))
+					due = tabular.At(state.Due(&r, at.due))
 				}
 				if via = r.AppendVia(via[:0]); len(via) > 0 {
 					from = tabular.Text(via)

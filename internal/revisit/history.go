@@ -45,6 +45,11 @@ var ErrHistory = errors.New("revisit: damaged history of a page")
 //	1     length of Modified, uvarint, and its bytes
 const historyVersion = 1
 
+// Due returns when the next visit is due.
+func (h *History) Due() time.Time {
+	return time.Unix(h.Last, 0).Add(time.Duration(h.Interval) * time.Second)
+}
+
 // Append appends the coding of h.
 func (h *History) Append(dst []byte) []byte {
 	dst = append(dst, historyVersion)
