@@ -337,6 +337,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []net
 		if !sleep(ctx, wait) {
 			return ctx.Err()
 		}
+		item.Terms = q.terms(parts.Host) // a reload may have changed them
 	}
 	var g *polite.Grant
 	select {

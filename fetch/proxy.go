@@ -172,9 +172,10 @@ func (x *exchange) openSOCKS5(c *conn, p *Proxy) error {
 		_, err := io.ReadFull(c, reply[:n])
 		return reply[:n], err
 	}
+	// Until the proxy knows the site, it does not wait for it.
 	got, err := ask(greeting, 2)
 	if err != nil {
-		return fmt.Errorf("reply of the proxy: %w", err)
+		return x.proxyFault(fmt.Errorf("reply of the proxy: %w", err))
 	}
 	if got[0] != socksVersion || got[1] != method {
 		return fmt.Errorf("the proxy refuses the method %d of SOCKS5", method)
@@ -183,7 +184,7 @@ func (x *exchange) openSOCKS5(c *conn, p *Proxy) error {
 		login := append([]byte{1, byte(len(p.User))}, p.User...)
 		login = append(append(login, byte(len(p.Password))), p.Password...)
 		if got, err = ask(login, 2); err != nil {
-			return fmt.Errorf("reply of the proxy: %w", err)
+			return x.proxyFault(fmt.Errorf("reply of the proxy: %w", err))
 		} else if got[1] != 0 {
 			return errors.New("the proxy refuses the credentials")
 		}

@@ -183,6 +183,12 @@ func TestProxy(t *testing.T) {
 func TestProxyFaults(t *testing.T) {
 	open := startProxy(t, "", 0)
 	silent := listen(t, func(conn net.Conn) { io.Copy(io.Discard, conn) })
+	waits := listen(t, func(conn net.Conn) {
+		if _, err := io.ReadFull(conn, make([]byte, 3)); err == nil {
+			conn.Write([]byte{5, 0})
+			io.Copy(io.Discard, conn)
+		}
+	})
 	babbles := listen(t, func(conn net.Conn) {
 		readRequest(conn)
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
@@ -207,7 +213,8 @@ func TestProxyFaults(t *testing.T) {
 		{"unreachable", Proxy{Kind: ProxySOCKS5, Addr: startProxy(t, "", 4).addr}, KindUnreachable},
 		{"refused", Proxy{Kind: ProxySOCKS5, Addr: startProxy(t, "", 5).addr}, KindRefused},
 		{"silent", Proxy{Addr: silent}, KindTimeout},
-		{"silent", Proxy{Kind: ProxySOCKS5, Addr: silent}, KindTimeout},
+		{"silent", Proxy{Kind: ProxySOCKS5, Addr: silent}, KindProxy}, // it does not know the site yet
+		{"silent once it knows the site", Proxy{Kind: ProxySOCKS5, Addr: waits}, KindTimeout},
 		{"a reply before the request", Proxy{Addr: babbles}, KindProxy},
 		{"an endless head", Proxy{Addr: endless}, KindProxy},
 		{"HTTP by SOCKS5", Proxy{Kind: ProxySOCKS5, Addr: endless}, KindProxy},

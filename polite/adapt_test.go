@@ -311,3 +311,32 @@ func TestAdaptiveDelayBringsURLsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDelaysOfAdaptedHosts: a host that is kept only for its adapted delay must not be listed among the long delays,
+// which a restart would apply to it.
+func TestDelaysOfAdaptedHosts(t *testing.T) {
+	opt := paper()
+	opt.Adaptive, opt.ResponseFactor = true, 1
+	s := polite.New(opt, t0)
+	at := t0
+	for range 6 {
+		admit(t, s, at, item(1, 1, v4(1)))
+		g, wait := s.Next(at)
+		for g == nil {
+			at = at.Add(wait)
+			g, wait = s.Next(at)
+		}
+		s.Started(at, g)
+		at = at.Add(ms(10))
+		s.Done(at, g, polite.Result{Elapsed: ms(10), Sign: polite.Clean})
+	}
+	pace, ok := s.PaceOf(item(1, 1, v4(1)).Host)
+	if !ok || pace.Steps == 0 {
+		t.Fatalf("the host has not adapted: %+v", pace)
+	}
+	at = at.Add(pace.Delay + time.Second)
+	s.Next(at)
+	if delays := s.Delays(at); len(delays) > 0 {
+		t.Errorf("%d long delays, the first until %v later", len(delays), delays[0].Until.Sub(at))
+	}
+}

@@ -56,12 +56,19 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 			return Verdict{Kind: Full}
 		}
 	}
+	s.lanes = s.lanes || it.Lane > 0
 	h := s.hosts[it.key()]
 	if h == nil {
 		h = s.newHost(it.key(), at)
-		s.lanes = s.lanes || it.Lane > 0
+		if it.Terms != nil && it.Terms.Lanes > 1 {
+			s.eachLane(it.Host, func(lane *host) { h.notBefore = max(h.notBefore, lane.notBefore) })
+		}
 	}
-	h.terms = it.Terms
+	if h.terms.same(it.Terms) {
+		h.terms = it.Terms
+	} else {
+		s.setTerms(h, it.Host, it.Terms)
+	}
 	if s.hasVisited && !h.visited {
 		h.visited, h.end = true, s.visited
 		h.plain = s.plainDelayOf(it.Host, h, it.Budget, h.terms)

@@ -43,20 +43,18 @@ func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item
 
 // EvictHost removes and returns all pages of a host that are due after now+over, the latest first, for a
 // host in a long back-off. It sets the Due at which to offer each item again.
-func (s *Scheduler) EvictHost(now time.Time, host uint64, over time.Duration) []*Item {
+func (s *Scheduler) EvictHost(now time.Time, key uint64, over time.Duration) []*Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.hosts[host]
-	if h == nil {
-		return nil
-	}
 	at := s.at(now)
 	defer s.tell(at)
 	limit := at + int64(max(over, 0))
 	var out []*Item
-	for e := s.evictable(h, at); e.left > 0 && e.when > limit; {
-		out = append(out, s.takeLast(&e, at))
-	}
+	s.eachLane(key, func(h *host) {
+		for e := s.evictable(h, at); e.left > 0 && e.when > limit; {
+			out = append(out, s.takeLast(&e, at))
+		}
+	})
 	return out
 }
 

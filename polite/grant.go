@@ -313,12 +313,15 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	if r.ServerBackoff > 0 {
 		s.restServer(v, at, at+int64(r.ServerBackoff))
 	}
-	if r.Backoff > 0 && s.lanes {
-		s.eachLane(g.Item.Host, func(lane *host) {
-			if lane != h {
-				s.restHost(lane, at, at+int64(r.Backoff))
-			}
-		})
+	if r.Backoff > 0 {
+		h.notBefore = max(h.notBefore, at+int64(r.Backoff)) // whatever becomes of the delay meanwhile
+		if s.lanes {
+			s.eachLane(g.Item.Host, func(lane *host) {
+				if lane != h {
+					s.restHost(lane, at, at+int64(r.Backoff))
+				}
+			})
+		}
 	}
 	if g.keeps && r.Kept > 0 && s.opt.NetworkConnections > 0 {
 		v.net.idle = append(v.net.idle, idleConn{h.key, at + int64(r.Kept)})

@@ -21,19 +21,20 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, wall := s.at(now), now.Round(0) // the wall clock may have been set since New
-	longer := func(n *node) bool {
-		return n.when > at && (!n.host.visited || n.when > n.host.end+int64(n.host.plain))
+	longer := func(h *host) (due int64, is bool) {
+		due = s.dueAt(h) // the node's time may be later: moveDue keeps hosts whose delay has adapted
+		return due, due > at && (!h.visited || due > h.end+int64(h.plain))
 	}
 	count := 0
 	for _, n := range s.hostHeap {
-		if longer(n) {
+		if _, is := longer(n.host); is {
 			count++
 		}
 	}
 	out := make([]Delay, 0, count)
 	for _, n := range s.hostHeap {
-		if h := n.host; longer(n) {
-			out = append(out, Delay{Host: h.key, Until: wall.Add(time.Duration(n.when - at))})
+		if due, is := longer(n.host); is {
+			out = append(out, Delay{Host: n.host.key, Until: wall.Add(time.Duration(due - at))})
 		}
 	}
 	for _, g := range s.flights {

@@ -47,13 +47,18 @@ func (s *Scheduler) eachLane(key uint64, f func(h *host)) {
 	}
 }
 
+// same reports whether both say the same.
+func (t *Terms) same(other *Terms) bool {
+	return t == other || t != nil && other != nil && *t == *other
+}
+
 func (t *Terms) own() bool { return t != nil && t.Own }
 
 // fixed reports whether a host has a delay that does not follow from its budget.
 func (t *Terms) fixed() bool { return t != nil && t.HostDelay >= 0 }
 
 // SetTerms replaces the terms of hosts and PLDs in RAM, by their keys. A host that is in its delay gets the new
-// one at once; a host in back-off, the longer of the two.
+// one at once, but not before the end of a back-off; a PLD gets it with its next visit.
 func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

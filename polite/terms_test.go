@@ -106,6 +106,92 @@ func TestSetTerms(t *testing.T) {
 	wantGaps(t, "with SetHostDelay", gaps(t, s, &at, 2, polite.Result{}), 25*time.Second, 25*time.Second)
 }
 
+// lanes returns a scheduler without delays of servers, and terms and items of an operator's host with n lanes.
+func lanes(n int) (s *polite.Scheduler, its func(lane int) *polite.Item) {
+	opt := paper()
+	opt.ServerDelay, opt.PLDDelay = time.Millisecond, 0
+	own := &polite.Terms{HostDelay: time.Second, PLDDelay: 0, Own: true, Lanes: n}
+	return polite.New(opt, t0), func(lane int) *polite.Item {
+		it := item(1, 1, v4(1))
+		it.Lane, it.Terms = uint8(lane), own
+		return it
+	}
+}
+
+// grant returns a grant at a time, or fails.
+func grant(t *testing.T, s *polite.Scheduler, at time.Time) *polite.Grant {
+	t.Helper()
+	g, wait := s.Next(at)
+	if g == nil {
+		t.Fatalf("no grant at %v, but %v later", at.Sub(t0), wait)
+	}
+	s.Started(at, g)
+	return g
+}
+
+// TestLanesOfLater: a back-off must hold for a lane whose first item comes later, and for all lanes after a restart.
+func TestLanesOfLater(t *testing.T) {
+	s, its := lanes(4)
+	admit(t, s, t0, its(0))
+	s.Done(t0, grant(t, s, t0), polite.Result{Backoff: time.Hour})
+	admit(t, s, t0.Add(ms(100)), its(2))
+	if g, _ := s.Next(t0.Add(59 * time.Minute)); g != nil {
+		t.Error("a lane whose item came during the back-off is visited in it")
+	}
+	again, _ := lanes(4)
+	again.Restore(t0, s.Delays(t0))
+	for lane := range 4 {
+		admit(t, again, t0, its(lane))
+		admit(t, again, t0, its(lane))
+	}
+	at := t0.Add(2 * time.Hour)
+	again.Done(at, grant(t, again, at), polite.Result{Backoff: time.Hour})
+	if g, _ := again.Next(at.Add(59 * time.Minute)); g != nil {
+		t.Errorf("after a restart, lane %d is visited during a back-off", g.Item.Lane)
+	}
+}
+
+// TestEvictHostOfLanes: the pages of all lanes leave RAM.
+func TestEvictHostOfLanes(t *testing.T) {
+	s, its := lanes(4)
+	for i := range 8 {
+		admit(t, s, t0, its(i%4))
+	}
+	s.Done(t0, grant(t, s, t0), polite.Result{Backoff: time.Hour})
+	if out := s.EvictHost(t0.Add(ms(10)), its(0).Host, time.Minute); len(out) != 7 {
+		t.Errorf("%d pages left RAM, want 7", len(out))
+	}
+}
+
+// TestNewTerms: new terms must not end a back-off, even one shorter than the old delay, and hold for a host whose items
+// come only after SetTerms.
+func TestNewTerms(t *testing.T) {
+	opt := paper()
+	opt.ServerDelay, opt.PLDDelay = time.Millisecond, 0
+	long, short := &polite.Terms{HostDelay: time.Minute, PLDDelay: -1}, &polite.Terms{HostDelay: time.Second, PLDDelay: -1}
+	of := func(terms *polite.Terms) *polite.Item {
+		it := item(1, 1, v4(1))
+		it.Terms = terms
+		return it
+	}
+	s := polite.New(opt, t0)
+	admit(t, s, t0, of(long))
+	admit(t, s, t0, of(long))
+	s.Done(t0, grant(t, s, t0), polite.Result{Backoff: 50 * time.Second})
+	s.SetTerms(t0.Add(ms(10)), map[uint64]*polite.Terms{of(nil).Host: short}, nil)
+	if g, _ := s.Next(t0.Add(49 * time.Second)); g != nil {
+		t.Error("a visit during a back-off of 50 s")
+	}
+	s = polite.New(opt, t0)
+	admit(t, s, t0, of(short))
+	s.Done(t0, grant(t, s, t0), polite.Result{})
+	admit(t, s, t0.Add(ms(300)), of(long))
+	if g, _ := s.Next(t0.Add(59 * time.Second)); g != nil {
+		t.Error("a visit before the new delay has passed")
+	}
+	s.Done(t0.Add(time.Minute), grant(t, s, t0.Add(time.Minute)), polite.Result{})
+}
+
 // TestLanesBackOff: a back-off after one lane's request must hold for all lanes, also for one that is in flight.
 func TestLanesBackOff(t *testing.T) {
 	s := polite.New(paper(), t0)

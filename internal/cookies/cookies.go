@@ -17,8 +17,8 @@
 //
 // A cookie has at most MaxCookieBytes, a Jar MaxCookies and MaxJarBytes, a response MaxPerResponse. All jars of
 // a Store together have at most the bytes given to NewStore. If others have used them up, a Jar makes room among
-// its own cookies, or drops the new one. The accounts count a cookie that the library refuses or that has
-// expired until it is the oldest.
+// its own cookies, or drops the new one. The accounts count a cookie that has expired until
+// it is the oldest.
 //
 // # Concurrency, memory, files
 //
@@ -27,9 +27,11 @@
 package cookies
 
 import (
+	"cmp"
 	"container/list"
 	"net/http"
 	"net/http/cookiejar"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -181,6 +183,9 @@ func (j *Jar) set(u *url.URL, c *http.Cookie) {
 	small := http.Cookie{Name: strings.Clone(c.Name), Value: strings.Clone(c.Value), Quoted: c.Quoted,
 		Path: strings.Clone(c.Path), Domain: strings.Clone(c.Domain), Expires: c.Expires, MaxAge: c.MaxAge,
 		Secure: c.Secure, HttpOnly: c.HttpOnly}
+	if !j.fitDomain(u, &small) {
+		return
+	}
 	text := len(small.Name) + len(small.Value) + len(small.Path) + len(small.Domain)
 	if text > MaxCookieBytes || len(u.Path) > MaxCookieBytes || j.dropped {
 		return
@@ -230,12 +235,34 @@ func (j *Jar) forget(at *list.Element) {
 	j.store.used.Add(-e.bytes)
 }
 
+// fitDomain writes the domain of a cookie as the library reads it; "" is the host alone. It returns false for a cookie that
+// the library refuses: such a cookie must not change the accounts of one that it keeps.
+func (j *Jar) fitDomain(u *url.URL, c *http.Cookie) bool {
+	if c.Domain == "" {
+		return true
+	}
+	host, given := hostOf(u), strings.ToLower(c.Domain)
+	domain := strings.TrimPrefix(given, ".")
+	_, err := netip.ParseAddr(host)
+	switch {
+	case err == nil:
+		c.Domain = ""
+		return given == host
+	case domain == "":
+		return false
+	case j.store.suffixes.PublicSuffix(domain) == domain:
+		c.Domain = ""
+		return domain == host
+	}
+	c.Domain = domain
+	return domain == host || strings.HasSuffix(host, "."+domain)
+}
+
+func hostOf(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
+
 // identityOf returns the identity by which the library stores a cookie.
 func identityOf(u *url.URL, c *http.Cookie) identity {
-	id := identity{strings.ToLower(strings.TrimPrefix(c.Domain, ".")), c.Path, c.Name}
-	if id.domain == "" {
-		id.domain = u.Hostname() + " alone"
-	}
+	id := identity{cmp.Or(c.Domain, hostOf(u)), c.Path, c.Name}
 	if id.path == "" || id.path[0] != '/' {
 		i := strings.LastIndexByte(u.Path, '/')
 		if id.path = "/"; i > 0 {

@@ -161,3 +161,27 @@ func FuzzTake(f *testing.F) {
 		}
 	})
 }
+
+// TestRefusedCookies: a cookie that the library refuses, or that it stores as another one, must not take the cookie of
+// that name out of the accounts, or the bounds would not hold.
+func TestRefusedCookies(t *testing.T) {
+	for _, test := range []struct{ host, domain string }{
+		{"www.a.example", "."}, {"www.a.example", ".."}, {"www.a.example", "..a.example"}, {"www.a.example", "example"},
+		{"www.a.example", "b.example"}, {"www.a.example", "x.a.example"}, {"www.a.example", "www.a.example."},
+		{"127.0.0.1", ".127.0.0.1"}, {"127.0.0.1", "0.0.1"}, {"www.a.example", "WWW.a.EXAMPLE"},
+	} {
+		s := NewStore(1 << 30)
+		j := s.Jar("a")
+		for i := range 2 * MaxCookies {
+			j.Take(partsOf(fmt.Sprintf("http://%s/p%d/x", test.host, i)), []string{"c=v; Domain=" + test.host, "c=; Max-Age=0; Domain=" + test.domain,
+				"d=v", "d=v; Domain=" + test.domain, "e=v; Domain=a.example", "e=; Max-Age=0; Domain=" + test.domain})
+		}
+		kept := 0
+		for i := range 2 * MaxCookies {
+			kept += len(j.jar.Cookies(urlOf(partsOf(fmt.Sprintf("http://%s/p%d/x", test.host, i)))))
+		}
+		if kept > j.order.Len() {
+			t.Errorf("%s, Domain=%s: the library keeps %d cookies, the accounts have %d", test.host, test.domain, kept, j.order.Len())
+		}
+	}
+}

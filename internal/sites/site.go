@@ -86,7 +86,7 @@ func (p *parser) checkOwner(r *rule, s *Site) {
 	if r.own.HostRate > mostHost || r.own.PLDRate > mostPLD {
 		needs("a rate of more than 1 for a host, or of 50 for a PLD,")
 	}
-	if agent := s.UserAgent; r.own.Has&HasUserAgent != 0 &&
+	if agent := s.UserAgent; agent != "" && r.own.Has&(HasUserAgent|HasOwner) != 0 &&
 		!(strings.Contains(agent, p.Agent) && strings.Contains(agent, p.Contact)) {
 		p.fault(r.line, "%s: user-agent lacks the token %s or the contact %s, which other people's sites need",
 			r.text, p.Agent, p.Contact)

@@ -182,6 +182,8 @@ func TestFaults(t *testing.T) {
 		{"[[site]]\nsurt = '(org,'\nbearer = 'env:TOKEN'", "f:3: bearer: org is a public suffix"},
 		{"[[site]]\nsurt = '(org,'\nowner = true", "f:3: owner: org is a public suffix"},
 		{"[[site]]\nhost = 'a.example'\ndelay = 3", "f:3: delay: want a time"},
+		{"[[site]]\npld = 'a.example'\nowner = true\nuser-agent = 'Other/1'\n[[site]]\nhost = 'b.a.example'\nowner = false",
+			"f:5: host b.a.example: user-agent lacks"},
 		{"[[site]]\nhost = 'a.example'\nrevisit = '61d'", "f:3: revisit: want a time"},
 		{"[[site]]\nhost = 'a.example'\nrevisit = '0s'", "from 1s to 1440h0m0s, or \"never\""},
 		{"[[site]]\nhost = 'a.example'\ndelay = '-3s'", "f:3: delay: want a time"},
