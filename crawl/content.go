@@ -310,6 +310,11 @@ func (c *contentStage) end(res *drum.Result) error {
 			return fmt.Errorf("crawl: page %s from the store of contents: %w", rec.URL, err)
 		}
 	}
+	if revisit {
+		if err := becameRevisit(&rec, &first); err != nil {
+			return err
+		}
+	}
 	if c.recent != nil && known {
 		c.recent.put(res.Key, c.first(res.Result))
 	} else if c.recent != nil && res.New {

@@ -41,8 +41,8 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g), Lane: g.Item.Lane,
-		IfNoneMatch: known.ETag, IfModifiedSince: known.Modified,
 	}
+	req.IfNoneMatch, req.IfModifiedSince = known.Validators()
 	var jar *cookies.Jar
 	var jarFor *weburl.Parts // on the heap only if there is a jar
 	if site := p.siteOf(&parts); site != nil {

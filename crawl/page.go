@@ -59,7 +59,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	w.visit = pageVisit{}
 	err := bug.Contained(func() (err error) {
 		if is, err = p.read(ctx, w, rec, resp, key, now); err == nil {
-			w.visit, err = p.noteVisit(rec, resp)
+			w.visit, err = p.noteVisit(w, rec, resp)
 		}
 		return err
 	})
@@ -100,7 +100,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
 		}
-		if !is.sitemap && !isRedirect(resp) && p.sitemapFlags(rec) != 0 {
+		if !is.sitemap && !isRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0 {
 			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
 		p.countResponse(tx, rec, resp, is.page)

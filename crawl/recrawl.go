@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"time"
@@ -54,7 +55,7 @@ func visitsOf(rec *weburl.Record) (h revisit.History, err error) {
 }
 
 // noteVisit returns the visit of a URL that has a final response. Without Options.Recrawl there is none.
-func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageVisit, err error) {
+func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Response) (v pageVisit, err error) {
 	policy, ok := p.revisits(rec.URL)
 	if !ok {
 		return v, nil
@@ -71,6 +72,9 @@ func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageV
 		o.Body = p.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
 	case good && resp.Truncated == fetch.NotTruncated:
 		o.Body = p.Hasher.BodyKey(resp.Body, true) | 1
+		if resp.Spool != nil { // Body is only its beginning
+			o.Body = o.Body + uint64(resp.SpoolBytes)<<1
+		}
 	case good: // a part of a body cannot be compared with another, nor asked for again by its validators
 		o.Body, o.ETag, o.Modified = max(1, v.history.Body), "", ""
 	case v.first:
@@ -83,10 +87,36 @@ func (p *pageStage) noteVisit(rec *weburl.Record, resp *fetch.Response) (v pageV
 		o.Missing = true
 	}
 	changed := v.history.Note(&o)
+	if w.body.known && v.history.Captured > 0 && o.Body != 0 {
+		v.history.Captured = capturedAt(rec.URL, &w.body.first)
+	}
 	fresh, _ := freshness(resp, time.Now())
 	policy.Next(&v.history, fresh)
 	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
 	return v, nil
+}
+
+// capturedAt is History.Captured of a URL whose body became a revisit record that refers to a first capture: 0 if that is
+// of another URL.
+func capturedAt(url []byte, first *bodyValue) int64 {
+	if !bytes.Equal(url, first.url) {
+		return 0
+	}
+	return max(1, first.date.Unix())
+}
+
+// becameRevisit notes in a URL's record that its body, which had waited, became a revisit record.
+func becameRevisit(rec *weburl.Record, first *bodyValue) error {
+	if len(rec.Visits) == 0 {
+		return nil
+	}
+	h, err := visitsOf(rec)
+	if err != nil {
+		return err
+	}
+	h.Captured = capturedAt(rec.URL, first)
+	rec.Visits = h.Append(nil)
+	return nil
 }
 
 // apply puts the visit into the URL's record, and renews the fields that are about one visit.
@@ -170,9 +200,16 @@ func passes(why state.Reason) bool {
 	return false
 }
 
+// overdue is how long a run without Options.Recrawl defers a URL whose visit is due: long enough to cost nothing, and short
+// enough for the next run with it.
+const overdue = 24 * time.Hour
+
 // visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to STAR for its budget, or, if the URL is to be visited no more, to
-// its end. It is part of a transaction.
+// its end. A run without Options.Recrawl leaves it to a later one. It is part of a transaction.
 func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
+	if d.opt.Recrawl == nil {
+		return d.deferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
+	}
 	if _, ok := d.revisits(rec.URL); !ok {
 		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
 			was: state.Reason(rec.Reason)})

@@ -19,7 +19,8 @@ const day = 24 * time.Hour
 
 // changingWeb is a host whose pages change at fixed times after it was made: /often each 12 hours, /seldom each 5 days,
 // /never; /leaves is gone after 6 days, /back is away from day 6 to day 8, and the first page links to /late from day 10
-// on. /never has an ETag and /seldom a Last-Modified.
+// on. /never has an ETag and /seldom a Last-Modified. /twin has the body of /never and an ETag. /blinks has an ETag
+// and is gone from day 3 to day 5.
 type changingWeb struct {
 	*tinyWeb
 	began       time.Time
@@ -43,7 +44,7 @@ func newChangingWeb() *changingWeb {
 				late = "<a href=late>l</a>"
 			}
 			return answer{200, "", "<html><a href=often>o</a><a href=seldom>s</a><a href=never>n</a><a href=leaves>g</a><a href=back>b</a>" +
-				"<a href=missing>m</a>" + late}, true
+				"<a href=missing>m</a><a href=twin>t</a><a href=blinks>b</a>" + late}, true
 		case "/often":
 			return version(12 * time.Hour), true
 		case "/seldom":
@@ -56,6 +57,23 @@ func newChangingWeb() *changingWeb {
 		case "/never":
 			a := version(1000 * day)
 			if a.header = "ETag: \"x\"\r\n"; req.Header.Get("If-None-Match") == "\"x\"" {
+				w.conditional++
+				return answer{304, a.header, ""}, true
+			}
+			return a, true
+		case "/twin":
+			a := answer{200, "ETag: \"y\"\r\n", fmt.Sprintf("<html>%s%s %d", text, "/never", 0)}
+			if req.Header.Get("If-None-Match") == "\"y\"" {
+				w.conditional++
+				return answer{304, a.header, ""}, true
+			}
+			return a, true
+		case "/blinks":
+			a := version(1000 * day)
+			a.header = "ETag: \"z\"\r\n"
+			if age > 3*day && age < 5*day {
+				return answer{404, "", "gone"}, true
+			} else if req.Header.Get("If-None-Match") == "\"z\"" {
 				w.conditional++
 				return answer{304, a.header, ""}, true
 			}
@@ -127,9 +145,17 @@ func TestRecrawl(t *testing.T) {
 		if visits["/missing"] != 1 || visits["/late"] == 0 {
 			t.Errorf("visits of a page that never was: %d; of one that came later: %d", visits["/missing"], visits["/late"])
 		}
-		records := map[string]int{}
+		records, captures := map[string]int{}, map[string]bool{}
+		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+			if rec.Type() == "response" {
+				captures[rec.Get("WARC-Target-URI")+" "+rec.Get("WARC-Date")] = true
+			}
+		}
 		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
 			uri := rec.Get("WARC-Target-URI")
+			if of := rec.Get("WARC-Refers-To-Target-URI") + " " + rec.Get("WARC-Refers-To-Date"); rec.Type() == "revisit" && !captures[of] {
+				t.Errorf("%s of %s refers to %s, which is no response", uri, rec.Get("WARC-Date"), of)
+			}
 			if rec.Type() == "revisit" && strings.HasSuffix(rec.Get("WARC-Profile"), "server-not-modified") {
 				records["304 "+uri]++
 				if rec.Get("WARC-Refers-To-Target-URI") != uri || rec.Get("WARC-Refers-To-Date") >= rec.Get("WARC-Date") {
@@ -139,7 +165,10 @@ func TestRecrawl(t *testing.T) {
 				records[uri]++
 			}
 		}
-		if n := records["304 http://r.test/never"]; n != visits["/never"]-1 || records["http://r.test/often"] != visits["/often"] {
+		// Of two URLs with the same body, the one that came second has no record that a 304 could refer to.
+		never, twin := records["304 http://r.test/never"], records["304 http://r.test/twin"]
+		if min(never, twin) > 0 || never+twin != visits["/never"]-1 && never+twin != visits["/twin"]-1 || never+twin < 3 ||
+			records["304 http://r.test/blinks"] < 3 || records["http://r.test/often"] != visits["/often"] {
 			t.Errorf("records: %v, visits %v", records, visits)
 		}
 		if visits["/leaves"] > 12 || visits["/leaves"] < 3 {
@@ -193,8 +222,8 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 		}
 		opt.FS, opt.MaxTime = fs, 9*day
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Place(state.PlaceDeferred); n != 6 {
-			t.Errorf("%d URLs wait for a visit, want 6", n)
+		if n := res.Snapshot.Place(state.PlaceDeferred); n != 8 {
+			t.Errorf("%d URLs wait for a visit, want 8", n)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
 	})
@@ -276,5 +305,45 @@ func TestSiteRevisit(t *testing.T) {
 		if n := visits("plain.test", "/often"); n <= 6 {
 			t.Errorf("plain.test/often: %d visits", n)
 		}
+	})
+}
+
+// TestRecrawlOverdue: a run without recrawl leaves also visits that are overdue to a later one with it.
+func TestRecrawlOverdue(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
+		policy := &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
+		opt.Recrawl, opt.MaxTime = policy, 2*day
+		mustRun(t, t.Context(), opt)
+		time.Sleep(8 * day)
+		opt.Recrawl, opt.MaxTime = nil, 0
+		res := mustRun(t, t.Context(), opt)
+		left := res.Snapshot.Deferred[state.ReasonRevisit.String()]
+		if res.Stop != StopDone || left < 5 {
+			t.Errorf("stopped by %q, %d pages are left to be visited again", res.Stop, left)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+		asked := len(w.got("r.test", "/never"))
+		opt.Recrawl, opt.MaxTime = policy, 5*day
+		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.got("r.test", "/never")) == asked {
+			t.Errorf("stopped by %q", res.Stop)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound URLs.
+func TestRecrawlWithinLimits(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
+		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Uniform: true, Gone: 2}
+		opt.MaxTime, opt.MaxPagesPerPLD, opt.MaxPagesPerHost = 9*day, 10, 10
+		res := mustRun(t, t.Context(), opt)
+		if n := len(w.got("r.test", "/never")); res.Stop != StopTime || n < 8 {
+			t.Errorf("stopped by %q, %d visits of a page; refused: %v", res.Stop, n, res.Snapshot.Refused)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
 	})
 }

@@ -194,7 +194,9 @@ func TestSiteCookiesDropped(t *testing.T) {
 		opt.Sites, opt.Reload = "sites.toml", reload
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = true")
 		var at []time.Time
+		reloaded := make(chan struct{})
 		go func() {
+			defer close(reloaded)
 			for _, is := range []string{"false", "true"} {
 				time.Sleep(10*time.Second + 500*time.Millisecond)
 				writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = "+is)
@@ -203,6 +205,7 @@ func TestSiteCookiesDropped(t *testing.T) {
 			}
 		}()
 		mustRun(t, t.Context(), opt)
+		<-reloaded
 		with, without := 0, 0
 		for _, r := range web.got("h0.test", "") {
 			switch got := r.header.Get("Cookie"); {

@@ -158,8 +158,8 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	}
 	if last, err := visitsOf(rec); err != nil {
 		return err
-	} else if resp.Status == http.StatusNotModified && last.Last > 0 {
-		of := warc.Original{URL: rec.URL, Date: time.Unix(last.Last, 0)}
+	} else if resp.Status == http.StatusNotModified && last.Captured > 0 {
+		of := warc.Original{URL: rec.URL, Date: time.Unix(last.Captured, 0)}
 		if err := w.encoder.PrepareNotModified(&w.prepared, x, of); err != nil {
 			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}

@@ -58,9 +58,10 @@ func FuzzTexts(f *testing.F) {
 			if !ok {
 				break
 			}
-			if texts = append(texts, fmt.Sprintf("%q %v", text, text == nil)); len(texts) > 100 || len(text) > 1<<16 {
+			if len(texts) == 100 || len(text) > 1<<16 {
 				break
 			}
+			texts = append(texts, fmt.Sprintf("%q %v", text, text == nil))
 			if text == nil {
 				coded = append(coded, leftOut)
 				continue

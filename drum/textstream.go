@@ -164,6 +164,10 @@ func (p *pass) streamBlock(s *logStream, block *textBlock) error {
 				return err
 			}
 			p.batch, p.arena = p.batch[:0], p.arena[:0]
+			if len(text) > cap(p.arena) { // it was written with larger buffers
+				disk.Free(p.arena)
+				p.arena = disk.Alloc(len(text))[:0]
+			}
 		}
 		from := len(p.arena)
 		p.arena = append(p.arena, text...)

@@ -90,29 +90,34 @@ const (
 	maxUpdateBytes = 13
 )
 
-// partValues are the values of check tuples whose URLs may use a part of the budget only: one byte, the part.
-// Other checks have no value.
-var partValues = func() (values [256]byte) {
+// checkValues are the values of check tuples: one byte, the part of the budget, plus checkedBefore. Those with neither have
+// no value.
+var checkValues = func() (values [256]byte) {
 	for i := range values {
 		values[i] = byte(i)
 	}
 	return values
 }()
 
-func partValue(part uint8) []byte {
+const checkedBefore = 0x80 // CheckTuple.Again
+
+func checkValue(part uint8, again bool) []byte {
+	if again {
+		part |= checkedBefore
+	}
 	if part == 0 {
 		return nil
 	}
-	return partValues[part : int(part)+1]
+	return checkValues[part : int(part)+1]
 }
 
-// partOf returns the part in the value of a check tuple.
-func partOf(value []byte) uint8 {
+// checkOf returns what the value of a check tuple says.
+func checkOf(value []byte) (part uint8, again bool) {
 	switch len(value) {
 	case 0:
-		return 0
+		return 0, false
 	case 1:
-		return value[0]
+		return value[0] &^ checkedBefore, value[0]&checkedBefore != 0
 	}
 	panic("BUG: star: check tuple of unknown form")
 }

@@ -77,8 +77,10 @@ type Edge struct{ From, To uint64 }
 // CheckTuple asks for the budget and queue of a URL. Aux is returned in Placed.
 type CheckTuple struct {
 	PLD  uint64
-	Part uint8 // for Place: which part of the budget the URL may use; 0 means all of it
-	Aux  []byte
+	Part uint8 // for Place, below 128: which part of the budget the URL may use; 0 means all of it
+	// Again says that the URL had a queue before: it counts no more for MaxPlaced.
+	Again bool
+	Aux   []byte
 }
 
 // Placed is the answer to a CheckTuple.
@@ -225,7 +227,7 @@ func (s *Star) Check(checks []CheckTuple) error {
 	for len(checks) > 0 {
 		n := min(len(checks), addTuples)
 		for i, c := range checks[:n] {
-			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: partValue(c.Part), Aux: c.Aux}
+			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: checkValue(c.Part, c.Again), Aux: c.Aux}
 		}
 		if err := s.indegree.Add(tuples[:n]); err != nil {
 			return err
@@ -275,11 +277,12 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			}
 			continue
 		}
-		if s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
+		part, again := checkOf(it.Value)
+		if !again && s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
 			it.Result = (OverLimit+1)<<budgetBits | uint64(nominal)
 			continue
 		}
-		part, budget := partOf(it.Value), pages
+		budget := pages
 		if part != 0 {
 			budget = nominal // a small crawl gives more to all but these
 		}
@@ -288,7 +291,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			panic(fmt.Sprintf("BUG: star: URL placed into queue %d", n))
 		}
 		it.Result = uint64(n+1)<<budgetBits | uint64(nominal)
-		if n >= 0 {
+		if n >= 0 && !again {
 			addSaturated(&pld.Placed, 1)
 		}
 	}

@@ -277,6 +277,9 @@ func (n *nearJoin) named(items, urls *extsort.Sorter, fn func(key uint64, url, v
 }
 
 func (n *nearJoin) row(url, near []byte, hash, nearHash uint64, sameBody bool) error {
+	if bytes.Equal(url, near) { // two visits of a page
+		return nil
+	}
 	return n.j.write(tabular.Text(url), tabular.Text(near), tabular.Int(int64(simhash.Distance(hash, nearHash))),
 		tabular.Truth(sameBody), tabular.Str(hexText(hash)), tabular.Str(hexText(nearHash)))
 }

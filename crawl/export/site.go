@@ -440,18 +440,23 @@ func brokenReason(reason string) bool {
 	return false
 }
 
-// groups calls fn for each group of records of a sorter with equal keys: the first ones, and their number.
+// groups calls fn for each group of records of a sorter with equal keys: the first ones, and their number. Equal records
+// count once: a page that was visited again has one for each capture.
 func (s *siteScan) groups(from *extsort.Sorter, name string, fn func(first [][]byte, n int64)) error {
 	s.j.meter.Set(name)
 	c, err := sorted(from)
 	var first [][]byte
 	key, n := uint64(0), int64(0)
+	var last []byte
 	for ; err == nil && c.ok; err = c.next() {
 		if n > 0 && c.key != key {
 			fn(first, n)
 			first, n = first[:0], 0
 		}
-		key = c.key
+		if n > 0 && bytes.Equal(c.value, last) {
+			continue
+		}
+		key, last = c.key, append(last[:0], c.value...)
 		if n++; len(first) <= maxFrom {
 			first = append(first, bytes.Clone(c.value))
 		}
@@ -504,8 +509,8 @@ func (s *siteScan) joinTexts() error {
 	return s.groups(s.texts, "texts", func(first [][]byte, n int64) {
 		digest, _, _ := bytes.Cut(first[0], []byte{0})
 		last, _, _ := bytes.Cut(first[len(first)-1], []byte{0}) // they are sorted by digest
-		if !bytes.Equal(digest, last) {
-			url, rest := sources(first)
+		url, rest := sources(first)
+		if !bytes.Equal(digest, last) && slices.ContainsFunc(rest, func(r Source) bool { return r.URL != url }) {
 			s.similar.add(SiteRow{URL: url, Count: n, From: rest, weight: n})
 		}
 	})

@@ -15,7 +15,10 @@ type History struct {
 	Changes  uint32 // visits that found a change: X
 	Watched  int64  // seconds between the first visit and the last: T
 	Body     uint64 // key of the last body; 0: none
-	Missing  uint8  // the last visits that found no page
+	// Captured is when the last body was received, in Unix seconds, if a response record of this URL has it; else 0.
+	// Records of later visits that find it unchanged refer to that one.
+	Captured int64
+	Missing  uint8 // the last visits that found no page
 	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none.
 	ETag, Modified string
 }
@@ -25,7 +28,7 @@ const (
 	maxETag     = 128
 	maxModified = 40 // an HTTP date has 29 bytes
 	// MaxBytes bounds the length of a coding.
-	MaxBytes = 1 + 3*5 + 2*10 + 8 + 1 + 2*2 + maxETag + maxModified
+	MaxBytes = 1 + 3*5 + 3*10 + 8 + 1 + 2*2 + maxETag + maxModified
 )
 
 // ErrHistory is the error of bytes that are no History.
@@ -40,6 +43,7 @@ var ErrHistory = errors.New("revisit: damaged history of a page")
 //	1-5   Changes, uvarint
 //	1-10  Watched, uvarint
 //	8     Body, little-endian
+//	1-10  Captured, uvarint
 //	1     Missing
 //	1-2   length of ETag, uvarint, and its bytes
 //	1     length of Modified, uvarint, and its bytes
@@ -48,6 +52,15 @@ const historyVersion = 1
 // Due returns when the next visit is due.
 func (h *History) Due() time.Time {
 	return time.Unix(h.Last, 0).Add(time.Duration(h.Interval) * time.Second)
+}
+
+// Validators returns the validators for a conditional request; "" for none. Without a record that has the body, an answer
+// without one would have nothing to refer to.
+func (h *History) Validators() (etag, modified string) {
+	if h.Captured == 0 {
+		return "", ""
+	}
+	return h.ETag, h.Modified
 }
 
 // Append appends the coding of h.
@@ -59,6 +72,7 @@ func (h *History) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(h.Changes))
 	dst = binary.AppendUvarint(dst, uint64(h.Watched))
 	dst = binary.LittleEndian.AppendUint64(dst, h.Body)
+	dst = binary.AppendUvarint(dst, uint64(h.Captured))
 	dst = append(dst, h.Missing)
 	dst = append(binary.AppendUvarint(dst, uint64(len(h.ETag))), h.ETag...)
 	return append(binary.AppendUvarint(dst, uint64(len(h.Modified))), h.Modified...)
@@ -99,6 +113,7 @@ func (h *History) Decode(b []byte) error {
 	if body := take(8); ok {
 		h.Body = binary.LittleEndian.Uint64(body)
 	}
+	h.Captured = int64(number(math.MaxInt64))
 	if missing := take(1); ok {
 		h.Missing = missing[0]
 	}
@@ -140,7 +155,7 @@ func (h *History) Note(o *Outcome) (changed bool) {
 	case o.Same:
 		h.Missing = 0
 	default:
-		h.Missing, h.Body = 0, o.Body
+		h.Missing, h.Body, h.Captured = 0, o.Body, max(1, o.At.Unix())
 		h.ETag, h.Modified = kept(o.ETag, maxETag), kept(o.Modified, maxModified)
 	}
 	h.age()

@@ -179,8 +179,8 @@ func TestGone(t *testing.T) {
 
 // TestHistoryGolden: the coding is the documented one.
 func TestHistoryGolden(t *testing.T) {
-	h := History{Last: 300, Interval: 60, Visits: 2, Changes: 1, Watched: 130, Body: 0x0102030405060708, Missing: 1, ETag: `"a"`, Modified: "b"}
-	want := "\x01\xac\x02\x3c\x02\x01\x82\x01\x08\x07\x06\x05\x04\x03\x02\x01\x01\x03\"a\"\x01b"
+	h := History{Last: 300, Interval: 60, Visits: 2, Changes: 1, Watched: 130, Body: 0x0102030405060708, Captured: 129, Missing: 1, ETag: `"a"`, Modified: "b"}
+	want := "\x01\xac\x02\x3c\x02\x01\x82\x01\x08\x07\x06\x05\x04\x03\x02\x01\x81\x01\x01\x03\"a\"\x01b"
 	if got := string(h.Append(nil)); got != want {
 		t.Errorf("got % x, want % x", got, want)
 	}
