@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/export"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/revisit"
 )
 
 // faultySite is a site with one fault of each kind that the report of a site knows, and a site that links to it.
@@ -154,6 +155,40 @@ func TestSiteReport(t *testing.T) {
 		}
 		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
 			t.Errorf("an unknown site: %v", err)
+		}
+	})
+}
+
+// TestSiteReportOfVisits: a page that was visited again is no duplicate of itself, in any version.
+func TestSiteReportOfVisits(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		opt := newChangingWeb().options(t, fs, "http://r.test/")
+		opt.Store, opt.Simhash, opt.CrawlLog = true, true, state.LogAll
+		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Uniform: true, Gone: 2}, 6*day
+		mustRun(t, t.Context(), opt)
+		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "r.test", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		duplicates := 0
+		for _, f := range rep.Findings {
+			for _, r := range f.Rows {
+				switch f.Kind {
+				case "duplicate", "near-duplicate", "title-repeated":
+					if others := slices.ContainsFunc(r.From, func(s export.Source) bool { return s.URL != r.URL }); !others {
+						t.Errorf("%s: %+v", f.Kind, r)
+					}
+					if f.Kind == "duplicate" {
+						if duplicates++; r.Count != 2 {
+							t.Errorf("%s: %+v", f.Kind, r)
+						}
+					}
+				}
+			}
+		}
+		if duplicates != 1 { // /never and /twin
+			t.Errorf("%d groups of pages with the same body, want 1", duplicates)
 		}
 	})
 }
