@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestTexts: texts of all lengths and likenesses, some of them left out, are read as they were written.
@@ -77,4 +81,35 @@ func FuzzTexts(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTextsOfLargerBuffers: texts that were written with larger buffers than those of this run are emitted whole.
+func TestTextsOfLargerBuffers(t *testing.T) {
+	var emitted []int
+	opt := Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s", Buckets: 2, Op: CheckUpdate, Codec: Rice, Aux: AuxLog,
+		BufferBytes: 64 << 10, LogBytes: 64 << 10, BucketBytes: 1 << 20,
+		Emit: func(results []Result) error {
+			for _, r := range results {
+				emitted = append(emitted, len(r.Aux))
+			}
+			return nil
+		}}
+	d, err := Open(opt, nil)
+	must(t, err)
+	sizes := []int{10, 20_000, 3, 30_000, 5_000}
+	for i, size := range sizes {
+		must(t, d.Add([]Tuple{{Key: Key(1 + i), Op: CheckUpdate, Aux: bytes.Repeat([]byte{byte('a' + i)}, size)}}))
+	}
+	st, err := d.Freeze().Save(nil)
+	must(t, err)
+	must(t, d.Close())
+	opt.BufferBytes, opt.LogBytes = 4<<10, 4<<10
+	d, err = Open(opt, st)
+	must(t, err)
+	_, err = d.Pass(t.Context(), true)
+	must(t, err)
+	must(t, d.Close())
+	if !slices.Equal(emitted, sizes) {
+		t.Errorf("emitted texts of %d bytes, want %d", emitted, sizes)
+	}
 }
