@@ -144,7 +144,9 @@ func TestSitesReload(t *testing.T) {
 		opt.Sites, opt.Env, opt.Reload = "sites.toml", sitesEnv, reload
 		begun := time.Now()
 		var changed, broken time.Time
+		reloaded := make(chan struct{})
 		go func() {
+			defer close(reloaded)
 			time.Sleep(10*time.Second + 50*time.Millisecond)
 			writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'new'\nbearer = 'env:TOKEN'")
 			reload <- struct{}{}
@@ -155,6 +157,7 @@ func TestSitesReload(t *testing.T) {
 			broken = time.Now()
 		}()
 		mustRun(t, t.Context(), opt)
+		<-reloaded
 		count := map[string]int{}
 		for _, r := range web.got("h0.test", "") {
 			age, auth := r.header.Get("X-Age"), r.header.Get("Authorization")
