@@ -307,7 +307,9 @@ func TestSiteDelayReload(t *testing.T) {
 		reload := make(chan struct{})
 		opt.Sites, opt.Reload = "sites.toml", reload
 		var at [3]time.Time
+		reloaded := make(chan struct{})
 		go func() {
+			defer close(reloaded)
 			for i, delay := range []string{"'1h'", "'2s'", ""} {
 				time.Sleep(20*time.Second + 500*time.Millisecond)
 				if writeRules(t, fs, "sites.toml", rule+delay); delay == "" {
@@ -321,6 +323,7 @@ func TestSiteDelayReload(t *testing.T) {
 			}
 		}()
 		mustRun(t, t.Context(), opt)
+		<-reloaded
 		for _, phase := range []struct {
 			from, to    time.Time
 			least, most int
