@@ -358,8 +358,8 @@ func (c *contentStage) end(res *drum.Result) error {
 	})
 }
 
-// capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body that was stored in another coding is stored again, since
-// readers take it with the headers of this response.
+// capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body
+// that was stored in another coding is stored again, since readers take it with the headers of this response.
 func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (revisit bool, _ error) {
 	if form := c.output.form(); wait.Form != form {
 		return false, errContentForm

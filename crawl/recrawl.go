@@ -204,13 +204,11 @@ func passes(why state.Reason) bool {
 // enough for the next run with it.
 const overdue = 24 * time.Hour
 
-// visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to STAR for its budget, or, if the URL is to be visited no more, to
-// its end. A run without Options.Recrawl leaves it to a later one. It is part of a transaction.
+// visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to STAR for its
+// budget, or, if its site is to be visited no more, to its end. A run without Options.Recrawl leaves it to a later one. It
+// is part of a transaction.
 func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
-	if d.opt.Recrawl == nil {
-		return d.deferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
-	}
-	if _, ok := d.revisits(rec.URL); !ok {
+	if _, ok := d.revisits(rec.URL); !ok && d.opt.Recrawl != nil {
 		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
 			was: state.Reason(rec.Reason)})
 		return nil
@@ -222,6 +220,9 @@ func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) e
 	// More than a third is left only if the clock was set back; the URL has waited long enough then.
 	if left := time.Until(h.Due()); left > 0 && left <= time.Duration(h.Interval)*time.Second/3 {
 		return d.deferURL(tx, rec, state.PlaceDeferred, h.Due(), state.ReasonRevisit)
+	}
+	if d.opt.Recrawl == nil {
+		return d.deferURL(tx, rec, state.PlaceDeferred, time.Now().Add(overdue), state.ReasonRevisit)
 	}
 	return d.budgets.checkAgain(tx, data, state.PlaceDeferred)
 }

@@ -232,7 +232,8 @@ func (o Options) RAMBytes() int64 {
 	round, buffers := workers*o.BucketBytes, 2*int64(o.Buckets)+2*workers
 	if o.logged() {
 		// Sealed buffers replace those of aux. There are two logs per directory, and blocks being encoded
-		// and written, or read and decoded, and one for the texts of a batch of results. Logs beyond the number of workers have memory of their own to read. The bitmap is used after the rounds.
+		// and written, or read and decoded, and one for the texts of a batch of results. Logs beyond the number of
+		// workers have memory of their own to read. The bitmap is used after the rounds.
 		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)
 		dirs := int64(max(1, o.Set.Len()))
 		logs = 1 + 2*dirs + logWriters*2 + 2*dirs*int64(o.decodeBlocks()) + 2*max(0, dirs-workers)

@@ -21,18 +21,18 @@
 //
 // Contract. An item leaves the scheduler once: by Next, which must be followed by Done or Drop, or by an
 // eviction. Landed may come before Done: it frees the host, the server and the connection as Done does, while
-// the item stays in RAM until its Done. Items of a host are granted in the order of admission, robots items first. Between Done(now) for
-// an item of a host and the next grant for that host at least the host's delay passes. A server gets no
-// grant between a grant and its Started (or Done, if Started is not called), nor for τs after that. So the
-// gaps hold on the server's clock however long it takes to connect. A PLD is held in the same way, and its
-// delay also counts from start to start. A network is not held, because one unresponsive server would then
-// stop all others. Its limit is a number of starts in a window, and a grant counts from the grant until its
-// start leaves the window; so this limit also holds on the servers' clock. With Options.StartAtGrant the
-// grant itself counts as the start. No item starves: hosts, servers and networks are served in the order in
-// which they became ready.
+// the item stays in RAM until its Done. Items of a host are granted in the order of admission, robots items first.
+// Between Done(now) for an item of a host and the next grant for that host at least the host's delay passes. A server
+// gets no grant between a grant and its Started (or Done, if Started is not called), nor for τs after that. So the
+// gaps hold on the server's clock however long it takes to connect. A PLD is held in the same way, and its delay also
+// counts from start to start. A network is not held, because one unresponsive server would then stop all others. Its
+// limit is a number of starts in a window, and a grant counts from the grant until its start leaves the window; so
+// this limit also holds on the servers' clock. With Options.StartAtGrant the grant itself counts as the start. No item
+// starves: hosts, servers and networks are served in the order in which they became ready.
 //
 // Terms. An item may carry Terms, delays that replace those of Options for its host and its PLD. The latest item
-// decides. A host of the operator's may have several lanes: see Terms. SetTerms replaces them for all items in RAM, so a change by the operator binds the next visit.
+// decides. A host of the operator's may have several lanes: see Terms. SetTerms replaces them for all items in RAM, so
+// a change by the operator binds the next visit.
 //
 // Lines. A host that is due waits in the line of its PLD until the PLD is ready, then in that of one of its
 // servers. A server that is ready waits in the line of its network until the network has room. No entity in

@@ -171,7 +171,8 @@ func kept(validator string, limit int) string {
 	return validator
 }
 
-// memory is the number of visits that count. A page that changes its habits is known again after about as many, and so is one that the default interval was far too long for.
+// memory is the number of visits that count. A page that changes its habits is known again after about as many, and so
+// is one that the default interval was far too long for.
 const memory = 12
 
 // age halves what is known once it is of more than memory visits.
