@@ -17,8 +17,9 @@ func TestCheckpoint(t *testing.T) {
 	if len(list) != 3 {
 		t.Fatalf("got %d checkpoints, want 3", len(list))
 	}
+	// A full buffer goes to its bucket's file before the checkpoint, so it holds less than was added.
 	first := list[0]
-	if first.Added < 1<<20*9/10 || first.Written < first.Added/2 || first.Held == 0 || first.Total < first.Save {
+	if first.Added < 1<<20*9/10 || first.Held < 1<<20/4 || first.Written < first.Held/2 || first.Total < first.Save {
 		t.Errorf("got %+v", first)
 	}
 	for _, c := range list[1:] {
