@@ -234,7 +234,7 @@ func TestRecrawlExplained(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Uniform: true, Gone: 2}
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.MaxTime = 2*day + 3*time.Hour
 		mustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
@@ -338,7 +338,7 @@ func TestRecrawlWithinLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Uniform: true, Gone: 2}
+		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.MaxTime, opt.MaxPagesPerPLD, opt.MaxPagesPerHost = 9*day, 10, 10
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.got("r.test", "/never")); res.Stop != StopTime || n < 8 {

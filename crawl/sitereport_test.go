@@ -165,7 +165,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := newChangingWeb().options(t, fs, "http://r.test/")
 		opt.Store, opt.Simhash, opt.CrawlLog = true, true, state.LogAll
-		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Uniform: true, Gone: 2}, 6*day
+		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
 		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "r.test", 100)
 		if err != nil {
