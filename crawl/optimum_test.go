@@ -125,7 +125,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		}
 	}
 	for i := range pages {
-		pages[i].version = 1
+		pages[i].version, pages[i].modified = 1, -rng.ExpFloat64()/c.rates[i]
 		put(start, start.Add(time.Duration(rng.Int64N(int64(day)))), uint32(i), nil)
 	}
 	var margin revisit.Margin
@@ -153,10 +153,13 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		} else if h.Last > 0 && h.Interval > 60 { // the calendar counts seconds
 			c.late = max(c.late, now.Sub(due).Seconds()/float64(h.Interval))
 		}
+		if h.Last == 0 { // until here the page was not held
+			pages[i].modified += now.Sub(start).Seconds()
+		}
 		c.visit(&h, &pages[i], c.rates[i], start, now, rng)
 		elapsed := time.Duration(0)
 		o := revisit.Outcome{At: now, Body: pages[i].version}
-		if c.dated && i%2 == 0 && pages[i].modified > 0 {
+		if c.dated && i%2 == 0 {
 			o.Modified = start.Add(time.Duration(pages[i].modified * 1e9)).UTC().Format(http.TimeFormat)
 		}
 		if h.Last > 0 {

@@ -115,7 +115,7 @@ func capturedAt(url []byte, first *bodyValue) int64 {
 
 // becameRevisit notes in a URL's record that its body, which had waited, became a revisit record.
 func becameRevisit(rec *weburl.Record, first *bodyValue) error {
-	if len(rec.Visits) == 0 {
+	if !revisit.Visited(rec.Visits) {
 		return nil
 	}
 	h, err := visitsOf(rec)
@@ -156,7 +156,7 @@ func (v *pageVisit) count(tx *transaction) {
 func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
 	key := d.Hasher.URLKey(rec.URL)
 	policy, ok := d.revisits(rec.URL)
-	if !ok || len(rec.Visits) == 0 {
+	if !ok || !revisit.Visited(rec.Visits) {
 		tx.move(key, from, state.PlaceFetched)
 		return nil
 	}
@@ -186,7 +186,7 @@ func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.Hi
 // it.
 func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
 	policy, again := d.revisits(rec.URL)
-	if !again || len(rec.Visits) == 0 || !passes(why) {
+	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
 	}
 	h, err := visitsOf(rec)

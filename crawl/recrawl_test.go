@@ -17,10 +17,10 @@ import (
 
 const day = 24 * time.Hour
 
-// changingWeb is a host whose pages change at fixed times after it was made: /often each 12 hours, /seldom each 5 days,
-// /never; /leaves is gone after 6 days, /back is away from day 6 to day 8, and the first page links to /late from day 10
-// on. /never has an ETag and /seldom a Last-Modified. /twin has the body of /never and an ETag. /blinks has an ETag
-// and is gone from day 3 to day 5.
+// changingWeb is a host whose pages change at fixed times after it was made: /often each 12 hours, /seldom
+// each 5 days, /never; /leaves is gone after 6 days, /back is away from day 6 to day 8, and the first page
+// links to /late from day 10 on. /never has an ETag and /seldom a Last-Modified. /twin has the body of /never
+// and an ETag. /blinks has an ETag and is gone from day 3 to day 5.
 type changingWeb struct {
 	*tinyWeb
 	began       time.Time
@@ -96,9 +96,9 @@ func newChangingWeb() *changingWeb {
 	return w
 }
 
-// TestRecrawl: pages are visited again, those that change often more often, within the bounds; what the server says is
-// unchanged is a revisit record; a page that is gone is looked for again and given up; new links are followed. The
-// crawl goes on after a stop.
+// TestRecrawl: pages are visited again, those that change often more often, within the bounds; what the
+// server says is unchanged is a revisit record; a page that is gone is looked for again and given up; new
+// links are followed. The crawl goes on after a stop.
 func TestRecrawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
@@ -269,8 +269,8 @@ func checkVisits(t *testing.T, fs disk.FS, dirs []string) {
 	}
 }
 
-// TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a site. A page of
-// a site with "never" is fetched once, or no more if it was visited before.
+// TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a
+// site. A page of a site with "never" is fetched once, or no more if it was visited before.
 func TestSiteRevisit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
@@ -333,7 +333,8 @@ func TestRecrawlOverdue(t *testing.T) {
 	})
 }
 
-// TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound URLs.
+// TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound
+// URLs.
 func TestRecrawlWithinLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
@@ -343,6 +344,61 @@ func TestRecrawlWithinLimits(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.got("r.test", "/never")); res.Stop != StopTime || n < 8 {
 			t.Errorf("stopped by %q, %d visits of a page; refused: %v", res.Stop, n, res.Snapshot.Refused)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRecrawlListed: the dates of a sitemap say how soon a page is visited the second time, if they are not
+// all the same. The record that waits for its first visit brings the date along through a crash.
+func TestRecrawlListed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		pages := w.reply
+		w.reply = func(req *http.Request) (answer, bool) {
+			entries := func(date func(i int) time.Duration) (a answer, _ bool) {
+				a = answer{200, "Content-Type: text/xml\r\n", "<urlset>"}
+				for i := range 6 {
+					modified := w.began.Add(-date(i)).UTC().Format(time.RFC3339)
+					a.body += fmt.Sprintf("<url><loc>http://%s/p%d</loc><lastmod>%s</lastmod></url>", req.Host, i, modified)
+				}
+				a.body += "</urlset>"
+				return a, true
+			}
+			switch path := req.RequestURI; {
+			case path == "/robots.txt":
+				return answer{200, "", "Sitemap: http://" + req.Host + "/map.xml"}, true
+			case path == "/map.xml" && req.Host == "r.test": // the first three are old
+				return entries(func(i int) time.Duration {
+					return []time.Duration{2 * year, time.Hour}[i/3] + time.Duration(i)*time.Second
+				})
+			case path == "/map.xml":
+				return entries(func(int) time.Duration { return time.Hour })
+			case strings.HasPrefix(path, "/p"):
+				return answer{200, "", fmt.Sprintf("<html>%s %s %d", path, req.Host, time.Since(w.began)/time.Hour)}, true
+			}
+			return pages(req)
+		}
+		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/", "http://same.test/")
+		opt.Sitemaps = true
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 10 * day, Default: day, Gone: 2}
+		opt.MaxTime = 2 * day
+		mustRun(t, t.Context(), opt)
+		second := func(host, path string) time.Duration {
+			visits := w.got(host, path)
+			if len(visits) < 2 {
+				return opt.MaxTime
+			}
+			return visits[1].at.Sub(visits[0].at)
+		}
+		for i := range 6 {
+			path := fmt.Sprintf("/p%d", i)
+			if got := second("r.test", path); i < 3 && got < opt.MaxTime || i >= 3 && got >= day {
+				t.Errorf("r.test%s is visited again after %v", path, got)
+			}
+			if got := second("same.test", path); got < day || got > day*17/16 {
+				t.Errorf("same.test%s is visited again after %v, want a day", path, got)
+			}
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
 	})

@@ -29,7 +29,8 @@
 //     margin is one number for the crawl. It follows from the visits by stochastic approximation, so that
 //     they become as many as with Uniform: one a page in Policy.Default.
 //
-// All stay within a least and a longest interval. The second visit is Policy.Default after the first.
+// All stay within a least and a longest interval. The second visit is Policy.Default after the first, unless
+// that found a date of the last change, or a sitemap had one.
 //
 // # Contract
 //

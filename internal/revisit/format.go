@@ -26,6 +26,15 @@ import (
 // Version 1, which is read and not written, had counts instead of the belief; see decodeCounts.
 const historyVersion = 2
 
+// hintVersion is the first byte of a coding that has only Listed, a uvarint of 1 to 10 bytes.
+const hintVersion = 3
+
+// MaxHintBytes bounds the length of such a coding.
+const MaxHintBytes = 11
+
+// Visited reports whether a coding is that of a page that was visited.
+func Visited(coding []byte) bool { return len(coding) > 0 && coding[0] != hintVersion }
+
 const (
 	hasBody = 1 << iota
 	hasCaptured
@@ -41,6 +50,9 @@ const MaxBytes = 1 + 3*5 + 4*10 + 8 + 1 + 2*2 + maxETag + maxModified
 
 // Append appends the coding of h.
 func (h *History) Append(dst []byte) []byte {
+	if h.Last == 0 {
+		return binary.AppendUvarint(append(dst, hintVersion), uint64(h.Listed))
+	}
 	date, isDate := dateOf(h.Modified)
 	dst = append(dst, historyVersion, 0)
 	at := len(dst) - 1 // of the flags
@@ -97,12 +109,17 @@ func (h *History) Decode(b []byte) error {
 	switch b[0] {
 	case 1:
 		h.decodeCounts(&r)
+		r.want(h.Last > 0)
 	case historyVersion:
 		h.decode(&r)
+		r.want(h.Last > 0)
+	case hintVersion:
+		h.Listed = int64(r.number(math.MaxInt64))
+		r.want(h.Listed > 0)
 	default:
 		r.bad = true
 	}
-	if r.bad || len(r.b) > 0 || h.Last == 0 {
+	if r.bad || len(r.b) > 0 {
 		*h = History{}
 		return ErrHistory
 	}

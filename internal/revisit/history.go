@@ -18,6 +18,9 @@ type History struct {
 	// else 0. Records of later visits that find it unchanged refer to that one.
 	Captured int64
 	Missing  uint8 // the last visits that found no page
+	// Listed is when a sitemap says that the page was changed last, in Unix seconds, and 0 after the first
+	// visit. It is all that is known of a page that was not visited.
+	Listed int64
 	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none.
 	ETag, Modified string
 }
@@ -62,7 +65,11 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 	h.Belief = h.Belief.known(p.Default)
 	modified := modifiedAt(o, at)
 	if first {
-		if modified > 0 {
+		if modified == 0 && h.Listed <= at-justNow {
+			modified = h.Listed
+		}
+		h.Listed = 0
+		if modified > 0 && !o.Missing {
 			h.Belief = h.Belief.changedAt(float64(at - modified))
 		}
 	} else {

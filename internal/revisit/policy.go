@@ -73,7 +73,7 @@ func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone
 		return 0, true
 	}
 	seconds := p.Default.Seconds()
-	if p.Kind != Uniform && h.Visits > 0 {
+	if p.Kind != Uniform && (h.Visits > 0 || h.Belief.Shape > priorShape) { // a first visit may have found a date
 		seconds = p.interval(h.Belief.known(p.Default))
 	}
 	wait = time.Duration(min(seconds, p.Longest.Seconds()) * float64(time.Second))

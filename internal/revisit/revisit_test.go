@@ -317,7 +317,11 @@ func TestHistoryGolden(t *testing.T) {
 		h.Missing != 1 || h.ETag != `"a"` || h.Modified != "b" || h.Belief.Shape <= 0 {
 		t.Errorf("version 1: %+v, %v", h, err)
 	}
-	for _, bad := range []string{"\x03", want[:len(want)-1], want + "x", "\x02\x2f\x00" + want[4:], "\x02\x6f" + want[2:],
+	h = History{Listed: 300}
+	if got := string(h.Append(nil)); got != "\x03\xac\x02" || Visited([]byte(got)) || !Visited([]byte(want)) || Visited(nil) {
+		t.Errorf("of a sitemap: % x", got)
+	}
+	for _, bad := range []string{"\x03", "\x03\x00", "\x04", want[:len(want)-1], want + "x", "\x02\x2f\x00" + want[4:], "\x02\x6f" + want[2:],
 		"\x02\x3f" + want[2:], old[:len(old)-1], "\x01\x00" + old[3:], "\x01\xac\x02\x3c\x01\x02" + old[6:]} {
 		var h History
 		if err := h.Decode([]byte(bad)); !errors.Is(err, ErrHistory) {
@@ -354,6 +358,7 @@ func FuzzHistory(f *testing.F) {
 	f.Add(h.Append(nil))
 	f.Add([]byte("\x01\xac\x02\x3c\x02\x01\x82\x01\x08\x07\x06\x05\x04\x03\x02\x01\x81\x01\x01\x03\"a\"\x01b"))
 	f.Add([]byte{2, 0x80})
+	f.Add([]byte{3, 0xac, 2})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h, again History
 		if err := h.Decode(b); err != nil {
@@ -366,10 +371,10 @@ func FuzzHistory(f *testing.F) {
 			return
 		}
 		coded := h.Append(nil)
-		if b[0] == historyVersion && string(coded) != string(b) || len(coded) > MaxBytes {
+		if b[0] != 1 && string(coded) != string(b) || len(coded) > MaxBytes {
 			t.Errorf("% x is coded as % x", b, coded)
 		}
-		if err := again.Decode(coded); err != nil || b[0] == historyVersion && !reflect.DeepEqual(h, again) {
+		if err := again.Decode(coded); err != nil || b[0] != 1 && !reflect.DeepEqual(h, again) {
 			t.Errorf("%+v, %+v, %v", h, again, err)
 		}
 	})
