@@ -171,6 +171,10 @@ func TestSiteReportOfVisits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// 9 pages and one that is missing, of which one is gone, each once.
+		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 || rep.Statuses[200] != rep.Pages || n != 9 {
+			t.Errorf("%d pages, statuses %v", rep.Pages, rep.Statuses)
+		}
 		duplicates := 0
 		for _, f := range rep.Findings {
 			for _, r := range f.Rows {
