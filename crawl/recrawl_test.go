@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +228,76 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 			t.Errorf("%d URLs wait for a visit, want 8", n)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRecrawlKeepsTimes: with power cuts at random moments, by the server's log, no URL is visited before it
+// is due, or later than stated, or twice for one due time, unless a cut took back the visit; and no cut
+// brings two requests of a host nearer to each other than its delay.
+func TestRecrawlKeepsTimes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 17))
+		w := newChangingWeb()
+		fs := memfs.New(*seedFlag)
+		opt := w.options(t, fs, "http://r.test/", "http://s.test/", "http://t.test/")
+		const each = 8 * time.Hour
+		const late = each/16 + 10*time.Minute
+		opt.HostDelay, opt.HostDelayMin = 20*time.Second, 20*time.Second
+		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: each, Longest: each, Default: each, Gone: 100}
+		opt.CheckpointEvery = 2 * time.Hour
+		var cuts []time.Time
+		began := time.Now()
+		for run := range longOr(100, 10) {
+			if opt.FS, opt.MaxTime = fs, time.Since(began)+time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
+				fs.CrashAfter(1 + rng.IntN(200))
+			}
+			if _, err := Run(t.Context(), opt); err != nil {
+				cuts = append(cuts, time.Now())
+			}
+			fs = fs.Crash()
+			if run%4 == 0 { // the machine is off, for less than a visit may be late
+				time.Sleep(time.Duration(rng.Int64N(int64(9 * time.Minute))))
+			}
+		}
+		opt.FS, opt.MaxTime = fs, time.Since(began)+day
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Place(state.PlaceDeferred); n < 24 || len(cuts) < 3 {
+			t.Errorf("%d URLs wait for a visit, want 24 and more; %d cuts", n, len(cuts))
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+		takenBack := func(visit, next time.Time) bool { // a cut came before a checkpoint had the visit
+			return slices.ContainsFunc(cuts, func(cut time.Time) bool {
+				return !cut.Before(visit) && !cut.After(next) && cut.Sub(visit) <= opt.CheckpointEvery+time.Minute
+			})
+		}
+		last, asked := map[string]time.Time{}, map[string]time.Time{}
+		visits, again := 0, 0
+		for _, r := range w.got("", "") {
+			if was, ok := asked[r.host]; ok && r.at.Sub(was) < opt.HostDelayMin {
+				t.Errorf("%s%s is requested %v after another URL", r.host, r.path, r.at.Sub(was))
+			}
+			asked[r.host] = r.at
+			if r.path == "/robots.txt" || r.path == "/missing" || r.path == "/back" { // retried, as it is away for days
+				continue
+			}
+			url := r.host + r.path
+			if was, ok := last[url]; ok {
+				visits++
+				switch gap := r.at.Sub(was); {
+				case takenBack(was, r.at):
+					again++
+				case gap < each-time.Second || gap > each+late:
+					t.Errorf("%s is visited again after %v, want %v", url, gap, each)
+				}
+			}
+			last[url] = r.at
+		}
+		for url, at := range last {
+			if gap := time.Since(at); gap > each+late {
+				t.Errorf("%s was visited %v ago", url, gap)
+			}
+		}
+		t.Logf("%d cuts in %v, %d visits, %d of them after one that a cut took back", len(cuts), time.Since(began), visits, again)
 	})
 }
 

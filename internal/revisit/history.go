@@ -21,7 +21,8 @@ type History struct {
 	// Listed is when a sitemap says that the page was changed last, in Unix seconds, and 0 after the first
 	// visit. It is all that is known of a page that was not visited.
 	Listed int64
-	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none.
+	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none. Modified is kept
+	// without an ETag only.
 	ETag, Modified string
 }
 
@@ -93,7 +94,10 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 		h.Missing = 0
 	default:
 		h.Missing, h.Body, h.Captured = 0, o.Body, max(1, o.At.Unix())
-		h.ETag, h.Modified = kept(o.ETag, maxETag), kept(o.Modified, maxModified)
+		// Beside an ETag, a server ignores the other (RFC 9110, 13.1.3).
+		if h.ETag, h.Modified = kept(o.ETag, maxETag), ""; h.ETag == "" {
+			h.Modified = kept(o.Modified, maxModified)
+		}
 	}
 	return changed
 }
