@@ -3,12 +3,15 @@ package crawl
 import (
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
@@ -258,5 +261,98 @@ func TestFreshness(t *testing.T) {
 		if math.Abs(float64(o.visits)/float64(u.visits)-1) > 0.1 {
 			t.Errorf("alpha %.2f: %d visits, %d with the uniform policy", alpha, o.visits, u.visits)
 		}
+	}
+}
+
+// TestCrawlFreshness: the whole crawler, with a server whose pages change at known rates: by its log, the optimal policy keeps
+// as many pages up to date as within a tenth of the optimum for as many requests, and more than the uniform one. What it
+// has learned outlives a stop. The time is an hour for what TestFreshness has a week for.
+func TestCrawlFreshness(t *testing.T) {
+	pages, runs := 60, []time.Duration{8 * time.Hour, 24 * time.Hour}
+	kinds := []revisit.Kind{revisit.Uniform, revisit.Optimal}
+	if *longRuns {
+		pages, runs = 500, []time.Duration{40 * time.Hour, 120 * time.Hour}
+		kinds = append(kinds, revisit.Proportional)
+	}
+	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 3))
+	rates := powerLaw(pages, 0.5, rng)
+	changes := make([][]float64, pages) // seconds since the start, ascending
+	for i := range rates {
+		rates[i] *= 7 * 24 // an hour for a week
+		for at := rng.ExpFloat64() / rates[i]; at < runs[1].Seconds(); at += rng.ExpFloat64() / rates[i] {
+			changes[i] = append(changes[i], at)
+		}
+	}
+	crawl := func(t *testing.T, kind revisit.Kind) (fresh, visits float64) {
+		began := time.Now()
+		version := func(i int, at float64) int { n, _ := slices.BinarySearch(changes[i], at); return n }
+		web := &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+			var i int
+			if _, err := fmt.Sscanf(req.RequestURI, "/p%d", &i); err == nil {
+				return answer{200, "", fmt.Sprintf("<html>%d %d", i, version(i, time.Since(began).Seconds()))}, true
+			} else if req.RequestURI != "/" {
+				return noRobots, true
+			}
+			body := "<html>"
+			for i := range pages {
+				body += fmt.Sprintf("<a href=/p%d>p</a>", i)
+			}
+			return answer{200, "", body}, true
+		}}
+		opt := web.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.Recrawl = &revisit.Policy{Kind: kind, Least: time.Minute, Longest: 9 * time.Hour, Default: time.Hour, Gone: 2}
+		for _, opt.MaxTime = range runs {
+			mustRun(t, t.Context(), opt)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+		m, _, err := state.ReadManifest(disk.Set{FS: opt.FS, Paths: opt.Dirs})
+		if err != nil || (m.Margin > 0) != (kind == revisit.Optimal) {
+			t.Errorf("the manifest has the margin %v, %v", m.Margin, err)
+		}
+		w := changingWindow{from: runs[0].Seconds(), to: time.Since(began).Seconds()}
+		last := map[int]float64{}
+		hold := func(i int, until float64) {
+			if at, ok := last[i]; ok {
+				if n := version(i, at); n < len(changes[i]) {
+					until = min(until, changes[i][n])
+				}
+				w.add(at, until)
+			}
+		}
+		var asked time.Time
+		for _, r := range web.got("", "") {
+			if r.at.Sub(asked) < opt.HostDelayMin {
+				t.Errorf("%s is requested %v after another URL", r.path, r.at.Sub(asked))
+			}
+			asked = r.at
+			var i int
+			if _, err := fmt.Sscanf(r.path, "/p%d", &i); err == nil {
+				at := r.at.Sub(began).Seconds()
+				hold(i, at)
+				if last[i] = at; at > w.from {
+					w.visits++
+				}
+			}
+		}
+		for i := range pages {
+			hold(i, w.to)
+		}
+		return w.freshness(pages), float64(w.visits) / (w.to - w.from)
+	}
+	fresh := map[revisit.Kind]float64{}
+	for _, kind := range kinds {
+		inBubble(t, func(t *testing.T) {
+			f, visits := crawl(t, kind)
+			best := optimum(rates, visits)
+			fresh[kind] = f
+			t.Logf("policy %d: %.2f visits of a page in an hour, fresh %.3f, optimum %.3f", kind, visits/float64(pages)*3600, f, best)
+			if kind == revisit.Optimal && f < 0.9*best {
+				t.Errorf("freshness %.3f, with known rates %.3f", f, best)
+			}
+		})
+	}
+	if fresh[revisit.Optimal] < fresh[revisit.Uniform] {
+		t.Errorf("freshness %.3f with the optimal policy, %.3f with the uniform one", fresh[revisit.Optimal], fresh[revisit.Uniform])
 	}
 }
