@@ -264,9 +264,10 @@ func TestFreshness(t *testing.T) {
 	}
 }
 
-// TestCrawlFreshness: the whole crawler, with a server whose pages change at known rates: by its log, the optimal policy keeps
-// as many pages up to date as within a tenth of the optimum for as many requests, and more than the uniform one. What it
-// has learned outlives a stop. The time is an hour for what TestFreshness has a week for.
+// TestCrawlFreshness: the whole crawler, with a server whose pages change at known rates: by its log, the
+// optimal policy keeps as many pages up to date as within a tenth of the optimum for as many requests, and
+// more than the uniform one. What it has learned outlives a stop. The time is an hour for what TestFreshness
+// has a week for.
 func TestCrawlFreshness(t *testing.T) {
 	pages, runs := 60, []time.Duration{8 * time.Hour, 24 * time.Hour}
 	kinds := []revisit.Kind{revisit.Uniform, revisit.Optimal}

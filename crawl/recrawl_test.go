@@ -261,8 +261,8 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		}
 		opt.FS, opt.MaxTime = fs, time.Since(began)+day
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Place(state.PlaceDeferred); n < 24 || len(cuts) < 3 {
-			t.Errorf("%d URLs wait for a visit, want 24 and more; %d cuts", n, len(cuts))
+		if n := res.Snapshot.Place(state.PlaceDeferred); n < 21 || len(cuts) < 3 {
+			t.Errorf("%d URLs wait for a visit, want 21 and more; %d cuts", n, len(cuts))
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
 		takenBack := func(visit, next time.Time) bool { // a cut came before a checkpoint had the visit
@@ -293,7 +293,7 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 			last[url] = r.at
 		}
 		for url, at := range last {
-			if gap := time.Since(at); gap > each+late {
+			if gap := time.Since(at); gap > each+late && !strings.HasSuffix(url, "/leaves") { // given up, in the long form
 				t.Errorf("%s was visited %v ago", url, gap)
 			}
 		}
