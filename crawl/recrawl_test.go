@@ -422,7 +422,7 @@ func TestRecrawlWithinLimits(t *testing.T) {
 }
 
 // TestRecrawlListed: the dates of a sitemap say how soon a page is visited the second time, if they are not
-// all the same. The record that waits for its first visit brings the date along through a crash.
+// all the same.
 func TestRecrawlListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
