@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/trapscore"
 	"drumbeat/star"
 	"drumbeat/weburl"
@@ -305,7 +306,7 @@ func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place)
 	}
 	tx.moves = append(tx.moves, move{key: b.Hasher.URLKey(rec.URL), from: from, to: state.PlaceStar, was: state.Reason(rec.Reason)})
 	host := weburl.Split(rec.URL).Host
-	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(host), Part: b.partOf(host), Again: len(rec.Visits) > 0, Aux: data}})
+	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(host), Part: b.partOf(host), Again: revisit.Visited(rec.Visits), Aux: data}})
 }
 
 // flagBudgets returns the budgets of the options.

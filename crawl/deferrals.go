@@ -56,8 +56,8 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 	return true
 }
 
-// freeze copies the state of the held URLs.
-func (d *deferrals) freeze(m *moment) { m.held = d.heldState }
+// freeze copies the state of the held URLs, and what a visit must gain.
+func (d *deferrals) freeze(m *moment) { m.held, m.margin = d.heldState, d.margin.Seconds() }
 
 // sinceFlags reports whether at is within the time of this run's network flags.
 func (d *deferrals) sinceFlags(at time.Time) bool { return at.Unix() >= d.heldState.Since }

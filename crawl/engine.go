@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
@@ -26,6 +27,7 @@ type engine struct {
 	rules       rulesInForce
 	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it
 	siteBudgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
+	margin      revisit.Margin                    // what a visit must gain; kept in the manifest
 	cookies     *cookies.Store                    // of sites with settings; nil without Options.Sites
 
 	// These parts have their own locks. They are created when the crawl is opened.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,11 +14,13 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
 )
 
-// exportedLinks exports the links of a crawl to target. It returns them as "from to element [rel] text", and the report.
+// exportedLinks exports the links of a crawl to target. It returns them as "from to element [rel] text", and
+// the report.
 func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]string, *export.Report) {
 	t.Helper()
 	x := export.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out, Kind: export.Links, Format: tabular.JSONL, Target: target, TempDir: "tmp"}
@@ -37,8 +40,8 @@ func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]str
 	return list, rep
 }
 
-// TestExportLinks: each link of each page is a row, as often as the page has it, with absolute URL, rel and text;
-// redirects and headers too. Pages of error statuses, images and parts of pages have none.
+// TestExportLinks: each link of each page is a row, as often as the page has it, with absolute URL, rel and
+// text; redirects and headers too. Pages of error statuses, images and parts of pages have none.
 func TestExportLinks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: func(_, path string) answer {
@@ -94,8 +97,8 @@ func TestExportLinks(t *testing.T) {
 	})
 }
 
-// TestExportLinksOfMirrors: pages stored as revisits have the links of the body that they share, each from its own
-// URL. The arcs are the same links, once each.
+// TestExportLinksOfMirrors: pages stored as revisits have the links of the body that they share, each from
+// its own URL. The arcs are the same links, once each.
 func TestExportLinksOfMirrors(t *testing.T) {
 	const hosts, pages = 4, 30
 	want := map[string]int{}
@@ -263,6 +266,95 @@ func TestExportLinksDamaged(t *testing.T) {
 		got, rep = exportedLinks(t, fs, &opt, "moved")
 		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "were moved away") || len(got) < 10 || len(got) > len(whole)-3 {
 			t.Errorf("file moved away: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
+		}
+	})
+}
+
+// TestExportLinksOfVisits: of a URL that was visited several times the links are those of the last capture:
+// of its own body, of an earlier one that came back or was confirmed by a 304, or of none. So are its status
+// in the site's report, and the counts of links.
+func TestExportLinksOfVisits(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		began := time.Now()
+		text := strings.Repeat("text ", 100)
+		web := &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+			if req.Host != "a.test" {
+				return noRobots, true
+			}
+			age := time.Since(began) / day
+			link := func(to string) answer {
+				return answer{200, "", "<html>" + req.RequestURI + text + "<a href=" + to + ">l</a>"}
+			}
+			switch req.RequestURI {
+			case "/robots.txt":
+				return noRobots, true
+			case "/":
+				if age < 3 {
+					return answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
+						"<a href=twin>s</a><a href=http://c.test/>s</a>"}, true
+				}
+				return answer{200, "", "<html><a href=same>s</a><a href=new>s</a>"}, true
+			case "/same":
+				return link("http://b.test/"), true
+			case "/twin": // has the body that /turns had
+				return answer{200, "", "<html>/turns" + text + "<a href=/v1>l</a>"}, true
+			case "/turns": // 0, 1, 0
+				return link(fmt.Sprintf("/v%d", age/2%2)), true
+			case "/tagged":
+				if a := link("/t"); req.Header.Get("If-None-Match") == "" {
+					a.header = "ETag: \"x\"\r\n"
+					return a, true
+				}
+				return answer{304, "ETag: \"x\"\r\n", ""}, true
+			case "/gone":
+				if age > 4 {
+					return answer{404, "", "<html>"}, true
+				}
+				return link("/no"), true
+			case "/moves":
+				if age > 2 {
+					return answer{301, "Location: /same\r\n", ""}, true
+				}
+				return link("/no"), true
+			}
+			return answer{404, "", "<html>"}, true
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, "http://a.test/")
+		opt.Store, opt.CrawlLog, opt.WARCFileBytes = true, state.LogAll, 4000
+		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 9}
+		opt.MaxTime = 5*day + 12*time.Hour
+		mustRun(t, t.Context(), opt)
+		got, rep := exportedLinks(t, fs, &opt, "links")
+		want := []string{
+			"http://a.test/ http://a.test/new a [] s",
+			"http://a.test/ http://a.test/same a [] s",
+			"http://a.test/moves http://a.test/same redirect [] ",
+			"http://a.test/same http://b.test/ a [] l",
+			"http://a.test/tagged http://a.test/t a [] l",
+			"http://a.test/turns http://a.test/v0 a [] l",
+			"http://a.test/twin http://a.test/v1 a [] l",
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) || len(rep.Notes) > 0 {
+			t.Errorf("got\n%s\nwant\n%s\nnotes %q", strings.Join(got, "\n"), strings.Join(want, "\n"), rep.Notes)
+		}
+		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "a.test", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Missing are /gone, and /t, /new, /v0, /v1, /no, which never were.
+		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 || site.Links != 7 {
+			t.Errorf("%d pages, %d links, statuses %v, want %v", site.Pages, site.Links, site.Statuses, statuses)
+		}
+		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: true, Target: "edges", TempDir: "tmp"}
+		if _, err := export.Run(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range exportedRows(t, fs, x.Target) {
+			if want := map[any]any{"b.test": 1.0, "c.test": 0.0}[r["to_pld"]]; r["links"] != want {
+				t.Errorf("%v links to %v, want %v", r["links"], r["to_pld"], want)
+			}
 		}
 	})
 }

@@ -13,31 +13,34 @@ import (
 	"drumbeat/weburl"
 )
 
-// Recrawl: a URL that had a page is visited again and again (Options.Recrawl). Between two visits it is a deferred
-// URL: its record, with what its visits found, waits in the calendar, a disk queue by due time. So a visit costs two
-// writes and reads of the record, no seek and no RAM, and a checkpoint has the URL in exactly one place. A URL that is
-// due goes through STAR and BEAST like a new one, where it keeps to its PLD's budget, and through RobotsCache to
-// its host's delay.
+// Recrawl: a URL that had a page is visited again and again (Options.Recrawl). Between two visits it is a
+// deferred URL: its record, with what its visits found, waits in the calendar, a disk queue by due time. So a
+// visit costs two writes and reads of the record, no seek and no RAM, and a checkpoint has the URL in exactly
+// one place. A URL that is due goes through STAR and BEAST like a new one, where it keeps to its PLD's
+// budget, and through RobotsCache to its host's delay.
 //
-// A URL ends, as without recrawl, if its first visit finds no page, after Policy.Gone visits in a row without one, or
-// when it is refused for good.
+// A URL ends, as without recrawl, if its first visit finds no page, after Policy.Gone visits in a row without
+// one, or when it is refused for good.
 
-// revisits says when a URL is visited again: as the settings of its site say, else as Options.Recrawl does. ok is false
-// if it is not to be.
+// revisits says when a URL is visited again: as the settings of its site say, else as Options.Recrawl does.
+// ok is false if it is not to be.
 func (e *engine) revisits(url []byte) (policy revisit.Policy, ok bool) {
 	if e.opt.Recrawl == nil {
 		return policy, false
 	}
 	policy = *e.opt.Recrawl
+	policy.Margin = e.margin.Seconds()
 	parts := weburl.Split(url)
 	if site := e.siteOf(&parts); site != nil && site.Has&sites.HasRevisit != 0 {
-		policy.Least, policy.Longest, policy.Default, policy.Uniform = site.Revisit, site.Revisit, site.Revisit, true
+		policy.Least, policy.Longest, policy.Default = site.Revisit, site.Revisit, site.Revisit
+		policy.Kind = revisit.Uniform
 		return policy, site.Revisit > 0
 	}
 	return policy, true
 }
 
-// pageVisit is what a response means for its URL's record. The zero value is that of a URL that is not visited again.
+// pageVisit is what a response means for its URL's record. The zero value is that of a URL that is not
+// visited again.
 type pageVisit struct {
 	noted     bool
 	history   revisit.History
@@ -86,18 +89,23 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	default:
 		o.Missing = true
 	}
-	changed := v.history.Note(&o)
+	last := v.history.Last
+	changed := policy.Note(&v.history, &o)
 	if w.body.known && v.history.Captured > 0 && o.Body != 0 {
 		v.history.Captured = capturedAt(rec.URL, &w.body.first)
 	}
 	fresh, _ := freshness(resp, time.Now())
-	policy.Next(&v.history, fresh)
+	next, _ := policy.Next(&v.history, fresh)
+	if policy.Kind == revisit.Optimal && !v.first {
+		elapsed := time.Duration(v.history.Last-last) * time.Second
+		p.margin.Note(&policy, elapsed, next, p.acct.deferredFor(state.ReasonRevisit))
+	}
 	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
 	return v, nil
 }
 
-// capturedAt is History.Captured of a URL whose body became a revisit record that refers to a first capture: 0 if that is
-// of another URL.
+// capturedAt is History.Captured of a URL whose body became a revisit record that refers to a first capture:
+// 0 if that is of another URL.
 func capturedAt(url []byte, first *bodyValue) int64 {
 	if !bytes.Equal(url, first.url) {
 		return 0
@@ -107,7 +115,7 @@ func capturedAt(url []byte, first *bodyValue) int64 {
 
 // becameRevisit notes in a URL's record that its body, which had waited, became a revisit record.
 func becameRevisit(rec *weburl.Record, first *bodyValue) error {
-	if len(rec.Visits) == 0 {
+	if !revisit.Visited(rec.Visits) {
 		return nil
 	}
 	h, err := visitsOf(rec)
@@ -143,12 +151,12 @@ func (v *pageVisit) count(tx *transaction) {
 	}
 }
 
-// endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is part of a
-// transaction.
+// endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
+// part of a transaction.
 func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
 	key := d.Hasher.URLKey(rec.URL)
 	policy, ok := d.revisits(rec.URL)
-	if !ok || len(rec.Visits) == 0 {
+	if !ok || !revisit.Visited(rec.Visits) {
 		tx.move(key, from, state.PlaceFetched)
 		return nil
 	}
@@ -164,20 +172,21 @@ func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Pla
 	return d.nextVisit(tx, rec, &h, from)
 }
 
-// nextVisit defers a URL until its next visit. The calendar may be late by a quarter of a delay. So the URL returns after
-// three quarters and waits again for the rest: then a visit is late by at most a sixteenth of its interval, for a second
-// write and read of its record.
+// nextVisit defers a URL until its next visit. The calendar may be late by a quarter of a delay. So the URL
+// returns after three quarters and waits again for the rest: then a visit is late by at most a sixteenth of
+// its interval, for a second write and read of its record.
 func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.History, from state.Place) error {
 	tx.count(state.CountScheduled, 1)
 	due := h.Due()
 	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
 
-// failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
-// to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
+// failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if
+// the URL is to be refused. A host that stays dead is given up in the end (package health), and its URLs with
+// it.
 func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
 	policy, again := d.revisits(rec.URL)
-	if !again || len(rec.Visits) == 0 || !passes(why) {
+	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
 	}
 	h, err := visitsOf(rec)
@@ -200,13 +209,13 @@ func passes(why state.Reason) bool {
 	return false
 }
 
-// overdue is how long a run without Options.Recrawl defers a URL whose visit is due: long enough to cost nothing, and short
-// enough for the next run with it.
+// overdue is how long a run without Options.Recrawl defers a URL whose visit is due: long enough to cost
+// nothing, and short enough for the next run with it.
 const overdue = 24 * time.Hour
 
-// visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to STAR for its
-// budget, or, if its site is to be visited no more, to its end. A run without Options.Recrawl leaves it to a later one. It
-// is part of a transaction.
+// visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to
+// STAR for its budget, or, if its site is to be visited no more, to its end. A run without Options.Recrawl
+// leaves it to a later one. It is part of a transaction.
 func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
 	if _, ok := d.revisits(rec.URL); !ok && d.opt.Recrawl != nil {
 		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,

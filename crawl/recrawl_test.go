@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,10 +19,10 @@ import (
 
 const day = 24 * time.Hour
 
-// changingWeb is a host whose pages change at fixed times after it was made: /often each 12 hours, /seldom each 5 days,
-// /never; /leaves is gone after 6 days, /back is away from day 6 to day 8, and the first page links to /late from day 10
-// on. /never has an ETag and /seldom a Last-Modified. /twin has the body of /never and an ETag. /blinks has an ETag
-// and is gone from day 3 to day 5.
+// changingWeb is a host whose pages change at fixed times after it was made: /often each 12 hours, /seldom
+// each 5 days, /never; /leaves is gone after 6 days, /back is away from day 6 to day 8, and the first page
+// links to /late from day 10 on. /never has an ETag and /seldom a Last-Modified. /twin has the body of /never
+// and an ETag. /blinks has an ETag and is gone from day 3 to day 5.
 type changingWeb struct {
 	*tinyWeb
 	began       time.Time
@@ -96,9 +98,9 @@ func newChangingWeb() *changingWeb {
 	return w
 }
 
-// TestRecrawl: pages are visited again, those that change often more often, within the bounds; what the server says is
-// unchanged is a revisit record; a page that is gone is looked for again and given up; new links are followed. The
-// crawl goes on after a stop.
+// TestRecrawl: pages are visited again, those that change often more often, within the bounds; what the
+// server says is unchanged is a revisit record; a page that is gone is looked for again and given up; new
+// links are followed. The crawl goes on after a stop.
 func TestRecrawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
@@ -229,12 +231,82 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 	})
 }
 
+// TestRecrawlKeepsTimes: with power cuts at random moments, by the server's log, no URL is visited before it
+// is due, or later than stated, or twice for one due time, unless a cut took back the visit; and no cut
+// brings two requests of a host nearer to each other than its delay.
+func TestRecrawlKeepsTimes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 17))
+		w := newChangingWeb()
+		fs := memfs.New(*seedFlag)
+		opt := w.options(t, fs, "http://r.test/", "http://s.test/", "http://t.test/")
+		const each = 8 * time.Hour
+		const late = each/16 + 10*time.Minute
+		opt.HostDelay, opt.HostDelayMin = 20*time.Second, 20*time.Second
+		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: each, Longest: each, Default: each, Gone: 100}
+		opt.CheckpointEvery = 2 * time.Hour
+		var cuts []time.Time
+		began := time.Now()
+		for run := range longOr(100, 10) {
+			if opt.FS, opt.MaxTime = fs, time.Since(began)+time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
+				fs.CrashAfter(1 + rng.IntN(200))
+			}
+			if _, err := Run(t.Context(), opt); err != nil {
+				cuts = append(cuts, time.Now())
+			}
+			fs = fs.Crash()
+			if run%4 == 0 { // the machine is off, for less than a visit may be late
+				time.Sleep(time.Duration(rng.Int64N(int64(9 * time.Minute))))
+			}
+		}
+		opt.FS, opt.MaxTime = fs, time.Since(began)+day
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Place(state.PlaceDeferred); n < 21 || len(cuts) < 3 {
+			t.Errorf("%d URLs wait for a visit, want 21 and more; %d cuts", n, len(cuts))
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+		takenBack := func(visit, next time.Time) bool { // a cut came before a checkpoint had the visit
+			return slices.ContainsFunc(cuts, func(cut time.Time) bool {
+				return !cut.Before(visit) && !cut.After(next) && cut.Sub(visit) <= opt.CheckpointEvery+time.Minute
+			})
+		}
+		last, asked := map[string]time.Time{}, map[string]time.Time{}
+		visits, again := 0, 0
+		for _, r := range w.got("", "") {
+			if was, ok := asked[r.host]; ok && r.at.Sub(was) < opt.HostDelayMin {
+				t.Errorf("%s%s is requested %v after another URL", r.host, r.path, r.at.Sub(was))
+			}
+			asked[r.host] = r.at
+			if r.path == "/robots.txt" || r.path == "/missing" || r.path == "/back" { // retried, as it is away for days
+				continue
+			}
+			url := r.host + r.path
+			if was, ok := last[url]; ok {
+				visits++
+				switch gap := r.at.Sub(was); {
+				case takenBack(was, r.at):
+					again++
+				case gap < each-time.Second || gap > each+late:
+					t.Errorf("%s is visited again after %v, want %v", url, gap, each)
+				}
+			}
+			last[url] = r.at
+		}
+		for url, at := range last {
+			if gap := time.Since(at); gap > each+late && !strings.HasSuffix(url, "/leaves") { // given up, in the long form
+				t.Errorf("%s was visited %v ago", url, gap)
+			}
+		}
+		t.Logf("%d cuts in %v, %d visits, %d of them after one that a cut took back", len(cuts), time.Since(began), visits, again)
+	})
+}
+
 // TestRecrawlExplained: explain says when a URL is visited again, and what became of one that is not.
 func TestRecrawlExplained(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Uniform: true, Gone: 2}
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.MaxTime = 2*day + 3*time.Hour
 		mustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
@@ -269,8 +341,8 @@ func checkVisits(t *testing.T, fs disk.FS, dirs []string) {
 	}
 }
 
-// TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a site. A page of
-// a site with "never" is fetched once, or no more if it was visited before.
+// TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a
+// site. A page of a site with "never" is fetched once, or no more if it was visited before.
 func TestSiteRevisit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
@@ -333,16 +405,72 @@ func TestRecrawlOverdue(t *testing.T) {
 	})
 }
 
-// TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound URLs.
+// TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound
+// URLs.
 func TestRecrawlWithinLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
-		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Uniform: true, Gone: 2}
+		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.MaxTime, opt.MaxPagesPerPLD, opt.MaxPagesPerHost = 9*day, 10, 10
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.got("r.test", "/never")); res.Stop != StopTime || n < 8 {
 			t.Errorf("stopped by %q, %d visits of a page; refused: %v", res.Stop, n, res.Snapshot.Refused)
+		}
+		checkVisits(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRecrawlListed: the dates of a sitemap say how soon a page is visited the second time, if they are not
+// all the same.
+func TestRecrawlListed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newChangingWeb()
+		pages := w.reply
+		w.reply = func(req *http.Request) (answer, bool) {
+			entries := func(date func(i int) time.Duration) (a answer, _ bool) {
+				a = answer{200, "Content-Type: text/xml\r\n", "<urlset>"}
+				for i := range 6 {
+					modified := w.began.Add(-date(i)).UTC().Format(time.RFC3339)
+					a.body += fmt.Sprintf("<url><loc>http://%s/p%d</loc><lastmod>%s</lastmod></url>", req.Host, i, modified)
+				}
+				a.body += "</urlset>"
+				return a, true
+			}
+			switch path := req.RequestURI; {
+			case path == "/robots.txt":
+				return answer{200, "", "Sitemap: http://" + req.Host + "/map.xml"}, true
+			case path == "/map.xml" && req.Host == "r.test": // the first three are old
+				return entries(func(i int) time.Duration {
+					return []time.Duration{2 * year, time.Hour}[i/3] + time.Duration(i)*time.Second
+				})
+			case path == "/map.xml":
+				return entries(func(int) time.Duration { return time.Hour })
+			case strings.HasPrefix(path, "/p"):
+				return answer{200, "", fmt.Sprintf("<html>%s %s %d", path, req.Host, time.Since(w.began)/time.Hour)}, true
+			}
+			return pages(req)
+		}
+		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/", "http://same.test/")
+		opt.Sitemaps = true
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 10 * day, Default: day, Gone: 2}
+		opt.MaxTime = 2 * day
+		mustRun(t, t.Context(), opt)
+		second := func(host, path string) time.Duration {
+			visits := w.got(host, path)
+			if len(visits) < 2 {
+				return opt.MaxTime
+			}
+			return visits[1].at.Sub(visits[0].at)
+		}
+		for i := range 6 {
+			path := fmt.Sprintf("/p%d", i)
+			if got := second("r.test", path); i < 3 && got < opt.MaxTime || i >= 3 && got >= day {
+				t.Errorf("r.test%s is visited again after %v", path, got)
+			}
+			if got := second("same.test", path); got < day || got > day*17/16 {
+				t.Errorf("same.test%s is visited again after %v, want a day", path, got)
+			}
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
 	})

@@ -249,14 +249,17 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 	return c.seeds.open(seeds)
 }
 
-// restoreSaved restores delays, the health and trap scores of hosts, and the estimates from a checkpoint.
+// restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, and the estimates
+// from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if c.opt.TrapScore {
 		c.traps = trapscore.New(c.plan.TrapBytes)
 	}
 	if m == nil {
+		c.margin.Set(0, c.opt.Recrawl)
 		return nil
 	}
+	c.margin.Set(m.Margin, c.opt.Recrawl)
 	if err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts)); err != nil {
 		return err
 	}

@@ -194,6 +194,14 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	index := false
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
+	added := false
+	if p.opt.Recrawl != nil {
+		opt.Dated = func(modified time.Time) {
+			if added {
+				w.links.Date(modified.Unix())
+			}
+		}
+	}
 	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
 		if form == sitemap.Index && !index {
 			if rec.Flags&weburl.FlagSitemapPart != 0 {
@@ -202,7 +210,8 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 			index = true
 			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
-		if url := l.take(text); url != nil {
+		url := l.take(text)
+		if added = url != nil; added {
 			w.links.Add(url)
 		}
 		return nil

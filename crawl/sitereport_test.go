@@ -165,11 +165,15 @@ func TestSiteReportOfVisits(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := newChangingWeb().options(t, fs, "http://r.test/")
 		opt.Store, opt.Simhash, opt.CrawlLog = true, true, state.LogAll
-		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Uniform: true, Gone: 2}, 6*day
+		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
 		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "r.test", 100)
 		if err != nil {
 			t.Fatal(err)
+		}
+		// 9 pages and one that is missing, of which one is gone, each once.
+		if n := rep.Statuses[200] + rep.Statuses[404]; len(rep.Statuses) != 2 || rep.Statuses[200] != rep.Pages || n != 9 {
+			t.Errorf("%d pages, statuses %v", rep.Pages, rep.Statuses)
 		}
 		duplicates := 0
 		for _, f := range rep.Findings {

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
 	"drumbeat/star"
@@ -27,8 +28,11 @@ const (
 	keepLinks     = 4096
 )
 
-// recordBytes is the maximum length of a link's record after its URL, without the page's URL.
+// recordBytes is the maximum length of a link's record after its URL, without the page's URL and a date.
 const recordBytes = 40
+
+// dateBytes is the maximum length of a date in a record.
+const dateBytes = 1 + revisit.MaxHintBytes
 
 // Batch turns the links of one page into tuples for URLseen, edges for STAR and names. One worker owns and
 // reuses it; a link allocates nothing once the buffers have grown.
@@ -46,6 +50,7 @@ type Batch struct {
 	Again    int64     // repeats of links in Keys
 	asset    bool      // the link being added is a part of the page
 	fresh    []int     // indexes in Keys of targets of a refresh (weburl.FlagRefresh), ascending
+	dates    []date    // of Keys, ascending
 	Traced   []drum.Key
 	coded    []byte // the records of Tuples
 	tails    [4][]byte
@@ -88,7 +93,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 		b.Seen, b.verdicts, b.Traced, b.Tuples = nil, nil, nil, nil
 	}
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
-	b.Again, b.Traced, b.fresh = 0, b.Traced[:0], b.fresh[:0]
+	b.Again, b.Traced, b.fresh, b.dates = 0, b.Traced[:0], b.fresh[:0], b.dates[:0]
 	b.Rewriter.changed = b.Rewriter.changed[:0]
 	b.Tuples, b.Edges, b.Faults = b.Tuples[:0], b.Edges[:0], b.Faults[:0]
 	b.Counts = [state.NumCounters]int64{}
@@ -153,6 +158,41 @@ func (b *Batch) AddRefresh(url []byte) {
 	}
 }
 
+// date is when a sitemap says that a URL was changed last.
+type date struct {
+	n        int   // index in Keys
+	modified int64 // Unix seconds, above 0
+}
+
+// Date adds to the link that was added last when its page was changed last, in Unix seconds. It is ignored if
+// that link was dropped, or the time is not above 0.
+func (b *Batch) Date(modified int64) {
+	if n := len(b.verdicts); n == 0 || b.verdicts[n-1] < 0 || modified <= 0 {
+		return
+	}
+	n := len(b.Keys) - 1
+	if len(b.dates) > 0 && b.dates[len(b.dates)-1].n == n {
+		return
+	}
+	b.dates = append(b.dates, date{n, modified})
+}
+
+// fewDates is the number of equal dates from which they are not believed.
+const fewDates = 5
+
+// dropEqualDates drops the dates if all are the same: then they are that of the sitemap.
+func (b *Batch) dropEqualDates() {
+	if len(b.dates) < fewDates {
+		return
+	}
+	for _, d := range b.dates {
+		if d.modified != b.dates[0].modified {
+			return
+		}
+	}
+	b.dates = b.dates[:0]
+}
+
 func (b *Batch) take(url []byte, key drum.Key) {
 	b.arena = append(b.arena, url...)
 	b.Ends = append(b.Ends, len(b.arena))
@@ -162,7 +202,8 @@ func (b *Batch) take(url []byte, key drum.Key) {
 
 // full reports whether a URL would exceed maxLinkBytesPerPage.
 func (b *Batch) full(url []byte) bool {
-	return len(b.arena)+len(url)+(len(b.Keys)+1)*recordBytes+int(b.vias+b.viaBytes(url)) > maxLinkBytesPerPage
+	dates := len(b.dates) * dateBytes
+	return len(b.arena)+len(url)+(len(b.Keys)+1)*recordBytes+dates+int(b.vias+b.viaBytes(url)) > maxLinkBytesPerPage
 }
 
 // near reports whether a URL has the page's origin, which its record then does not repeat.
@@ -279,14 +320,15 @@ func (b *Batch) NoFollow() {
 func (b *Batch) Discard(why state.Counter) {
 	b.Counts[why] += int64(len(b.Keys)) + b.Again
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
-	b.Again, b.Traced, b.fresh, b.vias = 0, b.Traced[:0], b.fresh[:0], 0
+	b.Again, b.Traced, b.fresh, b.dates, b.vias = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], 0
 	b.Edges = b.Edges[:0]
 	clear(b.plds)
 	b.Names.Reset()
 	b.sites.reset()
 }
 
-// URLs calls yield with each URL that was added, as range has it. The bytes are valid until the next call of Start.
+// URLs calls yield with each URL that was added, as range has it. The bytes are valid until the next call of
+// Start.
 func (b *Batch) URLs(yield func(url []byte) bool) {
 	start := 0
 	for _, end := range b.Ends {
@@ -344,11 +386,16 @@ func (b *Batch) fault(url []byte, why string) {
 func (b *Batch) Code() (text int64) {
 	var tails [4][]byte
 	b.coded = b.coded[:0]
-	start, fresh := 0, b.fresh // in ascending order
+	b.dropEqualDates()
+	start, fresh, dates := 0, b.fresh, b.dates // in ascending order
 	for i, end := range b.Ends {
 		isFresh := len(fresh) > 0 && fresh[0] == i
 		if isFresh {
 			fresh = fresh[1:]
+		}
+		modified := int64(0)
+		if len(dates) > 0 && dates[0].n == i {
+			modified, dates = dates[0].modified, dates[1:]
 		}
 		if !b.Seen[i] {
 			url := b.arena[start:end]
@@ -363,7 +410,11 @@ func (b *Batch) Code() (text int64) {
 				tails[kind] = b.tail(kind)
 			}
 			from := len(b.coded) // if coded grows, earlier records keep the old array
-			b.coded = append(append(b.coded, url...), tails[kind]...)
+			if b.coded = append(b.coded, url...); modified > 0 {
+				b.coded = b.appendDated(b.coded, kind, modified)
+			} else {
+				b.coded = append(b.coded, tails[kind]...)
+			}
 			aux := b.coded[from:len(b.coded):len(b.coded)]
 			b.Tuples = append(b.Tuples, drum.Tuple{Key: b.Keys[i], Op: drum.CheckUpdate, Aux: aux})
 		}
@@ -375,6 +426,21 @@ func (b *Batch) Code() (text int64) {
 // tail returns the bytes after the URL in the records of a kind of links. Bit 0 means within the page's
 // origin, bit 1 target of a refresh.
 func (b *Batch) tail(kind int) []byte {
+	rec := b.kindRecord(kind)
+	b.tails[kind] = rec.AppendTail(b.tails[kind][:0])
+	return b.tails[kind]
+}
+
+// appendDated is tail for a link with a date.
+func (b *Batch) appendDated(dst []byte, kind int, modified int64) []byte {
+	rec, known := b.kindRecord(kind), revisit.History{Listed: modified}
+	var coding [revisit.MaxHintBytes]byte
+	rec.Visits = known.Append(coding[:0])
+	return rec.AppendTail(dst)
+}
+
+// kindRecord returns the record, without its URL, of a kind of links.
+func (b *Batch) kindRecord(kind int) weburl.Record {
 	rec := b.Rec
 	if kind&1 != 0 {
 		rec.Via = rec.Via[len(b.origin)-1:]
@@ -382,8 +448,7 @@ func (b *Batch) tail(kind int) []byte {
 	if kind&2 != 0 {
 		rec.Flags |= weburl.FlagRefresh
 	}
-	b.tails[kind] = rec.AppendTail(b.tails[kind][:0])
-	return b.tails[kind]
+	return rec
 }
 
 // TooManyRedirects is the reason in the logs for a redirect beyond --max-redirects.

@@ -31,9 +31,9 @@ const (
 	batchBytes = 64 << 10
 )
 
-// linkTable has a row for each link of a stored page to another URL, as often as the page has it, and for each
-// redirect and Refresh or Link header. The bodies are read again, by the crawl's own scanner. Parts of pages, such
-// as images, are no links.
+// linkTable has a row for each link of a stored page to another URL, as often as the page has it, and for
+// each redirect and Refresh or Link header. The bodies are read again, by the crawl's own scanner. Parts of
+// pages, such as images, are no links.
 func linkTable() table {
 	return table{
 		columns: []tabular.Column{
@@ -89,6 +89,7 @@ type linkScan struct {
 	pages *extsort.Sorter
 	next  []byte // the current record of pages; nil at the end
 	own   string // URL of the last page whose own body was listed: that of the pages that share it, which follow
+	rec   []byte
 
 	damage  error // the first of Report.Damaged
 	moved   int   // of pages whose WARC file is not there
@@ -98,7 +99,8 @@ type linkScan struct {
 
 // Kinds of records of linkScan.pages, in the order in which they are read.
 const (
-	pageOwn      = iota // length (8), URL: a page whose body is at the offset
+	pageFormer   = iota // length (8), URL: the body at the offset is that of a former capture, and later ones share it
+	pageOwn             // length (8), URL: a page whose body is at the offset
 	pageRevisit         // length (8), URL: a page whose body equals the one at the offset
 	pageRedirect        // length of URL (4), URL, Location
 )
@@ -109,8 +111,8 @@ const (
 	elementTitle    = "title"
 )
 
-// eachLink calls each for each link. What it gets is valid during the call. With titles, it also gets a row for each
-// page, with its title as text and without a target.
+// eachLink calls each for each link. What it gets is valid during the call. With titles, it also gets a row
+// for each page, with its title as text and without a target.
 func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
 	l := &linkScan{j: j, each: each, titles: titles, pages: j.sorter(), opt: weburl.Options{Fold: !j.Manifest.Frozen.KeepEscapes}}
 	if run := j.Manifest.Run; run != nil {
@@ -164,6 +166,11 @@ func (l *linkScan) list() error {
 		return err
 	}
 	byDigest := j.sorter()
+	add := func(rec []byte, last bool) error { return l.add(byDigest, rec, last) }
+	var captures *extsort.Sorter // of a crawl in which URLs may have several
+	if j.Manifest.Accounts.Recrawled() {
+		captures = j.sorterOf(8)
+	}
 	file := uint32(0)
 	var rec []byte
 	j.meter.Set("indexes")
@@ -177,33 +184,80 @@ func (l *linkScan) list() error {
 			if err != nil || c.Kind != warc.KindPage {
 				return err
 			}
-			if c.Redirect != "" {
-				rec = append(place(rec[:0], file, c.Offset), pageRedirect)
-				rec = append(append(binary.BigEndian.AppendUint32(rec, uint32(len(c.URL))), c.URL...), c.Redirect...)
-				return l.pages.Add(rec)
+			if captures == nil {
+				return add(captureRecord(rec[:0], file, c), true)
 			}
-			if c.Status < 200 || c.Status > 299 || c.Digest == "" {
+			if !isCapture(c.Status) {
 				return nil
 			}
-			// Digest, whether it is a revisit, place, length, URL.
-			rec = append(append(rec[:0], c.Digest...), 0, 0)
-			if c.IsRevisit() {
-				rec[len(rec)-1] = 1
-			}
-			rec = binary.BigEndian.AppendUint64(place(rec, file, c.Offset), uint64(c.Length))
-			if !c.IsRevisit() {
-				rec = append(rec, readable(c.MIME))
-			}
-			return byDigest.Add(append(rec, c.URL...))
+			rec = captureKey(rec[:0], j.Hasher.URLKey([]byte(c.URL)), c.Time.UnixMilli())
+			rec = captureRecord(rec, file, c)
+			return captures.Add(rec)
 		})
 	}); err != nil {
 		return err
+	}
+	if captures != nil {
+		j.meter.Set("sorting captures")
+		if err := eachCapture(captures, add); err != nil {
+			return err
+		}
 	}
 	j.meter.Set("sorting pages")
 	if err := byDigest.Sort(); err != nil {
 		return err
 	}
 	return l.join(byDigest)
+}
+
+// Kinds of captures in captureRecord.
+const (
+	captureOther = iota // without links
+	captureOwn
+	captureRevisit
+	captureRedirect
+)
+
+// captureRecord appends what list keeps of a capture: kind, place, length (8); whether its body may be a page
+// (1); lengths of the URL and the digest (4), and these; Location.
+func captureRecord(dst []byte, file uint32, c *warc.Indexed) []byte {
+	kind := byte(captureOwn)
+	switch {
+	case c.Redirect != "":
+		kind = captureRedirect
+	case c.Status < 200 || c.Status > 299 || c.Digest == "":
+		kind = captureOther
+	case c.IsRevisit():
+		kind = captureRevisit
+	}
+	dst = binary.BigEndian.AppendUint64(place(append(dst, kind), file, c.Offset), uint64(c.Length))
+	dst = binary.BigEndian.AppendUint32(append(dst, readable(c.MIME)), uint32(len(c.URL)))
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(c.Digest)))
+	return append(append(append(dst, c.URL...), c.Digest...), c.Redirect...)
+}
+
+// add takes a captureRecord. Of a capture that is not the last one of its URL only the body counts, for later
+// ones that share it.
+func (l *linkScan) add(byDigest *extsort.Sorter, rec []byte, last bool) error {
+	kind, at, texts := rec[0], rec[1:1+placeBytes+8], rec[1+placeBytes+8+9:]
+	lengths := rec[1+placeBytes+8:]
+	nURL, nDigest := binary.BigEndian.Uint32(lengths[1:]), binary.BigEndian.Uint32(lengths[5:])
+	url, digest := texts[:nURL], texts[nURL:nURL+nDigest]
+	switch {
+	case kind == captureOther, kind != captureOwn && !last:
+		return nil
+	case kind == captureRedirect:
+		l.rec = append(append(l.rec[:0], at[:placeBytes]...), pageRedirect)
+		l.rec = append(append(binary.BigEndian.AppendUint32(l.rec, nURL), url...), texts[nURL+nDigest:]...)
+		return l.pages.Add(l.rec)
+	}
+	// Digest, whether it is a revisit, place, length, of an own body whether it may be a page and is the
+	// last, URL.
+	l.rec = append(append(l.rec[:0], digest...), 0, kind-captureOwn)
+	if l.rec = append(l.rec, at...); kind == captureOwn {
+		l.rec = append(l.rec, lengths[0]|flag(!last)<<1)
+	}
+	return byDigest.Add(append(l.rec, url...))
 }
 
 // place appends number of the file and offset.
@@ -228,7 +282,7 @@ func readable(mime string) byte {
 func (l *linkScan) join(byDigest *extsort.Sorter) error {
 	var digest, body []byte // of the current group; body is the place and length of its first own body
 	wanted := false
-	var rec []byte
+	var rec, former []byte // former is the record of that body if it is no page's last, until one shares it
 	for {
 		r, err := byDigest.Next()
 		if err != nil || r == nil {
@@ -237,16 +291,19 @@ func (l *linkScan) join(byDigest *extsort.Sorter) error {
 		end := bytes.IndexByte(r, 0)
 		revisit, at := r[end+1] == 1, r[end+2:]
 		if !bytes.Equal(digest, r[:end]) {
-			digest, body = append(digest[:0], r[:end]...), body[:0]
+			digest, body, former = append(digest[:0], r[:end]...), body[:0], former[:0]
 		}
 		kind, url := byte(pageOwn), at[placeBytes+8:]
 		if !revisit {
-			isPage := url[0] == 1
+			isPage, last := url[0]&1 != 0, url[0]&2 == 0
 			url = url[1:]
 			if len(body) == 0 {
-				body, wanted = append(body, at[:placeBytes+8]...), isPage
+				if body, wanted = append(body, at[:placeBytes+8]...), isPage; !last {
+					former = append(append(append(former, at[:placeBytes]...), pageFormer), at[placeBytes:placeBytes+8]...)
+					former = append(former, url...)
+				}
 			}
-			if !isPage {
+			if !isPage || !last {
 				continue
 			}
 		} else {
@@ -257,7 +314,12 @@ func (l *linkScan) join(byDigest *extsort.Sorter) error {
 			if !wanted {
 				continue
 			}
-			kind, at = pageRevisit, body
+			if kind, at = pageRevisit, body; len(former) > 0 {
+				if err := l.pages.Add(former); err != nil {
+					return err
+				}
+				former = former[:0]
+			}
 		}
 		rec = append(append(rec[:0], at[:placeBytes]...), kind)
 		rec = append(append(rec, at[placeBytes:placeBytes+8]...), url...)
@@ -385,11 +447,12 @@ func (l *linkScan) job() (*linkJob, error) {
 	body := bytes.Clone(r[:placeBytes])
 	for {
 		url := string(l.next[placeBytes+9:])
-		if l.next[placeBytes] == pageOwn {
+		if l.next[placeBytes] <= pageOwn {
 			l.own = url
 		}
-		job.at.URL = l.own
-		job.urls = append(job.urls, url)
+		if job.at.URL = l.own; l.next[placeBytes] != pageFormer {
+			job.urls = append(job.urls, url)
+		}
 		if err := l.advance(); err != nil {
 			return nil, err
 		}

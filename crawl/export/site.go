@@ -207,9 +207,9 @@ func readTexts(rec []byte, into ...*[]byte) {
 	}
 }
 
-// pages reads the stored responses.
+// pages reads the last stored response of each URL.
 func (s *siteScan) pages() error {
-	return s.j.eachPage(func(c, e *packed) error {
+	return s.j.eachLastPage(func(c, e *packed) error {
 		both := c
 		if c == nil {
 			both = e
@@ -579,10 +579,4 @@ func siteTable() table {
 		return append(index, log...), err
 	}
 	return table{files: files, logs: []string{logDir, "warc"}, parts: []string{logDir, "warc"}, indexed: true}
-}
-
-// eachPage calls fn with what the index and the log say of each stored response; one of them may be nil.
-func (j *job) eachPage(fn func(c, e *packed) error) error {
-	p := &pageJoin{j: j, log: j.sorterOf(8), emit: fn}
-	return p.run()
 }

@@ -1,36 +1,42 @@
-// Package revisit decides when a page is fetched again, from what earlier visits found (Cho and Garcia-Molina,
-// "Effective Page Refresh Policies for Web Crawlers" and "Estimating Frequency of Change").
+// Package revisit decides when a page is fetched again, from what earlier visits found (Cho and
+// Garcia-Molina, "Effective Page Refresh Policies for Web Crawlers" and "Estimating Frequency of Change").
 //
 // # Model
 //
-// A page changes at random with a constant rate, as a Poisson process. A visit tells only whether it has changed since
-// the visit before, not how often. Of n visits after the first, which looked back over T in all, X found a change. The
-// naive estimate X/T is too low for a page that changes often, since several changes count as one. The estimator of
-// Cho and Garcia-Molina corrects this:
+// A page changes at random with a constant rate, as a Poisson process. A visit tells only whether it has
+// changed since the visit before, not how often, and a page that is visited seldom changes between all
+// visits. An estimate from the share of visits that found a change (Cho and Garcia-Molina, "Estimating
+// Frequency of Change") takes such a page for one that changes about as often as it is visited, and forgets
+// what more frequent visits had told.
 //
-//	rate = -ln((n - X + 0.5) / (n + 0.5)) / (T/n)
-//
-// It is defined for X = n, and nearly without bias when the visits are evenly spaced, as they are between two
-// changes of the interval. T/n, the mean interval, stands for the interval where they are not.
+// So what is known of the rate is a distribution (Belief), of the gamma family. Before the first visit its
+// mean is one change in Policy.Default. A visit after t seconds that finds no change updates it exactly, by
+// Bayes' rule; for a visit that finds one, the gamma distribution with the mean and the variance of the
+// result replaces it. The weight of a visit follows from its interval, and a change that was certain changes
+// nothing. A believable Last-Modified tells when the last change was; then the update is exact, too. What was
+// learned fades, over some 32 visits, as habits change.
 //
 // # Policies
 //
-//   - Uniform visits each page after the same interval. Among policies that do not optimize, it has the higher
-//     freshness for the same number of visits: visiting a page in proportion to its changes spends most visits on
-//     pages that change again before anybody looks.
 //   - Proportional visits each page once for each change that is expected, so that it finds the most changes.
+//   - Uniform visits each page after the same interval. For the same number of visits it has the higher
+//     freshness: the proportional policy spends most visits on pages that change again before anybody looks.
+//   - Optimal has the highest freshness for the same number of visits. By the solution of Cho and
+//     Garcia-Molina, all pages are visited so often that one visit more of any would gain the same, the
+//     margin: the derivative of its freshness by the rate of its visits. Of pages that change too fast even a
+//     rare visit gains less; they get the longest interval. The gain is that expected of the belief
+//     (Belief.gain), so a page of which little is known is visited as befits all rates that it may have. The
+//     margin is one number for the crawl. It follows from the visits by stochastic approximation, so that
+//     they become as many as with Uniform: one a page in Policy.Default.
 //
-// The policy of highest freshness visits pages that change too fast seldom (same paper). It was tried and left out: a
-// page that is visited seldom changes between all visits, so its rate is not known, and the policy mistakes it for one
-// that changes slowly. With estimated rates it was no better than Uniform.
-//
-// Both stay within a least and a longest interval. Until a page has been visited leastVisits times, and if its rate is
-// not known, the interval is the default.
+// All stay within a least and a longest interval. The second visit is Policy.Default after the first, unless
+// that found a date of the last change, or a sitemap had one.
 //
 // # Contract
 //
-// History is the state of a page. It travels with the URL's record, so it takes no RAM for a page, and a crash leaves
-// it as the record was at the last checkpoint. Each History has exactly one coding, of at most MaxBytes.
+// History is the state of a page. It travels with the URL's record, so it takes no RAM for a page, and a
+// crash leaves it as the record was at the last checkpoint. Each History has exactly one coding, of at most
+// MaxBytes.
 //
 // # Concurrency
 //

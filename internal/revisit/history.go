@@ -1,9 +1,9 @@
 package revisit
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
+	"net/http"
 	"time"
 )
 
@@ -11,15 +11,18 @@ import (
 type History struct {
 	Last     int64  // Unix seconds of the last response; 0: none
 	Interval uint32 // seconds from Last to the time at which the next visit was due
-	Visits   uint32 // after the first: n
-	Changes  uint32 // visits that found a change: X
-	Watched  int64  // seconds between the first visit and the last: T
+	Visits   uint8  // after the first; no more are counted than a byte holds
+	Belief   Belief // about the rate of change
 	Body     uint64 // key of the last body; 0: none
-	// Captured is when the last body was received, in Unix seconds, if a response record of this URL has it; else 0.
-	// Records of later visits that find it unchanged refer to that one.
+	// Captured is when the last body was received, in Unix seconds, if a response record of this URL has it;
+	// else 0. Records of later visits that find it unchanged refer to that one.
 	Captured int64
 	Missing  uint8 // the last visits that found no page
-	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none.
+	// Listed is when a sitemap says that the page was changed last, in Unix seconds, and 0 after the first
+	// visit. It is all that is known of a page that was not visited.
+	Listed int64
+	// ETag and Modified are the validators of the last body (RFC 9110, 8.8); "" for none. Modified is kept
+	// without an ETag only.
 	ETag, Modified string
 }
 
@@ -27,103 +30,23 @@ type History struct {
 const (
 	maxETag     = 128
 	maxModified = 40 // an HTTP date has 29 bytes
-	// MaxBytes bounds the length of a coding.
-	MaxBytes = 1 + 3*5 + 3*10 + 8 + 1 + 2*2 + maxETag + maxModified
 )
 
 // ErrHistory is the error of bytes that are no History.
 var ErrHistory = errors.New("revisit: damaged history of a page")
-
-// historyVersion is the first byte of a coding:
-//
-//	1     version, 1
-//	1-10  Last, uvarint
-//	1-5   Interval, uvarint
-//	1-5   Visits, uvarint
-//	1-5   Changes, uvarint
-//	1-10  Watched, uvarint
-//	8     Body, little-endian
-//	1-10  Captured, uvarint
-//	1     Missing
-//	1-2   length of ETag, uvarint, and its bytes
-//	1     length of Modified, uvarint, and its bytes
-const historyVersion = 1
 
 // Due returns when the next visit is due.
 func (h *History) Due() time.Time {
 	return time.Unix(h.Last, 0).Add(time.Duration(h.Interval) * time.Second)
 }
 
-// Validators returns the validators for a conditional request; "" for none. Without a record that has the body, an answer
-// without one would have nothing to refer to.
+// Validators returns the validators for a conditional request; "" for none. Without a record that has the
+// body, an answer without one would have nothing to refer to.
 func (h *History) Validators() (etag, modified string) {
 	if h.Captured == 0 {
 		return "", ""
 	}
 	return h.ETag, h.Modified
-}
-
-// Append appends the coding of h.
-func (h *History) Append(dst []byte) []byte {
-	dst = append(dst, historyVersion)
-	dst = binary.AppendUvarint(dst, uint64(h.Last))
-	dst = binary.AppendUvarint(dst, uint64(h.Interval))
-	dst = binary.AppendUvarint(dst, uint64(h.Visits))
-	dst = binary.AppendUvarint(dst, uint64(h.Changes))
-	dst = binary.AppendUvarint(dst, uint64(h.Watched))
-	dst = binary.LittleEndian.AppendUint64(dst, h.Body)
-	dst = binary.AppendUvarint(dst, uint64(h.Captured))
-	dst = append(dst, h.Missing)
-	dst = append(binary.AppendUvarint(dst, uint64(len(h.ETag))), h.ETag...)
-	return append(binary.AppendUvarint(dst, uint64(len(h.Modified))), h.Modified...)
-}
-
-// Decode sets h to the History that b encodes; of no bytes it is the zero value.
-func (h *History) Decode(b []byte) error {
-	*h = History{}
-	if len(b) == 0 {
-		return nil
-	}
-	if b[0] != historyVersion {
-		return ErrHistory
-	}
-	b = b[1:]
-	ok := true
-	number := func(limit uint64) uint64 {
-		v, n := binary.Uvarint(b)
-		if !ok || n <= 0 || v > limit || n > 1 && b[n-1] == 0 {
-			ok = false
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
-	take := func(n uint64) []byte {
-		if !ok || n > uint64(len(b)) {
-			ok = false
-			return nil
-		}
-		v := b[:n]
-		b = b[n:]
-		return v
-	}
-	h.Last = int64(number(math.MaxInt64))
-	h.Interval, h.Visits, h.Changes = uint32(number(math.MaxUint32)), uint32(number(math.MaxUint32)), uint32(number(math.MaxUint32))
-	h.Watched = int64(number(math.MaxInt64))
-	if body := take(8); ok {
-		h.Body = binary.LittleEndian.Uint64(body)
-	}
-	h.Captured = int64(number(math.MaxInt64))
-	if missing := take(1); ok {
-		h.Missing = missing[0]
-	}
-	h.ETag = string(take(number(maxETag)))
-	h.Modified = string(take(number(maxModified)))
-	if !ok || len(b) > 0 || h.Changes > h.Visits || h.Last == 0 {
-		*h = History{}
-		return ErrHistory
-	}
-	return nil
 }
 
 // Outcome is what a visit found.
@@ -137,15 +60,30 @@ type Outcome struct {
 }
 
 // Note adds a visit. It reports whether the page has changed since the last one; a first visit is no change.
-func (h *History) Note(o *Outcome) (changed bool) {
+func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 	first := h.Last == 0
 	at := max(o.At.Unix(), h.Last, 1) // the clock may have been set back
-	if !first {
-		h.Watched += at - h.Last
-		h.Visits = satisfy(h.Visits)
+	h.Belief = h.Belief.known(p.Default)
+	modified := modifiedAt(o, at)
+	if first {
+		if modified == 0 && h.Listed <= at-justNow {
+			modified = h.Listed
+		}
+		h.Listed = 0
+		if modified > 0 && !o.Missing {
+			h.Belief = h.Belief.changedAt(float64(at - modified))
+		}
+	} else {
 		changed = o.Missing != (h.Missing > 0) || !o.Missing && !o.Same && o.Body != h.Body
-		if changed && h.Changes < h.Visits {
-			h.Changes++
+		h.Visits = min(h.Visits, math.MaxUint8-1) + 1
+		switch since := float64(at - h.Last); {
+		case since == 0:
+		case !changed:
+			h.Belief = h.Belief.quiet(since)
+		case modified >= h.Last: // says more than that it is not the page of the last visit
+			h.Belief = h.Belief.changedAt(float64(at - modified))
+		default:
+			h.Belief = h.Belief.changed(since)
 		}
 	}
 	h.Last = at
@@ -156,37 +94,33 @@ func (h *History) Note(o *Outcome) (changed bool) {
 		h.Missing = 0
 	default:
 		h.Missing, h.Body, h.Captured = 0, o.Body, max(1, o.At.Unix())
-		h.ETag, h.Modified = kept(o.ETag, maxETag), kept(o.Modified, maxModified)
+		// Beside an ETag, a server ignores the other (RFC 9110, 13.1.3).
+		if h.ETag, h.Modified = kept(o.ETag, maxETag), ""; h.ETag == "" {
+			h.Modified = kept(o.Modified, maxModified)
+		}
 	}
-	h.age()
 	return changed
 }
 
-func satisfy(n uint32) uint32 { return min(n, math.MaxUint32-1) + 1 }
+// justNow is the time within which a Last-Modified says nothing: many servers send the time of the response
+// for pages that they make anew for each request.
+const justNow = 5 // seconds
+
+// modifiedAt returns when the page was last changed, if its server says so believably; else 0.
+func modifiedAt(o *Outcome, at int64) int64 {
+	if o.Missing || o.Modified == "" {
+		return 0
+	}
+	t, err := http.ParseTime(o.Modified)
+	if err != nil || t.Unix() <= 0 || t.Unix() > at-justNow {
+		return 0
+	}
+	return t.Unix()
+}
 
 func kept(validator string, limit int) string {
 	if len(validator) > limit {
 		return ""
 	}
 	return validator
-}
-
-// memory is the number of visits that count. A page that changes its habits is known again after about as many, and so
-// is one that the default interval was far too long for.
-const memory = 12
-
-// age halves what is known once it is of more than memory visits.
-func (h *History) age() {
-	if h.Visits > memory {
-		h.Visits, h.Changes, h.Watched = h.Visits/2, min((h.Changes+1)/2, h.Visits/2), h.Watched/2
-	}
-}
-
-// Rate estimates the changes a second; ok is false while too little is known.
-func (h *History) Rate() (rate float64, ok bool) {
-	if h.Visits < leastVisits || h.Watched <= 0 {
-		return 0, false
-	}
-	n, x := float64(h.Visits), float64(h.Changes)
-	return -math.Log((n-x+0.5)/(n+0.5)) * n / float64(h.Watched), true
 }

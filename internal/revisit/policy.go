@@ -7,18 +7,31 @@ import (
 	"time"
 )
 
+// Kind is how visits are shared out among pages.
+type Kind uint8
+
+// Kinds of policies.
+const (
+	Proportional Kind = iota // a visit for each change that is expected
+	Uniform                  // all pages after Policy.Default
+	Optimal                  // as many visits as with Uniform, where they keep the most pages up to date
+)
+
 // Policy says when pages are visited again.
 type Policy struct {
-	// Least and Longest bound the interval between two visits; Default is that of pages whose rate of change is not
-	// known.
+	// Least and Longest bound the interval between two visits; Default is that between the first visit and
+	// the second.
 	Least, Longest, Default time.Duration
-	// Uniform visits all pages after Default.
-	Uniform bool
+	// Kind says how visits are shared out among pages.
+	Kind Kind
+	// Margin is what a visit must gain with Optimal, in seconds (see Margin.Seconds); 0: what pages of which
+	// nothing is known gain at Default.
+	Margin float64
 	// Gone is the number of visits in a row that must find no page before it is given up.
 	Gone int
 }
 
-// leastVisits is the number of visits after the first from which the rate is estimated.
+// leastVisits is the number of visits after the first from which the rate of change counts as known.
 const leastVisits = 2
 
 // Faults of a policy.
@@ -46,31 +59,26 @@ func (p *Policy) Validate() error {
 // MaxInterval is the longest interval: the calendar's longest delay.
 const MaxInterval = 60 * 24 * time.Hour
 
-// Later sets h.Interval for a visit at a time that told nothing about the page, such as one that found its server out of
-// order. The next visit is due after p.Default.
+// Later sets h.Interval for a visit at a time that told nothing about the page, such as one that found its
+// server out of order. The next visit is due after p.Default.
 func (p *Policy) Later(h *History, at time.Time) {
 	h.Interval = uint32(min(max(0, at.Unix()-h.Last)+int64(p.Default/time.Second), math.MaxUint32))
 }
 
-// Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none. fresh is how
-// long the server says that its last response stays as it is; 0: it does not say. Until the rate of change is known,
-// the page is not visited before that.
+// Next returns the time until the next visit, and sets h.Interval. gone means that there is to be none. fresh
+// is how long the server says that its last response stays as it is; 0: it does not say. Until the rate of
+// change is known, the page is not visited before that.
 func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone bool) {
 	if int(h.Missing) >= p.Gone {
 		return 0, true
 	}
-	wait = p.Default
-	switch rate, ok := h.Rate(); {
-	case p.Uniform:
-	case !ok:
+	seconds := p.Default.Seconds()
+	if p.Kind != Uniform && (h.Visits > 0 || h.Belief.Shape > priorShape) { // a first visit may have found a date
+		seconds = p.interval(h.Belief.known(p.Default))
+	}
+	wait = time.Duration(min(seconds, p.Longest.Seconds()) * float64(time.Second))
+	if p.Kind != Uniform && h.Visits < leastVisits {
 		wait = max(wait, fresh)
-	default:
-		// One change is expected until then. In float64, because a low rate overflows a Duration.
-		seconds := p.Longest.Seconds()
-		if rate > 0 {
-			seconds = min(seconds, 1/rate)
-		}
-		wait = time.Duration(seconds * float64(time.Second))
 	}
 	if h.Missing > 0 { // confirm soon
 		wait = min(wait, p.Default)
@@ -79,3 +87,17 @@ func (p *Policy) Next(h *History, fresh time.Duration) (wait time.Duration, gone
 	h.Interval = uint32(wait / time.Second)
 	return wait, false
 }
+
+// interval returns the seconds until the next visit of a page, owing to what is believed of it.
+func (p *Policy) interval(b Belief) float64 {
+	if p.Kind == Proportional {
+		return b.Scale / b.Shape
+	}
+	margin := p.Margin
+	if margin <= 0 {
+		margin = p.firstMargin()
+	}
+	return b.intervalOf(margin, p.Least.Seconds(), p.Longest.Seconds())
+}
+
+func (p *Policy) firstMargin() float64 { return prior(p.Default).gain(p.Default.Seconds()) }

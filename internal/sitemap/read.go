@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/net/html/charset"
+	"time"
 )
 
 // Limits of the protocol and of the cost of one sitemap.
@@ -70,6 +71,9 @@ type Options struct {
 	// MaxURLs and MaxBytes lower the limits of the protocol; 0 keeps them.
 	MaxURLs  int
 	MaxBytes int64
+	// Dated, if not nil, receives the lastmod of the URL that was passed to found last, if an urlset has one
+	// for it that is a date.
+	Dated func(modified time.Time)
 }
 
 // Summary is the result of Read.

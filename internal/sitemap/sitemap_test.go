@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/text/encoding/unicode"
@@ -146,6 +148,40 @@ func TestRead(t *testing.T) {
 	if urls, _, err := readAll([]byte(strings.Replace(latin, "encoding='ISO-8859-1'", "", 1)),
 		Options{ContentType: "text/xml; charset=windows-1252"}); urls != "http://h/é" {
 		t.Errorf("charset of the header: got %q, %v", urls, err)
+	}
+}
+
+func TestDates(t *testing.T) {
+	entry := func(inner string) string { return "<url>" + inner + "</url>" }
+	loc := func(n int) string { return fmt.Sprintf("<loc>http://h/%d</loc>", n) }
+	dates := []string{"2024-05-06T07:08:09Z", " 2024-05-06T09:08:09.5+02:00\n", "2024-05-06", "2024-05-06T07:08Z", "2024-05", "2024",
+		"yesterday", "", strings.Repeat("2", 10_000)}
+	body := "<urlset>"
+	for i, d := range dates {
+		body += entry(loc(2*i)+"<lastmod>"+d+"</lastmod>") + entry("<lastmod>"+d+"</lastmod>"+loc(2*i+1))
+	}
+	body += entry("<loc>no\x26such;</loc><lastmod>2024</lastmod>") + entry("<lastmod>2023</lastmod>") + entry(loc(99)) +
+		"<lastmod>2022</lastmod>" + entry(loc(100)+"<lastmod>2021</lastmod><lastmod>2020</lastmod>") + "</urlset>"
+	got := map[string]int64{}
+	url := ""
+	opt := Options{Dated: func(at time.Time) {
+		if got[url] != 0 {
+			t.Errorf("%s has two dates", url)
+		}
+		got[url] = at.Unix()
+	}}
+	sum, err := Read([]byte(body), opt, func(_ Form, u []byte) error { url = string(u); return nil })
+	if err != nil || sum.URLs != 2*len(dates)+2 || sum.Faults != 1 {
+		t.Fatal(sum, err)
+	}
+	want := map[string]int64{"http://h/100": time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC).Unix()}
+	for i, at := range []time.Time{time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC), time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC),
+		time.Date(2024, 5, 6, 0, 0, 0, 0, time.UTC), time.Date(2024, 5, 6, 7, 8, 0, 0, time.UTC),
+		time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		want[fmt.Sprintf("http://h/%d", 2*i)], want[fmt.Sprintf("http://h/%d", 2*i+1)] = at.Unix(), at.Unix()
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -23,6 +24,7 @@ const (
 	elFeed
 	elEntry
 	elLink
+	elLastmod
 )
 
 // elementOf returns the element with a local name.
@@ -51,6 +53,8 @@ func elementOf(name []byte) element {
 		return elEntry
 	case "link":
 		return elLink
+	case "lastmod":
+		return elLastmod
 	}
 	return elOther
 }
@@ -63,11 +67,14 @@ type scanner struct {
 	depth int
 	text  []byte // text of the element being captured
 	take  bool   // an element is being captured
-	bad   bool   // the text is not a URL
+	bad   bool   // the text is too long
 	tag   []byte
+	// Of the url element: whether its URL was passed to found, and its date.
+	found bool
+	date  time.Time
 }
 
-// wanted reports whether the text of the innermost element is a URL.
+// wanted reports whether the text of the innermost element is a URL, or its date.
 func (s *scanner) wanted() bool {
 	if s.depth < 2 {
 		return false
@@ -77,6 +84,8 @@ func (s *scanner) wanted() bool {
 		return s.r.sum.Form == URLSet && parent == elURL || s.r.sum.Form == Index && parent == elSitemap
 	case elLink:
 		return s.r.sum.Form == RSS && parent == elItem
+	case elLastmod:
+		return s.r.opt.Dated != nil && s.r.sum.Form == URLSet && parent == elURL
 	}
 	return false
 }
@@ -261,6 +270,9 @@ func (s *scanner) open() error {
 	if s.depth == maxDepth {
 		return ErrDeep
 	}
+	if el == elURL {
+		s.found, s.date = false, time.Time{}
+	}
 	s.stack[s.depth] = el
 	s.depth++
 	if !s.take && s.wanted() {
@@ -276,15 +288,44 @@ func (s *scanner) close() error {
 	}
 	if s.take && s.wanted() {
 		s.take = false
+		if s.stack[s.depth-1] == elLastmod {
+			s.date = dateOf(bytes.TrimSpace(s.text))
+			s.dated()
+			s.depth--
+			return nil
+		}
 		url, ok := unescape(bytes.TrimSpace(s.text))
 		if len(url) > 0 || !ok || s.bad {
 			if err := s.r.take(url, ok && !s.bad); err != nil {
 				return err
 			}
+			s.found = ok && !s.bad
+			s.dated()
 		}
 	}
 	s.depth--
 	return nil
+}
+
+// dated passes the date of a URL that was passed to found; the two may be in any order.
+func (s *scanner) dated() {
+	if s.found && !s.date.IsZero() {
+		s.r.opt.Dated(s.date)
+		s.found = false // once
+	}
+}
+
+// dateOf returns a time in one of the forms of W3C's profile of ISO 8601; the zero time for any other text.
+func dateOf(text []byte) time.Time {
+	for _, form := range []string{time.RFC3339, "2006-01-02", "2006-01-02T15:04Z07:00", "2006-01", "2006"} {
+		if len(text) > len(time.RFC3339Nano) {
+			break
+		}
+		if t, err := time.Parse(form, string(text)); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
 }
 
 // atomLink takes the URL of an alternate link of an entry.

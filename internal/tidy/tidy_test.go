@@ -82,7 +82,7 @@ var layers = map[string]layer{
 	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/ports",
 		"internal/urlrule", "internal/revisit"}},
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
-		"internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
+		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes":  {10, []string{"disk"}},
 	"crawl/metrics":  {27, []string{"crawl/snapshot", "crawl/state", "internal/histogram"}},
 	"crawl/snapshot": {26, []string{"crawl/state", "internal/histogram"}},
