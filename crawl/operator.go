@@ -35,8 +35,10 @@ type operator struct {
 	budgets  atomic.Pointer[map[uint64]uint32]
 	wakeSeed signal
 
+	check        *robotsCheck
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
+	health       *hostHealth
 	history      *historian
 	seeds        *seedFeeder
 	space        *space
@@ -208,6 +210,11 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 	if _, _, _, err := o.limitsOf(next); err != nil {
 		return c, &changes.RefusedError{Why: err.Error()}
 	}
+	if c.Op == changes.OpEnqueue {
+		if err := o.mayEnqueue(len(c.Seeds)); err != nil {
+			return c, err
+		}
+	}
 	if c.Op == changes.OpFunction {
 		if err := o.stars.checkFunction(c.Function); err != nil {
 			return c, &changes.RefusedError{Why: err.Error()}
@@ -251,7 +258,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 		o.pinBudgets(s)
 	case changes.OpFunction:
 		return o.stars.newFunction()
-	case changes.OpSeeds:
+	case changes.OpSeeds, changes.OpEnqueue:
 		o.changed()
 		o.wakeSeed.raise()
 	case changes.OpCheckpoint:
@@ -282,6 +289,11 @@ func (o *operator) normalize(c *changes.Change) error {
 	case changes.OpBlock, changes.OpUnblock:
 		if c.Rule = strings.TrimSpace(c.Rule); !strings.HasPrefix(c.Rule, "-") && !strings.HasPrefix(c.Rule, "+") {
 			c.Rule = "- " + c.Rule
+		}
+	case changes.OpEnqueue:
+		c.Seeds = slices.DeleteFunc(slices.Clone(c.Seeds), func(line string) bool { _, bad := o.judge(line); return bad != "" })
+		if len(c.Seeds) == 0 {
+			err = errors.New("the crawl may fetch none of the URLs")
 		}
 	case changes.OpSeeds:
 		var kept []string
@@ -331,8 +343,18 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !ok || o.drains() || o.space.pausing() != "" {
+		if why := o.space.pausing(); !ok || o.drains() || why != "" && (c.Op != changes.OpEnqueue || why != pausedByOperator) {
 			o.await(ctx, o.wakeSeed, wakeAfter)
+			continue
+		}
+		if c.Op == changes.OpEnqueue {
+			if err := o.transact(func(tx *transaction) error {
+				o.fedSeq = c.Seq
+				o.journal.Fed()
+				return o.feedOrders(tx, c.Seeds)
+			}); err != nil {
+				return err
+			}
 			continue
 		}
 		for lot := range slices.Chunk(c.Seeds, seedsAtOnce) {

@@ -311,8 +311,8 @@ func TestBudgetFunction(t *testing.T) {
 	})
 }
 
-// TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force,
-// and all seeds of accepted changes are fetched in the end.
+// TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force, all seeds
+// of accepted changes and all enqueued URLs are fetched in the end, and every record is in exactly one place.
 func TestChangesSurviveCuts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(longOr(100, 6)) {
@@ -323,6 +323,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 			o := &operated{t: t, web: web, opt: simOptions(t, web, mem)}
 			small(&o.opt)
 			o.opt.SeedLines, o.opt.StockTarget, o.opt.BudgetDefault, o.opt.BudgetMax = seeds[:1], 10, 2, 5
+			pages := slices.Sorted(web.Expected("drumbeat").FetchedURLs())
 			var accepted sync.Map
 			for life := range 4 {
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
@@ -333,6 +334,12 @@ func TestChangesSurviveCuts(t *testing.T) {
 					if i%5 == 0 {
 						c = changes.Change{Op: changes.OpSeeds, Who: "test", Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
 							strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
+					}
+					if i%4 == 3 { // pages that wait, or were fetched, or are not known yet, or do not exist
+						c = changes.Change{Op: changes.OpEnqueue, Who: "test", Seeds: []string{pages[(life*31+i*7)%len(pages)]}}
+						if i%8 == 7 {
+							c.Seeds[0] = fmt.Sprintf("%se%d-%d", seeds[0], life, i)
+						}
 					}
 					if i%7 == 3 {
 						c = changes.Change{Op: changes.OpFunction, Who: "test"}
@@ -352,8 +359,9 @@ func TestChangesSurviveCuts(t *testing.T) {
 				}
 				o.stop()
 				mem = mem.Crash()
+				o.opt.FS = mem
+				checkDeep(t, &o.opt)
 			}
-			o.opt.FS = mem
 			o.start()
 			<-o.done
 			o.stop()
@@ -384,7 +392,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 			if delays == 0 || fed == 0 {
 				t.Errorf("world %d: only %d delays and %d seeds were accepted", seed, delays, fed)
 			}
-			checkBalanced(t, o.opt.FS, o.opt.Dirs)
+			checkDeep(t, &o.opt)
 		})
 	}
 }

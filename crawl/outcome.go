@@ -89,6 +89,11 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
 		return nil, err
 	}
+	if p.orders.any() {
+		if met, err := p.metInRAM(g, rec); met || err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
 	known, err := visitsOf(rec)
@@ -163,6 +168,19 @@ func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (move
 		return err
 	})
 	return moved, err
+}
+
+// metInRAM is metOrder for a granted URL, whose exchange has not begun.
+func (p *pageStage) metInRAM(g *polite.Grant, rec *weburl.Record) (met bool, _ error) {
+	err := p.transact(func(tx *transaction) (err error) {
+		if met, err = p.deferrals.metOrder(tx, rec, state.PlaceRAM); met {
+			p.dispatcher.dropGrant(time.Now(), g)
+		} else {
+			tx.nothing = true
+		}
+		return err
+	})
+	return met, err
 }
 
 // exchangeFailed decides whether a URL whose exchange failed gets another attempt or is refused.

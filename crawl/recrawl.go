@@ -146,10 +146,24 @@ func (v *pageVisit) count(tx *transaction) {
 // endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is part of a
 // transaction.
 func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
-	key := d.Hasher.URLKey(rec.URL)
+	if d.orders.any() {
+		if key := d.Hasher.URLKey(rec.URL); d.orders.fetched(key, rec.Visits) {
+			tx.leave(key, from, state.Reason(rec.Reason))
+			return nil
+		}
+	}
+	return d.finishVisit(tx, rec, from)
+}
+
+// finishVisit is endVisit for the record of a unique URL.
+func (d *deferrals) finishVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
+	end := func() {
+		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceFetched,
+			was: state.Reason(rec.Reason)})
+	}
 	policy, ok := d.revisits(rec.URL)
 	if !ok || len(rec.Visits) == 0 {
-		tx.move(key, from, state.PlaceFetched)
+		end()
 		return nil
 	}
 	h, err := visitsOf(rec)
@@ -158,7 +172,7 @@ func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Pla
 	}
 	if int(h.Missing) >= policy.Gone {
 		tx.count(state.CountGone, 1)
-		tx.move(key, from, state.PlaceFetched)
+		end()
 		return nil
 	}
 	return d.nextVisit(tx, rec, &h, from)
@@ -212,6 +226,9 @@ func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) e
 		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
 			was: state.Reason(rec.Reason)})
 		return nil
+	}
+	if met, err := d.metOrder(tx, rec, state.PlaceDeferred); met || err != nil {
+		return err
 	}
 	h, err := visitsOf(rec)
 	if err != nil {

@@ -257,7 +257,8 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if m == nil {
 		return nil
 	}
-	if err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts)); err != nil {
+	err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts), c.orders.restore(c.Set, m.Orders))
+	if err != nil {
 		return err
 	}
 	if c.traps != nil {

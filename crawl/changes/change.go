@@ -25,6 +25,7 @@ const (
 	OpBudgetFree Op = "budget-free" // undo OpBudget for PLD
 	OpFunction   Op = "function"    // Function, the budget function; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
+	OpEnqueue    Op = "enqueue"     // fetch the URLs in Seeds before all others, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop cleanly, once
 	opSettings   Op = "settings"    // the journal began anew with these settings
@@ -85,6 +86,7 @@ const (
 	MaxBlocked    = 100_000
 	MaxBudgets    = 100_000
 	MaxSeeds      = 10_000 // lines of one change
+	MaxEnqueued   = 256    // URLs of one change: it is one transaction
 	MaxSeedBytes  = 1 << 20
 	maxText       = 4096 // bytes of any other field
 )
@@ -135,6 +137,15 @@ func (c *Change) check() error {
 		if len(c.Seeds) == 0 || len(c.Seeds) > MaxSeeds || n > MaxSeedBytes {
 			return refused("%d seeds of %d bytes: want 1 to %d seeds of at most %d bytes in one change",
 				len(c.Seeds), n, MaxSeeds, MaxSeedBytes)
+		}
+	case OpEnqueue:
+		n := 0
+		for _, s := range c.Seeds {
+			n += len(s) + 1
+		}
+		if len(c.Seeds) == 0 || len(c.Seeds) > MaxEnqueued || n > MaxSeedBytes {
+			return refused("%d URLs of %d bytes: want 1 to %d URLs of at most %d bytes in one change",
+				len(c.Seeds), n, MaxEnqueued, MaxSeedBytes)
 		}
 	default:
 		return refused("no change is called %q", c.Op)

@@ -216,6 +216,7 @@ const (
 	CountUnchanged      // of them, those with an unchanged page
 	CountNotModified    // of these, those without a body: 304
 	CountGone           // URLs given up because visits found no page
+	CountEnqueued       // URLs that the operator has enqueued
 	NumCounters
 )
 
@@ -244,7 +245,8 @@ var counterNames = [NumCounters]string{
 	"no_archive", "heads_stored", "omitted",
 	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
 	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls",
-	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone"}
+	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone",
+	"urls_enqueued"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}
