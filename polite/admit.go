@@ -218,6 +218,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	it.pld.hosts++
 	if !h.busy {
 		s.schedule(h)
+		s.crowd(it.Host, now)
 	}
 	s.setBare(h)
 }
@@ -268,6 +269,9 @@ func (it *Item) countRobots(n int) {
 // schedule adds a host that is not busy to the host heap at its due time.
 func (s *Scheduler) schedule(h *host) {
 	s.unschedule(h)
+	if h.stopped {
+		return
+	}
 	h.when = s.dueAt(h)
 	s.pushHeap(&s.hostHeap, &h.node)
 	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 &&

@@ -226,6 +226,7 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 		g.Again = time.Duration(max(s.hostSpacing(h, next), int64(it.pld.hosts)*s.pldDelay(it.pld)))
 	}
 	s.flights = append(s.flights, g)
+	s.crowd(it.Host, now)
 	v.held = true
 	v.flights++
 	s.place(v, now)
@@ -348,6 +349,7 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r, h.terms)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
+	s.crowd(g.Item.Host, at)
 	s.peak.note(s.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))
 }
 
@@ -369,6 +371,7 @@ func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	s.land(g, at)
 	h.busy = false
 	s.schedule(h)
+	s.crowd(g.Item.Host, at)
 	s.unlink(g.Item, at)
 	s.tell(at)
 }

@@ -250,8 +250,9 @@ type Scheduler struct {
 	peak        peak
 	gaps        Gaps
 	adapted     Adapted
-	lanes       bool  // items of a lane other than 0 have been admitted
-	told        int64 // until when the caller of Next was told to wait
+	lanes       bool           // items of a lane other than 0 have been admitted
+	crowded     map[uint64]int // hosts that had more lanes: how many may be in flight at once (crowd)
+	told        int64          // until when the caller of Next was told to wait
 	bytes       int64
 	seq         uint64
 	visited     int64 // Options.Visited in internal time, if hasVisited

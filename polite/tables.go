@@ -48,6 +48,7 @@ type host struct {
 	kept          serverKey     // server of the connection that the last exchange left open, if hasKept
 	hasKept       bool
 
+	stopped bool    // a lane that must wait for the end of other lanes' flights; in no heap and no line (crowd)
 	urgent  bool    // was ready at a server before its PLD was: next time it goes to the front
 	waiting *server // the server in whose line it is
 	pausing *pld    // the PLD in whose line it is
