@@ -26,7 +26,9 @@ type dispatcher struct {
 	limits limits
 
 	wakeReady, wakeDispatch signal
-	reloading               sync.Mutex // held while rules and blacklist are replaced
+	reloading               sync.Mutex   // held while rules and blacklist are replaced
+	reloadingSites          sync.Mutex   // held while the settings of sites are replaced
+	admitting               sync.RWMutex // held for reading while a URL is admitted with the terms of its site; above polite
 
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
@@ -186,7 +188,7 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if moved, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
 		return true, err
 	}
-	switch v := d.polite.Admit(now, item); v.Kind {
+	switch v := d.admit(now, item, rec.URL); v.Kind {
 	case polite.Full:
 		return false, nil
 	case polite.Admitted:
@@ -222,6 +224,18 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 		Terms: d.terms(host), Lane: d.lane(host, rec.URL), First: d.orders.any() && d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
+// admit offers an item to polite, with the terms and the connection that its site has now.
+func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.Verdict {
+	if d.opt.Sites == "" {
+		return d.polite.Admit(now, item)
+	}
+	d.admitting.RLock()
+	defer d.admitting.RUnlock()
+	host := weburl.Split(url).Host
+	item.Terms, item.Lane = d.terms(host), d.lane(host, url)
+	return d.polite.Admit(now, item)
+}
+
 // roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued.
 const roomForFirst = 16
 
@@ -239,12 +253,12 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 	if moved, err := d.health.inBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health); moved || err != nil {
 		return moved, err
 	}
-	v := d.polite.Admit(now, item)
+	v := d.admit(now, item, rec.URL)
 	if v.Kind == polite.Full {
 		if err := d.deferrals.evicted(tx, d.polite.EvictLater(now, 0, roomForFirst), state.ReasonEvicted); err != nil {
 			return false, err
 		}
-		v = d.polite.Admit(now, item)
+		v = d.admit(now, item, rec.URL)
 	}
 	if v.Kind != polite.Admitted {
 		return false, nil

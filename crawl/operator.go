@@ -141,6 +141,9 @@ func (o *operator) pinned(pld uint64) uint32 {
 	return 0
 }
 
+// pins reports whether any PLD has a fixed budget.
+func (o *operator) pins() bool { return o.budgets.Load() != nil || o.siteBudgets.Load() != nil }
+
 func (o *operator) pinBudgets(s *changes.Settings) {
 	if len(s.Budgets) == 0 {
 		o.budgets.Store(nil)
@@ -215,7 +218,7 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 			return c, err
 		}
 	}
-	if c.Op == changes.OpFunction {
+	if c.Op == changes.OpFunction || c.Anew {
 		if err := o.stars.checkFunction(c.Function); err != nil {
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
@@ -253,11 +256,18 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 	case changes.OpHostNormal:
 		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), -1)
 	case changes.OpBlock, changes.OpUnblock:
-		return o.dispatcher.reload(ctx)
+		_, _, err := o.dispatcher.reload(ctx)
+		return err
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
+		if c.Anew {
+			o.stars.anew()
+		}
 	case changes.OpFunction:
 		return o.stars.newFunction()
+	case changes.OpReload:
+		_, err := o.dispatcher.reloadFiles(ctx)
+		return err
 	case changes.OpSeeds, changes.OpEnqueue:
 		o.changed()
 		o.wakeSeed.raise()

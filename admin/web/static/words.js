@@ -130,6 +130,8 @@ export const OPS = {
   "budget-free": "Budget unpinned",
   function: "Budget function",
   seeds: "Seeds added",
+  enqueue: "URLs enqueued",
+  reload: "Files reloaded",
   checkpoint: "Checkpoint",
   stop: "Stop",
   settings: "Settings",
