@@ -178,6 +178,9 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if met, err := d.deferrals.metOrder(tx, &rec, state.PlaceReady); met || err != nil {
 		return true, err
 	}
+	if d.tooDeep(&rec) {
+		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
+	}
 	now := time.Now()
 	if len(item.Addrs) == 0 {
 		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)

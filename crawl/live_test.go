@@ -20,12 +20,7 @@ func TestReloadBudgets(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 2000 })
 		pin := func(budget int) (plds int) {
-			text := ""
-			for _, seed := range web.Seeds()[:5] {
-				pld := strings.Trim(strings.TrimPrefix(seed, "http://www."), "/")
-				text += fmt.Sprintf("[[site]]\npld = '%s'\nbudget = %d\n", pld, budget)
-			}
-			writeRules(t, fs, "sites.toml", text)
+			writeRules(t, fs, "sites.toml", ownSites(web, 5, fmt.Sprintf("budget = %d", budget)))
 			return 5
 		}
 		pin(400)
@@ -88,7 +83,9 @@ func TestReloadBudgets(t *testing.T) {
 func TestFewerConnections(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.SlowHosts, o.SlowDelay = 2, 3, 900, 0, 2, 200*time.Millisecond })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.SlowHosts, o.SlowDelay = 2, 3, 900, 0, 2, 200*time.Millisecond
+		})
 		fs := memfs.New(*seedFlag)
 		const own = "[[site]]\npld = 'site0.test'\nowner = true\ndelay = '50ms'\nconnections = %d\n" +
 			"[[site]]\npld = 'site1.simweb'\nowner = true\ndelay = '50ms'\nconnections = %[1]d"
@@ -151,4 +148,38 @@ func TestDelaysLive(t *testing.T) {
 		o.end()
 		checkFetched(t, web, &o.opt)
 	})
+}
+
+// TestReloadDepth: a smaller max-depth of sites refuses queued URLs that are deeper, wherever they wait.
+func TestReloadDepth(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 10, 800 })
+		fs := memfs.New(*seedFlag)
+		writeRules(t, fs, "sites.toml", "")
+		o := operate(t, web, fs, func(o *Options) { o.Sites, o.HostDelay, o.HostDelayMin = "sites.toml", time.Second, time.Second })
+		o.await(100)
+		writeRules(t, fs, "sites.toml", ownSites(web, 5, "max-depth = 0"))
+		if _, _, err := o.opt.Control.Reload(t.Context(), "test", false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // requests under way end
+		before := o.requests()
+		res := o.end()
+		if n := o.requests() - before; n > 20 { // of robots.txt
+			t.Errorf("%d requests after the reload", n)
+		}
+		if res.Snapshot.Refused["too-deep"] < 50 {
+			t.Errorf("refused: %v", res.Snapshot.Refused)
+		}
+		checkDeep(t, &o.opt)
+	})
+}
+
+// ownSites returns a file of sites with the same settings for the first PLDs of a web.
+func ownSites(web *simweb.Web, plds int, settings string) (text string) {
+	for _, seed := range web.Seeds()[:plds] {
+		text += fmt.Sprintf("[[site]]\npld = '%s'\n%s\n", strings.Trim(strings.TrimPrefix(seed, "http://www."), "/"), settings)
+	}
+	return text
 }

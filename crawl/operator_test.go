@@ -325,7 +325,16 @@ func TestChangesSurviveCuts(t *testing.T) {
 			o.opt.SeedLines, o.opt.StockTarget, o.opt.BudgetDefault, o.opt.BudgetMax = seeds[:1], 10, 2, 5
 			pages := slices.Sorted(web.Expected("drumbeat").FetchedURLs())
 			var accepted sync.Map
+			reloads, moved := 0, int64(0)
 			for life := range 4 {
+				settings := func(i int) error {
+					return disk.WriteFileAtomic(mem, "sites.toml", []byte(ownSites(web, 3, fmt.Sprintf(
+						"budget = %d\ndelay = '%dms'\nowner = true\nconnections = %d\nmax-depth = %d", 1+i%4, 100+100*(i%3), 1+i%3, 3+i%9))))
+				}
+				if err := settings(life); err != nil {
+					t.Fatal(err)
+				}
+				o.opt.Sites = "sites.toml"
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
 				o.opt.FS = mem
 				o.start()
@@ -345,6 +354,12 @@ func TestChangesSurviveCuts(t *testing.T) {
 						c = changes.Change{Op: changes.OpFunction, Who: "test"}
 						if i%2 == 0 {
 							c.Function = &changes.Function{Name: "equal", Default: uint32(1 + i%5), Max: 10}
+						}
+					}
+					if i%6 == 4 && settings(i) == nil {
+						if r, _, err := o.opt.Control.Reload(t.Context(), "test", i%12 == 4); err == nil {
+							reloads++
+							moved += r.Anew + int64(r.Evicted+r.Terms+r.Budgets)
 						}
 					}
 					if _, err := o.opt.Control.Make(t.Context(), c); err == nil && c.Op != changes.OpFunction {
@@ -389,6 +404,9 @@ func TestChangesSurviveCuts(t *testing.T) {
 				}
 				return true
 			})
+			if reloads == 0 || moved == 0 {
+				t.Errorf("world %d: %d reloads moved nothing", seed, reloads)
+			}
 			if delays == 0 || fed == 0 {
 				t.Errorf("world %d: only %d delays and %d seeds were accepted", seed, delays, fed)
 			}

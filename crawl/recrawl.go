@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -187,6 +188,19 @@ func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.Hi
 	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
 
+// longerInterval returns the interval between visits that the settings of a URL's site ask for now, in seconds, if it is
+// longer than the one by which the URL has been deferred. A shorter one holds from the next visit: the calendar is by due
+// time, and cannot be searched for a site.
+func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
+	parts := weburl.Split(url)
+	site := e.siteOf(&parts)
+	if e.opt.Recrawl == nil || site == nil || site.Has&sites.HasRevisit == 0 {
+		return 0, false
+	}
+	want := min(site.Revisit/time.Second, math.MaxUint32)
+	return uint32(want), uint32(want) > h.Interval
+}
+
 // failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
 // to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
 func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
@@ -233,6 +247,13 @@ func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) e
 	h, err := visitsOf(rec)
 	if err != nil {
 		return err
+	}
+	if want, ok := d.longerInterval(rec.URL, &h); ok {
+		h.Interval = want
+		rec.Visits = h.Append(nil)
+		if time.Until(h.Due()) > 0 {
+			return d.nextVisit(tx, rec, &h, state.PlaceDeferred)
+		}
 	}
 	// More than a third is left only if the clock was set back; the URL has waited long enough then.
 	if left := time.Until(h.Due()); left > 0 && left <= time.Duration(h.Interval)*time.Second/3 {

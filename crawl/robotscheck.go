@@ -207,6 +207,9 @@ func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Reco
 	if k.rules.BlockedURL(rec.URL) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonBlocked)
 	}
+	if k.tooDeep(rec) {
+		return k.deferrals.refuse(tx, rec, from, state.ReasonDepth)
+	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
 	tuple := [1]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}

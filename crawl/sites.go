@@ -153,6 +153,24 @@ func takeCookies(jar *cookies.Jar, parts *weburl.Parts, resp *fetch.Response) {
 	jar.Take(parts, lines)
 }
 
+// tooDeep reports whether a queued URL is beyond the depth that the settings of its site allow now: they may have changed
+// since the URL was found. The parts of pages may be deeper than pages (admit.AssetHops).
+func (e *engine) tooDeep(rec *weburl.Record) bool {
+	set := e.sites.Load()
+	if set == nil || rec.Depth == 0 {
+		return false
+	}
+	site := set.LookupURL(rec.URL)
+	if site == nil || site.Has&sites.HasMaxDepth == 0 || site.MaxDepth < 0 {
+		return false
+	}
+	most := site.MaxDepth
+	if e.opt.Assets {
+		most += admit.AssetHops
+	}
+	return int(rec.Depth) > most
+}
+
 // terms returns the delays of a host's site; nil if it has none of its own. They are the same for all URLs of the
 // host.
 func (e *engine) terms(host []byte) *polite.Terms {

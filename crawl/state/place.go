@@ -69,6 +69,7 @@ const (
 	ReasonBlocked     // the blacklist names host, PLD or network
 	ReasonInternal    // a panic of this program on its response or its robots.txt
 	ReasonRevisit     // fetched; deferred until its next visit
+	ReasonDepth       // its site's max-depth has become less than its depth
 	NumReasons
 )
 
@@ -76,7 +77,7 @@ var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure"
 	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
 	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
 	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
-	"internal-error", "revisit"}
+	"internal-error", "revisit", "too-deep"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {

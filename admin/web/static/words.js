@@ -80,6 +80,7 @@ export const REASONS = {
   "not-welcome": "The host refused the crawler several times.",
   "host-backoff": "The host failed many times in a row.",
   "host-given-up": "The host failed again after its long back-offs.",
+  "too-deep": "It is more links away from a seed than its site allows (max-depth in --sites).",
   "host-pages": "The host reached --max-pages-per-host.",
   "pld-pages": "The domain reached --max-pages-per-pld.",
   blocked: "The blacklist names its host, domain or network.",
