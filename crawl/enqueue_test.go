@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
 )
 
@@ -122,6 +124,129 @@ func TestEnqueue(t *testing.T) {
 			t.Errorf("%s: requested %d times", urls[1], n)
 		}
 		checkDelays(t, snap, &o.opt, 0)
+		checkDeep(t, &o.opt)
+	})
+}
+
+// TestEnqueueRefused: what the crawl may not fetch is refused in the answer, or, if robots.txt forbids it, when that is
+// known. A pause holds, and what was enqueued meanwhile comes first afterwards, over a restart and a repair as well.
+func TestEnqueueRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "Content-Type: text/plain\r\n", "User-agent: *\nDisallow: /secret\n"}
+			}
+			return answer{200, "", "<html>x"}
+		}}
+		fs := memfs.New(*seedFlag)
+		opt := web.options(t, fs, urls("h", 1, 60)...)
+		small(&opt)
+		opt.HostDelay, opt.HostDelayMin, opt.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
+		o := &operated{t: t, opt: opt}
+		o.start()
+		time.Sleep(35 * time.Second)
+		o.make(changes.Change{Op: changes.OpBlock, Rule: "host blocked.h0.test"})
+		answers, made, err := o.opt.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/secret", "http://h0.test/new",
+			"http://other.test/", "http://blocked.h0.test/", "ftp://h0.test/", ""})
+		if err != nil || made.Count != 2 {
+			t.Fatalf("%+v, %v", answers, err)
+		}
+		for i, a := range answers {
+			if (a.Refused != "") != (i > 1) {
+				t.Errorf("%s: refused %q", a.Line, a.Refused)
+			}
+		}
+		time.Sleep(25 * time.Second)
+		if n := len(web.got("h0.test", "/new")); n != 1 {
+			t.Errorf("/new was requested %d times", n)
+		}
+		o.make(changes.Change{Op: changes.OpPause})
+		time.Sleep(15 * time.Second)
+		before := len(web.got("h0.test", ""))
+		fetched, waits := "", ""
+		for i := range 60 {
+			if path := fmt.Sprintf("/%d", i); len(web.got("h0.test", path)) > 0 {
+				fetched = path
+			} else {
+				waits = path
+			}
+		}
+		if a := o.enqueue("http://h0.test"+waits, "http://h0.test"+fetched)[0]; !strings.Contains(a.Because, pausedByOperator) {
+			t.Errorf("the answer during a pause: %+v", a)
+		}
+		many := make([]string, changes.MaxEnqueued)
+		for room := MaxOrders - 2; room > 0; {
+			for i := range many {
+				many[i] = fmt.Sprintf("http://h0.test/%d/%d", room, i)
+			}
+			lot := many[:min(room, len(many))]
+			o.enqueue(lot...)
+			room -= len(lot)
+		}
+		if _, _, err := o.opt.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/over"}); !changes.IsRefused(err) {
+			t.Errorf("beyond the limit: %v", err)
+		}
+		o.make(changes.Change{Op: changes.OpCheckpoint})
+		o.stop()
+		o.end()
+		checkDeep(t, &o.opt)
+		if n := len(web.got("h0.test", "")); n != before {
+			t.Errorf("%d requests during the pause", n-before)
+		}
+		o.start()
+		o.make(changes.Change{Op: changes.OpResume})
+		time.Sleep(45 * time.Second)
+		if a, b := len(web.got("h0.test", waits)), len(web.got("h0.test", fetched)); a != 1 || b != 2 {
+			t.Errorf("%d and %d requests for what was enqueued first, want 1 and 2", a, b)
+		}
+		o.stop()
+		o.end()
+		checkDeep(t, &o.opt)
+		if _, err := repairOf(t, fs, &o.opt, nil); err != nil {
+			t.Error(err)
+		}
+		checkDeep(t, &o.opt)
+		if n := len(web.got("h0.test", "/secret")); n != 0 {
+			t.Errorf("/secret: %d requests", n)
+		}
+	})
+}
+
+// TestEnqueueRecrawl: a page that waits for its next visit is fetched at once when it is enqueued, and its next visit
+// comes an interval later.
+func TestEnqueueRecrawl(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		opt := web.options(t, memfs.New(*seedFlag), "http://h0.test/a", "http://h0.test/b")
+		small(&opt)
+		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour, Uniform: true, Gone: 3}
+		o := &operated{t: t, opt: opt}
+		o.start()
+		time.Sleep(30 * time.Minute)
+		o.enqueue("http://h0.test/a")
+		time.Sleep(time.Minute)
+		if n := len(web.got("h0.test", "/a")); n != 2 {
+			t.Fatalf("/a: %d requests a minute after it was enqueued", n)
+		}
+		o.stop()
+		o.end()
+		checkDeep(t, &o.opt)
+		o.start()
+		time.Sleep(75 * time.Minute)
+		visits := web.got("h0.test", "/a")
+		if len(visits) != 3 {
+			t.Fatalf("/a: %d visits after 106 minutes", len(visits))
+		}
+		if gap := visits[2].at.Sub(visits[1].at); gap < 55*time.Minute || gap > 70*time.Minute {
+			t.Errorf("/a: the visit after the enqueued one came %v later, want 1h", gap)
+		}
+		if n := len(web.got("h0.test", "/b")); n != 2 {
+			t.Errorf("/b: %d visits after 106 minutes, want 2", n)
+		}
+		o.stop()
+		o.end()
 		checkDeep(t, &o.opt)
 	})
 }

@@ -359,9 +359,12 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		}
 		if c.Op == changes.OpEnqueue {
 			if err := o.transact(func(tx *transaction) error {
+				if err := o.feedOrders(tx, c.Seeds); err != nil {
+					return err
+				}
 				o.fedSeq = c.Seq
-				o.journal.Fed()
-				return o.feedOrders(tx, c.Seeds)
+				o.journal.Fed() // after they have begun, so that mayEnqueue counts them all the time
+				return nil
 			}); err != nil {
 				return err
 			}
