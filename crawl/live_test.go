@@ -28,7 +28,7 @@ func TestReloadBudgets(t *testing.T) {
 			o.BudgetDefault, o.BudgetMax, o.QueuePages, o.StockTarget, o.QueuesMax = 3, 10, Unlimited, 50, 16
 			o.Sites, o.HostDelay, o.HostDelayMin = "sites.toml", 2*time.Second, 2*time.Second
 		})
-		o.await(200)
+		o.await(100)
 		replaced := func() int64 {
 			s, err := o.opt.Control.Exact()
 			if err != nil {
@@ -39,12 +39,12 @@ func TestReloadBudgets(t *testing.T) {
 		if n := replaced(); n != 0 {
 			t.Errorf("%d URLs were placed anew before the reload", n)
 		}
-		want := pin(2)
+		want := pin(6)
 		r, made, err := o.opt.Control.Reload(t.Context(), "test", false)
 		if err != nil || made.Seq == 0 || r.Budgets != want || r.Anew != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)
 		}
-		time.Sleep(5 * time.Second)
+		time.Sleep(3 * time.Second)
 		lowered := replaced()
 		if lowered == 0 {
 			t.Errorf("no URL was placed anew after a smaller budget")
@@ -53,18 +53,14 @@ func TestReloadBudgets(t *testing.T) {
 		if _, _, err := o.opt.Control.Reload(t.Context(), "test", true); !changes.IsRefused(err) {
 			t.Errorf("a file with a fault: %v", err)
 		}
-		pin(300)
-		if r, _, err = o.opt.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want {
-			t.Errorf("reload: %+v, %v", r, err)
-		}
-		for range 100 { // the queues after the current one may be empty now and then
-			if r.Anew > 0 || err != nil {
+		for range 200 { // until the queues after the current one are not empty
+			if in, err := o.opt.Control.Structures(); err != nil || in.Beast.SpreadRecords > 0 {
 				break
 			}
-			time.Sleep(100 * time.Millisecond)
-			r, _, err = o.opt.Control.Reload(t.Context(), "test", true)
+			time.Sleep(50 * time.Millisecond)
 		}
-		if err != nil || r.Anew == 0 {
+		pin(300)
+		if r, _, err = o.opt.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Anew == 0 {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
 		time.Sleep(10 * time.Second)
