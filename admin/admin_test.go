@@ -204,6 +204,7 @@ func (r *rig) examples() map[string][2]string {
 		"checkpoint": {"/api/v1/checkpoint"}, "drain": {"/api/v1/drain", `{"on":true}`},
 		"setLimits": {"/api/v1/limits", `{"rate":"100"}`}, "setDelay": {"/api/v1/hosts/" + host + "/delay", `{"delay":2.5}`},
 		"clearDelay": {"/api/v1/hosts/" + host + "/delay"}, "addSeeds": {"/api/v1/seeds", `{"seeds":["http://` + host + `:8080/new","::"]}`},
+		"enqueue": {"/api/v1/enqueue", `{"urls":["http://` + host + `:8080/newer","::"]}`}, "reload": {"/api/v1/reload", `{}`},
 		"block": {"/api/v1/blocks", `{"rule":"host never.example"}`}, "unblock": {"/api/v1/blocks?rule=-%20host%20never.example"},
 		"setBudget": {"/api/v1/plds/" + pld + "/budget", `{"budget":50}`}, "clearBudget": {"/api/v1/plds/" + pld + "/budget"},
 		"setFunction": {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`}, "clearFunction": {"/api/v1/budget"},

@@ -135,7 +135,15 @@ func (s *Server) setBudget(r *http.Request) (any, error) {
 	if err := readBody(r, &b); err != nil {
 		return nil, err
 	}
-	return s.make(r, changes.Change{Op: changes.OpBudget, PLD: r.PathValue("pld"), Budget: b.Budget})
+	return s.make(r, changes.Change{Op: changes.OpBudget, PLD: r.PathValue("pld"), Budget: b.Budget, Anew: b.Anew})
+}
+
+func (s *Server) clearBudget(r *http.Request) (any, error) {
+	anew, err := choice(r, "anew", yesOrNo)
+	if err != nil {
+		return nil, err
+	}
+	return s.make(r, changes.Change{Op: changes.OpBudgetFree, PLD: r.PathValue("pld"), Anew: anew == "true"})
 }
 
 func (s *Server) setFunction(r *http.Request) (any, error) {
@@ -210,6 +218,32 @@ func (s *Server) addSeeds(r *http.Request) (any, error) {
 		out.Refused = append(out.Refused, BadSeed{b[0], b[1]})
 	}
 	return out, nil
+}
+
+func (s *Server) enqueue(r *http.Request) (any, error) {
+	var in Enqueue
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	answers, made, err := s.opt.Control.Enqueue(r.Context(), who(r), in.URLs)
+	if err != nil {
+		return nil, err
+	}
+	made.Seeds = nil
+	out := EnqueueTaken{Accepted: made.Count, URLs: []Enqueued{}, Change: Change{made, ""}}
+	for _, a := range answers {
+		out.URLs = append(out.URLs, Enqueued{a.Line, a.URL, a.Refused, a.Wait.Seconds(), a.Because})
+	}
+	return out, nil
+}
+
+func (s *Server) reload(r *http.Request) (any, error) {
+	var in Reload
+	if err := readBody(r, &in); err != nil {
+		return nil, err
+	}
+	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Anew)
+	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Cut, re.Swept, re.Anew}, err
 }
 
 func (s *Server) changes(r *http.Request) (any, error) {

@@ -32,6 +32,9 @@ var (
 	limitParam = Param{Name: "limit", In: "query", Summary: "Maximum number of entries; default 50.", Integer: true}
 )
 
+// yesOrNo are the values of a parameter that is a switch; the first one is the default.
+var yesOrNo = []string{"false", "true"}
+
 // operations is the table of all operations.
 var operations = []Operation{
 	{Method: "GET", Path: "/api/v1/status", ID: "status", Summary: "State of the crawl.", Result: Status{},
@@ -75,6 +78,12 @@ var operations = []Operation{
 		handle: simple(changes.OpResume)},
 	{Method: "POST", Path: "/api/v1/checkpoint", ID: "checkpoint", Summary: "Write a checkpoint now.", Change: true, Result: Change{},
 		handle: simple(changes.OpCheckpoint)},
+	{Method: "POST", Path: "/api/v1/enqueue", ID: "enqueue", Change: true,
+		Summary: "Fetch URLs before all others, as soon as politeness allows, also those that were fetched before.",
+		Body:    Enqueue{}, Result: EnqueueTaken{}, handle: (*Server).enqueue},
+	{Method: "POST", Path: "/api/v1/reload", ID: "reload", Change: true,
+		Summary: "Read the files of rules, blacklist and sites again, as on SIGHUP. After an error in one nothing changes.",
+		Body:    Reload{}, Result: Reloaded{}, handle: (*Server).reload},
 	{Method: "POST", Path: "/api/v1/drain", ID: "drain", Summary: "Queue no new links, or queue them again.", Change: true,
 		Body: Drain{}, Result: Change{}, handle: (*Server).drain},
 	{Method: "POST", Path: "/api/v1/stop", ID: "stop", Summary: "Stop cleanly.", Change: true, Result: Change{},
@@ -98,10 +107,8 @@ var operations = []Operation{
 	{Method: "PUT", Path: "/api/v1/plds/{pld}/budget", ID: "setBudget", Summary: "Fix the budget of a PLD.", Change: true,
 		Params: []Param{pldParam}, Body: Budget{}, Result: Change{}, handle: (*Server).setBudget},
 	{Method: "DELETE", Path: "/api/v1/plds/{pld}/budget", ID: "clearBudget", Summary: "Give a PLD the budget of its in-degree.", Change: true,
-		Params: []Param{pldParam}, Result: Change{},
-		handle: func(s *Server, r *http.Request) (any, error) {
-			return s.make(r, changes.Change{Op: changes.OpBudgetFree, PLD: r.PathValue("pld")})
-		}},
+		Params: []Param{pldParam, {Name: "anew", In: "query", Summary: "true places all URLs in BEAST's queues after the current one anew.",
+			Enum: yesOrNo}}, Result: Change{}, handle: (*Server).clearBudget},
 	{Method: "PUT", Path: "/api/v1/budget", ID: "setFunction", Change: true,
 		Summary: "Change the budget function. URLs in BEAST's queues after the current one are placed anew.",
 		Body:    Function{}, Result: FunctionSet{}, handle: (*Server).setFunction},

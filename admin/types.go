@@ -285,6 +285,7 @@ type Delay struct {
 // Budget is a budget of a PLD.
 type Budget struct {
 	Budget uint32 `json:"budget" doc:"Pages a queue."`
+	Anew   bool   `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one anew, so that a larger budget brings those of the PLD forward. A smaller one holds for queued URLs anyway."`
 }
 
 // Function is a budget function.
@@ -327,6 +328,44 @@ type SeedsTaken struct {
 type BadSeed struct {
 	Line string `json:"line"`
 	Why  string `json:"why"`
+}
+
+// Enqueue has URLs to fetch before all others.
+type Enqueue struct {
+	URLs []string `json:"urls" doc:"At most 256."`
+}
+
+// EnqueueTaken has an answer for each URL of an Enqueue, in their order.
+type EnqueueTaken struct {
+	Accepted int        `json:"accepted"`
+	URLs     []Enqueued `json:"urls"`
+	Change   Change     `json:"change" doc:"Without a number if no URL was accepted."`
+}
+
+// Enqueued is the answer about a URL.
+type Enqueued struct {
+	Line    string  `json:"line" doc:"As it was given."`
+	URL     string  `json:"url,omitempty" doc:"As the crawl spells it."`
+	Refused string  `json:"refused,omitempty" doc:"Why the crawl does not take it. What robots.txt says is not known yet."`
+	Wait    float64 `json:"wait" doc:"Estimated seconds until the request, in a crawl that is not paused."`
+	Because string  `json:"because,omitempty" doc:"What it waits for."`
+}
+
+// Reload reads files again.
+type Reload struct {
+	Anew bool `json:"anew,omitempty" doc:"Place all URLs in BEAST's queues after the current one anew, by the budgets that the sites have then."`
+}
+
+// Reloaded says what a reload changed.
+type Reloaded struct {
+	Change  Change `json:"change"`
+	Sites   string `json:"sites,omitempty" doc:"The settings of sites now in force."`
+	Terms   int    `json:"terms" doc:"Hosts and PLDs with URLs in RAM whose delays or connections changed."`
+	Evicted int    `json:"evicted" doc:"URLs in RAM that went back to disk, because their host has fewer connections."`
+	Budgets int    `json:"budgets" doc:"PLDs whose fixed budget changed."`
+	Cut     int    `json:"cut" doc:"Exchanges that the blacklist ended."`
+	Swept   int    `json:"swept" doc:"URLs that left RAM because of the blacklist."`
+	Moves   int64  `json:"moves" doc:"URLs in BEAST's queues that are placed anew."`
 }
 
 // LogLines are the last lines of the log.

@@ -20,15 +20,24 @@ func (a *accounts) apply(tx *transaction) {
 	}
 	a.mu.Lock()
 	for _, m := range tx.moves {
-		if m.from < 0 {
+		switch m.from {
+		case asUnique:
 			a.s.Unique.Add(m.key)
-		} else {
+		case asOrder:
+			a.s.Orders.Add(m.key)
+		default:
 			a.s.Places[m.from].Sub(m.key)
+		}
+		if m.to == asOrder {
+			a.s.Orders.Sub(m.key)
+		} else {
+			a.s.Places[m.to].Add(m.key)
+		}
+		if m.from >= 0 && m.to >= 0 {
 			if c, ok := state.FlowOf(m.from, m.to); ok {
 				a.s.Counters[c]++
 			}
 		}
-		a.s.Places[m.to].Add(m.key)
 		if m.to == state.PlaceRefused || m.to == state.PlaceHeld {
 			a.s.Refused[m.reason]++
 		}

@@ -134,7 +134,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
-			if b.overPart(&rec, queue) {
+			if b.overPart(&rec, queue) || b.overPin(&rec) {
 				b.beast.Advance()
 				tx.wake(b.wakeStar)
 				return b.checkAgain(tx, data, state.PlaceBeast)
@@ -161,6 +161,17 @@ func (b *budgetStage) overPart(rec *weburl.Record, queue beast.Number) bool {
 		return false
 	}
 	return !b.traps.Release(b.HostKey(host), uint16(queue), partBudget(rec.Budget, part))
+}
+
+// overPin reports whether a URL in a queue of BEAST is to be placed anew, because its PLD's budget has been fixed to less
+// than the URL was placed with. STAR then gives it the new budget, so this happens once. A larger one would have to
+// bring URLs forward, which only placing all of BEAST anew can (changes.Change.Anew).
+func (b *budgetStage) overPin(rec *weburl.Record) bool {
+	if !b.operator.pins() || b.opt.Scope != state.ScopeAll {
+		return false
+	}
+	pin := b.operator.pinned(b.PLDKey(weburl.Split(rec.URL).Host))
+	return pin > 0 && pin < rec.Budget && !b.star.ChecksHalfFull()
 }
 
 // partBudget returns the pages per queue that are a part of a budget.
@@ -267,7 +278,7 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 			sleep(ctx, replaceEvery)
 			return nil
 		}
-		b.opt.Log.Info("the budget function changed: queued URLs are placed anew", "urls", moved)
+		b.opt.Log.Info("budgets changed: queued URLs are placed anew", "urls", moved)
 		return nil
 	}
 	data, ok, err := b.beast.MovedPeek()
@@ -342,9 +353,20 @@ func (b *budgetStage) newFunction() error {
 	if err != nil {
 		return err
 	}
+	b.anew()
+	return nil
+}
+
+// anew makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
+func (b *budgetStage) anew() {
 	b.star.Refresh()
 	b.wakeScan.raise()
-	return nil
+}
+
+// placed returns how many URLs placing anew would move.
+func (b *budgetStage) placed() int64 {
+	s := b.beast.Stats()
+	return s.SpreadRecords + s.MovedRecords
 }
 
 // openCache creates the RAM cache of edges.

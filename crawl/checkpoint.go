@@ -31,6 +31,7 @@ type moment struct {
 	delays   []polite.Delay
 	hosts    []health.Entry
 	jobs     [][]byte
+	orders   [][]byte
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
@@ -214,6 +215,11 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if k.traps != nil {
 		if m.Traps, err = tails.Write(0, k.traps.AppendHosts(nil)); err != nil {
 			return fmt.Errorf("crawl: checkpoint %d: trap scores: %w", gen, err)
+		}
+	}
+	if len(mo.orders) > 0 {
+		if m.Orders, err = tails.Write(0, state.DumpRecords(mo.orders)); err != nil {
+			return fmt.Errorf("crawl: checkpoint %d: enqueued URLs: %w", gen, err)
 		}
 	}
 	if m.Scope, err = tails.Write(0, admit.DumpKeys(k.links.Sites.Extensions())); err != nil {

@@ -74,6 +74,7 @@ func (c *crawler) wire() {
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
+	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
 	c.budgets.requests = c.requests
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
@@ -103,9 +104,9 @@ func (c *crawler) wire() {
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze}
+		c.requests.freeze, c.operator.freeze, c.orders.freeze}
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
-	c.operator.history = c.history
+	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages

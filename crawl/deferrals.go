@@ -81,6 +81,9 @@ func (d *deferrals) verdictTime(now time.Time) time.Time {
 // line for the URL, because it has not ended. The HTTP fallback of a seed is not tried: it has the same
 // host, and its port is no better.
 func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
+	if d.refusedOrder(tx, rec, from, why) {
+		return nil
+	}
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceHeld, reason: why,
 		was: state.Reason(rec.Reason)})
 	d.noteProgress()
@@ -132,6 +135,9 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why,
 		was: state.Reason(rec.Reason)})
 	tx.count(state.CountDeferrals, 1)
+	if d.orders.any() {
+		d.orders.moved(d.Hasher.URLKey(rec.URL), false)
+	}
 	rec.Reason, rec.Extra = uint8(why), nil
 	tx.wake(d.wakeDeferred)
 	now := time.Now()
@@ -210,6 +216,9 @@ func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place
 	}
 	if again, err := d.failedVisit(tx, rec, from, why); again || err != nil {
 		return err
+	}
+	if d.refusedOrder(tx, rec, from, why) {
+		return nil
 	}
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
 		was: state.Reason(rec.Reason)})

@@ -26,7 +26,9 @@ type dispatcher struct {
 	limits limits
 
 	wakeReady, wakeDispatch signal
-	reloading               sync.Mutex // held while rules and blacklist are replaced
+	reloading               sync.Mutex   // held while rules and blacklist are replaced
+	reloadingSites          sync.Mutex   // held while the settings of sites are replaced
+	admitting               sync.RWMutex // held for reading while a URL is admitted with the terms of its site; above polite
 
 	granting sync.Mutex // held from mayFetch until the grant is counted; guards ended
 	ended    bool       // no more grants are taken
@@ -173,6 +175,12 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if err := rec.Decode(item.Rec); err != nil {
 		return false, err
 	}
+	if met, err := d.deferrals.metOrder(tx, &rec, state.PlaceReady); met || err != nil {
+		return true, err
+	}
+	if d.tooDeep(&rec) {
+		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonDepth)
+	}
 	now := time.Now()
 	if len(item.Addrs) == 0 {
 		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
@@ -183,11 +191,13 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if moved, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
 		return true, err
 	}
-	switch v := d.polite.Admit(now, item); v.Kind {
+	switch v := d.admit(now, item, rec.URL); v.Kind {
 	case polite.Full:
 		return false, nil
 	case polite.Admitted:
-		tx.move(d.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
+		key := d.Hasher.URLKey(rec.URL)
+		tx.move(key, state.PlaceReady, state.PlaceRAM)
+		d.orders.moved(key, false)
 	case polite.Deferred:
 		rec.Deferred()
 		return true, d.deferrals.deferURL(tx, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
@@ -214,7 +224,52 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits,
-		Terms: d.terms(host), Lane: d.lane(host, rec.URL)}, sum, nil
+		Terms: d.terms(host), Lane: d.lane(host, rec.URL), First: d.orders.any() && d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
+}
+
+// admit offers an item to polite, with the terms and the connection that its site has now.
+func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.Verdict {
+	if d.opt.Sites == "" {
+		return d.polite.Admit(now, item)
+	}
+	d.admitting.RLock()
+	defer d.admitting.RUnlock()
+	host := weburl.Split(url).Host
+	item.Terms, item.Lane = d.terms(host), d.lane(host, url)
+	return d.polite.Admit(now, item)
+}
+
+// roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued.
+const roomForFirst = 16
+
+// admitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken is false if
+// it has to take the way of all others. It is part of a transaction.
+func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool, _ error) {
+	item, sum, err := d.itemOf(rec.Append(nil))
+	if err != nil {
+		return false, err
+	}
+	now := time.Now()
+	if len(item.Addrs) == 0 || verdictEnd(&sum).Before(now) || d.rules.BlockedURL(rec.URL) {
+		return false, nil
+	}
+	if moved, err := d.health.inBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health); moved || err != nil {
+		return moved, err
+	}
+	v := d.admit(now, item, rec.URL)
+	if v.Kind == polite.Full {
+		if err := d.deferrals.evicted(tx, d.polite.EvictLater(now, 0, roomForFirst), state.ReasonEvicted); err != nil {
+			return false, err
+		}
+		v = d.admit(now, item, rec.URL)
+	}
+	if v.Kind != polite.Admitted {
+		return false, nil
+	}
+	key := d.Hasher.URLKey(rec.URL)
+	tx.move(key, state.PlaceRobotsCheck, state.PlaceRAM)
+	d.orders.moved(key, false)
+	return true, nil
 }
 
 // verdictEnd returns until when a URL may be fetched without another check by RobotsCache: at most a day

@@ -62,6 +62,8 @@ type engine struct {
 	operatorDrain atomic.Bool // new links are not queued: a change of the operator
 	paused        atomic.Bool // no request starts: a change of the operator
 
+	orders *orders // URLs that the operator has enqueued
+
 	seedsDone atomic.Bool  // all seeds have been read
 	wakeWatch signal       // wakes the stage that detects the end of the crawl
 	committed signal       // wakes the pulse
@@ -81,6 +83,7 @@ func newEngine(opt Options) *engine {
 		sketches: newSketches(), committed: newSignal(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.transactions.New = func() any { return new(transaction) }
 	e.wakeWatch = e.pulsedSignal()
+	e.orders = newOrders()
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
 		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
 		LinkFilter: opt.LinkFilter, Settings: &e.sites}

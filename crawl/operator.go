@@ -35,8 +35,10 @@ type operator struct {
 	budgets  atomic.Pointer[map[uint64]uint32]
 	wakeSeed signal
 
+	check        *robotsCheck
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
+	health       *hostHealth
 	history      *historian
 	seeds        *seedFeeder
 	space        *space
@@ -139,6 +141,9 @@ func (o *operator) pinned(pld uint64) uint32 {
 	return 0
 }
 
+// pins reports whether any PLD has a fixed budget.
+func (o *operator) pins() bool { return o.budgets.Load() != nil || o.siteBudgets.Load() != nil }
+
 func (o *operator) pinBudgets(s *changes.Settings) {
 	if len(s.Budgets) == 0 {
 		o.budgets.Store(nil)
@@ -208,7 +213,12 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 	if _, _, _, err := o.limitsOf(next); err != nil {
 		return c, &changes.RefusedError{Why: err.Error()}
 	}
-	if c.Op == changes.OpFunction {
+	if c.Op == changes.OpEnqueue {
+		if err := o.mayEnqueue(len(c.Seeds)); err != nil {
+			return c, err
+		}
+	}
+	if c.Op == changes.OpFunction || c.Anew {
 		if err := o.stars.checkFunction(c.Function); err != nil {
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
@@ -246,12 +256,19 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 	case changes.OpHostNormal:
 		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), -1)
 	case changes.OpBlock, changes.OpUnblock:
-		return o.dispatcher.reload(ctx)
+		_, _, err := o.dispatcher.reload(ctx)
+		return err
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
+		if c.Anew {
+			o.stars.anew()
+		}
 	case changes.OpFunction:
 		return o.stars.newFunction()
-	case changes.OpSeeds:
+	case changes.OpReload:
+		_, err := o.dispatcher.reloadFiles(ctx)
+		return err
+	case changes.OpSeeds, changes.OpEnqueue:
 		o.changed()
 		o.wakeSeed.raise()
 	case changes.OpCheckpoint:
@@ -282,6 +299,11 @@ func (o *operator) normalize(c *changes.Change) error {
 	case changes.OpBlock, changes.OpUnblock:
 		if c.Rule = strings.TrimSpace(c.Rule); !strings.HasPrefix(c.Rule, "-") && !strings.HasPrefix(c.Rule, "+") {
 			c.Rule = "- " + c.Rule
+		}
+	case changes.OpEnqueue:
+		c.Seeds = slices.DeleteFunc(slices.Clone(c.Seeds), func(line string) bool { _, bad := o.judge(line); return bad != "" })
+		if len(c.Seeds) == 0 {
+			err = errors.New("the crawl may fetch none of the URLs")
 		}
 	case changes.OpSeeds:
 		var kept []string
@@ -331,8 +353,21 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !ok || o.drains() || o.space.pausing() != "" {
+		if why := o.space.pausing(); !ok || o.drains() || why != "" && (c.Op != changes.OpEnqueue || why != pausedByOperator) {
 			o.await(ctx, o.wakeSeed, wakeAfter)
+			continue
+		}
+		if c.Op == changes.OpEnqueue {
+			if err := o.transact(func(tx *transaction) error {
+				if err := o.feedOrders(tx, c.Seeds); err != nil {
+					return err
+				}
+				o.fedSeq = c.Seq
+				o.journal.Fed() // after they have begun, so that mayEnqueue counts them all the time
+				return nil
+			}); err != nil {
+				return err
+			}
 			continue
 		}
 		for lot := range slices.Chunk(c.Seeds, seedsAtOnce) {

@@ -311,8 +311,8 @@ func TestBudgetFunction(t *testing.T) {
 	})
 }
 
-// TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force,
-// and all seeds of accepted changes are fetched in the end.
+// TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force, all seeds
+// of accepted changes and all enqueued URLs are fetched in the end, and every record is in exactly one place.
 func TestChangesSurviveCuts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(longOr(100, 6)) {
@@ -323,8 +323,18 @@ func TestChangesSurviveCuts(t *testing.T) {
 			o := &operated{t: t, web: web, opt: simOptions(t, web, mem)}
 			small(&o.opt)
 			o.opt.SeedLines, o.opt.StockTarget, o.opt.BudgetDefault, o.opt.BudgetMax = seeds[:1], 10, 2, 5
+			pages := slices.Sorted(web.Expected("drumbeat").FetchedURLs())
 			var accepted sync.Map
+			reloads, moved := 0, int64(0)
 			for life := range 4 {
+				settings := func(i int) error {
+					return disk.WriteFileAtomic(mem, "sites.toml", []byte(ownSites(web, 3, fmt.Sprintf(
+						"budget = %d\ndelay = '%dms'\nowner = true\nconnections = %d\nmax-depth = %d", 1+i%4, 100+100*(i%3), 1+i%3, 3+i%9))))
+				}
+				if err := settings(life); err != nil {
+					t.Fatal(err)
+				}
+				o.opt.Sites = "sites.toml"
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
 				o.opt.FS = mem
 				o.start()
@@ -334,10 +344,22 @@ func TestChangesSurviveCuts(t *testing.T) {
 						c = changes.Change{Op: changes.OpSeeds, Who: "test", Seeds: []string{fmt.Sprintf("http://%s/s%d-%d",
 							strings.TrimSuffix(strings.TrimPrefix(seeds[0], "http://"), "/"), life, i)}}
 					}
+					if i%4 == 3 { // pages that wait, or were fetched, or are not known yet, or do not exist
+						c = changes.Change{Op: changes.OpEnqueue, Who: "test", Seeds: []string{pages[(life*31+i*7)%len(pages)]}}
+						if i%8 == 7 {
+							c.Seeds[0] = fmt.Sprintf("%se%d-%d", seeds[0], life, i)
+						}
+					}
 					if i%7 == 3 {
 						c = changes.Change{Op: changes.OpFunction, Who: "test"}
 						if i%2 == 0 {
 							c.Function = &changes.Function{Name: "equal", Default: uint32(1 + i%5), Max: 10}
+						}
+					}
+					if i%6 == 4 && settings(i) == nil {
+						if r, _, err := o.opt.Control.Reload(t.Context(), "test", i%12 == 4); err == nil {
+							reloads++
+							moved += r.Anew + int64(r.Evicted+r.Terms+r.Budgets)
 						}
 					}
 					if _, err := o.opt.Control.Make(t.Context(), c); err == nil && c.Op != changes.OpFunction {
@@ -352,8 +374,9 @@ func TestChangesSurviveCuts(t *testing.T) {
 				}
 				o.stop()
 				mem = mem.Crash()
+				o.opt.FS = mem
+				checkDeep(t, &o.opt)
 			}
-			o.opt.FS = mem
 			o.start()
 			<-o.done
 			o.stop()
@@ -381,10 +404,13 @@ func TestChangesSurviveCuts(t *testing.T) {
 				}
 				return true
 			})
+			if reloads == 0 || moved == 0 {
+				t.Errorf("world %d: %d reloads moved nothing", seed, reloads)
+			}
 			if delays == 0 || fed == 0 {
 				t.Errorf("world %d: only %d delays and %d seeds were accepted", seed, delays, fed)
 			}
-			checkBalanced(t, o.opt.FS, o.opt.Dirs)
+			checkDeep(t, &o.opt)
 		})
 	}
 }

@@ -89,6 +89,11 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
 		return nil, err
 	}
+	if p.orders.any() || p.tooDeep(rec) {
+		if ended, err := p.endsUnfetched(g, rec); ended || err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
 	known, err := visitsOf(rec)
@@ -163,6 +168,23 @@ func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (move
 		return err
 	})
 	return moved, err
+}
+
+// endsUnfetched ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched meanwhile
+// (metOrder), or its site has another max-depth.
+func (p *pageStage) endsUnfetched(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
+	err := p.transact(func(tx *transaction) (err error) {
+		if ended = p.tooDeep(rec); ended {
+			err = p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonDepth)
+		} else {
+			ended, err = p.deferrals.metOrder(tx, rec, state.PlaceRAM)
+		}
+		if tx.nothing = !ended; ended {
+			p.dispatcher.dropGrant(time.Now(), g)
+		}
+		return err
+	})
+	return ended, err
 }
 
 // exchangeFailed decides whether a URL whose exchange failed gets another attempt or is refused.

@@ -113,6 +113,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 		if waits { // the rest follows with the verdict
 			tx.move(key, state.PlaceRAM, state.PlaceContent)
+			p.orders.stored(key)
 			return nil
 		}
 		if err := p.output.logFetched(w, rec, resp, is.body != contentOther, at); err != nil {

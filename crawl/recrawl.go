@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -154,10 +155,24 @@ func (v *pageVisit) count(tx *transaction) {
 // endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
 // part of a transaction.
 func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
-	key := d.Hasher.URLKey(rec.URL)
+	if d.orders.any() {
+		if key := d.Hasher.URLKey(rec.URL); d.orders.fetched(key, rec.Visits) {
+			tx.leave(key, from, state.Reason(rec.Reason))
+			return nil
+		}
+	}
+	return d.finishVisit(tx, rec, from)
+}
+
+// finishVisit is endVisit for the record of a unique URL.
+func (d *deferrals) finishVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
+	end := func() {
+		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceFetched,
+			was: state.Reason(rec.Reason)})
+	}
 	policy, ok := d.revisits(rec.URL)
 	if !ok || !revisit.Visited(rec.Visits) {
-		tx.move(key, from, state.PlaceFetched)
+		end()
 		return nil
 	}
 	h, err := visitsOf(rec)
@@ -166,7 +181,7 @@ func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Pla
 	}
 	if int(h.Missing) >= policy.Gone {
 		tx.count(state.CountGone, 1)
-		tx.move(key, from, state.PlaceFetched)
+		end()
 		return nil
 	}
 	return d.nextVisit(tx, rec, &h, from)
@@ -181,9 +196,21 @@ func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.Hi
 	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
 
-// failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if
-// the URL is to be refused. A host that stays dead is given up in the end (package health), and its URLs with
-// it.
+// longerInterval returns the interval between visits that the settings of a URL's site ask for now, in seconds, if it is
+// longer than the one by which the URL has been deferred. A shorter one holds from the next visit: the calendar is by due
+// time, and cannot be searched for a site.
+func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32, ok bool) {
+	parts := weburl.Split(url)
+	site := e.siteOf(&parts)
+	if e.opt.Recrawl == nil || site == nil || site.Has&sites.HasRevisit == 0 {
+		return 0, false
+	}
+	want := min(site.Revisit/time.Second, math.MaxUint32)
+	return uint32(want), uint32(want) > h.Interval
+}
+
+// failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
+// to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
 func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
 	policy, again := d.revisits(rec.URL)
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
@@ -222,9 +249,19 @@ func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) e
 			was: state.Reason(rec.Reason)})
 		return nil
 	}
+	if met, err := d.metOrder(tx, rec, state.PlaceDeferred); met || err != nil {
+		return err
+	}
 	h, err := visitsOf(rec)
 	if err != nil {
 		return err
+	}
+	if want, ok := d.longerInterval(rec.URL, &h); ok {
+		h.Interval = want
+		rec.Visits = h.Append(nil)
+		if time.Until(h.Due()) > 0 {
+			return d.nextVisit(tx, rec, &h, state.PlaceDeferred)
+		}
 	}
 	// More than a third is left only if the clock was set back; the URL has waited long enough then.
 	if left := time.Until(h.Due()); left > 0 && left <= time.Duration(h.Interval)*time.Second/3 {

@@ -198,11 +198,17 @@ func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte,
 // checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
 func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
+	if ended, err := k.deferrals.metOrder(tx, rec, from); ended || err != nil {
+		return err
+	}
 	if !k.links.Ports.Contains(weburl.Split(rec.URL).Port) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonForbiddenPort)
 	}
 	if k.rules.BlockedURL(rec.URL) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonBlocked)
+	}
+	if k.tooDeep(rec) {
+		return k.deferrals.refuse(tx, rec, from, state.ReasonDepth)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
@@ -213,6 +219,7 @@ func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Reco
 	key := k.Hasher.URLKey(rec.URL)
 	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
 	tx.moves = append(tx.moves, m)
+	k.orders.moved(key, true)
 	tx.wake(k.merges)
 	return nil
 }
@@ -245,6 +252,11 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 		rec.Extra, rec.Reason = res.Out, 0
 		if v.counted() {
 			rec.Flags |= weburl.FlagCounted
+		}
+		if k.orders.waits(key) {
+			if taken, err := k.dispatcher.admitFirst(tx, rec); taken || err != nil {
+				return err
+			}
 		}
 		tx.move(key, state.PlaceRobotsCheck, state.PlaceReady)
 		return k.dispatcher.enqueue(tx, rec)
@@ -284,6 +296,9 @@ func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
+// passCost predicts the duration of a pass over all that has arrived.
+func (k *robotsCheck) passCost() time.Duration { return k.robotsCache.Stats().PredictedEarly }
+
 // empty reports whether no check or update waits for a pass.
 func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n == 0 }
 
@@ -316,12 +331,14 @@ func (k *robotsCheck) openMerger() {
 		keys:    k.robotsCache.Keys,
 		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {
-			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
+			return k.orders.urgent.Load() > 0 || k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
 				k.workers.exchanges.load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
 		starving: k.passes.starvingForVerdicts,
-		idle:     func() bool { return k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8 },
-		wake:     k.wakeRobots,
+		idle: func() bool {
+			return k.orders.urgent.Load() > 0 || k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
+		},
+		wake: k.wakeRobots,
 	}
 }
 

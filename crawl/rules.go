@@ -124,36 +124,61 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.opt.Reload:
-			if err := d.reloadSites(ctx); err != nil {
-				return err
-			}
-			if len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
-				continue
-			}
-			if err := d.reload(ctx); err != nil {
+			if _, err := d.reloadFiles(ctx); err != nil {
 				return err
 			}
 		}
 	}
 }
 
+// Reloaded counts what a reload of the files of rules, blacklist and sites changed.
+type Reloaded struct {
+	Sites string // describes the settings of sites now in force
+	// Terms is the number of hosts and PLDs with URLs in RAM whose delays or connections changed, Evicted that of URLs in
+	// RAM that went back to disk because their host has fewer connections, Budgets that of PLDs whose fixed budget
+	// changed. Cut counts exchanges that ended, and Swept URLs that left RAM, because of the blacklist. Anew is the
+	// number of URLs of BEAST that are placed anew.
+	Terms, Evicted, Budgets, Cut, Swept int
+	Anew                                int64
+}
+
+// reloadFiles puts new settings of sites, rules and blacklist in force. Of each, if its files have errors, it logs them
+// and keeps the old ones.
+func (d *dispatcher) reloadFiles(ctx context.Context) (r Reloaded, err error) {
+	if err := d.reloadSites(ctx, &r); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
+		return r, err
+	}
+	r.Cut, r.Swept, err = d.reload(ctx)
+	return r, err
+}
+
+// checkFiles returns the errors of the files that a reload would read.
+func (d *dispatcher) checkFiles() error {
+	_, err := d.readSites()
+	if len(d.opt.Rules)+len(d.opt.Blacklist) > 0 {
+		_, _, bad := d.readRules()
+		err = errors.Join(err, bad)
+	}
+	return err
+}
+
 // reload puts new rules in force. If the files have errors, it logs them and keeps the old rules.
-func (d *dispatcher) reload(ctx context.Context) error {
+func (d *dispatcher) reload(ctx context.Context) (cut, swept int, _ error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	rules, blacklist, err := d.readRules()
 	if err != nil {
 		d.opt.Log.Error("rules and blacklist stay as they were: the files have errors", "error", err)
-		return nil
+		return 0, 0, nil
 	}
 	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
-	cut := d.rules.cutOff()
-	swept, err := d.sweepBlocked(ctx)
+	cut = d.rules.cutOff()
+	swept, err = d.sweepBlocked(ctx)
 	d.opt.Log.Info("rules and blacklist reloaded",
 		"rules", rules.Stats().String(), "before", oldRules.Stats().String(),
 		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(),
 		"exchanges_cut", cut, "urls_swept", swept)
-	return err
+	return cut, swept, err
 }
 
 // sweepLot limits the URLs in one transaction of sweepBlocked.

@@ -260,7 +260,8 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 		return nil
 	}
 	c.margin.Set(m.Margin, c.opt.Recrawl)
-	if err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts)); err != nil {
+	err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts), c.orders.restore(c.Set, m.Orders))
+	if err != nil {
 		return err
 	}
 	if c.traps != nil {

@@ -148,8 +148,11 @@ func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
 	for _, b := range l.bad {
 		f.output.logSeed(b[0], b[1])
 	}
-	if err := f.seen.sendLinks(l.bare, tx); err != nil {
+	if err := f.sendBatch(tx, l.bare); err != nil {
 		return err
 	}
-	return f.seen.sendLinks(l.batch, tx)
+	return f.sendBatch(tx, l.batch)
 }
+
+// sendBatch sends URLs to URLseen. It is part of a transaction.
+func (f *seedFeeder) sendBatch(tx *transaction, b *admit.Batch) error { return f.seen.sendLinks(b, tx) }

@@ -34,10 +34,11 @@ type seenStage struct {
 	fullPasses          atomic.Int64 // passes over full buckets of URLseen, in this run
 	seenMeter           seenMeter
 
-	budgets *budgetStage
-	output  *output
-	passes  *passRunner
-	space   *space
+	budgets   *budgetStage
+	deferrals *deferrals
+	output    *output
+	passes    *passRunner
+	space     *space
 }
 
 func newSeenStage(e *engine) *seenStage {
@@ -202,8 +203,15 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			s.sketch(rec.URL)
+			if s.orders.any() {
+				if ok, err := s.deferrals.adoptOrder(tx, &rec); err != nil {
+					return err
+				} else if ok {
+					continue
+				}
+			}
+			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			host := weburl.Split(rec.URL).Host
 			part := s.partOf(host)
 			if part != 0 {

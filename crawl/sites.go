@@ -44,8 +44,8 @@ func (o *Options) env(name string) (value string, ok bool) {
 	return o.Env(name)
 }
 
-// useSites puts settings in force and returns the old ones.
-func (d *dispatcher) useSites(set *sites.Set) (old *sites.Set) {
+// useSites puts settings in force. It returns the old ones, and of how many PLDs the fixed budget changed.
+func (d *dispatcher) useSites(set *sites.Set) (old *sites.Set, changed int) {
 	var budgets *map[uint64]uint32
 	if plds := set.Budgets(); len(plds) > 0 {
 		byKey := make(map[uint64]uint32, len(plds))
@@ -54,8 +54,29 @@ func (d *dispatcher) useSites(set *sites.Set) (old *sites.Set) {
 		}
 		budgets = &byKey
 	}
-	d.siteBudgets.Store(budgets)
-	return d.sites.Swap(set)
+	return d.sites.Swap(set), differ(d.siteBudgets.Swap(budgets), budgets)
+}
+
+// differ returns the number of keys whose values differ.
+func differ(a, b *map[uint64]uint32) (n int) {
+	var none map[uint64]uint32
+	if a == nil {
+		a = &none
+	}
+	if b == nil {
+		b = &none
+	}
+	for key, v := range *a {
+		if (*b)[key] != v {
+			n++
+		}
+	}
+	for key := range *b {
+		if _, both := (*a)[key]; !both {
+			n++
+		}
+	}
+	return n
 }
 
 // openSites loads the settings of sites.
@@ -70,19 +91,22 @@ func (d *dispatcher) openSites() error {
 
 // reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, it
 // logs them and keeps the old settings.
-func (d *dispatcher) reloadSites(ctx context.Context) error {
+func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded) error {
 	if d.opt.Sites == "" {
 		return nil
 	}
+	d.reloadingSites.Lock()
+	defer d.reloadingSites.Unlock()
 	set, err := d.readSites()
 	if err != nil {
 		d.opt.Log.Error("the settings of sites stay as they were: the file has errors", "error", err)
 		return nil
 	}
-	old := d.useSites(set)
+	old, err := d.newTerms(ctx, set, r)
 	d.cookies.Keep(set.Jars())
-	err = d.newTerms(ctx)
-	d.opt.Log.Info("settings of sites reloaded", "sites", set.Stats().String(), "before", old.Stats().String())
+	r.Sites = set.Stats().String()
+	d.opt.Log.Info("settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
+		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets)
 	return err
 }
 
@@ -129,6 +153,24 @@ func takeCookies(jar *cookies.Jar, parts *weburl.Parts, resp *fetch.Response) {
 	jar.Take(parts, lines)
 }
 
+// tooDeep reports whether a queued URL is beyond the depth that the settings of its site allow now: they may have changed
+// since the URL was found. The parts of pages may be deeper than pages (admit.AssetHops).
+func (e *engine) tooDeep(rec *weburl.Record) bool {
+	set := e.sites.Load()
+	if set == nil || rec.Depth == 0 {
+		return false
+	}
+	site := set.LookupURL(rec.URL)
+	if site == nil || site.Has&sites.HasMaxDepth == 0 || site.MaxDepth < 0 {
+		return false
+	}
+	most := site.MaxDepth
+	if e.opt.Assets {
+		most += admit.AssetHops
+	}
+	return int(rec.Depth) > most
+}
+
 // terms returns the delays of a host's site; nil if it has none of its own. They are the same for all URLs of the
 // host.
 func (e *engine) terms(host []byte) *polite.Terms {
@@ -173,11 +215,37 @@ func (e *engine) connections(host []byte) int {
 	return 1
 }
 
-// newTerms applies the delays of sites to the hosts and PLDs of the URLs in RAM. URLs of connections that a host
-// has no longer go to disk and come back.
-func (d *dispatcher) newTerms(ctx context.Context) error {
+// newTerms puts settings of sites in force and applies their delays to the hosts and PLDs of the URLs in RAM. URLs of
+// connections that a host has no longer go to disk and come back; meanwhile polite begins no more exchanges than the
+// host may have at once.
+func (d *dispatcher) newTerms(ctx context.Context, set *sites.Set, r *Reloaded) (old *sites.Set, _ error) {
+	old, beyond, err := d.swapSites(set, r)
+	if err != nil {
+		return old, err
+	}
+	for lot := range slices.Chunk(beyond, sweepLot) {
+		if ctx.Err() != nil {
+			return old, nil
+		}
+		err := d.transact(func(tx *transaction) error {
+			items := d.polite.EvictItems(time.Now(), lot)
+			r.Evicted += len(items)
+			return d.deferrals.evicted(tx, items, state.ReasonEvicted)
+		})
+		if err != nil {
+			return old, err
+		}
+	}
+	return old, nil
+}
+
+// swapSites puts settings of sites in force, and their terms for the hosts and PLDs in RAM. No URL is admitted meanwhile,
+// so none has terms of the old settings afterwards. It returns the URLs of connections that their host has no longer.
+func (d *dispatcher) swapSites(set *sites.Set, r *Reloaded) (old *sites.Set, beyond []*polite.Item, _ error) {
+	d.admitting.Lock()
+	defer d.admitting.Unlock()
+	old, r.Budgets = d.useSites(set)
 	hosts, plds := map[uint64]*polite.Terms{}, map[uint64]*polite.Terms{}
-	var beyond []*polite.Item
 	for _, item := range d.polite.Snapshot() {
 		if item.Robots {
 			continue
@@ -188,7 +256,7 @@ func (d *dispatcher) newTerms(ctx context.Context) error {
 		}
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
-			return fmt.Errorf("crawl: record in RAM: %w", err)
+			return old, nil, fmt.Errorf("crawl: record in RAM: %w", err)
 		}
 		host := weburl.Split(rec.URL).Host
 		if int(item.Lane) >= d.connections(host) {
@@ -199,17 +267,6 @@ func (d *dispatcher) newTerms(ctx context.Context) error {
 			hosts[item.Host], plds[item.PLD] = t, t
 		}
 	}
-	d.polite.SetTerms(time.Now(), hosts, plds)
-	for lot := range slices.Chunk(beyond, sweepLot) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		err := d.transact(func(tx *transaction) error {
-			return d.deferrals.evicted(tx, d.polite.EvictItems(time.Now(), lot), state.ReasonEvicted)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	r.Terms = d.polite.SetTerms(time.Now(), hosts, plds)
+	return old, beyond, nil
 }

@@ -75,7 +75,29 @@ func (tx *transaction) count(c state.Counter, n int64) { tx.counts[c] += n; tx.d
 
 // enter records a new unique URL in place to.
 func (tx *transaction) enter(key uint64, to state.Place) {
-	tx.moves = append(tx.moves, move{key: key, from: -1, to: to})
+	tx.moves = append(tx.moves, move{key: key, from: asUnique, to: to})
+}
+
+// These stand for a place in a move: the URL enters as a new unique one, or its record enters or leaves the crawl as an
+// order of the operator (orders.go).
+const (
+	asUnique state.Place = -1 - iota
+	asOrder
+)
+
+// enterOrder records the record of an order in place to.
+func (tx *transaction) enterOrder(key uint64, to state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: asOrder, to: to})
+}
+
+// leave records that the record of an order has left the crawl.
+func (tx *transaction) leave(key uint64, from state.Place, was state.Reason) {
+	tx.moves = append(tx.moves, move{key: key, from: from, to: asOrder, was: was})
+}
+
+// adopt records that the record of an order is now that of a new unique URL.
+func (tx *transaction) adopt(key uint64) {
+	tx.moves = append(tx.moves, move{key: key, from: asUnique, to: asOrder})
 }
 
 // move records that a URL changed its place.

@@ -29,7 +29,7 @@ func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 		s.arrive(h, at)
 	}
 	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.Front() == h &&
-		v.in == &s.serverHeap && v.when <= at &&
+		(v.in == &s.serverHeap || v.in == &s.firstHeap) && v.when <= at &&
 		(!s.gatePLDs || !it.pld.held && it.pld.next <= at) &&
 		(v.net == nil || v.net.line.Len() == 0 && s.mayVisit(v.net, v, at)) {
 		return s.grant(v, at)
@@ -196,13 +196,21 @@ func (s *Scheduler) unlink(it *Item, now int64) {
 // enqueue adds a linked item to its host's line.
 func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	it.host = h
-	if it.Robots {
+	switch {
+	case it.Robots:
 		h.robots.PushBack(it)
 		it.countRobots(1)
-	} else {
+	case it.First:
+		h.pages.InsertAfter(it, h.lastFirst)
+		h.lastFirst = it
+	default:
 		h.pages.PushBack(it)
 	}
 	if h.len() > 1 {
+		if it.First && h.front() == it && (h.waiting != nil || h.pausing != nil) { // it is due: go before other hosts
+			s.leave(h, now)
+			s.arrive(h, now)
+		}
 		return
 	}
 	s.lines = append(s.lines, h)
@@ -210,6 +218,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	it.pld.hosts++
 	if !h.busy {
 		s.schedule(h)
+		s.crowd(it.Host, now)
 	}
 	s.setBare(h)
 }
@@ -221,6 +230,11 @@ func (s *Scheduler) dequeue(it *Item, now int64) {
 		h.robots.Remove(it)
 		it.countRobots(-1)
 	} else {
+		if h.lastFirst == it {
+			if h.lastFirst = h.pages.Prev(it); h.lastFirst != nil && !h.lastFirst.First {
+				panic("BUG: polite: a First item is behind another")
+			}
+		}
 		h.pages.Remove(it)
 	}
 	it.host = nil
@@ -255,6 +269,9 @@ func (it *Item) countRobots(n int) {
 // schedule adds a host that is not busy to the host heap at its due time.
 func (s *Scheduler) schedule(h *host) {
 	s.unschedule(h)
+	if h.stopped {
+		return
+	}
 	h.when = s.dueAt(h)
 	s.pushHeap(&s.hostHeap, &h.node)
 	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 &&

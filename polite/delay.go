@@ -50,26 +50,22 @@ func (s *Scheduler) plainDelayOf(host uint64, h *host, budget uint32, t *Terms) 
 }
 
 // SetHostDelay replaces τh·B0/Bx of a host by d; a negative d restores it. Crawl-delays, slow answers and
-// back-offs still lengthen the delay, and servers, PLDs and networks have theirs. It does not adapt. A longer
-// delay takes effect at once unless the host already waits for its server's turn, a shorter one after the next
-// visit. The caller bounds the number of such hosts.
+// back-offs still lengthen the delay, and servers, PLDs and networks have theirs. It does not adapt. The new delay
+// takes effect at once unless the host already waits for its server's turn. The caller bounds the number of such hosts.
 func (s *Scheduler) SetHostDelay(key uint64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d < 0 {
 		delete(s.own, key)
-		return
+	} else {
+		if s.own == nil {
+			s.own = map[uint64]time.Duration{}
+		}
+		s.own[key] = d
 	}
-	if s.own == nil {
-		s.own = map[uint64]time.Duration{}
-	}
-	s.own[key] = d
 	s.eachLane(key, func(h *host) {
 		s.setSteps(h, 0)
-		if each := h.terms.together(d); h.visited && h.in == &s.hostHeap && h.base < each {
-			h.base, h.plain = each, each
-			s.schedule(h)
-		}
+		s.setTerms(h, key, h.terms)
 	})
 }
 

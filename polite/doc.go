@@ -34,6 +34,10 @@
 // decides. A host of the operator's may have several lanes: see Terms. SetTerms replaces them for all items in RAM, so
 // a change by the operator binds the next visit.
 //
+// First. An item with First goes before the other pages of its host, behind earlier First items and robots.txt, and
+// needs no share. When its host is due, the host goes to the front of the line of its PLD and of its server, and the
+// server before others that are ready, so the item waits for delays and limits only. The caller bounds their number.
+//
 // Lines. A host that is due waits in the line of its PLD until the PLD is ready, then in that of one of its
 // servers. A server that is ready waits in the line of its network until the network has room. No entity in
 // a line is blocked by the delay of another: a host whose server cannot be visited at once lets the next

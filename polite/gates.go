@@ -126,7 +126,11 @@ func (s *Scheduler) arrive(h *host, now int64) {
 	p := h.front().pld
 	if p.held || p.line.Len() > 0 || max(p.next, p.entry) > now {
 		h.pausing = p
-		p.line.PushBack(h)
+		if h.first() {
+			p.line.PushFront(h)
+		} else {
+			p.line.PushBack(h)
+		}
 		s.placePLD(p, now)
 		return
 	}
@@ -260,6 +264,10 @@ func (s *Scheduler) networkOf(k serverKey, now int64) *network {
 
 func (n *network) push(v *server) {
 	v.inLine = true
+	if v.line.Len() > 0 && v.line.Front().first() {
+		n.line.PushFront(v)
+		return
+	}
 	n.line.PushBack(v)
 }
 
@@ -319,7 +327,7 @@ func (s *Scheduler) fair(n *network, v *server) bool {
 // serverTurn grants a host of a server that is ready, or adds the server to its network's line.
 func (s *Scheduler) serverTurn(v *server, now int64) *Grant {
 	if n := v.net; n != nil && (n.line.Len() > 0 || !s.mayVisit(n, v, now)) {
-		s.serverHeap.remove(&v.node)
+		v.in.remove(&v.node)
 		n.push(v)
 		n.stuck = false
 		s.placeNet(n, now)

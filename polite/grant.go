@@ -68,10 +68,14 @@ func (s *Scheduler) next(at int64) (*Grant, time.Duration) {
 	return nil, 0
 }
 
-// turn serves the server or network that became ready first. It returns false if none is ready.
+// turn serves a ready server of firstHeap, or else the server or network that became ready first. It returns false if
+// none is ready.
 func (s *Scheduler) turn(now int64) (*Grant, bool) {
 	v, n := s.serverHeap.top(), s.netHeap.top()
+	f := s.firstHeap.top()
 	switch {
+	case f != nil && f.when <= now:
+		return s.serverTurn(f.server, now), true
 	case n != nil && n.when <= now && (v == nil || n.when <= v.when):
 		return s.networkTurn(n.net, now), true
 	case v != nil && v.when <= now:
@@ -95,7 +99,7 @@ func (s *Scheduler) NextReady(now time.Time) (time.Time, bool) {
 
 func (s *Scheduler) wait(now int64) time.Duration {
 	w := Forever
-	for _, h := range [...]*heap{&s.hostHeap, &s.serverHeap, &s.idleServers, &s.pldHeap, &s.netHeap,
+	for _, h := range [...]*heap{&s.hostHeap, &s.serverHeap, &s.firstHeap, &s.idleServers, &s.pldHeap, &s.netHeap,
 		&s.idlePLDs, &s.idleNets} {
 		if n := h.top(); n != nil {
 			w = min(w, max(time.Duration(n.when-now), 0))
@@ -179,12 +183,13 @@ func (s *Scheduler) joinLine(h *host, now int64) (atOnce bool) {
 			best, bestTurn = v, turn
 		}
 	}
-	atOnce = !best.held && best.when <= now && (best.line.Len() == 0 || h.urgent)
+	urgent := h.urgent || it.First
+	atOnce = !best.held && best.when <= now && (best.line.Len() == 0 || urgent)
 	if n := best.net; n != nil && atOnce {
 		atOnce = n.line.Len() == 0 && s.mayVisit(n, best, now)
 	}
 	h.waiting = best
-	if h.urgent {
+	if urgent {
 		best.line.PushFront(h)
 	} else {
 		best.line.PushBack(h)
@@ -221,6 +226,7 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 		g.Again = time.Duration(max(s.hostSpacing(h, next), int64(it.pld.hosts)*s.pldDelay(it.pld)))
 	}
 	s.flights = append(s.flights, g)
+	s.crowd(it.Host, now)
 	v.held = true
 	v.flights++
 	s.place(v, now)
@@ -343,6 +349,7 @@ func (s *Scheduler) endVisit(g *Grant, at int64, r Result) {
 	h.base = s.opt.delayAfter(h.plain, max(g.Item.CrawlDelay, h.crawlDelay), r, h.terms)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
+	s.crowd(g.Item.Host, at)
 	s.peak.note(s.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))
 }
 
@@ -364,6 +371,7 @@ func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	s.land(g, at)
 	h.busy = false
 	s.schedule(h)
+	s.crowd(g.Item.Host, at)
 	s.unlink(g.Item, at)
 	s.tell(at)
 }

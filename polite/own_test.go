@@ -25,7 +25,7 @@ func visit(t *testing.T, s *polite.Scheduler, now time.Time, r polite.Result) ti
 	}
 }
 
-// TestSetHostDelay: a host's own delay replaces τh, longer ones at once, and neither Crawl-delay nor
+// TestSetHostDelay: a host's own delay replaces τh, at once, and neither Crawl-delay nor
 // back-off gets shorter.
 func TestSetHostDelay(t *testing.T) {
 	s := polite.New(paper(), t0)
@@ -49,7 +49,7 @@ func TestSetHostDelay(t *testing.T) {
 	s.SetHostDelay(1, 100*time.Second)
 	want(gap(polite.Result{}), 100*time.Second, "a longer delay, set while the host is in its delay")
 	s.SetHostDelay(1, 5*time.Second)
-	want(gap(polite.Result{}), 100*time.Second, "a shorter delay, before the next visit")
+	want(gap(polite.Result{}), 5*time.Second, "a shorter delay, set while the host is in its delay")
 	want(gap(polite.Result{}), 5*time.Second, "a shorter delay")
 	want(gap(polite.Result{CrawlDelay: 20 * time.Second}), 5*time.Second, "before the Crawl-delay is known")
 	want(gap(polite.Result{Backoff: time.Minute}), 20*time.Second, "with a Crawl-delay of 20 s")
@@ -79,7 +79,7 @@ func TestGaps(t *testing.T) {
 	if g := s.Gaps(); g.Host != 40*time.Second || g.Server != time.Second {
 		t.Errorf("after a second visit to a host: %v", g)
 	}
-	s.SetHostDelay(1, ms(100))
+	s.SetHostDelay(1, 100*time.Second)
 	at = visit(t, s, at.Add(ms(10)), polite.Result{})
 	if g := s.Gaps(); g.Host != 40*time.Second || g.Server != time.Second {
 		t.Errorf("a longer gap: %v", g)

@@ -167,6 +167,7 @@ type Item struct {
 	Budget     uint32        // Bx in pages, scales the delays; 0: unscaled
 	CrawlDelay time.Duration // from robots.txt; 0: none
 	Robots     bool          // a request for robots.txt; goes to the front of its host's line
+	First      bool          // goes before all but delays and limits; see the package comment, "First"
 	Waits      uint8         // number of earlier deferrals of this item
 	Due        time.Time     // when to offer the item again; set by a deferral or an eviction
 	Lane       uint8         // below MaxLanes: the lane of its host; see Terms
@@ -233,6 +234,7 @@ type Scheduler struct {
 	own         map[uint64]time.Duration // delays of SetHostDelay, by host
 	hostHeap    heap                     // hosts in their delay, including idle ones, which are dropped afterwards
 	serverHeap  heap                     // servers with waiting hosts, unless held or waiting for their network
+	firstHeap   heap                     // of these servers, those whose first waiting host has a First item in front
 	idleServers heap                     // servers without items in their delay
 	pldHeap     heap                     // PLDs with waiting hosts, unless held
 	idlePLDs    heap                     // PLDs without items in their delay
@@ -248,8 +250,9 @@ type Scheduler struct {
 	peak        peak
 	gaps        Gaps
 	adapted     Adapted
-	lanes       bool  // items of a lane other than 0 have been admitted
-	told        int64 // until when the caller of Next was told to wait
+	lanes       bool           // items of a lane other than 0 have been admitted
+	crowded     map[uint64]int // hosts that had more lanes: how many may be in flight at once (crowd)
+	told        int64          // until when the caller of Next was told to wait
 	bytes       int64
 	seq         uint64
 	visited     int64 // Options.Visited in internal time, if hasVisited

@@ -50,6 +50,9 @@ func (s *Scheduler) limit(share int, spacing int64) int {
 
 // overShare returns None, or the share that the item exceeds and when to offer it again.
 func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
+	if it.First {
+		return 0, None
+	}
 	h := s.hosts[it.key()]
 	spacing := s.hostSpacing(h, it)
 	if h != nil && !it.Robots && h.pages.Len() >= s.limit(s.opt.MaxPerHost, spacing) {

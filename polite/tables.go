@@ -27,7 +27,8 @@ type host struct {
 	hostLink
 	key           uint64
 	robots, pages itemLine
-	lineIndex     int // index in Scheduler.lines + 1; 0: no queued items
+	lastFirst     *Item // the last First item of pages, all of which are at its front; nil: none
+	lineIndex     int   // index in Scheduler.lines + 1; 0: no queued items
 	busy          bool
 	resting       bool          // counted in Scheduler.resting
 	bare          bool          // counted in Scheduler.bare
@@ -47,6 +48,7 @@ type host struct {
 	kept          serverKey     // server of the connection that the last exchange left open, if hasKept
 	hasKept       bool
 
+	stopped bool    // a lane that must wait for the end of other lanes' flights; in no heap and no line (crowd)
 	urgent  bool    // was ready at a server before its PLD was: next time it goes to the front
 	waiting *server // the server in whose line it is
 	pausing *pld    // the PLD in whose line it is
@@ -60,6 +62,9 @@ func (h *host) front() *Item {
 	}
 	return h.pages.Front()
 }
+
+// first reports whether the host's next item takes precedence over other hosts.
+func (h *host) first() bool { it := h.front(); return it != nil && it.First }
 
 // serverKey is an IPv4 address (mapped) or an IPv6 /64.
 type serverKey struct{ hi, lo uint64 }
@@ -82,7 +87,7 @@ func (k serverKey) addr() netip.Addr {
 }
 
 // server is an IP address with items or a delay that has not passed. node.when is the earliest time of its
-// next visit. It is in the server heap if hosts wait and it is not held, or in its network's line if it
+// next visit. It is in the server heap (or firstHeap) if hosts wait and it is not held, or in its network's line if it
 // became ready before the network; in the idle heap if it has no items; and otherwise in no heap.
 type server struct {
 	node
@@ -115,7 +120,13 @@ func (s *Scheduler) place(v *server, now int64) {
 	switch {
 	case v.held:
 	case v.line.Len() > 0 && v.inLine && v.when <= now:
+		if v.line.Front().first() {
+			v.net.remove(v)
+			v.net.push(v) // to the front
+		}
 		return // it waits for its network
+	case v.line.Len() > 0 && v.line.Front().first():
+		want = &s.firstHeap
 	case v.line.Len() > 0:
 		want = &s.serverHeap
 	case v.items > 0:

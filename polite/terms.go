@@ -58,20 +58,113 @@ func (t *Terms) own() bool { return t != nil && t.Own }
 func (t *Terms) fixed() bool { return t != nil && t.HostDelay >= 0 }
 
 // SetTerms replaces the terms of hosts and PLDs in RAM, by their keys. A host that is in its delay gets the new
-// one at once, but not before the end of a back-off; a PLD gets it with its next visit.
-func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) {
+// one at once, but not before the end of a back-off; a PLD gets it with its next visit. If a host has fewer lanes than
+// before, a flight begins only while fewer than so many of all its lanes are in flight; the caller evicts the items of
+// the lanes that are gone. SetTerms returns the number of hosts and PLDs whose terms have changed.
+func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (changed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
 	for key, t := range plds {
 		if p := s.plds[key]; p != nil {
+			if !p.terms.same(t) && p.terms.pldDelay() != t.pldDelay() {
+				changed++
+			}
 			p.terms = t
 		}
 	}
 	for key, t := range hosts {
-		s.eachLane(key, func(h *host) { s.setTerms(h, key, t) })
+		other := false
+		s.eachLane(key, func(h *host) {
+			other = other || !h.terms.same(t)
+			s.setTerms(h, key, t)
+		})
+		if other {
+			changed++
+			s.fewer(key, t.connections(), at)
+		}
 	}
 	s.tell(at)
+	return changed
+}
+
+// pldDelay returns the delay of a PLD; negative for none.
+func (t *Terms) pldDelay() time.Duration {
+	if t == nil {
+		return -1
+	}
+	return max(t.PLDDelay, -1)
+}
+
+// connections returns the number of lanes.
+func (t *Terms) connections() int {
+	if t == nil {
+		return 1
+	}
+	return max(t.Lanes, 1)
+}
+
+// fewer notes that a host has n lanes now. If the table has more, crowd keeps their flights to n.
+func (s *Scheduler) fewer(key uint64, n int, at int64) {
+	if !s.lanes {
+		return
+	}
+	delete(s.crowded, key)
+	if s.beyond(key, n) {
+		if s.crowded == nil {
+			s.crowded = map[uint64]int{}
+		}
+		s.crowded[key] = n
+	} else {
+		n = MaxLanes
+	}
+	s.stopLanes(key, n, at)
+}
+
+// beyond reports whether the table has lanes of a host with numbers from n on.
+func (s *Scheduler) beyond(key uint64, n int) bool {
+	for lane := n; lane < MaxLanes; lane++ {
+		if s.hosts[laneKey(key, uint8(lane))] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// crowd stops or releases the lanes of a host that had more of them than now. Call it after each begin and end of a
+// flight, and when a lane gets its first item.
+func (s *Scheduler) crowd(key uint64, at int64) {
+	n, ok := s.crowded[key]
+	if !ok {
+		return
+	}
+	if !s.beyond(key, n) {
+		delete(s.crowded, key)
+		n = MaxLanes
+	}
+	s.stopLanes(key, n, at)
+}
+
+// stopLanes stops the lanes of a host that are not in flight if n or more are, else it releases them.
+func (s *Scheduler) stopLanes(key uint64, n int, at int64) {
+	busy := 0
+	s.eachLane(key, func(h *host) {
+		if h.busy {
+			busy++
+		}
+	})
+	s.eachLane(key, func(h *host) {
+		switch {
+		case h.busy:
+		case busy >= n && !h.stopped:
+			s.leave(h, at)
+			h.stopped, h.urgent = true, false
+			s.unschedule(h)
+		case busy < n && h.stopped:
+			h.stopped = false
+			s.schedule(h)
+		}
+	})
 }
 
 // setTerms replaces the terms of one lane of a host.

@@ -71,6 +71,8 @@ type Command struct {
 	Budget     budgetCmd     `cmd:"" help:"Fix the budget of a PLD, or give it that of its in-degree."`
 	Function   functionCmd   `cmd:"" name:"budget-function" help:"Change the budget function. Queued URLs are placed anew."`
 	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
+	Enqueue    enqueueCmd    `cmd:"" help:"Fetch URLs before all others, as soon as politeness allows, also those that were fetched before. Print when."`
+	Reload     reloadCmd     `cmd:"" help:"Read the files of rules, blacklist and sites again, as on SIGHUP."`
 }
 
 // AfterApply hands the flags to the subcommands.
@@ -270,19 +272,23 @@ func (c unblockCmd) Run(a *term.App, w *Where) error {
 type budgetCmd struct {
 	PLD    string `arg:"" name:"pld" help:"The PLD."`
 	Budget string `arg:"" help:"Pages a queue; free restores the budget of its in-degree."`
+	Anew   bool   `help:"Place all queued URLs anew, so that a larger budget brings those of the PLD forward. That reads and writes all of BEAST."`
 }
 
 // Run fixes the budget.
 func (c budgetCmd) Run(a *term.App, w *Where) error {
 	path := "/api/v1/plds/" + url.PathEscape(c.PLD) + "/budget"
 	if c.Budget == "free" {
+		if c.Anew {
+			path += "?anew=true"
+		}
 		return change(a, w, http.MethodDelete, path, nil, c.PLD+" has the budget of its in-degree")
 	}
 	n, err := strconv.ParseUint(c.Budget, 10, 32)
 	if err != nil {
 		return term.Usage(fmt.Errorf("budget %q: want a number of pages, or free", c.Budget))
 	}
-	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n)}, fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
+	return change(a, w, http.MethodPut, path, admin.Budget{Budget: uint32(n), Anew: c.Anew}, fmt.Sprintf("%s has a budget of %d pages", c.PLD, n))
 }
 
 type functionCmd struct {

@@ -93,7 +93,11 @@ func TestRequests(t *testing.T) {
 		"POST /api/v1/blocks": 1, "DELETE /api/v1/blocks": admin.Unblocked{Refused: 4321}, "PUT /api/v1/plds/b.example/budget": 1, "DELETE /api/v1/plds/b.example/budget": 1,
 		"PUT /api/v1/budget": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/budget": admin.FunctionSet{Moves: 1234},
 		"PUT /api/v1/limits": 1, "GET /api/v1/limits": map[string]any{"rate": "5", "changed": map[string]any{"rate": "5"}},
-		"POST /api/v1/seeds": admin.SeedsTaken{Accepted: 1, Refused: []admin.BadSeed{{Line: "::", Why: "no URL"}}}})
+		"POST /api/v1/enqueue": admin.EnqueueTaken{Accepted: 1, URLs: []admin.Enqueued{{Line: "a.example", URL: "https://a.example/", Wait: 41.2,
+			Because: "--host-delay"}, {Line: "::", Refused: "no URL"}}},
+		"POST /api/v1/reload":                  admin.Reloaded{Terms: 3, Budgets: 2, Evicted: 1234, Moves: 5},
+		"DELETE /api/v1/plds/c.example/budget": 1,
+		"POST /api/v1/seeds":                   admin.SeedsTaken{Accepted: 1, Refused: []admin.BadSeed{{Line: "::", Why: "no URL"}}}})
 	for _, c := range []struct{ args, asked, out string }{
 		{"pause", "POST /api/v1/pause", "paused"},
 		{"resume", "POST /api/v1/resume", "resumed"},
@@ -107,6 +111,10 @@ func TestRequests(t *testing.T) {
 		{"block net 192.0.2.0/24 2001:db8::/32", `POST /api/v1/blocks {"rule":"net 192.0.2.0/24"}`, "blocked: net 2001:db8::/32"},
 		{"unblock pld b.example", "DELETE /api/v1/blocks?rule=pld+b.example", "4,321 URLs that the blacklist has refused stay refused"},
 		{"budget b.example 50", `PUT /api/v1/plds/b.example/budget {"budget":50}`, "50 pages"},
+		{"enqueue a.example ::", `POST /api/v1/enqueue {"urls":["a.example","::"]}`, "https://a.example/: in about 41 s (--host-delay)\nrefused: ::: no URL"},
+		{"reload --anew", `POST /api/v1/reload {"anew":true}`, "1,234 URLs went back to disk"},
+		{"budget b.example 500 --anew", `PUT /api/v1/plds/b.example/budget {"budget":500,"anew":true}`, "500 pages"},
+		{"budget c.example free --anew", "DELETE /api/v1/plds/c.example/budget?anew=true", "in-degree"},
 		{"budget b.example free", "DELETE /api/v1/plds/b.example/budget", "in-degree"},
 		{"budget-function equal --default 5 --max 9", `PUT /api/v1/budget {"function":"equal","default":5,"max":9}`, "1,234"},
 		{"budget-function flags", "DELETE /api/v1/budget", "1,234"},

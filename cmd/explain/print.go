@@ -131,6 +131,9 @@ func (p *printer) settings(s *explain.SettingsReport) {
 		p.field(name, "%s", r.String())
 		name = ""
 	}
+	if s.Connections > 0 {
+		p.field("connections", "%d at once, by %s", s.Connections, s.ConnectionsWhy)
+	}
 }
 
 func (p *printer) ended(e *explain.EndedReport) {

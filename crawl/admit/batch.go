@@ -139,9 +139,9 @@ func (b *Batch) Add(url []byte) {
 	}
 }
 
-// assetHops is how much deeper than a page its parts may be: a style sheet, its import, and an image of
+// AssetHops is how much deeper than a page its parts may be: a style sheet, its import, and an image of
 // that.
-const assetHops = 3
+const AssetHops = 3
 
 // AddAsset adds a link to a part of the page, such as an image.
 func (b *Batch) AddAsset(url []byte) {
@@ -264,7 +264,7 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 // tooDeep reports whether a link leads too far from the seeds.
 func (b *Batch) tooDeep(url []byte) bool {
 	most, depth := b.MaxDepth(url), int(b.Rec.Depth)
-	return most >= 0 && depth > most && !(b.asset && depth <= most+assetHops)
+	return most >= 0 && depth > most && !(b.asset && depth <= most+AssetHops)
 }
 
 // MaxDepth returns how many links a URL may be away from a seed; negative for any number.

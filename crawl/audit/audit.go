@@ -36,6 +36,7 @@ type Report struct {
 	Unique     Row // keys of URLseen against the account of unique URLs
 	Names      Row // keys of the store of names
 	Rows       []Row
+	Orders     weburl.Sum       // second records of URLs, which the operator has enqueued
 	Refused    map[string]int64 // ended and held URLs by reason
 	Placed     weburl.Sum       // sum of Files over Rows
 	Bad        []string         // every discrepancy, in words
@@ -73,8 +74,12 @@ func (a *Report) Write(w io.Writer) error {
 		}
 	}
 	if a.Balanced() {
-		_, err := fmt.Fprintf(w, "balanced: %d unique URLs, each in exactly one place (checkpoint %d)\n",
-			a.Unique.Files.N, a.Checkpoint)
+		orders := ""
+		if a.Orders.N > 0 {
+			orders = fmt.Sprintf(", and %d that were enqueued", a.Orders.N)
+		}
+		_, err := fmt.Fprintf(w, "balanced: %d unique URLs%s, each in exactly one place (checkpoint %d)\n",
+			a.Unique.Files.N, orders, a.Checkpoint)
 		return err
 	}
 	_, err := fmt.Fprintln(w, "NOT balanced")
@@ -243,9 +248,11 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: the cache holds %d keys, the account says %d%s",
 			rep.Unique.Files.N, rep.Unique.Account.N, sameNumber(rep.Unique.Files, rep.Unique.Account)))
 	}
-	if rep.Placed != rep.Unique.Files {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen holds %d URLs, all places together hold %d%s",
-			rep.Unique.Files.N, rep.Placed.N, sameNumber(rep.Placed, rep.Unique.Files)))
+	want := rep.Unique.Files
+	rep.Orders = m.Accounts.Orders
+	if want.Merge(rep.Orders); rep.Placed != want {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen and enqueued URLs are %d, all places together hold %d%s",
+			want.N, rep.Placed.N, sameNumber(rep.Placed, want)))
 	}
 	return rep
 }

@@ -131,6 +131,8 @@ type Scanner struct {
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
 	Visit func(key uint64, entries []TaggedKey, seen bool) error
 	row   *StructureReport
+	// orders are the URLs of the table of orders, with whether they have a second record.
+	orders map[uint64]bool
 	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
 }
@@ -375,8 +377,14 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 			live++
 		}
 	}
+	second, enqueued := x.orders[key]
+	if second && live > 0 && x.Visit == nil {
+		live--
+		at := slices.IndexFunc(entries, func(e TaggedKey) bool { return e.Tag < uint8(state.NumPlaces) })
+		entries = slices.Delete(slices.Clone(entries), at, at+1)
+	}
 	again := x.Manifest.Accounts.Recrawled() && live+refused > 0 // its responses are not its end
-	if stored+logged > 0 && !again {
+	if stored+logged > 0 && !again && (seen || !enqueued) {
 		x.Fetched.Add(key)
 	}
 	if refused > 0 {
@@ -390,7 +398,7 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 	switch {
 	case live+ended == 0 && seen:
 		k.Nowhere++
-	case !seen:
+	case !seen && !enqueued: // URLseen may not have merged an enqueued URL yet
 		k.NotSeen++
 		x.example("not in URLseen", key, entries)
 	}

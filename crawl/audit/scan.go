@@ -341,6 +341,21 @@ func (x *Scanner) scanRAM() error {
 			return err
 		}
 	}
+	x.Begin(state.NameOrders)
+	orders, err := disk.ReadTail(x.Saved.Set, x.Manifest.Orders)
+	if err == nil {
+		x.orders = map[uint64]bool{}
+		err = state.EachOrder(orders, func(o *state.Order) error {
+			x.row.Records++
+			x.orders[o.Key] = !o.Own && !o.Done
+			return nil
+		})
+	}
+	if err != nil {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
 	x.Begin(state.NameHosts)
 	hosts, err := disk.ReadTail(x.Saved.Set, x.Manifest.Hosts)
 	if err == nil {

@@ -25,6 +25,8 @@ const (
 	OpBudgetFree Op = "budget-free" // undo OpBudget for PLD
 	OpFunction   Op = "function"    // Function, the budget function; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
+	OpEnqueue    Op = "enqueue"     // fetch the URLs in Seeds before all others, once
+	OpReload     Op = "reload"      // read the files of rules, blacklist and sites again, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop cleanly, once
 	opSettings   Op = "settings"    // the journal began anew with these settings
@@ -53,6 +55,7 @@ type Change struct {
 	PLD         string    `json:"pld,omitempty"`
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
+	Anew        bool      `json:"anew,omitempty"` // of budgets and OpReload: place the URLs of BEAST anew, as OpFunction does
 	Seeds       []string  `json:"seeds,omitempty"`
 	Count       int       `json:"count,omitempty"` // number of Seeds
 	Settings    *Settings `json:"settings,omitempty"`
@@ -69,7 +72,8 @@ type Settings struct {
 	Blocked     []string           `json:"blocked"`    // rules of a blacklist: "- pld example.com"
 	Budgets     map[string]uint32  `json:"budgets"`    // pages, by PLD
 	Function    *Function          `json:"function,omitempty"`
-	FunctionSeq int64              `json:"functionSeq,omitempty"` // change that set or cleared Function; 0 for none
+	// FunctionSeq is the last change after which the URLs of BEAST are placed anew; 0 for none.
+	FunctionSeq int64 `json:"functionSeq,omitempty"`
 }
 
 // Function is a budget function F(d) with its bounds.
@@ -85,6 +89,7 @@ const (
 	MaxBlocked    = 100_000
 	MaxBudgets    = 100_000
 	MaxSeeds      = 10_000 // lines of one change
+	MaxEnqueued   = 256    // URLs of one change: it is one transaction
 	MaxSeedBytes  = 1 << 20
 	maxText       = 4096 // bytes of any other field
 )
@@ -110,7 +115,7 @@ func (c *Change) check() error {
 		}
 	}
 	switch c.Op {
-	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpCheckpoint, OpStop:
+	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpReload, OpCheckpoint, OpStop:
 	case OpHostDelay:
 		if c.Host == "" || !(c.Delay >= 0 && c.Delay <= 24*3600) {
 			return refused("delay of host %q: want a host, and 0 to 86400 seconds", c.Host)
@@ -135,6 +140,15 @@ func (c *Change) check() error {
 		if len(c.Seeds) == 0 || len(c.Seeds) > MaxSeeds || n > MaxSeedBytes {
 			return refused("%d seeds of %d bytes: want 1 to %d seeds of at most %d bytes in one change",
 				len(c.Seeds), n, MaxSeeds, MaxSeedBytes)
+		}
+	case OpEnqueue:
+		n := 0
+		for _, s := range c.Seeds {
+			n += len(s) + 1
+		}
+		if len(c.Seeds) == 0 || len(c.Seeds) > MaxEnqueued || n > MaxSeedBytes {
+			return refused("%d URLs of %d bytes: want 1 to %d URLs of at most %d bytes in one change",
+				len(c.Seeds), n, MaxEnqueued, MaxSeedBytes)
 		}
 	default:
 		return refused("no change is called %q", c.Op)

@@ -51,8 +51,23 @@ type Journal struct {
 	broken error     // a write failed: the file's end is unknown
 }
 
-// seedRef is the place of a change with seeds in the file.
-type seedRef struct{ seq, offset, bytes int64 }
+// seedRef is the place of a change with seeds, or with enqueued URLs, in the file.
+type seedRef struct {
+	seq, offset, bytes int64
+	enqueued           int // number of its URLs, if they are enqueued
+}
+
+// hasSeeds reports whether a change has lines to feed.
+func (c *Change) hasSeeds() bool { return (c.Op == OpSeeds || c.Op == OpEnqueue) && len(c.Seeds) > 0 }
+
+// refTo returns the place of a change with seeds.
+func refTo(c *Change, offset, n int64) seedRef {
+	r := seedRef{seq: c.Seq, offset: offset, bytes: n}
+	if c.Op == OpEnqueue {
+		r.enqueued = len(c.Seeds)
+	}
+	return r
+}
 
 // Open opens the journal with the given name, whose directory must exist. The first change creates the file.
 // Seeds of changes up to fed have been fed. A torn last line is cut off. Any other damage is a
@@ -163,8 +178,8 @@ func (j *Journal) take(c *Change, offset, n, fed int64) error {
 	}
 	j.seq = c.Seq
 	j.settings.Store(s)
-	if c.Op == OpSeeds && c.Seq > fed && len(c.Seeds) > 0 {
-		j.seeds = append(j.seeds, seedRef{c.Seq, offset, n})
+	if c.hasSeeds() && c.Seq > fed {
+		j.seeds = append(j.seeds, refTo(c, offset, n))
 	}
 	if c.Op != opSettings {
 		short := *c
@@ -212,7 +227,7 @@ func (j *Journal) compact(data []byte) error {
 		}
 		from := int64(len(out))
 		if out = encode(out, c); waits {
-			refs = append(refs, seedRef{c.Seq, from, int64(len(out)) - from - 1})
+			refs = append(refs, refTo(c, from, int64(len(out))-from-1))
 		}
 	}
 	if err := disk.WriteFileAtomic(j.fsys, j.name, out); err != nil {
@@ -323,6 +338,16 @@ func (j *Journal) SeedsLeft() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.seeds) > 0
+}
+
+// Enqueued returns the number of URLs of OpEnqueue that have not been fed.
+func (j *Journal) Enqueued() (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range j.seeds {
+		n += j.seeds[i].enqueued
+	}
+	return n
 }
 
 // encode appends a line: the checksum, a space, the JSON text and a line feed.

@@ -52,6 +52,9 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 			return c.Settings, nil
 		}
 	}
+	if c.Anew {
+		n.FunctionSeq = c.Seq
+	}
 	return &n, nil
 }
 

@@ -97,22 +97,6 @@ func (v *view) readSeeds(name string) (err error) {
 	return err
 }
 
-// dropTexts say why a link is dropped, by the counter that counts it.
-var dropTexts = map[state.Counter]string{
-	state.CountLinksDepth:     "beyond --max-depth",
-	state.CountLinksPort:      "connections to its port are not allowed (--ports)",
-	state.CountLinksScope:     "outside of --scope",
-	state.CountLinksExtension: "its extension is not that of a page (--skip-extensions)",
-	state.CountLinksPathDepth: "too many path segments (--max-path-depth)",
-	state.CountLinksRepeated:  "its path repeats a segment too often (--max-repeats)",
-	state.CountLinksParams:    "too many parameters (--max-params)",
-	state.CountLinksRules:     "the scope rules exclude it",
-	state.CountLinksBlocked:   "the blacklist names it",
-	state.CountLinksFiltered:  "filtered",
-	state.CountLinksDropped:   "too long",
-	state.CountLinksRedirects: "too many redirects (--max-redirects)",
-}
-
 // link reports what the crawler would do with a URL on a page now. It uses the crawler's own admission code.
 func (v *view) link(url []byte) *LinkReport {
 	p := v.links
@@ -134,7 +118,7 @@ func (v *view) link(url []byte) *LinkReport {
 			return &LinkReport{Taken: true, Why: why, Rewritten: rep.Rewritten}
 		}
 		rep.Blocked = count == state.CountLinksBlocked
-		rep.Why = "dropped: " + dropTexts[count]
+		rep.Why = "dropped: " + admit.DropText(count)
 		if rule := linkRule(b, as, count); rule != "" {
 			rep.Why += ": " + rule
 		}

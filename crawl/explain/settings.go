@@ -17,7 +17,11 @@ import (
 // for it; those of a host may be for a part of its URLs.
 type SettingsReport struct {
 	Rules []sites.Rule `json:"rules,omitempty"`
-	Fault string       `json:"fault,omitempty"` // why they are unknown
+	// Connections is the number of connections to the host at once, and ConnectionsWhy the rule that says so; 0 if none
+	// does: one.
+	Connections    int    `json:"connections,omitempty"`
+	ConnectionsWhy string `json:"connections_why,omitempty"`
+	Fault          string `json:"fault,omitempty"` // why they are unknown
 }
 
 // readSettings reads the file of the settings of sites in its present state, without the secrets.
@@ -46,7 +50,14 @@ func (v *view) settingsOf(host, url []byte) *SettingsReport {
 	if len(rules) == 0 {
 		return nil
 	}
-	return &SettingsReport{Rules: rules}
+	rep := &SettingsReport{Rules: rules}
+	if url != nil {
+		host = weburl.Split(url).Host
+	}
+	if site := v.sites.Host(host); site != nil && site.Has&sites.HasConnections != 0 {
+		rep.Connections, rep.ConnectionsWhy = site.Connections, site.Decides(sites.HasConnections)
+	}
+	return rep
 }
 
 // delays are those of a host's flags and settings, and what they are called.

@@ -180,6 +180,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountUnchanged:         {help: "Of these, responses with an unchanged page"},
 	state.CountNotModified:       {help: "Of these, responses with status 304"},
 	state.CountGone:              {help: "URLs that are not visited any more, because visits found no page (--recrawl)"},
+	state.CountEnqueued:          {help: "URLs that the operator has enqueued (ctl enqueue)"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

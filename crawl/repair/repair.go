@@ -431,6 +431,8 @@ func (w *repair) account() {
 		ended.Remove(w.Files[p])
 	}
 	a.Unique, a.Names = unique, w.Names
+	// An enqueued URL has one record like all others from now on: a second one is in w.doubled.
+	a.Orders, w.next.Orders = weburl.Sum{}, disk.Ref{}
 	before := a.Places[state.PlaceRefused].N
 	if w.known {
 		a.Places[state.PlaceFetched] = w.Fetched

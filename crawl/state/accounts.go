@@ -11,7 +11,8 @@ import (
 // Accounts are the numbers and key sums that the manifest keeps of a crawl's URLs.
 type Accounts struct {
 	Unique   weburl.Sum            `json:"unique"`
-	Names    weburl.Sum            `json:"names"` // merged names of hosts and PLDs
+	Orders   weburl.Sum            `json:"orders,omitzero"` // second records of URLs, which the operator has enqueued
+	Names    weburl.Sum            `json:"names"`           // merged names of hosts and PLDs
 	Places   [NumPlaces]weburl.Sum `json:"places"`
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Deferred [NumReasons]int64     `json:"later"`
@@ -82,8 +83,8 @@ func lingering(why Reason) bool {
 	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome
 }
 
-// Recrawled reports whether a URL was to be visited again, so that URLs may have several responses.
-func (s *Accounts) Recrawled() bool { return s.Counters[CountScheduled] > 0 }
+// Recrawled reports whether a URL was to be visited again, or was enqueued, so that URLs may have several responses.
+func (s *Accounts) Recrawled() bool { return s.Counters[CountScheduled]+s.Counters[CountEnqueued] > 0 }
 
 // Lingering returns the number of deferred URLs with such a reason.
 func (s *Accounts) Lingering() (n int64) {

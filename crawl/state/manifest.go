@@ -25,8 +25,8 @@ const (
 	ManifestMagic = "drumbeat-manifest"
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
-	// 5: version 2 of what visits found.
-	manifestAdded = 5
+	// 5: version 2 of what visits found; 6: Orders; 7: lanes.
+	manifestAdded = 7
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -59,6 +59,7 @@ type Manifest struct {
 	Sketches disk.Ref                   `json:"sketches"`        // distinct hosts and servers
 	Scope    disk.Ref                   `json:"scope"`           // sites that redirects of seeds added to the scope
 	Traps    disk.Ref                   `json:"traps,omitzero"`  // trap scores of hosts
+	Orders   disk.Ref                   `json:"orders,omitzero"` // enqueued URLs, see Order
 }
 
 // Frozen are the values that can't change after the start of a crawl.

@@ -69,6 +69,7 @@ const (
 	ReasonBlocked     // the blacklist names host, PLD or network
 	ReasonInternal    // a panic of this program on its response or its robots.txt
 	ReasonRevisit     // fetched; deferred until its next visit
+	ReasonDepth       // its site's max-depth has become less than its depth
 	NumReasons
 )
 
@@ -76,7 +77,7 @@ var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure"
 	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
 	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
 	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
-	"internal-error", "revisit"}
+	"internal-error", "revisit", "too-deep"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {
@@ -216,6 +217,7 @@ const (
 	CountUnchanged      // of them, those with an unchanged page
 	CountNotModified    // of these, those without a body: 304
 	CountGone           // URLs given up because visits found no page
+	CountEnqueued       // URLs that the operator has enqueued
 	NumCounters
 )
 
@@ -244,7 +246,8 @@ var counterNames = [NumCounters]string{
 	"no_archive", "heads_stored", "omitted",
 	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
 	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls",
-	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone"}
+	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone",
+	"urls_enqueued"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

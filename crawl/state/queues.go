@@ -15,6 +15,7 @@ const (
 	NameSketches = "sketches"
 	NameScope    = "scope"
 	NameTraps    = "traps"
+	NameOrders   = "orders"
 	NameIdentity = "identity" // manifest and secret, with their copies
 )
 

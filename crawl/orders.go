@@ -1,0 +1,374 @@
+package crawl
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/revisit"
+	"drumbeat/weburl"
+)
+
+// Enqueued URLs (changes.OpEnqueue). An order makes a URL be fetched once, before all others. Whether the URL is new,
+// waits somewhere on disk, or has ended is not known then: URLseen answers in batches, and a queue cannot be searched.
+// So an order is a record of its own, which goes straight to RobotsCache and from there to the front of its host in
+// RAM, and the URL is sent to URLseen as a link is. The two meet by their key:
+//
+//   - The URL is new: URLseen's emission finds the order. The order's record becomes that of the unique URL (Own).
+//   - The URL waits in a queue: there are two records of it. The first to be fetched is the order's visit, and leaves
+//     the crawl. The other one, when it comes to RobotsCache, to RAM or to its grant, ends as fetched without a
+//     request, or waits for its next visit.
+//   - The URL has ended: the order's record is the only one. It leaves the crawl when it has been fetched or refused.
+//     The URL stays where it ended.
+//
+// The accounts count records, so that every record is in exactly one place: the sum of the places is that of the unique
+// URLs and of the orders that are not Own and have not left (state.Accounts.Orders).
+//
+// An order that was fetched stays in the table until its URL's other record has come, or until more recent orders need
+// the room; after that a record that still waits is fetched in its turn, as if the order had not been.
+
+// Bounds of the table of orders. It takes at most keptOrders times 200 bytes, and 1 KiB more for each order that has a
+// history of visits.
+const (
+	// MaxOrders is the largest number of enqueued URLs that have not been fetched or refused.
+	MaxOrders  = 10_000
+	keptOrders = 20_000
+)
+
+// orders is the table of orders. It changes in transactions only.
+type orders struct {
+	entries atomic.Int64 // number of entries of byKey: without any, nobody takes the lock
+	urgent  atomic.Int64 // orders that are on their way to RAM: passes must not wait
+
+	mu      sync.Mutex // guards the fields below; a leaf
+	byKey   map[uint64]*order
+	ended   []*order // the orders with Done, the oldest first, and such as were begun again meanwhile
+	waiting int      // orders without Done
+}
+
+type order struct {
+	state.Order
+	urgent bool
+}
+
+func newOrders() *orders { return &orders{byKey: map[uint64]*order{}} }
+
+// any reports whether there are orders.
+func (o *orders) any() bool { return o.entries.Load() > 0 }
+
+// room returns how many more URLs may be enqueued.
+func (o *orders) room() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return MaxOrders - o.waiting
+}
+
+// begin adds an order. It returns false if the URL has one that waits.
+func (o *orders) begin(key, host uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	x := o.byKey[key]
+	if x != nil && !x.Done {
+		return false
+	}
+	if x == nil {
+		x = &order{Order: state.Order{Key: key}}
+		o.add(x)
+	}
+	x.Order = state.Order{Key: key, Host: host}
+	o.waiting++
+	o.hurry(x, true)
+	return true
+}
+
+// add adds an entry, and drops the oldest that have ended if there are too many.
+func (o *orders) add(x *order) {
+	o.byKey[x.Key] = x
+	for len(o.ended) > 0 && len(o.byKey) > keptOrders {
+		old := o.ended[0]
+		o.ended = o.ended[1:]
+		if old.Done && o.byKey[old.Key] == old {
+			delete(o.byKey, old.Key)
+		}
+	}
+	o.entries.Store(int64(len(o.byKey)))
+}
+
+// hurry notes whether an order is on its way to RAM.
+func (o *orders) hurry(x *order, is bool) {
+	if x.urgent == is {
+		return
+	}
+	if x.urgent = is; is {
+		o.urgent.Add(1)
+	} else {
+		o.urgent.Add(-1)
+	}
+}
+
+// moved notes whether the order of a URL is on its way to RAM, and not in RAM or deferred.
+func (o *orders) moved(key uint64, urgent bool) {
+	if !o.any() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if x := o.byKey[key]; x != nil && !x.Done {
+		o.hurry(x, urgent)
+	}
+}
+
+// waits reports whether the URL has an order that was not fetched yet.
+func (o *orders) waits(key uint64) bool {
+	if !o.any() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	x := o.byKey[key]
+	return x != nil && !x.Done && !x.Stored
+}
+
+// look returns the order of a URL.
+func (o *orders) look(key uint64) (x state.Order, ok bool) {
+	if !o.any() {
+		return x, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if found := o.byKey[key]; found != nil {
+		return found.Order, true
+	}
+	return x, false
+}
+
+// own notes that the order's record is that of the unique URL.
+func (o *orders) own(key uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if x := o.byKey[key]; x != nil {
+		x.Own = true
+	}
+}
+
+// stored notes that the order's page waits for the verdict on its body.
+func (o *orders) stored(key uint64) {
+	if !o.any() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if x := o.byKey[key]; x != nil && !x.Done {
+		x.Stored = true
+		o.hurry(x, false)
+	}
+}
+
+// fetched ends the order of a URL that has a final response. leaves says that the record at hand leaves the crawl.
+func (o *orders) fetched(key uint64, visits []byte) (leaves bool) {
+	return o.end(key, func(x *order) {
+		x.Done, x.Stored, x.Visits = true, false, slices.Clone(visits)
+		if o.ended = append(o.ended, x); len(o.ended) > 2*keptOrders { // some were begun again and again
+			o.ended = slices.DeleteFunc(o.ended, func(old *order) bool { return old == x || !old.Done || o.byKey[old.Key] != old })
+			o.ended = append(slices.Compact(o.ended), x)
+		}
+	})
+}
+
+// refused ends the order of a URL that is refused, whose other record then waits as if there had been none.
+func (o *orders) refused(key uint64) (leaves bool) {
+	return o.end(key, func(x *order) { o.remove(x) })
+}
+
+// end ends an order that waits: an Own one is forgotten, for the other kind then decides.
+func (o *orders) end(key uint64, then func(x *order)) (leaves bool) {
+	if !o.any() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	x := o.byKey[key]
+	if x == nil || x.Done {
+		return false
+	}
+	o.waiting--
+	o.hurry(x, false)
+	if x.Own {
+		o.remove(x)
+		return false
+	}
+	then(x)
+	return true
+}
+
+func (o *orders) remove(x *order) {
+	delete(o.byKey, x.Key)
+	o.entries.Store(int64(len(o.byKey)))
+}
+
+// met removes the order of a URL whose other record has come.
+func (o *orders) met(key uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if x := o.byKey[key]; x != nil && x.Done {
+		o.remove(x)
+	}
+}
+
+// ahead returns how many orders of a host are on their way to RAM.
+func (o *orders) ahead(host uint64) (n int) {
+	if o.urgent.Load() == 0 {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, x := range o.byKey {
+		if x.urgent && x.Host == host {
+			n++
+		}
+	}
+	return n
+}
+
+// freeze copies the table.
+func (o *orders) freeze(m *moment) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, x := range o.byKey {
+		m.orders = append(m.orders, state.AppendOrder(nil, &x.Order))
+	}
+}
+
+// restore reads the table of a checkpoint.
+func (o *orders) restore(set disk.Set, ref disk.Ref) error {
+	data, err := disk.ReadTail(set, ref)
+	if err != nil {
+		return err
+	}
+	return state.EachOrder(data, func(saved *state.Order) error {
+		x := &order{Order: *saved}
+		x.Visits = slices.Clone(x.Visits)
+		o.add(x)
+		if x.Done {
+			o.ended = append(o.ended, x)
+		} else {
+			o.waiting++
+		}
+		return nil
+	})
+}
+
+// feedOrders begins the orders of a change. It is part of a transaction.
+func (o *operator) feedOrders(tx *transaction, lines []string) error {
+	now := time.Now()
+	b := admit.NewBatch(o.links)
+	b.Start(nil, nil, 0, 0, now)
+	for _, url := range lines {
+		b.Add([]byte(url)) // the scope may have changed since the answer
+	}
+	began := false
+	for url := range b.URLs {
+		key, host := o.Hasher.URLKey(url), weburl.Split(url).Host
+		if !o.orders.begin(key, o.HostKey(host)) {
+			continue
+		}
+		began = true
+		tx.count(state.CountEnqueued, 1)
+		tx.enterOrder(key, state.PlaceRobotsCheck)
+		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.pinned(o.PLDKey(host))}
+		if err := o.check.checkRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
+			return err
+		}
+	}
+	if !began {
+		return nil
+	}
+	b.Rec.Flags |= weburl.FlagSeed // to URLseen, past the cache of recent links
+	return o.seeds.sendBatch(tx, b)
+}
+
+// adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched already. ok
+// is false if there is no order. It is part of a transaction.
+func (d *deferrals) adoptOrder(tx *transaction, rec *weburl.Record) (ok bool, _ error) {
+	key := d.Hasher.URLKey(rec.URL)
+	order, ok := d.orders.look(key)
+	switch {
+	case !ok:
+		return false, nil
+	case !order.Done:
+		d.orders.own(key)
+		tx.adopt(key)
+		return true, nil
+	}
+	d.orders.met(key)
+	tx.enter(key, state.PlaceStar)
+	return true, d.endMet(tx, rec, state.PlaceStar, &order)
+}
+
+// metOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
+// visit, without a request. ok is false if the record goes on. It is part of a transaction.
+func (d *deferrals) metOrder(tx *transaction, rec *weburl.Record, from state.Place) (ok bool, _ error) {
+	if !d.orders.any() {
+		return false, nil
+	}
+	key := d.Hasher.URLKey(rec.URL)
+	order, ok := d.orders.look(key)
+	switch {
+	case !ok || !order.Done && !order.Stored:
+		return false, nil
+	case order.Stored: // the order's page waits for its verdict: so does this record
+		return true, d.deferURL(tx, rec, from, time.Now().Add(storedWait), state.ReasonHostBacklog)
+	}
+	d.orders.met(key)
+	return true, d.endMet(tx, rec, from, &order)
+}
+
+// refusedOrder handles the record of an order that is refused. It returns false for any other record. It is part of a
+// transaction. A record with visits is that of the unique URL.
+func (d *deferrals) refusedOrder(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) bool {
+	if !d.orders.any() || revisit.Visited(rec.Visits) {
+		return false
+	}
+	key := d.Hasher.URLKey(rec.URL)
+	if !d.orders.refused(key) {
+		return false
+	}
+	d.noteProgress()
+	tx.leave(key, from, state.Reason(rec.Reason))
+	d.opt.Log.Warn("an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
+	return true
+}
+
+// storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the store of contents
+// are at most as far apart in a small crawl.
+const storedWait = 15 * time.Second
+
+// endMet ends a record whose order has been fetched. It is part of a transaction.
+func (d *deferrals) endMet(tx *transaction, rec *weburl.Record, from state.Place, order *state.Order) error {
+	if revisit.Visited(order.Visits) {
+		var h, found revisit.History
+		if err := found.Decode(order.Visits); err != nil {
+			return fmt.Errorf("crawl: enqueued %s: %w", rec.URL, err)
+		}
+		if err := h.Decode(rec.Visits); err != nil {
+			return fmt.Errorf("crawl: record of %s: %w", rec.URL, err)
+		}
+		policy, ok := d.revisits(rec.URL)
+		if h.Last == 0 {
+			h = found
+		} else if ok {
+			policy.Note(&h, &revisit.Outcome{At: time.Unix(found.Last, 0), Missing: found.Missing > 0, Body: found.Body,
+				ETag: found.ETag, Modified: found.Modified})
+			h.Captured = found.Captured
+			policy.Next(&h, 0)
+		}
+		v := pageVisit{noted: true, history: h}
+		v.apply(rec)
+	}
+	return d.finishVisit(tx, rec, from)
+}

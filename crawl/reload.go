@@ -1,0 +1,51 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"drumbeat/crawl/changes"
+)
+
+// Reload reads the files of rules, blacklist and sites again and puts them in force, as Options.Reload does, and counts
+// what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
+// that BEAST holds are placed anew, by the budgets that the sites have now.
+func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded, made changes.Change, err error) {
+	err = k.with(func(c *crawler) error {
+		r, made, err = c.operator.reload(ctx, who, anew)
+		return err
+	})
+	return r, made, err
+}
+
+// reload is Control.Reload.
+func (o *operator) reload(ctx context.Context, who string, anew bool) (r Reloaded, c changes.Change, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c = changes.Change{Op: changes.OpReload, Who: who, Anew: anew}
+	if err := o.dispatcher.checkFiles(); err != nil {
+		return r, c, &changes.RefusedError{Why: err.Error()}
+	}
+	if anew {
+		if err := o.stars.checkFunction(nil); err != nil {
+			return r, c, &changes.RefusedError{Why: err.Error()}
+		}
+	}
+	// The files first: what is placed anew is placed by the new budgets.
+	if r, err = o.dispatcher.reloadFiles(ctx); err != nil {
+		return r, c, err
+	}
+	r.Anew = o.stars.placed()
+	if c, err = o.journal.Append(c, time.Now()); err != nil {
+		return r, c, err
+	}
+	o.testHook("change")
+	o.opt.Log.Info("the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	o.history.made(&c)
+	if anew {
+		o.stars.anew()
+	} else {
+		r.Anew = 0
+	}
+	return r, c, nil
+}

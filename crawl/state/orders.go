@@ -1,0 +1,62 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Order is a URL that the operator has enqueued (changes.OpEnqueue), as a checkpoint keeps it.
+type Order struct {
+	Key  uint64 // of the URL
+	Host uint64 // key of its host
+	// Own says that the URL was new: the order's record is that of the unique URL. Otherwise it is a second one.
+	Own bool
+	// Stored says that the order has been fetched, and its page waits for the verdict on its body.
+	Stored bool
+	// Done says that the order has left the crawl. If another record of the URL still waits, it ends without a fetch.
+	Done   bool
+	Visits []byte // if Done: what the order's visit found (weburl.Record.Visits)
+}
+
+// Bits of a coded Order.
+const (
+	orderOwn = 1 << iota
+	orderStored
+	orderDone
+	orderBits = orderOwn | orderStored | orderDone
+)
+
+// orderBytes is the length of a coded Order without its visits: key, host, bits.
+const orderBytes = 8 + 8 + 1
+
+// AppendOrder appends the coding of an order for DumpRecords.
+func AppendOrder(dst []byte, o *Order) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, o.Key)
+	dst = binary.LittleEndian.AppendUint64(dst, o.Host)
+	var bits byte
+	for _, b := range []struct {
+		is  bool
+		bit byte
+	}{{o.Own, orderOwn}, {o.Stored, orderStored}, {o.Done, orderDone}} {
+		if b.is {
+			bits |= b.bit
+		}
+	}
+	return append(append(dst, bits), o.Visits...)
+}
+
+// ErrOrder is the error of bytes that are no Order.
+var ErrOrder = errors.New("crawl: damaged order of an enqueued URL")
+
+// EachOrder calls f for each order of a checkpoint's tail. Visits are a part of data.
+func EachOrder(data []byte, f func(o *Order) error) error {
+	return EachRecord("enqueued URLs", data, func(rec []byte) error {
+		if len(rec) < orderBytes || rec[orderBytes-1]&^orderBits != 0 {
+			return fmt.Errorf("%w: % x", ErrOrder, rec[:min(len(rec), orderBytes)])
+		}
+		bits := rec[orderBytes-1]
+		return f(&Order{Key: binary.LittleEndian.Uint64(rec), Host: binary.LittleEndian.Uint64(rec[8:]),
+			Own: bits&orderOwn != 0, Stored: bits&orderStored != 0, Done: bits&orderDone != 0, Visits: rec[orderBytes:]})
+	})
+}
