@@ -91,6 +91,7 @@ func settingsText(s *changes.Settings) string {
 	add(len(s.HostDelays) > 0, "%d hosts with a delay of their own", len(s.HostDelays))
 	add(len(s.Blocked) > 0, "%d blocked", len(s.Blocked))
 	add(s.Function != nil, "another budget function")
+	add(s.Priority != nil, "another priority")
 	add(len(s.Budgets) > 0, "%d PLDs with a pinned budget", len(s.Budgets))
 	return strings.Join(parts, ", ")
 }
@@ -122,8 +123,11 @@ func budgetsOf(flags star.Budgets, f *changes.Function) (star.Budgets, error) {
 	return flags, err
 }
 
-// epoch identifies the budget function in force, for the ledgers of BEAST.
-func (o *operator) epoch() uint32 { return uint32(o.journal.Settings().FunctionSeq) }
+// epoch identifies the budget function and the strategy in force, for the ledgers of BEAST.
+func (o *operator) epoch() uint32 {
+	s := o.journal.Settings()
+	return uint32(max(s.FunctionSeq, s.PrioritySeq))
+}
 
 // fed reports whether the seeds of all changes have been fed.
 func (o *operator) fed() bool { return !o.journal.SeedsLeft() }
@@ -213,6 +217,11 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
 	}
+	if c.Op == changes.OpPriority {
+		if err := o.stars.checkPriority(c.Priority); err != nil {
+			return c, &changes.RefusedError{Why: err.Error()}
+		}
+	}
 	blocks := c.Op == changes.OpBlock || c.Op == changes.OpUnblock
 	if blocks { // the rules must be valid and fit into RAM
 		if _, _, err := o.readRulesWith(o.blacklist(next)); err != nil {
@@ -251,6 +260,8 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 		o.pinBudgets(s)
 	case changes.OpFunction:
 		return o.stars.newFunction()
+	case changes.OpPriority:
+		return o.stars.newPriority()
 	case changes.OpSeeds:
 		o.changed()
 		o.wakeSeed.raise()

@@ -24,6 +24,7 @@ const (
 	OpBudget     Op = "budget"      // Budget for PLD
 	OpBudgetFree Op = "budget-free" // undo OpBudget for PLD
 	OpFunction   Op = "function"    // Function, the budget function; nil is that of the flags
+	OpPriority   Op = "priority"    // Priority, the strategy of the lanes; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop cleanly, once
@@ -33,7 +34,7 @@ const (
 // undoes has the opposite of each kind that has one.
 var undoes = map[Op]Op{OpPause: OpResume, OpResume: OpPause, OpDrain: OpFill, OpFill: OpDrain,
 	OpLimits: OpLimits, OpHostDelay: OpHostNormal, OpBlock: OpUnblock, OpUnblock: OpBlock,
-	OpBudget: OpBudgetFree, OpFunction: OpFunction}
+	OpBudget: OpBudgetFree, OpFunction: OpFunction, OpPriority: OpPriority}
 
 // Undo returns the kind of change that undoes o, "" if none does.
 func (o Op) Undo() Op { return undoes[o] }
@@ -53,6 +54,7 @@ type Change struct {
 	PLD         string    `json:"pld,omitempty"`
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
+	Priority    *Priority `json:"priority,omitempty"`
 	Seeds       []string  `json:"seeds,omitempty"`
 	Count       int       `json:"count,omitempty"` // number of Seeds
 	Settings    *Settings `json:"settings,omitempty"`
@@ -70,6 +72,14 @@ type Settings struct {
 	Budgets     map[string]uint32  `json:"budgets"`    // pages, by PLD
 	Function    *Function          `json:"function,omitempty"`
 	FunctionSeq int64              `json:"functionSeq,omitempty"` // change that set or cleared Function; 0 for none
+	Priority    *Priority          `json:"priority,omitempty"`
+	PrioritySeq int64              `json:"prioritySeq,omitempty"` // change that set or cleared Priority; 0 for none
+}
+
+// Priority is a strategy that spreads URLs over BEAST's lanes.
+type Priority struct {
+	Name    string   `json:"name"`              // as in --priority
+	Weights []uint32 `json:"weights,omitempty"` // of each lane; none: those of the flags
 }
 
 // Function is a budget function F(d) with its bounds.
@@ -110,7 +120,7 @@ func (c *Change) check() error {
 		}
 	}
 	switch c.Op {
-	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpCheckpoint, OpStop:
+	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpPriority, OpCheckpoint, OpStop:
 	case OpHostDelay:
 		if c.Host == "" || !(c.Delay >= 0 && c.Delay <= 24*3600) {
 			return refused("delay of host %q: want a host, and 0 to 86400 seconds", c.Host)

@@ -24,7 +24,9 @@ const (
 	ManifestName  = "state/MANIFEST"
 	ManifestMagic = "drumbeat-manifest"
 	manifestMajor = 2
-	manifestAdded = 4 // 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs
+	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs; 5: lanes of
+	// BEAST, and scores in URL records
+	manifestAdded = 5
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -65,6 +67,7 @@ type Frozen struct {
 	Private     bool   `json:"private"`
 	SeparateOut bool   `json:"separate_out"`
 	KeepEscapes bool   `json:"keep_escapes"`
+	Lanes       int    `json:"lanes,omitempty"` // of BEAST, if there are several
 }
 
 // EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON
