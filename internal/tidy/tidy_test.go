@@ -84,6 +84,7 @@ var layers = map[string]layer{
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes":  {10, []string{"disk"}},
+	"crawl/strategy": {10, []string{"weburl"}},
 	"crawl/metrics":  {27, []string{"crawl/snapshot", "crawl/state", "internal/histogram"}},
 	"crawl/snapshot": {26, []string{"crawl/state", "internal/histogram"}},
 	"crawl/history":  {10, []string{"disk"}},
