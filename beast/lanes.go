@@ -44,8 +44,8 @@ func (t *Turns) Validate() error {
 
 func (t *Turns) lanes() int { return max(1, len(t.Weights)) }
 
-// Share returns a lane's share of a budget. The shares add up to the budget, or to the number of lanes if that is
-// more, since every lane gets at least 1 page of a budget that is not 0.
+// Share returns a lane's share of a budget. The shares add up to the budget, and to one page more for each lane whose
+// share would be less than a page, since every lane gets at least 1 page of a budget that is not 0.
 func (t *Turns) Share(lane int, budget uint32) uint32 {
 	if len(t.Weights) < 2 || budget == 0 || budget == Unbounded {
 		return budget

@@ -44,15 +44,15 @@ func (o *Options) checkScores(s *strategy.Strategy) error {
 	switch s.Scores {
 	case strategy.HookScore:
 		if o.Hook == nil && o.asker == nil {
-			return fmt.Errorf("priority %s needs a hook", s.Name)
+			return fmt.Errorf("--priority %s needs --hook", s.Name)
 		}
 	case strategy.SitemapScore:
 		if !o.Sitemaps {
-			return fmt.Errorf("priority %s needs sitemaps", s.Name)
+			return fmt.Errorf("--priority %s needs --sitemaps", s.Name)
 		}
 	case strategy.IndegreeBudget:
 		if o.Scope != state.ScopeAll {
-			return fmt.Errorf("priority %s needs budgets by in-degree; they are off, because --scope is not all", s.Name)
+			return fmt.Errorf("--priority %s needs budgets by in-degree, which are off, because --scope is not all", s.Name)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/sitemap"
@@ -191,18 +192,21 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 // the readable ones.
 func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
-	index := false
+	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
-	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
-		if form == sitemap.Index && !index {
+	sum, err := sitemap.Read(sitemapBody(resp), opt, func(e sitemap.Entry) error {
+		if e.Form == sitemap.Index && !index {
 			if rec.Flags&weburl.FlagSitemapPart != 0 {
 				return errPart
 			}
 			index = true
 			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
-		if url := l.take(text); url != nil {
+		if url := l.take(e.URL); url != nil {
+			if scored {
+				w.links.SetScore(strategy.ScoreOf(e.Priority))
+			}
 			w.links.Add(url)
 		}
 		return nil

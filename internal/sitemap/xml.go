@@ -23,6 +23,7 @@ const (
 	elFeed
 	elEntry
 	elLink
+	elPriority
 )
 
 // elementOf returns the element with a local name.
@@ -51,6 +52,8 @@ func elementOf(name []byte) element {
 		return elEntry
 	case "link":
 		return elLink
+	case "priority":
+		return elPriority
 	}
 	return elOther
 }
@@ -64,10 +67,13 @@ type scanner struct {
 	text  []byte // text of the element being captured
 	take  bool   // an element is being captured
 	bad   bool   // the text is not a URL
+	held  []byte // URL of a urlset, until its element ends: its priority may come later
+	holds bool
+	prio  float64 // of the url element
 	tag   []byte
 }
 
-// wanted reports whether the text of the innermost element is a URL.
+// wanted reports whether the text of the innermost element is a URL, or the priority of one.
 func (s *scanner) wanted() bool {
 	if s.depth < 2 {
 		return false
@@ -75,6 +81,8 @@ func (s *scanner) wanted() bool {
 	switch parent := s.stack[s.depth-2]; s.stack[s.depth-1] {
 	case elLoc:
 		return s.r.sum.Form == URLSet && parent == elURL || s.r.sum.Form == Index && parent == elSitemap
+	case elPriority:
+		return s.r.sum.Form == URLSet && parent == elURL
 	case elLink:
 		return s.r.sum.Form == RSS && parent == elItem
 	}
@@ -83,6 +91,16 @@ func (s *scanner) wanted() bool {
 
 // run reads until the end of the root element.
 func (s *scanner) run() error {
+	err := s.elements()
+	if s.holds { // the reading ended within a url element
+		if late := s.release(); err == nil {
+			err = late
+		}
+	}
+	return err
+}
+
+func (s *scanner) elements() error {
 	for begun := false; !begun || s.depth > 0; {
 		err := s.characters()
 		if err == nil {
@@ -261,6 +279,9 @@ func (s *scanner) open() error {
 	if s.depth == maxDepth {
 		return ErrDeep
 	}
+	if el == elURL {
+		s.prio = DefaultPriority
+	}
 	s.stack[s.depth] = el
 	s.depth++
 	if !s.take && s.wanted() {
@@ -276,15 +297,45 @@ func (s *scanner) close() error {
 	}
 	if s.take && s.wanted() {
 		s.take = false
-		url, ok := unescape(bytes.TrimSpace(s.text))
-		if len(url) > 0 || !ok || s.bad {
-			if err := s.r.take(url, ok && !s.bad); err != nil {
-				return err
-			}
+		if err := s.taken(); err != nil {
+			return err
 		}
 	}
 	s.depth--
+	if s.holds && s.stack[s.depth] == elURL {
+		return s.release()
+	}
 	return nil
+}
+
+// taken handles the text of an element.
+func (s *scanner) taken() error {
+	text, ok := unescape(bytes.TrimSpace(s.text))
+	ok = ok && !s.bad
+	switch {
+	case s.stack[s.depth-1] == elPriority:
+		if p, err := strconv.ParseFloat(string(text), 64); ok && err == nil && p >= 0 && p <= 1 {
+			s.prio = p
+		}
+		return nil
+	case len(text) == 0 && ok:
+		return nil
+	case !ok || s.r.sum.Form != URLSet:
+		return s.r.take(text, ok)
+	}
+	if s.holds {
+		if err := s.release(); err != nil {
+			return err
+		}
+	}
+	s.held, s.holds = append(s.held[:0], text...), true
+	return nil
+}
+
+// release takes the URL that is held.
+func (s *scanner) release() error {
+	s.holds = false
+	return s.r.takeWith(s.held, true, s.prio)
 }
 
 // atomLink takes the URL of an alternate link of an entry.

@@ -144,7 +144,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "disk",
+	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports",
 		"internal/sites", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
