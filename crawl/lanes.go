@@ -87,7 +87,7 @@ func (e *engine) fixLanes(m *state.Manifest) error {
 
 // openStrategy puts the strategy of the flags, or of the operator, in force.
 func (b *budgetStage) openStrategy() error {
-	s, err := b.opt.strategyOf(b.opt.Lanes, b.operator.journal.Settings().Priority)
+	s, err := b.opt.strategyOf(b.opt.Lanes, b.operator.priority())
 	if err != nil {
 		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
 	}
@@ -97,6 +97,9 @@ func (b *budgetStage) openStrategy() error {
 
 // laneOf returns the lane of a URL in BEAST.
 func (e *engine) laneOf(rec *weburl.Record) uint8 { return e.strategy.Load().Lane(rec) }
+
+// budgetRange returns the default and the largest budget of the function in force, in pages.
+func (b *budgetStage) budgetRange() (normal, largest uint32) { return b.star.BudgetRange() }
 
 // turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.
 func turnsOf(s *strategy.Strategy) beast.Turns {
@@ -110,7 +113,7 @@ func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 	case isRedirect(resp):
 		w.links.Rec.Score = rec.Score
 	case s.Scores == strategy.IndegreeBudget:
-		normal, largest := p.budgets.star.BudgetRange()
+		normal, largest := p.budgets.budgetRange()
 		w.links.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
 	}
 }

@@ -7,11 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/beast"
 	"drumbeat/crawl/changes"
+	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
+	"drumbeat/star"
 )
 
 // laneSite is a PLD with a root, two lists, and 40 hosts that have the pages of the lists. Its queues decide the order.
@@ -219,4 +222,12 @@ func TestPriorityChanges(t *testing.T) {
 			t.Errorf("a later run with priority: %v", err)
 		}
 	})
+}
+
+func TestMostLanes(t *testing.T) {
+	for _, n := range []int{beast.MaxLanes, star.MaxLanes} {
+		if n != strategy.MaxLanes {
+			t.Errorf("at most %d lanes; BEAST or STAR has %d", strategy.MaxLanes, n)
+		}
+	}
 }

@@ -129,6 +129,9 @@ func (o *operator) epoch() uint32 {
 	return uint32(max(s.FunctionSeq, s.PrioritySeq))
 }
 
+// priority returns the operator's strategy, nil for that of the flags.
+func (o *operator) priority() *changes.Priority { return o.journal.Settings().Priority }
+
 // fed reports whether the seeds of all changes have been fed.
 func (o *operator) fed() bool { return !o.journal.SeedsLeft() }
 

@@ -6,16 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/beast"
 	"drumbeat/crawl/strategy"
-	"drumbeat/star"
 	"drumbeat/weburl"
 )
 
 func TestLanes(t *testing.T) {
-	if got := []int{beast.MaxLanes, star.MaxLanes}; !slices.Equal(got, []int{strategy.MaxLanes, strategy.MaxLanes}) {
-		t.Errorf("at most %d lanes; BEAST has %d, STAR %d", strategy.MaxLanes, beast.MaxLanes, star.MaxLanes)
-	}
 	seed := uint8(weburl.FlagSeed)
 	for _, c := range []struct {
 		name  string
