@@ -70,7 +70,7 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	opt := crawl.Options{Dirs: []string{r.dir}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org", Control: new(crawl.Control),
 		Resolver: webNames{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(),
 		RAMBytes: 128 << 20, DiskBytes: 1 << 30, Connections: 64, HostDelay: 50 * time.Millisecond, HostDelayMin: 20 * time.Millisecond,
-		MaxDepth: crawl.Unlimited, Store: true, SnapshotEvery: 50 * time.Millisecond, CheckpointEvery: time.Second, Linger: time.Second}
+		MaxDepth: crawl.Unlimited, Store: true, Lanes: 2, SnapshotEvery: 50 * time.Millisecond, CheckpointEvery: time.Second, Linger: time.Second}
 	adm := Options{Control: opt.Control, Addr: "127.0.0.1:0", Dirs: opt.Dirs, Version: "test", Agent: "drumbeat", Log: r.tail}
 	if change != nil {
 		change(&opt, &adm)
@@ -208,6 +208,7 @@ func (r *rig) examples() map[string][2]string {
 		"block": {"/api/v1/blocks", `{"rule":"host never.example"}`}, "unblock": {"/api/v1/blocks?rule=-%20host%20never.example"},
 		"setBudget": {"/api/v1/plds/" + pld + "/budget", `{"budget":50}`}, "clearBudget": {"/api/v1/plds/" + pld + "/budget"},
 		"setFunction": {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`}, "clearFunction": {"/api/v1/budget"},
+		"setPriority": {"/api/v1/priority", `{"priority":"depth","weights":[3,1]}`}, "clearPriority": {"/api/v1/priority"},
 		"history": {"/api/v1/history?metrics=pages_total,urls"}, "stop": {"/api/v1/stop"},
 	}
 }

@@ -156,15 +156,33 @@ func (s *Server) setFunction(r *http.Request) (any, error) {
 
 // makeFunction changes the budget function; nil is that of the flags.
 func (s *Server) makeFunction(r *http.Request, f *changes.Function) (any, error) {
+	return s.makeAnew(r, changes.Change{Op: changes.OpFunction, Function: f})
+}
+
+// makeAnew makes a change that places queued URLs anew, and says how many.
+func (s *Server) makeAnew(r *http.Request, c changes.Change) (any, error) {
 	now, err := s.opt.Control.Structures()
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.make(r, changes.Change{Op: changes.OpFunction, Function: f})
+	made, err := s.make(r, c)
 	if err != nil {
 		return nil, err
 	}
 	return FunctionSet{made.(Change), now.Beast.SpreadRecords + now.Beast.MovedRecords}, nil
+}
+
+func (s *Server) setPriority(r *http.Request) (any, error) {
+	var p Priority
+	if err := readBody(r, &p); err != nil {
+		return nil, err
+	}
+	return s.makePriority(r, &changes.Priority{Name: p.Priority, Weights: p.Weights})
+}
+
+// makePriority changes which URLs go first; nil is the priority of the flags.
+func (s *Server) makePriority(r *http.Request, p *changes.Priority) (any, error) {
+	return s.makeAnew(r, changes.Change{Op: changes.OpPriority, Priority: p})
 }
 
 func (s *Server) block(r *http.Request) (any, error) {

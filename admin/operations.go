@@ -114,6 +114,11 @@ var operations = []Operation{
 		Body:    Function{}, Result: FunctionSet{}, handle: (*Server).setFunction},
 	{Method: "DELETE", Path: "/api/v1/budget", ID: "clearFunction", Summary: "Use the budget function of the flags again.", Change: true,
 		Result: FunctionSet{}, handle: func(s *Server, r *http.Request) (any, error) { return s.makeFunction(r, nil) }},
+	{Method: "PUT", Path: "/api/v1/priority", ID: "setPriority", Change: true,
+		Summary: "Change which URLs go first. URLs in BEAST's queues after the current ones are placed anew. Needs a crawl with several lanes.",
+		Body:    Priority{}, Result: FunctionSet{}, handle: (*Server).setPriority},
+	{Method: "DELETE", Path: "/api/v1/priority", ID: "clearPriority", Summary: "Use the priority of the flags again.", Change: true,
+		Result: FunctionSet{}, handle: func(s *Server, r *http.Request) (any, error) { return s.makePriority(r, nil) }},
 }
 
 // simple returns the handler of a change without parameters.

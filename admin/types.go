@@ -295,7 +295,13 @@ type Function struct {
 	Max      uint32 `json:"max" doc:"Pages a queue, as in --budget-max."`
 }
 
-// FunctionSet says that the budget function was changed.
+// Priority says which URLs go first.
+type Priority struct {
+	Priority string   `json:"priority" doc:"As in --priority: none, depth, indegree, hook or sitemap."`
+	Weights  []uint32 `json:"weights,omitempty" doc:"Weights of the lanes, as in --lane-weights. Default: those of the flags."`
+}
+
+// FunctionSet says that the budget function or the priority was changed.
 type FunctionSet struct {
 	Change Change `json:"change"`
 	Moves  int64  `json:"moves" doc:"URLs in BEAST's queues when the change was made; they are placed anew."`

@@ -32,7 +32,9 @@ func (o *Options) complete() error {
 	if o.QueuesMax == 0 {
 		o.QueuesMax = DefaultQueuesMax
 	}
-	o.pool = new(queue.Pool)
+	if o.pool == nil {
+		o.pool = new(queue.Pool)
+	}
 	return o.Validate()
 }
 

@@ -411,7 +411,7 @@ func (r *rig) walk() {
 		r.t.Fatal(err)
 	}
 	n := 0
-	if _, _, err := beast.Scan(r.opt.Set, "beast", st, func(beast.Number, []byte) error { n++; return nil },
+	if _, _, err := beast.Scan(r.opt.Set, "beast", st, func(int, beast.Number, []byte) error { n++; return nil },
 		nil); err != nil {
 		r.t.Fatal(err)
 	}

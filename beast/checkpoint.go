@@ -10,9 +10,13 @@ import (
 	"drumbeat/queue"
 )
 
-const stateVersion = 1
+// Versions of State: of one Beast, and of several lanes, which an older program must not take for one.
+const (
+	stateVersion = 1
+	lanesVersion = 2
+)
 
-// State is the state of a Beast in a manifest.
+// State is the state of a Beast, or of Lanes, in a manifest.
 type State struct {
 	V        int
 	Current  Number
@@ -25,6 +29,8 @@ type State struct {
 	Queues   []QueueState `json:",omitempty"` // by number
 	Moved    []QueueState `json:",omitempty"` // queues that Replace took out of use, by number
 	Failed   []QueueState // generations of QF in use, oldest first
+	More     []State      `json:",omitempty"` // in version 2: the lanes after the first, whose state the other fields are
+	Turns    *TurnsState  `json:",omitempty"` // in version 2: whose turn it is
 }
 
 // maxStateNumber bounds the numbers in a state so that sums cannot overflow.
@@ -40,6 +46,8 @@ func (st *State) check() error {
 	switch {
 	case st.V != stateVersion:
 		return fmt.Errorf("state has version %d, want %d", st.V, stateVersion)
+	case len(st.More) > 0 || st.Turns != nil:
+		return errors.New("state of one BEAST has lanes")
 	case st.Horizon < 1 || st.Horizon > maxStateNumber || st.Current < 0 || st.Current > maxStateNumber ||
 		st.LastScan < 0 || st.LastScan > st.Current || st.Scans < 0:
 		return fmt.Errorf("state has s %d, h %d, last scan at %d", st.Current, st.Horizon, st.LastScan)
@@ -223,72 +231,4 @@ func (b *Beast) Close() error {
 	}
 	b.retired, b.failed, b.old, b.queues, b.moved = nil, nil, nil, nil, nil
 	return errors.Join(errs...)
-}
-
-// Scan calls fn for every unread record that st names, with its queue's number or Failed. It changes
-// nothing. It passes damage to damaged and continues after it. If damaged is nil, the first damage ends the
-// scan (see queue.Scan). Scan returns the number of unreadable records of numbered queues and of QF.
-func Scan(
-	set disk.Set, name string, st *State, fn func(n Number, rec []byte) error, damaged func(error) error,
-) (lost, lostFailed int64, err error) {
-	if st == nil {
-		return 0, 0, nil
-	}
-	if err := st.check(); err != nil {
-		return 0, 0, fmt.Errorf("beast: scan %s: %w", name, err)
-	}
-	scan := func(qname string, n Number, st *queue.State) (int64, error) {
-		return queue.Scan(set, qname, st, func(rec []byte) error { return fn(n, rec) }, damaged)
-	}
-	for _, qs := range slices.Concat(st.Queues, st.Moved) {
-		n, err := scan(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
-		if err != nil {
-			return lost, lostFailed, err
-		}
-		lost += n
-	}
-	for _, qs := range st.Failed {
-		n, err := scan(failedName(name, uint64(qs.N)), Failed, qs.State)
-		if err != nil {
-			return lost, lostFailed, err
-		}
-		lostFailed += n
-	}
-	return lost, lostFailed, nil
-}
-
-// Files returns the paths of the segments that st names.
-func Files(set disk.Set, name string, st *State) []string {
-	var names []string
-	for _, qs := range slices.Concat(st.Queues, st.Moved) {
-		names = append(names, queue.Files(set, queueName(name, Number(qs.N)), qs.State)...)
-	}
-	for _, qs := range st.Failed {
-		names = append(names, queue.Files(set, failedName(name, uint64(qs.N)), qs.State)...)
-	}
-	return names
-}
-
-// EachQueue calls fn with the name and state of every queue of st, and stores the result in st. Generations
-// of QF have the number Failed. It serves to rebuild queues from their readable records.
-func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.State) (*queue.State, error)) error {
-	for _, list := range [][]QueueState{st.Queues, st.Moved} {
-		for i := range list {
-			qs := &list[i]
-			q, err := fn(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
-			if err != nil {
-				return err
-			}
-			qs.State = q
-		}
-	}
-	for i := range st.Failed {
-		qs := &st.Failed[i]
-		q, err := fn(failedName(name, uint64(qs.N)), Failed, qs.State)
-		if err != nil {
-			return err
-		}
-		qs.State = q
-	}
-	return nil
 }

@@ -32,6 +32,14 @@
 // Replace takes all queues after s out of use. Their URLs are to be checked again and placed anew, above the
 // numbers of those queues; the ledgers of an earlier epoch count as new. The current queue stays as it is.
 //
+// # Lanes
+//
+// Lanes are up to 8 Beasts that share the budgets: lane l, of weight w_l, has w_l/Σw of each PLD's budget in its queues,
+// and of the records read. In a round each lane reads one queue, so a PLD gets no more than its budget in a round, in
+// whatever lanes its URLs are. (Lanes that went on alone would give a PLD that is alone in a lane the lane's whole share:
+// priorities that sites set themselves, as in sitemaps, would buy it.) A lane without records gives its turns away. Each
+// lane has its own horizon, QF and scans, so Theorem 7 holds in each: see Model.RateBound.
+//
 // # Departures
 //
 // The paper keeps the left-over budgets of all PLDs in a local array in RAM. Here the ledger is part of the
@@ -56,8 +64,9 @@
 //
 // # Memory and disk
 //
-// RAM: up to h+3 tail buffers, which grow on demand to at most BlockBytes each, and two read buffers. Disk:
+// RAM of each lane: up to h+3 tail buffers, which grow on demand to at most BlockBytes each, and two read buffers. Disk:
 // the records, compressed by package queue.
 //
-// The files are those of package queue under state/<Name>/q<number> and state/<Name>/failed<generation>.
+// The files are those of package queue under state/<Name>/q<number> and state/<Name>/failed<generation>. Lane 1 and
+// further ones have names <Name>-1 and so on. The state of one lane is that of a Beast, version 1; of several, version 2.
 package beast

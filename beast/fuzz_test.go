@@ -66,7 +66,7 @@ func fuzzOptions(set disk.Set) beast.Options {
 }
 
 func walked(set disk.Set, st *beast.State) (records []string, err error) {
-	_, _, err = beast.Scan(set, "beast", st, func(n beast.Number, rec []byte) error {
+	_, _, err = beast.Scan(set, "beast", st, func(_ int, n beast.Number, rec []byte) error {
 		records = append(records, fmt.Sprintf("%d %x", n, rec))
 		return nil
 	}, nil)

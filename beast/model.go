@@ -27,7 +27,9 @@ func (m Model) Rate(pages float64) float64 {
 	return 2 * m.PagesPerSecond * m.URLBytes * (2*a/(1+a)*(m.UniquePerPage-1) + 1)
 }
 
-// RateBound returns the bound of Theorem 7 for any number of pages, 2Sb(2L-1), in bytes/s.
+// RateBound returns the bound of Theorem 7 for any number of pages, 2Sb(2L-1), in bytes/s. It is also that of several
+// lanes: if lane l fetches S_l pages/s and takes in S_l·L_l new URLs, ΣS_l = S and ΣS_l·L_l = SL, then
+// Σ2S_l·b(2L_l-1) = 2Sb(2L-1).
 func (m Model) RateBound() float64 {
 	return 2 * m.PagesPerSecond * m.URLBytes * (2*m.UniquePerPage - 1)
 }

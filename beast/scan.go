@@ -145,6 +145,7 @@ func (b *Beast) Horizon() Number {
 
 // QueueInfo describes a numbered queue.
 type QueueInfo struct {
+	Lane           int // of Lanes
 	Number         Number
 	Records, Bytes int64
 }
@@ -155,7 +156,7 @@ func (b *Beast) Queues() []QueueInfo {
 	list := make([]QueueInfo, 0, len(b.queues))
 	for n, q := range b.queues {
 		records, bytes := q.Len()
-		list = append(list, QueueInfo{n, records, bytes})
+		list = append(list, QueueInfo{Number: n, Records: records, Bytes: bytes})
 	}
 	b.mu.RUnlock()
 	slices.SortFunc(list, func(a, b QueueInfo) int { return cmp.Compare(a.Number, b.Number) })

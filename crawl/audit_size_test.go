@@ -97,7 +97,7 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 	must(err)
 	must(saved(m, state.NameNames, d.Freeze(), tails))
 	must(d.Close())
-	s, err := star.Open(star.Options{Set: set, Name: state.NameStar, Place: func(*[star.LedgerBytes]byte, uint32, uint8) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
+	s, err := star.Open(star.Options{Set: set, Name: state.NameStar, Place: func(*[star.LedgerBytes]byte, uint32, uint8, uint8) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
 	must(err)
 	must(saved(m, state.NameStar, s.Freeze(), tails))
 	must(s.Close())

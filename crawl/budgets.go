@@ -27,7 +27,7 @@ type budgetStage struct {
 	*engine
 	star        *star.Star
 	recentEdges *drum.RAMCache
-	beast       *beast.Beast
+	beast       *beast.Lanes
 	scanned     scanMemory
 	starMerges  atomic.Int64 // passes of STAR that have ended
 
@@ -51,17 +51,17 @@ func newBudgetStage(e *engine) *budgetStage {
 	return b
 }
 
-// place chooses the queue of a URL. STAR calls it for each URL of a round. part is that of partOf. A trap has its
-// part of the budget with every scope.
-func (b *budgetStage) place(ledger *[16]byte, budget uint32, part uint8) (n int64) {
+// place chooses the queue of a URL in its lane. STAR calls it for each URL of a round. part is that of partOf, lane that
+// of laneOf. A trap has its part of the budget with every scope.
+func (b *budgetStage) place(ledger *[16]byte, budget uint32, part, lane uint8) (n int64) {
 	l := beast.DecodeLedger(ledger)
 	switch {
 	case part != 0 && b.traps != nil:
-		n = int64(b.beast.PlacePart(&l, partBudget(budget, part)))
-	case b.opt.Scope != state.ScopeAll:
-		n = int64(b.beast.Place(&l, unboundedBudget))
+		n = int64(b.beast.PlacePart(int(lane), &l, partBudget(budget, part)))
+	case !b.strategy.Load().Budgets:
+		n = int64(b.beast.Place(int(lane), &l, beast.Unbounded))
 	default:
-		n = int64(b.beast.Place(&l, budget))
+		n = int64(b.beast.Place(int(lane), &l, budget))
 	}
 	l.Encode(ledger)
 	return n
@@ -94,16 +94,12 @@ func (b *budgetStage) pin() (release func()) {
 	}
 }
 
-// unboundedBudget is the budget of every PLD when budgets are off. No queue can hold that many URLs of one
-// PLD.
-const unboundedBudget = 1<<32 - 1
-
-// readBeast releases URLs from BEAST's current queue while the stock is below its target.
+// readBeast releases URLs from BEAST's current queues while the stock is below its target.
 func (b *budgetStage) readBeast(ctx context.Context) error {
 	queue := beast.Number(-1)
 	var end endOfQueue
 	for ctx.Err() == nil {
-		if n := b.beast.Current(); n != queue { // budgets change only between queues
+		if n := b.beast.Round(); n != queue { // budgets change only between queues
 			queue, end.began = n, time.Now()
 			b.star.Refresh()
 			b.moved.raise()
@@ -198,7 +194,7 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 			}
 			rec.Budget = p.Budget
 			buf = rec.Append(buf[:0])
-			if err := b.beast.Append(beast.Number(p.Number), buf); err != nil {
+			if err := b.beast.Append(int(p.Lane), beast.Number(p.Number), buf); err != nil {
 				return err
 			}
 			to := state.PlaceBeast
@@ -262,7 +258,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 // replaceEvery is how often Replace is tried while rounds of STAR hold BEAST's pin.
 const replaceEvery = 20 * time.Millisecond
 
-// placeAnew moves the URLs that BEAST holds to STAR's check, because the budget function has changed. After a
+// placeAnew moves the URLs that BEAST holds to STAR's check, because the budget function or the strategy has changed. After a
 // crash it continues where the last checkpoint was. One call takes one step.
 func (b *budgetStage) placeAnew(ctx context.Context) error {
 	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
@@ -278,7 +274,7 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 			sleep(ctx, replaceEvery)
 			return nil
 		}
-		b.opt.Log.Info("budgets changed: queued URLs are placed anew", "urls", moved)
+		b.opt.Log.Info("budgets or priorities changed: queued URLs are placed anew", "urls", moved)
 		return nil
 	}
 	data, ok, err := b.beast.MovedPeek()
@@ -316,8 +312,9 @@ func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place)
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
 	}
 	tx.moves = append(tx.moves, move{key: b.Hasher.URLKey(rec.URL), from: from, to: state.PlaceStar, was: state.Reason(rec.Reason)})
-	host := weburl.Split(rec.URL).Host
-	return b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(host), Part: b.partOf(host), Again: revisit.Visited(rec.Visits), Aux: data}})
+	check := b.checkOf(&rec, data)
+	check.Again = revisit.Visited(rec.Visits)
+	return b.star.Check([]star.CheckTuple{check})
 }
 
 // flagBudgets returns the budgets of the options.
@@ -442,7 +439,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Set: b.Set, Name: state.NameStar,
 		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
 		Recent:  b.recentEdges,
-		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD,
+		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD, Lanes: b.opt.Lanes,
 		Place: b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
 		Pin: b.pin,
 	}, nil

@@ -148,6 +148,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%3 == 2 {
 		opt.ContentSeen = state.ContentSkip
 	}
+	if w.seed%4 == 3 {
+		opt.Priority = "depth"
+	}
 	if w.asksHook {
 		opt.asker = &fakeHook{wants: hook.Wants{Links: true}, think: hookThinks, answer: erraticAnswer}
 	}

@@ -200,9 +200,15 @@ func (k *checkpointer) openIdentity() error {
 	if err := k.OpenSuffixes(k.opt.PrivateSuffixes, m != nil); err != nil {
 		return err
 	}
+	if err := k.fixLanes(m); err != nil {
+		return err
+	}
 	k.frozen = state.Frozen{SecretCheck: k.Hasher.ContentKey([]byte(state.SecretCheckText)),
 		Suffixes: k.Suffixes.Digest(), Private: k.opt.PrivateSuffixes, SeparateOut: k.SeparateOut,
 		KeepEscapes: k.opt.KeepEscapes}
+	if k.opt.Lanes > 1 {
+		k.frozen.Lanes = k.opt.Lanes
+	}
 	if m == nil {
 		return k.HealCopies(state.SecretName, state.SecretFile(secret))
 	}
@@ -253,6 +259,9 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 	if was.KeepEscapes != k.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}
 		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
+	}
+	if was.Lanes != k.frozen.Lanes {
+		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Lanes))
 	}
 	return strings.Join(list, "; ")
 }

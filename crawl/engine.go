@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
@@ -44,6 +45,7 @@ type engine struct {
 	times        times
 	transactions sync.Pool
 	acct         accounts
+	strategy     atomic.Pointer[strategy.Strategy] // which URLs are preferred; set once the journal is open
 	sketches     *sketches
 	traps        *trapscore.Table // nil without Options.TrapScore; created when the crawl is opened
 

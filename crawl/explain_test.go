@@ -86,7 +86,7 @@ func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
 		}
 	}
 	must(star.WalkChecks(r.Set, state.NameStar, partOf[star.State](t, m, state.NameStar), put(explain.Spot{Place: state.PlaceStar})))
-	_, _, err = beast.Scan(r.Set, state.NameBeast, partOf[beast.State](t, m, state.NameBeast), func(n beast.Number, data []byte) error {
+	_, _, err = beast.Scan(r.Set, state.NameBeast, partOf[beast.State](t, m, state.NameBeast), func(_ int, n beast.Number, data []byte) error {
 		if n == beast.Failed {
 			return put(explain.Spot{Place: state.PlaceFailed})(data)
 		}

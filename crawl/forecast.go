@@ -263,7 +263,7 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
-	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(p.Lanes), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
 	names := p.Names.cacheBytes(namesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	if o.ContentSeen != state.ContentOff {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/html/charset"
 
 	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/hook"
 	"drumbeat/internal/pagetext"
@@ -105,6 +106,9 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 		return nil
 	}
 	w.meta.scored, w.meta.score, w.meta.fields = a.Scored, a.Score, a.Fields
+	if a.Scored && p.strategy.Load().Scores == strategy.HookScore {
+		w.links.Rec.Score = strategy.ScoreOf(a.Score)
+	}
 	if !a.Keep {
 		w.meta.unwanted = true
 		counts[state.CountHookDropped]++

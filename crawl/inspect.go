@@ -36,7 +36,8 @@ type Structures struct {
 	Drums  []DrumInfo
 	Queues []QueueInfo
 	Beast  beast.Stats
-	Spread []beast.QueueInfo // the numbered queues, in order
+	Lanes  []beast.Stats     // of each lane; Beast has their sums
+	Spread []beast.QueueInfo // the numbered queues, by lane and number
 }
 
 // Structures returns the state of the structures on disk. It locks each for microseconds.
@@ -48,7 +49,7 @@ func (k *Control) Structures() (s *Structures, err error) {
 func (c *crawler) inspect() *Structures {
 	edges, indegree := c.budgets.star.Stats()
 	p := &c.plan
-	s := &Structures{Beast: c.budgets.beast.Stats(), Spread: c.budgets.beast.Queues()}
+	s := &Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(), Spread: c.budgets.beast.Queues()}
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats

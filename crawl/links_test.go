@@ -43,7 +43,7 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Cleanup(c.budgets.recentEdges.Close)
 	c.budgets.star, err = star.Open(star.Options{
 		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: c.budgets.recentEdges,
-		Place: func(*[star.LedgerBytes]byte, uint32, uint8) int64 { return 1 },
+		Place: func(*[star.LedgerBytes]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {

@@ -93,6 +93,7 @@ func settingsText(s *changes.Settings) string {
 	add(len(s.HostDelays) > 0, "%d hosts with a delay of their own", len(s.HostDelays))
 	add(len(s.Blocked) > 0, "%d blocked", len(s.Blocked))
 	add(s.Function != nil, "another budget function")
+	add(s.Priority != nil, "another priority")
 	add(len(s.Budgets) > 0, "%d PLDs with a pinned budget", len(s.Budgets))
 	return strings.Join(parts, ", ")
 }
@@ -124,8 +125,14 @@ func budgetsOf(flags star.Budgets, f *changes.Function) (star.Budgets, error) {
 	return flags, err
 }
 
-// epoch identifies the budget function in force, for the ledgers of BEAST.
-func (o *operator) epoch() uint32 { return uint32(o.journal.Settings().FunctionSeq) }
+// epoch identifies the budget function and the strategy in force, for the ledgers of BEAST.
+func (o *operator) epoch() uint32 {
+	s := o.journal.Settings()
+	return uint32(max(s.FunctionSeq, s.PrioritySeq))
+}
+
+// priority returns the operator's strategy, nil for that of the flags.
+func (o *operator) priority() *changes.Priority { return o.journal.Settings().Priority }
 
 // fed reports whether the seeds of all changes have been fed.
 func (o *operator) fed() bool { return !o.journal.SeedsLeft() }
@@ -223,6 +230,11 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 			return c, &changes.RefusedError{Why: err.Error()}
 		}
 	}
+	if c.Op == changes.OpPriority {
+		if err := o.stars.checkPriority(c.Priority); err != nil {
+			return c, &changes.RefusedError{Why: err.Error()}
+		}
+	}
 	blocks := c.Op == changes.OpBlock || c.Op == changes.OpUnblock
 	if blocks { // the rules must be valid and fit into RAM
 		if _, _, err := o.readRulesWith(o.blacklist(next)); err != nil {
@@ -268,6 +280,8 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 	case changes.OpReload:
 		_, err := o.dispatcher.reloadFiles(ctx)
 		return err
+	case changes.OpPriority:
+		return o.stars.newPriority()
 	case changes.OpSeeds, changes.OpEnqueue:
 		o.changed()
 		o.wakeSeed.raise()

@@ -184,7 +184,14 @@ type Options struct {
 	BudgetDefault uint32 // B0, pages
 	BudgetMax     uint32 // pages
 	BudgetRanks   int    // K, PLDs
-	QueuesMax     int
+	QueuesMax     int    // of each lane
+	// Priority is the strategy that spreads URLs over lanes (package strategy); "" is DefaultPriority. LaneWeights are
+	// the lanes' weights; nil is strategy.DefaultWeights. Both may change from run to run.
+	Priority    string
+	LaneWeights []uint32
+	// Lanes is the number of lanes of BEAST. It is fixed when a crawl begins: 0 is that of the crawl, and for a new
+	// crawl the strategy's.
+	Lanes int
 	// QueuePages scales up the budgets of small crawls until the budgets of all known PLDs add up to
 	// QueuePages. Default 10,000; Unlimited means no scaling.
 	QueuePages int64
@@ -468,6 +475,9 @@ func (o *Options) Validate() error {
 	}
 	if _, err := urlrule.New(o.URLRules); err != nil {
 		bad("%w", err)
+	}
+	if _, err := o.strategyOf(o.Lanes, nil); err != nil && (o.Lanes != 0 || len(o.LaneWeights) == 0) {
+		bad("%w", err) // weights alone may be those of an existing crawl's lanes
 	}
 	if o.Recrawl != nil {
 		if err := o.Recrawl.Validate(); err != nil {

@@ -162,6 +162,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	} else if err := p.findLinks(w, rec, resp, key, body, now); err != nil {
 		return is, err
 	}
+	p.scoreLinks(w, rec, resp)
 	if sniffed {
 		w.links.Counts[state.CountSniffed] += 1
 	}

@@ -43,6 +43,7 @@ type DrumPlan struct {
 // Plan divides RAM and disk among the structures.
 type Plan struct {
 	RAMBytes, DiskBytes int64
+	Lanes               int // of BEAST
 	URLSeen             DrumPlan
 	Edges, Indegree     DrumPlan
 	RobotsCache         DrumPlan
@@ -111,7 +112,7 @@ func MakePlan(o *Options) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Edges = planDrum("pldedges", edgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
-	p.Indegree = planDrum("pldindegree", indegreeShape(), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.Indegree = planDrum("pldindegree", indegreeShape(o.newLanes()), share(shareIndegree), 0, o.DrumBucketBytes)
 	p.RobotsCache = planDrum(state.NameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, namesShape(), share(shareNames), 0, 0)
@@ -130,10 +131,8 @@ func MakePlan(o *Options) (Plan, error) {
 	p.PoliteBytes = share(sharePolite)
 	p.PoliteItems = int(p.PoliteBytes / politeItemBytes)
 	p.QueueBytes = share(shareQueues)
-	// Each open queue may hold a block, and BEAST has as many queues as its horizon. Together they stay
-	// within their share.
-	p.QueueBlockBytes = int(p.QueueBytes / int64(o.QueuesMax+openQueueBuffers))
-	p.QueueBlockBytes = max(4<<10, min(p.QueueBlockBytes&^4095, o.QueueBlockBytes))
+	p.Lanes = o.newLanes()
+	p.planQueues(o, p.Lanes)
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
 		p.RobotsRequested.RAMBytes, p.Names.RAMBytes, p.Content.RAMBytes, p.ContentFilterBytes, p.CacheBytes,
 		p.EdgeCacheBytes, p.NameCacheBytes} {
@@ -150,6 +149,13 @@ func MakePlan(o *Options) (Plan, error) {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
 	}
 	return p, nil
+}
+
+// planQueues computes the size of the queues' blocks. Each open queue may hold a block, and each lane of BEAST has as
+// many queues as its horizon. Together they stay within their share.
+func (p *Plan) planQueues(o *Options, lanes int) {
+	n := int(p.QueueBytes / int64(o.QueuesMax*lanes+openQueueBuffers))
+	p.QueueBlockBytes = max(4<<10, min(n&^4095, o.QueueBlockBytes))
 }
 
 // planSeen computes URLseen's geometry by Theorem 2, for ram bytes of RAM and its share of the disk.
@@ -263,8 +269,8 @@ func edgesShape() drum.Options {
 	return drum.Options{Op: drum.CheckUpdate, ValueBytes: star.EdgeBytes, Codec: drum.Rice}
 }
 
-func indegreeShape() drum.Options {
-	return drum.Options{ValueBytes: star.RecordBytes, Each: true, Codec: drum.Rice}
+func indegreeShape(lanes int) drum.Options {
+	return drum.Options{ValueBytes: star.RecordBytesOf(lanes), Each: true, Codec: drum.Rice}
 }
 
 // shaped adds the geometry to a shape.

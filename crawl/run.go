@@ -218,6 +218,13 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.operator.openJournal(m); err != nil {
 		return nil, err
 	}
+	if err = c.budgets.openStrategy(); err != nil {
+		return nil, err
+	}
+	if c.plan.Lanes != c.opt.Lanes { // those of the manifest
+		c.plan.Lanes = c.opt.Lanes
+		c.plan.planQueues(&c.opt, c.plan.Lanes)
+	}
 	if err = c.openStructures(m); err != nil {
 		return nil, err
 	}

@@ -212,12 +212,11 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 				}
 			}
 			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
-			host := weburl.Split(rec.URL).Host
-			part := s.partOf(host)
-			if part != 0 {
+			check := s.checkOf(&rec, res.Aux)
+			if check.Part != 0 {
 				tx.count(state.CountTrapURLs, 1)
 			}
-			checks = append(checks, star.CheckTuple{PLD: s.PLDKey(host), Part: part, Aux: res.Aux})
+			checks = append(checks, check)
 		}
 		if len(checks) == 0 {
 			return nil

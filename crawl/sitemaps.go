@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/sitemap"
@@ -191,28 +192,24 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 // the readable ones.
 func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
-	index := false
+	index, scored := false, p.strategy.Load().Scores == strategy.SitemapScore
 	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
-	added := false
-	if p.opt.Recrawl != nil {
-		opt.Dated = func(modified time.Time) {
-			if added {
-				w.links.Date(modified.Unix())
-			}
-		}
-	}
-	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
-		if form == sitemap.Index && !index {
+	sum, err := sitemap.Read(sitemapBody(resp), opt, func(e sitemap.Entry) error {
+		if e.Form == sitemap.Index && !index {
 			if rec.Flags&weburl.FlagSitemapPart != 0 {
 				return errPart
 			}
 			index = true
 			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
-		url := l.take(text)
-		if added = url != nil; added {
-			w.links.Add(url)
+		if url := l.take(e.URL); url != nil {
+			if scored {
+				w.links.SetScore(strategy.ScoreOf(e.Priority))
+			}
+			if w.links.Add(url); p.opt.Recrawl != nil && !e.Modified.IsZero() {
+				w.links.Date(e.Modified.Unix())
+			}
 		}
 		return nil
 	})

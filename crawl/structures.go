@@ -117,9 +117,9 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
-		row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Beast, error) {
-			return beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax,
-				BlockBytes: c.plan.QueueBlockBytes}, st)
+		row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Lanes, error) {
+			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax,
+				BlockBytes: c.plan.QueueBlockBytes}, turnsOf(c.strategy.Load()), st)
 		}),
 		drums(state.NameRobotsCache, &c.check.robotsCache, c.check.robotsStore()),
 		drums(state.NameRobotsRequested, &c.requests.robotsRequested, c.requests.requestedStore()),

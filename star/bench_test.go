@@ -22,7 +22,7 @@ func BenchmarkCheck(b *testing.B) {
 				Set:      disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}},
 				Edges:    drum.Options{Buckets: 4},
 				Indegree: drum.Options{Buckets: 16, BucketBytes: 8 << 20},
-				Place:    func(ledger *[16]byte, _ uint32, _ uint8) int64 { ledger[0]++; return 1 },
+				Place:    func(ledger *[16]byte, _ uint32, _, _ uint8) int64 { ledger[0]++; return 1 },
 				Emit:     func([]star.Placed) error { return nil },
 			}, nil)
 			if err != nil {
@@ -63,7 +63,7 @@ func TestAddAllocatesNothing(t *testing.T) {
 	s, err := star.Open(star.Options{
 		Set:   disk.Set{FS: memfs.New(1), Paths: []string{"/d"}},
 		Edges: drum.Options{Buckets: 1, BufferBytes: 1 << 20},
-		Place: func(*[16]byte, uint32, uint8) int64 { return 1 },
+		Place: func(*[16]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -172,7 +173,7 @@ func TestRecordCoding(t *testing.T) {
 		t.Errorf("coding: got %s, want %s", got, want)
 	}
 	var q PLD
-	if q.Decode(b); q != p {
+	if q.Decode(b); !reflect.DeepEqual(q, p) {
 		t.Errorf("decoded: got %+v, want %+v", q, p)
 	}
 	if b := appendEdges(nil, 0x0102); !bytes.Equal(b, []byte{1, 2, 1, 0, 0}) {

@@ -8,7 +8,11 @@ import (
 	"drumbeat/drum"
 )
 
-const stateVersion = 2
+// Versions of State: with one ledger in a PLD record, and with several, which an older program must not misread.
+const (
+	stateVersion = 2
+	lanesVersion = 3
+)
 
 // State is the state of a Star in a manifest.
 type State struct {
@@ -17,6 +21,7 @@ type State struct {
 	Indegree *drum.State
 	Checks   int64    // pending check tuples
 	PLDs     int64    // V of the current budget function
+	Lanes    int      `json:",omitempty"` // in version 3: ledgers in a PLD record, at least 2
 	Ranking  disk.Ref // by in-degree; see appendRanking
 	// Tops are the rankings by pages and by bytes (appendTops). States of earlier versions have none: their
 	// PLDs enter these rankings with their next response.
@@ -24,9 +29,12 @@ type State struct {
 }
 
 func (st *State) check() error {
-	if st.V != stateVersion || st.Edges == nil || st.Indegree == nil {
+	if st.V != versionOf(st.Lanes) || st.Edges == nil || st.Indegree == nil {
 		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V,
-			st.Edges != nil, st.Indegree != nil, stateVersion)
+			st.Edges != nil, st.Indegree != nil, versionOf(st.Lanes))
+	}
+	if st.Lanes < 0 || st.Lanes == 1 || st.Lanes > MaxLanes {
+		return fmt.Errorf("state has %d lanes", st.Lanes)
 	}
 	const limit = 1 << 56
 	if st.Checks < 0 || st.Checks > limit || st.PLDs < 0 || st.PLDs > limit {
@@ -34,6 +42,16 @@ func (st *State) check() error {
 	}
 	return nil
 }
+
+func versionOf(lanes int) int {
+	if lanes > 1 {
+		return lanesVersion
+	}
+	return stateVersion
+}
+
+// recordBytes returns the length of a PLD record.
+func (st *State) recordBytes() int { return RecordBytesOf(st.Lanes) }
 
 // Open opens the Star in the state st, or a new one if st is nil. Budgets and RAM may differ from earlier
 // runs.
@@ -55,6 +73,9 @@ func (s *Star) open(st *State) (err error) {
 	if st != nil {
 		if err := st.check(); err != nil {
 			return err
+		}
+		if was := max(st.Lanes, 1); was != s.opt.Lanes {
+			return fmt.Errorf("state has %d lanes, want %d", was, s.opt.Lanes)
 		}
 		edges, indegree, plds = st.Edges, st.Indegree, st.PLDs
 		s.checks.Store(st.Checks)
@@ -119,7 +140,10 @@ type Frozen struct {
 func (s *Star) Freeze() *Frozen {
 	c := s.curve.Load()
 	f := &Frozen{s: s, edges: s.edges.Freeze(), indegree: s.indegree.Freeze(), degrees: c.degrees,
-		state: State{V: stateVersion, Checks: s.checks.Load(), PLDs: c.plds}}
+		state: State{V: versionOf(s.opt.Lanes), Checks: s.checks.Load(), PLDs: c.plds}}
+	if s.opt.Lanes > 1 {
+		f.state.Lanes = s.opt.Lanes
+	}
 	s.mu.Lock()
 	// A round that is merged but not emitted may already have raised some values. If it is repeated, it
 	// raises them to the same values.
@@ -197,8 +221,8 @@ func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record P
 		return fmt.Errorf("star: walk %s: %w", name, err)
 	}
 	scan := drum.Scan{Entry: func(key drum.Key, value []byte) error {
-		if len(value) != RecordBytes {
-			return fmt.Errorf("star: walk %s: record of %d bytes, want %d", name, len(value), RecordBytes)
+		if len(value) != st.recordBytes() {
+			return fmt.Errorf("star: walk %s: record of %d bytes, want %d", name, len(value), st.recordBytes())
 		}
 		var record PLD
 		record.Decode(value)
@@ -240,7 +264,7 @@ func MakeRankings(set disk.Set, name string, st *State, ranks int) (ranking, top
 	r := newRankings(ranks)
 	_, err = drum.ScanState(set, indegreeName(name), st.Indegree, drum.Scan{
 		Entry: func(key drum.Key, value []byte) error {
-			if len(value) == RecordBytes {
+			if len(value) == st.recordBytes() {
 				var record PLD
 				record.Decode(value)
 				var none PLD

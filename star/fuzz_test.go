@@ -30,7 +30,7 @@ func fuzzOptions(set disk.Set) star.Options {
 	small := drum.Options{Buckets: 4, BufferBytes: 4096, BucketBytes: 16 << 10}
 	return star.Options{
 		Set: set, Edges: small, Indegree: small,
-		Place: func(l *[star.LedgerBytes]byte, _ uint32, _ uint8) int64 {
+		Place: func(l *[star.LedgerBytes]byte, _ uint32, _, _ uint8) int64 {
 			n := binary.LittleEndian.Uint64(l[:]) % 1000
 			binary.LittleEndian.PutUint64(l[:], n+1)
 			return int64(n)

@@ -34,8 +34,8 @@ func LookUp(set disk.Set, name string, st *State, pld uint64, check func(aux []b
 		return fail(err)
 	}
 	if found {
-		if len(value) != RecordBytes {
-			return fail(fmt.Errorf("record of %d bytes, want %d", len(value), RecordBytes))
+		if len(value) != st.recordBytes() {
+			return fail(fmt.Errorf("record of %d bytes, want %d", len(value), st.recordBytes()))
 		}
 		k.Found = true
 		k.Record.Decode(value)

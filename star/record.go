@@ -5,11 +5,17 @@ import (
 	"math"
 )
 
-// LedgerBytes is the length of the opaque ledger in a PLD record.
+// LedgerBytes is the length of an opaque ledger in a PLD record.
 const LedgerBytes = 16
 
-// RecordBytes is the length of an encoded PLD record.
+// RecordBytes is the length of an encoded PLD record with one ledger.
 const RecordBytes = 40
+
+// MaxLanes is the largest number of lanes, each of which has a ledger in the PLD records.
+const MaxLanes = 8
+
+// RecordBytesOf returns the length of an encoded PLD record in a crawl with the given number of lanes; 0 is 1.
+func RecordBytesOf(lanes int) int { return RecordBytes + LedgerBytes*(max(lanes, 1)-1) }
 
 // PLD is the record of a pay-level domain, the value of the indegree drum.
 //
@@ -22,14 +28,27 @@ const RecordBytes = 40
 //	    24      4  Placed
 //	    28      4  Fetched
 //	    32      8  Bytes
+//	    40     16  Further, of each lane after the first
 type PLD struct {
 	Indegree  uint32            // number of other PLDs that link to it
 	FirstSeen uint32            // Unix seconds
-	Ledger    [LedgerBytes]byte // defined by package beast
+	Ledger    [LedgerBytes]byte // of lane 0, defined by package beast
 	Placed    uint32            // URLs placed into a numbered queue; saturates
 	Fetched   uint32            // responses; saturates
 	Bytes     uint64            // bytes of responses
+	Further   []byte            // ledgers of the other lanes, LedgerBytes each
 }
+
+// LedgerOf returns the ledger of a lane.
+func (p *PLD) LedgerOf(lane int) *[LedgerBytes]byte {
+	if lane == 0 {
+		return &p.Ledger
+	}
+	return (*[LedgerBytes]byte)(p.Further[(lane-1)*LedgerBytes:])
+}
+
+// Lanes returns the number of ledgers.
+func (p *PLD) Lanes() int { return 1 + len(p.Further)/LedgerBytes }
 
 // Append appends the encoded record to dst.
 func (p *PLD) Append(dst []byte) []byte {
@@ -38,10 +57,11 @@ func (p *PLD) Append(dst []byte) []byte {
 	dst = append(dst, p.Ledger[:]...)
 	dst = binary.LittleEndian.AppendUint32(dst, p.Placed)
 	dst = binary.LittleEndian.AppendUint32(dst, p.Fetched)
-	return binary.LittleEndian.AppendUint64(dst, p.Bytes)
+	dst = binary.LittleEndian.AppendUint64(dst, p.Bytes)
+	return append(dst, p.Further...)
 }
 
-// Decode decodes a record. b must have at least RecordBytes.
+// Decode decodes a record. b must have at least RecordBytes. Further is a slice of b.
 func (p *PLD) Decode(b []byte) {
 	_ = b[:RecordBytes]
 	p.Indegree = binary.LittleEndian.Uint32(b[0:])
@@ -50,6 +70,9 @@ func (p *PLD) Decode(b []byte) {
 	p.Placed = binary.LittleEndian.Uint32(b[24:])
 	p.Fetched = binary.LittleEndian.Uint32(b[28:])
 	p.Bytes = binary.LittleEndian.Uint64(b[32:])
+	if p.Further = nil; len(b) > RecordBytes {
+		p.Further = b[RecordBytes:len(b):len(b)]
+	}
 }
 
 func addSaturated(a *uint32, n uint32) {
@@ -90,8 +113,8 @@ const (
 	maxUpdateBytes = 13
 )
 
-// checkValues are the values of check tuples: one byte, the part of the budget, plus checkedBefore. Those with neither have
-// no value.
+// checkValues are the values of check tuples of lane 0: one byte, the part of the budget, plus checkedBefore. Those
+// with neither have no value.
 var checkValues = func() (values [256]byte) {
 	for i := range values {
 		values[i] = byte(i)
@@ -101,23 +124,32 @@ var checkValues = func() (values [256]byte) {
 
 const checkedBefore = 0x80 // CheckTuple.Again
 
-func checkValue(part uint8, again bool) []byte {
-	if again {
+// checkValue returns the value of a check tuple. A lane other than 0 is a second byte, in buf.
+func checkValue(c *CheckTuple, buf *[2]byte) []byte {
+	part := c.Part
+	if c.Again {
 		part |= checkedBefore
 	}
-	if part == 0 {
+	switch {
+	case c.Lane != 0:
+		buf[0], buf[1] = part, c.Lane
+		return buf[:]
+	case part == 0:
 		return nil
 	}
 	return checkValues[part : int(part)+1]
 }
 
 // checkOf returns what the value of a check tuple says.
-func checkOf(value []byte) (part uint8, again bool) {
+func checkOf(value []byte) (part uint8, again bool, lane uint8) {
 	switch len(value) {
 	case 0:
-		return 0, false
+		return 0, false, 0
+	case 2:
+		lane = value[1]
+		fallthrough
 	case 1:
-		return value[0] &^ checkedBefore, value[0]&checkedBefore != 0
+		return value[0] &^ checkedBefore, value[0]&checkedBefore != 0, lane
 	}
 	panic("BUG: star: check tuple of unknown form")
 }

@@ -33,10 +33,13 @@ type Options struct {
 	// OverLimit. 0 means no limit. It may change at each Open.
 	MaxPlaced uint32
 
-	// Place returns the queue for the next URL of a PLD with the given budget, from -1 to 2^40-3, and updates
-	// the ledger. part is that of the CheckTuple. budget is in pages per queue; it is scaled up in small crawls,
-	// but not for URLs with a part. Place is called within rounds.
-	Place func(ledger *[LedgerBytes]byte, budget uint32, part uint8) int64
+	// Lanes is the number of ledgers in each PLD record, from 1 to MaxLanes; 0 is 1. It cannot change.
+	Lanes int
+
+	// Place returns the queue for the next URL of a PLD with the given budget, from -1 to 2^37-3, and updates
+	// the ledger that the PLD has in the lane. part and lane are those of the CheckTuple. budget is in pages per
+	// queue; it is scaled up in small crawls, but not for URLs with a part. Place is called within rounds.
+	Place func(ledger *[LedgerBytes]byte, budget uint32, part, lane uint8) int64
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
 	Pinned func(pld uint64) uint32
@@ -62,6 +65,9 @@ func (o *Options) complete() error {
 	if o.Place == nil || o.Emit == nil {
 		return errors.New("options Place and Emit are required")
 	}
+	if o.Lanes = max(o.Lanes, 1); o.Lanes > MaxLanes {
+		return fmt.Errorf("%d lanes: want at most %d", o.Lanes, MaxLanes)
+	}
 	return o.Budgets.complete()
 }
 
@@ -78,6 +84,7 @@ type Edge struct{ From, To uint64 }
 type CheckTuple struct {
 	PLD  uint64
 	Part uint8 // for Place, below 128: which part of the budget the URL may use; 0 means all of it
+	Lane uint8 // for Place, below Options.Lanes
 	// Again says that the URL had a queue before: it counts no more for MaxPlaced.
 	Again bool
 	Aux   []byte
@@ -88,17 +95,24 @@ type Placed struct {
 	PLD    uint64
 	Number int64  // result of Place, or OverLimit
 	Budget uint32 // budget by the function, not scaled up for small crawls; for politeness
+	Lane   uint8  // of the CheckTuple
 	Aux    []byte
 }
 
-// Result of the indegree drum: number+1 in the upper 40 bits, budget in the lower 24.
+// Result of the indegree drum, from the highest bits: lane (3), number+1 (37), budget (24). A queue has a URL at
+// least, so its number is below 2^37 in a crawl of 10^11 pages.
 const (
 	budgetBits = 24
+	numberBits = 37
 	maxNumber  = OverLimit - 1
 )
 
+func resultOf(lane uint8, number int64, budget uint32) uint64 {
+	return uint64(lane)<<(numberBits+budgetBits) | uint64(number+1)<<budgetBits | uint64(budget)
+}
+
 // OverLimit is the number of a URL without queue: its PLD has already had Options.MaxPlaced URLs placed.
-const OverLimit = 1<<40 - 2
+const OverLimit = 1<<numberBits - 2
 
 // Star is the pair of drums. The package comment lists the rules for concurrent calls.
 type Star struct {
@@ -118,6 +132,7 @@ type Star struct {
 		release func()
 		placed  []Placed
 		pld     PLD // being applied; a local variable would escape to the heap through Place
+		further [(MaxLanes - 1) * LedgerBytes]byte
 	}
 	// State of the running emission of the edges drum. Only for the goroutine of Pass.
 	fresh struct {
@@ -146,7 +161,7 @@ func (s *Star) indegreeOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
-		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice,
+		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytesOf(s.opt.Lanes), Each: true, Codec: drum.Rice,
 		RoundTuples: roundChecks, Apply: s.apply,
 		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
@@ -224,10 +239,15 @@ func (s *Star) emitEdges(results []drum.Result) error {
 func (s *Star) Check(checks []CheckTuple) error {
 	s.checks.Add(int64(len(checks)))
 	var tuples [addTuples]drum.Tuple
+	var values [addTuples][2]byte
 	for len(checks) > 0 {
 		n := min(len(checks), addTuples)
-		for i, c := range checks[:n] {
-			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: checkValue(c.Part, c.Again), Aux: c.Aux}
+		for i := range checks[:n] {
+			c := &checks[i]
+			if int(c.Lane) >= s.opt.Lanes {
+				panic(fmt.Sprintf("BUG: star: check for lane %d of %d", c.Lane, s.opt.Lanes))
+			}
+			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: checkValue(c, &values[i]), Aux: c.Aux}
 		}
 		if err := s.indegree.Add(tuples[:n]); err != nil {
 			return err
@@ -266,6 +286,11 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 	if exists {
 		pld.Decode(old)
 	}
+	if s.opt.Lanes > 1 { // old stays as it is
+		further := s.round.further[:(s.opt.Lanes-1)*LedgerBytes]
+		clear(further[copy(further, pld.Further):])
+		pld.Further = further
+	}
 	was := *pld
 	nominal, pages := s.budgetsOf(key, was.Indegree)
 	for i := range run {
@@ -277,20 +302,20 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			}
 			continue
 		}
-		part, again := checkOf(it.Value)
+		part, again, lane := checkOf(it.Value)
 		if !again && s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
-			it.Result = (OverLimit+1)<<budgetBits | uint64(nominal)
+			it.Result = resultOf(lane, OverLimit, nominal)
 			continue
 		}
 		budget := pages
 		if part != 0 {
 			budget = nominal // a small crawl gives more to all but these
 		}
-		n := s.opt.Place(&pld.Ledger, budget, part)
+		n := s.opt.Place(pld.LedgerOf(int(lane)), budget, part, lane)
 		if n < -1 || n > maxNumber {
 			panic(fmt.Sprintf("BUG: star: URL placed into queue %d", n))
 		}
-		it.Result = uint64(n+1)<<budgetBits | uint64(nominal)
+		it.Result = resultOf(lane, n, nominal)
 		if n >= 0 && !again {
 			addSaturated(&pld.Placed, 1)
 		}
@@ -327,8 +352,8 @@ func (s *Star) emitChecks(results []drum.Result) error {
 	for i := range results {
 		r := &results[i]
 		s.round.placed = append(s.round.placed, Placed{
-			PLD: uint64(r.Key), Number: int64(r.Result>>budgetBits) - 1,
-			Budget: uint32(r.Result & MaxBudget), Aux: r.Aux,
+			PLD: uint64(r.Key), Number: int64(r.Result>>budgetBits&(1<<numberBits-1)) - 1,
+			Budget: uint32(r.Result & MaxBudget), Lane: uint8(r.Result >> (numberBits + budgetBits)), Aux: r.Aux,
 		})
 	}
 	if err := s.opt.Emit(s.round.placed); err != nil {
@@ -436,6 +461,13 @@ func (s *Star) Top(order Order, n int) []Ranked {
 // per queue.
 func (s *Star) Budget(indegree uint32) (nominal, pages uint32) {
 	return s.curve.Load().budgets(indegree)
+}
+
+// BudgetRange returns the default and the largest budget of the current budget function, in pages, not scaled up for
+// small crawls.
+func (s *Star) BudgetRange() (normal, largest uint32) {
+	c := s.curve.Load()
+	return c.Default, uint32(c.top)
 }
 
 // Pause waits until running emissions end. No emission starts until Resume.

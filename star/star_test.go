@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -132,7 +133,7 @@ func (r *rig) open() {
 func testPart(n uint32) uint8 { return uint8(n % 5 * (n % 3)) }
 
 // place numbers the URLs of a PLD in its ledger. Every tenth fails.
-func (r *rig) place(ledger *[16]byte, pages uint32, part uint8) int64 {
+func (r *rig) place(ledger *[16]byte, pages uint32, part, _ uint8) int64 {
 	if pages == 0 {
 		r.t.Error("Place: got a budget of 0 pages")
 	}
@@ -323,7 +324,7 @@ func (r *rig) walkChecks() {
 			return nil
 		})
 		must(r.t, err)
-		if known.Merged.Fetched < known.Record.Fetched || known.Waiting == 0 && known.Merged != known.Record {
+		if known.Merged.Fetched < known.Record.Fetched || known.Waiting == 0 && !reflect.DeepEqual(known.Merged, known.Record) {
 			r.t.Errorf("LookUp of PLD %x: %+v", pld, known)
 		}
 	}
@@ -363,11 +364,11 @@ func (r *rig) finish() {
 			for want.Placed = most; calls > 0 && uint32(calls-1-(calls-1)/10) >= most; calls-- {
 			}
 		}
-		if p != want || binary.LittleEndian.Uint64(p.Ledger[:]) != uint64(calls) || p.FirstSeen == 0 {
+		if !reflect.DeepEqual(p, want) || binary.LittleEndian.Uint64(p.Ledger[:]) != uint64(calls) || p.FirstSeen == 0 {
 			r.t.Errorf("PLD %x: got %+v, want %+v", pld, p, want)
 		}
 		if known, err := star.LookUp(r.opt.Set, "pld", st, pld, nil); err != nil || !known.Found ||
-			known.Record != p || known.Merged != p {
+			!reflect.DeepEqual(known.Record, p) || !reflect.DeepEqual(known.Merged, p) {
 			r.t.Errorf("LookUp of PLD %x: %+v, %v, want %+v", pld, known, err, p)
 		}
 		now, err := star.BudgetOf(r.opt.Set, st, r.opt.Budgets, p.Indegree)
@@ -610,7 +611,7 @@ func TestPinned(t *testing.T) {
 		}
 		return 0
 	}
-	opt.Place = func(_ *[16]byte, n uint32, _ uint8) int64 { pages = append(pages, n); return 1 }
+	opt.Place = func(_ *[16]byte, n uint32, _, _ uint8) int64 { pages = append(pages, n); return 1 }
 	opt.Emit = func(placed []star.Placed) error {
 		for _, p := range placed {
 			got[p.PLD] = p.Budget
@@ -637,7 +638,7 @@ func TestRoundsAreShort(t *testing.T) {
 	opt := r.opt
 	opt.Name = "short"
 	opt.Indegree = drum.Options{Buckets: 1, BufferBytes: 64 << 10, BucketBytes: 64 << 20}
-	opt.Place = func(*[16]byte, uint32, uint8) int64 { return 1 }
+	opt.Place = func(*[16]byte, uint32, uint8, uint8) int64 { return 1 }
 	opt.Emit = func(placed []star.Placed) error { answered += len(placed); return nil }
 	opt.Pin = func() func() {
 		pins++

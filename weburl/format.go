@@ -24,6 +24,7 @@ type Record struct {
 	Faults    uint8  // failed exchanges for which this machine may be at fault
 	Extra     []byte // opaque: host data attached on the way
 	Visits    []byte // opaque: what earlier visits found; none for a URL that was not fetched yet
+	Score     uint8  // how good the URL is said to be, from 1 to 255, for its lane in BEAST; 0 if nothing is known
 }
 
 // maxWaits is where Record.Waits saturates.
@@ -47,12 +48,13 @@ const (
 // FlagSitemapPart accompanies FlagSitemap: a sitemap index named the URL, so it cannot be an index itself.
 const FlagSitemapPart uint8 = 1 << 7
 
-// Layout of a record, version 3, or 4 if it has visits. Varints are those of encoding/binary in their shortest form.
+// Layout of a record, version 3, or 4 if it has visits, or 5 if it has a score. Varints are those of encoding/binary in their shortest form.
 //
 //	offset  size    field     meaning
 //	0       1..     url       its bytes, all above 0x20: the version ends it
-//	.       1       version   3 or 4
-//	.       2..     visits    uvarint length, 1 to MaxVisitsBytes, and bytes, in version 4
+//	.       1       version   3, 4 or 5
+//	.       1       score     in version 5; not 0
+//	.       1..     visits    uvarint length, up to MaxVisitsBytes, and bytes, in versions 4 (not 0) and 5
 //	.       1       mask      which of the optional fields follow, bits below
 //	.       2..     via       uvarint length, 1 to MaxViaBytes, and bytes, if mask has maskVia
 //	.       8       parent    little-endian, if mask has maskParent; not 0
@@ -71,6 +73,7 @@ const FlagSitemapPart uint8 = 1 << 7
 const (
 	recordVersion  = 3
 	visitedVersion = 4
+	scoredVersion  = 5
 )
 
 // MaxVisitsBytes bounds Record.Visits.
@@ -130,9 +133,12 @@ func (r *Record) Append(dst []byte) []byte { return r.AppendTail(append(dst, r.U
 
 // AppendTail appends the part of the coding after the URL, which is the same for all links of a page.
 func (r *Record) AppendTail(dst []byte) []byte {
-	if len(r.Visits) == 0 {
+	switch {
+	case r.Score != 0:
+		dst = append(binary.AppendUvarint(append(dst, scoredVersion, r.Score), uint64(len(r.Visits))), r.Visits...)
+	case len(r.Visits) == 0:
 		dst = append(dst, recordVersion)
-	} else {
+	default:
 		dst = append(binary.AppendUvarint(append(dst, visitedVersion), uint64(len(r.Visits))), r.Visits...)
 	}
 	dst = append(dst, r.mask())
@@ -188,25 +194,26 @@ func (r *Record) mask() byte {
 // Decode sets r to the record that b encodes. URL, Via, Extra and Visits are slices of b. The error is ErrRecord
 // with the name of the bad field; r is then undefined.
 func (r *Record) Decode(b []byte) error {
-	end := bytes.IndexByte(b, recordVersion)
-	// A record with visits may have the byte 3 in them, after its version.
-	visited := false
-	if n := bytes.IndexByte(b[:max(end, 0)], visitedVersion); n >= 0 || end < 0 {
-		if end < 0 {
-			n = bytes.IndexByte(b, visitedVersion)
-		}
-		end, visited = n, true
-	}
+	end, version := endOfURL(b)
 	if end <= 0 || len(b) < end+2 || b[0] <= ' ' {
-		return fmt.Errorf("%w: no URL before version %d or %d in %d bytes % x", ErrRecord, recordVersion, visitedVersion,
+		return fmt.Errorf("%w: no URL before version %d to %d in %d bytes % x", ErrRecord, recordVersion, scoredVersion,
 			len(b), b[:min(8, len(b))])
 	}
 	d := decoder{rest: b[end+1:], ok: true}
 	*r = Record{URL: b[:end:end]}
-	if visited {
+	switch version {
+	case visitedVersion:
 		r.Visits = d.bytes("visits")
-		d.want("visits", len(r.Visits) <= MaxVisitsBytes)
+	case scoredVersion:
+		r.Score = d.byte("score")
+		d.want("score", r.Score != 0)
+		if len(d.rest) > 0 && d.rest[0] == 0 {
+			d.rest = d.rest[1:]
+		} else {
+			r.Visits = d.bytes("visits")
+		}
 	}
+	d.want("visits", len(r.Visits) <= MaxVisitsBytes)
 	mask := d.byte("mask")
 	if mask&maskVia != 0 {
 		r.Via = d.bytes("via")
@@ -245,6 +252,22 @@ func (r *Record) Decode(b []byte) error {
 		return fmt.Errorf("%w: %s of %d bytes", ErrRecord, d.field, len(b))
 	}
 	return nil
+}
+
+// endOfURL returns the offset and the value of a record's version, which is the first byte that is one. end is
+// negative without any. Most records have version 3; bytes after another version may be equal to it.
+func endOfURL(b []byte) (end int, version byte) {
+	end, version = bytes.IndexByte(b, recordVersion), recordVersion
+	url := b[:max(end, 0)]
+	if end < 0 {
+		url = b
+	}
+	for v := byte(visitedVersion); v <= scoredVersion; v++ {
+		if n := bytes.IndexByte(url, v); n >= 0 {
+			end, version, url = n, v, url[:n]
+		}
+	}
+	return end, version
 }
 
 // decoder decodes fields from rest. After the first fault it returns zeros and keeps the name of the bad

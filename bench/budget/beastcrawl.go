@@ -165,7 +165,7 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 func (c *beastCrawl) close() error { return errors.Join(c.star.Close(), c.beast.Close()) }
 
 // place is the function that STAR calls for each URL.
-func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32, _ uint8) int64 {
+func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32, _, _ uint8) int64 {
 	l := beast.DecodeLedger(ledger)
 	n := c.beast.Place(&l, pages)
 	l.Encode(ledger)
@@ -419,7 +419,7 @@ func (c *beastCrawl) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = beast.Scan(c.set, "beast", state, func(_ beast.Number, rec []byte) error {
+	_, _, err = beast.Scan(c.set, "beast", state, func(_ int, _ beast.Number, rec []byte) error {
 		c.left.add(rec)
 		if c.left.n%4096 == 0 {
 			return ctx.Err()

@@ -189,7 +189,7 @@ func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error)
 	r.expect = make([]uint32, r.opt.PLDs)
 	opt := star.Options{
 		Set: set, Edges: r.opt.drum(), Indegree: r.opt.drum(), Budgets: starBudgets(10),
-		Place: func(ledger *[star.LedgerBytes]byte, _ uint32, _ uint8) int64 { ledger[0]++; return 1 },
+		Place: func(ledger *[star.LedgerBytes]byte, _ uint32, _, _ uint8) int64 { ledger[0]++; return 1 },
 		Emit:  r.emit,
 	}
 	r.ram = opt.RAMBytes()

@@ -74,6 +74,7 @@ type Command struct {
 
 	hookFlags
 	recrawlFlags
+	priorityFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record" help:"Compare each body with all bodies before, under any URL. record stores a body once; later responses with it become WARC revisit records. skip does the same and does not follow their links, which ends mirrors and traps, but loses what only a mirror links to by relative links. off compares nothing."`

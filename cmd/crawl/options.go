@@ -52,6 +52,7 @@ func (c *Command) Options() crawl.Options {
 	c.Bodies.Apply(&o)
 	c.hookFlags.apply(&o)
 	c.recrawlFlags.apply(&o)
+	c.priorityFlags.apply(&o)
 	return o
 }
 

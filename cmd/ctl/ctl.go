@@ -70,6 +70,7 @@ type Command struct {
 	Unblock    unblockCmd    `cmd:"" help:"Undo a block. URLs that were refused meanwhile stay refused, even if they are added as seeds. Links that were dropped meanwhile are followed when they are found again or added as seeds."`
 	Budget     budgetCmd     `cmd:"" help:"Fix the budget of a PLD, or give it that of its in-degree."`
 	Function   functionCmd   `cmd:"" name:"budget-function" help:"Change the budget function. Queued URLs are placed anew."`
+	Priority   priorityCmd   `cmd:"" help:"Change which URLs go first, in a crawl with several lanes. Queued URLs are placed anew."`
 	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
 	Enqueue    enqueueCmd    `cmd:"" help:"Fetch URLs before all others, as soon as politeness allows, also those that were fetched before. Print when."`
 	Reload     reloadCmd     `cmd:"" help:"Read the files of rules, blacklist and sites again, as on SIGHUP."`
@@ -299,7 +300,15 @@ type functionCmd struct {
 
 // Run changes the budget function.
 func (c functionCmd) Run(a *term.App, w *Where) error {
-	print := func(answer json.RawMessage) error {
+	if c.Function == "flags" {
+		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, printAnew(a))
+	}
+	return call(a, w, http.MethodPut, "/api/v1/budget", admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, printAnew(a))
+}
+
+// printAnew prints the answer to a change that places queued URLs anew.
+func printAnew(a *term.App) func(json.RawMessage) error {
+	return func(answer json.RawMessage) error {
 		var set admin.FunctionSet
 		if err := json.Unmarshal(answer, &set); err != nil {
 			return err
@@ -307,10 +316,19 @@ func (c functionCmd) Run(a *term.App, w *Where) error {
 		_, err := fmt.Fprintf(a.Stdout, "changed; %s queued URLs are placed anew\n", count(set.Moves))
 		return err
 	}
-	if c.Function == "flags" {
-		return call(a, w, http.MethodDelete, "/api/v1/budget", nil, print)
+}
+
+type priorityCmd struct {
+	Priority string   `arg:"" enum:"none,depth,indegree,hook,sitemap,flags" help:"none, depth, indegree, hook or sitemap, as in crawl --priority; flags restores that of the flags."`
+	Weights  []uint32 `placeholder:"N" help:"Weights of the lanes, as in crawl --lane-weights. Default: those of the flags."`
+}
+
+// Run changes the priority.
+func (c priorityCmd) Run(a *term.App, w *Where) error {
+	if c.Priority == "flags" {
+		return call(a, w, http.MethodDelete, "/api/v1/priority", nil, printAnew(a))
 	}
-	return call(a, w, http.MethodPut, "/api/v1/budget", admin.Function{Function: c.Function, Default: c.Default, Max: c.Max}, print)
+	return call(a, w, http.MethodPut, "/api/v1/priority", admin.Priority{Priority: c.Priority, Weights: c.Weights}, printAnew(a))
 }
 
 type limitsCmd struct {

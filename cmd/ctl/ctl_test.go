@@ -91,7 +91,7 @@ func TestRequests(t *testing.T) {
 	f := newFake(t, map[string]any{"POST /api/v1/pause": 1, "POST /api/v1/resume": 1, "POST /api/v1/checkpoint": 1, "POST /api/v1/drain": 1,
 		"POST /api/v1/stop": 1, "PUT /api/v1/hosts/a.example/delay": 1, "DELETE /api/v1/hosts/a.example/delay": 1,
 		"POST /api/v1/blocks": 1, "DELETE /api/v1/blocks": admin.Unblocked{Refused: 4321}, "PUT /api/v1/plds/b.example/budget": 1, "DELETE /api/v1/plds/b.example/budget": 1,
-		"PUT /api/v1/budget": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/budget": admin.FunctionSet{Moves: 1234},
+		"PUT /api/v1/budget": admin.FunctionSet{Moves: 1234}, "PUT /api/v1/priority": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/priority": admin.FunctionSet{Moves: 1234}, "DELETE /api/v1/budget": admin.FunctionSet{Moves: 1234},
 		"PUT /api/v1/limits": 1, "GET /api/v1/limits": map[string]any{"rate": "5", "changed": map[string]any{"rate": "5"}},
 		"POST /api/v1/enqueue": admin.EnqueueTaken{Accepted: 1, URLs: []admin.Enqueued{{Line: "a.example", URL: "https://a.example/", Wait: 41.2,
 			Because: "--host-delay"}, {Line: "::", Refused: "no URL"}}},
@@ -118,6 +118,8 @@ func TestRequests(t *testing.T) {
 		{"budget b.example free", "DELETE /api/v1/plds/b.example/budget", "in-degree"},
 		{"budget-function equal --default 5 --max 9", `PUT /api/v1/budget {"function":"equal","default":5,"max":9}`, "1,234"},
 		{"budget-function flags", "DELETE /api/v1/budget", "1,234"},
+		{"priority depth --weights 4,2,1", `PUT /api/v1/priority {"priority":"depth","weights":[4,2,1]}`, "1,234"},
+		{"priority flags", "DELETE /api/v1/priority", "1,234"},
 		{"limits --rate 5", `PUT /api/v1/limits {"rate":"5"}`, "changed by the operator"},
 		{"seeds http://a.example/ ::", `POST /api/v1/seeds {"seeds":["http://a.example/","::"]}`, "1 seeds added, 1 lines refused"},
 	} {

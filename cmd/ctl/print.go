@@ -241,6 +241,9 @@ func printLimits(out io.Writer, l *admin.Limits) {
 	if f := l.Changed.Function; f != nil {
 		fmt.Fprintf(out, "budget function\t%s, default %d, max %d pages\n", f.Name, f.Default, f.Max)
 	}
+	if p := l.Changed.Priority; p != nil {
+		fmt.Fprintf(out, "priority\t%s\n", p.Name)
+	}
 }
 
 type logCmd struct {

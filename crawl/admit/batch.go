@@ -59,8 +59,9 @@ type Batch struct {
 	Edges    []star.Edge
 	Names    Names
 	Rec      weburl.Record
-	vias     int64  // bytes of the page's URL in the records of Keys
-	origin   []byte // of the page's URL, up to and including the '/'
+	scores   []uint8 // of Keys, if SetScore was called; otherwise all have that of Rec
+	vias     int64   // bytes of the page's URL in the records of Keys
+	origin   []byte  // of the page's URL, up to and including the '/'
 	Counts   [state.NumCounters]int64
 
 	fromPLD uint64
@@ -93,7 +94,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 		b.Seen, b.verdicts, b.Traced, b.Tuples = nil, nil, nil, nil
 	}
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
-	b.Again, b.Traced, b.fresh, b.dates = 0, b.Traced[:0], b.fresh[:0], b.dates[:0]
+	b.Again, b.Traced, b.fresh, b.dates, b.scores = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil
 	b.Rewriter.changed = b.Rewriter.changed[:0]
 	b.Tuples, b.Edges, b.Faults = b.Tuples[:0], b.Edges[:0], b.Faults[:0]
 	b.Counts = [state.NumCounters]int64{}
@@ -150,6 +151,17 @@ func (b *Batch) AddAsset(url []byte) {
 	b.asset = false
 }
 
+// SetScore sets the score of the links that are added from now on.
+func (b *Batch) SetScore(score uint8) {
+	if b.scores == nil {
+		b.scores = make([]uint8, 0, keepLinks)
+	}
+	for len(b.scores) < len(b.Keys) {
+		b.scores = append(b.scores, b.Rec.Score)
+	}
+	b.Rec.Score = score
+}
+
 // AddRefresh adds the target of a refresh.
 func (b *Batch) AddRefresh(url []byte) {
 	n := len(b.Keys)
@@ -197,6 +209,9 @@ func (b *Batch) take(url []byte, key drum.Key) {
 	b.arena = append(b.arena, url...)
 	b.Ends = append(b.Ends, len(b.arena))
 	b.Keys = append(b.Keys, key)
+	if b.scores != nil {
+		b.scores = append(b.scores, b.Rec.Score)
+	}
 	b.vias += b.viaBytes(url)
 }
 
@@ -320,7 +335,7 @@ func (b *Batch) NoFollow() {
 func (b *Batch) Discard(why state.Counter) {
 	b.Counts[why] += int64(len(b.Keys)) + b.Again
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
-	b.Again, b.Traced, b.fresh, b.dates, b.vias = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], 0
+	b.Again, b.Traced, b.fresh, b.dates, b.scores, b.vias = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil, 0
 	b.Edges = b.Edges[:0]
 	clear(b.plds)
 	b.Names.Reset()
@@ -385,6 +400,7 @@ func (b *Batch) fault(url []byte, why string) {
 // and targets of a refresh.
 func (b *Batch) Code() (text int64) {
 	var tails [4][]byte
+	var scores [4]uint8 // in tails
 	b.coded = b.coded[:0]
 	b.dropEqualDates()
 	start, fresh, dates := 0, b.fresh, b.dates // in ascending order
@@ -406,8 +422,11 @@ func (b *Batch) Code() (text int64) {
 			if isFresh {
 				kind |= 2
 			}
-			if tails[kind] == nil {
-				tails[kind] = b.tail(kind)
+			if b.scores != nil {
+				b.Rec.Score = b.scores[i]
+			}
+			if tails[kind] == nil || scores[kind] != b.Rec.Score {
+				tails[kind], scores[kind] = b.tail(kind), b.Rec.Score
 			}
 			from := len(b.coded) // if coded grows, earlier records keep the old array
 			if b.coded = append(b.coded, url...); modified > 0 {

@@ -288,7 +288,7 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 		return err
 	}
 	inBeast, inFailed := add(state.PlaceBeast), add(state.PlaceFailed)
-	if _, _, err := beast.Scan(r.Set, state.NameBeast, bs, func(n beast.Number, rec []byte) error {
+	if _, _, err := beast.Scan(r.Set, state.NameBeast, bs, func(_ int, n beast.Number, rec []byte) error {
 		if n == beast.Failed {
 			return inFailed(rec)
 		}

@@ -186,7 +186,7 @@ func (x *Scanner) scanBeast() error {
 	if err != nil {
 		return err
 	}
-	lost, lostFailed, err := beast.Scan(x.Saved.Set, state.NameBeast, st, func(n beast.Number, rec []byte) error {
+	lost, lostFailed, err := beast.Scan(x.Saved.Set, state.NameBeast, st, func(_ int, n beast.Number, rec []byte) error {
 		p := state.PlaceBeast
 		if n == beast.Failed {
 			p = state.PlaceFailed

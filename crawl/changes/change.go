@@ -24,6 +24,7 @@ const (
 	OpBudget     Op = "budget"      // Budget for PLD
 	OpBudgetFree Op = "budget-free" // undo OpBudget for PLD
 	OpFunction   Op = "function"    // Function, the budget function; nil is that of the flags
+	OpPriority   Op = "priority"    // Priority, the strategy of the lanes; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
 	OpEnqueue    Op = "enqueue"     // fetch the URLs in Seeds before all others, once
 	OpReload     Op = "reload"      // read the files of rules, blacklist and sites again, once
@@ -35,7 +36,7 @@ const (
 // undoes has the opposite of each kind that has one.
 var undoes = map[Op]Op{OpPause: OpResume, OpResume: OpPause, OpDrain: OpFill, OpFill: OpDrain,
 	OpLimits: OpLimits, OpHostDelay: OpHostNormal, OpBlock: OpUnblock, OpUnblock: OpBlock,
-	OpBudget: OpBudgetFree, OpFunction: OpFunction}
+	OpBudget: OpBudgetFree, OpFunction: OpFunction, OpPriority: OpPriority}
 
 // Undo returns the kind of change that undoes o, "" if none does.
 func (o Op) Undo() Op { return undoes[o] }
@@ -56,6 +57,7 @@ type Change struct {
 	Budget      uint32    `json:"budget,omitempty"` // pages
 	Function    *Function `json:"function,omitempty"`
 	Anew        bool      `json:"anew,omitempty"` // of budgets and OpReload: place the URLs of BEAST anew, as OpFunction does
+	Priority    *Priority `json:"priority,omitempty"`
 	Seeds       []string  `json:"seeds,omitempty"`
 	Count       int       `json:"count,omitempty"` // number of Seeds
 	Settings    *Settings `json:"settings,omitempty"`
@@ -73,7 +75,15 @@ type Settings struct {
 	Budgets     map[string]uint32  `json:"budgets"`    // pages, by PLD
 	Function    *Function          `json:"function,omitempty"`
 	// FunctionSeq is the last change after which the URLs of BEAST are placed anew; 0 for none.
-	FunctionSeq int64 `json:"functionSeq,omitempty"`
+	FunctionSeq int64     `json:"functionSeq,omitempty"`
+	Priority    *Priority `json:"priority,omitempty"`
+	PrioritySeq int64     `json:"prioritySeq,omitempty"` // change that set or cleared Priority; 0 for none
+}
+
+// Priority is a strategy that spreads URLs over BEAST's lanes.
+type Priority struct {
+	Name    string   `json:"name"`              // as in --priority
+	Weights []uint32 `json:"weights,omitempty"` // of each lane; none: those of the flags
 }
 
 // Function is a budget function F(d) with its bounds.
@@ -115,7 +125,7 @@ func (c *Change) check() error {
 		}
 	}
 	switch c.Op {
-	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpReload, OpCheckpoint, OpStop:
+	case OpPause, OpResume, OpDrain, OpFill, OpLimits, OpFunction, OpPriority, OpReload, OpCheckpoint, OpStop:
 	case OpHostDelay:
 		if c.Host == "" || !(c.Delay >= 0 && c.Delay <= 24*3600) {
 			return refused("delay of host %q: want a host, and 0 to 86400 seconds", c.Host)

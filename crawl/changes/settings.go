@@ -47,6 +47,8 @@ func (s *Settings) with(c *Change) (*Settings, error) {
 		}
 	case OpFunction:
 		n.Function, n.FunctionSeq = c.Function, c.Seq
+	case OpPriority:
+		n.Priority, n.PrioritySeq = c.Priority, c.Seq
 	case opSettings:
 		if c.Settings != nil {
 			return c.Settings, nil

@@ -69,9 +69,18 @@ type RecordReport struct {
 	Flags     []string  `json:"flags,omitempty"`
 }
 
+// LaneFill is a PLD's ledger in a lane of BEAST.
+type LaneFill struct {
+	Lane int    `json:"lane"`
+	Next int64  `json:"next_queue"`
+	Used uint32 `json:"used"`
+}
+
 // QueueReport is the position of a URL in BEAST.
 type QueueReport struct {
-	Number  int64 `json:"number"`
+	Lane    int   `json:"lane"`
+	Lanes   int   `json:"lanes"`
+	Number  int64 `json:"number"`  // in its lane, as the other fields
 	Current int64 `json:"current"` // the queue that BEAST reads now
 	Ahead   int64 `json:"ahead"`   // Number - Current
 	Horizon int64 `json:"horizon"`
@@ -111,7 +120,9 @@ type PLDReport struct {
 	Pinned    bool      `json:"pinned,omitempty"`          // the operator fixed the budget
 	Next      int64     `json:"next_queue"`                // ledger: queue of its next URL
 	Used      uint32    `json:"used"`                      // ledger: its URLs in that queue
-	Checks    int64     `json:"checks_waiting"`            // URLs that wait for their budget; 0 with Fast
+	// Further are the ledgers of the lanes after the first that were used.
+	Further []LaneFill `json:"further_lanes,omitempty"`
+	Checks  int64      `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast
 }
 
 // DelayReport is a back-off: a delay longer than the usual one of the host or server.
@@ -223,6 +234,7 @@ type URLReport struct {
 
 	key    uint64
 	parent uint64
+	lane   int // of a URL in QF
 }
 
 // RobotsReport is the answer of "explain robots".

@@ -24,7 +24,7 @@ type Figures struct {
 	// with fewer than 2^i fetched responses. Both are empty with Options.Fast.
 	Degrees []DegreeClass
 	Pages   [33]int64
-	Queues  []QueueFigure // of BEAST, from the current one on
+	Queues  []QueueFigure // of BEAST, by lane, from the current one on
 }
 
 // TopPLD is a PLD with a large in-degree.
@@ -45,7 +45,8 @@ type DegreeClass struct {
 
 // QueueFigure is a queue of BEAST.
 type QueueFigure struct {
-	Number int64 `json:"number"`
+	Lane   int   `json:"lane,omitempty"`
+	Number int64 `json:"number"` // in its lane
 	URLs   int64 `json:"urls"`
 }
 
@@ -99,8 +100,10 @@ func (v *view) figures(ranked []star.Ranked) *Figures {
 	for _, r := range ranked {
 		f.Top = append(f.Top, TopPLD{Indegree: uint32(r.Value)})
 	}
-	for _, q := range v.beast.Queues {
-		f.Queues = append(f.Queues, QueueFigure{q.N, q.State.Records})
+	for lane := range v.lanes() {
+		for _, q := range v.laneState(lane).Queues {
+			f.Queues = append(f.Queues, QueueFigure{Lane: lane, Number: q.N, URLs: q.State.Records})
+		}
 	}
 	return f
 }

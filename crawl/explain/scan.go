@@ -26,6 +26,7 @@ import (
 type Spot struct {
 	Place state.Place
 	Queue beast.Number // of PlaceBeast
+	Lane  int          // of PlaceBeast and PlaceFailed
 	Due   int64        // of PlaceDeferred: Unix ms
 }
 
@@ -60,11 +61,11 @@ func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) 
 			return err
 		},
 		func() error {
-			_, _, err := beast.Scan(set, state.NameBeast, v.beast, func(n beast.Number, data []byte) error {
+			_, _, err := beast.Scan(set, state.NameBeast, v.beast, func(lane int, n beast.Number, data []byte) error {
 				if n == beast.Failed {
-					return visit(Spot{Place: state.PlaceFailed}, data)
+					return visit(Spot{Place: state.PlaceFailed, Lane: lane}, data)
 				}
-				return visit(Spot{Place: state.PlaceBeast, Queue: n}, data)
+				return visit(Spot{Place: state.PlaceBeast, Queue: n, Lane: lane}, data)
 			}, damaged)
 			return err
 		},
@@ -183,7 +184,9 @@ func (f *finder) take(at Spot, data []byte) error {
 		rep.record(&rec)
 		switch at.Place {
 		case state.PlaceBeast:
-			rep.Queue = f.v.queueReport(at.Queue)
+			rep.Queue = f.v.queueReport(at.Lane, at.Queue)
+		case state.PlaceFailed:
+			rep.lane = at.Lane
 		case state.PlaceDeferred:
 			rep.Due = state.Due(&rec, at.Due)
 		}
@@ -194,9 +197,21 @@ func (f *finder) take(at Spot, data []byte) error {
 	return nil
 }
 
-func (v *view) queueReport(n beast.Number) *QueueReport {
-	return &QueueReport{Number: int64(n), Current: int64(v.beast.Current), Ahead: int64(n - v.beast.Current),
-		Horizon: int64(v.beast.Horizon)}
+func (v *view) queueReport(lane int, n beast.Number) *QueueReport {
+	st := v.laneState(lane)
+	return &QueueReport{Lane: lane, Lanes: v.lanes(), Number: int64(n), Current: int64(st.Current), Ahead: int64(n - st.Current),
+		Horizon: int64(st.Horizon)}
+}
+
+// lanes returns the number of lanes of BEAST.
+func (v *view) lanes() int { return 1 + len(v.beast.More) }
+
+// laneState returns the state of a lane of BEAST.
+func (v *view) laneState(lane int) *beast.State {
+	if lane == 0 {
+		return v.beast
+	}
+	return &v.beast.More[lane-1]
 }
 
 // record fills in Record.
@@ -368,11 +383,18 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 		return rep
 	}
 	p := known.Merged
-	ledger := beast.DecodeLedger(&p.Ledger)
 	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched,
 		Bytes: p.Bytes, Checks: known.Checks}
-	if ledger.Epoch == uint16(v.beast.Epoch) {
-		rep.Next, rep.Used = int64(ledger.Next), ledger.Used
+	for lane := range p.Lanes() {
+		ledger := beast.DecodeLedger(p.LedgerOf(lane))
+		if ledger.Epoch != uint16(v.beast.Epoch) {
+			continue
+		}
+		if lane == 0 {
+			rep.Next, rep.Used = int64(ledger.Next), ledger.Used
+		} else if ledger.Next > 0 {
+			rep.Further = append(rep.Further, LaneFill{lane, int64(ledger.Next), ledger.Used})
+		}
 	}
 	if p.FirstSeen > 0 {
 		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()

@@ -66,7 +66,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return v.whyBeast(rep)
 	case state.PlaceFailed.String():
 		return say("over budget: %s; BEAST reads QF again at queue %d (it is at %d), or when nothing else is left",
-			v.budgetText(rep), v.beast.LastScan+v.beast.Horizon, v.beast.Current)
+			v.budgetText(rep), v.laneState(rep.lane).LastScan+v.laneState(rep.lane).Horizon, v.laneState(rep.lane).Current)
 	case state.PlaceRobotsCheck.String():
 		return say("released by BEAST or due again; RobotsCache's next merge checks it against robots.txt")
 	case state.PlaceAwaitRobots.String():
@@ -123,6 +123,9 @@ func (v *view) whyBeast(rep *URLReport) []string {
 		q.Number, q.Ahead, q.Current, v.budgetText(rep))
 	if q.Ahead == 0 {
 		text = fmt.Sprintf("in BEAST's current queue %d; BEAST releases it when fewer released URLs wait", q.Number)
+	}
+	if q.Lanes > 1 {
+		text += fmt.Sprintf("; lane %d of 0 to %d, which take turns", q.Lane, q.Lanes-1)
 	}
 	return []string{text}
 }

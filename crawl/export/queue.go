@@ -18,6 +18,7 @@ import (
 type spot struct {
 	place state.Place
 	queue beast.Number // of PlaceBeast
+	lane  int          // of PlaceBeast and PlaceFailed
 	due   int64        // of PlaceDeferred: Unix ms
 }
 
@@ -28,6 +29,7 @@ func queueTable() table {
 			{Name: "url", Type: tabular.String},
 			{Name: "place", Type: tabular.String, Few: true},
 			{Name: "queue", Type: tabular.Int64, Nullable: true}, // number of BEAST's queue
+			{Name: "lane", Type: tabular.Int64, Nullable: true},  // of BEAST, in its queues and QF
 			{Name: "due", Type: tabular.Time, Nullable: true},    // of deferred URLs
 			{Name: "found", Type: tabular.Time, Nullable: true},
 			{Name: "depth", Type: tabular.Int64},
@@ -43,17 +45,19 @@ func queueTable() table {
 				if err := r.Decode(data); err != nil {
 					return fmt.Errorf("export: a record of %s: %w", at.place, err)
 				}
-				number, due, from := tabular.Null, tabular.Null, tabular.Null
+				number, lane, due, from := tabular.Null, tabular.Null, tabular.Null, tabular.Null
 				switch at.place {
 				case state.PlaceBeast:
-					number = tabular.Int(int64(at.queue))
+					number, lane = tabular.Int(int64(at.queue)), tabular.Int(int64(at.lane))
+				case state.PlaceFailed:
+					lane = tabular.Int(int64(at.lane))
 				case state.PlaceDeferred:
 					due = tabular.At(state.Due(&r, at.due))
 				}
 				if via = r.AppendVia(via[:0]); len(via) > 0 {
 					from = tabular.Text(via)
 				}
-				return j.write(tabular.Text(r.URL), tabular.Str(at.place.String()), number, due, unixOrNull(r.Found),
+				return j.write(tabular.Text(r.URL), tabular.Str(at.place.String()), number, lane, due, unixOrNull(r.Found),
 					tabular.Int(int64(r.Depth)), from, tabular.Int(int64(r.Attempts)),
 					tabular.StrOrNull(state.Reason(r.Reason).String()))
 			})
@@ -168,11 +172,11 @@ func (j *job) inBeast(visit func(at spot, data []byte) error) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = beast.Scan(j.Set, state.NameBeast, st, func(n beast.Number, data []byte) error {
+	_, _, err = beast.Scan(j.Set, state.NameBeast, st, func(lane int, n beast.Number, data []byte) error {
 		if n == beast.Failed {
-			return visit(spot{place: state.PlaceFailed}, data)
+			return visit(spot{place: state.PlaceFailed, lane: lane}, data)
 		}
-		return visit(spot{place: state.PlaceBeast, queue: n}, data)
+		return visit(spot{place: state.PlaceBeast, queue: n, lane: lane}, data)
 	}, nil)
 	return err
 }

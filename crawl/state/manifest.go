@@ -25,7 +25,8 @@ const (
 	ManifestMagic = "drumbeat-manifest"
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
-	// 5: version 2 of what visits found; 6: Orders; 7: lanes.
+	// 5: version 2 of what visits found; 6: Orders; 7: lanes of
+	// BEAST, and scores in URL records.
 	manifestAdded = 7
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
@@ -69,6 +70,7 @@ type Frozen struct {
 	Private     bool   `json:"private"`
 	SeparateOut bool   `json:"separate_out"`
 	KeepEscapes bool   `json:"keep_escapes"`
+	Lanes       int    `json:"lanes,omitempty"` // of BEAST, if there are several
 }
 
 // EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON

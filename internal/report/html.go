@@ -228,7 +228,11 @@ func (r *Report) countsHTML(p *page) {
 				more += q.URLs
 				continue
 			}
-			rows = append(rows, []string{strconv.FormatInt(q.Number, 10), humanize.Comma(q.URLs)})
+			name := strconv.FormatInt(q.Number, 10)
+			if q.Lane > 0 {
+				name += fmt.Sprintf(" of lane %d", q.Lane)
+			}
+			rows = append(rows, []string{name, humanize.Comma(q.URLs)})
 		}
 		if n := len(r.Queues) - shownQueues; n > 0 {
 			rows = append(rows, []string{fmt.Sprintf("%d more", n), humanize.Comma(more)})

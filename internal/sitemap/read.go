@@ -71,9 +71,6 @@ type Options struct {
 	// MaxURLs and MaxBytes lower the limits of the protocol; 0 keeps them.
 	MaxURLs  int
 	MaxBytes int64
-	// Dated, if not nil, receives the lastmod of the URL that was passed to found last, if an urlset has one
-	// for it that is a date.
-	Dated func(modified time.Time)
 }
 
 // Summary is the result of Read.
@@ -84,9 +81,19 @@ type Summary struct {
 	Bytes  int64 // uncompressed bytes
 }
 
-// Read reads a sitemap and calls found with the text of each URL and the form, which is never Packed. found
-// must not keep url. Read returns one of the errors above if it ended early, or the error of found.
-func Read(body []byte, opt Options, found func(form Form, url []byte) error) (Summary, error) {
+// DefaultPriority is the priority of a URL for which a sitemap has none, by the protocol.
+const DefaultPriority = 0.5
+
+// Entry is a URL in a sitemap. Priority is that of the urlset, from 0 to 1, and DefaultPriority in other forms.
+type Entry struct {
+	Form     Form // never Packed
+	URL      []byte
+	Priority float64
+	Modified time.Time // lastmod of the urlset; the zero time if it has none that is a date
+}
+
+// Read reads a sitemap and calls found with each URL. found must not keep Entry.URL. Read returns one of the errors above if it ended early, or the error of found.
+func Read(body []byte, opt Options, found func(Entry) error) (Summary, error) {
 	if opt.MaxURLs <= 0 || opt.MaxURLs > MaxURLs {
 		opt.MaxURLs = MaxURLs
 	}
@@ -107,7 +114,7 @@ func Read(body []byte, opt Options, found func(form Form, url []byte) error) (Su
 // reader is the state of one Read.
 type reader struct {
 	opt     Options
-	found   func(form Form, url []byte) error
+	found   func(Entry) error
 	sum     Summary
 	counted *counter
 }
@@ -373,6 +380,10 @@ func (r *reader) list(in *bufio.Reader) error {
 
 // take passes a URL to found, or counts a fault.
 func (r *reader) take(url []byte, good bool) error {
+	return r.takeWith(url, good, DefaultPriority, time.Time{})
+}
+
+func (r *reader) takeWith(url []byte, good bool, priority float64, modified time.Time) error {
 	if !good {
 		r.sum.Faults = min(r.sum.Faults+1, maxFaults)
 		return nil
@@ -381,5 +392,5 @@ func (r *reader) take(url []byte, good bool) error {
 		return ErrMany
 	}
 	r.sum.URLs++
-	return r.found(r.sum.Form, url)
+	return r.found(Entry{Form: r.sum.Form, URL: url, Priority: priority, Modified: modified})
 }

@@ -45,7 +45,7 @@ func urlset(locs ...string) string {
 // readAll returns the URLs of a sitemap, separated by blanks.
 func readAll(body []byte, opt Options) (string, Summary, error) {
 	var urls []string
-	sum, err := Read(body, opt, func(_ Form, u []byte) error { urls = append(urls, string(u)); return nil })
+	sum, err := Read(body, opt, func(e Entry) error { urls = append(urls, string(e.URL)); return nil })
 	return strings.Join(urls, " "), sum, err
 }
 
@@ -163,14 +163,12 @@ func TestDates(t *testing.T) {
 	body += entry("<loc>no\x26such;</loc><lastmod>2024</lastmod>") + entry("<lastmod>2023</lastmod>") + entry(loc(99)) +
 		"<lastmod>2022</lastmod>" + entry(loc(100)+"<lastmod>2021</lastmod><lastmod>2020</lastmod>") + "</urlset>"
 	got := map[string]int64{}
-	url := ""
-	opt := Options{Dated: func(at time.Time) {
-		if got[url] != 0 {
-			t.Errorf("%s has two dates", url)
+	sum, err := Read([]byte(body), Options{}, func(e Entry) error {
+		if !e.Modified.IsZero() {
+			got[string(e.URL)] = e.Modified.Unix()
 		}
-		got[url] = at.Unix()
-	}}
-	sum, err := Read([]byte(body), opt, func(_ Form, u []byte) error { url = string(u); return nil })
+		return nil
+	})
 	if err != nil || sum.URLs != 2*len(dates)+2 || sum.Faults != 1 {
 		t.Fatal(sum, err)
 	}
@@ -210,7 +208,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("as long as allowed: got %q, %v", urls, err)
 	}
 	stop := errors.New("stop")
-	if sum, err := Read([]byte(exact), Options{}, func(Form, []byte) error { return stop }); err != stop ||
+	if sum, err := Read([]byte(exact), Options{}, func(Entry) error { return stop }); err != stop ||
 		sum.URLs != 1 {
 		t.Errorf("got %+v, %v", sum, err)
 	}
@@ -269,8 +267,8 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		var got []string
 		sum, err := Read(body, Options{ContentType: contentType, MaxBytes: 1 << 20, MaxURLs: 1000},
-			func(_ Form, u []byte) error {
-				got = append(got, string(u))
+			func(e Entry) error {
+				got = append(got, string(e.URL))
 				return nil
 			})
 		if sum.URLs != len(got) || len(got) > 1000 || sum.Bytes > 1<<20 {
@@ -344,7 +342,7 @@ func BenchmarkRead(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if sum, err := Read(body, Options{}, func(Form, []byte) error { return nil }); err != nil ||
+			if sum, err := Read(body, Options{}, func(Entry) error { return nil }); err != nil ||
 				sum.URLs != 5000 {
 				b.Fatal(sum, err)
 			}
@@ -359,4 +357,22 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestPriority: a URL has the priority of its url element, wherever that stands, and 0.5 without a valid one.
+func TestPriority(t *testing.T) {
+	body := `<urlset><url><loc>http://h/1</loc><priority> 0.8 </priority></url>
+<url><priority>0.1</priority><loc>http://h/2</loc></url><url><loc>http://h/3</loc></url>
+<url><loc>http://h/4</loc><priority>7</priority></url><url><loc>http://h/5</loc><priority>x</priority></url>
+<url><loc>http://h/6</loc><image><priority>0.9</priority></image></url><priority>0.3</priority>
+<url><priority>1.0</priority><loc>http://h/7</loc><loc>http://h/8</loc></url><url><loc>http://h/9</loc><priority>0</priority>`
+	want := "1:0.8 2:0.1 3:0.5 4:0.5 5:0.5 6:0.5 7:1 8:1 9:0 "
+	got := ""
+	sum, err := Read([]byte(body), Options{}, func(e Entry) error {
+		got += fmt.Sprintf("%s:%v ", e.URL[len("http://h/"):], e.Priority)
+		return nil
+	})
+	if got != want || sum.URLs != 9 || !errors.Is(err, ErrBroken) {
+		t.Errorf("%s, %+v, %v; want %s and ErrBroken", got, sum, err, want)
+	}
 }

@@ -24,6 +24,7 @@ const (
 	elFeed
 	elEntry
 	elLink
+	elPriority
 	elLastmod
 )
 
@@ -53,6 +54,8 @@ func elementOf(name []byte) element {
 		return elEntry
 	case "link":
 		return elLink
+	case "priority":
+		return elPriority
 	case "lastmod":
 		return elLastmod
 	}
@@ -67,14 +70,15 @@ type scanner struct {
 	depth int
 	text  []byte // text of the element being captured
 	take  bool   // an element is being captured
-	bad   bool   // the text is too long
+	bad   bool   // the text is not a URL
+	held  []byte // URL of a urlset, until its element ends: its priority may come later
+	holds bool
+	prio  float64   // of the url element
+	date  time.Time // likewise
 	tag   []byte
-	// Of the url element: whether its URL was passed to found, and its date.
-	found bool
-	date  time.Time
 }
 
-// wanted reports whether the text of the innermost element is a URL, or its date.
+// wanted reports whether the text of the innermost element is a URL, or the priority or the date of one.
 func (s *scanner) wanted() bool {
 	if s.depth < 2 {
 		return false
@@ -82,16 +86,26 @@ func (s *scanner) wanted() bool {
 	switch parent := s.stack[s.depth-2]; s.stack[s.depth-1] {
 	case elLoc:
 		return s.r.sum.Form == URLSet && parent == elURL || s.r.sum.Form == Index && parent == elSitemap
+	case elPriority, elLastmod:
+		return s.r.sum.Form == URLSet && parent == elURL
 	case elLink:
 		return s.r.sum.Form == RSS && parent == elItem
-	case elLastmod:
-		return s.r.opt.Dated != nil && s.r.sum.Form == URLSet && parent == elURL
 	}
 	return false
 }
 
 // run reads until the end of the root element.
 func (s *scanner) run() error {
+	err := s.elements()
+	if s.holds { // the reading ended within a url element
+		if late := s.release(); err == nil {
+			err = late
+		}
+	}
+	return err
+}
+
+func (s *scanner) elements() error {
 	for begun := false; !begun || s.depth > 0; {
 		err := s.characters()
 		if err == nil {
@@ -271,7 +285,7 @@ func (s *scanner) open() error {
 		return ErrDeep
 	}
 	if el == elURL {
-		s.found, s.date = false, time.Time{}
+		s.prio, s.date = DefaultPriority, time.Time{}
 	}
 	s.stack[s.depth] = el
 	s.depth++
@@ -288,31 +302,50 @@ func (s *scanner) close() error {
 	}
 	if s.take && s.wanted() {
 		s.take = false
-		if s.stack[s.depth-1] == elLastmod {
-			s.date = dateOf(bytes.TrimSpace(s.text))
-			s.dated()
-			s.depth--
-			return nil
-		}
-		url, ok := unescape(bytes.TrimSpace(s.text))
-		if len(url) > 0 || !ok || s.bad {
-			if err := s.r.take(url, ok && !s.bad); err != nil {
-				return err
-			}
-			s.found = ok && !s.bad
-			s.dated()
+		if err := s.taken(); err != nil {
+			return err
 		}
 	}
 	s.depth--
+	if s.holds && s.stack[s.depth] == elURL {
+		return s.release()
+	}
 	return nil
 }
 
-// dated passes the date of a URL that was passed to found; the two may be in any order.
-func (s *scanner) dated() {
-	if s.found && !s.date.IsZero() {
-		s.r.opt.Dated(s.date)
-		s.found = false // once
+// taken handles the text of an element.
+func (s *scanner) taken() error {
+	text, ok := unescape(bytes.TrimSpace(s.text))
+	ok = ok && !s.bad
+	switch {
+	case s.stack[s.depth-1] == elPriority:
+		if p, err := strconv.ParseFloat(string(text), 64); ok && err == nil && p >= 0 && p <= 1 {
+			s.prio = p
+		}
+		return nil
+	case s.stack[s.depth-1] == elLastmod:
+		if date := dateOf(text); ok && s.date.IsZero() {
+			s.date = date
+		}
+		return nil
+	case len(text) == 0 && ok:
+		return nil
+	case !ok || s.r.sum.Form != URLSet:
+		return s.r.take(text, ok)
 	}
+	if s.holds {
+		if err := s.release(); err != nil {
+			return err
+		}
+	}
+	s.held, s.holds = append(s.held[:0], text...), true
+	return nil
+}
+
+// release takes the URL that is held.
+func (s *scanner) release() error {
+	s.holds = false
+	return s.r.takeWith(s.held, true, s.prio, s.date)
 }
 
 // dateOf returns a time in one of the forms of W3C's profile of ISO 8601; the zero time for any other text.

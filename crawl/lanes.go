@@ -1,0 +1,147 @@
+package crawl
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"drumbeat/beast"
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
+	"drumbeat/fetch"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// DefaultPriority is the strategy without lanes.
+const DefaultPriority = "none"
+
+// strategyOf returns the strategy of the options for a number of lanes; 0 is the default of the strategy. f is the
+// operator's change, nil for none.
+func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Strategy, error) {
+	name, weights := cmp.Or(o.Priority, DefaultPriority), o.LaneWeights
+	if change != nil {
+		name = change.Name
+		if len(change.Weights) > 0 {
+			weights = change.Weights
+		}
+	}
+	s, err := strategy.New(name, lanes, weights)
+	if err != nil {
+		return s, err
+	}
+	turns := beast.Turns{Weights: s.Weights}
+	if err := turns.Validate(); err != nil {
+		return s, err
+	}
+	s.Budgets = s.Budgets && o.Scope == state.ScopeAll
+	return s, o.checkScores(&s)
+}
+
+// checkScores reports why this crawl cannot have the scores of a strategy.
+func (o *Options) checkScores(s *strategy.Strategy) error {
+	switch s.Scores {
+	case strategy.HookScore:
+		if o.Hook == nil && o.asker == nil {
+			return fmt.Errorf("--priority %s needs --hook", s.Name)
+		}
+	case strategy.SitemapScore:
+		if !o.Sitemaps {
+			return fmt.Errorf("--priority %s needs --sitemaps", s.Name)
+		}
+	case strategy.IndegreeBudget:
+		if o.Scope != state.ScopeAll {
+			return fmt.Errorf("--priority %s needs budgets by in-degree, which are off, because --scope is not all", s.Name)
+		}
+	}
+	return nil
+}
+
+// newLanes returns the number of lanes of a new crawl.
+func (o *Options) newLanes() int {
+	s, err := o.strategyOf(o.Lanes, nil)
+	if err != nil {
+		return max(1, o.Lanes)
+	}
+	return s.Lanes
+}
+
+// fixLanes sets the number of lanes, which is fixed when a crawl begins: that of the manifest, or of the options for a
+// new crawl.
+func (e *engine) fixLanes(m *state.Manifest) error {
+	if e.opt.Lanes == 0 {
+		if e.opt.Lanes = e.opt.newLanes(); m != nil {
+			e.opt.Lanes = max(1, m.Frozen.Lanes)
+		}
+	}
+	_, err := e.opt.strategyOf(e.opt.Lanes, nil)
+	if err != nil && m != nil && max(1, m.Frozen.Lanes) == 1 {
+		err = fmt.Errorf("%w; the number of lanes is fixed when a crawl begins (--lanes or --priority), and this one has 1", err)
+	}
+	if err != nil {
+		return fmt.Errorf("crawl: %w", err)
+	}
+	return nil
+}
+
+// openStrategy puts the strategy of the flags, or of the operator, in force.
+func (b *budgetStage) openStrategy() error {
+	s, err := b.opt.strategyOf(b.opt.Lanes, b.operator.priority())
+	if err != nil {
+		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
+	}
+	b.strategy.Store(&s)
+	return nil
+}
+
+// laneOf returns the lane of a URL in BEAST.
+func (e *engine) laneOf(rec *weburl.Record) uint8 { return e.strategy.Load().Lane(rec) }
+
+// budgetRange returns the default and the largest budget of the function in force, in pages.
+func (b *budgetStage) budgetRange() (normal, largest uint32) { return b.star.BudgetRange() }
+
+// turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.
+func turnsOf(s *strategy.Strategy) beast.Turns {
+	return beast.Turns{Weights: s.Weights, Free: !s.Budgets}
+}
+
+// scoreLinks sets the score of the links of a page, before the hook is asked.
+func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response) {
+	switch s := p.strategy.Load(); {
+	case s.Scores == strategy.NoScore:
+	case isRedirect(resp):
+		w.links.Rec.Score = rec.Score
+	case s.Scores == strategy.IndegreeBudget:
+		normal, largest := p.budgets.budgetRange()
+		w.links.Rec.Score = strategy.ScoreOfBudget(rec.Budget, normal, largest)
+	}
+}
+
+// checkPriority reports why a strategy cannot be used in this run; nil is that of the flags.
+func (b *budgetStage) checkPriority(p *changes.Priority) error {
+	_, err := b.opt.strategyOf(b.opt.Lanes, p)
+	if err != nil && b.opt.Lanes == 1 {
+		err = errors.New("this crawl was begun with one lane (--lanes), which cannot change")
+	}
+	return err
+}
+
+// newPriority puts the strategy of the operator in force: for URLs that STAR checks from now on, and, by the goroutine
+// "scan", for those in BEAST's queues. Those in QF follow when they are scanned.
+func (b *budgetStage) newPriority() error {
+	if err := b.openStrategy(); err != nil {
+		return err
+	}
+	if err := b.beast.SetTurns(turnsOf(b.strategy.Load())); err != nil {
+		return err
+	}
+	b.wakeScan.raise()
+	return nil
+}
+
+// checkOf returns the tuple that asks STAR for the queue of a URL.
+func (e *engine) checkOf(rec *weburl.Record, aux []byte) star.CheckTuple {
+	host := weburl.Split(rec.URL).Host
+	return star.CheckTuple{PLD: e.PLDKey(host), Part: e.partOf(host), Lane: e.laneOf(rec), Aux: aux}
+}

@@ -1,0 +1,233 @@
+package crawl
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawl/changes"
+	"drumbeat/crawl/strategy"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/hook"
+	"drumbeat/internal/pace"
+	"drumbeat/internal/simweb"
+	"drumbeat/star"
+)
+
+// laneSite is a PLD with a root, two lists, and 40 hosts that have the pages of the lists. Its queues decide the order.
+type laneSite struct {
+	tinyWeb
+	links map[string]string // of a page, by path
+}
+
+const laneHosts = 40
+
+func newLaneSite() *laneSite {
+	s := &laneSite{links: map[string]string{"/": `<a href="/list/bad"><a href="/list/good">`}}
+	for _, list := range []string{"bad", "good"} {
+		var links strings.Builder
+		for i := range 5 * laneHosts {
+			fmt.Fprintf(&links, `<a href="http://h%d.a.test/%s/%d">`, i%laneHosts, list, i)
+		}
+		s.links["/list/"+list] = links.String()
+	}
+	s.serve = func(_, path string) answer {
+		if path == "/robots.txt" {
+			return noRobots
+		}
+		return answer{200, "", "<html>" + s.links[path]}
+	}
+	return s
+}
+
+// crawl crawls the site. act is called when about 20 pages are fetched.
+func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operated)) {
+	t.Helper()
+	opt := s.options(t, memfs.New(*seedFlag), "http://a.test/")
+	opt.StockTarget, opt.QueuePages, opt.BudgetDefault, opt.BudgetMax = 20, Unlimited, 15, 15
+	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
+	small(&opt)
+	opt.DrumBuckets = 1
+	// The links of a list fill a bucket, so they are merged at once.
+	opt.tune = func(p *Plan) { p.URLSeen.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10 }
+	opt.Rate = schedule(t, "10", pace.Pages)
+	change(&opt)
+	o := &operated{t: t, opt: opt}
+	o.start()
+	for s.pages(t, "") < 20 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if act != nil {
+		act(o)
+	}
+	o.end()
+	checkBalanced(t, opt.FS, opt.Dirs)
+}
+
+// pages returns the number of requests for pages with a prefix. None is requested twice.
+func (s *laneSite) pages(t *testing.T, prefix string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[string]bool{}
+	for _, r := range s.requests {
+		if r.path == "/robots.txt" || !strings.HasPrefix(r.path, prefix) {
+			continue
+		}
+		if n++; seen[r.path] {
+			t.Errorf("%s is fetched twice", r.path)
+		}
+		seen[r.path] = true
+	}
+	return n
+}
+
+// place returns the mean place of the pages with a prefix in the order of requests.
+func (s *laneSite) place(prefix string) (mean float64) {
+	n, at := 0., 0.
+	for _, r := range s.requests {
+		if r.path == "/robots.txt" {
+			continue
+		}
+		at++
+		if strings.HasPrefix(r.path, prefix) {
+			n++
+			mean += at
+		}
+	}
+	return mean / n
+}
+
+// TestPriorityDepth: seeds of a PLD come when it has many pages in the queues that are two links from its root. Queues
+// are first in, first out, so they wait behind those pages; with lanes by depth they are in one of the next queues.
+// Nothing is lost in either case.
+func TestPriorityDepth(t *testing.T) {
+	t.Parallel()
+	place := map[string]float64{}
+	for _, priority := range []string{"", "depth"} {
+		inBubble(t, func(t *testing.T) {
+			s := newLaneSite()
+			s.crawl(t, func(o *Options) { o.Priority = priority }, func(o *operated) {
+				var seeds []string
+				for i := range 20 {
+					seeds = append(seeds, fmt.Sprintf("http://h%d.a.test/late/%d", i, i))
+				}
+				o.make(changes.Change{Op: changes.OpSeeds, Seeds: seeds})
+			})
+			if n := s.pages(t, ""); n != 3+10*laneHosts+20 {
+				t.Errorf("%d pages, want %d", n, 3+10*laneHosts+20)
+			}
+			place[priority] = s.place("/late/")
+		})
+	}
+	t.Logf("mean place of the late seeds: %.0f, with priority %.0f", place[""], place["depth"])
+	if place[""] < 1.15*place["depth"] {
+		t.Errorf("mean place of the late seeds is %.0f with priority, %.0f without", place["depth"], place[""])
+	}
+}
+
+// TestPriorityHook: the links of a page that the hook likes are fetched before those of another that was fetched first.
+func TestPriorityHook(t *testing.T) {
+	t.Parallel()
+	place := map[string]float64{}
+	for _, priority := range []string{"", "hook"} {
+		inBubble(t, func(t *testing.T) {
+			s := newLaneSite()
+			s.crawl(t, func(o *Options) {
+				o.Priority = priority
+				o.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
+					a, outcome := yes()
+					if a.Scored = true; !strings.HasSuffix(r.URL, "/bad") {
+						a.Score = 1
+					}
+					return a, outcome
+				}}
+			}, nil)
+			if n := s.pages(t, ""); n != 3+10*laneHosts {
+				t.Errorf("%d pages, want %d", n, 3+10*laneHosts)
+			}
+			place[priority] = s.place("/good/")
+		})
+	}
+	t.Logf("mean place of the good pages: %.0f, with priority %.0f", place[""], place["hook"])
+	if place[""] < 1.3*place["hook"] {
+		t.Errorf("mean place of the good pages is %.0f with priority, %.0f without", place["hook"], place[""])
+	}
+}
+
+// TestPriorityChanges: the operator switches the strategy of a crawl with lanes while it runs; queued URLs are placed
+// anew, and the crawl fetches what an undisturbed one does, over a restart that takes the lanes from the manifest. A
+// crawl with one lane refuses.
+func TestPriorityChanges(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		var logged strings.Builder
+		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 1200 }), memfs.New(*seedFlag), func(o *Options) {
+			o.BudgetDefault, o.BudgetMax, o.QueuePages, o.StockTarget, o.QueuesMax = 6, 10, Unlimited, 50, 16
+			o.Lanes, o.Log = 3, slog.New(slog.NewTextHandler(&logged, nil))
+		})
+		o.await(300)
+		lanes := func() (n [3]int64) {
+			s, err := o.opt.Control.Structures()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, lane := range s.Lanes {
+				n[i] = lane.CurrentRecords + lane.SpreadRecords + lane.FailedRecords
+			}
+			return n
+		}
+		if n := lanes(); n[0] == 0 || n[1] != 0 || n[2] != 0 {
+			t.Errorf("without a strategy the lanes have %v URLs", n)
+		}
+		o.make(changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth", Weights: []uint32{5, 2, 1}}})
+		time.Sleep(30 * time.Second)
+		if n := lanes(); n[1] == 0 || n[2] == 0 {
+			t.Errorf("half a minute after the change the lanes have %v URLs", n)
+		}
+		if !strings.Contains(logged.String(), "queued URLs are placed anew") {
+			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
+		}
+		for _, bad := range []changes.Priority{{Name: "best"}, {Name: "hook"}, {Name: "depth", Weights: []uint32{1}}} {
+			if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &bad}); !changes.IsRefused(err) {
+				t.Errorf("priority %+v: %v", bad, err)
+			}
+		}
+		o.stop()
+		o.end()
+		o.opt.Lanes = 0
+		o.start()
+		o.make(changes.Change{Op: changes.OpPriority})
+		o.end()
+		checkFetched(t, o.web, &o.opt)
+		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+		o.opt.Lanes = 2
+		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "--lanes) was 3, is 2") {
+			t.Errorf("another number of lanes: %v", err)
+		}
+	})
+	inBubble(t, func(t *testing.T) {
+		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
+		o.await(20)
+		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
+			!strings.Contains(err.Error(), "one lane") {
+			t.Errorf("with one lane: %v", err)
+		}
+		o.stop()
+		o.end()
+		o.opt.Priority = "depth"
+		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "this one has 1") {
+			t.Errorf("a later run with priority: %v", err)
+		}
+	})
+}
+
+func TestMostLanes(t *testing.T) {
+	for _, n := range []int{beast.MaxLanes, star.MaxLanes} {
+		if n != strategy.MaxLanes {
+			t.Errorf("at most %d lanes; BEAST or STAR has %d", strategy.MaxLanes, n)
+		}
+	}
+}
