@@ -8,7 +8,11 @@ import (
 	"drumbeat/drum"
 )
 
-const stateVersion = 2
+// Versions of State. Since supportVersion PLD records have a Support; a Star writes it once it has computed any.
+const (
+	stateVersion   = 2
+	supportVersion = 3
+)
 
 // State is the state of a Star in a manifest.
 type State struct {
@@ -21,10 +25,14 @@ type State struct {
 	// Tops are the rankings by pages and by bytes (appendTops). States of earlier versions have none: their
 	// PLDs enter these rankings with their next response.
 	Tops disk.Ref
+	// Support is the last computation of supporters, nil before the first, and Seeds the PLDs at which trust begins
+	// (appendSeeds). States of earlier releases have none.
+	Support *SupportState `json:",omitempty"`
+	Seeds   *disk.Ref     `json:",omitempty"`
 }
 
 func (st *State) check() error {
-	if st.V != stateVersion || st.Edges == nil || st.Indegree == nil {
+	if st.V != stateVersion && st.V != supportVersion || st.Edges == nil || st.Indegree == nil {
 		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V,
 			st.Edges != nil, st.Indegree != nil, stateVersion)
 	}
@@ -64,8 +72,11 @@ func (s *Star) open(st *State) (err error) {
 		if err := s.loadTops(st.Tops); err != nil {
 			return err
 		}
+		if err := s.loadSupport(st); err != nil {
+			return err
+		}
 	}
-	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees))
+	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees).by(s.computed.Codes))
 	if s.edges, err = drum.Open(s.edgesOptions(), edges); err != nil {
 		return err
 	}
@@ -112,6 +123,7 @@ type Frozen struct {
 	state    State
 	ranked   [numOrders][]Ranked
 	degrees  []uint32
+	support  frozenSupport
 }
 
 // Freeze captures the current state, in memory only. Call it between Pause and Resume, while nothing is
@@ -126,6 +138,7 @@ func (s *Star) Freeze() *Frozen {
 	for order := range s.ranks {
 		f.ranked[order] = append(f.ranked[order], s.ranks[order].heap...)
 	}
+	f.support = s.freezeSupport()
 	s.mu.Unlock()
 	return f
 }
@@ -149,6 +162,9 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	}
 	if st.Tops, err = tails.Write(0, appendTops(nil, f.ranked[ByPages:])); err != nil {
 		return nil, fmt.Errorf("star: save rankings of %s: %w", f.s.opt.Name, err)
+	}
+	if err := f.support.save(tails, &st); err != nil {
+		return nil, fmt.Errorf("star: save supporters of %s: %w", f.s.opt.Name, err)
 	}
 	return &st, nil
 }
