@@ -236,7 +236,7 @@ func TestFarmsBySupporters(t *testing.T) {
 			if c.bought > 0 && c.bought <= 5 && c.farm != "endless-farm" && r.share > 0.05 {
 				t.Errorf("%s got %.1f %% of the pages, want at most 5 %%", c, 100*r.share)
 			}
-			if r.correlation < least {
+			if few := !c.seeds && c.expired < 5; few && r.correlation < least {
 				t.Errorf("%s: supporters and in-degrees of honest PLDs have a rank correlation of %.3f, want at least %v", c, r.correlation, least)
 			}
 		}

@@ -16,12 +16,12 @@ import (
 type Support uint16
 
 const (
-	standing     = 0.15 // trust of a PLD with standing, in trusts of the average PLD
+	standing     = 0.15 // trust of a PLD with standing, in units
 	standingCode = 1024
 	codesPerBit  = 2048 // codes for each doubling of 1 plus the number of supporters: steps of 0.034 %
 )
 
-// newSupport returns the code of a PLD with this trust, in trusts of the average PLD, and this number of supporters.
+// newSupport returns the code of a PLD with this trust, in units, and this number of supporters.
 func newSupport(trust, supporters float64) Support {
 	if trust < standing {
 		return Support(1 + math.Floor(trust/standing*(standingCode-1)))

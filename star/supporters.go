@@ -19,19 +19,24 @@ import (
 // link to y. A farm can make supporters at any distance by itself. So here supporters count by trust, which a farm
 // cannot make:
 //
-//	trust(y)      = (1-damping)·V·seed(y) + damping · Σ trust(x)/links(x) over the PLDs x that link to y
-//	supporters(y) = Σ min(1, trust(x)) over the PLDs x that link to y
+//	trust(y)      = (1-damping)·seed(y) + damping · Σ trust(x)/links(x) over the PLDs x that link to y
+//	supporters(y) = Σ min(1, trust(x)/unit) over the PLDs x that link to y
 //
-// V is the number of PLDs, so the average PLD has a trust of 1; seed(y) is 1/n for the PLDs of the n seeds, and trust
-// of PLDs without links returns there (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust). A
-// PLD x that links out to d others gives each damping·trust(x)/d. All PLDs of a farm together have at most
-// 1/(1-damping) times the trust that its in-links from outside give, however they link to each other. Each counts at
-// most as its trust, so supporters(y) of a PLD in the farm is at most that sum, and one for each bought link to y.
+// seed(y) is 1/n for the PLDs of the n seeds, and trust of PLDs without links returns there, so all trust is 1
+// (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust). A PLD x that links to d others gives
+// each damping·trust(x)/d. All PLDs of a farm together have at most 1/(1-damping) times the trust that its in-links
+// from outside give, however they link to each other. Each counts at most as its trust, so supporters(y) of a PLD in
+// the farm is at most that sum, and one for each bought link to y.
+//
+// The unit is such that PLDs with at least unitPart units have unitShare of all trust. In simweb that is the trust of
+// the average PLD, within 10 %. The average itself will not do: a farm of endless PLDs lowers it as far as it likes.
 //
 // The cost: edges sorted by origin once; then each step reads them and sorts a number for each edge by target.
 
 const (
-	damping = 0.7
+	damping   = 0.7
+	unitShare = 0.9
+	unitPart  = 0.4
 	// trustSteps is how many links from a seed trust gets. What is farther has less than damping^trustSteps, 6 %, of
 	// all trust.
 	trustSteps = 8
@@ -78,7 +83,7 @@ type supportSum struct {
 	*SupportOptions
 	ctx   context.Context
 	seeds []uint64
-	plds  float64
+	unit  float64 // of trust
 	// edges has records of origin and target, degrees of PLD and number of links (4 bytes), trust of PLD and trust
 	// (float64). Numbers are big-endian.
 	edges, degrees, trust *extsort.Sorter
@@ -115,14 +120,16 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	if r.Edges, err = c.sortEdges(); err != nil {
 		return nil, err
 	}
-	c.plds = float64(max(1, opt.State.Indegree.Keys()))
-	if c.trust, err = c.fromSeeds(nil, c.plds); err != nil {
+	if c.trust, err = c.fromSeeds(nil, 1); err != nil {
 		return nil, err
 	}
 	for range trustSteps {
 		if err := c.step(); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.findUnit(); err != nil {
+		return nil, err
 	}
 	if err := c.finish(r); err != nil {
 		return nil, err
@@ -226,7 +233,7 @@ func (c *supportSum) step() error {
 	if err != nil {
 		return err
 	}
-	next, err := c.fromSeeds(sums, c.plds-total)
+	next, err := c.fromSeeds(sums, 1-total)
 	if err = errors.Join(err, sums.Close(), c.trust.Close()); err != nil {
 		if next != nil {
 			err = errors.Join(err, next.Close())
@@ -302,12 +309,36 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 	return trust, trust.Sort()
 }
 
+// findUnit computes the unit from a histogram of trust by its size, in 64 steps for each power of two.
+func (c *supportSum) findUnit() error {
+	const steps = 64
+	var sums [64*steps + 1]float64 // sums[i]: trust of PLDs whose trust is 2^(-i/steps) or a step less
+	all := 0.
+	in := newSorted(c.trust)
+	err := in.begin()
+	for ; err == nil && in.ok; err = in.next() {
+		t := in.float()
+		sums[int(min(max(0, -math.Log2(t)*steps), 64*steps))] += t
+		all += t
+	}
+	if err != nil {
+		return err
+	}
+	i, sum := 0, sums[0]
+	for sum < unitShare*all && i < 64*steps {
+		i++
+		sum += sums[i]
+	}
+	c.unit = math.Exp2(-float64(i)/steps) / unitPart
+	return nil
+}
+
 // updatesAtOnce is the number of Supports in one call of Update.
 const updatesAtOnce = 256
 
 // finish adds up the supporters and compares them with the records.
 func (c *supportSum) finish(r *SupportRanks) (err error) {
-	sums, _, err := c.spread(func(trust float64, _ uint32) float64 { return min(1, trust) })
+	sums, _, err := c.spread(func(trust float64, _ uint32) float64 { return min(1, trust/c.unit) })
 	if err != nil {
 		return err
 	}
@@ -337,7 +368,7 @@ func (c *supportSum) finish(r *SupportRanks) (err error) {
 		if err != nil {
 			return err
 		}
-		code := newSupport(t, s)
+		code := newSupport(t/c.unit, s)
 		if code.near(p.Support) {
 			code = p.Support
 		} else {

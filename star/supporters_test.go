@@ -15,7 +15,7 @@ import (
 )
 
 // exactSupport computes trust and supporters of the PLDs of a graph in RAM.
-func exactSupport(edges map[star.Edge]bool, seeds []uint64, plds int) (trust, supporters map[uint64]float64) {
+func exactSupport(edges map[star.Edge]bool, seeds []uint64) (trust, supporters map[uint64]float64) {
 	links := map[uint64]float64{}
 	for e := range edges {
 		links[e.From]++
@@ -27,7 +27,7 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64, plds int) (trust, su
 			to[s] += rest / float64(len(seeds))
 		}
 	}
-	add(trust, float64(plds))
+	add(trust, 1)
 	for range 8 {
 		next, total := map[uint64]float64{}, 0.
 		for _, e := range list {
@@ -35,8 +35,20 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64, plds int) (trust, su
 			next[e.To] += v
 			total += v
 		}
-		add(next, float64(plds)-total)
+		add(next, 1-total)
 		trust = next
+	}
+	// The unit, by the same steps.
+	sorted := slices.Sorted(maps.Values(trust))
+	sum, unit := 0., 0.
+	for _, v := range slices.Backward(sorted) {
+		if sum < 0.9 {
+			unit = math.Exp2(-math.Floor(-math.Log2(v)*64)/64) / 0.4
+		}
+		sum += v
+	}
+	for pld := range trust {
+		trust[pld] /= unit
 	}
 	supporters = map[uint64]float64{}
 	for e := range edges {
@@ -156,7 +168,7 @@ func TestSupporters(t *testing.T) {
 				t.Errorf("left: %q", names)
 			}
 			r.s.Computed(ranks)
-			trust, supporters := exactSupport(edges, seeds, c.plds)
+			trust, supporters := exactSupport(edges, seeds)
 			worst := 0.
 			for pld, s := range r.records() {
 				want := min(1, trust[pld]/0.15)
