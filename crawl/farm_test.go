@@ -86,14 +86,14 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 		}
 		res.share = float64(farmed) / float64(max(1, farmed+res.ordinary))
 		if res.computed = !run.Snapshot.Supporters.IsZero(); res.computed {
-			res.correlation = honestOrder(t, fs, opt.Dirs, f)
+			res.correlation = honestOrder(t, fs, opt.Dirs, web)
 		}
 	})
 	return res
 }
 
 // honestOrder returns the rank correlation of supporters with the in-degree, of PLDs that are of no farm.
-func honestOrder(t *testing.T, fs *memfs.FS, dirs []string, f farmCase) float64 {
+func honestOrder(t *testing.T, fs *memfs.FS, dirs []string, web *simweb.Web) float64 {
 	t.Helper()
 	r, err := state.OpenReader(fs, dirs, nil)
 	if err != nil {
@@ -104,13 +104,13 @@ func honestOrder(t *testing.T, fs *memfs.FS, dirs []string, f farmCase) float64 
 	if err != nil {
 		t.Fatal(err)
 	}
-	farm := map[uint64]bool{}
-	for i := range 1000 {
-		farm[r.Hasher.PLDKey(fmt.Appendf(nil, "p%d.%s", i, strings.ReplaceAll(f.farm, "-", "")))] = true
+	honest := map[uint64]bool{}
+	for _, host := range web.Hosts() {
+		honest[r.Hasher.PLDKey([]byte(web.PLD(host)))] = true
 	}
 	var supporters, degrees []float64
 	if err := star.WalkPLDs(r.Set, state.NameStar, st, func(pld uint64, p star.PLD) error {
-		if !farm[pld] && p.Support.Known() {
+		if honest[pld] && p.Support.Known() {
 			supporters, degrees = append(supporters, float64(p.Support)), append(degrees, float64(p.Indegree))
 		}
 		return nil

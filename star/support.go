@@ -61,7 +61,7 @@ func (s Support) near(old Support) bool {
 
 // newcomers is the share of Default that a PLD has until a computation knows it. With all of it, a farm would only
 // have to move to new PLDs all the time; without any, PLDs that the crawl has just found would wait for hours.
-const newcomers = 1. / 8
+const newcomers = 1. / 32
 
 // by makes the curve one by supporters, if that is its function. codes are the largest Supports, descending; nil
 // before the first computation, which leaves the curve one by in-degree.

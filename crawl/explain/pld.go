@@ -235,7 +235,7 @@ func (v *view) concludeSite(rep *SiteReport) {
 	case s.Pinned:
 		say("its budget, %d pages, was set by the operator (ctl budget, or --sites)", s.Budget)
 	case s.Newcomer:
-		say("supporters have not been computed since it was found, so its budget is an eighth of the default")
+		say("supporters have not been computed since it was found, so its budget is a 32nd of the default")
 	case s.BySupporters && s.Standing < 1:
 		say("it has %.3g %% of the standing that the default budget takes, so it has as much of that budget", 100*s.Standing)
 	case s.BySupporters && s.Rank > 0:
