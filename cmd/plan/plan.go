@@ -55,13 +55,13 @@ func (*Command) Help() string {
 
 // planned is the result that plan prints, in words or as JSON.
 type planned struct {
-	RAMBytes    int64          `json:"ramBytes"`
-	DiskBytes   int64          `json:"diskBytes"`
+	RAMBytes  int64 `json:"ramBytes"`
+	DiskBytes int64 `json:"diskBytes"`
 	// SupportersRAM is the part of the Go heap that crawl --budget supporters uses while it computes.
-	SupportersRAM int64 `json:"supportersRAM"`
-	Dirs        int            `json:"dirs"`
-	Connections int            `json:"connections"`
-	URLSeen     crawl.DrumPlan `json:"urlSeen"`
+	SupportersRAM int64          `json:"supportersRAM"`
+	Dirs          int            `json:"dirs"`
+	Connections   int            `json:"connections"`
+	URLSeen       crawl.DrumPlan `json:"urlSeen"`
 	// URLSeenDiskBytes is D, the disk space for URLseen's buckets.
 	URLSeenDiskBytes int64          `json:"urlSeenDiskBytes"`
 	RAM              []crawl.Amount `json:"ram"`
@@ -160,8 +160,8 @@ func (p *planned) write(w io.Writer) error {
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
 	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", report.Rough(p.MostPages)),
 		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, and %s of the Go heap;",
-			report.DecimalBytes(float64(f.SupportersDiskBytes)), flags.Size(p.SupportersRAM)),
-		fmt.Sprintf("a computation reads and writes about %s, in 1 %% of the time.", report.DecimalBytes(float64(f.SupportersBytes)))}
+			report.DecimalBytes(float64(f.SupportersDiskBytes)), report.DecimalBytes(float64(p.SupportersRAM))),
+		fmt.Sprintf("a computation reads and writes about %s.", report.DecimalBytes(float64(f.SupportersBytes)))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
 	for _, t := range []report.Table{ram, used, pageIO} {
 		if err := t.Write(w); err != nil {
