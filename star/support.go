@@ -63,10 +63,10 @@ func (s Support) near(old Support) bool {
 // have to move to new PLDs all the time; without any, PLDs that the crawl has just found would wait for hours.
 const newcomers = 1. / 32
 
-// by makes the curve one by supporters, if that is its function. codes are the largest Supports, descending; nil
-// before the first computation, which leaves the curve one by in-degree.
+// by makes the curve one by supporters, if that is its function. codes are the largest Supports, descending; none
+// before the first computation, or after a repair of damaged ones, which leaves the curve one by in-degree.
 func (c *curve) by(codes []uint32) *curve {
-	if c.Function == Supporters && codes != nil {
+	if c.Function == Supporters && len(codes) > 0 {
 		c.codes = codes[:min(len(codes), c.k+1)]
 	}
 	return c
