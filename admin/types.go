@@ -290,7 +290,7 @@ type Budget struct {
 
 // Function is a budget function.
 type Function struct {
-	Function string `json:"function" doc:"As in --budget: paper, equal, popular, inverse or proportional."`
+	Function string `json:"function" doc:"As in --budget: paper, equal, popular, inverse, proportional or supporters."`
 	Default  uint32 `json:"default" doc:"Pages a queue, as in --budget-default."`
 	Max      uint32 `json:"max" doc:"Pages a queue, as in --budget-max."`
 }

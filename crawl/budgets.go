@@ -33,20 +33,22 @@ type budgetStage struct {
 
 	wakeStar, wakeBeast, wakeScan signal
 	moved                         signal // BEAST has moved to another queue
+	wakeSupporters                signal
 
-	check     *robotsCheck
-	deferrals *deferrals
-	operator  *operator
-	passes    *passRunner
-	requests  *robotsRequests
-	seen      *seenStage
-	space     *space
-	stock     *stockKeeper
+	checkpointer *checkpointer
+	check        *robotsCheck
+	deferrals    *deferrals
+	operator     *operator
+	passes       *passRunner
+	requests     *robotsRequests
+	seen         *seenStage
+	space        *space
+	stock        *stockKeeper
 }
 
 func newBudgetStage(e *engine) *budgetStage {
 	b := &budgetStage{engine: e, wakeStar: e.pulsedSignal(), wakeBeast: e.pulsedSignal(), wakeScan: e.pulsedSignal(),
-		moved: newSignal()}
+		moved: newSignal(), wakeSupporters: e.pulsedSignal()}
 	b.scanned.fetched.Store(-1)
 	return b
 }
@@ -358,6 +360,7 @@ func (b *budgetStage) newFunction() error {
 func (b *budgetStage) anew() {
 	b.star.Refresh()
 	b.wakeScan.raise()
+	b.wakeSupporters.raise()
 }
 
 // placed returns how many URLs placing anew would move.
@@ -404,6 +407,7 @@ func (b *budgetStage) show(s *Snapshot) {
 	s.PLDs, s.Edges = b.star.NumPLDs(), b.star.NumEdges()
 	s.Queue, s.Horizon = int64(b.beast.Current()), int64(b.beast.Horizon())
 	s.Scans = b.beast.Stats().Scans
+	b.showSupporters(s)
 }
 
 // checksPending reports whether URLs wait in STAR for their budgets.
@@ -420,6 +424,9 @@ func (b *budgetStage) checkAll(tx *transaction, urls []star.CheckTuple) error {
 
 // addEdges sends links between PLDs to STAR. It is part of a transaction.
 func (b *budgetStage) addEdges(edges []star.Edge) error { return b.star.AddEdges(edges) }
+
+// trust tells STAR the PLDs of seeds. It is part of a transaction.
+func (b *budgetStage) trust(plds []uint64) { b.star.Trust(plds) }
 
 // fetched adds a fetched page of a PLD to STAR. It is part of a transaction.
 func (b *budgetStage) fetched(pld uint64, bytes int64) error { return b.star.Fetched(pld, 1, bytes) }
@@ -555,6 +562,7 @@ func (b *budgetStage) scanDue() bool {
 		return false
 	}
 	if b.beast.ScanDue() {
+		b.star.Spare(false)
 		return true
 	}
 	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
@@ -565,9 +573,11 @@ func (b *budgetStage) scanDue() bool {
 		return false
 	}
 	last := b.scanned.fetched.Load()
-	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !b.onlyFailedLeft() {
+	spare := b.onlyFailedLeft()
+	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
 		return false
 	}
+	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
 	b.scanned.fetched.Store(fetched)
 	b.scanned.edges.Store(edges)
 	return true

@@ -73,10 +73,11 @@ func (c *crawler) wire() {
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
+	c.seeds.budgets = c.budgets
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
 	c.seen.deferrals = c.deferrals
 	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
-	c.budgets.requests = c.requests
+	c.budgets.requests, c.budgets.checkpointer = c.requests, c.checkpointer
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
 	c.check.deferrals, c.check.dispatcher, c.check.health = c.deferrals, c.dispatcher, c.health
 	c.check.passes = c.passes
@@ -123,6 +124,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "content", c.content.mergeContent)
 	c.start(ctx, "beast", c.budgets.readBeast)
 	c.start(ctx, "scan", c.budgets.scanFailed)
+	c.start(ctx, "supporters", c.budgets.computeSupporters)
 	c.start(ctx, "robotscache", c.check.mergeRobotsCache)
 	c.start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)
 	c.start(ctx, "awaitrobots", c.requests.readAwaiting)

@@ -145,6 +145,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%2 == 0 {
 		opt.RollEvery, opt.Simhash, opt.TrapScore = 3*time.Second, true, w.seed%4 == 0
 	}
+	if w.seed%5 < 2 {
+		opt.Budget = "supporters"
+	}
 	if w.seed%3 == 2 {
 		opt.ContentSeen = state.ContentSkip
 	}

@@ -1,6 +1,10 @@
 package crawl
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,48 +12,162 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/star"
 )
 
-// farmShare crawls a web of 300 PLDs with a farm until it has fetched a number of pages. It returns the
-// share of requests for URLs that went to the farm, and the number of ordinary URLs fetched.
-func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (share float64, ordinary int) {
+// farmCase is a farm and how the crawl gets there: by seeds, or by links that it bought, or by expired PLDs.
+type farmCase struct {
+	farm            string // scenario of simweb; "" for none
+	seeds           bool
+	bought, expired int
+	slow            bool // delays of 8 s: the crawl takes some hundred seconds instead of ten
+}
+
+func (f farmCase) String() string {
+	s := cmp.Or(f.farm, "none")
+	switch {
+	case f.seeds:
+		return s + " among the seeds"
+	case f.bought > 0:
+		return fmt.Sprintf("%s with %d bought links", s, f.bought)
+	case f.expired > 0:
+		return fmt.Sprintf("%s with %d expired PLDs", s, f.expired)
+	}
+	return s
+}
+
+// farmResult is what a crawl of a web with a farm fetched.
+type farmResult struct {
+	share       float64 // of requests for URLs that went to the farm
+	ordinary    int     // ordinary URLs fetched
+	correlation float64 // of honest PLDs: Spearman's, between supporters and in-degree; 0 without supporters
+	computed    bool    // supporters were computed
+}
+
+// crawlFarm crawls a web of 300 PLDs with a farm until it has fetched a number of pages.
+func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (res farmResult) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs = 300, 400, int(8*pages), 400, 20
 			o.LogRequests = 1 << 16
-			if farm != "" {
-				o.Hostile = []string{farm}
+			if f.farm != "" {
+				o.Hostile, o.Bought, o.Expired = []string{f.farm}, f.bought, f.expired
 			}
 		})
-		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.SeedLines = append(web.Seeds(), web.HostileSeeds()...)
+		fs := memfs.New(*seedFlag)
+		opt := simOptions(t, web, fs)
+		if f.seeds {
+			opt.SeedLines = append(web.Seeds(), web.HostileSeeds()...)
+		}
 		opt.MaxPages, opt.Store, opt.CrawlLog, opt.CheckpointEvery, opt.MaxTime = pages, false, state.LogOff, time.Minute, time.Hour
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
+		if f.slow {
+			opt.HostDelay, opt.HostDelayMin = 8*time.Second, 200*time.Millisecond
+		}
 		if budgets != nil {
 			budgets(&opt)
 		}
-		res := mustRun(t, t.Context(), opt)
-		if res.Stop != StopPages {
-			t.Errorf("%s stopped by %q after %d pages", farm, res.Stop, res.Snapshot.Count(state.CountPages))
+		run := mustRun(t, t.Context(), opt)
+		if run.Stop != StopPages {
+			t.Errorf("%s stopped by %q after %d pages", f, run.Stop, run.Snapshot.Count(state.CountPages))
+		}
+		if *verbose {
+			t.Logf("%s: %v, supporters at %v, places %v", f, run.Snapshot.Elapsed, run.Snapshot.Supporters, run.Snapshot.Places)
 		}
 		farmed := 0
 		for _, q := range web.Log().Snapshot().Requests {
 			switch {
 			case q.Robots:
 			case q.Known:
-				ordinary++
-			case farm != "" && strings.Contains(q.URL, strings.ReplaceAll(farm, "-", "")) || strings.Contains(q.URL, farm):
+				res.ordinary++
+			case f.farm != "" && strings.Contains(q.URL, strings.ReplaceAll(f.farm, "-", "")) || strings.Contains(q.URL, f.farm):
 				farmed++
 			}
 		}
-		share = float64(farmed) / float64(max(1, farmed+ordinary))
+		res.share = float64(farmed) / float64(max(1, farmed+res.ordinary))
+		if res.computed = !run.Snapshot.Supporters.IsZero(); res.computed {
+			res.correlation = honestOrder(t, fs, opt.Dirs, web)
+		}
 	})
-	return share, ordinary
+	return res
+}
+
+// honestOrder returns the rank correlation of supporters with the in-degree, of PLDs that are of no farm.
+func honestOrder(t *testing.T, fs *memfs.FS, dirs []string, web *simweb.Web) float64 {
+	t.Helper()
+	r, err := state.OpenReader(fs, dirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	st, err := state.Part[star.State](r.Manifest, state.NameStar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest := map[uint64]bool{}
+	for _, host := range web.Hosts() {
+		honest[r.Hasher.PLDKey([]byte(web.PLD(host)))] = true
+	}
+	var supporters, degrees []float64
+	if err := star.WalkPLDs(r.Set, state.NameStar, st, func(pld uint64, p star.PLD) error {
+		if honest[pld] && p.Support.Known() {
+			supporters, degrees = append(supporters, float64(p.Support)), append(degrees, float64(p.Indegree))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return spearman(supporters, degrees)
+}
+
+// spearman returns the rank correlation of two lists; equal values have their mean rank.
+func spearman(a, b []float64) float64 {
+	ranks := func(v []float64) []float64 {
+		order := make([]int, len(v))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
+		r := make([]float64, len(v))
+		for i, j := 0, 0; i < len(v); i = j {
+			for j = i; j < len(v) && v[order[j]] == v[order[i]]; j++ {
+			}
+			for _, k := range order[i:j] {
+				r[k] = float64(i+j-1)/2 - float64(len(v)-1)/2 // less the mean
+			}
+		}
+		return r
+	}
+	dot := func(a, b []float64) (sum float64) {
+		for i := range a {
+			sum += a[i] * b[i]
+		}
+		return sum
+	}
+	x, y := ranks(a), ranks(b)
+	return dot(x, y) / math.Sqrt(max(1, dot(x, x)*dot(y, y)))
+}
+
+// farmPolicies are budgets to compare.
+var farmPolicies = []struct {
+	name string
+	set  func(*Options)
+}{
+	{"off", func(o *Options) {
+		o.Budget, o.BudgetDefault, o.BudgetMax, o.QueuePages = "equal", 1<<24-1, 1<<24-1, Unlimited
+	}},
+	{"equal", func(o *Options) { o.Budget, o.QueuePages, o.BudgetDefault = "equal", Unlimited, 2 }},
+	{"paper", func(o *Options) { o.QueuePages, o.BudgetDefault, o.BudgetMax = Unlimited, 2, 50 }},
+	{"supporters", func(o *Options) {
+		o.Budget, o.QueuePages, o.BudgetDefault, o.BudgetMax = "supporters", Unlimited, 2, 50
+		o.CheckpointEvery = 5 * time.Second
+	}},
 }
 
 // TestFarms measures the effect of budgets on farms. A PLD with endless hosts must get no more than the
 // budget of one PLD. Many PLDs that link to each other have real in-degrees, and each of endlessly many
-// PLDs gets the default budget. Budgets alone don't help there, so the test only reports the shares.
+// PLDs gets the default budget. Only budgets by supporters help there, and only as long as the farm has few links from
+// outside: TestFarmsBySupporters.
 func TestFarms(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -59,25 +177,15 @@ func TestFarms(t *testing.T) {
 	if *longRuns {
 		pages = 4000
 	}
-	policies := []struct {
-		name string
-		set  func(*Options)
-	}{
-		{"off", func(o *Options) {
-			o.Budget, o.BudgetDefault, o.BudgetMax, o.QueuePages = "equal", 1<<24-1, 1<<24-1, Unlimited
-		}},
-		{"equal", func(o *Options) { o.Budget, o.QueuePages, o.BudgetDefault = "equal", Unlimited, 2 }},
-		{"paper", func(o *Options) { o.QueuePages, o.BudgetDefault, o.BudgetMax = Unlimited, 2, 50 }},
-	}
 	shares := map[string]float64{}
 	for _, farm := range []string{"", "wildcard-dns", "link-farm", "endless-farm"} {
-		for _, p := range policies {
-			if !*longRuns && (farm == "" || farm == "endless-farm" || p.name == "equal") {
+		for _, p := range farmPolicies {
+			if !*longRuns && (farm == "" || farm == "endless-farm" || p.name == "equal" || p.name == "supporters") {
 				continue
 			}
-			share, ordinary := farmShare(t, pages, farm, p.set)
-			shares[farm+" "+p.name] = share
-			t.Logf("%-13s budgets %-6s %5.1f %% of %d pages; ordinary URLs fetched %d", farm, p.name, 100*share, pages, ordinary)
+			r := crawlFarm(t, pages, farmCase{farm: farm, seeds: true}, p.set)
+			shares[farm+" "+p.name] = r.share
+			t.Logf("%-13s budgets %-6s %5.1f %% of %d pages; ordinary URLs fetched %d", farm, p.name, 100*r.share, pages, r.ordinary)
 		}
 	}
 	// Of 400 pages 3 % are 12 ± 4. So the short form can only show that budgets have some effect.
@@ -88,5 +196,49 @@ func TestFarms(t *testing.T) {
 	if off, on := shares["wildcard-dns off"], shares["wildcard-dns paper"]; on > most || on > off+noise {
 		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want at most %.0f %%, and no more than without",
 			100*on, 100*off, 100*most)
+	}
+}
+
+// TestFarmsBySupporters compares budgets by supporters with the paper's and with equal ones, for farms of 120 PLDs beside
+// 300 honest ones. A farm with few bought links must get less than 5 % of the pages, and the order of the honest PLDs
+// must stay.
+func TestFarmsBySupporters(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	pages, least := int64(1000), 0.75 // of few pages the in-degrees are mostly ties
+	cases := []farmCase{{farm: "link-farm", bought: 5}}
+	if *longRuns {
+		pages, least = 4000, 0.9
+		cases = []farmCase{{}}
+		for _, farm := range []string{"link-farm", "star-farm", "endless-farm"} {
+			for _, bought := range []int{1, 5, 20} {
+				cases = append(cases, farmCase{farm: farm, bought: bought})
+			}
+			cases = append(cases, farmCase{farm: farm, expired: 1}, farmCase{farm: farm, expired: 5}, farmCase{farm: farm, seeds: true})
+		}
+	}
+	for _, c := range cases {
+		for _, p := range farmPolicies[1:] {
+			if !*longRuns && p.name == "equal" {
+				continue
+			}
+			c.slow = true
+			r := crawlFarm(t, pages, c, p.set)
+			t.Logf("%-35s budgets %-10s farm %5.1f %%, ordinary URLs %d, correlation %.3f", c, p.name, 100*r.share, r.ordinary, r.correlation)
+			if p.name != "supporters" {
+				continue
+			}
+			if !r.computed {
+				t.Errorf("%s: supporters were not computed", c)
+			}
+			if c.bought > 0 && c.bought <= 5 && c.farm != "endless-farm" && r.share > 0.05 {
+				t.Errorf("%s got %.1f %% of the pages, want at most 5 %%", c, 100*r.share)
+			}
+			if few := !c.seeds && c.expired < 5; few && r.correlation < least {
+				t.Errorf("%s: supporters and in-degrees of honest PLDs have a rank correlation of %.3f, want at least %v", c, r.correlation, least)
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/star"
 	"drumbeat/warc"
 )
 
@@ -140,6 +141,10 @@ type Forecast struct {
 	// Collisions is the expected number of pairs of URLs with the same key. The second URL of a pair counts
 	// as seen.
 	Collisions float64 `json:"collisions"`
+	// SupportersDiskBytes is what a computation of supporters (--budget supporters) takes at the end of the crawl while
+	// it runs, in the first directory; SupportersBytes is what it reads and writes. Neither is part of the sums.
+	SupportersDiskBytes int64 `json:"supportersDiskBytes"`
+	SupportersBytes     int64 `json:"supportersBytes"`
 }
 
 // Lines is a short description of the forecast for the start of a crawl.
@@ -264,6 +269,7 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
 	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(p.Lanes), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
+	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge), amount(edges*star.SupportTrafficPerEdge)
 	names := p.Names.cacheBytes(namesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	if o.ContentSeen != state.ContentOff {

@@ -124,6 +124,7 @@ func trapCases() map[string]trapCase {
 		"wildcard-dns":      {pages: 50},
 		"link-farm":         {pages: 500},
 		"endless-farm":      {pages: 500},
+		"star-farm":         {pages: 500},
 		"colliding-urls":    {ends: true, pages: 65},
 		"dns-slow":          {ends: true, pages: 60},
 		"dns-silent":        {later: "await-robots"},

@@ -20,9 +20,10 @@ const seedsAtOnce = 256
 // seedFeeder reads the seed file. Its goroutine is "seeds".
 type seedFeeder struct {
 	*engine
-	output *output
-	seen   *seenStage
-	space  *space
+	output  *output
+	seen    *seenStage
+	space   *space
+	budgets *budgetStage
 
 	state state.Seeds // guarded by the transaction lock
 	src   io.ReaderAt
@@ -113,11 +114,13 @@ type seedLot struct {
 	links       *admit.Policy
 	batch, bare *admit.Batch // of seeds with a scheme, and without
 	seeds       int64
+	plds        []uint64 // of the seeds, by key
+	pldKey      func(host []byte) uint64
 	bad         [][2]string // lines and reasons
 }
 
 func (f *seedFeeder) newLot(now time.Time) *seedLot {
-	l := &seedLot{links: f.links, batch: admit.NewBatch(f.links), bare: admit.NewBatch(f.links)}
+	l := &seedLot{links: f.links, batch: admit.NewBatch(f.links), bare: admit.NewBatch(f.links), pldKey: f.PLDKey}
 	l.batch.Start(nil, nil, 0, weburl.FlagSeed, now)
 	l.bare.Start(nil, nil, 0, weburl.FlagSeed|weburl.FlagSeedFallback, now)
 	return l
@@ -138,6 +141,7 @@ func (l *seedLot) add(line []byte) (url string) {
 		l.batch.Add([]byte(url))
 	}
 	l.seeds++
+	l.plds = append(l.plds, l.pldKey(weburl.Split([]byte(url)).Host))
 	return url
 }
 
@@ -145,6 +149,7 @@ func (l *seedLot) add(line []byte) (url string) {
 func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
 	tx.count(state.CountSeeds, l.seeds)
 	tx.count(state.CountSeedsBad, int64(len(l.bad)))
+	f.budgets.trust(l.plds)
 	for _, b := range l.bad {
 		f.output.logSeed(b[0], b[1])
 	}

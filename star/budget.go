@@ -19,21 +19,24 @@ const (
 	Inverse                 // Max divided by one more than the in-degree, at least 1
 	// Proportional gives the top budget to the largest in-degree and to others their share of it, at least Default.
 	Proportional
+	// Supporters is Paper by the rank of Support instead of the in-degree, and less than Default for PLDs without
+	// standing. Before the first computation of supporters it is Paper.
+	Supporters
 )
 
-// ParseFunction parses a function's name: paper, equal, popular, inverse or proportional.
+// ParseFunction parses a function's name: paper, equal, popular, inverse, proportional or supporters.
 func ParseFunction(name string) (Function, error) {
-	for _, f := range []Function{Paper, Equal, Popular, Inverse, Proportional} {
+	for _, f := range []Function{Paper, Equal, Popular, Inverse, Proportional, Supporters} {
 		if f.String() == name {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular, inverse or proportional", name)
+	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular, inverse, proportional or supporters", name)
 }
 
 func (f Function) String() string {
-	if f <= Proportional {
-		return [...]string{"paper", "equal", "popular", "inverse", "proportional"}[f]
+	if f <= Supporters {
+		return [...]string{"paper", "equal", "popular", "inverse", "proportional", "supporters"}[f]
 	}
 	return fmt.Sprintf("function(%d)", uint8(f))
 }
@@ -74,7 +77,7 @@ func (b *Budgets) complete() error {
 // Validate returns all errors, joined. Zero fields are valid.
 func (b *Budgets) Validate() error {
 	var errs []error
-	if b.Function > Proportional {
+	if b.Function > Supporters {
 		errs = append(errs, fmt.Errorf("budget function %d", b.Function))
 	}
 	if b.Default > MaxBudget || b.Max > MaxBudget {
@@ -101,6 +104,7 @@ type curve struct {
 	top     float64  // budget of rank 1
 	scale   float64  // for small crawls
 	degrees []uint32 // the K+1 largest in-degrees, descending, without zeros
+	codes   []uint32 // the K+1 largest Supports, descending; nil before the first computation
 
 	// In-degrees up to low get the budgets of in-degree 0. This covers nearly all PLDs, without a search.
 	low                  uint32
@@ -137,12 +141,14 @@ func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 
 // rank returns the number of PLDs with an in-degree of at least d, counting the PLD itself. It is exact up
 // to K+1.
-func (c *curve) rank(d uint32) int {
-	if d == 0 {
+func (c *curve) rank(d uint32) int { return rankIn(c.degrees, d) }
+
+func rankIn(values []uint32, v uint32) int {
+	if v == 0 {
 		return math.MaxInt
 	}
-	i := sort.Search(len(c.degrees), func(i int) bool { return c.degrees[i] < d })
-	if i > 0 && c.degrees[i-1] == d {
+	i := sort.Search(len(values), func(i int) bool { return values[i] < v })
+	if i > 0 && values[i-1] == v {
 		return i
 	}
 	return i + 1
@@ -158,7 +164,11 @@ func (c *curve) budgets(d uint32) (nominal, pages uint32) {
 }
 
 func (c *curve) compute(d uint32) (nominal, pages uint32) {
-	f := c.nominal(d)
+	return c.rounded(c.nominal(d))
+}
+
+// rounded returns a budget and the pages per queue, in whole pages.
+func (c *curve) rounded(f float64) (nominal, pages uint32) {
 	pages = uint32(math.Min(math.Round(f*c.scale), MaxBudget))
 	nominal = uint32(math.Min(math.Round(f), MaxBudget))
 	if f > 0 {
@@ -170,10 +180,8 @@ func (c *curve) compute(d uint32) (nominal, pages uint32) {
 func (c *curve) nominal(d uint32) float64 {
 	b0 := float64(c.Default)
 	switch c.Function {
-	case Paper:
-		if r := c.rank(d); r <= c.k {
-			return b0 + (c.top-b0)*float64(c.k+1-r)/float64(c.k)
-		}
+	case Paper, Supporters:
+		return c.byRank(c.rank(d))
 	case Popular:
 		if len(c.degrees) == 0 || c.rank(c.degrees[0]) > c.k {
 			return b0 // no PLD stands out, and a budget of 0 for all would end the crawl
@@ -190,4 +198,13 @@ func (c *curve) nominal(d uint32) float64 {
 		}
 	}
 	return b0
+}
+
+// byRank is the paper's F: from top down to Default, linearly, in the first K ranks.
+func (c *curve) byRank(r int) float64 {
+	b0 := float64(c.Default)
+	if r > c.k {
+		return b0
+	}
+	return b0 + (c.top-b0)*float64(c.k+1-r)/float64(c.k)
 }

@@ -8,10 +8,11 @@ import (
 	"drumbeat/drum"
 )
 
-// Versions of State: with one ledger in a PLD record, and with several, which an older program must not misread.
+// Versions of State. A Star writes furtherVersion once it has computed a Support, or with several lanes: older programs
+// would misread its PLD records.
 const (
-	stateVersion = 2
-	lanesVersion = 3
+	stateVersion   = 2
+	furtherVersion = 3
 )
 
 // State is the state of a Star in a manifest.
@@ -26,10 +27,14 @@ type State struct {
 	// Tops are the rankings by pages and by bytes (appendTops). States of earlier versions have none: their
 	// PLDs enter these rankings with their next response.
 	Tops disk.Ref
+	// Support is the last computation of supporters, nil before the first, and Seeds the PLDs at which trust begins
+	// (appendSeeds). States of earlier releases have none.
+	Support *SupportState `json:",omitempty"`
+	Seeds   *disk.Ref     `json:",omitempty"`
 }
 
 func (st *State) check() error {
-	if st.V != versionOf(st.Lanes) || st.Edges == nil || st.Indegree == nil {
+	if st.V != versionOf(st.Lanes) && st.V != furtherVersion || st.Edges == nil || st.Indegree == nil {
 		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V,
 			st.Edges != nil, st.Indegree != nil, versionOf(st.Lanes))
 	}
@@ -45,7 +50,7 @@ func (st *State) check() error {
 
 func versionOf(lanes int) int {
 	if lanes > 1 {
-		return lanesVersion
+		return furtherVersion
 	}
 	return stateVersion
 }
@@ -85,8 +90,11 @@ func (s *Star) open(st *State) (err error) {
 		if err := s.loadTops(st.Tops); err != nil {
 			return err
 		}
+		if err := s.loadSupport(st); err != nil {
+			return err
+		}
 	}
-	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees))
+	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees).by(s.computed.Codes))
 	if s.edges, err = drum.Open(s.edgesOptions(), edges); err != nil {
 		return err
 	}
@@ -133,6 +141,7 @@ type Frozen struct {
 	state    State
 	ranked   [numOrders][]Ranked
 	degrees  []uint32
+	support  frozenSupport
 }
 
 // Freeze captures the current state, in memory only. Call it between Pause and Resume, while nothing is
@@ -150,6 +159,7 @@ func (s *Star) Freeze() *Frozen {
 	for order := range s.ranks {
 		f.ranked[order] = append(f.ranked[order], s.ranks[order].heap...)
 	}
+	f.support = s.freezeSupport()
 	s.mu.Unlock()
 	return f
 }
@@ -173,6 +183,9 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	}
 	if st.Tops, err = tails.Write(0, appendTops(nil, f.ranked[ByPages:])); err != nil {
 		return nil, fmt.Errorf("star: save rankings of %s: %w", f.s.opt.Name, err)
+	}
+	if err := f.support.save(tails, &st); err != nil {
+		return nil, fmt.Errorf("star: save supporters of %s: %w", f.s.opt.Name, err)
 	}
 	return &st, nil
 }

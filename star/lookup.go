@@ -65,20 +65,23 @@ type BudgetNow struct {
 	Rank    int    // rank among the candidates for top ranks, from 1; 0 = below them
 	Ranks   int    // K, the number of top ranks
 	PLDs    int64  // number of PLDs known when the function took effect
+	// Supporters says that the budget and the rank are by PLD.Support. A budget below a page is rounded up here: the
+	// PLD gets a page in some of the queues.
+	Supporters bool
 }
 
-// BudgetOf returns the budget of a PLD with the given in-degree. b are the budgets of the crawl.
-func BudgetOf(set disk.Set, st *State, b Budgets, indegree uint32) (BudgetNow, error) {
+// BudgetOf returns the budget of a PLD with this record. b are the budgets of the crawl.
+func BudgetOf(set disk.Set, st *State, b Budgets, p *PLD) (BudgetNow, error) {
 	of, err := BudgetsOf(set, st, b)
 	if err != nil {
 		return BudgetNow{}, err
 	}
-	return of(indegree), nil
+	return of(p), nil
 }
 
-// BudgetsOf returns the budget function of a state, by in-degree. b are the budgets of the crawl.
-func BudgetsOf(set disk.Set, st *State, b Budgets) (func(indegree uint32) BudgetNow, error) {
-	fail := func(err error) (func(uint32) BudgetNow, error) { return nil, fmt.Errorf("star: budget: %w", err) }
+// BudgetsOf returns the budget function of a state, by the record of a PLD. b are the budgets of the crawl.
+func BudgetsOf(set disk.Set, st *State, b Budgets) (func(*PLD) BudgetNow, error) {
+	fail := func(err error) (func(*PLD) BudgetNow, error) { return nil, fmt.Errorf("star: budget: %w", err) }
 	if err := b.complete(); err != nil {
 		return fail(err)
 	}
@@ -90,11 +93,22 @@ func BudgetsOf(set disk.Set, st *State, b Budgets) (func(indegree uint32) Budget
 	if err != nil {
 		return fail(err)
 	}
-	c := newCurve(b, st.PLDs, degrees)
-	return func(indegree uint32) BudgetNow {
+	codes, err := codesOf(set, st)
+	if err != nil {
+		return fail(err)
+	}
+	c := newCurve(b, st.PLDs, degrees).by(codes)
+	return func(p *PLD) BudgetNow {
 		now := BudgetNow{Ranks: c.k, PLDs: c.plds}
-		now.Nominal, now.Pages = c.budgets(indegree)
-		if r := c.rank(indegree); r <= len(c.degrees) {
+		values, v := c.degrees, p.Indegree
+		if c.codes != nil {
+			now.Nominal, now.Pages = c.rounded(c.share(p.Support))
+			now.Supporters = true
+			values, v = c.codes, uint32(p.Support)
+		} else {
+			now.Nominal, now.Pages = c.budgets(p.Indegree)
+		}
+		if r := rankIn(values, v); r <= len(values) {
 			now.Rank = r
 		}
 		return now

@@ -27,7 +27,8 @@ func RecordBytesOf(lanes int) int { return RecordBytes + LedgerBytes*(max(lanes,
 //	     8     16  Ledger
 //	    24      4  Placed
 //	    28      4  Fetched
-//	    32      8  Bytes
+//	    32      6  Bytes
+//	    38      2  Support; releases before it was defined wrote zeros, as the upper bytes of Bytes
 //	    40     16  Further, of each lane after the first
 type PLD struct {
 	Indegree  uint32            // number of other PLDs that link to it
@@ -35,7 +36,8 @@ type PLD struct {
 	Ledger    [LedgerBytes]byte // of lane 0, defined by package beast
 	Placed    uint32            // URLs placed into a numbered queue; saturates
 	Fetched   uint32            // responses; saturates
-	Bytes     uint64            // bytes of responses
+	Bytes     uint64            // bytes of responses; saturates at 2^48-1
+	Support   Support           // by the last computation that knew the PLD
 	Further   []byte            // ledgers of the other lanes, LedgerBytes each
 }
 
@@ -57,7 +59,7 @@ func (p *PLD) Append(dst []byte) []byte {
 	dst = append(dst, p.Ledger[:]...)
 	dst = binary.LittleEndian.AppendUint32(dst, p.Placed)
 	dst = binary.LittleEndian.AppendUint32(dst, p.Fetched)
-	dst = binary.LittleEndian.AppendUint64(dst, p.Bytes)
+	dst = binary.LittleEndian.AppendUint64(dst, p.Bytes|uint64(p.Support)<<48)
 	return append(dst, p.Further...)
 }
 
@@ -69,11 +71,14 @@ func (p *PLD) Decode(b []byte) {
 	p.Ledger = [LedgerBytes]byte(b[8:24])
 	p.Placed = binary.LittleEndian.Uint32(b[24:])
 	p.Fetched = binary.LittleEndian.Uint32(b[28:])
-	p.Bytes = binary.LittleEndian.Uint64(b[32:])
 	if p.Further = nil; len(b) > RecordBytes {
 		p.Further = b[RecordBytes:len(b):len(b)]
 	}
+	last := binary.LittleEndian.Uint64(b[32:])
+	p.Bytes, p.Support = last&mostBytes, Support(last>>48)
 }
+
+const mostBytes = 1<<48 - 1
 
 func addSaturated(a *uint32, n uint32) {
 	if *a > math.MaxUint32-n {
@@ -109,6 +114,7 @@ func decodeEdge(key uint64, value []byte) Edge {
 const (
 	updateEdges   = 1 // 4 bytes: number of new edges to the PLD
 	updateFetched = 2 // 4 bytes: number of pages; 8 bytes: their bytes
+	updateSupport = 3 // 2 bytes: Support
 
 	maxUpdateBytes = 13
 )
@@ -171,7 +177,9 @@ func (p *PLD) apply(value []byte) {
 		addSaturated(&p.Indegree, binary.LittleEndian.Uint32(value[1:]))
 	case len(value) == 13 && value[0] == updateFetched:
 		addSaturated(&p.Fetched, binary.LittleEndian.Uint32(value[1:]))
-		p.Bytes += binary.LittleEndian.Uint64(value[5:])
+		p.Bytes = min(p.Bytes+min(binary.LittleEndian.Uint64(value[5:]), mostBytes), mostBytes)
+	case len(value) == 3 && value[0] == updateSupport:
+		p.Support = Support(binary.LittleEndian.Uint16(value[1:]))
 	default:
 		panic("BUG: star: update tuple of unknown form")
 	}

@@ -124,6 +124,7 @@ type Star struct {
 	mu    sync.Mutex // guards ranks and opt.Budgets; no I/O is done under it
 	ranks rankings
 	curve atomic.Pointer[curve] // the current budget function
+	support
 
 	// State of the running round of the indegree drum. Only for the goroutine of Pass.
 	round struct {
@@ -292,13 +293,13 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		pld.Further = further
 	}
 	was := *pld
-	nominal, pages := s.budgetsOf(key, was.Indegree)
+	nominal, pages := s.budgetsOf(key, pld)
 	for i := range run {
 		it := &run[i]
 		if it.Op&drum.Check == 0 {
-			before := pld.Indegree
-			if pld.apply(it.Value); pld.Indegree != before {
-				nominal, pages = s.budgetsOf(key, pld.Indegree)
+			indegree, support := pld.Indegree, pld.Support
+			if pld.apply(it.Value); pld.Indegree != indegree || pld.Support != support {
+				nominal, pages = s.budgetsOf(key, pld)
 			}
 			continue
 		}
@@ -337,14 +338,18 @@ func (s *Star) rank(key uint64, was, now [numOrders]uint64) {
 	s.ranks.rank(key, was, now)
 }
 
-// budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree.
-func (s *Star) budgetsOf(key drum.Key, indegree uint32) (nominal, pages uint32) {
+// budgetsOf returns the budget of a PLD: the one that Options.Pinned fixes, else that of its in-degree,
+// or of its supporters.
+func (s *Star) budgetsOf(key drum.Key, pld *PLD) (nominal, pages uint32) {
 	if s.opt.Pinned != nil {
 		if b := s.opt.Pinned(uint64(key)); b > 0 {
 			return b, b
 		}
 	}
-	return s.round.curve.budgets(indegree)
+	if c := s.round.curve; c.codes != nil {
+		return c.supported(uint64(key), pld.Support, s.turn.Load(), s.spare.Load())
+	}
+	return s.round.curve.budgets(pld.Indegree)
 }
 
 func (s *Star) emitChecks(results []drum.Result) error {
@@ -424,13 +429,15 @@ func (s *Star) Stats() (edges, indegree drum.Stats) { return s.edges.Stats(), s.
 // moved to another queue, or after SetBudgets.
 func (s *Star) Refresh() {
 	plds := s.NumPLDs()
+	s.turn.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.curve.Load(); !s.ranks[ByIndegree].changed && c.plds == plds && c.Budgets == s.opt.Budgets {
+	if c := s.curve.Load(); !s.ranks[ByIndegree].changed && c.plds == plds && c.Budgets == s.opt.Budgets &&
+		!s.computed.changed {
 		return
 	}
-	s.ranks[ByIndegree].changed = false
-	s.curve.Store(newCurve(s.opt.Budgets, plds, s.ranks[ByIndegree].degrees()))
+	s.ranks[ByIndegree].changed, s.computed.changed = false, false
+	s.curve.Store(newCurve(s.opt.Budgets, plds, s.ranks[ByIndegree].degrees()).by(s.computed.Codes))
 }
 
 // SetBudgets replaces the budget function. It takes effect at the next Refresh, for rounds that begin then.

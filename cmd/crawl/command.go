@@ -119,7 +119,7 @@ type netFlags struct {
 
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
 type budgetFlags struct {
-	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional" default:"paper" help:"How the budget of a PLD follows from its in-degree: paper (linear by rank in the top ranks), equal, popular (top ranks only), inverse (less for top ranks), proportional (to the in-degree, and at least --budget-default)."`
+	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper" help:"How the budget of a PLD follows from its in-degree: paper (linear by rank in the top ranks), equal, popular (top ranks only), inverse (less for top ranks), proportional (to the in-degree, and at least --budget-default), supporters (by rank among the PLDs that many trusted PLDs link to; less than --budget-default for those that hardly any trusted PLD links to)."`
 	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10" help:"Budget, in pages per queue, of PLDs outside the top ranks."`
 	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000" help:"Budget, in pages per queue, of the PLD with the largest in-degree."`
 	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000" help:"Number of PLDs in the top ranks; at most 1 % of known PLDs."`

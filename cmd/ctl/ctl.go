@@ -293,7 +293,7 @@ func (c budgetCmd) Run(a *term.App, w *Where) error {
 }
 
 type functionCmd struct {
-	Function string `arg:"" enum:"paper,equal,popular,inverse,proportional,flags" help:"paper, equal, popular, inverse or proportional, as in crawl --budget; flags restores that of the flags."`
+	Function string `arg:"" enum:"paper,equal,popular,inverse,proportional,supporters,flags" help:"paper, equal, popular, inverse, proportional or supporters, as in crawl --budget; flags restores that of the flags."`
 	Default  uint32 `placeholder:"PAGES" default:"10" help:"Budget of a PLD without in-degree, in pages a queue."`
 	Max      uint32 `placeholder:"PAGES" default:"10000" help:"Largest budget."`
 }

@@ -194,6 +194,9 @@ func (p *printer) site(s *explain.PLDReport) {
 		return
 	}
 	text := fmt.Sprintf("%s: in-degree %d", s.PLD, s.Indegree)
+	if s.BySupporters && !s.Newcomer {
+		text += fmt.Sprintf(", supporters %.1f, standing %.3g", s.Supporters, s.Standing)
+	}
 	if s.Rank > 0 {
 		text += fmt.Sprintf(", rank %d of %d top ranks", s.Rank, s.Ranks)
 	}

@@ -55,11 +55,13 @@ func (*Command) Help() string {
 
 // planned is the result that plan prints, in words or as JSON.
 type planned struct {
-	RAMBytes    int64          `json:"ramBytes"`
-	DiskBytes   int64          `json:"diskBytes"`
-	Dirs        int            `json:"dirs"`
-	Connections int            `json:"connections"`
-	URLSeen     crawl.DrumPlan `json:"urlSeen"`
+	RAMBytes  int64 `json:"ramBytes"`
+	DiskBytes int64 `json:"diskBytes"`
+	// SupportersRAM is the part of the Go heap that crawl --budget supporters uses while it computes.
+	SupportersRAM int64          `json:"supportersRAM"`
+	Dirs          int            `json:"dirs"`
+	Connections   int            `json:"connections"`
+	URLSeen       crawl.DrumPlan `json:"urlSeen"`
 	// URLSeenDiskBytes is D, the disk space for URLseen's buckets.
 	URLSeenDiskBytes int64          `json:"urlSeenDiskBytes"`
 	RAM              []crawl.Amount `json:"ram"`
@@ -95,7 +97,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: plan.DiskBytes, Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
-		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), Forecast: f, MostPages: plan.MostPages(&o, load)}
+		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes(), Forecast: f, MostPages: plan.MostPages(&o, load)}
 	if c.JSON {
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetIndent("", "  ")
@@ -156,7 +158,10 @@ func (p *planned) write(w io.Writer) error {
 	ram := amounts("RAM", p.RAM, p.RAMBytes)
 	ram.Notes = []string{"The last four are the Go heap. --ram limits the sum."}
 	used := amounts("Maximum disk space", f.Disk, f.DiskBytes)
-	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", report.Rough(p.MostPages))}
+	used.Notes = []string{fmt.Sprintf("About %s pages fit into --disk.", report.Rough(p.MostPages)),
+		fmt.Sprintf("crawl --budget supporters takes %s more in the first directory while it computes, and %s of the Go heap;",
+			report.DecimalBytes(float64(f.SupportersDiskBytes)), report.DecimalBytes(float64(p.SupportersRAM))),
+		fmt.Sprintf("a computation reads and writes about %s.", report.DecimalBytes(float64(f.SupportersBytes)))}
 	pageIO := amounts("I/O per page", f.PageIO, int64(f.PageIOBytes))
 	for _, t := range []report.Table{ram, used, pageIO} {
 		if err := t.Write(w); err != nil {

@@ -94,7 +94,19 @@ func (x *Scanner) scanStar() error {
 		x.lost(found.LostEntries + found.LostTuples)
 	}
 	x.Begin(state.NameStar)
-	return errors.Join(x.scanRef(st.Ranking), x.scanRef(st.Tops))
+	refs := []disk.Ref{st.Ranking, st.Tops}
+	if st.Seeds != nil {
+		refs = append(refs, *st.Seeds)
+	}
+	if st.Support != nil {
+		refs = append(refs, st.Support.Ranked)
+	}
+	for _, ref := range refs {
+		if err := x.scanRef(ref); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *Scanner) scanNames() error {

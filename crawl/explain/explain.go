@@ -106,20 +106,26 @@ type EndedReport struct {
 
 // PLDReport is what STAR and BEAST know about a PLD.
 type PLDReport struct {
-	PLD       string    `json:"pld"`
-	Known     bool      `json:"known"`
-	Indegree  uint32    `json:"indegree"`
-	Rank      int       `json:"rank,omitempty"` // among the top ranks
-	Ranks     int       `json:"ranks,omitempty"`
-	FirstSeen time.Time `json:"first_seen,omitzero"`
-	Placed    uint32    `json:"placed"`  // URLs put into numbered queues
-	Fetched   uint32    `json:"fetched"` // responses
-	Bytes     uint64    `json:"bytes"`
-	Budget    uint32    `json:"budget,omitempty"`          // pages, from the budget function; sets delays
-	PerQueue  uint32    `json:"pages_per_queue,omitempty"` // more than Budget in small crawls
-	Pinned    bool      `json:"pinned,omitempty"`          // the operator fixed the budget
-	Next      int64     `json:"next_queue"`                // ledger: queue of its next URL
-	Used      uint32    `json:"used"`                      // ledger: its URLs in that queue
+	PLD      string `json:"pld"`
+	Known    bool   `json:"known"`
+	Indegree uint32 `json:"indegree"`
+	Rank     int    `json:"rank,omitempty"` // among the top ranks
+	// With --budget supporters, once they have been computed: the number of supporters, the standing from 0 to 1, and
+	// whether a computation has known the PLD.
+	BySupporters bool      `json:"by_supporters,omitempty"`
+	Supporters   float64   `json:"supporters,omitempty"`
+	Standing     float64   `json:"standing,omitempty"`
+	Newcomer     bool      `json:"newcomer,omitempty"`
+	Ranks        int       `json:"ranks,omitempty"`
+	FirstSeen    time.Time `json:"first_seen,omitzero"`
+	Placed       uint32    `json:"placed"`  // URLs put into numbered queues
+	Fetched      uint32    `json:"fetched"` // responses
+	Bytes        uint64    `json:"bytes"`
+	Budget       uint32    `json:"budget,omitempty"`          // pages, from the budget function; sets delays
+	PerQueue     uint32    `json:"pages_per_queue,omitempty"` // more than Budget in small crawls
+	Pinned       bool      `json:"pinned,omitempty"`          // the operator fixed the budget
+	Next         int64     `json:"next_queue"`                // ledger: queue of its next URL
+	Used         uint32    `json:"used"`                      // ledger: its URLs in that queue
 	// Further are the ledgers of the lanes after the first that were used.
 	Further []LaneFill `json:"further_lanes,omitempty"`
 	Checks  int64      `json:"checks_waiting"` // URLs that wait for their budget; 0 with Fast

@@ -234,6 +234,14 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("no page that was parsed links to it, and none of its URLs was placed")
 	case s.Pinned:
 		say("its budget, %d pages, was set by the operator (ctl budget, or --sites)", s.Budget)
+	case s.Newcomer:
+		say("supporters have not been computed since it was found, so its budget is a 32nd of the default")
+	case s.BySupporters && s.Standing < 1:
+		say("it has %.3g %% of the standing that the default budget takes, so it has as much of that budget", 100*s.Standing)
+	case s.BySupporters && s.Rank > 0:
+		say("its supporters, %.1f, are the %s of the %d top ranks, so its budget is %d pages", s.Supporters, ordinal(s.Rank), s.Ranks, s.Budget)
+	case s.BySupporters:
+		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %d pages", s.Supporters, s.Budget)
 	case s.Rank > 0:
 		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %d pages", s.Indegree, ordinal(s.Rank), s.Ranks, s.Budget)
 	case s.Budget > 0:

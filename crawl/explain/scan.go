@@ -406,7 +406,7 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 	if !ok || err != nil {
 		return rep
 	}
-	now, err := star.BudgetOf(v.r.Set, v.star, budgets, p.Indegree)
+	now, err := star.BudgetOf(v.r.Set, v.star, budgets, &p)
 	if err != nil {
 		_ = damaged(err)
 		return rep
@@ -419,6 +419,9 @@ func (v *view) site(pld string, check func(aux []byte) error, damaged func(error
 		now.Nominal, now.Pages, rep.Pinned = pinned, pinned, true
 	}
 	rep.Budget, rep.PerQueue = now.Nominal, now.Pages
+	if rep.BySupporters = now.Supporters; now.Supporters {
+		rep.Supporters, rep.Standing, rep.Newcomer = p.Support.Supporters(), p.Support.Standing(), !p.Support.Known()
+	}
 	if now.Rank > 0 && now.Rank <= now.Ranks {
 		rep.Rank, rep.Ranks = now.Rank, now.Ranks
 	}

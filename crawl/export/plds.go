@@ -17,14 +17,16 @@ func pldTable() table {
 	return table{
 		columns: []tabular.Column{
 			{Name: "pld", Type: tabular.String},
-			{Name: "indegree", Type: tabular.Int64},                  // PLDs that link to it, as STAR has counted them
-			{Name: "rank", Type: tabular.Int64, Nullable: true},      // by in-degree, of the top ranks
-			{Name: "budget", Type: tabular.Int64, Nullable: true},    // pages; null if budgets are off
-			{Name: "placed", Type: tabular.Int64},                    // URLs that BEAST took
-			{Name: "pages", Type: tabular.Int64},                     // responses
-			{Name: "bytes", Type: tabular.Int64},                     // of responses
-			{Name: "first_seen", Type: tabular.Time, Nullable: true}, // null: not merged yet
-			{Name: "queued", Type: tabular.Int64, Nullable: true},    // waiting URLs; null without Options.Queued
+			{Name: "indegree", Type: tabular.Int64},                     // PLDs that link to it, as STAR has counted them
+			{Name: "rank", Type: tabular.Int64, Nullable: true},         // by in-degree, or supporters, of the top ranks
+			{Name: "budget", Type: tabular.Int64, Nullable: true},       // pages; null if budgets are off
+			{Name: "placed", Type: tabular.Int64},                       // URLs that BEAST took
+			{Name: "pages", Type: tabular.Int64},                        // responses
+			{Name: "bytes", Type: tabular.Int64},                        // of responses
+			{Name: "first_seen", Type: tabular.Time, Nullable: true},    // null: not merged yet
+			{Name: "queued", Type: tabular.Int64, Nullable: true},       // waiting URLs; null without Options.Queued
+			{Name: "supporters", Type: tabular.Float64, Nullable: true}, // null: not computed
+			{Name: "standing", Type: tabular.Float64, Nullable: true},   // from 0 to 1
 		},
 		files: func(j *job) ([]string, error) {
 			files, err := nameFiles(j)
@@ -103,9 +105,12 @@ func fillPLDs(j *job) error {
 		}
 		row := []tabular.Value{tabular.Text(names.value[1:]), tabular.Int(int64(p.Indegree)), tabular.Null, tabular.Null,
 			tabular.Int(int64(p.Placed)), tabular.Int(int64(p.Fetched)), tabular.Int(int64(p.Bytes)),
-			unixOrNull(int64(p.FirstSeen)), tabular.Null}
+			unixOrNull(int64(p.FirstSeen)), tabular.Null, tabular.Null, tabular.Null}
+		if p.Support.Known() {
+			row[9], row[10] = tabular.Float(p.Support.Supporters()), tabular.Float(p.Support.Standing())
+		}
 		if budget != nil {
-			now := budget(p.Indegree)
+			now := budget(&p)
 			if now.Rank > 0 && now.Rank <= now.Ranks {
 				row[2] = tabular.Int(int64(now.Rank))
 			}
@@ -129,7 +134,7 @@ func fillPLDs(j *job) error {
 }
 
 // budgets returns the budget function in force and the operator's budgets by PLD; nil if budgets are off.
-func (j *job) budgets(st *star.State) (of func(uint32) star.BudgetNow, pinned map[string]uint32, err error) {
+func (j *job) budgets(st *star.State) (of func(*star.PLD) star.BudgetNow, pinned map[string]uint32, err error) {
 	changed, err := changes.Read(j.Set.FS, j.Set.Path(0, state.ChangesName))
 	if err != nil {
 		return nil, nil, err

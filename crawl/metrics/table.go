@@ -312,6 +312,15 @@ func gauges() []Metric {
 				}
 			}},
 		gauge("pld_edges", "", "Edges of the PLD graph", func(s *snap) float64 { return float64(s.Edges) }),
+		gauge("supporters_computed_timestamp_seconds", "seconds", "Unix time of the last computation for --budget supporters; 0 before the first",
+			func(s *snap) float64 {
+				if s.Supporters.IsZero() {
+					return 0
+				}
+				return float64(s.Supporters.Unix())
+			}),
+		gauge("supporters_computation_seconds", "seconds", "Duration of the last computation for --budget supporters",
+			func(s *snap) float64 { return s.SupportersTook.Seconds() }),
 		gauge("trap_hosts", "", "Hosts that may use only a part of their PLD's budget (--trap-score)", func(s *snap) float64 { return float64(s.TrapHosts) }),
 		gauge("hosts_in_ram", "", "Hosts with URLs in RAM or remembered delays", func(s *snap) float64 { return float64(s.HostsInRAM) }),
 		gauge("adaptive_delay_hosts", "", "Hosts in RAM that are visited sooner than at their base delay (--adaptive-delay)",

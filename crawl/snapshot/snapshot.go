@@ -42,6 +42,8 @@ type Snapshot struct {
 	RobotsQueued   int64
 	PLDs           int64                 // nodes of the PLD graph
 	Edges          int64                 // edges of the PLD graph
+	Supporters     time.Time             // end of the last computation for --budget supporters; zero before
+	SupportersTook time.Duration         // its duration
 	Hosts, Servers int64                 // distinct, estimated
 	PLDPages       [len(PLDShares)]int64 // for each of PLDShares
 	Queue, Horizon int64                 // BEAST's s and h

@@ -237,6 +237,19 @@ func (s *Sorter) Next() ([]byte, error) {
 	return s.record(s.refs[s.next-1]), nil
 }
 
+// Rewind makes Next return all records again. Call it after Sort. It reads the runs again.
+func (s *Sorter) Rewind() (err error) {
+	if s.merged == nil {
+		s.next = 0
+		return nil
+	}
+	for _, r := range s.runs {
+		r.off, r.rest, r.rec = 0, nil, nil
+	}
+	s.merged, err = newMerger(s.runs)
+	return err
+}
+
 // Close frees memory and removes the runs. It may be called more than once.
 func (s *Sorter) Close() error {
 	var errs []error

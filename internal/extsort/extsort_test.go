@@ -85,6 +85,14 @@ func TestSort(t *testing.T) {
 		if !same(got, want) {
 			t.Errorf("%d records of up to %d bytes: wrong order", c.n, c.max)
 		}
+		if err := s.Rewind(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if rec, err := s.Next(); err != nil || !bytes.Equal(rec, want[i]) {
+				t.Fatalf("record %d after Rewind: %v, %v", i, rec, err)
+			}
+		}
 		if s.made < c.minRuns || s.N() != int64(c.n) {
 			t.Errorf("%d records of up to %d bytes: %d runs, N %d", c.n, c.max, s.made, s.N())
 		}

@@ -94,6 +94,7 @@ func HostileKinds() []HostileKind {
 		{"repeated-segments", "relative links that make paths grow for ever"},
 		{"wildcard-dns", "new host names without end"},
 		{"link-farm", "120 domains that link to each other"},
+		{"star-farm", "120 domains: one links to all, and all link to it"},
 		{"endless-farm", "new domains without end"},
 		{"colliding-urls", "URLs with equal hashes"},
 		{"dns-slow", "name servers that answer late"},

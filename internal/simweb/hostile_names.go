@@ -13,7 +13,7 @@ import (
 func nameScenarios() []scenario {
 	return []scenario{
 		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments}, {"wildcard-dns", wildcardDNS},
-		{"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"colliding-urls", collidingURLs},
+		{"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"star-farm", starFarm}, {"colliding-urls", collidingURLs},
 		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany}, {"dns-victim", dnsVictim},
 		{"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},
 	}
@@ -107,6 +107,66 @@ func linkFarm(w *Web, add func(hostileHost)) {
 // endlessFarm: like linkFarm, but each link leads to a PLD without other in-links.
 func endlessFarm(w *Web, add func(hostileHost)) { farm(w, add, "endlessfarm", 1<<40) }
 
+// starFarm: like linkFarm, but all its PLDs link to the first, which alone links to the others.
+func starFarm(w *Web, add func(hostileHost)) {
+	farm(w, add, "starfarm", uint64(farmPLDs*max(1, w.opt.HostileScale)))
+}
+
+// bought is the place of a PLD among those that sell links; -1 for others.
+func (w *Web) bought(pld int32) int {
+	n := w.opt.Bought
+	for i := range n {
+		if int(pld) == (i+1)*w.opt.PLDs/(n+1) {
+			return i
+		}
+	}
+	return -1
+}
+
+// expired reports whether a host's PLD has expired and belongs to a farm now.
+func (w *Web) expired(host int32) bool {
+	pld := int(w.hosts[host].pld)
+	return int(host) < w.ordinary && pld >= w.opt.SeedURLs && pld < w.opt.SeedURLs+w.opt.Expired
+}
+
+// farmLinks appends the links of an ordinary host's page to farms.
+func (w *Web) farmLinks(dst []byte, host int32, page uint32) []byte {
+	if w.opt.Bought+w.opt.Expired == 0 || int(host) >= w.ordinary {
+		return dst
+	}
+	var to []uint64
+	if i := w.bought(w.hosts[host].pld); i >= 0 {
+		to = append(to, uint64(i))
+	}
+	if w.expired(host) {
+		r := rng(hash(w.hosts[host].key, uint64(page), saltLinks))
+		for range 15 {
+			to = append(to, r.below(farmPLDs))
+		}
+	}
+	for _, name := range w.opt.Hostile {
+		suffix, ok := farmSuffix(name)
+		for _, i := range to {
+			if ok && suffix == "starfarm" && w.bought(w.hosts[host].pld) >= 0 {
+				i = 0
+			}
+			if ok {
+				dst = fmt.Appendf(dst, "<p><a href=\"http://www.p%d.%s/\">offers</a></p>\n", i, suffix)
+			}
+		}
+	}
+	return dst
+}
+
+// farmSuffix returns the public suffix of the PLDs of a farm, by scenario.
+func farmSuffix(scenario string) (suffix string, ok bool) {
+	switch scenario {
+	case "link-farm", "endless-farm", "star-farm":
+		return strings.ReplaceAll(scenario, "-", ""), true
+	}
+	return "", false
+}
+
 func farm(w *Web, add func(hostileHost), suffix string, plds uint64) {
 	addr := func(host string) netip.Addr {
 		return deadAddr(hostileNet, int(200+pathNumber(1, []byte(host))%farmServers))
@@ -118,8 +178,13 @@ func farm(w *Web, add func(hostileHost), suffix string, plds uint64) {
 	h := hostileHost{name: suffix, wild: true, seeds: seeds, addr: addr("x"), serve: func(s *session, q *wish) bool {
 		r := rng(pathNumber(w.opt.Seed, []byte(q.host+string(q.path))))
 		var refs []string
+		star := suffix == "starfarm" && string(q.host) != fmt.Sprintf("www.p0.%s", suffix)
 		for range 15 {
-			refs = append(refs, fmt.Sprintf("http://www.p%d.%s/", r.below(plds), suffix))
+			to := r.below(plds)
+			if star {
+				to = 0
+			}
+			refs = append(refs, fmt.Sprintf("http://www.p%d.%s/", to, suffix))
 		}
 		for range 3 {
 			refs = append(refs, fmt.Sprintf("/%x", r.next()))

@@ -45,6 +45,10 @@ type Options struct {
 
 	Hostile      []string // scenarios of misbehaving hosts; see HostileScenarios
 	HostileScale int      // multiplies the large ones (links of a page, bytes of a line); 0 means 1
+	// Bought is the number of ordinary PLDs all of whose pages link to a PLD of each farm in Hostile, another for each
+	// of them. Expired is the number of popular ordinary PLDs, no seeds, whose pages link to PLDs of farms only.
+	// Expected knows nothing of them.
+	Bought, Expired int
 
 	DNSTTL      time.Duration // TTL of all answers; 0 means 5 minutes
 	DNSTruncate float64       // share of hosts with truncated answers over UDP (TC)

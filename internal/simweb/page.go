@@ -147,6 +147,10 @@ func (p *painter) paint(n node, r *rng) {
 		p.body = append(append(p.body, dir...), `base.html"><base href="/trap/base/">`+"\n"...)
 	}
 	links := p.links
+	expired := w.expired(n.host)
+	if expired {
+		links = nil
+	}
 	if len(links) > 0 && r.unit() < l.Refresh {
 		p.body = append(p.body, `<meta http-equiv="Refresh" content="600; URL='`...)
 		p.body = w.appendURL(p.body, links[len(links)-1])
@@ -175,7 +179,9 @@ func (p *painter) paint(n node, r *rng) {
 	}
 	p.body = append(p.body, "<p>"...)
 	p.prose(gap, r)
-	p.body = append(p.body, "</p>\n</body>\n</html>\n"...)
+	p.body = append(p.body, "</p>\n"...)
+	p.body = w.farmLinks(p.body, n.host, n.page)
+	p.body = append(p.body, "</body>\n</html>\n"...)
 }
 
 func seen(links []node, t node) bool {

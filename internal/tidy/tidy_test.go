@@ -74,7 +74,7 @@ var layers = map[string]layer{
 
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
-	"star":   {20, []string{"drum", "disk"}},
+	"star":   {20, []string{"drum", "disk", "internal/extsort"}},
 	"beast":  {20, []string{"queue", "disk"}},
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},

@@ -1,0 +1,272 @@
+package star_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"drumbeat/drum"
+	"drumbeat/star"
+)
+
+// exactSupport computes trust and supporters of the PLDs of a graph in RAM.
+func exactSupport(edges map[star.Edge]bool, seeds []uint64) (trust, supporters map[uint64]float64) {
+	links := map[uint64]float64{}
+	for e := range edges {
+		links[e.From]++
+	}
+	list := slices.Collect(maps.Keys(edges))
+	trust = map[uint64]float64{}
+	add := func(to map[uint64]float64, rest float64) {
+		for _, s := range seeds {
+			to[s] += rest / float64(len(seeds))
+		}
+	}
+	add(trust, 1)
+	for range 8 {
+		next, total := map[uint64]float64{}, 0.
+		for _, e := range list {
+			v := 0.7 * trust[e.From] / links[e.From]
+			next[e.To] += v
+			total += v
+		}
+		add(next, 1-total)
+		trust = next
+	}
+	// The unit, by the same steps.
+	sorted := slices.Sorted(maps.Values(trust))
+	sum, unit := 0., 0.
+	for _, v := range slices.Backward(sorted) {
+		if sum < 0.9 {
+			unit = math.Exp2(-math.Floor(-math.Log2(v)*64)/64) / 0.4
+		}
+		sum += v
+	}
+	for pld := range trust {
+		trust[pld] /= unit
+	}
+	supporters = map[uint64]float64{}
+	for e := range edges {
+		supporters[e.To] += min(1, trust[e.From])
+	}
+	return trust, supporters
+}
+
+// state returns the state of the last checkpoint.
+func (r *rig) state() *star.State {
+	st := new(star.State)
+	if err := json.Unmarshal(r.durable, st); err != nil {
+		r.t.Fatal(err)
+	}
+	return st
+}
+
+// compute computes supporters from the last checkpoint. After stop updates, if not 0, it fails.
+func (r *rig) compute(stop int) (*star.SupportRanks, error) {
+	n := 0
+	return star.ComputeSupport(r.t.Context(), star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(), FS: r.opt.Set.FS,
+		Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: func(u []star.SupportUpdate) error {
+			if n += len(u); stop > 0 && n > stop {
+				return errStopped
+			}
+			return r.s.SetSupport(u)
+		}})
+}
+
+var errStopped = errors.New("stopped")
+
+// graph adds edges and a record for each PLD, and makes a checkpoint.
+func (r *rig) graph(n int, rng *rand.Rand) (edges map[star.Edge]bool, seeds []uint64) {
+	edges = map[star.Edge]bool{}
+	var list []star.Edge
+	for range n {
+		// Squares make some PLDs popular.
+		e := star.Edge{From: r.plds[rng.IntN(len(r.plds))], To: r.plds[int(math.Pow(rng.Float64(), 2)*float64(len(r.plds)))]}
+		if e.From != e.To {
+			edges[e] = true
+		}
+		list = append(list, e)
+	}
+	r.m.edges = edges
+	seeds = r.plds[:5]
+	r.s.Trust(seeds)
+	if err := r.s.AddEdges(list[:len(list)/2]); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, pld := range r.plds {
+		if err := r.s.Fetched(pld, 1, 1000); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if _, err := r.s.PassAll(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := errors.Join(r.s.AddEdges(list[len(list)/2:]), r.checkpoint(0)); err != nil { // these wait for a merge
+		r.t.Fatal(err)
+	}
+	return edges, seeds
+}
+
+// records returns the Supports of all PLDs after a merge and a checkpoint.
+func (r *rig) records() map[uint64]star.Support {
+	if _, err := r.s.PassAll(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.checkpoint(0); err != nil {
+		r.t.Fatal(err)
+	}
+	all := map[uint64]star.Support{}
+	if err := star.WalkPLDs(r.opt.Set, "pld", r.state(), func(pld uint64, p star.PLD) error {
+		all[pld] = p.Support
+		if p.Bytes != 1000 || p.Fetched != 1 {
+			r.t.Errorf("PLD %x: %d bytes, %d pages", pld, p.Bytes, p.Fetched)
+		}
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	return all
+}
+
+func supportRig(t *testing.T, plds int) (*rig, *rand.Rand) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-seed %d", seed)
+	r := newRig(t, seed, 2, plds)
+	r.s.Close()
+	r.opt.Edges = drum.Options{Buckets: 4, BufferBytes: 64 << 10, BucketBytes: 4 << 20}
+	r.opt.Budgets = star.Budgets{Function: star.Supporters, Ranks: 100}
+	r.open()
+	return r, rand.New(rand.NewPCG(seed, 9))
+}
+
+// TestSupporters compares the computation on disk with the exact one: once in RAM, once with sorted runs on disk.
+func TestSupporters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ plds, edges int }{{400, 3000}, {2000, 115_000}} {
+		t.Run(fmt.Sprint(c.plds), func(t *testing.T) {
+			if testing.Short() && c.plds > 400 {
+				t.Skip("takes long")
+			}
+			r, rng := supportRig(t, c.plds)
+			edges, seeds := r.graph(c.edges, rng)
+			ranks, err := r.compute(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ranks.Edges != int64(len(edges)) || ranks.PLDs != int64(c.plds) {
+				t.Errorf("%d edges, %d PLDs, want %d, %d", ranks.Edges, ranks.PLDs, len(edges), c.plds)
+			}
+			if names, err := r.opt.Set.FS.List("/d0/tmp"); err == nil {
+				t.Errorf("left: %q", names)
+			}
+			r.s.Computed(ranks)
+			trust, supporters := exactSupport(edges, seeds)
+			worst := 0.
+			for pld, s := range r.records() {
+				want := min(1, trust[pld]/0.15)
+				if got := s.Standing(); math.Abs(got-want) > 0.002 {
+					t.Errorf("PLD %x: standing %.4f, want %.4f", pld, got, want)
+				}
+				if want < 0.998 {
+					continue
+				}
+				if want := supporters[pld]; s.Standing() == 1 {
+					worst = max(worst, math.Abs(s.Supporters()-want)/(1+want))
+				}
+			}
+			if worst > 0.0005 {
+				t.Errorf("worst relative error of supporters %.5f, want at most 0.0005", worst)
+			}
+			if c.plds == 400 {
+				if again, err := r.compute(0); err != nil || again.Updates != 0 {
+					t.Errorf("a second computation of the same graph: %+v, %v; want no updates", again, err)
+				}
+			}
+			r.checkBudgets(ranks)
+			r.reopen(r.mem.Crash())
+			if got := r.s.LastComputed(); got.Time != ranks.Time || got.PLDs != ranks.PLDs {
+				t.Errorf("after a crash the last computation is %+v, want %+v", got, ranks.SupportState)
+			}
+			r.checkBudgets(ranks)
+		})
+	}
+}
+
+// checkBudgets compares the budgets by a state with the ranks.
+func (r *rig) checkBudgets(ranks *star.SupportRanks) {
+	r.s.Refresh()
+	if err := r.checkpoint(0); err != nil {
+		r.t.Fatal(err)
+	}
+	of, err := star.BudgetsOf(r.opt.Set, r.state(), r.opt.Budgets)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	top := of(&star.PLD{Support: star.Support(ranks.Codes[0])})
+	low := of(&star.PLD{Support: 1, Indegree: math.MaxUint32})
+	if !top.Supporters || top.Rank != 1 || top.Nominal <= 10 && len(r.plds) >= 1000 || low.Nominal > 1 || low.Rank > 0 {
+		r.t.Errorf("budgets of the first and of a PLD without trust: %+v, %+v", top, low)
+	}
+}
+
+// TestSupportersCrash stops a computation between two updates, crashes before or after a checkpoint, and computes
+// again: the result is the same as without.
+func TestSupportersCrash(t *testing.T) {
+	t.Parallel()
+	want, rng := supportRig(t, 600)
+	edges := 4000
+	seed := rng.Uint64()
+	want.graph(edges, rand.New(rand.NewPCG(seed, 1)))
+	if _, err := want.compute(0); err != nil {
+		t.Fatal(err)
+	}
+	all := want.records()
+	for _, saved := range []bool{false, true} {
+		r, _ := supportRig(t, 0)
+		r.plds = want.plds
+		r.graph(edges, rand.New(rand.NewPCG(seed, 1)))
+		if _, err := r.compute(300); !errors.Is(err, errStopped) {
+			t.Fatal(err)
+		}
+		if saved {
+			if err := r.checkpoint(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.reopen(r.mem.Crash())
+		if r.s.LastComputed().Time != 0 || r.s.Trusted() != 5 {
+			t.Errorf("after the crash: %+v, %d seeds", r.s.LastComputed(), r.s.Trusted())
+		}
+		if _, err := r.compute(0); err != nil {
+			t.Fatal(err)
+		}
+		got := r.records()
+		if len(got) != len(all) {
+			t.Errorf("saved %t: %d PLDs, want %d", saved, len(got), len(all))
+		}
+		for pld, s := range all {
+			if got[pld] != s {
+				t.Errorf("saved %t: PLD %x has support %d, want %d", saved, pld, got[pld], s)
+			}
+		}
+	}
+}
+
+// TestNoSeeds: without seeds trust begins nowhere.
+func TestNoSeeds(t *testing.T) {
+	r, _ := supportRig(t, 10)
+	if err := r.checkpoint(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.compute(0); !errors.Is(err, star.ErrNoSeeds) {
+		t.Errorf("got %v", err)
+	}
+}
