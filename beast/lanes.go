@@ -78,6 +78,8 @@ type Lanes struct {
 	credits [MaxLanes]int64 // smooth weighted round robin: the readable lane with the most is read next
 	reading int             // lane of the record that Peek returned; -1 after Advance
 
+	together [MaxLanes]together // for the goroutine of the placements
+
 	scan int // lane of the record that ScanPeek returned; for the goroutine of the scan
 }
 

@@ -57,10 +57,13 @@ func newBudgetStage(e *engine) *budgetStage {
 // of laneOf. A trap has its part of the budget with every scope.
 func (b *budgetStage) place(ledger *[16]byte, budget uint32, part, lane uint8) (n int64) {
 	l := beast.DecodeLedger(ledger)
+	s := b.strategy.Load()
 	switch {
+	case s.SitesAtOnce > 0 && int(lane) == s.Lanes-1:
+		n = int64(b.beast.PlaceTogether(int(lane), &l, s.SitesAtOnce))
 	case part != 0 && b.traps != nil:
 		n = int64(b.beast.PlacePart(int(lane), &l, partBudget(budget, part)))
-	case !b.strategy.Load().Budgets:
+	case !s.Budgets:
 		n = int64(b.beast.Place(int(lane), &l, beast.Unbounded))
 	default:
 		n = int64(b.beast.Place(int(lane), &l, budget))
@@ -447,7 +450,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD, Lanes: b.opt.Lanes,
-		Place: b.place, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
+		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
 		Pin: b.pin,
 	}, nil
 }

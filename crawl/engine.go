@@ -88,7 +88,7 @@ func newEngine(opt Options) *engine {
 	e.orders = newOrders()
 	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
 		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
-		LinkFilter: opt.LinkFilter, Settings: &e.sites}
+		LinkFilter: opt.LinkFilter, Settings: &e.sites, SeedsOnly: opt.seedsOnly()}
 	e.draining.Store(opt.Drain)
 	return e
 }

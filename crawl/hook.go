@@ -106,8 +106,8 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 		return nil
 	}
 	w.meta.scored, w.meta.score, w.meta.fields = a.Scored, a.Score, a.Fields
-	if a.Scored && p.strategy.Load().Scores == strategy.HookScore {
-		w.links.Rec.Score = strategy.ScoreOf(a.Score)
+	if s := p.strategy.Load(); a.Scored && s.Scores == strategy.HookScore {
+		w.links.Rec.Score = s.LinkScore(a.Score, rec.Score)
 	}
 	if !a.Keep {
 		w.meta.unwanted = true

@@ -14,13 +14,25 @@ import (
 	"drumbeat/weburl"
 )
 
-// DefaultPriority is the strategy without lanes.
-const DefaultPriority = "none"
+// DefaultPriority is the strategy without lanes. DefaultStrategy is that of the paper, with Options.Priority.
+const (
+	DefaultPriority = "none"
+	DefaultStrategy = "irlbot"
+)
+
+// MaxSitesAtOnce bounds Options.SitesAtOnce. It is more than the connections of a machine.
+const MaxSitesAtOnce = 1 << 20
 
 // strategyOf returns the strategy of the options for a number of lanes; 0 is the default of the strategy. f is the
 // operator's change, nil for none.
 func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Strategy, error) {
 	name, weights := cmp.Or(o.Priority, DefaultPriority), o.LaneWeights
+	if o.Strategy != "" && o.Strategy != DefaultStrategy {
+		if name != DefaultPriority {
+			return strategy.Strategy{}, fmt.Errorf("strategy %s has priorities of its own, and takes no priority %s", o.Strategy, name)
+		}
+		name = o.Strategy
+	}
 	if change != nil {
 		name = change.Name
 		if len(change.Weights) > 0 {
@@ -36,6 +48,9 @@ func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Stra
 		return s, err
 	}
 	s.Budgets = s.Budgets && o.Scope == state.ScopeAll
+	if s.SitesAtOnce > 0 {
+		s.SitesAtOnce = cmp.Or(o.SitesAtOnce, s.SitesAtOnce)
+	}
 	return s, o.checkScores(&s)
 }
 
@@ -57,6 +72,9 @@ func (o *Options) checkScores(s *strategy.Strategy) error {
 	}
 	return nil
 }
+
+// seedsOnly reports whether no link is followed.
+func (o *Options) seedsOnly() bool { return o.Strategy == strategy.Snapshot }
 
 // newLanes returns the number of lanes of a new crawl.
 func (o *Options) newLanes() int {
@@ -101,9 +119,23 @@ func (e *engine) laneOf(rec *weburl.Record) uint8 { return e.strategy.Load().Lan
 // budgetRange returns the default and the largest budget of the function in force, in pages.
 func (b *budgetStage) budgetRange() (normal, largest uint32) { return b.star.BudgetRange() }
 
+// siteLane chooses the lane of a URL that depends on its PLD. STAR calls it before place.
+func (b *budgetStage) siteLane(lane uint8, p *star.PLD, largest uint32) uint8 {
+	s := b.strategy.Load()
+	if !s.BySite() {
+		return lane
+	}
+	site := strategy.Site{Indegree: p.Indegree, Largest: largest}
+	if s.SitesAtOnce > 0 {
+		l := beast.DecodeLedger(p.LedgerOf(s.Lanes - 1))
+		site.Begun = b.beast.Reached(s.Lanes-1, &l)
+	}
+	return s.SiteLane(lane, &site)
+}
+
 // turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.
 func turnsOf(s *strategy.Strategy) beast.Turns {
-	return beast.Turns{Weights: s.Weights, Free: !s.Budgets}
+	return beast.Turns{Weights: s.Weights, Free: s.Free || !s.Budgets}
 }
 
 // scoreLinks sets the score of the links of a page, before the hook is asked.
@@ -120,7 +152,10 @@ func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 
 // checkPriority reports why a strategy cannot be used in this run; nil is that of the flags.
 func (b *budgetStage) checkPriority(p *changes.Priority) error {
-	_, err := b.opt.strategyOf(b.opt.Lanes, p)
+	s, err := b.opt.strategyOf(b.opt.Lanes, p)
+	if err == nil && s.SeedsOnly != b.opt.seedsOnly() {
+		err = fmt.Errorf("%s cannot begin or end while the crawl runs: it decides which links are followed", strategy.Snapshot)
+	}
 	if err != nil && b.opt.Lanes == 1 {
 		err = errors.New("this crawl was begun with one lane (--lanes), which cannot change")
 	}

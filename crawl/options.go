@@ -185,6 +185,10 @@ type Options struct {
 	BudgetMax     uint32 // pages
 	BudgetRanks   int    // K, PLDs
 	QueuesMax     int    // of each lane
+	// Strategy is the order of the crawl as a whole (package strategy), "" or DefaultStrategy for the paper's with
+	// Priority. SitesAtOnce is Strategy.SitesAtOnce; 0 is its default. Both may change from run to run.
+	Strategy    string
+	SitesAtOnce int
 	// Priority is the strategy that spreads URLs over lanes (package strategy); "" is DefaultPriority. LaneWeights are
 	// the lanes' weights; nil is strategy.DefaultWeights. Both may change from run to run.
 	Priority    string
@@ -475,6 +479,12 @@ func (o *Options) Validate() error {
 	}
 	if _, err := urlrule.New(o.URLRules); err != nil {
 		bad("%w", err)
+	}
+	if o.seedsOnly() && o.Sitemaps {
+		bad("strategy %s follows no links, so it takes no sitemaps", o.Strategy)
+	}
+	if o.SitesAtOnce < 0 || o.SitesAtOnce > MaxSitesAtOnce {
+		bad("%d sites at once: want 1 to %d", o.SitesAtOnce, MaxSitesAtOnce)
 	}
 	if _, err := o.strategyOf(o.Lanes, nil); err != nil && (o.Lanes != 0 || len(o.LaneWeights) == 0) {
 		bad("%w", err) // weights alone may be those of an existing crawl's lanes

@@ -139,6 +139,14 @@ func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 	return c
 }
 
+// largest returns the largest in-degree, 0 if it is not known.
+func (c *curve) largest() uint32 {
+	if len(c.degrees) == 0 {
+		return 0
+	}
+	return c.degrees[0]
+}
+
 // rank returns the number of PLDs with an in-degree of at least d, counting the PLD itself. It is exact up
 // to K+1.
 func (c *curve) rank(d uint32) int { return rankIn(c.degrees, d) }

@@ -40,6 +40,9 @@ type Options struct {
 	// the ledger that the PLD has in the lane. part and lane are those of the CheckTuple. budget is in pages per
 	// queue; it is scaled up in small crawls, but not for URLs with a part. Place is called within rounds.
 	Place func(ledger *[LedgerBytes]byte, budget uint32, part, lane uint8) int64
+	// Lane, if set, chooses the lane of a URL when it is placed, from that of its CheckTuple, the record of its PLD, and the
+	// largest in-degree of all PLDs. It is called within rounds.
+	Lane func(lane uint8, p *PLD, largest uint32) uint8
 	// Pinned, if set, returns the budget that replaces the one by in-degree for a PLD; 0 for none. It is
 	// called within rounds, once a PLD and update.
 	Pinned func(pld uint64) uint32
@@ -307,6 +310,9 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		if !again && s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
 			it.Result = resultOf(lane, OverLimit, nominal)
 			continue
+		}
+		if s.opt.Lane != nil {
+			lane = s.opt.Lane(lane, pld, s.round.curve.largest())
 		}
 		budget := pages
 		if part != 0 {

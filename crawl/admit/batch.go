@@ -284,6 +284,9 @@ func (b *Batch) tooDeep(url []byte) bool {
 
 // MaxDepth returns how many links a URL may be away from a seed; negative for any number.
 func (b *Batch) MaxDepth(url []byte) int {
+	if b.p.SeedsOnly {
+		return 0
+	}
 	if b.settings != nil {
 		if site := b.settings.LookupURL(url); site != nil && site.Has&sites.HasMaxDepth != 0 {
 			return site.MaxDepth

@@ -21,9 +21,10 @@ type Policy struct {
 	// Settings are those of single sites, which may replace MaxDepth; nil, or a pointer to nil: none.
 	Settings *atomic.Pointer[sites.Set]
 
-	MaxDepth     int // links from a seed; negative for any number
-	MaxRedirects int // from the last page that linked to a URL
-	MaxURLBytes  int // 0 for any length
+	MaxDepth     int  // links from a seed; negative for any number
+	SeedsOnly    bool // no link is followed, whatever MaxDepth and the settings of sites say
+	MaxRedirects int  // from the last page that linked to a URL
+	MaxURLBytes  int  // 0 for any length
 	KeepEscapes  bool
 	Ports        ports.Set
 	LinkFilter   func([]byte) bool // nil: every URL

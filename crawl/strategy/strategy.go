@@ -35,19 +35,36 @@ type Strategy struct {
 	Weights []uint32 // of each lane: its share of the URLs read, and of each PLD's budget
 	Budgets bool     // PLDs have budgets; otherwise every queue takes any number of URLs of a PLD
 	Scores  Source   // what links get as their score
+	// Free lets better lanes overtake all others: they don't wait until the worse lanes have read their queues. Budgets
+	// then hold within each lane, not over all of them.
+	Free bool
+	// Decay is how much of a page's own score its links inherit at least; 0 for none of it.
+	Decay float64
+	// SitesAtOnce is the number of PLDs in each queue of the last lane, if that lane has the sites that are not begun;
+	// else 0.
+	SitesAtOnce int
+	// SeedsOnly says that no link is followed.
+	SeedsOnly bool
 
 	lane func(s *Strategy, rec *weburl.Record) int
+	site func(s *Strategy, lane int, site *Site) int
+}
+
+// Site is what STAR knows of the PLD of a URL when it places the URL.
+type Site struct {
+	Indegree, Largest uint32 // of the PLD, and the largest of all
+	Begun             bool   // with SitesAtOnce: the PLD's queue in the last lane has been reached
 }
 
 // Names are the names that New knows.
-var Names = [...]string{"none", "depth", "indegree", "hook", "sitemap"}
+var Names = [...]string{"none", "depth", "indegree", "hook", "sitemap",
+	BreadthFirst, Focused, BestFirst, SiteBySite, Snapshot}
 
 // New returns the strategy with a name. lanes 0 is DefaultLanes, or 1 for none. weights nil is DefaultWeights.
 func New(name string, lanes int, weights []uint32) (Strategy, error) {
 	s := Strategy{Name: name, Lanes: lanes, Weights: weights, Budgets: true}
 	switch name {
 	case "none":
-		s.lane = func(*Strategy, *weburl.Record) int { return 0 }
 	case "depth":
 		s.lane = byDepth
 	case "indegree":
@@ -56,11 +73,21 @@ func New(name string, lanes int, weights []uint32) (Strategy, error) {
 		s.lane, s.Scores = byScore, HookScore
 	case "sitemap":
 		s.lane, s.Scores = bySitemap, SitemapScore
+	case BreadthFirst:
+		s.breadthFirst()
+	case Focused:
+		s.focused()
+	case BestFirst:
+		s.bestFirst()
+	case SiteBySite:
+		s.siteBySite()
+	case Snapshot:
+		s.snapshot()
 	default:
 		return Strategy{}, fmt.Errorf("strategy: %q: want %s", name, strings.Join(Names[:], ", "))
 	}
 	if s.Lanes == 0 {
-		if s.Lanes = DefaultLanes; name == "none" {
+		if s.Lanes = DefaultLanes; s.oneLane() {
 			s.Lanes = 1
 		}
 	}
@@ -69,11 +96,14 @@ func New(name string, lanes int, weights []uint32) (Strategy, error) {
 	}
 	if len(s.Weights) == 0 {
 		s.Weights = DefaultWeights(s.Lanes)
+		if s.Free {
+			s.Weights = steepWeights(s.Lanes)
+		}
 	}
 	if len(s.Weights) != s.Lanes {
 		return Strategy{}, fmt.Errorf("strategy: %d weights for %d lanes", len(s.Weights), s.Lanes)
 	}
-	if name != "none" && s.Lanes == 1 {
+	if !s.oneLane() && s.Lanes == 1 {
 		return Strategy{}, fmt.Errorf("strategy: %s needs more than one lane", name)
 	}
 	return s, nil
@@ -88,12 +118,42 @@ func DefaultWeights(lanes int) []uint32 {
 	return weights
 }
 
+// steepWeights returns the weights of lanes that overtake each other: each is eight times the next, or 2^16 if that is
+// less.
+func steepWeights(lanes int) []uint32 {
+	weights := make([]uint32, lanes)
+	for i := range weights {
+		weights[i] = 1 << min(3*(lanes-1-i), 16)
+	}
+	return weights
+}
+
+// oneLane reports whether a strategy treats all URLs alike.
+func (s *Strategy) oneLane() bool { return s.lane == nil }
+
 // Lane returns the lane of a URL, from 0 to Lanes-1.
 func (s *Strategy) Lane(rec *weburl.Record) uint8 {
-	if s.Lanes == 1 || rec.Flags&weburl.FlagSeed != 0 {
+	if s.Lanes == 1 || s.oneLane() || rec.Flags&weburl.FlagSeed != 0 {
 		return 0
 	}
 	return uint8(max(0, min(s.lane(s, rec), s.Lanes-1)))
+}
+
+// BySite reports whether SiteLane may choose another lane than Lane.
+func (s *Strategy) BySite() bool { return s.site != nil && s.Lanes > 1 }
+
+// SiteLane returns the lane of a URL once its PLD is known. lane is that of Lane.
+func (s *Strategy) SiteLane(lane uint8, site *Site) uint8 {
+	return uint8(max(0, min(s.site(s, int(lane), site), s.Lanes-1)))
+}
+
+// LinkScore returns the score of the links of a page to which the hook has given a quality between 0 and 1. own is the
+// score of the page, 0 if it has none.
+func (s *Strategy) LinkScore(quality float64, own uint8) uint8 {
+	if own != 0 {
+		quality = max(quality, s.Decay*Quality(own))
+	}
+	return ScoreOf(quality)
 }
 
 // byDepth maps depths 0 and 1 to lane 0, and twice as many to each further lane.

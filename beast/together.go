@@ -1,0 +1,52 @@
+package beast
+
+// PlaceTogether is Place without a budget, for a lane in which each queue has all URLs of a few PLDs. A PLD's first URL
+// assigns a queue to it: the last queue that was assigned, or the next one if that has plds of them. ledger is that of
+// the PLD in the lane. Once the queue has been reached (Reached), a further URL assigns another one.
+//
+// The assignments are not part of a checkpoint: after a restart the next PLD begins another queue. PlaceTogether is for
+// one goroutine.
+func (l *Lanes) PlaceTogether(lane int, ledger *Ledger, plds int) Number {
+	b := l.lanes[lane]
+	if ledger.Epoch == uint16(b.epoch.Load()) && ledger.Next > b.base() {
+		return b.Place(ledger, Unbounded) // its queue
+	}
+	was, t := *ledger, &l.together[lane]
+	n := max(t.last, b.highest())
+	if n <= b.base() || n == t.last && t.plds >= plds || n != t.last {
+		n = max(n, b.base()) + 1
+	}
+	*ledger = Ledger{Fill: Fill{Next: n}, Epoch: uint16(b.epoch.Load())}
+	if n = b.Place(ledger, Unbounded); n == Failed {
+		*ledger = was
+		return Failed
+	}
+	if n != t.last {
+		t.last, t.plds = n, 0
+	}
+	t.plds++
+	return n
+}
+
+// Reached reports whether the queue that PlaceTogether assigned has been reached, so that its URLs are read or were.
+func (l *Lanes) Reached(lane int, ledger *Ledger) bool {
+	b := l.lanes[lane]
+	return ledger.Next > 0 && ledger.Epoch == uint16(b.epoch.Load()) && ledger.Next <= b.current.load()
+}
+
+// together is the state of PlaceTogether in a lane.
+type together struct {
+	last Number // the queue that was assigned last; 0 after a start
+	plds int    // PLDs to which it was assigned
+}
+
+// highest returns the highest number of a queue with records, or of a queue that was moved.
+func (b *Beast) highest() Number {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	n := b.floor.load()
+	for q := range b.queues {
+		n = max(n, q)
+	}
+	return n
+}
