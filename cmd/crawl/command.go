@@ -73,6 +73,7 @@ type Command struct {
 	resourceFlags
 
 	hookFlags
+	renderFlags
 	recrawlFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`

@@ -15,6 +15,7 @@ const (
 	NameSketches = "sketches"
 	NameScope    = "scope"
 	NameTraps    = "traps"
+	NameRenders  = "renders"
 	NameIdentity = "identity" // manifest and secret, with their copies
 )
 
