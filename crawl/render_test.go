@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -333,5 +335,73 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 	}
 	if rep := deep(t, opt.FS, &opt); !rep.Balanced() {
 		t.Errorf("audit: %+v", rep)
+	}
+}
+
+// TestRenderWaits: pages that wait for the browser outlive a stop, a run without --render, and damage, of which repair
+// saves what can be read.
+func TestRenderWaits(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			w := &tinyWeb{serve: func(_, path string) answer {
+				switch path {
+				case "/robots.txt":
+					return noRobots
+				case "/":
+					return linked("r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9")("", "")
+				}
+				noise := make([]byte, 40_000)
+				_, _ = rand.NewChaCha8([32]byte([]byte(path + strings.Repeat("x", 32))[:32])).Read(noise)
+				return answer{200, "", "<p>" + base64.StdEncoding.EncodeToString(noise)}
+			}}
+			fs := memfs.New(*seedFlag)
+			opt := w.options(t, fs, "http://a.test/")
+			atOnce(&opt)
+			opt.MaxTime, opt.RAMBytes = time.Minute, 256<<20
+			withBrowser(t, &opt, nil)
+			opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
+			mustRun(t, t.Context(), opt)
+			if rep := deep(t, fs, &opt); !rep.Balanced() {
+				t.Errorf("audit: %+v", rep)
+			}
+			if damaged {
+				files := crawlFiles(t, fs, &opt, func(path string) bool { return strings.Contains(path, "/state/render/") })
+				if len(files) == 0 {
+					t.Fatal("the queue is in no file")
+				}
+				f, err := fs.Open(files[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteAt([]byte("damage"), 8192); err != nil {
+					t.Fatal(err)
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if rep := deep(t, fs, &opt); !rep.Damaged[state.NameRender] {
+					t.Errorf("the audit does not see the damage: %+v", rep)
+				}
+				if rep, err := repairOf(t, fs, &opt, nil); err != nil {
+					t.Fatalf("repair: %v, %+v", err, rep)
+				}
+			}
+			opt.MaxTime = 2 * time.Minute
+			seen := 0
+			opt.Render.dial = func(context.Context, string) (browser, error) {
+				return &fakeBrowser{done: make(chan struct{}), script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
+					seen++
+					return &render.Result{HTML: p.Body, Base: p.URL}, nil
+				}}, nil
+			}
+			opt.Render.Tabs = 1
+			mustRun(t, t.Context(), opt)
+			if n := len(rendered(t, &opt)); n != seen || !damaged && n != 10 || damaged && (n == 0 || n > 9) {
+				t.Errorf("damaged %v: %d pages rendered, %d stored", damaged, seen, n)
+			}
+			if rep := deep(t, fs, &opt); !rep.Balanced() {
+				t.Errorf("audit: %+v", rep)
+			}
+		})
 	}
 }
