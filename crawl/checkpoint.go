@@ -32,6 +32,7 @@ type moment struct {
 	hosts    []health.Entry
 	jobs     [][]byte
 	orders   [][]byte
+	renders  [][]byte
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
@@ -194,6 +195,11 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	if m.Jobs, err = tails.Write(0, state.DumpRecords(mo.jobs)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
+	}
+	if len(mo.renders) > 0 {
+		if m.Renders, err = tails.Write(0, state.DumpRecords(mo.renders)); err != nil {
+			return fmt.Errorf("crawl: checkpoint %d: pages being rendered: %w", gen, err)
+		}
 	}
 	var delays []byte
 	for i := range mo.delays {

@@ -114,6 +114,7 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 		counts[state.CountHookDropped]++
 	}
 	if !a.Follow {
+		w.meta.unfollowed = true
 		w.links.Discard(state.CountLinksHook)
 		counts[state.CountHookUnfollowed]++
 	}

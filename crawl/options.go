@@ -263,6 +263,8 @@ type Options struct {
 	// Hook is a program that is asked about each page (package hook); nil for none. Run starts it, and sets Note
 	// and Program.
 	Hook *hook.Options
+	// Render has a browser render some pages; nil: none.
+	Render *RenderOptions
 	// Simhash stores the simhash of each page's visible text (package internal/simhash).
 	Simhash bool
 	// Recrawl says when URLs are visited again; nil: never.
@@ -397,6 +399,11 @@ func (o *Options) defaults() {
 	setInt(&o.MaxRedirects, DefaultRedirects)
 	setInt(&o.SitemapBytes, 10<<20)
 	o.SitemapEncoding = cmp.Or(o.SitemapEncoding, "gzip")
+	if o.Render != nil {
+		r := *o.Render
+		r.defaults()
+		o.Render = &r
+	}
 	setDuration(&o.CheckpointEvery, time.Minute)
 	setDuration(&o.MaxCrawlDelay, 300*time.Second)
 	setDuration(&o.Backoff, firstBackoff)
@@ -473,6 +480,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxRedirects < NoRedirects || o.MaxRedirects > mostRedirects {
 		bad("redirect limit %d: want at most %d, or NoRedirects", o.MaxRedirects, mostRedirects)
+	}
+	if o.Render != nil && len(o.Render.Rules) == 0 {
+		bad("a browser without rules that say which pages it renders")
 	}
 	if err := CheckBodies(o.Accept, o.BodyCaps); err != nil {
 		faults = append(faults, err)

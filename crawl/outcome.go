@@ -48,6 +48,7 @@ type pageStage struct {
 	health     *hostHealth
 	outages    *outages
 	output     *output
+	render     *renderStage
 	seen       *seenStage
 	spools     *spools
 }

@@ -71,6 +71,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	} else if err != nil {
 		return p.exchangeFailed(g, rec, &page.sum, err, result)
 	}
+	renders := p.render.wants(w, rec, is)
 	err = p.settle(g, result, func(tx *transaction) error {
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)
 		if err != nil {
@@ -99,6 +100,11 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
+		}
+		if renders {
+			if err := p.render.add(tx, w, rec, resp, !p.content.takesLinks(w, rec, waits)); err != nil {
+				return err
+			}
 		}
 		if !is.sitemap && !isRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0 {
 			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
@@ -261,26 +267,30 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		}
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
-		held := said.robots.NoFollow && !p.opt.IgnoreNofollow
-		counts = w.parser.Once(func(url []byte, l *parse.Link) {
-			switch {
-			case held || l.NoFollow && !p.opt.IgnoreNofollow:
-				w.links.NoFollow()
-			case l.Tag == parse.Meta:
-				said.setRefresh(url)
-				w.links.AddRefresh(url)
-			case l.Asset:
-				w.links.AddAsset(url)
-			default:
-				w.links.Add(url)
-			}
-		}, w.links.Repeat)
+		counts = p.takeLinks(w, said.robots.NoFollow && !p.opt.IgnoreNofollow)
 	}
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
 	}
 	countParsed(w.links, &counts)
 	return nil
+}
+
+// takeLinks adds the links of the page that was parsed last; held means that none is to be followed.
+func (p *pageStage) takeLinks(w *pageWorker, held bool) parse.Counts {
+	return w.parser.Once(func(url []byte, l *parse.Link) {
+		switch {
+		case held || l.NoFollow && !p.opt.IgnoreNofollow:
+			w.links.NoFollow()
+		case l.Tag == parse.Meta:
+			w.meta.setRefresh(url)
+			w.links.AddRefresh(url)
+		case l.Asset:
+			w.links.AddAsset(url)
+		default:
+			w.links.Add(url)
+		}
+	}, w.links.Repeat)
 }
 
 // countParsed adds what the parser counted of links that it did not return.

@@ -23,10 +23,11 @@ type pageMeta struct {
 	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
 
 	// What the hook said.
-	unwanted bool // the response is not to be stored
-	scored   bool
-	score    float64
-	fields   []byte // JSON; nil for none
+	unwanted   bool // the response is not to be stored
+	unfollowed bool // its links are not to be taken
+	scored     bool
+	score      float64
+	fields     []byte // JSON; nil for none
 }
 
 // start resets s and reads the directives in the headers of resp.

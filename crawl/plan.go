@@ -91,12 +91,15 @@ const (
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
 	heap := int64(o.Connections)*connectionBytes + 24<<20 +
-		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM()
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM()
 	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
 		hooks := ""
 		if n := o.hookProcs(); n > 0 {
 			hooks = fmt.Sprintf(" and %d processes of the hook", n)
+		}
+		if n := o.renderRAM(); n > 0 {
+			hooks += fmt.Sprintf(" and %s for rendering", humanize.IBytes(uint64(n)))
 		}
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
 			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))

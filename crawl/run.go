@@ -292,7 +292,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites()); err != nil {
+	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.openTagged()); err != nil {
 		return err
 	}
 	rules, err := urlrule.New(c.opt.URLRules)
@@ -316,7 +316,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 // before the stages. If the program ends before the next checkpoint, the next run does the same again.
 func (c *crawler) restoreRAM() error {
 	m := c.Manifest
-	if err := c.requests.restore(m); err != nil {
+	if err := errors.Join(c.requests.restore(m), c.render.restore(m)); err != nil {
 		return err
 	}
 	if m != nil {

@@ -101,7 +101,7 @@ func (c *crawler) done() bool {
 	}
 	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceDeferred].N
 	if failed == 0 && later == 0 {
-		return true
+		return !c.render.pending()
 	}
 	if failed > 0 && !c.budgets.rescanUseless(&s) {
 		return false
@@ -117,5 +117,5 @@ func (c *crawler) done() bool {
 	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
-	return c.idleFor() >= c.opt.Linger
+	return c.idleFor() >= c.opt.Linger && !c.render.pending()
 }

@@ -116,6 +116,9 @@ func appendLower(dst, s []byte) []byte {
 
 // appendKey is appendSURT for a URL that is already escaped and in lower case.
 func appendKey(dst, url []byte) []byte {
+	if bytes.HasPrefix(url, renderedPrefix) {
+		return append(dst, url...)
+	}
 	scheme, rest, ok := bytes.Cut(url, []byte("://"))
 	if !ok {
 		return append(dst, url...)

@@ -230,6 +230,8 @@ var (
 	beginResponse = newFragment("WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: ", blockOpen)
 	beginWhole    = newFragment("WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: ", blockFinal)
 	beginMetadata = newFragment("WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Target-URI: ", blockFinal)
+	beginResource = newFragment("WARC/1.1\r\nWARC-Type: resource\r\nWARC-Target-URI: ", blockOpen)
+	beginSmall    = newFragment(beginResource.text, blockFinal) // a resource of one block
 	beginInfo     = newFragment("WARC/1.1\r\nWARC-Type: warcinfo", blockFinal)
 
 	fieldDate       = newFragment("\r\nWARC-Date: ", 0)
@@ -248,5 +250,6 @@ var (
 	typeRevisit  = newFragment(typeResponse.text, 0) // such records have a block digest
 	typeFields   = newFragment("\r\nContent-Type: application/warc-fields\r\nContent-Length: ", 0)
 	typeDNS      = newFragment("\r\nContent-Type: text/dns\r\nContent-Length: ", 0)
+	typeHTML     = newFragment("\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: ", 0)
 	emptyLine    = newFragment("\r\n\r\n", 0)
 )

@@ -13,6 +13,8 @@ const (
 	KindPage   = ""
 	KindRobots = "robots" // fetched as a robots.txt, or the target of its redirect
 	KindDNS    = "dns"    // a DNS answer
+	// KindRendered is a page as a browser rendered it.
+	KindRendered = "rendered"
 )
 
 // dnsScheme begins the URLs of DNS answers.

@@ -44,8 +44,10 @@ func (r *Record) Get(name string) string {
 // Type returns the value of WARC-Type.
 func (r *Record) Type() string { return r.Get("WARC-Type") }
 
-// IsCapture reports whether the record is that of a response, with its body or as a revisit.
-func (r *Record) IsCapture() bool { return r.Type() == "response" || r.Type() == "revisit" }
+// IsCapture reports whether the record is that of a response, with its body or as a revisit, or of a rendered page.
+func (r *Record) IsCapture() bool {
+	return r.Type() == "response" || r.Type() == "revisit" || r.Type() == "resource"
+}
 
 // Read calls fn with each record of a WARC file with one gzip member or one Zstandard frame for each record,
 // which it recognizes by their first bytes. It takes the dictionary at the head of a file. It checks format,

@@ -39,15 +39,18 @@ type Capture struct {
 	URL            string
 	Status         int
 	Digest         string // of the payload
-	Kind           string // KindPage, KindRobots or KindDNS
+	Kind           string // KindPage, KindRobots, KindDNS or KindRendered
 	Revisit        bool   // the body is that of an earlier capture; false of a capture known from the index alone
 }
 
-// kindOf returns the kind of a capture. DNS answers are recognized by their URL, since they have no resource
-// type.
+// kindOf returns the kind of a capture. DNS answers and rendered pages are recognized by their URL, since they have
+// no resource type.
 func kindOf(url, resource string) string {
-	if strings.HasPrefix(url, dnsScheme) {
+	switch {
+	case strings.HasPrefix(url, dnsScheme):
 		return KindDNS
+	case strings.HasPrefix(url, RenderedPrefix):
+		return KindRendered
 	}
 	return resource
 }
@@ -390,9 +393,11 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, block *bl
 	found.Kind = kindOf(found.URL, rec.Get("WARC-Resource-Type"))
 	found.Revisit = revisit
 	whole := block.hasPayload
-	if found.Kind == KindDNS {
-		found.Status = dnsStatus
-		whole = block.hasDigest
+	switch found.Kind {
+	case KindDNS:
+		found.Status, whole = dnsStatus, block.hasDigest
+	case KindRendered:
+		found.Status, whole = renderedStatus, block.hasDigest
 	}
 	intact, err := revisit && rec.Get("WARC-Refers-To-Target-URI") != "", error(nil)
 	if !revisit {

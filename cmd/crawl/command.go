@@ -73,6 +73,7 @@ type Command struct {
 	resourceFlags
 
 	hookFlags
+	renderFlags
 	recrawlFlags
 	priorityFlags
 

@@ -12,9 +12,11 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
+	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -51,6 +53,7 @@ func (c *Command) Options() crawl.Options {
 	c.URLRules.Apply(&o)
 	c.Bodies.Apply(&o)
 	c.hookFlags.apply(&o)
+	c.renderFlags.apply(&o)
 	c.recrawlFlags.apply(&o)
 	c.priorityFlags.apply(&o)
 	return o
@@ -63,7 +66,8 @@ func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, err
 	settings, err2 := c.RuleFiles.ReadSites(sites.Options{Suffixes: weburl.NewSuffixes(c.PrivateSuffixes), KeepEscapes: c.Escapes == "keep",
 		Agent: c.Agent, Contact: c.Contact, Env: env})
 	scoping.Sites = settings
-	return scoping, errors.Join(err1, err2)
+	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes), c.RenderRules, c.Escapes == "keep")
+	return scoping, errors.Join(err1, err2, err3)
 }
 
 func (c *Command) warcFormat() warc.Format {

@@ -91,6 +91,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {
 		line("waiting", "%s fetched pages wait for the comparison of their bodies; the next run stores them", n(waiting))
 	}
+	if text := renderText(s); text != "" {
+		line("rendered", "%s", text)
+	}
 	if text := hookText(s); text != "" {
 		line("hook", "%s", text)
 	}
@@ -187,6 +190,19 @@ func hookText(s *crawl.Snapshot) string {
 			n(state.CountHookFailures), n(state.CountHookRefused), n(state.CountHookUnasked), n(state.CountHookRestarts))
 	}
 	return text
+}
+
+// renderText formats what the browser did; "" if no page was to be rendered.
+func renderText(s *crawl.Snapshot) string {
+	if s.Count(state.CountRenderWanted) == 0 {
+		return ""
+	}
+	n := func(c state.Counter) string { return humanize.Comma(s.Count(c)) }
+	left := s.Count(state.CountRenderWanted) - s.Count(state.CountRendered) - s.Count(state.CountRenderFailed) - s.Count(state.CountRenderSkipped)
+	return fmt.Sprintf("%s of %s pages, %s of them cut at a limit; %s without the browser, %s too large or over --render-queue, %s wait; "+
+		"%s requests, %s from RAM, %s refused; browser lost %s times", n(state.CountRendered), n(state.CountRenderWanted), n(state.CountRenderedCut),
+		n(state.CountRenderFailed), n(state.CountRenderSkipped), humanize.Comma(left), n(state.CountRenderRequests), n(state.CountRenderCached),
+		n(state.CountRenderRefused), n(state.CountRenderLost))
 }
 
 // codingsText formats responses and bytes by content coding, "" without a compressed body.

@@ -52,6 +52,7 @@ var Groups = [...]kong.Group{
 	{Key: "machine", Title: "RAM and disk"},
 	{Key: "output", Title: "Output"},
 	{Key: "hook", Title: "Hook"},
+	{Key: "render", Title: "Rendering"},
 	{Key: "recrawl", Title: "Recrawl"},
 	{Key: "report", Title: "Reporting"},
 }

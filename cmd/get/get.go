@@ -6,6 +6,8 @@
 // pieces. So the bytes read grow with the number of indexes and the logarithm of their size. A running crawl
 // may rename files meanwhile; if something is missing and there is a newer checkpoint, all is read again.
 //
+// With --rendered the page is that of a browser (warc.Rendered), which has captures of its own.
+//
 // A URL may have several captures: a page, and exchanges for a robots.txt. The latest counts, or with --at
 // the closest; of two at the same distance the page. If the record is a revisit, --body and --text take the body
 // of the capture that it names.
@@ -40,14 +42,15 @@ import (
 
 // Command is the table of get's flags.
 type Command struct {
-	URL    string   `arg:"" name:"url" help:"URL of a page or robots.txt that the crawl has fetched."`
-	Dir    []string `placeholder:"DIR" default:"${defaultDir}" help:"All directories of the crawl. It may be running: get writes nothing, takes no lock and sees the last checkpoint."`
-	Out    []string `placeholder:"DIR" help:"Output directories, if the crawl has --out."`
-	Body   bool     `xor:"what" help:"Print the body without chunks and content coding. This is the default."`
-	Head   bool     `xor:"what" help:"Print the status line and the header fields."`
-	Text   bool     `xor:"what" help:"Print the visible text of an HTML page as UTF-8."`
-	Record bool     `xor:"what" help:"Print the WARC record as stored, uncompressed."`
-	At     string   `placeholder:"TIME" help:"Take the capture closest to TIME: 2026-11-23, 2026-11-23T10:00:00Z or 20261123100000 (UTC). Default: the latest."`
+	URL      string   `arg:"" name:"url" help:"URL of a page or robots.txt that the crawl has fetched."`
+	Dir      []string `placeholder:"DIR" default:"${defaultDir}" help:"All directories of the crawl. It may be running: get writes nothing, takes no lock and sees the last checkpoint."`
+	Out      []string `placeholder:"DIR" help:"Output directories, if the crawl has --out."`
+	Body     bool     `xor:"what" help:"Print the body without chunks and content coding. This is the default."`
+	Head     bool     `xor:"what" help:"Print the status line and the header fields."`
+	Text     bool     `xor:"what" help:"Print the visible text of an HTML page as UTF-8."`
+	Rendered bool     `help:"Take the page as the browser of crawl --render has rendered it: --body and --text of the DOM."`
+	Record   bool     `xor:"what" help:"Print the WARC record as stored, uncompressed."`
+	At       string   `placeholder:"TIME" help:"Take the capture closest to TIME: 2026-11-23, 2026-11-23T10:00:00Z or 20261123100000 (UTC). Default: the latest."`
 }
 
 // Run prints the response.
@@ -64,7 +67,10 @@ func (c *Command) run(a *term.App, fsys disk.FS) error {
 	if err != nil {
 		return term.Usage(fmt.Errorf("get: --at: %w", err))
 	}
-	f := &finder{fsys: fsys, dirs: flags.Clean(c.Dir), out: flags.Clean(c.Out), at: at}
+	if c.Rendered && c.Head {
+		return term.Usage(errors.New("get: --head: a rendered page has no header fields; use --record for those of its record"))
+	}
+	f := &finder{fsys: fsys, dirs: flags.Clean(c.Dir), out: flags.Clean(c.Out), at: at, rendered: c.Rendered}
 	if err := f.find(c.URL); err != nil {
 		return fmt.Errorf("get: %w", err)
 	}
@@ -139,6 +145,7 @@ type finder struct {
 	dirs, out []string
 	at        time.Time // zero: the latest
 	whole     bool      // only captures with a body, and of two at the same time the page
+	rendered  bool      // rendered pages
 
 	opt     warc.Options
 	url     string // canonical
@@ -184,6 +191,9 @@ func (f *finder) unknown() error {
 	if f.orphans > 0 {
 		return fmt.Errorf("%s is in no index, but %d WARC files are without one, as %s: move back its .cdxj file, which may list the URL",
 			f.url, f.orphans, f.noIndex[0])
+	}
+	if f.rendered {
+		return fmt.Errorf("%s is not stored as a rendered page: it matched no rule of --render-rules, or could not be rendered", f.url)
 	}
 	return fmt.Errorf("%s is not stored; to learn why, run drumbeat explain url --dir %s %s", f.url, asked, quote(f.url))
 }
@@ -232,7 +242,11 @@ func (f *finder) read(url string) (gen uint64, err error) {
 		return m.Gen, err
 	}
 	f.url = string(canonical)
-	return m.Gen, warc.FindAll(f.opt, st, f.url, f.take, f.orphan, f.damaged)
+	target := f.url
+	if f.rendered {
+		target = warc.RenderedPrefix + target
+	}
+	return m.Gen, warc.FindAll(f.opt, st, target, f.take, f.orphan, f.damaged)
 }
 
 // take keeps the better capture.

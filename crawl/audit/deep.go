@@ -80,8 +80,9 @@ type OutputReport struct {
 	WARC     warc.Verified
 	LogLines int64
 	// Robots and DNS count the records of robots.txt files and of DNS answers in the WARC files and
-	// indexes. RobotsStored and DNSStored are the accounts of them.
+	// indexes, as does Rendered for rendered pages. RobotsStored, DNSStored and RenderedStored are the accounts of them.
 	Robots, DNS, RobotsStored, DNSStored int64
+	Rendered, RenderedStored             int64
 	// StoredAll means that output and crawl log name every fetched URL. RefusedAll means that the crawl log
 	// names every refused URL. With both, the key of every ended URL is known, not only their number and
 	// sum.
@@ -294,6 +295,9 @@ func (x *Scanner) capture(c *warc.Capture) error {
 	case warc.KindDNS:
 		x.Report.Output.DNS++
 		return nil
+	case warc.KindRendered:
+		x.Report.Output.Rendered++
+		return nil
 	}
 	key := x.Saved.Hasher.URLKey([]byte(c.URL))
 	return x.sorter.Add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
@@ -487,11 +491,13 @@ func (x *Scanner) conclude() {
 	}
 	counters := &x.Manifest.Accounts.Counters
 	out.RobotsStored, out.DNSStored = counters[state.CountRobotsStored], counters[state.CountDNSStored]
+	out.RenderedStored = counters[state.CountRenderedStored]
 	whole := out.Checked && out.WARC.AbsentFiles == 0 && !rep.Damaged[state.NameWARC]
 	for _, s := range []struct {
 		what           string
 		found, account int64
-	}{{"robots.txt records", out.Robots, out.RobotsStored}, {"DNS records", out.DNS, out.DNSStored}} {
+	}{{"robots.txt records", out.Robots, out.RobotsStored}, {"DNS records", out.DNS, out.DNSStored},
+		{"rendered pages", out.Rendered, out.RenderedStored}} {
 		if s.found > s.account || whole && s.found < s.account {
 			bad("the output holds %d %s, the account says %d", s.found, s.what, s.account)
 		}

@@ -295,7 +295,22 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameRender); err != nil || st != nil { // new in this release
+		if err := scan(state.NameRender, x.renderTask); err != nil {
+			return err
+		}
+	}
 	return scan(state.NameRobotsFetch, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
+}
+
+// renderTask checks a page that waits for the browser. Its URL is elsewhere.
+func (x *Scanner) renderTask(data []byte) error {
+	x.row.Records++
+	var t state.RenderTask
+	if err := t.Decode(data, new(weburl.Record)); err != nil {
+		return x.damage(fmt.Errorf("%s: %w", state.NameRender, err))
+	}
+	return nil
 }
 
 func (x *Scanner) scanCalendars() error {
@@ -384,6 +399,7 @@ func (x *Scanner) scanRAM() error {
 	}{
 		{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches},
 		{state.NameScope, x.Manifest.Scope}, {state.NameTraps, x.Manifest.Traps},
+		{state.NameRenders, x.Manifest.Renders},
 	} {
 		x.Begin(s.name)
 		if err := x.scanRef(s.ref); err != nil {
@@ -439,7 +455,8 @@ func (x *Scanner) unnamed() error {
 	} else if st != nil {
 		add(beast.Files(x.Saved.Set, state.NameBeast, st))
 	}
-	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld} {
+	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
+		state.NameRender} {
 		if st, err := state.Part[queue.State](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

@@ -181,6 +181,18 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountNotModified:       {help: "Of these, responses with status 304"},
 	state.CountGone:              {help: "URLs that are not visited any more, because visits found no page (--recrawl)"},
 	state.CountEnqueued:          {help: "URLs that the operator has enqueued (ctl enqueue)"},
+	state.CountRenderWanted:      {help: "Pages that a rule of --render-rules says to render"},
+	state.CountRendered:          {help: "Pages that the browser rendered"},
+	state.CountRenderedCut:       {help: "Of these, pages taken at a limit: time, requests, bytes, size"},
+	state.CountRenderedStored:    {help: "Rendered pages in WARC files"},
+	state.CountRenderFailed:      {help: "Pages stored without rendering because the browser failed or was gone"},
+	state.CountRenderSkipped:     {help: "Pages stored without rendering because they are too large or the queue was full"},
+	state.CountRenderRequests:    {help: "Requests made for rendered pages, robots.txt apart"},
+	state.CountRenderCached:      {help: "Requests of rendered pages answered from RAM"},
+	state.CountRenderRefused:     {help: "Requests of rendered pages that were not made"},
+	state.CountRenderBytes:       {help: "Bytes received for rendered pages", unit: "bytes"},
+	state.CountRenderLinks:       {help: "Links found in rendered pages, also those of the page itself"},
+	state.CountRenderLost:        {help: "Connections to the browser that ended"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -172,6 +172,17 @@ func (w *repair) remakeQueues() error {
 			return err
 		}
 	}
+	if w.rebuild[state.NameRender] {
+		if err := remakePart(w, state.NameRender, func(old, next *queue.State) error {
+			st, err := w.remakeQueue(state.NameRender, old, validTask)
+			if err == nil {
+				*next = *st
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
 	if !w.rebuild[state.NameRobotsFetch] {
 		return nil
 	}
@@ -182,6 +193,11 @@ func (w *repair) remakeQueues() error {
 		}
 		return err
 	})
+}
+
+func validTask(rec []byte) bool {
+	var t state.RenderTask
+	return t.Decode(rec, new(weburl.Record)) == nil
 }
 
 func validJob(rec []byte) bool {

@@ -366,6 +366,8 @@ func meaning(name string) string {
 		return "; sites that redirects of seeds added to --scope are out of scope"
 	case state.NameTraps:
 		return "; the trap scores of hosts start again"
+	case state.NameRender, state.NameRenders:
+		return "; these pages stay without rendering"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"
 	}

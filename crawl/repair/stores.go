@@ -280,7 +280,7 @@ func (w *repair) remakeRAM() error {
 		ref  *disk.Ref
 	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts},
 		{state.NameSketches, &w.next.Sketches}, {state.NameScope, &w.next.Scope},
-		{state.NameTraps, &w.next.Traps}} {
+		{state.NameTraps, &w.next.Traps}, {state.NameRenders, &w.next.Renders}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
 		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {

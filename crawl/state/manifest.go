@@ -50,17 +50,18 @@ type Manifest struct {
 	Accounts Accounts                   `json:"accounts"`
 	Seeds    Seeds                      `json:"seeds"`
 	Held     Held                       `json:"held"`
-	Changes  int64                      `json:"changes"`         // the last change of the operator whose seeds were fed
-	Margin   float64                    `json:"margin,omitzero"` // of package revisit, in seconds
-	Parts    map[string]json.RawMessage `json:"parts"`           // state of each structure, by name
-	RAM      disk.Ref                   `json:"ram"`             // URL records in RAM: uvarint length, record
-	Jobs     disk.Ref                   `json:"jobs"`            // robots requests in RAM, encoded like RAM
-	Delays   disk.Ref                   `json:"delays"`          // hosts and servers with long delays
-	Hosts    disk.Ref                   `json:"hosts"`           // health of hosts with failures or refusals
-	Sketches disk.Ref                   `json:"sketches"`        // distinct hosts and servers
-	Scope    disk.Ref                   `json:"scope"`           // sites that redirects of seeds added to the scope
-	Traps    disk.Ref                   `json:"traps,omitzero"`  // trap scores of hosts
-	Orders   disk.Ref                   `json:"orders,omitzero"` // enqueued URLs, see Order
+	Changes  int64                      `json:"changes"`          // the last change of the operator whose seeds were fed
+	Margin   float64                    `json:"margin,omitzero"`  // of package revisit, in seconds
+	Parts    map[string]json.RawMessage `json:"parts"`            // state of each structure, by name
+	RAM      disk.Ref                   `json:"ram"`              // URL records in RAM: uvarint length, record
+	Jobs     disk.Ref                   `json:"jobs"`             // robots requests in RAM, encoded like RAM
+	Delays   disk.Ref                   `json:"delays"`           // hosts and servers with long delays
+	Hosts    disk.Ref                   `json:"hosts"`            // health of hosts with failures or refusals
+	Sketches disk.Ref                   `json:"sketches"`         // distinct hosts and servers
+	Scope    disk.Ref                   `json:"scope"`            // sites that redirects of seeds added to the scope
+	Traps    disk.Ref                   `json:"traps,omitzero"`   // trap scores of hosts
+	Orders   disk.Ref                   `json:"orders,omitzero"`  // enqueued URLs, see Order
+	Renders  disk.Ref                   `json:"renders,omitzero"` // pages that are being rendered, encoded like RAM
 }
 
 // Frozen are the values that can't change after the start of a crawl.

@@ -34,6 +34,7 @@ const (
 	NameHeld            = "held"
 	NameNames           = "names"
 	NameContent         = "content" // bodies seen
+	NameRender          = "render"  // pages to be rendered
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

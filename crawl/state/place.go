@@ -218,6 +218,18 @@ const (
 	CountNotModified    // of these, those without a body: 304
 	CountGone           // URLs given up because visits found no page
 	CountEnqueued       // URLs that the operator has enqueued
+	CountRenderWanted   // pages that a rule says to render
+	CountRendered       // pages that the browser rendered
+	CountRenderedCut    // of them, those taken at a limit: time, requests, bytes, size
+	CountRenderedStored // rendered pages in WARC files
+	CountRenderFailed   // pages that were to be rendered, and the browser failed
+	CountRenderSkipped  // pages that were to be rendered, and are too large or found the queue full
+	CountRenderRequests // requests made for rendered pages, robots.txt apart
+	CountRenderCached   // requests of rendered pages answered from RAM
+	CountRenderRefused  // requests of rendered pages that were not made
+	CountRenderBytes    // bytes received for rendered pages
+	CountRenderLinks    // links of rendered pages
+	CountRenderLost     // connections to the browser that ended
 	NumCounters
 )
 
@@ -247,7 +259,9 @@ var counterNames = [NumCounters]string{
 	"hook_answers", "hook_timeouts", "hook_failures", "hook_refused", "hook_unasked", "hook_restarts", "hook_wait_micros",
 	"hook_dropped", "hook_unfollowed", "hook_links", "links_hook", "repeated", "trap_urls",
 	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone",
-	"urls_enqueued"}
+	"urls_enqueued",
+	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
+	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

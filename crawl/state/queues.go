@@ -16,6 +16,7 @@ const (
 	NameScope    = "scope"
 	NameTraps    = "traps"
 	NameOrders   = "orders"
+	NameRenders  = "renders"
 	NameIdentity = "identity" // manifest and secret, with their copies
 )
 

@@ -125,7 +125,7 @@ func kindFor(k string) kind {
 	switch k {
 	case warc.KindRobots:
 		return kindRobots
-	case warc.KindDNS:
+	case warc.KindDNS, warc.KindRendered: // nothing that a server would answer
 		return kindDNS
 	}
 	return kindPage

@@ -1,0 +1,71 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/crawl"
+	"drumbeat/internal/render"
+)
+
+// renderFlags set the browser that renders some pages.
+type renderFlags struct {
+	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl goes on."`
+	RenderRules    []string      `group:"render" placeholder:"FILE" help:"Render the pages that the rules in FILE accept (docs/RULES.md). Repeatable. Read at the start only."`
+	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2" help:"Render at most N pages at once."`
+	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s" help:"Give the scripts of a page this much time, not counting the waits for its requests. Then its DOM is taken as it is."`
+	RenderLongest  time.Duration `group:"render" placeholder:"DURATION" default:"10m" help:"Take the DOM of a page after this long, although requests still wait for the delays of their hosts."`
+	RenderRequests flags.Count   `group:"render" placeholder:"N" default:"100" help:"Make at most N requests for a page."`
+	RenderBytes    flags.Size    `group:"render" placeholder:"SIZE" default:"8MiB" help:"Receive at most this much for a page, and keep at most this much of its DOM."`
+	RenderQueue    flags.Size    `group:"render" placeholder:"SIZE" default:"1GiB" help:"Let pages of at most this size in all wait on disk for the browser. Further ones stay without rendering."`
+	RenderCache    flags.Size    `group:"render" placeholder:"SIZE" default:"32MiB" help:"Keep this much of scripts and data in RAM for other pages, for at most an hour."`
+}
+
+// Limits of the flags: RAM holds several copies of what a page receives, for each tab.
+const (
+	mostRenderTabs     = 64
+	mostRenderRequests = 10_000
+	mostRenderBytes    = 64 << 20
+)
+
+// check returns the first fault of the flags.
+func (f *renderFlags) check() error {
+	switch {
+	case f.RenderTabs < 1 || f.RenderTabs > mostRenderTabs:
+		return fmt.Errorf("--render-tabs %d: must be between 1 and %d", f.RenderTabs, mostRenderTabs)
+	case f.RenderTime < 100*time.Millisecond || f.RenderTime > f.RenderLongest:
+		return fmt.Errorf("--render-time %v: must be between 100ms and --render-longest", f.RenderTime)
+	case f.RenderLongest > 24*time.Hour:
+		return fmt.Errorf("--render-longest %v: must be at most 24h", f.RenderLongest)
+	case f.RenderRequests < 1 || f.RenderRequests > mostRenderRequests:
+		return fmt.Errorf("--render-requests %d: must be between 1 and %d", f.RenderRequests, mostRenderRequests)
+	case f.RenderBytes < 4<<10 || f.RenderBytes > mostRenderBytes:
+		return fmt.Errorf("--render-bytes %v: must be between 4 KiB and %v", f.RenderBytes, flags.Size(mostRenderBytes))
+	case f.RenderQueue < 1<<20:
+		return fmt.Errorf("--render-queue %v: must be at least 1 MiB", f.RenderQueue)
+	case f.RenderCache < 1<<20:
+		return fmt.Errorf("--render-cache %v: must be at least 1 MiB", f.RenderCache)
+	case f.Render == "" && len(f.RenderRules) > 0:
+		return errors.New("--render-rules: needs --render")
+	case f.Render == "":
+		return nil
+	case len(f.RenderRules) == 0:
+		return errors.New("--render: needs --render-rules, which say what is rendered")
+	}
+	if _, err := render.ParseEndpoint(f.Render); err != nil {
+		return fmt.Errorf("--render %q: %w", f.Render, err)
+	}
+	return nil
+}
+
+// apply sets the options of a crawl. The flags must be checked.
+func (f *renderFlags) apply(o *crawl.Options) {
+	if f.Render == "" {
+		return
+	}
+	o.Render = &crawl.RenderOptions{Endpoint: f.Render, Rules: f.RenderRules, Tabs: int(f.RenderTabs), Time: f.RenderTime,
+		Longest: f.RenderLongest, Requests: int(f.RenderRequests), PageBytes: int64(f.RenderBytes),
+		QueueBytes: int64(f.RenderQueue), CacheBytes: int64(f.RenderCache)}
+}

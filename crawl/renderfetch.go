@@ -1,0 +1,341 @@
+package crawl
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/fetch"
+	"drumbeat/internal/health"
+	"drumbeat/internal/render"
+	"drumbeat/internal/revisit"
+	"drumbeat/polite"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// The requests of rendered pages are those of the crawl: each obeys blacklist, ports, address rules, robots.txt and
+// the health of its host, and waits for a grant of package polite, and so for the delays of its host, server, PLD and
+// network. The host has one connection as ever. Their answers are neither stored nor counted as URLs, and known to no
+// other stage. To ask RobotsCache would cost a pass; so the rules of the last origins are in RAM, from a
+// request of their own.
+
+const (
+	// renderOrigins bounds the origins whose rules are kept for rendered pages: at most 64 KiB each.
+	renderOrigins = 64
+	// renderFresh is how long an answer is used again, unless it says no-store. Without it each page of a site would
+	// wait for the host's delay for each of the same scripts.
+	renderFresh = time.Hour
+	// renderAnswer bounds an answer that is kept, as a share of the cache.
+	renderAnswer = 8
+)
+
+// pageFetcher answers the requests of one page. It implements render.Fetcher.
+type pageFetcher struct {
+	r               *renderStage
+	cached, refused atomic.Int64
+}
+
+// count counts the requests that were not made. It is part of the transaction that ends the page.
+func (f *pageFetcher) count(tx *transaction) {
+	tx.count(state.CountRenderCached, f.cached.Load())
+	tx.count(state.CountRenderRefused, f.refused.Load())
+}
+
+// errRenderRefused is the reason of a request that is not made.
+var errRenderRefused = errors.New("crawl: this request is not made")
+
+// Fetch answers a request of the page.
+func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, error) {
+	canonical, err := weburl.Canonical(url)
+	if err != nil {
+		f.refused.Add(1)
+		return nil, err
+	}
+	if resp := f.r.cache.get(canonical, time.Now()); resp != nil {
+		f.cached.Add(1)
+		return resp, nil
+	}
+	resp, err := f.r.fetchFor(ctx, canonical)
+	if errors.Is(err, errRenderRefused) {
+		f.refused.Add(1)
+	}
+	return resp, err
+}
+
+// fetchFor makes a request of a page, if it may be made.
+func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Response, error) {
+	parts := weburl.Split([]byte(url))
+	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
+		return nil, errRenderRefused
+	}
+	if err := r.mayFetch(ctx, []byte(url), parts); err != nil {
+		return nil, err
+	}
+	addrs, _, err := r.outages.lookup(ctx, parts.Host, 0)
+	if err == nil {
+		if addrs = r.rules.Open(addrs); len(addrs) == 0 {
+			err = errRenderRefused
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRenderRefused, err)
+	}
+	resp := r.workers.response()
+	defer r.workers.release(resp)
+	g, err := r.grant(ctx, parts, addrs)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.exchange(ctx, g, parts, resp); err != nil {
+		return nil, err
+	}
+	answer := &render.Response{Status: resp.Status, Header: http.Header{}, Body: append([]byte(nil), resp.Body...)}
+	resp.EachField(func(name, value []byte) { answer.Header.Add(string(name), string(value)) })
+	if resp.Status == http.StatusOK && resp.Truncated == fetch.NotTruncated &&
+		!strings.Contains(strings.ToLower(answer.Header.Get("Cache-Control")), "no-store") {
+		r.cache.put(url, answer, time.Now())
+	}
+	return answer, nil
+}
+
+// grant waits for the turn of a host. It owns a connection slot afterwards.
+func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr) (*polite.Grant, error) {
+	if err := r.health.mayAsk(parts.Host); err != nil {
+		return nil, fmt.Errorf("%w: %w", errRenderRefused, err)
+	}
+	granted := make(chan *polite.Grant, 1)
+	// Like a request for robots.txt, it goes to the front of its host's line and gets its grant by channel.
+	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host), Addrs: addrs, Robots: true,
+		Terms: r.terms(parts.Host)}
+	for v := r.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = r.polite.Admit(time.Now(), item) {
+		wait := robotsRoomEvery
+		if v.Kind == polite.Deferred {
+			wait = max(wait, time.Until(v.Due))
+		}
+		if !sleep(ctx, wait) {
+			return nil, ctx.Err()
+		}
+		item.Terms = r.terms(parts.Host) // a reload may have changed them
+	}
+	select {
+	case g := <-granted:
+		return g, nil
+	case <-ctx.Done():
+	}
+	// The page has ended, but its item is in the scheduler, and its grant will come.
+	r.fetchers.Add(1) // this goroutine is one of a stage, which ends before fetchers is waited for
+	go func() {
+		defer r.fetchers.Done()
+		select {
+		case g := <-granted:
+			r.dispatcher.dropGrant(time.Now(), g)
+			r.workers.free()
+		case <-r.running.Done(): // no more grants come
+		}
+	}()
+	return nil, ctx.Err()
+}
+
+// exchange does the exchange of a grant, and ends the grant.
+func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response) error {
+	limits := r.opt.FetchLimits
+	most := int(r.opt.Render.PageBytes)
+	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
+	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{})
+	r.logBug(string(parts.Host)+string(parts.Path), err)
+	r.workers.free()
+	result := polite.Result{Elapsed: answerTime(resp, err), Sign: r.opt.signOf(resp, err), Kept: r.pages.keptFor(g, resp)}
+	if err != nil {
+		result.Backoff = robotsBackoff
+	} else if health.KindOf(resp.Status) == health.TooFast {
+		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
+	}
+	r.polite.Done(time.Now(), g, result)
+	if failed := r.transact(func(tx *transaction) error {
+		tx.count(state.CountRenderRequests, 1)
+		tx.count(state.CountRenderBytes, resp.BytesRead)
+		tx.count(state.CountBytesSent, resp.BytesWritten)
+		linkOf(resp, err).count(tx)
+		if result.Backoff >= health.Short {
+			return r.health.clearHost(tx, g.Item.Host, health.Verdict{})
+		}
+		return nil
+	}); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// mayFetch asks the robots.txt of a URL's origin, after requesting it if the rules are not in RAM.
+func (r *renderStage) mayFetch(ctx context.Context, url []byte, parts weburl.Parts) error {
+	origin := string(weburl.Origin(url))
+	o := r.cache.origin(origin)
+	select { // one request at a time
+	case o.lock <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-o.lock }()
+	site := r.siteOf(&parts)
+	own := site != nil && site.IgnoreRobots
+	for range 2 {
+		switch decision, _ := o.rules.DecideFor(parts.Path, time.Now(), own); decision {
+		case robots.Allow, robots.Resolve:
+			return nil
+		case robots.Request:
+		default:
+			return fmt.Errorf("%w: robots.txt: %v", errRenderRefused, decision)
+		}
+		if err := r.requestRules(ctx, origin, o); err != nil {
+			return err
+		}
+	}
+	return errRenderRefused
+}
+
+// requestRules requests a robots.txt.
+func (r *renderStage) requestRules(ctx context.Context, origin string, o *renderOrigin) error {
+	q := r.requests
+	job := robots.Job{Origin: []byte(origin)}
+	var f robots.Fetched
+	resp := r.workers.response()
+	defer r.workers.release(resp)
+	for {
+		var err error
+		f = robots.Fetched{}
+		if f.Addrs, f.AddrExpires, err = r.outages.lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
+			return fmt.Errorf("%w: %w", errRenderRefused, err)
+		}
+		_, err = q.getRobots(ctx, &job, resp, &f)
+		var late *deferredError
+		if errors.As(err, &late) {
+			job.Waits = late.waits
+			if !sleep(ctx, time.Until(late.until)) {
+				return ctx.Err()
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("%w: robots.txt: %w", errRenderRefused, err)
+		}
+		break
+	}
+	if !r.workers.enterRobots(ctx) {
+		return ctx.Err()
+	}
+	defer r.workers.leaveRobots()
+	h, _ := q.readRobots(&job, &f, time.Now())
+	var kept robots.HostData
+	if err := kept.Decode(h.Append(nil)); err != nil { // a copy: the rules may refer to the response
+		return err
+	}
+	o.rules = kept
+	return nil
+}
+
+// renderCache keeps answers and rules for rendered pages in RAM.
+type renderCache struct {
+	mu      sync.Mutex // guards all below
+	most    int64
+	bytes   int64
+	answers map[string]*list.Element
+	order   *list.List // of *renderAnswered, the one used last in front
+	origins map[string]*renderOrigin
+	turn    int64
+}
+
+type renderAnswered struct {
+	url  string
+	resp *render.Response
+	size int64
+	at   time.Time
+}
+
+// renderOrigin has the rules of an origin, which its lock guards.
+type renderOrigin struct {
+	lock  chan struct{}
+	rules robots.HostData
+	used  int64 // turn of the cache
+}
+
+func newRenderCache(bytes int64) *renderCache {
+	return &renderCache{most: bytes, answers: map[string]*list.Element{}, order: list.New(), origins: map[string]*renderOrigin{}}
+}
+
+// get returns a fresh answer, nil if there is none.
+func (c *renderCache) get(url string, now time.Time) *render.Response {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.answers[url]
+	if e == nil {
+		return nil
+	}
+	a := e.Value.(*renderAnswered)
+	if now.Sub(a.at) > renderFresh {
+		c.drop(e)
+		return nil
+	}
+	c.order.MoveToFront(e)
+	return a.resp
+}
+
+// put keeps an answer, which nobody changes afterwards, unless it is large.
+func (c *renderCache) put(url string, resp *render.Response, now time.Time) {
+	size := int64(len(url)+len(resp.Body)) + 1024
+	for name, values := range resp.Header {
+		size += int64(len(name) + len(strings.Join(values, "")))
+	}
+	if size > c.most/renderAnswer {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.answers[url]; e != nil {
+		c.drop(e)
+	}
+	c.answers[url] = c.order.PushFront(&renderAnswered{url, resp, size, now})
+	for c.bytes += size; c.bytes > c.most; {
+		c.drop(c.order.Back())
+	}
+}
+
+func (c *renderCache) drop(e *list.Element) {
+	a := c.order.Remove(e).(*renderAnswered)
+	delete(c.answers, a.url)
+	c.bytes -= a.size
+}
+
+// origin returns the rules of an origin, empty at first. The origin used longest ago makes room.
+func (c *renderCache) origin(name string) *renderOrigin {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := c.origins[name]
+	if o == nil {
+		if len(c.origins) >= renderOrigins {
+			oldest := ""
+			for n, other := range c.origins {
+				if oldest == "" || other.used < c.origins[oldest].used {
+					oldest = n
+				}
+			}
+			delete(c.origins, oldest)
+		}
+		o = &renderOrigin{lock: make(chan struct{}, 1)}
+		c.origins[name] = o
+	}
+	c.turn++
+	o.used = c.turn
+	return o
+}

@@ -1,0 +1,31 @@
+// Package render loads pages in a browser of the operator's, headless Chromium, and returns what their scripts made
+// of them. It speaks the Chrome DevTools Protocol (CDP) over one WebSocket.
+//
+// The IRLbot paper renders nothing, and a crawl does so only for the pages that its operator names.
+//
+// # The browser requests nothing
+//
+// Each page has a browser context of its own, without cookies or cache of another page. The domain Fetch stops each
+// request of the page before it leaves; the package answers it. The page itself comes from the caller, who has
+// fetched it before. Scripts and the requests of scripts go to a Fetcher, which obeys robots.txt, delays and address
+// rules; all others are refused: images, styles, fonts, media, frames, forms, all methods but GET, and every scheme
+// but http and https. What Fetch does not stop meets a proxy that does not exist (deadProxy), which also keeps the
+// browser from looking up names. A script that runs before those of the page removes WebSocket, WebRTC, workers and
+// windows; new targets, such as popups and frames of other processes, stay paused from their start. Downloads are
+// denied. A script that leaves the page does not: the address becomes a link.
+//
+// # Contract
+//
+// Render returns the DOM as HTML once the page is quiet (parsed, without requests for Limits.Quiet), or when a limit
+// is reached: its own time, its time with requests, requests, bytes. An endless script is ended. Dial and Render
+// respect their contexts. An error that wraps ErrLost means that the browser is gone, and says nothing about the page.
+// A page that cannot be closed within closeTime also loses the browser: it may have hung. Contexts end with the
+// connection, so a crawler that is killed leaves no page open.
+//
+// # Concurrency, memory
+//
+// A Browser may render several pages at once, and has one goroutine until Close. Render has up to
+// Limits.AtOnce + 1 more. A message of the browser above maxMessage is skipped; a page with more than maxEvents
+// unread events is ended. So RAM is bounded by these, and by Limits.Bytes and Limits.DOM for each page. The package
+// uses no files.
+package render

@@ -1,0 +1,294 @@
+package render
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxEvents bounds the events of a page that wait to be read.
+const maxEvents = 4096
+
+// event is an event of a page.
+type event struct {
+	method string
+	params json.RawMessage
+}
+
+// page is a page in its tab.
+type page struct {
+	b       *Browser
+	session string
+	frame   string // of the whole page; it has the id of the target
+	page    *Page
+	fetcher Fetcher
+	limits  *Limits
+	events  chan event
+	flooded chan struct{} // closed when an event found no room
+	flood   sync.Once
+
+	// Of the goroutine that renders.
+	r        Result
+	parsed   bool // the document is parsed
+	answered bool // the page itself was requested
+	bytes    int64
+	waiting  []paused // for a free place among the requests under way
+	underWay int
+	over     bool // the limits allow no further request
+	came     chan fetched
+	checks   int          // answers to check
+	checking bool         // an answer is due
+	checkID  int          // of the last check
+	checked  chan message // answers
+}
+
+// paused is a request that the browser has stopped.
+type paused struct {
+	RequestID    string `json:"requestId"`
+	FrameID      string `json:"frameId"`
+	ResourceType string `json:"resourceType"`
+	Request      struct {
+		URL     string            `json:"url"`
+		Method  string            `json:"method"`
+		Headers map[string]string `json:"headers"`
+	} `json:"request"`
+}
+
+// fetched is the answer to a request.
+type fetched struct {
+	id   string
+	resp *Response // nil: refused
+}
+
+func newPage(b *Browser, session, frame string, p *Page, f Fetcher, l *Limits) *page {
+	return &page{b: b, session: session, frame: frame, page: p, fetcher: f, limits: l, events: make(chan event, maxEvents),
+		flooded: make(chan struct{}), came: make(chan fetched), checked: make(chan message, 1)}
+}
+
+// note receives an event. It never blocks.
+func (t *page) note(e event) {
+	switch e.method {
+	case "Fetch.requestPaused", "Page.domContentEventFired", "Page.javascriptDialogOpening", "Inspector.targetCrashed":
+	default:
+		return
+	}
+	select {
+	case t.events <- e:
+	default:
+		t.flood.Do(func() { close(t.flooded) })
+	}
+}
+
+// mostChecks is how many answers of a quiet page make up for the event that its document is parsed. Scripts that leave
+// the page while it is parsed suppress the event.
+const mostChecks = 3
+
+// check asks the page for an answer, which comes when its scripts pause. So a busy page is not quiet.
+func (t *page) check() error {
+	t.checking = true
+	var err error
+	t.checkID, err = t.b.send(t.session, "Runtime.evaluate", object{"expression": "0"}, t.checked)
+	return err
+}
+
+// forget drops the page's session, and the wait for an answer that may not come.
+func (t *page) forget() {
+	t.b.mu.Lock()
+	defer t.b.mu.Unlock()
+	delete(t.b.sessions, t.session)
+	delete(t.b.calls, t.checkID) // 0 is no id
+}
+
+// tick is how often the time of a page is looked at.
+const tick = 50 * time.Millisecond
+
+// render loads the page and waits until it is to be taken.
+func (t *page) render(ctx context.Context) (*Result, error) {
+	fetching, cancel := context.WithTimeout(ctx, t.limits.Longest)
+	var fetches sync.WaitGroup
+	defer fetches.Wait()
+	defer cancel()
+	if _, err := t.b.send(t.session, "Page.navigate", object{"url": t.page.URL}, nil); err != nil {
+		return nil, err
+	}
+	began, now := time.Now(), time.Now()
+	var own, quiet time.Duration // without a request under way
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for end := false; !end; {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-t.b.done:
+			return nil, fmt.Errorf("render: %s: %w", t.page.URL, ErrLost)
+		case <-t.flooded:
+			t.r.End, end = RequestCut, true
+		case e := <-t.events:
+			if err := t.handle(e); err != nil {
+				return nil, err
+			}
+			quiet = 0
+		case a := <-t.came:
+			t.underWay--
+			if err := t.answer(a); err != nil {
+				return nil, err
+			}
+			quiet = 0
+		case <-t.checked:
+			t.checking = false
+			if t.checks++; (t.parsed || t.checks >= mostChecks) && t.underWay == 0 && quiet >= t.limits.Quiet {
+				end = true
+			}
+		case <-ticker.C:
+			d := time.Since(now)
+			if now = now.Add(d); t.underWay == 0 {
+				own, quiet = own+d, quiet+d
+			}
+			switch {
+			case own >= t.limits.Time || now.Sub(began) >= t.limits.Longest:
+				t.r.End, end = TimeLimit, true
+			case t.r.Refused > 4*t.limits.Requests+maxEvents: // it does nothing else
+				t.r.End, end = RequestCut, true
+			case t.underWay == 0 && quiet >= t.limits.Quiet*time.Duration(1+t.checks) && !t.checking:
+				if err := t.check(); err != nil {
+					return nil, err
+				}
+			}
+		}
+		t.ask(fetching, &fetches)
+	}
+	cancel()
+	if err := t.dom(ctx, &t.r); err != nil {
+		return nil, err
+	}
+	return &t.r, nil
+}
+
+// ask hands requests to the Fetcher while there is room.
+func (t *page) ask(ctx context.Context, fetches *sync.WaitGroup) {
+	for len(t.waiting) > 0 && t.underWay < t.limits.AtOnce {
+		req := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		t.underWay++
+		t.r.Asked++
+		fetches.Add(1)
+		go func() {
+			defer fetches.Done()
+			resp, err := t.fetcher.Fetch(ctx, req.Request.URL)
+			if err != nil {
+				resp = nil
+			}
+			select {
+			case t.came <- fetched{req.RequestID, resp}:
+			case <-ctx.Done(): // the page has ended
+			}
+		}()
+	}
+}
+
+// handle does what an event asks for.
+func (t *page) handle(e event) error {
+	switch e.method {
+	case "Page.domContentEventFired":
+		t.parsed = t.answered
+	case "Inspector.targetCrashed":
+		return ErrHung
+	case "Page.javascriptDialogOpening":
+		_, err := t.b.send(t.session, "Page.handleJavaScriptDialog", object{"accept": false}, nil)
+		return err
+	case "Fetch.requestPaused":
+		var req paused
+		if err := json.Unmarshal(e.params, &req); err != nil {
+			return nil // no request that could be answered
+		}
+		return t.request(&req)
+	}
+	return nil
+}
+
+// request decides about a request: it is the page itself, it goes to the Fetcher, or it is refused.
+func (t *page) request(req *paused) error {
+	url := req.Request.URL
+	web := strings.HasPrefix(url, "http://") || strings.HasPrefix(url, "https://")
+	if req.ResourceType == "Document" && req.FrameID == t.frame {
+		if !t.answered {
+			t.answered = true
+			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body})
+		}
+		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL && !slices.Contains(t.r.Went, url) {
+			t.r.Went = append(t.r.Went, url)
+		}
+		return t.refuse(req.RequestID, "Aborted") // the page stays
+	}
+	wanted := req.ResourceType == "Script" || req.ResourceType == "XHR" || req.ResourceType == "Fetch"
+	if req.Request.Headers["Sec-Purpose"] != "" { // a prefetch
+		wanted = false
+	}
+	if !wanted || !web || req.Request.Method != http.MethodGet || len(url) > maxURL {
+		return t.refuse(req.RequestID, "BlockedByClient")
+	}
+	if t.r.Asked+len(t.waiting) >= t.limits.Requests {
+		t.r.End, t.over = RequestCut, true
+	}
+	if t.over {
+		return t.refuse(req.RequestID, "BlockedByClient")
+	}
+	t.waiting = append(t.waiting, *req)
+	return nil
+}
+
+// answer hands an answer of the Fetcher to the page.
+func (t *page) answer(a fetched) error {
+	if a.resp == nil {
+		return t.fail(a.id, "BlockedByClient")
+	}
+	if t.bytes += int64(len(a.resp.Body)); t.bytes > t.limits.Bytes {
+		t.r.End, t.over = ByteLimit, true
+		return t.fail(a.id, "BlockedByClient")
+	}
+	return t.fulfill(a.id, a.resp)
+}
+
+// refuse counts a request that does not go to the Fetcher, and fails it.
+func (t *page) refuse(id, reason string) error {
+	t.r.Refused++
+	return t.fail(id, reason)
+}
+
+func (t *page) fail(id, reason string) error {
+	_, err := t.b.send(t.session, "Fetch.failRequest", object{"requestId": id, "errorReason": reason}, nil)
+	return err
+}
+
+// passed are the header fields that a page sees. Others could set cookies, start downloads or requests, or name an
+// encoding or a length that no longer holds.
+var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location", "X-Content-Type-Options",
+	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
+
+func (t *page) fulfill(id string, resp *Response) error {
+	header := []object{}
+	for _, name := range passed {
+		for _, v := range resp.Header.Values(name) {
+			header = append(header, object{"name": name, "value": strings.Map(printable, v)})
+		}
+	}
+	params := object{"requestId": id, "responseCode": resp.Status, "responseHeaders": header, "body": resp.Body}
+	if len(resp.Body) == 0 {
+		delete(params, "body")
+	}
+	_, err := t.b.send(t.session, "Fetch.fulfillRequest", params, nil)
+	return err
+}
+
+// printable drops the characters that a header value cannot have.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return -1
+	}
+	return r
+}

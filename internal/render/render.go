@@ -1,0 +1,236 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Page is a page to be rendered, as it was fetched.
+type Page struct {
+	URL    string // canonical, of http or https
+	Header http.Header
+	Body   []byte // without content coding
+}
+
+// Response answers a request of a page.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte // without content coding
+}
+
+// Fetcher answers the requests of a page's scripts. Fetch may wait as long as politeness asks, until ctx ends. An
+// error refuses the request. Several goroutines call it.
+type Fetcher interface {
+	Fetch(ctx context.Context, url string) (*Response, error)
+}
+
+// Limits bound what a page may take. All must be positive.
+type Limits struct {
+	Agent    string        // User-Agent that scripts see
+	Time     time.Duration // of the page while none of its requests is under way
+	Longest  time.Duration // in all, with the waits of its requests
+	Quiet    time.Duration // without requests until the page counts as complete
+	Requests int           // that go to the Fetcher
+	AtOnce   int           // of these under way
+	Bytes    int64         // of bodies that the page receives
+	DOM      int           // bytes of the DOM; what follows is cut off
+	// Proxy is where requests go that the package does not see; "": deadProxy. For tests.
+	Proxy string
+}
+
+// deadProxy is the proxy of all contexts. No program listens at port 9 of loopback (discard, RFC 863); if one
+// does, it discards.
+const deadProxy = "http://127.0.0.1:9"
+
+// End says why a page was taken.
+type End uint8
+
+// The reasons.
+const (
+	Quiet       End = iota // its scripts were done
+	TimeLimit              // Limits.Time or Limits.Longest
+	RequestCut             // Limits.Requests, or more events than the package keeps
+	ByteLimit              // Limits.Bytes
+	DOMTooLarge            // Limits.DOM
+)
+
+// String returns the reason as a value of WARC-Truncated; "" for Quiet.
+func (e End) String() string {
+	switch e {
+	case Quiet:
+		return ""
+	case TimeLimit:
+		return "time"
+	case RequestCut:
+		return "unspecified"
+	}
+	return "length"
+}
+
+// Result is a rendered page.
+type Result struct {
+	HTML  []byte   // the DOM, UTF-8
+	Base  string   // against which its links are resolved
+	Went  []string // addresses to which scripts wanted to go
+	End   End
+	Asked int // requests that went to the Fetcher
+	// Refused counts the requests that did not: their kind, scheme or method, or a limit of the page, forbids them.
+	Refused int
+}
+
+const (
+	// closeTime is how long the closing of a page may take before the browser counts as hanging.
+	closeTime = 15 * time.Second
+	// domTime is how long a page may take to return its DOM; afterwards its script is ended, and it gets the same
+	// time again.
+	domTime = 2 * time.Second
+	// maxWent bounds Result.Went, and maxURL the length of the addresses in bytes.
+	maxWent = 100
+	maxURL  = 8 << 10
+)
+
+// ErrHung says that a page did not return its DOM, although its scripts were ended.
+var ErrHung = errors.New("render: the page returns no DOM")
+
+// Render loads a page and returns what its scripts made of it.
+func (b *Browser) Render(ctx context.Context, p *Page, f Fetcher, l *Limits) (_ *Result, err error) {
+	var browserContext struct {
+		ID string `json:"browserContextId"`
+	}
+	proxy := l.Proxy
+	if proxy == "" {
+		proxy = deadProxy
+	}
+	// "<-loopback>" sends requests to loopback addresses through the proxy, too.
+	if err := b.call(ctx, "", "Target.createBrowserContext", object{"disposeOnDetach": true, "proxyServer": proxy,
+		"proxyBypassList": "<-loopback>"}, &browserContext); err != nil {
+		return nil, err
+	}
+	defer func() { // also if ctx has ended
+		failed := b.callFor(context.WithoutCancel(ctx), closeTime, "", "Target.disposeBrowserContext",
+			object{"browserContextId": browserContext.ID}, nil)
+		if failed != nil && err == nil {
+			err = failed
+		}
+	}()
+	if err := b.call(ctx, "", "Browser.setDownloadBehavior", object{"behavior": "deny",
+		"browserContextId": browserContext.ID}, nil); err != nil {
+		return nil, err
+	}
+	var target struct{ TargetID string }
+	if err := b.call(ctx, "", "Target.createTarget", object{"url": "about:blank",
+		"browserContextId": browserContext.ID}, &target); err != nil {
+		return nil, err
+	}
+	var attached struct{ SessionID string }
+	if err := b.call(ctx, "", "Target.attachToTarget", object{"targetId": target.TargetID, "flatten": true}, &attached); err != nil {
+		return nil, err
+	}
+	tab := newPage(b, attached.SessionID, target.TargetID, p, f, l)
+	b.mu.Lock()
+	b.sessions[attached.SessionID] = tab
+	b.mu.Unlock()
+	defer tab.forget()
+	if err := tab.prepare(ctx); err != nil {
+		return nil, err
+	}
+	return tab.render(ctx)
+}
+
+// prepare puts the page's tab under control. Order matters: nothing of the page runs before all of it is done.
+func (t *page) prepare(ctx context.Context) error {
+	for _, c := range []struct {
+		method string
+		params object
+	}{
+		{"Fetch.enable", object{"patterns": []object{{"urlPattern": "*"}}}},
+		{"Page.enable", nil},
+		{"Target.setAutoAttach", object{"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true}},
+		{"Emulation.setUserAgentOverride", object{"userAgent": t.limits.Agent}},
+		{"Page.addScriptToEvaluateOnNewDocument", object{"source": guard}},
+	} {
+		if err := t.b.call(ctx, t.session, c.method, c.params, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guard runs in each document before its scripts. Workers could load scripts on their own, and sockets and peer
+// connections are no requests, so Fetch does not see them. Dialogs would stop the page. Limits and the proxy hold even
+// where a page undoes this.
+const guard = `(() => {
+  for (const name of ["WebSocket", "WebSocketStream", "WebTransport", "RTCPeerConnection", "webkitRTCPeerConnection",
+    "Worker", "SharedWorker", "EventSource", "Notification", "PushManager"]) delete globalThis[name];
+  for (const name of ["serviceWorker", "sendBeacon", "share", "registerProtocolHandler"]) delete Navigator.prototype[name];
+  const nothing = () => null;
+  for (const name of ["open", "alert", "confirm", "prompt", "print"]) globalThis[name] = nothing;
+})()`
+
+// isolated is the name of the world in which the DOM is read: the page's scripts cannot change its functions.
+const isolated = "drumbeat"
+
+// dom reads the DOM. A busy page gets domTime, then its scripts are ended.
+func (t *page) dom(ctx context.Context, r *Result) error {
+	err := t.readDOM(ctx, r)
+	if err == nil || ctx.Err() != nil || t.b.lost() {
+		return err
+	}
+	r.End = TimeLimit
+	if err := t.b.callFor(ctx, domTime, t.session, "Runtime.terminateExecution", nil, nil); err != nil && t.b.lost() {
+		return err
+	}
+	if err := t.readDOM(ctx, r); err == nil || ctx.Err() != nil || t.b.lost() {
+		return err
+	}
+	return ErrHung
+}
+
+// lost reports whether the connection has ended.
+func (b *Browser) lost() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *page) readDOM(ctx context.Context, r *Result) error {
+	ctx, cancel := context.WithTimeout(ctx, domTime)
+	defer cancel()
+	var world struct{ ExecutionContextID int }
+	if err := t.b.call(ctx, t.session, "Page.createIsolatedWorld", object{"frameId": t.frame, "worldName": isolated}, &world); err != nil {
+		return err
+	}
+	var got struct {
+		Result struct {
+			Value struct {
+				HTML, Base string
+				Cut        bool
+			}
+		}
+		ExceptionDetails *struct{ Text string }
+	}
+	expression := fmt.Sprintf(`(() => {
+  const d = document.doctype, root = document.documentElement, most = %d;
+  const html = (d ? "<!DOCTYPE " + d.name + ">\n" : "") + (root ? root.outerHTML : "");
+  return {HTML: html.slice(0, most), Base: document.baseURI.slice(0, %d), Cut: html.length > most};
+})()`, t.limits.DOM/3, maxURL) // a UTF-16 unit takes up to three bytes
+	if err := t.b.call(ctx, t.session, "Runtime.evaluate", object{"expression": expression, "returnByValue": true,
+		"contextId": world.ExecutionContextID}, &got); err != nil {
+		return err
+	}
+	if got.ExceptionDetails != nil {
+		return fmt.Errorf("render: read the DOM: %s", got.ExceptionDetails.Text)
+	}
+	v := &got.Result.Value
+	if r.HTML, r.Base = []byte(v.HTML), v.Base; v.Cut {
+		r.End = DOMTooLarge
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drumbeat/internal/render/rendertest"
+)
+
+// site answers requests from a table.
+type site struct {
+	files map[string]*Response
+	mu    sync.Mutex
+	asked []string
+	hold  chan struct{} // if set, it receives each request, which is never answered
+}
+
+func (s *site) Fetch(ctx context.Context, url string) (*Response, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, url)
+	s.mu.Unlock()
+	if s.hold != nil {
+		s.hold <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	if r := s.files[url]; r != nil {
+		return r, nil
+	}
+	return nil, errors.New("refused")
+}
+
+func (s *site) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.asked)
+	slices.Sort(list)
+	return list
+}
+
+func script(text string) *Response {
+	return &Response{200, http.Header{"Content-Type": {"text/javascript"}}, []byte(text)}
+}
+
+func testLimits() *Limits {
+	return &Limits{Agent: "drumbeat/test", Time: 5 * time.Second, Longest: 20 * time.Second, Quiet: 300 * time.Millisecond,
+		Requests: 20, AtOnce: 4, Bytes: 1 << 20, DOM: 1 << 20}
+}
+
+func dialed(t *testing.T, c *rendertest.Chromium) *Browser {
+	t.Helper()
+	b, err := Dial(t.Context(), c.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+func htmlPage(body string) *Page {
+	return &Page{URL: "http://a.test/dir/page", Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}},
+		Body: []byte("<!DOCTYPE html><html><head><title>T</title></head><body>" + body + "</body></html>")}
+}
+
+// TestRender: scripts run, and their requests go to the Fetcher. Nothing else does, and nothing leaves the browser.
+func TestRender(t *testing.T) {
+	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0")
+	leaks, proxy := leakCounter(t)
+	b := dialed(t, c)
+	if !strings.Contains(b.Product(), "Chrom") {
+		t.Errorf("product %q", b.Product())
+	}
+	limits := testLimits()
+	limits.Proxy = proxy
+	s := &site{files: map[string]*Response{
+		"http://a.test/app.js": script(`
+fetch("/data.json").then(r => r.json()).then(d => {
+  const a = document.createElement("a"); a.href = d.link; a.textContent = "made"; document.body.append(a);
+  document.body.append(navigator.userAgent);
+  setTimeout(() => location.href = "/elsewhere", 100);
+});
+for (const name of ["WebSocket", "RTCPeerConnection", "Worker"]) if (globalThis[name]) document.body.append("HAS-" + name);
+if (navigator.serviceWorker) document.body.append("HAS-serviceWorker");
+open("http://inside.test/popup"); alert(1);
+fetch("/posted", {method: "POST", body: "x"}).catch(() => document.body.append("post refused"));
+fetch("/moved").then(r => r.text()).then(x => document.body.append(x));`),
+		"http://a.test/data.json": {200, http.Header{"Content-Type": {"application/json"}}, []byte(`{"link": "made-by-script"}`)},
+		"http://a.test/moved":     {302, http.Header{"Location": {"http://a.test/target"}}, nil},
+		"http://a.test/target":    {200, http.Header{"Content-Type": {"text/plain"}}, []byte("redirect followed")},
+	}}
+	began := time.Now()
+	r, err := b.Render(t.Context(), htmlPage(`<script src="/app.js"></script><img src="/i.png"><iframe src="http://b.test/frame"></iframe>
+<iframe sandbox="allow-scripts" srcdoc="<script src='http://b.test/in-frame.js'></script>"></iframe>
+<link rel=stylesheet href=s.css><link rel=dns-prefetch href=//p.test><link rel=preconnect href=http://p.test><link rel=prefetch href=/next>
+<script type=speculationrules>{"prerender":[{"urls":["/pre"]}],"prefetch":[{"urls":["/pre2"]}]}</script>
+<script src="ftp://a.test/x.js"></script><form action="/f" method=post id=f></form><a download href=/d id=d>d</a>
+<script>f.submit(); d.click()</script>`), s, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%v: asked %d, refused %d", time.Since(began), r.Asked, r.Refused)
+	html := string(r.HTML)
+	for _, want := range []string{"<!DOCTYPE html>\n<html>", `href="made-by-script"`, "drumbeat/test", "post refused", "redirect followed"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the DOM lacks %q: %s", want, html)
+		}
+	}
+	if strings.Contains(html, "HAS-") {
+		t.Errorf("a way around Fetch is left: %s", html)
+	}
+	want := []string{"http://a.test/app.js", "http://a.test/data.json", "http://a.test/moved", "http://a.test/target"}
+	if got := s.requests(); !slices.Equal(got, want) || r.Asked != len(want) {
+		t.Errorf("requests %q (%d), want %q", got, r.Asked, want)
+	}
+	if !slices.Contains(r.Went, "http://a.test/elsewhere") || r.Base != "http://a.test/dir/page" || r.End != Quiet {
+		t.Errorf("went %q, base %q, end %v", r.Went, r.Base, r.End)
+	}
+	t.Logf("connections to the dead proxy: %d", leaks.Load()) // from frames in other processes
+}
+
+// leakCounter listens in place of the dead proxy, closes each connection, and counts them.
+func leakCounter(t *testing.T) (*atomic.Int64, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	n := new(atomic.Int64)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n.Add(1)
+			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+			first := make([]byte, 100)
+			got, _ := conn.Read(first)
+			t.Logf("to the dead proxy: %q", first[:got])
+			_ = conn.Close()
+		}
+	}()
+	return n, "http://" + l.Addr().String()
+}
+
+// TestRenderLimits: each limit ends a page, whose DOM is taken nevertheless.
+func TestRenderLimits(t *testing.T) {
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	for _, c := range []struct {
+		name, body string
+		change     func(*Limits)
+		end        End
+		most       time.Duration
+	}{
+		{"endless script", `before<script>while (true) {}</script>`, func(l *Limits) { l.Time = time.Second }, TimeLimit, 8 * time.Second},
+		{"endless later script", `<p id=p>before</p><script>setTimeout(() => { while (true) p.append("x".repeat(0)) }, 10)</script>`,
+			func(l *Limits) { l.Time = time.Second }, TimeLimit, 8 * time.Second},
+		{"endless timers", `before<script>setInterval(() => fetch("data:,x"), 10)</script>`,
+			func(l *Limits) { l.Time = time.Second; l.Quiet = time.Minute }, TimeLimit, 4 * time.Second},
+		{"many requests", `before<script>for (let i = 0; i < 10000; i++) fetch("/r" + i).catch(() => {})</script>`, func(*Limits) {}, RequestCut, 15 * time.Second},
+		{"many bytes", `before<script src=/big></script><script src=/big2></script>`, func(l *Limits) { l.Bytes = 1500 }, ByteLimit, 8 * time.Second},
+		{"large DOM", `before<script>document.body.append("x".repeat(1e6))</script>`, func(l *Limits) { l.DOM = 3000 }, DOMTooLarge, 8 * time.Second},
+		{"large message", `before<script>document.title = "x".repeat(4e7)</script>`, func(l *Limits) { l.DOM = 600 }, DOMTooLarge, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limits := testLimits()
+			c.change(limits)
+			s := &site{files: map[string]*Response{"http://a.test/big": script("/*" + strings.Repeat("x", 1000) + "*/")}}
+			s.files["http://a.test/big2"] = s.files["http://a.test/big"]
+			began := time.Now()
+			r, err := b.Render(t.Context(), htmlPage(c.body), s, limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			took := time.Since(began)
+			t.Logf("%v, %d requests, %d refused, %d bytes, %v", took, r.Asked, r.Refused, len(r.HTML), r.End)
+			if r.End != c.end || took > c.most || r.Asked > limits.Requests || len(r.HTML) > limits.DOM {
+				t.Errorf("end %v, want %v, after %v, %d requests, %d bytes", r.End, c.end, took, r.Asked, len(r.HTML))
+			}
+			if c.end != DOMTooLarge && !strings.Contains(string(r.HTML), "before") {
+				t.Errorf("DOM %q", r.HTML)
+			}
+		})
+	}
+}
+
+// TestRenderLost: a browser that is killed ends its pages with ErrLost; the next one at its address renders again.
+func TestRenderLost(t *testing.T) {
+	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0")
+	b := dialed(t, c)
+	s := &site{hold: make(chan struct{})}
+	failed := make(chan error)
+	for i := range 2 {
+		go func() {
+			_, err := b.Render(t.Context(), htmlPage(fmt.Sprintf(`<script src=/never%d></script>`, i)), s, testLimits())
+			failed <- err
+		}()
+	}
+	<-s.hold
+	<-s.hold
+	c.Kill()
+	for range 2 {
+		if err := <-failed; !errors.Is(err, ErrLost) {
+			t.Errorf("error %v, want ErrLost", err)
+		}
+	}
+	<-b.Done()
+	if _, err := Dial(t.Context(), c.URL); err == nil {
+		t.Error("connected to a browser that was killed")
+	}
+	again := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:")))
+	if r, err := again.Render(t.Context(), htmlPage("x"), s, testLimits()); err != nil || !strings.Contains(string(r.HTML), "x") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestEndpoint checks the forms of an address.
+func TestEndpoint(t *testing.T) {
+	for _, good := range []string{"ws://127.0.0.1:9222", "ws://[::1]:9222/", "wss://browser.example/devtools/browser/1"} {
+		if _, err := ParseEndpoint(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "127.0.0.1:9222", "http://127.0.0.1:9222", "ws://", "ws://u:p@h", "ws://h?x", "ws://h#x", "ws://%zz"} {
+		if _, err := ParseEndpoint(bad); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}
