@@ -26,7 +26,7 @@ func (*Index) Help() string {
 	return `Examples:
   drumbeat index --dir drumbeat-crawl -o index
   drumbeat index --dir /d1/crawl --dir /d2/crawl --format zipnum -o index
-  drumbeat index --dir drumbeat-crawl -o - | curl --data-binary @- http://localhost:8080/crawl`
+  drumbeat index --dir drumbeat-crawl -o - | gzip > index.cdxj.gz`
 }
 
 // check returns an error for flags that do not fit together.
