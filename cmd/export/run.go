@@ -24,7 +24,7 @@ const leastRAM = 32 << 20
 // limit before the garbage collector is done (up to 20 MB while two workers read pages with 50,000 links).
 const programBytes = 48 << 20
 
-// heapBytes returns how much of --ram is for the heap. Below twice programBytes it is half: then the process takes more
+// heapBytes returns how much of --ram is for the heap. Below twice programBytes it is half: then the process may take more
 // than --ram.
 func heapBytes(ram int64) int64 { return max(ram-programBytes, ram/2) }
 
