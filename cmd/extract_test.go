@@ -69,8 +69,11 @@ func TestExtractTruth(t *testing.T) {
 	rows := extracted(t, append(at, "--full-text")...)
 	differ(t, "texts", setOf(maps.Keys(rows)), pages)
 	index := map[string]map[string]any{}
-	for _, r := range exported(t, "pages", at...) {
-		index[r["url"].(string)] = r
+	for _, r := range exported(t, "pages", append(at, "--languages")...) {
+		url := r["url"].(string)
+		if index[url] = r; rows[url] == nil && r["content_languages"] != nil {
+			t.Errorf("%s is no page, and has the language %v", url, r["content_languages"])
+		}
 	}
 	main := extracted(t, append(at, "--fields=text")...)
 	titles := 0
@@ -90,7 +93,7 @@ func TestExtractTruth(t *testing.T) {
 		if r["title"] != nil {
 			titles++
 		}
-		for _, column := range []string{"warc_filename", "warc_record_offset", "warc_record_length", "content_digest"} {
+		for _, column := range []string{"warc_filename", "warc_record_offset", "warc_record_length", "content_digest", "content_languages"} {
 			if r[column] != index[url][column] {
 				t.Errorf("%s: %s is %v, of pages %v", url, column, r[column], index[url][column])
 			}

@@ -17,7 +17,7 @@ type Index struct {
 	Out    []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
 	Format string     `enum:"cdxj,zipnum" default:"cdxj" help:"cdxj: one sorted file, index.cdxj. zipnum: index.cdxj.gz in blocks of 3,000 lines, with index.idx and index.loc."`
 	Output string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the index, which replaces an earlier one of the same format. \"-\" writes CDXJ to standard output."`
-	RAM    flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting. At least 32MiB."`
+	RAM    flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process. At least 32MiB; with less than 128MiB the process may take more."`
 	Tmp    string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/index-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
 }
 
@@ -26,7 +26,7 @@ func (*Index) Help() string {
 	return `Examples:
   drumbeat index --dir drumbeat-crawl -o index
   drumbeat index --dir /d1/crawl --dir /d2/crawl --format zipnum -o index
-  drumbeat index --dir drumbeat-crawl -o - | curl --data-binary @- http://localhost:8080/crawl`
+  drumbeat index --dir drumbeat-crawl -o - | gzip > index.cdxj.gz`
 }
 
 // check returns an error for flags that do not fit together.

@@ -50,6 +50,7 @@ type Options struct {
 	TempDir     string // for sorting; it should not exist, and is removed at the end
 	Queued      bool   // PLDs: count the waiting URLs of each, which needs all queues
 	CountLinks  bool   // PLDEdges: count the links of each, which reads all stored pages
+	Languages   bool   // Pages: find the language of each, which reads all stored pages; needs Out
 	// Begin, if set, is called when the target is open, and before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -242,12 +243,15 @@ func (j *job) source() string {
 	if j.opt.CountLinks {
 		s += ", with counted links"
 	}
+	if j.opt.Languages {
+		s += ", with languages"
+	}
 	return s
 }
 
 func (j *job) run(t *table) (err error) {
 	parts := t.parts
-	if j.opt.CountLinks {
+	if j.opt.CountLinks || j.opt.Languages {
 		parts = append(parts, "warc")
 	}
 	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, parts...)
@@ -260,7 +264,7 @@ func (j *job) run(t *table) (err error) {
 			_ = j.opt.FS.Remove(j.opt.TempDir) // an error leaves an empty directory
 		}
 	}()
-	if t.indexed || j.opt.CountLinks {
+	if t.indexed || j.opt.CountLinks || j.opt.Languages {
 		if err := j.needIndexes(); err != nil {
 			return err
 		}

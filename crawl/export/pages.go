@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/crawl/extract"
 	"drumbeat/crawl/state"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/extsort"
@@ -29,8 +30,8 @@ func pageTable() table {
 			{Name: "fetch_redirect", Type: tabular.String, Nullable: true},
 			{Name: "content_digest", Type: tabular.String, Nullable: true}, // SHA-1 in Base32
 			{Name: "content_mime_type", Type: tabular.String, Nullable: true, Few: true},
-			{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true}, // of the log
-			{Name: "content_languages", Type: tabular.String, Nullable: true},          // always null
+			{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true},   // of the log
+			{Name: "content_languages", Type: tabular.String, Nullable: true, Few: true}, // with Options.Languages; ISO 639-3
 			{Name: "content_truncated", Type: tabular.String, Nullable: true, Few: true},
 			{Name: "warc_filename", Type: tabular.String, Few: true},
 			{Name: "warc_record_offset", Type: tabular.Int64},
@@ -75,6 +76,9 @@ type pageJoin struct {
 	lines  packed // of an index
 	// rows with a line of one file only
 	withoutIndex, withoutLog int64
+	language                 string                   // of the row
+	withoutPage              int64                    // pages whose WARC file is not there
+	damage                   error                    // the first of Report.Damaged
 	emit                     func(c, e *packed) error // takes a row: the line of the index, that of the log, or both
 }
 
@@ -116,6 +120,7 @@ func (p *pageJoin) run() error {
 	if p.withoutLog > 0 {
 		j.note("%d rows have no line in the crawl log (--crawl-log all writes one for each)", p.withoutLog)
 	}
+	p.noteLanguages()
 	return nil
 }
 
@@ -250,10 +255,14 @@ func (p *pageJoin) logRow() error {
 func (p *pageJoin) volumeRows(x *warc.Index) error {
 	lines := p.j.sorter()
 	var rec []byte
+	var pages []storedPage
 	err := x.Lines(func(line []byte) error {
 		surt, c, err := x.Parse(line)
 		if err != nil || c.Kind != warc.KindPage {
 			return err
+		}
+		if p.j.opt.Languages && extract.HasPage(c) {
+			pages = append(pages, storedPage{at: *c})
 		}
 		l := packed{numbers: [...]int64{numTime: c.Time.UnixMilli(), numStatus: int64(c.Status), numOffset: c.Offset,
 			numLength: c.Length, numNumbers - 1: 0}}
@@ -266,6 +275,9 @@ func (p *pageJoin) volumeRows(x *warc.Index) error {
 		rec = l.append(binary.BigEndian.AppendUint64(rec[:0], uint64(c.Offset)))
 		return lines.Add(rec)
 	})
+	if err == nil {
+		err = p.languages(x, pages)
+	}
 	if err != nil {
 		return err
 	}
@@ -279,6 +291,7 @@ func (p *pageJoin) volumeRows(x *warc.Index) error {
 		}
 		c := &p.lines
 		c.read(index.value)
+		p.language = languageOf(pages, offset)
 		if !p.more || string(p.volume) != x.Name || p.offset != offset {
 			p.withoutLog++
 			if err := p.emit(c, nil); err != nil {
@@ -330,6 +343,7 @@ func (p *pageJoin) row(c, e *packed) error {
 	if c != nil {
 		v[0], v[7], v[14] = text(c.texts[textSURT]), text(c.texts[textDigest]), tabular.Int(c.numbers[numLength])
 		v[26] = text(c.texts[textSimhash])
+		v[10] = tabular.StrOrNull(p.language)
 	}
 	if e != nil {
 		v[9] = text(e.texts[textCharset])

@@ -30,6 +30,45 @@ const sniffBytes = 1445
 
 // page adds a page to a part. Damage of its record is a *disk.CorruptError.
 func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) error {
+	return withDoc(data, x, counts, func(rec *warc.StoredRecord, resp *response.Response, doc *extract.Doc) error {
+		for _, tag := range resp.Fields("X-Robots-Tag") {
+			doc.NoIndex = doc.NoIndex || parse.ParseRobotsTag([]byte(tag), j.agent).NoIndex
+		}
+		truncated, err := to.add(data.File, x, rec, doc)
+		if err != nil {
+			return err
+		}
+		counts.Pages++
+		if truncated {
+			counts.Truncated++
+		}
+		return nil
+	})
+}
+
+// Language returns the language of a stored page, as the field Lang has it; "" for what is no page: a revisit, another
+// status than 200 to 299, another type than HTML. Damage of its record is a *disk.CorruptError. It takes up to 64 MiB
+// and is safe for concurrent use.
+func Language(data *warc.Data, x *warc.Indexed) (code string, err error) {
+	if !HasPage(x) {
+		return "", nil
+	}
+	var counts Counts
+	err = withDoc(data, x, &counts, func(_ *warc.StoredRecord, _ *response.Response, doc *extract.Doc) error {
+		code, _ = extract.Language(doc.Main)
+		return nil
+	})
+	return code, err
+}
+
+// HasPage tells whether the record of a response may have a page, by its index.
+func HasPage(x *warc.Indexed) bool {
+	return x.Kind == warc.KindPage && !x.IsRevisit() && x.Status >= 200 && x.Status <= 299 && isHTML(x.MIME)
+}
+
+// withDoc reads a record and calls use if it is a page; otherwise it counts what it is.
+func withDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
+	use func(*warc.StoredRecord, *response.Response, *extract.Doc) error) error {
 	rec, err := data.Record(x)
 	if err != nil {
 		return err
@@ -58,19 +97,8 @@ func (j *job) page(data *warc.Data, x *warc.Indexed, to *sink, counts *Counts) e
 		counts.Failed++
 		return nil
 	}
-	for _, tag := range resp.Fields("X-Robots-Tag") {
-		doc.NoIndex = doc.NoIndex || parse.ParseRobotsTag([]byte(tag), j.agent).NoIndex
-	}
 	doc.Truncated = doc.Truncated || rec.Get("WARC-Truncated") != "" || body.err != nil
-	truncated, err := to.add(data.File, x, rec, doc)
-	if err != nil {
-		return err
-	}
-	counts.Pages++
-	if truncated {
-		counts.Truncated++
-	}
-	return nil
+	return use(rec, resp, doc)
 }
 
 // untilError is a body that ends at the first error of its coding, as in browsers.

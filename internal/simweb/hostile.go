@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // A hostile scenario is one kind of misbehaviour and the hosts that show it. Its names, addresses and
@@ -199,7 +200,7 @@ func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	a := &s.p.ans
 	*a = answer{location: a.location[:0], node: node{host: -1}, hostile: true, robots: isRobotsPath(q.path)}
 	run := s.log.begin(q.host, a, &q.request)
-	s.sent, s.code = 0, a.status
+	s.run, s.sent, s.code = &run, 0, a.status
 	keep := false
 	switch {
 	case a.robots && h.robots == nil:
@@ -211,14 +212,19 @@ func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	default:
 		keep = h.serve(s, q)
 	}
+	s.run = nil
 	s.log.endHostile(run, q.host, s.sent, s.code)
 	return keep
 }
 
 // write sends and counts bytes; it returns false if the client has closed the connection.
 func (s *session) write(p []byte) bool {
+	begin := time.Now()
 	n, err := s.conn.Write(p)
 	s.sent += int64(n)
+	if err == nil && s.run != nil {
+		s.log.alive(s.run, begin)
+	}
 	return err == nil
 }
 

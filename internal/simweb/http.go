@@ -39,8 +39,9 @@ type session struct {
 	small    []byte // compressed body
 	out      []byte // framed response
 	log      *connLog
-	sent     int64 // bytes of the response to a hostile host's request
-	code     int   // its status, if the handler set it
+	run      *running // the request to a hostile host, if that is being answered
+	sent     int64    // bytes of its response
+	code     int      // its status, if the handler set it
 }
 
 // wish is the content of a request head besides the URL.
@@ -252,19 +253,39 @@ func (s *session) hang(o *outage) {
 
 // wait waits for d while it reads ahead. It returns false if the client closes or the server stops.
 func (s *session) wait(d time.Duration) bool {
-	s.conn.SetReadDeadline(time.Now().Add(d))
+	defer func() { s.conn.SetDeadline(time.Now().Add(idleTimeout)) }()
+	now := time.Now()
+	for end := now.Add(d); now.Before(end); now = time.Now() {
+		until := end
+		if s.run != nil {
+			until = now.Add(min(end.Sub(now), aliveEvery))
+		}
+		s.conn.SetReadDeadline(until)
+		begin, err := s.readAhead()
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return false
+		}
+		if s.run != nil && begin.Before(until) { // else it failed without a look at the connection
+			s.log.alive(s.run, begin)
+		}
+	}
+	return true
+}
+
+// readAhead reads until an error, or until there is no room for more. It returns when the last read began.
+func (s *session) readAhead() (begin time.Time, err error) {
 	for len(s.in) < maxHeadBytes {
 		if len(s.in) == cap(s.in) {
 			s.in = append(s.in, make([]byte, len(s.in))...)[:len(s.in)]
 		}
+		begin = time.Now()
 		n, err := s.conn.Read(s.in[len(s.in):cap(s.in)])
 		s.in = s.in[:len(s.in)+n]
 		if err != nil {
-			s.conn.SetDeadline(time.Now().Add(idleTimeout))
-			return errors.Is(err, os.ErrDeadlineExceeded)
+			return begin, err
 		}
 	}
-	return false
+	return begin, nil
 }
 
 func (s *session) respondLog(q *wish) bool {

@@ -17,8 +17,11 @@ const none = time.Duration(1<<63 - 1)
 
 // Log records requests at the server, by its own clock. A request starts when its whole header has been
 // read. It ends before the last byte of the response is written, so a client that waits d between a
-// response and the next request has a gap of at least d from End to Start. Memory is bounded: counters for
-// each host and address, one byte for each URL of the graph, and the last LogRequests requests.
+// response and the next request has a gap of at least d from End to Start. A client that leaves a hostile host in
+// the middle of a response ends the request unseen; a busy server learns of it late. Then the request ends when the
+// connection was last known to be open (connLog.alive), at most aliveEvery before, so the gap is never too small.
+// Memory is bounded: counters for each host and address, one byte for each URL of the graph, and the last
+// LogRequests requests.
 type Log struct {
 	w *Web
 
@@ -56,6 +59,7 @@ type track struct {
 	busy, maxBusy            int
 	conns, maxConns          int
 	crowded                  time.Duration // start of the time with conns > 1
+	overtook                 time.Duration // start of a request while one to a hostile host ran; 0: none
 	hasPage, hasAny, answers bool
 }
 
@@ -164,8 +168,9 @@ func (c *connLog) release(now time.Duration) {
 
 // running is a request between begin and end.
 type running struct {
-	seq  uint64
-	host *track
+	seq         uint64
+	host        *track
+	start, open time.Duration // open: of a hostile host, when the connection was last known to be open
 }
 
 // begin records a request after its header has been read. host is the name in it.
@@ -175,9 +180,9 @@ func (c *connLog) begin(host string, a *answer, q *request) running {
 	defer l.mu.Unlock()
 	now := l.now()
 	t := l.track(host, a.node)
-	c.count(t, now)
-	t.begin(now, a.robots)
-	c.server.begin(now, a.robots)
+	c.count(t, now, a.hostile)
+	t.begin(now, a.robots, a.hostile)
+	c.server.begin(now, a.robots, a.hostile)
 	e := event{
 		node: a.node, known: a.known, robots: a.robots, https: q.https, status: int16(a.status), conn: c.number,
 		start: now, ip: c.ip,
@@ -185,7 +190,7 @@ func (c *connLog) begin(host string, a *answer, q *request) running {
 	if !a.known {
 		e.host, e.target = host, string(q.path)
 	}
-	run := running{seq: l.next, host: t}
+	run := running{seq: l.next, host: t, start: now, open: now}
 	l.next++
 	l.statuses[a.status]++
 	if l.keep > 0 {
@@ -208,23 +213,46 @@ func (c *connLog) end(run running, last bool) {
 	l := c.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
-	run.host.end(now)
-	c.server.end(now)
+	c.endAt(run, l.now(), last)
+}
+
+// endAt is end at a time. Held: mu.
+func (c *connLog) endAt(run running, at time.Duration, last bool) {
+	l := c.l
+	run.host.end(run.start, at)
+	c.server.end(run.start, at)
 	if l.keep > 0 && l.next-run.seq <= uint64(l.keep) {
-		l.ring[run.seq%uint64(l.keep)].end = now
+		l.ring[run.seq%uint64(l.keep)].end = at
 	}
 	if last {
-		c.release(now)
+		c.release(l.now())
+	}
+}
+
+// aliveEvery is how often a handler of a hostile host that sends nothing looks whether the client has left.
+const aliveEvery = 100 * time.Millisecond
+
+// alive records that the connection of a request to a hostile host was open at a time: a write or read began then,
+// and did not find it closed. A request that began before that time was at once with it.
+func (c *connLog) alive(run *running, at time.Time) {
+	l := c.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	run.open = max(run.open, at.Sub(l.epoch))
+	for _, t := range [...]*track{run.host, c.server} {
+		if t.overtook > run.start && run.open > t.overtook {
+			t.minEnd = 0
+			t.maxConns = max(t.maxConns, 2)
+		}
 	}
 }
 
 // endHostile is end for a hostile host, after the response; status is 0 if the handler framed it itself.
 func (c *connLog) endHostile(run running, host string, sent int64, status int) {
-	c.end(run, true)
 	l := c.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c.endAt(run, run.open, true)
 	if l.keep > 0 && l.next-run.seq <= uint64(l.keep) {
 		l.ring[run.seq%uint64(l.keep)].status = int16(status)
 	}
@@ -243,11 +271,19 @@ func (c *connLog) endHostile(run running, host string, sent int64, status int) {
 // in the wrong order although the client closed one before it opened the other.
 const partingGrace = time.Second
 
-// count counts the connection for a host once.
-func (c *connLog) count(t *track, now time.Duration) {
+// count counts the connection for a host once. Another request to a hostile host may be over without the server
+// knowing it; alive and settle judge that.
+func (c *connLog) count(t *track, now time.Duration, hostile bool) {
+	busy := t.busy
+	if hostile {
+		busy = 0
+	}
 	for _, have := range c.hosts {
 		if have == t { // it wasn't idle
-			t.maxConns = max(t.maxConns, t.conns)
+			t.settle(now)
+			if !hostile {
+				t.maxConns = max(t.maxConns, t.conns)
+			}
 			return
 		}
 	}
@@ -256,7 +292,7 @@ func (c *connLog) count(t *track, now time.Duration) {
 	if t.conns++; t.conns == 2 {
 		t.crowded = now
 	}
-	t.maxConns = max(t.maxConns, min(t.conns, 1), min(t.conns, t.busy+1))
+	t.maxConns = max(t.maxConns, min(t.conns, 1), min(t.conns, busy+1))
 }
 
 // settle counts connections that have overlapped for longer than partingGrace. Held: mu.
@@ -334,13 +370,17 @@ func (l *Log) lookup(name string) {
 	l.bump(l.lookups, name)
 }
 
-func (t *track) begin(now time.Duration, robots bool) {
+func (t *track) begin(now time.Duration, robots, hostile bool) {
 	if t.hasAny {
 		t.minStart = min(t.minStart, now-t.lastStart)
-		if t.busy > 0 {
+		switch {
+		case t.busy > 0 && !hostile:
 			t.minEnd = 0
-		} else if t.answers {
+		case t.answers:
 			t.minEnd = min(t.minEnd, now-t.lastEnd)
+		}
+		if t.busy > 0 && t.overtook == 0 {
+			t.overtook = now
 		}
 	}
 	if !robots {
@@ -360,9 +400,16 @@ func (t *track) begin(now time.Duration, robots bool) {
 	t.maxBusy = max(t.maxBusy, t.busy)
 }
 
-func (t *track) end(now time.Duration) {
+// end ends a request that began at start.
+func (t *track) end(start, now time.Duration) {
 	t.busy--
-	t.answers, t.lastEnd = true, now
+	if t.overtook > start {
+		t.minEnd = min(t.minEnd, max(0, t.overtook-now))
+	}
+	if t.busy == 0 {
+		t.overtook = 0
+	}
+	t.answers, t.lastEnd = true, max(t.lastEnd, now)
 }
 
 // has reports whether a node's host has an address.

@@ -278,3 +278,49 @@ func TestBigHostAndDeadHosts(t *testing.T) {
 		t.Errorf("first refusing address: got %v", deadAddr(refusedNet, 0))
 	}
 }
+
+// TestGapsOfHostileHosts: a server that learns late that a client has left finds no gap too small, and no second
+// connection. What it can prove it finds.
+func TestGapsOfHostileHosts(t *testing.T) {
+	const delay = 5 * time.Millisecond
+	for _, c := range []struct {
+		name  string
+		open  time.Duration // when the first connection was last open
+		begin time.Duration // of the second request
+		after time.Duration // the first connection is found open once more then; 0: never
+		gap   time.Duration
+		want  string
+	}{
+		{"left, noticed late", 20 * time.Millisecond, 30 * time.Millisecond, 0, 10 * time.Millisecond, ""},
+		{"left, too soon", 20 * time.Millisecond, 23 * time.Millisecond, 0, 3 * time.Millisecond, "asked again 3ms after"},
+		{"both open", 20 * time.Millisecond, 30 * time.Millisecond, 40 * time.Millisecond, 0, "2 connections"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := mustNew(t, plain(1))
+			request := func(conn *connLog) running {
+				return conn.begin("h.test", &answer{node: node{host: -1}, hostile: true}, &request{path: []byte("/")})
+			}
+			begin := time.Now()
+			at := func(d time.Duration) time.Time { time.Sleep(time.Until(begin.Add(d))); return time.Now() }
+			c1, c2 := w.log.openConn(w.addrs[0]), w.log.openConn(w.addrs[0])
+			r1 := request(c1)
+			c1.alive(&r1, at(c.open))
+			at(c.begin)
+			r2 := request(c2)
+			if c.after > 0 {
+				c1.alive(&r1, at(c.after))
+			}
+			at(50 * time.Millisecond)
+			c1.endHostile(r1, "h.test", 0, 200)
+			c2.endHostile(r2, "h.test", 0, 200)
+			s := w.log.Snapshot()
+			if got := s.Hosts["h.test"]; got.EndToStart != c.gap {
+				t.Errorf("%s: %+v, want a gap of %v", c.name, got, c.gap)
+			}
+			err := s.CheckEndGaps(delay, 0)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+			}
+		})
+	}
+}

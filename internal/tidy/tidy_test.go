@@ -93,8 +93,8 @@ var layers = map[string]layer{
 	"crawl/audit":    {27, []string{"*"}},
 	"crawl/explain":  {28, []string{"*"}},
 	"crawl/repair":   {28, []string{"*"}},
-	"crawl/export":   {29, []string{"*"}},
-	"crawl/extract":  {29, []string{"*", "internal/bug"}},
+	"crawl/export":   {29, []string{"*", "internal/bug"}},
+	"crawl/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 
 	"admin/prom":         {40, []string{"crawl/metrics", "crawl/snapshot", "internal/histogram"}},
