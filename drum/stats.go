@@ -16,7 +16,7 @@ type Stats struct {
 	Passes, Rounds, Merged, Emitted int64
 	// Repeats counts the tuples that Add dropped because their key was added lately: only in stores with text logs.
 	Repeats int64
-	// Changed counts the entries that rounds have set or removed.
+	// Changed counts the entries that rounds have set or removed in parts that they wrote, without late keys.
 	Changed int64
 	// Expunged counts the entries dropped by Options.Expunge.
 	Expunged int64
