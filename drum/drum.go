@@ -102,6 +102,7 @@ type Drum struct {
 	// in progress.
 	unstreamed, logBytes atomic.Int64
 	logSealed            atomic.Bool
+	lateKeys             atomic.Int64 // of all buckets
 	counts               counters
 	failure              atomic.Pointer[failure]
 
@@ -123,7 +124,8 @@ type bucket struct {
 	open   *input
 	sealed *input // nil unless a merge has started and not ended
 	part   part
-	full   bool // open has reached BucketBytes; counted in Drum.full
+	late   []uint64 // late keys, ascending; replaced, never changed
+	full   bool     // open has reached BucketBytes; counted in Drum.full
 }
 
 // failure holds the first final error. Later calls return it.

@@ -110,6 +110,10 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 	passes := math.Ceil(in.Tuples/t - 1e-9)
 	steps, k := min(costSteps, passes), float64(o.Buckets)
 	touched, changed := k*-math.Expm1(-t/k), k*-math.Expm1(-in.UniqueFraction*t/k) // buckets per pass
+	if o.logged() && t/k <= fewKeys {
+		// A bucket's part is rewritten when it or the store has as many late keys as it may.
+		changed = min(changed, in.UniqueFraction*t/(1+min(fewKeys, maxFewKeys/k)))
+	}
 	for i := range int(steps) {
 		// With many passes, the middle pass of each step represents the step.
 		n := math.Floor((float64(i)+0.5)/steps*passes) * t

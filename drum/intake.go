@@ -13,15 +13,14 @@ func (d *Drum) Add(ts []Tuple) error {
 	if err := d.failed(); err != nil {
 		return err
 	}
-	var bytes int64
 	for i := range ts {
 		if err := d.checkTuple(&ts[i]); err != nil {
 			return fmt.Errorf("drum: add to %s: %w", d.opt.Name, err)
 		}
 	}
-	var err error
+	added, bytes, err := len(ts), int64(0), error(nil)
 	if d.opt.logged() {
-		bytes, err = d.addLogged(ts)
+		added, bytes, err = d.addLogged(ts)
 	} else {
 		bytes, err = d.addBucketed(ts)
 	}
@@ -29,7 +28,8 @@ func (d *Drum) Add(ts []Tuple) error {
 		d.fail(err)
 		return err
 	}
-	d.tuples.Add(int64(len(ts)))
+	d.counts.repeats.add(len(ts) - added)
+	d.tuples.Add(int64(added))
 	d.bytes.Add(bytes)
 	return nil
 }

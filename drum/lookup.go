@@ -27,6 +27,9 @@ func (w *walker) lookup(st *State, key uint64) (value []byte, found bool, err er
 	if i < 0 {
 		return nil, false, nil
 	}
+	if _, late := slices.BinarySearch(st.Parts[i].Late, key); late {
+		return []byte{}, true, nil
+	}
 	p := st.Parts[i].part()
 	if err := checkPart(p, w.d.dirs()); err != nil {
 		return nil, false, err

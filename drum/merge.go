@@ -12,7 +12,9 @@ type merge struct {
 	begin   func() error
 	reread  func() (*partReader, error)
 	writing bool
-	passed  int64 // entries of the old part passed so far
+	hold    bool     // new keys go to held instead of a new part
+	held    []uint64 // ascending
+	passed  int64    // entries of the old part passed so far
 
 	items   []Item
 	arena   Arena
@@ -137,6 +139,10 @@ func (m *merge) change(key uint64, found bool, action Action, value []byte) erro
 		if found {
 			return m.pass(1)
 		}
+		return nil
+	}
+	if m.hold {
+		m.held = append(m.held, key)
 		return nil
 	}
 	m.result.entries++

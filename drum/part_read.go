@@ -22,6 +22,8 @@ type partReader struct {
 	values []byte
 	seen   int64 // keys of the blocks loaded
 	last   uint64
+	// late has the late keys of the bucket that are unread; keys has room for fewKeys of them.
+	late []uint64
 	// numbers is true for a list of numbers in a log. Such a list belongs to no bucket.
 	numbers bool
 }
@@ -31,6 +33,7 @@ func (r *partReader) open(p part, bucket int, c chunkReader) {
 	c.off, c.end = p.off, p.off+p.size
 	r.bucket, r.part, r.c = bucket, p, c
 	r.keys, r.pos, r.ends, r.values, r.seen, r.last = r.keys[:0], 0, r.ends[:0], nil, 0, 0
+	r.late = nil
 }
 
 // load reads the next block. ok is false at the end of the part.
@@ -44,6 +47,10 @@ func (r *partReader) load() (ok bool, err error) {
 		if r.seen != r.part.keys {
 			want := fmt.Sprintf("%d keys in the part", r.part.keys)
 			return false, corrupt(r.c.f.Name(), off, want, fmt.Sprint(r.seen))
+		}
+		if len(r.late) > 0 {
+			r.keys, r.late = append(r.keys, r.late...), nil
+			return true, nil
 		}
 		return false, nil
 	}
@@ -74,6 +81,7 @@ func (r *partReader) load() (ok bool, err error) {
 	}
 	r.c.skip(size)
 	r.seen += int64(h.keys)
+	r.mergeLate()
 	return true, nil
 }
 

@@ -76,7 +76,7 @@ func newPass(d *Drum) *pass {
 	p.listChunk = disk.Alloc(listChunkBytes)
 	for _, r := range []*partReader{&p.old, &p.second} {
 		r.opt, r.shift = o, d.shift
-		r.keys = allocate[uint64](blockKeys)[:0]
+		r.keys = allocate[uint64](blockKeys + fewKeys)[:0]
 		if o.ValueBytes == variableValues {
 			r.ends = allocate[uint32](blockKeys)[:0]
 		}
@@ -200,6 +200,7 @@ func (p *pass) doRound(b *bucket, i int) error {
 		return err
 	}
 	sortEntries(p.round.entries)
+	p.merge.held, p.merge.hold = p.merge.held[:0], p.holds(b)
 	made, err := p.mergePart(b, i, func() error { return p.merge.run(p.round.entries) })
 	if err != nil {
 		return err
@@ -232,6 +233,7 @@ func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 		return part{}, err
 	}
 	p.old.open(b.part, i, c)
+	p.old.late = b.late
 	p.merge.begin = func() error {
 		pf, err := p.file((i + 1) % p.d.dirs())
 		if err == nil {
@@ -243,6 +245,7 @@ func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 		c, err := p.reader(b.part, cacheKind, &p.extra)
 		if err == nil {
 			p.second.open(b.part, i, c)
+			p.second.late = b.late
 		}
 		return &p.second, err
 	}
@@ -290,14 +293,18 @@ func (p *pass) file(dir int) (*passFile, error) {
 
 // install makes made the bucket's part, and advances or drops the sealed input. The gate is held.
 func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
-	d, in, old := p.d, b.sealed, b.part
+	d, in, old, late := p.d, b.sealed, b.part, []uint64(nil) // a new part has the late keys
+	if made == old {
+		late = withLate(b.late, p.merge.held)
+	}
+	more := int64(len(late) - len(b.late))
 	n := int64(len(p.round.entries))
 	bytes := in.bytes
 	if n < in.tuples {
 		bytes = in.bytes * n / in.tuples // an estimate: the exact length is not recorded
 	}
 	b.mu.Lock()
-	b.part = made
+	b.part, b.late = made, late
 	in.tuples -= n
 	in.bytes -= bytes
 	in.values -= int64(len(p.round.values))
@@ -312,7 +319,8 @@ func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 	b.mu.Unlock()
 	d.tuples.Add(-n)
 	d.bytes.Add(-bytes)
-	d.keys.Add(made.keys - old.keys)
+	d.keys.Add(made.keys - old.keys + more)
+	d.lateKeys.Add(more)
 	d.counts.rounds.add(1)
 	d.counts.merged.add(int(n))
 	d.counts.changed.add(int(p.merge.result.entries))
@@ -328,16 +336,18 @@ func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 }
 
 func (p *pass) copyPart(b *bucket, i int) error {
+	p.merge.hold = false
 	made, err := p.mergePart(b, i, p.merge.copy)
 	if err != nil {
 		return err
 	}
 	p.d.gate.Lock()
 	defer p.d.gate.Unlock()
-	old := b.part
+	old, late := b.part, int64(len(b.late))
 	b.mu.Lock()
-	b.part = made
+	b.part, b.late = made, nil
 	b.mu.Unlock()
-	p.d.keys.Add(made.keys - old.keys) // entries may have been expunged
+	p.d.keys.Add(made.keys - old.keys - late) // entries may have been expunged
+	p.d.lateKeys.Add(-late)
 	return p.d.files.replace(old, made)
 }

@@ -98,8 +98,9 @@ func (d *Drum) restoreParts(st *State, want map[string]int64) error {
 		if err := checkPart(p, d.dirs()); err != nil || ps.Bucket < 0 || ps.Bucket >= len(d.buckets) {
 			return fmt.Errorf("part of bucket %d: %w", ps.Bucket, err)
 		}
-		d.buckets[ps.Bucket].part = p
-		d.keys.Add(p.keys)
+		d.buckets[ps.Bucket].part, d.buckets[ps.Bucket].late = p, ps.Late
+		d.keys.Add(p.keys + int64(len(ps.Late)))
+		d.lateKeys.Add(int64(len(ps.Late)))
 		c := d.files.caches[p.gen]
 		if c == nil {
 			c = &cacheFile{gen: p.gen, dir: p.dir}

@@ -124,20 +124,32 @@ func (s *scanner) readBuffers() error {
 }
 
 func (s *scanner) cachePart(ps *PartState) error {
-	before := s.found.Entries
+	before, late := s.found.Entries, ps.Late
+	entry := func(key uint64, value []byte) error {
+		if s.scan.Entry == nil {
+			return nil
+		}
+		return s.scan.Entry(Key(key), value)
+	}
 	err := s.part(ps.part(), ps.Bucket, cacheKind, ps.Offset, func(r *partReader) (bool, error) {
 		s.found.Entries += int64(len(r.keys))
-		if s.scan.Entry == nil {
-			return true, nil
-		}
 		for i, key := range r.keys {
-			if err := s.scan.Entry(Key(key), r.value(i)); err != nil {
+			for ; len(late) > 0 && late[0] < key; late = late[1:] {
+				if err := entry(late[0], nil); err != nil {
+					return false, err
+				}
+			}
+			if err := entry(key, r.value(i)); err != nil {
 				return false, err
 			}
 		}
 		return true, nil
 	})
 	s.found.LostEntries += max(0, ps.Keys-(s.found.Entries-before))
+	s.found.Entries += int64(len(ps.Late))
+	for ; err == nil && len(late) > 0; late = late[1:] {
+		err = entry(late[0], nil)
+	}
 	return err
 }
 

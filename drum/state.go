@@ -9,7 +9,11 @@ import (
 	"drumbeat/disk"
 )
 
-const stateVersion = 3
+// stateVersion is the version of State. Version 3 had no late keys; older ones are refused.
+const (
+	stateVersion      = 4
+	leastStateVersion = 3
+)
 
 // State is the state of a store at one moment. It belongs in the manifest of a checkpoint.
 type State struct {
@@ -39,7 +43,7 @@ type State struct {
 // Keys returns the number of entries in the cache.
 func (st *State) Keys() (n int64) {
 	for i := range st.Parts {
-		n += st.Parts[i].Keys
+		n += st.Parts[i].Keys + int64(len(st.Parts[i].Late))
 	}
 	return n
 }
@@ -59,6 +63,8 @@ type PartState struct {
 	Offset int64  `json:"o"`
 	Bytes  int64  `json:"n"`
 	Keys   int64  `json:"k"`
+	// Late has the keys of the bucket's cache that are not in the part, ascending.
+	Late []uint64 `json:"late,omitempty"`
 }
 
 // InputState is a bucket's pending input. A sealed one may be partly merged.
@@ -184,7 +190,9 @@ func (f *Frozen) freeze(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.part; p.gen != 0 {
-		f.st.Parts = append(f.st.Parts, p.state(i))
+		ps := p.state(i)
+		ps.Late = b.late
+		f.st.Parts = append(f.st.Parts, ps)
 	}
 	for _, in := range []*input{b.sealed, b.open} {
 		if in == nil || in.tuples == 0 {

@@ -73,54 +73,53 @@ func (o *Options) logged() bool { return o.Aux == AuxLog }
 // logBatch is the number of tuples whose texts are appended under one hold of the log's lock.
 const logBatch = 64
 
-// textBatch describes the texts of a batch.
+// textBatch is a batch of tuples and the numbers of their texts.
 type textBatch struct {
+	tuples  [logBatch]*Tuple
 	numbers [logBatch]uint64
-	leftOut [logBatch]bool
 }
 
-// addLogged is the loop of Add for stores with logs. It returns the payload bytes of the keys.
-func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
+// addLogged is the loop of Add for stores with logs. It drops tuples of recent keys, which cannot be new. It returns
+// the number of the others and the payload bytes of their keys.
+func (d *Drum) addLogged(ts []Tuple) (added int, bytes int64, err error) {
 	d.texts.seal.RLock()
 	defer d.texts.seal.RUnlock()
 	var batch textBatch
-	recent := d.texts.recent
 	for len(ts) > 0 {
-		n := min(len(ts), logBatch)
-		for i := range ts[:n] {
-			batch.leftOut[i] = recent.has(ts[i].Key)
+		n := 0
+		for len(ts) > 0 && n < logBatch {
+			if !d.texts.recent.testAndSet(ts[0].Key) {
+				batch.tuples[n] = &ts[0]
+				n++
+			}
+			ts = ts[1:]
 		}
 		for dir, log := range d.texts.logs {
-			if err := d.appendTexts(log, dir, ts[:n], &batch); err != nil {
-				return bytes, err
+			if err := d.appendTexts(log, dir, &batch, n); err != nil {
+				return added, bytes, err
 			}
 		}
-		for i := range ts[:n] {
-			t := &ts[i]
+		for i, t := range batch.tuples[:n] {
 			b := &d.buckets[uint64(t.Key)>>d.shift]
 			b.mu.Lock()
 			m, err := d.appendNumbered(b, t.Key, batch.numbers[i])
 			b.mu.Unlock()
 			if err != nil {
-				return bytes, err
-			}
-			if !batch.leftOut[i] {
-				recent.put(t.Key) // only now: a tuple whose text is left out must come after this one
+				return added, bytes, err
 			}
 			bytes += int64(m)
 		}
-		ts = ts[n:]
+		added += n
 	}
-	return bytes, nil
+	return added, bytes, nil
 }
 
-// appendTexts appends the aux of the tuples whose bucket is in directory dir.
-func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, batch *textBatch) error {
+// appendTexts appends the aux of those of the batch's n tuples whose bucket is in directory dir.
+func (d *Drum) appendTexts(log *textLog, dir int, batch *textBatch, n int) error {
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	prev := log.prev
-	for i := range ts {
-		t := &ts[i]
+	for i, t := range batch.tuples[:n] {
 		if len(d.texts.logs) > 1 && d.buckets[uint64(t.Key)>>d.shift].open.keys.dir != dir {
 			continue
 		}
@@ -143,12 +142,9 @@ func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, batch *textBatch) 
 		if s.records == 0 {
 			s.base = log.next
 		}
-		switch {
-		case s.kind == plainBlocks:
+		if s.kind == plainBlocks {
 			s.buf = append(binary.AppendUvarint(s.buf, uint64(len(t.Aux))), t.Aux...)
-		case batch.leftOut[i]:
-			s.buf = append(s.buf, leftOut)
-		default:
+		} else {
 			s.buf = appendText(s.buf, prev, t.Aux)
 			prev = t.Aux
 		}

@@ -20,7 +20,7 @@ const (
 // check verifies what Open and ScanState rely on. dirs is the number of directories. The manifest's
 // checksum proves only that the state is as written.
 func (st *State) check(dirs int) error {
-	if st.V != stateVersion {
+	if st.V != stateVersion && st.V != leastStateVersion {
 		return fmt.Errorf("state has version %d, this program reads %d", st.V, stateVersion)
 	}
 	var errs []error
@@ -46,7 +46,7 @@ func (st *State) check(dirs int) error {
 	parts := map[int]bool{}
 	for i := range st.Parts {
 		ps := &st.Parts[i]
-		need(one(ps) && !parts[ps.Bucket], "an invalid part %+v", *ps)
+		need(one(ps) && ps.possibleLate(st) && !parts[ps.Bucket], "an invalid part %+v", *ps)
 		parts[ps.Bucket] = true
 	}
 	inputs := map[inputSlot]bool{}

@@ -1,0 +1,111 @@
+package drum
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+)
+
+// TestLateKeys: a store that gets a key at a time, with a pass for each, writes much less than a page a key, and has all
+// keys at each checkpoint, which is also the state of an earlier version once there are no late keys.
+func TestLateKeys(t *testing.T) {
+	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 1))
+	opt := small(kinds["log"])
+	w := newWorld(t, memfs.New(1), opt, 2)
+	must(t, w.open())
+	one := func(key Key) {
+		must(t, w.add([]Tuple{{Key: key, Op: CheckUpdate}}))
+		_, err := w.d.Pass(context.Background(), true)
+		must(t, err)
+	}
+	var keys []Key
+	written := int64(0)
+	const n = 400
+	for i := range n {
+		key := Key(rng.Uint64())
+		if i > 0 && i%5 == 0 { // an old key that is not in the table of recent ones after a restart
+			key = keys[rng.IntN(len(keys))]
+		}
+		keys = append(keys, key)
+		one(key)
+		if i%50 == 49 {
+			must(t, w.checkpoint(nil))
+			st, late := w.durable().State, 0
+			for j := range st.Parts {
+				late += len(st.Parts[j].Late)
+			}
+			if late == 0 || int64(late) != w.d.lateKeys.Load() || st.Keys() != w.d.Keys() {
+				t.Errorf("%d late keys, the store has %d; %d keys, the store has %d", late, w.d.lateKeys.Load(), st.Keys(), w.d.Keys())
+			}
+			for _, key := range keys {
+				if _, found, err := Lookup(w.set, opt.Name, st, key); err != nil || !found {
+					t.Fatalf("key %x: found %v, %v", key, found, err)
+				}
+			}
+			_, cache := w.want()
+			w.checkCache(cache)
+			written += w.d.Stats().CacheWritten
+			must(t, w.d.Close())
+			must(t, w.open())
+		}
+	}
+	if written > n*pageBytes/4 {
+		t.Errorf("%d bytes written of the cache for %d keys, want at most a quarter of a page each", written, n)
+	}
+	for i := range w.d.buckets { // more keys in a round than may be late
+		ts := make([]Tuple, fewKeys+1)
+		for j := range ts {
+			ts[j] = Tuple{Key: Key(i)<<w.d.shift | Key(rng.Uint64()>>2), Op: CheckUpdate}
+		}
+		must(t, w.add(ts))
+	}
+	_, err := w.d.Pass(context.Background(), true)
+	must(t, err)
+	must(t, w.checkpoint(nil))
+	if late := w.d.lateKeys.Load(); late != 0 {
+		t.Errorf("%d late keys after large rounds", late)
+	}
+	m := w.durable()
+	m.State.V = leastStateVersion
+	must(t, w.d.Close())
+	o := opt
+	o.Set = w.set
+	d, err := Open(o, m.State)
+	must(t, err)
+	if d.Keys() != w.d.Keys() {
+		t.Errorf("%d keys, want %d", d.Keys(), w.d.Keys())
+	}
+	must(t, d.Close())
+	must(t, w.open())
+	must(t, w.finish())
+}
+
+// TestLateKeysAreFew: late keys are bounded in a bucket and in all.
+func TestLateKeysAreFew(t *testing.T) {
+	opt := small(kinds["log"])
+	opt.Buckets, opt.Set = 1<<9, disk.Set{FS: memfs.New(1), Paths: []string{"d"}}
+	d, err := Open(opt, nil)
+	must(t, err)
+	defer d.Close()
+	rng := rand.New(rand.NewPCG(uint64(*seedFlag), 2))
+	most := int64(0)
+	for range 20 {
+		for range 2 << 9 {
+			must(t, d.Add([]Tuple{{Key: Key(rng.Uint64()), Op: CheckUpdate}}))
+		}
+		_, err := d.Pass(t.Context(), true)
+		must(t, err)
+		for i := range d.buckets {
+			if n := len(d.buckets[i].late); n > fewKeys {
+				t.Fatalf("bucket %d has %d late keys", i, n)
+			}
+		}
+		most = max(most, d.lateKeys.Load())
+	}
+	if limit := int64(maxFewKeys + fewKeys*max(1, opt.Workers)); most > limit || most < maxFewKeys/2 {
+		t.Errorf("at most %d late keys, want up to %d", most, limit)
+	}
+}
