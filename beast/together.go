@@ -34,6 +34,11 @@ func (l *Lanes) Reached(lane int, ledger *Ledger) bool {
 	return ledger.Next > 0 && ledger.Epoch == uint16(b.epoch.Load()) && ledger.Next <= b.current.load()
 }
 
+// BestDry reports whether the first of several lanes has no record, while the others may have some.
+func (l *Lanes) BestDry() bool {
+	return len(l.lanes) > 1 && l.lanes[0].AtEnd() && l.lanes[0].Waiting() == Empty
+}
+
 // together is the state of PlaceTogether in a lane.
 type together struct {
 	last Number // the queue that was assigned last; 0 after a start

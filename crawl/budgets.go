@@ -396,11 +396,14 @@ func (b *budgetStage) raise() {
 // reader may have waited for the pass (mergeFirst).
 func (b *budgetStage) passEnded() { b.wakeBeast.raise() }
 
-// runsLow reports whether BEAST's current queue has been read to its end or all queues together hold few
-// URLs.
+// runsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
 func (b *budgetStage) runsLow() bool {
 	return b.beast.AtEnd() || b.acct.in(state.PlaceBeast) < int64(b.opt.Connections)
 }
+
+// bestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
+// belong there.
+func (b *budgetStage) bestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
 
 // scanning reports whether a scan of QF is in progress.
 func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
@@ -510,6 +513,9 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	now := time.Now()
 	if !e.on {
 		*e = endOfQueue{on: true, seen: b.seen.passesEnded(), star: b.starMerges.Load(), since: now, began: e.began}
+	}
+	if b.strategy.Load().SitesAtOnce > 0 {
+		return b.finishSites(now.Sub(e.since))
 	}
 	pause := queuePause * b.opt.HostDelay
 	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.acct.stock() >= a.enough {

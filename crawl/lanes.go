@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"drumbeat/beast"
 	"drumbeat/crawl/changes"
@@ -131,6 +132,22 @@ func (b *budgetStage) siteLane(lane uint8, p *star.PLD, largest uint32) uint8 {
 		site.Begun = b.beast.Reached(s.Lanes-1, &l)
 	}
 	return s.SiteLane(lane, &site)
+}
+
+// The longest wait for the URLs of sites that are begun, in host delays and at least, before the next sites begin. Hosts in
+// back-off are not waited for.
+const (
+	sitePause      = 8
+	leastSitePause = 10 * time.Second
+)
+
+// finishSites is mergeFirst for a strategy that finishes sites before it begins others. since is the time since nothing
+// was left to read. It waits while links or pages of these sites are on their way.
+func (b *budgetStage) finishSites(since time.Duration) (wait time.Duration) {
+	if !b.beast.BestDry() || b.acct.stock() == 0 && b.upstreamEmpty() {
+		return 0
+	}
+	return max(0, max(leastSitePause, sitePause*b.opt.HostDelay)-since)
 }
 
 // turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.

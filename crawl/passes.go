@@ -182,9 +182,9 @@ func (p *passRunner) starvingForVerdicts() bool {
 	return p.acct.in(state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
 }
 
-// needsURLs reports whether the stock is low and BEAST runs low as well.
+// needsURLs reports whether the stock is low and BEAST runs low as well, or BEAST lacks the best URLs.
 func (p *passRunner) needsURLs() bool {
-	return p.stock.stockLow() && p.budgets.runsLow()
+	return p.stock.stockLow() && p.budgets.runsLow() || p.budgets.bestDry()
 }
 
 func pendingTuples(d *drum.Drum) func() int64 {

@@ -3,12 +3,15 @@ package crawl
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
+	"drumbeat/internal/pace"
 )
 
 // topicWeb has pages on one of several subjects; the links of a page lead to pages on its own subject with a stated
@@ -51,7 +54,8 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 	inBubble(t, func(t *testing.T) {
 		tiny := &tinyWeb{serve: w.serve}
 		opt := tiny.options(t, memfs.New(*seedFlag), w.url(0))
-		opt.StockTarget, opt.QueuePages = 20, Unlimited
+		opt.StockTarget, opt.QueuePages, opt.HostDelay, opt.MaxTime = 10, Unlimited, time.Second, 100*time.Hour
+		opt.Rate = schedule(t, "5", pace.Pages) // passes are quick beside it, as in a large crawl
 		opt.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
 			a, outcome := yes()
 			if i, ok := w.page(r.URL); ok && w.topic(i) == 0 {
@@ -79,7 +83,7 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 // first; and none is lost.
 func TestFocused(t *testing.T) {
 	t.Parallel()
-	w := &topicWeb{pages: 2000, hosts: 40, topics: 8, links: 6, same: 0.6}
+	w := &topicWeb{pages: 3000, hosts: 60, topics: 16, links: 4, same: 0.9}
 	share := map[string]float64{}
 	for _, name := range []string{strategy.BreadthFirst, strategy.Focused} {
 		order := w.crawlTopics(t, func(o *Options) { o.Strategy = name })
@@ -97,11 +101,10 @@ func TestFocused(t *testing.T) {
 }
 
 // TestBreadthFirst: pages are fetched in the order of their distance from the seed, but for those that are under way
-// together; and pages of one host in the order in which they were found.
+// together.
 func TestBreadthFirst(t *testing.T) {
 	t.Parallel()
-	w := &topicWeb{pages: 1000, hosts: 1, links: 0, topics: 1}
-	w.hosts = 5
+	w := &topicWeb{pages: 1000, hosts: 5, topics: 1}
 	const perPage = 10
 	serve := func(_, path string) answer { // page i links to the pages 10i+1 ... 10i+10
 		i, ok := w.page(path)
@@ -119,7 +122,6 @@ func TestBreadthFirst(t *testing.T) {
 		opt := tiny.options(t, memfs.New(*seedFlag), w.url(0))
 		opt.Strategy, opt.StockTarget = strategy.BreadthFirst, 20
 		mustRun(t, t.Context(), opt)
-		last := make([]int, w.hosts) // of each host
 		deepest := 0
 		for _, r := range tiny.requests {
 			i, ok := w.page(r.path)
@@ -131,10 +133,6 @@ func TestBreadthFirst(t *testing.T) {
 			} else {
 				deepest = max(deepest, depth)
 			}
-			if i < last[i%w.hosts] {
-				t.Fatalf("host %d: page %d comes after page %d", i%w.hosts, i, last[i%w.hosts])
-			}
-			last[i%w.hosts] = i
 		}
 	})
 }
@@ -145,4 +143,134 @@ func depthIn(i, n int) (depth int) {
 		depth++
 	}
 	return depth
+}
+
+// TestBestFirst: PLDs to which many others link come before those with one link. Pages of hub PLDs are linked from all
+// others, and there are many pages of both kinds at all times.
+func TestBestFirst(t *testing.T) {
+	t.Parallel()
+	const plds, hubs, pages = 40, 4, 25
+	serve := func(host, path string) answer {
+		var p, i int
+		if _, err := fmt.Sscanf(host+path, "h%d.test/%d", &p, &i); err != nil {
+			return noRobots
+		}
+		body := fmt.Sprintf("<html><a href=http://h%d.test/0>", (p+1)%plds)
+		for j := 2*i + 1; j <= 2*i+2 && j < pages; j++ { // a tree in each PLD
+			body += fmt.Sprintf("<a href=/%d>", j)
+		}
+		for h := range hubs {
+			body += fmt.Sprintf("<a href=http://h%d.test/0>", h)
+		}
+		return answer{200, "", body}
+	}
+	place := map[string]float64{} // mean place of the hubs' pages
+	for _, name := range []string{DefaultStrategy, strategy.BestFirst} {
+		inBubble(t, func(t *testing.T) {
+			tiny := &tinyWeb{serve: serve}
+			var seeds []string
+			for p := range plds {
+				seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", p))
+			}
+			opt := tiny.options(t, memfs.New(*seedFlag), seeds...)
+			opt.Strategy, opt.StockTarget, opt.HostDelay, opt.MaxTime = name, 10, time.Millisecond, 100*time.Hour
+			opt.Rate = schedule(t, "5", pace.Pages)
+			mustRun(t, t.Context(), opt)
+			n := 0
+			for _, r := range tiny.requests {
+				var p int
+				if _, err := fmt.Sscanf(r.host, "h%d.test", &p); err != nil || r.path == "/robots.txt" {
+					continue
+				}
+				if n++; p < hubs {
+					place[name] += float64(n) / (hubs * pages)
+				}
+			}
+			if n != plds*pages {
+				t.Errorf("%s: %d requests for %d pages", name, n, plds*pages)
+			}
+			checkBalanced(t, opt.FS, opt.Dirs)
+		})
+	}
+	t.Logf("mean place of the hubs' pages: %v", place)
+	if place[strategy.BestFirst] > 0.6*place[DefaultStrategy] {
+		t.Errorf("mean place of the hubs' pages: %v", place)
+	}
+}
+
+// TestSiteBySite: with one site at once, a site has nearly all of its pages fetched before the one after the next begins.
+func TestSiteBySite(t *testing.T) {
+	t.Parallel()
+	const sites, pages = 6, 40
+	serve := func(host, path string) answer {
+		var s, i int
+		if _, err := fmt.Sscanf(host+path, "h%d.test/%d", &s, &i); err != nil {
+			return noRobots
+		}
+		body := "<html>"
+		for j := 2*i + 1; j <= 2*i+2 && j < pages; j++ {
+			body += fmt.Sprintf("<a href=/%d>", j)
+		}
+		return answer{200, "", body + fmt.Sprintf("<a href=http://h%d.test/%d>", (s+1)%sites, i)}
+	}
+	inBubble(t, func(t *testing.T) {
+		tiny := &tinyWeb{serve: serve}
+		var seeds []string
+		for s := range sites {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", s))
+		}
+		opt := tiny.options(t, memfs.New(*seedFlag), seeds...)
+		opt.Strategy, opt.SitesAtOnce, opt.StockTarget, opt.HostDelay = strategy.SiteBySite, 1, 4, time.Second
+		opt.MaxTime = 100 * time.Hour
+		mustRun(t, t.Context(), opt)
+		got, open, most := map[string]int{}, map[string]bool{}, 0
+		for _, r := range tiny.requests {
+			if r.path == "/robots.txt" {
+				continue
+			}
+			open[r.host] = true
+			if got[r.host]++; got[r.host] >= pages*9/10 {
+				delete(open, r.host)
+			}
+			most = max(most, len(open))
+		}
+		for host, n := range got {
+			if n != pages {
+				t.Errorf("%s: %d requests for %d pages", host, n, pages)
+			}
+		}
+		if len(got) != sites || most > 2 {
+			t.Errorf("%d sites, of which up to %d at once were begun and not nearly finished", len(got), most)
+		}
+		checkBalanced(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestSnapshot: the seeds and the targets of their redirects are fetched, and no links.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		tiny := &tinyWeb{serve: func(_, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return noRobots
+			case "/moved":
+				return answer{301, "Location: /target\r\n", ""}
+			}
+			return answer{200, "", "<html><a href=/link><a href=http://other.test/>"}
+		}}
+		opt := tiny.options(t, memfs.New(*seedFlag), "http://a.test/", "http://a.test/moved", "http://b.test/x")
+		opt.Strategy = strategy.Snapshot
+		mustRun(t, t.Context(), opt)
+		var got []string
+		for _, r := range tiny.requests {
+			if r.path != "/robots.txt" {
+				got = append(got, r.host+r.path)
+			}
+		}
+		slices.Sort(got)
+		if want := []string{"a.test/", "a.test/moved", "a.test/target", "b.test/x"}; !slices.Equal(got, want) {
+			t.Errorf("requests for %v, want %v", got, want)
+		}
+	})
 }

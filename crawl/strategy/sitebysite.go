@@ -17,6 +17,10 @@ func (s *Strategy) siteBySite() {
 	if s.Lanes == 0 {
 		s.Lanes = 2
 	}
+	if len(s.Weights) == 0 {
+		s.Weights = steepWeights(s.Lanes)
+		s.Weights[0] = 1 << 16 // nothing else is read while sites that are begun have URLs
+	}
 }
 
 func begunFirst(s *Strategy, _ int, site *Site) int {
