@@ -13,14 +13,15 @@ func (d *Drum) Add(ts []Tuple) error {
 	if err := d.failed(); err != nil {
 		return err
 	}
+	var bytes int64
 	for i := range ts {
 		if err := d.checkTuple(&ts[i]); err != nil {
 			return fmt.Errorf("drum: add to %s: %w", d.opt.Name, err)
 		}
 	}
-	added, bytes, err := len(ts), int64(0), error(nil)
+	var err error
 	if d.opt.logged() {
-		added, bytes, err = d.addLogged(ts)
+		bytes, err = d.addLogged(ts)
 	} else {
 		bytes, err = d.addBucketed(ts)
 	}
@@ -28,8 +29,7 @@ func (d *Drum) Add(ts []Tuple) error {
 		d.fail(err)
 		return err
 	}
-	d.counts.repeats.add(len(ts) - added)
-	d.tuples.Add(int64(added))
+	d.tuples.Add(int64(len(ts)))
 	d.bytes.Add(bytes)
 	return nil
 }

@@ -64,8 +64,7 @@ func TestRAMBytes(t *testing.T) {
 	}
 }
 
-// feed adds a multiple of the tuples of a round and merges. 90 % of them are of one key, or of one bucket where
-// repeats are dropped.
+// feed adds a multiple of the tuples of a round, 90 % of them of one key, and merges.
 func feed(t *testing.T, d *Drum, opt *Options) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	ts, aux, value := make([]Tuple, 100), make([]byte, 20), []byte(nil)
@@ -75,9 +74,6 @@ func feed(t *testing.T, d *Drum, opt *Options) {
 	for range 2 * opt.BucketBytes / opt.TupleBytes(len(value)/2) / int64(len(ts)) {
 		for i := range ts {
 			ts[i] = Tuple{Key: 1 << 63, Op: CheckUpdate, Aux: aux}
-			if opt.logged() {
-				ts[i].Key |= Key(rng.Uint64() >> 8)
-			}
 			if rng.IntN(10) == 0 {
 				ts[i].Key = Key(rng.Uint64())
 			}

@@ -2,10 +2,10 @@ package drum
 
 import "sync/atomic"
 
-// recentKeys is a table of keys that were added lately to a store with text logs. Add drops tuples of these keys: such a
-// key is in the store or in the input of its bucket, so a later tuple of it is not new, and the store emits only new ones.
-// This stays true over passes. A checkpoint waits for every Add that has begun, so it has the earlier tuple of each one
-// that was dropped before it; after a restart the table is empty. The table is safe for concurrent use.
+// recentKeys is a table of keys that were added lately to a store with text logs. It tells that a key has waited
+// before; if it does not know, nothing is lost but space. A key that it has is in the store or before in the input
+// of its bucket, so a later tuple of that key is not new, and its text need not be kept. This stays true over passes
+// and checkpoints. It is safe for concurrent use.
 type recentKeys struct {
 	slots []atomic.Uint64
 	shift uint
@@ -22,13 +22,13 @@ func newRecentKeys(bytes int) *recentKeys {
 	return r
 }
 
-// testAndSet notes a key and reports whether it was there. If so, another Add has appended its tuple or will do so, or
-// the store has failed. Keys are hashes, and their leading bits are those of the bucket. The key 0 never is there.
-func (r *recentKeys) testAndSet(key Key) bool {
-	slot := &r.slots[uint64(key)*0x9e3779b97f4a7c15>>r.shift&uint64(len(r.slots)-1)]
-	if key != 0 && slot.Load() == uint64(key) {
-		return true
-	}
-	slot.Store(uint64(key))
-	return false
+// slot returns the slot of a key. Keys are hashes, and the leading bits are those of the bucket.
+func (r *recentKeys) slot(key Key) *atomic.Uint64 {
+	return &r.slots[uint64(key)*0x9e3779b97f4a7c15>>r.shift&uint64(len(r.slots)-1)]
 }
+
+// has reports whether the key was put lately. The key 0 never was.
+func (r *recentKeys) has(key Key) bool { return key != 0 && r.slot(key).Load() == uint64(key) }
+
+// put notes a key whose tuple is in its bucket's input.
+func (r *recentKeys) put(key Key) { r.slot(key).Store(uint64(key)) }

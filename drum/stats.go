@@ -14,8 +14,6 @@ type Stats struct {
 	FullBuckets, SealedBuckets int64
 	// Passes and Rounds count finished ones, Merged their tuples, Emitted their results.
 	Passes, Rounds, Merged, Emitted int64
-	// Repeats counts the tuples that Add dropped because their key was added lately: only in stores with text logs.
-	Repeats int64
 	// Changed counts the entries that rounds have set or removed in parts that they wrote, without late keys.
 	Changed int64
 	// Expunged counts the entries dropped by Options.Expunge.
@@ -49,7 +47,7 @@ func (c *counter) add(n int) { c.Add(int64(n)) }
 
 type counters struct {
 	keysRead, keysWritten, auxRead, auxWritten, cacheRead, cacheWritten, bufferWritten counter
-	passes, rounds, merged, repeats, changed, emitted, expunged, roundPeak             counter
+	passes, rounds, merged, changed, emitted, expunged, roundPeak                      counter
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -104,7 +102,7 @@ func (d *Drum) Stats() Stats {
 	s := Stats{
 		Keys: d.keys.Load(), Tuples: d.tuples.Load(), TupleBytes: d.bytes.Load(),
 		FullBuckets: d.full.Load(), SealedBuckets: d.sealed.Load(),
-		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Repeats: c.repeats.Load(), Emitted: c.emitted.Load(),
+		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Emitted: c.emitted.Load(),
 		Changed: c.changed.Load(), Expunged: c.expunged.Load(),
 		KeysRead: c.keysRead.Load(), KeysWritten: c.keysWritten.Load(),
 		AuxRead: c.auxRead.Load(), AuxWritten: c.auxWritten.Load(),

@@ -73,53 +73,54 @@ func (o *Options) logged() bool { return o.Aux == AuxLog }
 // logBatch is the number of tuples whose texts are appended under one hold of the log's lock.
 const logBatch = 64
 
-// textBatch is a batch of tuples and the numbers of their texts.
+// textBatch describes the texts of a batch.
 type textBatch struct {
-	tuples  [logBatch]*Tuple
 	numbers [logBatch]uint64
+	leftOut [logBatch]bool
 }
 
-// addLogged is the loop of Add for stores with logs. It drops tuples of recent keys, which cannot be new. It returns
-// the number of the others and the payload bytes of their keys.
-func (d *Drum) addLogged(ts []Tuple) (added int, bytes int64, err error) {
+// addLogged is the loop of Add for stores with logs. It returns the payload bytes of the keys.
+func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
 	d.texts.seal.RLock()
 	defer d.texts.seal.RUnlock()
 	var batch textBatch
+	recent := d.texts.recent
 	for len(ts) > 0 {
-		n := 0
-		for len(ts) > 0 && n < logBatch {
-			if !d.texts.recent.testAndSet(ts[0].Key) {
-				batch.tuples[n] = &ts[0]
-				n++
-			}
-			ts = ts[1:]
+		n := min(len(ts), logBatch)
+		for i := range ts[:n] {
+			batch.leftOut[i] = recent.has(ts[i].Key)
 		}
 		for dir, log := range d.texts.logs {
-			if err := d.appendTexts(log, dir, &batch, n); err != nil {
-				return added, bytes, err
+			if err := d.appendTexts(log, dir, ts[:n], &batch); err != nil {
+				return bytes, err
 			}
 		}
-		for i, t := range batch.tuples[:n] {
+		for i := range ts[:n] {
+			t := &ts[i]
 			b := &d.buckets[uint64(t.Key)>>d.shift]
 			b.mu.Lock()
 			m, err := d.appendNumbered(b, t.Key, batch.numbers[i])
 			b.mu.Unlock()
 			if err != nil {
-				return added, bytes, err
+				return bytes, err
+			}
+			if !batch.leftOut[i] {
+				recent.put(t.Key) // only now: a tuple whose text is left out must come after this one
 			}
 			bytes += int64(m)
 		}
-		added += n
+		ts = ts[n:]
 	}
-	return added, bytes, nil
+	return bytes, nil
 }
 
-// appendTexts appends the aux of those of the batch's n tuples whose bucket is in directory dir.
-func (d *Drum) appendTexts(log *textLog, dir int, batch *textBatch, n int) error {
+// appendTexts appends the aux of the tuples whose bucket is in directory dir.
+func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, batch *textBatch) error {
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	prev := log.prev
-	for i, t := range batch.tuples[:n] {
+	for i := range ts {
+		t := &ts[i]
 		if len(d.texts.logs) > 1 && d.buckets[uint64(t.Key)>>d.shift].open.keys.dir != dir {
 			continue
 		}
@@ -142,9 +143,12 @@ func (d *Drum) appendTexts(log *textLog, dir int, batch *textBatch, n int) error
 		if s.records == 0 {
 			s.base = log.next
 		}
-		if s.kind == plainBlocks {
+		switch {
+		case s.kind == plainBlocks:
 			s.buf = append(binary.AppendUvarint(s.buf, uint64(len(t.Aux))), t.Aux...)
-		} else {
+		case batch.leftOut[i]:
+			s.buf = append(s.buf, leftOut)
+		default:
 			s.buf = appendText(s.buf, prev, t.Aux)
 			prev = t.Aux
 		}

@@ -53,8 +53,6 @@ type Result struct {
 	Right, TruthKnown   bool
 	// Misses is the number of links not in the RAM cache in front, or Links without a cache.
 	Misses int64
-	// Repeats is the number of them that the store dropped, because it had got the same key lately.
-	Repeats int64
 	// TextBytes is the length of all URLs, MissBytes that of the cache misses.
 	TextBytes, MissBytes int64
 	// FreshBytes is the length of the texts reported as new.

@@ -170,7 +170,7 @@ func (b *drumBench) speedTable(all []drumGroup) report.Table {
 func (b *drumBench) diskTable(all []drumGroup) report.Table {
 	t := report.Table{
 		Title: "Disk: bytes read and written per link, and the value of Theorem 1 or 2 for the paper's form at the same k, r, M and D",
-		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha", "misses", "repeats", "bits/key", "bound",
+		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha", "misses", "bits/key", "bound",
 			"text ratio", "peak on disk"},
 		Notes: []string{"bound: 64 - log2 n + 1.44, the minimum for n random keys. queue: new URLs' texts, written once (p), part of B/link.",
 			"model: Theorem 2 for the store as it is, with its codings, at the measured text ratio (drum.Options.Cost)."},
@@ -202,8 +202,7 @@ func (b *drumBench) diskTable(all []drumGroup) report.Table {
 		t.Add(g.method, report.Power(float64(g.known)), report.Number(io), per(func(r *Result) float64 { return float64(r.ReadBytes) }),
 			per(func(r *Result) float64 { return float64(r.WrittenBytes) }), per(func(r *Result) float64 { return float64(r.QueueBytes) }),
 			theorem, ratio, model, report.Number(m(func(r *Result) float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes) })),
-			report.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })),
-			per(func(r *Result) float64 { return float64(r.Repeats) }), bits, bound, text,
+			report.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })), bits, bound, text,
 			report.DecimalBytes(m(func(r *Result) float64 { return float64(r.PeakDisk) })))
 	}
 	return t

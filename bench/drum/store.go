@@ -296,14 +296,13 @@ func (s *drumStore) report(r *Result) {
 		r.Misses += s.adders[i].misses
 		r.MissBytes += s.adders[i].missBytes
 	}
-	r.Repeats = st.Repeats
-	if r.Links > 0 && r.Merged > 0 && !s.form.each {
-		merged := float64(r.Merged)
+	if r.Links > 0 && r.Misses > 0 && !s.form.each {
+		misses := float64(r.Misses)
 		cost := s.opt.Cost(drum.CostInput{
-			Known: float64(r.Known), Tuples: merged, UniqueFraction: float64(r.Found) / merged,
-			AuxBytes: float64(r.MissBytes) / merged, AuxRatio: r.textRatio(),
+			Known: float64(r.Known), Tuples: misses, UniqueFraction: float64(r.Found) / misses,
+			AuxBytes: float64(r.MissBytes) / misses, AuxRatio: r.textRatio(),
 		})
-		r.Model = (cost.Bytes()*merged + float64(r.QueueBytes)) / float64(r.Links)
+		r.Model = (cost.Bytes()*misses + float64(r.QueueBytes)) / float64(r.Links)
 	}
 }
 
