@@ -21,8 +21,7 @@
 //   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of
 //     arrival, instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number
 //     of files, texts are coded as differences to those before (textcode.go), and unique tuples come out in
-//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. Add drops
-//     tuples whose keys were added lately (recentkeys.go). A round of few new keys does not rewrite the part:
+//     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. A round of few new keys does not rewrite the part:
 //     they stay in RAM and in the state for a while (late.go).
 //   - Sorting is in place and takes 16 bytes per tuple. The paper takes H + P = 12, and also has to
 //     restore the order of arrival.
@@ -33,7 +32,7 @@
 //
 // # Contract
 //
-// Exactly one round sees each tuple added and not dropped. Tuples of a bucket are applied and answered in order of arrival.
+// Exactly one round sees each tuple added. Tuples of a bucket are applied and answered in order of arrival.
 // A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one
 // moment. After a crash, Open continues from the last durable checkpoint; no tuple is lost or applied
 // twice. No State is taken inside a round: Pause takes the gate that makes emission and install of a round

@@ -246,7 +246,7 @@ func (o Options) RAMBytes() int64 {
 }
 
 // recentBytes returns the size of recentKeys, which is to stay in a core's L2 cache.
-func (o *Options) recentBytes() int { return o.LogBytes }
+func (o *Options) recentBytes() int { return o.LogBytes / 2 }
 
 // chunkBytes returns the size of the read buffer: delta, plus the largest block, of which the previous read
 // got a part.

@@ -17,8 +17,8 @@ import (
 // The text is the first p bytes of the text before it, these m bytes, and the last q bytes of the text before it. At
 // the beginning of a block the text before is empty. A text that is left out does not count as the text before.
 //
-// This version leaves out no texts. An older one did so if the key of the text had waited before: of tuples with equal
-// keys only the first can be unique, and only unique texts are read.
+// A text may be left out if its key has waited before in the same log (recentKeys): of tuples with equal keys only the
+// first can be unique, and only unique texts are read.
 
 // maxTextOverhead bounds the bytes of a text record besides those of the text.
 const maxTextOverhead = 3 * binary.MaxVarintLen32

@@ -198,7 +198,12 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
 		view.Note(n)
 	}
-	if in := c.seedInput(a.Stdin); in != nil {
+	if c.Known != "" {
+		if opt.Seeds, err = c.readKnown(&opt, view); err != nil {
+			return err
+		}
+		opt.New = false // takeSeeds has checked it, and has marked the directory
+	} else if in := c.seedInput(a.Stdin); in != nil {
 		if opt.Seeds, err = takeSeeds(&opt, in); err != nil {
 			return err
 		}

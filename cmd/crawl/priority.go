@@ -8,8 +8,11 @@ import (
 	"drumbeat/crawl/strategy"
 )
 
-// priorityFlags say which URLs go first.
+// priorityFlags say in which order URLs are fetched.
 type priorityFlags struct {
+	Strategy    string        `group:"budget" enum:"irlbot,breadth-first,focused,best-first,site-by-site,snapshot" default:"irlbot" help:"Order of the crawl. irlbot: budgets by in-degree, as in the paper, with --priority. breadth-first: in the order in which URLs are found, without budgets. focused: links of pages with a high score of --hook first. best-first: PLDs with a large in-degree first. site-by-site: finish sites before others begin. snapshot: the seeds and the targets of their redirects, no links."`
+	SitesAtOnce flags.Count   `group:"budget" placeholder:"N" default:"64" help:"With --strategy site-by-site, begin N sites (PLDs) at once."`
+	Known       string        `group:"budget" placeholder:"FILE" help:"Fetch the URLs in FILE once and follow no links (--strategy snapshot). FILE has one URL per line, or is a CDX or CDXJ index of an archive, also compressed by gzip. It is copied into the first --dir."`
 	Priority    string        `group:"budget" enum:"none,depth,indegree,hook,sitemap" default:"none" help:"Fetch the better URLs first, within the budgets; the others still move. depth: few links from a seed. indegree: linked from a PLD with a large budget. hook: linked from a page with a high score of --hook. sitemap: by <priority> in sitemaps. A new crawl gets --lanes for it."`
 	Lanes       flags.Count   `group:"budget" placeholder:"N" default:"0" help:"Number of lanes of BEAST for --priority, 1 to 8, fixed when a crawl begins. Each lane after the first takes 16 bytes a PLD on disk. 0: those of the crawl; 4 for a new crawl with --priority, otherwise 1."`
 	LaneWeights []flags.Count `group:"budget" placeholder:"N" help:"Weights of the lanes, the best first, such as 8,4,2,1: their shares of the URLs read, and of each PLD's budget. Default: each is twice the next."`
@@ -27,6 +30,17 @@ func (p *priorityFlags) weights() (w []uint32) {
 func (p *priorityFlags) check() error {
 	if p.Lanes < 0 || p.Lanes > strategy.MaxLanes {
 		return fmt.Errorf("--lanes %d: must be between 0 and %d", p.Lanes, strategy.MaxLanes)
+	}
+	if p.Known != "" && p.Strategy == crawl.DefaultStrategy {
+		p.Strategy = strategy.Snapshot
+	}
+	switch {
+	case p.Known != "" && p.Strategy != strategy.Snapshot:
+		return fmt.Errorf("--known follows no links, so it takes no --strategy %s", p.Strategy)
+	case p.Strategy != crawl.DefaultStrategy && p.Priority != crawl.DefaultPriority:
+		return fmt.Errorf("--strategy %s has priorities of its own: leave out --priority %s", p.Strategy, p.Priority)
+	case p.SitesAtOnce < 1 || p.SitesAtOnce > crawl.MaxSitesAtOnce:
+		return fmt.Errorf("--sites-at-once %d: must be between 1 and %d", p.SitesAtOnce, crawl.MaxSitesAtOnce)
 	}
 	if p.Lanes == 1 && p.Priority != crawl.DefaultPriority {
 		return fmt.Errorf("--priority %s needs more than one of --lanes", p.Priority)
@@ -47,6 +61,7 @@ const maxLaneWeight = 1 << 16
 
 // apply sets the options of the flags.
 func (p *priorityFlags) apply(o *crawl.Options) {
+	o.Strategy, o.SitesAtOnce = p.Strategy, int(p.SitesAtOnce)
 	o.Priority, o.Lanes, o.LaneWeights = p.Priority, int(p.Lanes), p.weights()
 	if o.Lanes == 0 && len(o.LaneWeights) > 0 && p.Priority != crawl.DefaultPriority {
 		o.Lanes = len(o.LaneWeights)

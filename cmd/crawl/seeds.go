@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/urllist"
 	"drumbeat/weburl"
 )
 
@@ -35,6 +36,11 @@ func (c *Command) seedInput(stdin io.Reader) io.Reader {
 // checkSeeds returns the first fault in the source of the seeds.
 func (c *Command) checkSeeds() error {
 	switch {
+	case c.Known != "":
+		if c.Seeds != "" || len(c.URLs) > 0 {
+			return errors.New("give --known FILE, or seeds, not both")
+		}
+		return nil
 	case c.Seeds == "" && len(c.URLs) == 0:
 		return errors.New("there are no seeds; give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
 	case len(c.URLs) > 0 && c.Seeds != "":
@@ -45,6 +51,27 @@ func (c *Command) checkSeeds() error {
 		return nil
 	}
 	return checkSeedFile(c.Seeds)
+}
+
+// readKnown copies the URLs of --known into the crawl's first directory and returns the name of the copy.
+func (c *Command) readKnown(opt *crawl.Options, view *View) (name string, err error) {
+	f, err := os.Open(c.Known)
+	if err != nil {
+		return "", term.Usage(fmt.Errorf("--known: %w", err))
+	}
+	defer f.Close()
+	urls, err := urllist.NewReader(f)
+	if err != nil {
+		return "", term.Usage(fmt.Errorf("--known %s: %w", c.Known, err))
+	}
+	if name, err = takeSeeds(opt, urls); err != nil {
+		return "", err
+	}
+	if urls.URLs == 0 {
+		return "", term.Usage(fmt.Errorf("--known %s: none of its lines has a URL", c.Known))
+	}
+	view.Note(fmt.Sprintf("%s: %d URLs, %d lines without one", c.Known, urls.URLs, urls.Skipped))
+	return name, nil
 }
 
 // checkURLs returns the first fault of seeds on the command line.

@@ -70,6 +70,7 @@ var layers = map[string]layer{
 	"internal/render":            {5, []string{"internal/render/rendertest"}}, // only in its tests
 	"internal/render/rendertest": {0, nil},                                    // for tests
 	"internal/pagetext":          {0, nil},
+	"internal/urllist":           {0, nil},
 	"internal/urlrule":           {10, []string{"weburl"}},
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
@@ -148,7 +149,7 @@ var layers = map[string]layer{
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/history", "crawl/snapshot", "crawl/state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports", "internal/render",
-		"internal/scope", "internal/sites", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit"}},
+		"internal/scope", "internal/sites", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb", "internal/human", "weburl"}},
 	"cmd/bench": {49, []string{"*"}},
