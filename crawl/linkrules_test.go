@@ -259,7 +259,7 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 		opt.HostDelay, opt.CheckpointEvery, opt.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit
 		for cuts := 0; ; cuts++ {
 			if cuts < 20 {
-				mem.CrashAfter(1 + rnd.IntN(300))
+				mem.CrashAfter(1 + rnd.IntN(100))
 			}
 			// A cut after the last checkpoint leaves a finished crawl.
 			_, err := Run(t.Context(), opt)

@@ -44,7 +44,7 @@ type Command struct {
 	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
 	Queued      bool       `help:"With plds: count waiting URLs; reads all queues."`
 	CountLinks  bool       `help:"With pld-edges: count links; reads all pages."`
-	Languages   bool       `help:"With pages: fill content_languages; reads all pages, some 1,000 a second on each CPU."`
+	Languages   bool       `help:"With pages: detect languages; reads all pages."`
 }
 
 // Help returns examples.
