@@ -40,8 +40,8 @@ type Command struct {
 	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output. With wacz: a file."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
 	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size."`
-	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process, in addition to what the crawl held in buffers at the checkpoint. At least 32MiB; with less than 128MiB the process may take more."`
-	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
+	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process besides what the crawl had in buffers. At least 32MiB; below 128MiB it may take more."`
+	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: -o with .tmp, or the system's."`
 	Queued      bool       `help:"With plds: count waiting URLs; reads all queues."`
 	CountLinks  bool       `help:"With pld-edges: count links; reads all pages."`
 	Languages   bool       `help:"With pages: detect languages; reads all pages."`
