@@ -163,6 +163,7 @@ func (s *Scheduler) stopLanes(key uint64, n int, at int64) {
 		case busy < n && h.stopped:
 			h.stopped = false
 			s.schedule(h)
+			s.setTerms(h, key, h.terms) // they may have changed while it was not in the heap
 		}
 	})
 }
