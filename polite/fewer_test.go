@@ -99,3 +99,30 @@ func TestStoppedLanesNewDelay(t *testing.T) {
 		t.Error("no flight after the delay")
 	}
 }
+
+// TestCrowdedForgotten: a host that is not visited again after it got fewer lanes leaves nothing behind.
+func TestCrowdedForgotten(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := New(Options{StartAtGrant: true}, now)
+	terms := func(lanes int) map[uint64]*Terms {
+		return map[uint64]*Terms{1: {HostDelay: time.Second, PLDDelay: 0, Lanes: lanes, Own: true}}
+	}
+	for lane := range uint8(4) {
+		it := &Item{Host: 1, PLD: 1, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Lane: lane, Terms: terms(4)[1]}
+		if v := s.Admit(now, it); v.Kind != Admitted {
+			t.Fatalf("%+v", v)
+		}
+		g, _ := s.Next(now)
+		s.Done(now, g, Result{})
+	}
+	s.SetTerms(now, terms(1), terms(1))
+	if len(s.crowded) != 1 {
+		t.Fatalf("%d crowded hosts", len(s.crowded))
+	}
+	now = now.Add(time.Hour)
+	s.Next(now)
+	s.SetTerms(now, nil, nil)
+	if len(s.crowded) != 0 {
+		t.Errorf("%d crowded hosts after an hour without visits", len(s.crowded))
+	}
+}
