@@ -209,8 +209,12 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 	return nil
 }
 
-// refuse ends a URL without a response. It is part of a transaction.
+// refuse ends a URL without a response. It is part of a transaction. A URL that was enqueued and has been fetched
+// meanwhile has a response, and ends with that.
 func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
+	if met, err := d.metOrder(tx, rec, from); met || err != nil {
+		return err
+	}
 	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
 		return d.hold(tx, rec, from, why)
 	}

@@ -84,6 +84,8 @@ func (o *operator) mayEnqueue(n int) error {
 	if o.drains() {
 		return &changes.RefusedError{Why: "the crawl drains: it queues no new URLs"}
 	}
+	o.feeding.Lock() // each URL is either in the journal or in the table
+	defer o.feeding.Unlock()
 	if room := o.orders.room() - o.journal.Enqueued(); n > room {
 		return &changes.RefusedError{Why: fmt.Sprintf("%d URLs: %d that were enqueued wait already, and the limit is %d",
 			n, MaxOrders-room, MaxOrders)}

@@ -250,3 +250,42 @@ func TestEnqueueRecrawl(t *testing.T) {
 		checkDeep(t, &o.opt)
 	})
 }
+
+// TestEnqueueThenBlock: a queued URL whose order has been fetched ends as fetched, even if its host is blocked before its
+// own record comes up.
+func TestEnqueueThenBlock(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		opt := web.options(t, memfs.New(*seedFlag), urls("h", 1, 30)...)
+		small(&opt)
+		opt.HostDelay, opt.HostDelayMin, opt.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
+		o := &operated{t: t, opt: opt}
+		o.start()
+		time.Sleep(35 * time.Second)
+		var waiting []string
+		for i := range 30 {
+			if path := fmt.Sprintf("/%d", i); len(web.got("h0.test", path)) == 0 {
+				waiting = append(waiting, "http://h0.test"+path)
+			}
+		}
+		o.enqueue(waiting...)
+		time.Sleep(75 * time.Second)
+		o.make(changes.Change{Op: changes.OpBlock, Rule: "net 127.0.0.0/8"})
+		if res := o.end(); res.Stop != StopDone {
+			t.Errorf("ended: %s", res.Stop)
+		}
+		fetched := 0
+		for i := range 30 {
+			fetched += min(1, len(web.got("h0.test", fmt.Sprintf("/%d", i))))
+		}
+		rep, err := audit.Run(o.opt.FS, o.opt.Dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := rep.Rows[state.PlaceFetched].Account.N; int(n) != fetched || fetched < 8 {
+			t.Errorf("%d URLs ended as fetched, of %d that were; refused: %v", n, fetched, rep.Refused)
+		}
+		checkDeep(t, &o.opt)
+	})
+}

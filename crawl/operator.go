@@ -34,6 +34,7 @@ type operator struct {
 	fedSeq   int64      // the last change whose seeds have been fed; guarded by the transaction lock
 	budgets  atomic.Pointer[map[uint64]uint32]
 	wakeSeed signal
+	feeding  sync.Mutex // held while enqueued URLs go from the journal to the table of orders; below mu, above txLock
 
 	check        *robotsCheck
 	checkpointer *checkpointer
@@ -372,14 +373,7 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 			continue
 		}
 		if c.Op == changes.OpEnqueue {
-			if err := o.transact(func(tx *transaction) error {
-				if err := o.feedOrders(tx, c.Seeds); err != nil {
-					return err
-				}
-				o.fedSeq = c.Seq
-				o.journal.Fed() // after they have begun, so that mayEnqueue counts them all the time
-				return nil
-			}); err != nil {
+			if err := o.feedEnqueued(c); err != nil {
 				return err
 			}
 			continue
@@ -402,6 +396,20 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		o.wakeWatch.raise()
 	}
 	return nil
+}
+
+// feedEnqueued begins the orders of a change.
+func (o *operator) feedEnqueued(c *changes.Change) error {
+	o.feeding.Lock()
+	defer o.feeding.Unlock()
+	return o.transact(func(tx *transaction) error {
+		if err := o.feedOrders(tx, c.Seeds); err != nil {
+			return err
+		}
+		o.fedSeq = c.Seq
+		o.journal.Fed()
+		return nil
+	})
 }
 
 func (o *operator) feedLot(lines []string) error {

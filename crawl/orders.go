@@ -147,13 +147,22 @@ func (o *orders) look(key uint64) (x state.Order, ok bool) {
 	return x, false
 }
 
-// own notes that the order's record is that of the unique URL.
-func (o *orders) own(key uint64) {
+// adopt is look for a new unique URL. If its order waits, the order's record is that of the URL from now on. Both happen
+// at once: another transaction may be ending the order, and must know whose record it is.
+func (o *orders) adopt(key uint64) (x state.Order, ok bool) {
+	if !o.any() {
+		return x, false
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if x := o.byKey[key]; x != nil {
-		x.Own = true
+	found := o.byKey[key]
+	if found == nil {
+		return x, false
 	}
+	if !found.Done {
+		found.Own = true
+	}
+	return found.Order, true
 }
 
 // stored notes that the order's page waits for the verdict on its body.
@@ -296,12 +305,11 @@ func (o *operator) feedOrders(tx *transaction, lines []string) error {
 // is false if there is no order. It is part of a transaction.
 func (d *deferrals) adoptOrder(tx *transaction, rec *weburl.Record) (ok bool, _ error) {
 	key := d.Hasher.URLKey(rec.URL)
-	order, ok := d.orders.look(key)
+	order, ok := d.orders.adopt(key)
 	switch {
 	case !ok:
 		return false, nil
 	case !order.Done:
-		d.orders.own(key)
 		tx.adopt(key)
 		return true, nil
 	}

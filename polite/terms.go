@@ -65,6 +65,9 @@ func (s *Scheduler) SetTerms(now time.Time, hosts, plds map[uint64]*Terms) (chan
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
+	for key := range s.crowded { // forget hosts that were not visited again and whose lanes have left the table
+		s.crowd(key, at)
+	}
 	for key, t := range plds {
 		if p := s.plds[key]; p != nil {
 			if !p.terms.same(t) && p.terms.pldDelay() != t.pldDelay() {
@@ -163,6 +166,7 @@ func (s *Scheduler) stopLanes(key uint64, n int, at int64) {
 		case busy < n && h.stopped:
 			h.stopped = false
 			s.schedule(h)
+			s.setTerms(h, key, h.terms) // they may have changed while it was not in the heap
 		}
 	})
 }
