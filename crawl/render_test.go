@@ -160,8 +160,10 @@ func TestRender(t *testing.T) {
 			t.Errorf("rendered pages: %q", pages)
 		}
 		c := res.Snapshot.Count
-		if c(state.CountRenderWanted) != 3 || c(state.CountRendered) != 3 || c(state.CountRenderedStored) != 3 || c(state.CountRenderCached) != 4 ||
-			c(state.CountRenderRefused) != 12 || c(state.CountRenderRequests) != 5 || c(state.CountPages) != 7 {
+		if c(state.CountRenderWanted) != 3 || c(state.CountRendered) != 3 || c(state.CountRenderedStored) != 3 ||
+			c(state.CountRenderRefused) != 12 || c(state.CountPages) != 7 ||
+			// Two pages that need a script at the same time both ask for it.
+			c(state.CountRenderCached)+c(state.CountRenderRequests) != 9 || c(state.CountRenderRequests) < 5 || c(state.CountRenderRequests) > 6 {
 			t.Errorf("wanted %d, rendered %d, stored %d, cached %d, refused %d, requests %d, pages %d", c(state.CountRenderWanted), c(state.CountRendered),
 				c(state.CountRenderedStored), c(state.CountRenderCached), c(state.CountRenderRefused), c(state.CountRenderRequests), c(state.CountPages))
 		}
