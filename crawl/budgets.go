@@ -557,6 +557,7 @@ func (b *budgetStage) littleToMerge() bool {
 type scanMemory struct {
 	fetched atomic.Int64 // responses at the start of the last such scan; -1 before the first
 	edges   atomic.Int64
+	spared  atomic.Bool // PLDs without standing got a page in that scan
 }
 
 // scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
@@ -572,21 +573,22 @@ func (b *budgetStage) scanDue() bool {
 	}
 	if b.beast.ScanDue() {
 		b.star.Spare(false)
+		b.scanned.spared.Store(false)
 		return true
 	}
 	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
 		return false
 	}
 	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
-	if b.scanned.fetched.Load() == fetched && b.scanned.edges.Load() == edges {
+	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
+	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
 		return false
 	}
-	last := b.scanned.fetched.Load()
-	spare := b.onlyFailedLeft()
 	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
+	b.scanned.spared.Store(spare)
 	b.scanned.fetched.Store(fetched)
 	b.scanned.edges.Store(edges)
 	return true
@@ -596,7 +598,11 @@ func (b *budgetStage) scanDue() bool {
 // hosts whose robots.txt is unavailable or that are in a long back-off.
 func (b *budgetStage) onlyFailedLeft() bool {
 	s := b.acct.copy()
-	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && b.requests.underWay() == 0
+	lingering := s.Lingering()
+	if b.opt.Recrawl == nil { // visits that a former run scheduled, as in the stop
+		lingering += s.Deferred[state.ReasonRevisit]
+	}
+	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.underWay() == 0
 }
 
 // upstreamEmpty reports whether no link waits in front of BEAST.
@@ -605,8 +611,9 @@ func (b *budgetStage) upstreamEmpty() bool {
 }
 
 // rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
-// idle crawl.
+// idle crawl. With budgets by supporters, that scan must have given a page to PLDs without standing.
 func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
 	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] &&
-		b.scanned.edges.Load() == s.Counters[state.CountEdges]
+		b.scanned.edges.Load() == s.Counters[state.CountEdges] &&
+		(b.scanned.spared.Load() || !b.star.BySupporters())
 }
