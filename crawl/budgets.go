@@ -61,6 +61,8 @@ func (b *budgetStage) place(ledger *[16]byte, budget uint32, part, lane uint8) (
 	switch {
 	case s.SitesAtOnce > 0 && int(lane) == s.Lanes-1:
 		n = int64(b.beast.PlaceTogether(int(lane), &l, s.SitesAtOnce))
+	case budget == 0 && s.Budgets: // no queue has room for it
+		n = int64(b.beast.Place(int(lane), &l, 0))
 	case part != 0 && b.traps != nil:
 		n = int64(b.beast.PlacePart(int(lane), &l, partBudget(budget, part)))
 	case !s.Budgets:
@@ -135,7 +137,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
-			if b.overPart(&rec, queue) || b.overPin(&rec) {
+			if b.overPart(&rec) || b.overPin(&rec) {
 				b.beast.Advance()
 				tx.wake(b.wakeStar)
 				return b.checkAgain(tx, data, state.PlaceBeast)
@@ -155,13 +157,13 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 // overPart reports whether a URL in a queue of BEAST is to be placed anew: its host has become a trap since it was
 // placed, and the host's part of the budget has already left this queue. Without this a trap would keep the places
 // that it got before its score was known, in all queues.
-func (b *budgetStage) overPart(rec *weburl.Record, queue beast.Number) bool {
+func (b *budgetStage) overPart(rec *weburl.Record) bool {
 	host := weburl.Split(rec.URL).Host
 	part := b.partOf(host)
 	if part == 0 || b.star.ChecksHalfFull() {
 		return false
 	}
-	return !b.traps.Release(b.HostKey(host), uint16(queue), partBudget(rec.Budget, part))
+	return !b.traps.Release(b.HostKey(host), uint16(b.beast.Current()), partBudget(rec.Budget, part))
 }
 
 // overPin reports whether a URL in a queue of BEAST is to be placed anew, because its PLD's budget has been fixed to less

@@ -315,7 +315,7 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			lane = s.opt.Lane(lane, pld, s.round.curve.largest())
 		}
 		budget := pages
-		if part != 0 {
+		if part != 0 && pages > 0 {
 			budget = nominal // a small crawl gives more to all but these
 		}
 		n := s.opt.Place(pld.LedgerOf(int(lane)), budget, part, lane)
