@@ -96,7 +96,7 @@ func TestEnqueue(t *testing.T) {
 		o.await(120)
 		host := busiestHost(web)
 		fetched, missing := pagesOf(web, host)
-		if len(missing) < 100 {
+		if len(missing) < 40 {
 			t.Fatalf("%s has only %d pages left", host, len(missing))
 		}
 		urls := []string{missing[len(missing)/2], "http://" + host + "/never-seen", fetched[0], missing[3]}

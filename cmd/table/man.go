@@ -66,11 +66,11 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 			name = "\\fB" + roff("-"+string(flag.Short)) + "\\fR, " + name
 		}
 		if !flag.IsBool() {
-			value := flag.PlaceHolder
+			value := roff(flag.PlaceHolder)
 			if flag.Enum != "" {
-				value = strings.ReplaceAll(flag.Enum, ",", "|")
+				value = strings.ReplaceAll(roff(flag.Enum), ",", `|\:`) // a line may break there
 			}
-			name += "=\\fI" + roff(value) + "\\fR"
+			name += "=\\fI" + value + "\\fR"
 		}
 		fmt.Fprintf(b, ".TP\n%s\n%s\n", name, roff(flags.HelpWithDefault(flag.Value)))
 	}
