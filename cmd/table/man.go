@@ -66,11 +66,11 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 			name = "\\fB" + roff("-"+string(flag.Short)) + "\\fR, " + name
 		}
 		if !flag.IsBool() {
-			value := roff(flag.PlaceHolder)
-			if flag.Enum != "" {
-				value = strings.ReplaceAll(roff(flag.Enum), ",", `|\:`) // a line may break there
+			value := flag.PlaceHolder
+			if flag.Enum != "" && (value == "" || len(flag.Enum) <= longestEnum) {
+				value = strings.ReplaceAll(flag.Enum, ",", "|")
 			}
-			name += "=\\fI" + value + "\\fR"
+			name += "=\\fI" + roff(value) + "\\fR"
 		}
 		fmt.Fprintf(b, ".TP\n%s\n%s\n", name, roff(flags.HelpWithDefault(flag.Value)))
 	}
@@ -78,6 +78,10 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 		b.WriteString(".PP\n.nf\n" + roff(command.Detail) + "\n.fi\n")
 	}
 }
+
+// longestEnum is the length of a list of values that fits on a line. Instead of a longer one stands the flag's placeholder;
+// its help has the values.
+const longestEnum = 50
 
 // inherited returns the flags of the commands above a command.
 func inherited(command *kong.Node) (list []*kong.Flag) {
