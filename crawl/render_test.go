@@ -173,6 +173,54 @@ func TestRender(t *testing.T) {
 	})
 }
 
+// TestRenderCrawlDelay: the Crawl-delay of a host that only scripts visit separates their requests, also after the
+// host was forgotten, and if its rules came from another host.
+func TestRenderCrawlDelay(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case host == "a.test" && path == "/robots.txt":
+				return noRobots
+			case path == "/robots.txt":
+				return answer{301, "Location: http://rules.test/cdn.txt\r\n", ""}
+			case path == "/cdn.txt":
+				return answer{200, "", "User-agent: *\nCrawl-delay: 100"}
+			case path == "/":
+				return answer{200, "", "<a href=r1>"}
+			}
+			return answer{200, "", "<p>" + path}
+		}}
+		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt.HostDelay, opt.HostDelayMin = 10*time.Second, 10*time.Second
+		withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+			for i := range 4 {
+				if _, err := f.Fetch(ctx, fmt.Sprintf("http://cdn.test/%d.js", i)); err != nil {
+					t.Error(err)
+				}
+				if i == 1 {
+					sleep(ctx, time.Hour)
+				}
+			}
+			return &render.Result{HTML: []byte("<p>"), Base: p.URL}, nil
+		})
+		mustRun(t, t.Context(), opt)
+		var last time.Time
+		n := 0
+		for _, r := range w.got("cdn.test", "") {
+			if strings.HasSuffix(r.path, ".js") {
+				if gap := r.at.Sub(last); n > 0 && gap < 100*time.Second {
+					t.Errorf("%s came %v after the last request", r.path, gap)
+				}
+				last = r.at
+				n++
+			}
+		}
+		if n != 4 {
+			t.Errorf("%d requests of scripts, want 4", n)
+		}
+	})
+}
+
 // TestRenderBrowserGone: without a browser the crawl fetches all pages, waits a while for it, and ends; pages that
 // lose it are tried once more.
 func TestRenderBrowserGone(t *testing.T) {

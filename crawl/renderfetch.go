@@ -77,7 +77,8 @@ func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Respons
 	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
 		return nil, errRenderRefused
 	}
-	if err := r.mayFetch(ctx, []byte(url), parts); err != nil {
+	crawlDelay, err := r.mayFetch(ctx, []byte(url), parts)
+	if err != nil {
 		return nil, err
 	}
 	addrs, _, err := r.outages.lookup(ctx, parts.Host, 0)
@@ -91,7 +92,7 @@ func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Respons
 	}
 	resp := r.workers.response()
 	defer r.workers.release(resp)
-	g, err := r.grant(ctx, parts, addrs)
+	g, err := r.grant(ctx, parts, addrs, crawlDelay)
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +108,17 @@ func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Respons
 	return answer, nil
 }
 
-// grant waits for the turn of a host. It owns a connection slot afterwards.
-func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr) (*polite.Grant, error) {
+// grant waits for the turn of a host. It owns a connection slot afterwards. crawlDelay is that of the rules: package
+// polite forgets a host that rests, and learns it from no other item if only scripts are requested from the host.
+func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr,
+	crawlDelay time.Duration) (*polite.Grant, error) {
 	if err := r.health.mayAsk(parts.Host); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRenderRefused, err)
 	}
 	granted := make(chan *polite.Grant, 1)
 	// Like a request for robots.txt, it goes to the front of its host's line and gets its grant by channel.
 	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host), Addrs: addrs, Robots: true,
-		Terms: r.terms(parts.Host)}
+		CrawlDelay: crawlDelay, Terms: r.terms(parts.Host)}
 	for v := r.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = r.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
@@ -175,14 +178,15 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	return err
 }
 
-// mayFetch asks the robots.txt of a URL's origin, after requesting it if the rules are not in RAM.
-func (r *renderStage) mayFetch(ctx context.Context, url []byte, parts weburl.Parts) error {
+// mayFetch asks the robots.txt of a URL's origin, after requesting it if the rules are not in RAM. It
+// returns their Crawl-delay, capped.
+func (r *renderStage) mayFetch(ctx context.Context, url []byte, parts weburl.Parts) (crawlDelay time.Duration, _ error) {
 	origin := string(weburl.Origin(url))
 	o := r.cache.origin(origin)
 	select { // one request at a time
 	case o.lock <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
 	defer func() { <-o.lock }()
 	site := r.siteOf(&parts)
@@ -190,16 +194,16 @@ func (r *renderStage) mayFetch(ctx context.Context, url []byte, parts weburl.Par
 	for range 2 {
 		switch decision, _ := o.rules.DecideFor(parts.Path, time.Now(), own); decision {
 		case robots.Allow, robots.Resolve:
-			return nil
+			return min(o.rules.CrawlDelay(), r.opt.MaxCrawlDelay), nil
 		case robots.Request:
 		default:
-			return fmt.Errorf("%w: robots.txt: %v", errRenderRefused, decision)
+			return 0, fmt.Errorf("%w: robots.txt: %v", errRenderRefused, decision)
 		}
 		if err := r.requestRules(ctx, origin, o); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return errRenderRefused
+	return 0, errRenderRefused
 }
 
 // requestRules requests a robots.txt.

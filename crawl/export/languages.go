@@ -2,6 +2,7 @@ package export
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"runtime"
 	"slices"
@@ -66,7 +67,7 @@ func (p *pageJoin) languages(x *warc.Index, pages []storedPage) error {
 	if err := errors.Join(failed, data.Close()); err != nil {
 		return err
 	}
-	return j.ctx.Err()
+	return context.Cause(j.ctx)
 }
 
 // languageOf returns the language of the page at an offset; "" if there is none.

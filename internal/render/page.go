@@ -8,11 +8,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// maxEvents bounds the events of a page that wait to be read.
-const maxEvents = 4096
+// maxEvents bounds the events of a page that wait to be read, and maxEventBytes their bytes: a request names its URL of
+// up to 2 MiB, and what it posts.
+const (
+	maxEvents     = 4096
+	maxEventBytes = 2 * maxMessage
+)
 
 // event is an event of a page.
 type event struct {
@@ -29,6 +34,7 @@ type page struct {
 	fetcher Fetcher
 	limits  *Limits
 	events  chan event
+	queued  atomic.Int64  // bytes in events
 	flooded chan struct{} // closed when an event found no room
 	flood   sync.Once
 
@@ -77,11 +83,15 @@ func (t *page) note(e event) {
 	default:
 		return
 	}
-	select {
-	case t.events <- e:
-	default:
-		t.flood.Do(func() { close(t.flooded) })
+	if t.queued.Add(int64(len(e.params))) <= maxEventBytes {
+		select {
+		case t.events <- e:
+			return
+		default:
+		}
 	}
+	t.queued.Add(-int64(len(e.params)))
+	t.flood.Do(func() { close(t.flooded) })
 }
 
 // mostChecks is how many answers of a quiet page make up for the event that its document is parsed. Scripts that leave
@@ -107,6 +117,9 @@ func (t *page) forget() {
 // tick is how often the time of a page is looked at.
 const tick = 50 * time.Millisecond
 
+// busyAfter is how often a page with requests under way is asked for an answer, and without which time it counts as busy.
+const busyAfter = time.Second
+
 // render loads the page and waits until it is to be taken.
 func (t *page) render(ctx context.Context) (*Result, error) {
 	fetching, cancel := context.WithTimeout(ctx, t.limits.Longest)
@@ -117,7 +130,9 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	began, now := time.Now(), time.Now()
-	var own, quiet time.Duration // without a request under way
+	var own, quiet time.Duration // without a request under way, or while a script runs
+	var busy time.Duration       // without an answer to a check while requests are under way
+	var asked time.Time          // of the last such check
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for end := false; !end; {
@@ -129,6 +144,7 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 		case <-t.flooded:
 			t.r.End, end = RequestCut, true
 		case e := <-t.events:
+			t.queued.Add(-int64(len(e.params)))
 			if err := t.handle(e); err != nil {
 				return nil, err
 			}
@@ -141,19 +157,35 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 			quiet = 0
 		case <-t.checked:
 			t.checking = false
-			if t.checks++; (t.parsed || t.checks >= mostChecks) && t.underWay == 0 && quiet >= t.limits.Quiet {
+			if t.underWay > 0 || quiet < t.limits.Quiet { // it only showed that the page's scripts pause
+				continue
+			}
+			if t.checks++; t.parsed || t.checks >= mostChecks {
 				end = true
 			}
 		case <-ticker.C:
 			d := time.Since(now)
-			if now = now.Add(d); t.underWay == 0 {
+			now = now.Add(d)
+			if t.underWay == 0 {
 				own, quiet = own+d, quiet+d
+			} else if busy += d; !t.checking {
+				busy = 0
+			} else if busy > busyAfter { // a script runs, whatever the page waits for
+				own += d
 			}
 			switch {
 			case own >= t.limits.Time || now.Sub(began) >= t.limits.Longest:
 				t.r.End, end = TimeLimit, true
 			case t.r.Refused > 4*t.limits.Requests+maxEvents: // it does nothing else
 				t.r.End, end = RequestCut, true
+			case t.underWay > 0 && t.answered && !t.checking:
+				if now.Sub(asked) < busyAfter {
+					break
+				}
+				asked = now
+				if err := t.check(); err != nil {
+					return nil, err
+				}
 			case t.underWay == 0 && quiet >= t.limits.Quiet*time.Duration(1+t.checks) && !t.checking:
 				if err := t.check(); err != nil {
 					return nil, err

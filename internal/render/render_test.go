@@ -195,6 +195,44 @@ func TestRenderLimits(t *testing.T) {
 	}
 }
 
+// TestRenderBusy: the time of a script that runs counts even while a request waits; that of the wait does not.
+func TestRenderBusy(t *testing.T) {
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	for body, longest := range map[string]time.Duration{
+		`before<script>fetch("/never"); setTimeout(() => { while (true) {} }, 50)</script>`: time.Minute,
+		`before<script>fetch("/never")</script>`:                                            4 * time.Second,
+	} {
+		limits := testLimits()
+		limits.Time, limits.Longest = time.Second, longest
+		began := time.Now()
+		r, err := b.Render(t.Context(), htmlPage(body), &site{hold: make(chan struct{}, 1)}, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); r.End != TimeLimit || !strings.Contains(string(r.HTML), "before") || took > 12*time.Second ||
+			longest < time.Minute && took < longest {
+			t.Errorf("%s: %v after %v: %s", body, r.End, took, r.HTML)
+		}
+	}
+}
+
+// TestEventBytes: events that wait are bounded in bytes, and what was read makes room.
+func TestEventBytes(t *testing.T) {
+	tab := newPage(nil, "", "", nil, nil, nil)
+	large := event{"Fetch.requestPaused", make([]byte, maxMessage)}
+	for range 2 * maxEventBytes / maxMessage {
+		tab.note(large)
+	}
+	if n := len(tab.events); n != maxEventBytes/maxMessage || tab.queued.Load() != maxEventBytes {
+		t.Errorf("%d events of %d bytes wait", n, tab.queued.Load())
+	}
+	select {
+	case <-tab.flooded:
+	default:
+		t.Error("the page goes on without some of its events")
+	}
+}
+
 // TestRenderLost: a browser that is killed ends its pages with ErrLost; the next one at its address renders again.
 func TestRenderLost(t *testing.T) {
 	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0")

@@ -59,8 +59,14 @@ type track struct {
 	busy, maxBusy            int
 	conns, maxConns          int
 	crowded                  time.Duration // start of the time with conns > 1
-	overtook                 time.Duration // start of a request while one to a hostile host ran; 0: none
+	flights                  []flight      // the requests under way
 	hasPage, hasAny, answers bool
+}
+
+// flight is a request under way.
+type flight struct {
+	start time.Duration
+	next  time.Duration // start of the first request after it; 0: none yet
 }
 
 // event is a request in the ring.
@@ -240,7 +246,7 @@ func (c *connLog) alive(run *running, at time.Time) {
 	defer l.mu.Unlock()
 	run.open = max(run.open, at.Sub(l.epoch))
 	for _, t := range [...]*track{run.host, c.server} {
-		if t.overtook > run.start && run.open > t.overtook {
+		if f := t.flight(run.start); f != nil && f.next > 0 && run.open > f.next {
 			t.minEnd = 0
 			t.maxConns = max(t.maxConns, 2)
 		}
@@ -379,8 +385,10 @@ func (t *track) begin(now time.Duration, robots, hostile bool) {
 		case t.answers:
 			t.minEnd = min(t.minEnd, now-t.lastEnd)
 		}
-		if t.busy > 0 && t.overtook == 0 {
-			t.overtook = now
+		for i := range t.flights {
+			if f := &t.flights[i]; f.next == 0 {
+				f.next = now
+			}
 		}
 	}
 	if !robots {
@@ -397,19 +405,32 @@ func (t *track) begin(now time.Duration, robots, hostile bool) {
 	t.requests++
 	t.hasAny, t.lastStart = true, now
 	t.busy++
+	t.flights = append(t.flights, flight{start: now})
 	t.maxBusy = max(t.maxBusy, t.busy)
 }
 
 // end ends a request that began at start.
 func (t *track) end(start, now time.Duration) {
 	t.busy--
-	if t.overtook > start {
-		t.minEnd = min(t.minEnd, max(0, t.overtook-now))
-	}
-	if t.busy == 0 {
-		t.overtook = 0
+	if f := t.flight(start); f != nil {
+		if f.next > 0 {
+			t.minEnd = min(t.minEnd, max(0, f.next-now))
+		}
+		last := len(t.flights) - 1
+		*f = t.flights[last]
+		t.flights = t.flights[:last]
 	}
 	t.answers, t.lastEnd = true, max(t.lastEnd, now)
+}
+
+// flight returns the request under way that began at start; nil if there is none.
+func (t *track) flight(start time.Duration) *flight {
+	for i := range t.flights {
+		if t.flights[i].start == start {
+			return &t.flights[i]
+		}
+	}
+	return nil
 }
 
 // has reports whether a node's host has an address.

@@ -324,3 +324,39 @@ func TestGapsOfHostileHosts(t *testing.T) {
 		})
 	}
 }
+
+// TestGapsOfThreeHostileRequests: what the second and third of three overlapping requests breach is not lost because
+// the second began before the first had ended.
+func TestGapsOfThreeHostileRequests(t *testing.T) {
+	for _, open := range []time.Duration{49 * time.Millisecond, 60 * time.Millisecond} { // the second one
+		synctest.Test(t, func(t *testing.T) {
+			w := mustNew(t, plain(1))
+			begin := time.Now()
+			at := func(d time.Duration) time.Time { time.Sleep(time.Until(begin.Add(d))); return time.Now() }
+			request := func(conn *connLog) running {
+				return conn.begin("h.test", &answer{node: node{host: -1}, hostile: true}, &request{path: []byte("/")})
+			}
+			c1, c2, c3 := w.log.openConn(w.addrs[0]), w.log.openConn(w.addrs[0]), w.log.openConn(w.addrs[0])
+			r1 := request(c1)
+			c1.alive(&r1, at(5*time.Millisecond))
+			at(30 * time.Millisecond)
+			r2 := request(c2)
+			at(35 * time.Millisecond)
+			c1.endHostile(r1, "h.test", 0, 200) // noticed late
+			c2.alive(&r2, at(min(open, 49*time.Millisecond)))
+			at(50 * time.Millisecond)
+			r3 := request(c3)
+			if open > 50*time.Millisecond {
+				c2.alive(&r2, at(open))
+			}
+			at(80 * time.Millisecond)
+			c2.endHostile(r2, "h.test", 0, 200)
+			c3.endHostile(r3, "h.test", 0, 200)
+			want := max(0, 50*time.Millisecond-open)
+			s := w.log.Snapshot()
+			if got := s.Hosts["h.test"].EndToStart; got != want || s.CheckEndGaps(10*time.Millisecond, 0) == nil {
+				t.Errorf("open until %v: a gap of %v, want %v", open, got, want)
+			}
+		})
+	}
+}
