@@ -12,9 +12,9 @@ func (l *Lanes) PlaceTogether(lane int, ledger *Ledger, plds int) Number {
 		return b.Place(ledger, Unbounded) // its queue
 	}
 	was, t := *ledger, &l.together[lane]
-	n := max(t.last, b.highest())
-	if n <= b.base() || n == t.last && t.plds >= plds || n != t.last {
-		n = max(n, b.base()) + 1
+	n := max(t.last, b.highest(), b.base())
+	if n != t.last || n == b.base() || t.plds >= plds {
+		n++ // another queue
 	}
 	*ledger = Ledger{Fill: Fill{Next: n}, Epoch: uint16(b.epoch.Load())}
 	if n = b.Place(ledger, Unbounded); n == Failed {

@@ -1,8 +1,8 @@
 package strategy
 
-// BreadthFirst is the name of the strategy that fetches URLs in the order in which they are found.
+// BreadthFirst is the name of the strategy that fetches URLs by their distance from the seeds.
 const BreadthFirst = "breadth-first"
 
 // breadthFirst has one lane and no budgets. So BEAST is one queue, in the order of STAR's answers, which is that of
-// URLseen's emission: the order in which links were found, up to the links that one pass of a drum takes together.
+// URLseen's emission. RobotsCache and the heaps of hosts may exchange URLs that are on their way together.
 func (s *Strategy) breadthFirst() { s.Budgets = false }

@@ -7,7 +7,7 @@ import (
 
 // Belief is what is known of the rate at which a page changes: a gamma distribution of changes a second. Its
 // mean is Shape/Scale. Shape counts the changes that were seen, Scale the seconds over which they were; the
-// less both are, the less is known. The zero value stands for that of a page of which nothing is known (see
+// less both are, the less is known. The zero value stands for that of an unknown page (see
 // prior).
 type Belief struct {
 	Shape float64
@@ -33,7 +33,7 @@ func prior(once time.Duration) Belief {
 	return Belief{priorShape, priorShape * once.Seconds()}
 }
 
-// known returns b, or the prior of a page of which nothing is known.
+// known returns b, or the prior of an unknown page.
 func (b Belief) known(once time.Duration) Belief {
 	if b.Shape <= 0 || b.Scale <= 0 {
 		return prior(once)

@@ -1,0 +1,47 @@
+package crawl
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drumbeat/crawl"
+	"drumbeat/disk"
+)
+
+// TestKnown: the URLs of an index are copied into the crawl's first directory, and a resumed crawl keeps the copy. A list
+// without URLs, and seeds beside a list, are refused.
+func TestKnown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "old.cdxj")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("com,example)/ 20240102030405 {\"url\": \"http://example.com/\"}\nhttp://b.test/\ndns:b.test 20240102030405 {}\n")
+	opt := crawl.Options{FS: disk.OS(), Dirs: []string{filepath.Join(t.TempDir(), "d")}}
+	c := Command{priorityFlags: priorityFlags{Known: file}}
+	view := NewView(&strings.Builder{}, &c.Logging)
+	defer view.Close()
+	for range 2 {
+		name, err := c.readKnown(&opt, view)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(name); err != nil || string(got) != "http://example.com/\nhttp://b.test/\n" {
+			t.Errorf("the copy has %q, %v", got, err)
+		}
+	}
+	if err := c.checkSeeds(); err != nil {
+		t.Error(err)
+	}
+	c.URLs = []string{"http://a.test/"}
+	if err := c.checkSeeds(); err == nil || !strings.Contains(err.Error(), "not both") {
+		t.Errorf("seeds beside a list: %v", err)
+	}
+	write("dns:b.test 20240102030405 {}\n")
+	if _, err := c.readKnown(&opt, view); err == nil || !strings.Contains(err.Error(), "none of its lines") {
+		t.Errorf("a list without URLs: %v", err)
+	}
+}
