@@ -91,7 +91,10 @@ func (o *operated) checkTimes(answers []Enqueued, before []int) {
 func TestEnqueue(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 3, 4, 700, 0 })
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 3, 4, 700, 0
+			o.Page.ServerError = 0 // a failure makes the host back off, which no estimate foresees
+		})
 		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) { o.HostDelay, o.HostDelayMin = 2*time.Second, 2*time.Second })
 		o.await(120)
 		host := busiestHost(web)
