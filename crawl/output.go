@@ -234,15 +234,8 @@ func (o *output) diskUsed() (int64, error) {
 	defer o.closedMu.Unlock()
 	var used int64
 	closed := make(map[string]int64, len(o.closedFiles))
-	var walk func(dir string, depth int) error
-	walk = func(dir string, depth int) error {
-		names, err := o.Set.FS.List(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // deleted since its parent was listed
-		}
-		if err != nil {
-			return fmt.Errorf("crawl: disk in use: %w", err)
-		}
+	var walk func(dir string, names []string, depth int) error
+	walk = func(dir string, names []string, depth int) error {
 		for _, name := range names {
 			path := dir + "/" + name
 			closes := func(s string) bool { return strings.HasSuffix(name, s) }
@@ -252,8 +245,8 @@ func (o *output) diskUsed() (int64, error) {
 				continue
 			}
 			if !isClosed && depth < maxDiskDepth {
-				if _, err := o.Set.FS.List(path); err == nil {
-					if err := walk(path, depth+1); err != nil {
+				if inside, err := o.Set.FS.List(path); err == nil {
+					if err := walk(path, inside, depth+1); err != nil {
 						return err
 					}
 					continue
@@ -261,7 +254,7 @@ func (o *output) diskUsed() (int64, error) {
 			}
 			size, err := o.Set.FS.Allocated(path)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue
+				continue // deleted since its parent was listed
 			}
 			if err != nil {
 				return fmt.Errorf("crawl: disk in use: %w", err)
@@ -273,7 +266,14 @@ func (o *output) diskUsed() (int64, error) {
 		return nil
 	}
 	for _, dir := range o.opt.allDirs() {
-		if err := walk(dir, 0); err != nil {
+		names, err := o.Set.FS.List(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("crawl: disk in use: %w", err)
+		}
+		if err := walk(dir, names, 0); err != nil {
 			return 0, err
 		}
 	}
