@@ -24,6 +24,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
 )
 
@@ -57,6 +58,8 @@ type childJob struct {
 	Window      window        // time window of the trouble
 	Errno       syscall.Errno // error during the trouble
 	Met         string        // file that the child makes when it meets the trouble
+	Recrawl     *revisit.Policy
+	MaxTime     time.Duration
 }
 
 func TestMain(m *testing.M) {
@@ -114,6 +117,7 @@ func (j *childJob) options() (Options, error) {
 			}
 		},
 	}
+	opt.Recrawl, opt.MaxTime = j.Recrawl, j.MaxTime
 	if j.KillAt == "rest" {
 		opt.FS = shortOfSpace{disk.OS()}
 	}
