@@ -347,6 +347,9 @@ func TestExtractFaults(t *testing.T) {
 // TestExtractEveryFailure lets every fifth operation on the parts fail once with a full disk. Each part with a final name is
 // then whole, and the next run completes them.
 func TestExtractEveryFailure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	_, dir, _, _ := crawlForTexts(t)
 	run := func(target string, fsys disk.FS) (*extract.Report, error) {
 		return extract.Run(t.Context(), extract.Options{FS: fsys, Dirs: []string{dir + "/d"},
