@@ -287,6 +287,9 @@ func (o *operator) feedOrders(tx *transaction, lines []string) error {
 			continue
 		}
 		began = true
+		if err := o.ordered.Append(state.AppendOrdered(nil, key)); err != nil {
+			return err
+		}
 		tx.count(state.CountEnqueued, 1)
 		tx.enterOrder(key, state.PlaceRobotsCheck)
 		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.pinned(o.PLDKey(host))}

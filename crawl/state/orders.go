@@ -46,6 +46,18 @@ func AppendOrder(dst []byte, o *Order) []byte {
 	return append(append(dst, bits), o.Visits...)
 }
 
+// AppendOrdered appends the coding of the key of a URL that was enqueued: a record of the queue NameOrdered. A crawl
+// only appends to the queue. An audit reads it, for an enqueued URL may have several responses.
+func AppendOrdered(dst []byte, key uint64) []byte { return binary.LittleEndian.AppendUint64(dst, key) }
+
+// DecodeOrdered is the inverse of AppendOrdered.
+func DecodeOrdered(rec []byte) (key uint64, err error) {
+	if len(rec) != 8 {
+		return 0, fmt.Errorf("%w: key of %d bytes", ErrOrder, len(rec))
+	}
+	return binary.LittleEndian.Uint64(rec), nil
+}
+
 // ErrOrder is the error of bytes that are no Order.
 var ErrOrder = errors.New("crawl: damaged order of an enqueued URL")
 
