@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,5 +82,43 @@ func TestDeepAuditAfterEnqueue(t *testing.T) {
 				t.Errorf("%s: balanced %v, %d twice: %q", c.name, rep.Balanced(), rep.Keys.Twice, rep.Bad)
 			}
 		}
+	})
+}
+
+// TestEnqueueMoreThanRAM: enqueued URLs that fill RAM do not drive each other to disk: those without room wait in Q. Other
+// URLs make room for them.
+func TestEnqueueMoreThanRAM(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		opt := web.options(t, memfs.New(*seedFlag), urls("h", 30, 20)...)
+		small(&opt)
+		opt.HostDelay, opt.HostDelayMin, opt.Scope, opt.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, leastRAM
+		opt.Connections = 1 // never idle, which would move what is due late to disk
+		o := &operated{t: t, opt: opt}
+		o.start()
+		time.Sleep(30 * time.Second)
+		lot := make([]string, changes.MaxEnqueued)
+		for n := 0; n < MaxOrders; n += len(lot) {
+			lot = lot[:min(len(lot), MaxOrders-n)]
+			for i := range lot {
+				lot[i] = fmt.Sprintf("http://h0.test/enqueued/%d", n+i)
+			}
+			o.enqueue(lot...)
+		}
+		time.Sleep(10 * time.Second)
+		s, err := o.opt.Control.Exact()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ram, ready := s.Place(state.PlaceRAM), s.Place(state.PlaceReady); ram+ready < MaxOrders || ready == 0 {
+			t.Errorf("%d URLs in RAM and %d in Q, deferred %v: want all %d orders, more than RAM holds", ram, ready, s.Deferred, MaxOrders)
+		}
+		if n := s.Deferred[state.ReasonEvicted.String()]; n == 0 || n > 30*20 {
+			t.Errorf("%d URLs left RAM, want some of the %d that were not enqueued", n, 30*20)
+		}
+		o.stop()
+		o.end()
+		checkDeep(t, &o.opt)
 	})
 }
