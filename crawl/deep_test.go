@@ -56,23 +56,32 @@ func TestDeepAuditFindsEachFault(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		whole, opt := stoppedCrawl(t)
-		before := deep(t, whole, &opt)
-		for name, fault := range faults {
-			for place, breaker := range breakers(fault) {
-				if before.Rows[place].Files.N == 0 {
-					continue
-				}
-				fs := whole.Fork(1)
-				tamper(t, fs, &opt, breaker)
-				rep := deep(t, fs, &opt)
-				k := rep.Keys
-				ok := map[string]bool{"removed": k.Nowhere == 1, "doubled": k.Twice == 1, "changed": k.Nowhere == 1 && k.NotSeen == 1}[name]
-				if rep.Balanced() || !ok {
-					t.Errorf("a record of %s %s: %+v, %q", place, name, k, rep.Bad)
-				}
+		findsEachFault(t, whole, &opt)
+	})
+}
+
+// findsEachFault breaks copies of a stopped crawl, one record each, and audits them.
+func findsEachFault(t *testing.T, whole *memfs.FS, opt *Options) {
+	t.Helper()
+	before := deep(t, whole, opt)
+	if !before.Balanced() {
+		t.Fatalf("before any fault: %q, %q", before.Bad, before.Keys.Examples)
+	}
+	for name, fault := range faults {
+		for place, breaker := range breakers(fault) {
+			if before.Rows[place].Files.N == 0 {
+				continue
+			}
+			fs := whole.Fork(1)
+			tamper(t, fs, opt, breaker)
+			rep := deep(t, fs, opt)
+			k := rep.Keys
+			ok := map[string]bool{"removed": k.Nowhere == 1, "doubled": k.Twice == 1, "changed": k.Nowhere == 1 && k.NotSeen == 1}[name]
+			if rep.Balanced() || !ok {
+				t.Errorf("a record of %s %s: %+v, %q", place, name, k, rep.Bad)
 			}
 		}
-	})
+	}
 }
 
 // TestDeepAuditWithMovedOutput: a deep audit must count WARC files that were moved away as absent, not

@@ -239,7 +239,8 @@ func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.
 	return d.polite.Admit(now, item)
 }
 
-// roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued.
+// roomForFirst is how many URLs, those that are due last, may leave full RAM for one that was enqueued. None of them was
+// enqueued itself: if RAM is full of such URLs, the next one waits in Q.
 const roomForFirst = 16
 
 // admitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken is false if
@@ -258,7 +259,7 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 	}
 	v := d.admit(now, item, rec.URL)
 	if v.Kind == polite.Full {
-		if err := d.deferrals.evicted(tx, d.polite.EvictLater(now, 0, roomForFirst), state.ReasonEvicted); err != nil {
+		if err := d.deferrals.evicted(tx, d.polite.EvictForFirst(now, roomForFirst), state.ReasonEvicted); err != nil {
 			return false, err
 		}
 		v = d.admit(now, item, rec.URL)

@@ -17,6 +17,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
+	"drumbeat/queue"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -29,6 +30,7 @@ import (
 type operator struct {
 	*engine
 	journal *changes.Journal
+	ordered *queue.Queue // keys of all URLs that were ever enqueued, for audits; only appended to
 
 	mu       sync.Mutex // held while a change is made, so that changes take effect in the journal's order
 	fedSeq   int64      // the last change whose seeds have been fed; guarded by the transaction lock

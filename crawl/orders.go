@@ -46,17 +46,12 @@ type orders struct {
 	urgent  atomic.Int64 // orders that are on their way to RAM: passes must not wait
 
 	mu      sync.Mutex // guards the fields below; a leaf
-	byKey   map[uint64]*order
-	ended   []*order // the orders with Done, the oldest first, and such as were begun again meanwhile
-	waiting int      // orders without Done
+	byKey   map[uint64]*state.Order
+	ended   []*state.Order // the orders with Done, the oldest first, and such as were begun again meanwhile
+	waiting int            // orders without Done
 }
 
-type order struct {
-	state.Order
-	urgent bool
-}
-
-func newOrders() *orders { return &orders{byKey: map[uint64]*order{}} }
+func newOrders() *orders { return &orders{byKey: map[uint64]*state.Order{}} }
 
 // any reports whether there are orders.
 func (o *orders) any() bool { return o.entries.Load() > 0 }
@@ -77,17 +72,17 @@ func (o *orders) begin(key, host uint64) bool {
 		return false
 	}
 	if x == nil {
-		x = &order{Order: state.Order{Key: key}}
+		x = &state.Order{Key: key}
 		o.add(x)
 	}
-	x.Order = state.Order{Key: key, Host: host}
+	*x = state.Order{Key: key, Host: host}
 	o.waiting++
 	o.hurry(x, true)
 	return true
 }
 
 // add adds an entry, and drops the oldest that have ended if there are too many.
-func (o *orders) add(x *order) {
+func (o *orders) add(x *state.Order) {
 	o.byKey[x.Key] = x
 	for len(o.ended) > 0 && len(o.byKey) > keptOrders {
 		old := o.ended[0]
@@ -100,11 +95,11 @@ func (o *orders) add(x *order) {
 }
 
 // hurry notes whether an order is on its way to RAM.
-func (o *orders) hurry(x *order, is bool) {
-	if x.urgent == is {
+func (o *orders) hurry(x *state.Order, is bool) {
+	if x.Urgent == is {
 		return
 	}
-	if x.urgent = is; is {
+	if x.Urgent = is; is {
 		o.urgent.Add(1)
 	} else {
 		o.urgent.Add(-1)
@@ -142,7 +137,7 @@ func (o *orders) look(key uint64) (x state.Order, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if found := o.byKey[key]; found != nil {
-		return found.Order, true
+		return *found, true
 	}
 	return x, false
 }
@@ -162,7 +157,7 @@ func (o *orders) adopt(key uint64) (x state.Order, ok bool) {
 	if !found.Done {
 		found.Own = true
 	}
-	return found.Order, true
+	return *found, true
 }
 
 // stored notes that the order's page waits for the verdict on its body.
@@ -180,10 +175,10 @@ func (o *orders) stored(key uint64) {
 
 // fetched ends the order of a URL that has a final response. leaves says that the record at hand leaves the crawl.
 func (o *orders) fetched(key uint64, visits []byte) (leaves bool) {
-	return o.end(key, func(x *order) {
+	return o.end(key, func(x *state.Order) {
 		x.Done, x.Stored, x.Visits = true, false, slices.Clone(visits)
 		if o.ended = append(o.ended, x); len(o.ended) > 2*keptOrders { // some were begun again and again
-			o.ended = slices.DeleteFunc(o.ended, func(old *order) bool { return old == x || !old.Done || o.byKey[old.Key] != old })
+			o.ended = slices.DeleteFunc(o.ended, func(old *state.Order) bool { return old == x || !old.Done || o.byKey[old.Key] != old })
 			o.ended = append(slices.Compact(o.ended), x)
 		}
 	})
@@ -191,11 +186,11 @@ func (o *orders) fetched(key uint64, visits []byte) (leaves bool) {
 
 // refused ends the order of a URL that is refused, whose other record then waits as if there had been none.
 func (o *orders) refused(key uint64) (leaves bool) {
-	return o.end(key, func(x *order) { o.remove(x) })
+	return o.end(key, func(x *state.Order) { o.remove(x) })
 }
 
 // end ends an order that waits: an Own one is forgotten, for the other kind then decides.
-func (o *orders) end(key uint64, then func(x *order)) (leaves bool) {
+func (o *orders) end(key uint64, then func(x *state.Order)) (leaves bool) {
 	if !o.any() {
 		return false
 	}
@@ -215,7 +210,7 @@ func (o *orders) end(key uint64, then func(x *order)) (leaves bool) {
 	return true
 }
 
-func (o *orders) remove(x *order) {
+func (o *orders) remove(x *state.Order) {
 	delete(o.byKey, x.Key)
 	o.entries.Store(int64(len(o.byKey)))
 }
@@ -237,7 +232,7 @@ func (o *orders) ahead(host uint64) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, x := range o.byKey {
-		if x.urgent && x.Host == host {
+		if x.Urgent && x.Host == host {
 			n++
 		}
 	}
@@ -249,7 +244,7 @@ func (o *orders) freeze(m *moment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, x := range o.byKey {
-		m.orders = append(m.orders, state.AppendOrder(nil, &x.Order))
+		m.orders = append(m.orders, state.AppendOrder(nil, x))
 	}
 }
 
@@ -260,14 +255,15 @@ func (o *orders) restore(set disk.Set, ref disk.Ref) error {
 		return err
 	}
 	return state.EachOrder(data, func(saved *state.Order) error {
-		x := &order{Order: *saved}
-		x.Visits = slices.Clone(x.Visits)
-		o.add(x)
+		x := *saved
+		x.Visits, x.Urgent = slices.Clone(x.Visits), false
+		o.add(&x)
 		if x.Done {
-			o.ended = append(o.ended, x)
-		} else {
-			o.waiting++
+			o.ended = append(o.ended, &x)
+			return nil
 		}
+		o.waiting++
+		o.hurry(&x, saved.Urgent)
 		return nil
 	})
 }
@@ -287,6 +283,9 @@ func (o *operator) feedOrders(tx *transaction, lines []string) error {
 			continue
 		}
 		began = true
+		if err := o.ordered.Append(state.AppendOrdered(nil, key)); err != nil {
+			return err
+		}
 		tx.count(state.CountEnqueued, 1)
 		tx.enterOrder(key, state.PlaceRobotsCheck)
 		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.pinned(o.PLDKey(host))}

@@ -3,6 +3,10 @@ package crawl
 import (
 	"sync"
 	"testing"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestAdoptWhileEnding: URLseen's emission finds an order while another transaction ends it. Either the order's record is
@@ -26,6 +30,57 @@ func TestAdoptWhileEnding(t *testing.T) {
 		both.Wait()
 		if leaves == adopted {
 			t.Fatalf("refused %t, leaves %t, found %t, adopted %t", refuses, leaves, found, adopted)
+		}
+	}
+}
+
+// TestOrdersRestored: a checkpoint keeps which orders are on their way to RAM, so that passes do not wait after a restart
+// either: those in RobotsCache and its queues, but not those that are in RAM, deferred, stored or ended.
+func TestOrdersRestored(t *testing.T) {
+	t.Parallel()
+	set := disk.Set{FS: memfs.New(1), Paths: []string{"d0"}}
+	if err := set.FS.MkdirAll("d0/state"); err != nil {
+		t.Fatal(err)
+	}
+	o := newOrders()
+	for key := range uint64(6) {
+		o.begin(key, 7+key/3)
+	}
+	o.moved(1, false)
+	o.moved(2, false)
+	o.moved(2, true) // it was deferred, and returns
+	o.stored(3)
+	o.fetched(4, []byte("visits"))
+	tails, err := disk.CreateTails(set, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m moment
+	o.freeze(&m)
+	ref, err := tails.Write(0, state.DumpRecords(m.orders))
+	if err == nil {
+		err = tails.Close()
+	}
+	again := newOrders()
+	if err == nil {
+		err = again.restore(set, ref)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := again.urgent.Load(); n != 3 || again.ahead(7) != 2 || again.ahead(8) != 1 || again.waiting != 5 {
+		t.Errorf("%d orders are urgent, %d and %d of the hosts, %d wait; want 3, 2, 1, 5", n, again.ahead(7), again.ahead(8), again.waiting)
+	}
+	again.moved(0, false)
+	if n := again.urgent.Load(); n != 2 {
+		t.Errorf("%d orders are urgent after one came to RAM, want 2", n)
+	}
+	for key := range uint64(6) {
+		want, _ := o.look(key)
+		want.Urgent = want.Urgent && key > 0
+		if got, ok := again.look(key); !ok || got.Urgent != want.Urgent || got.Stored != want.Stored || got.Done != want.Done ||
+			string(got.Visits) != string(want.Visits) {
+			t.Errorf("order %d: %+v, want %+v", key, got, want)
 		}
 	}
 }

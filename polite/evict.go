@@ -14,14 +14,22 @@ type evictable struct {
 // when connections idle while slow hosts fill RAM. It sets the Due at which to offer each item again. It
 // does not take robots items.
 func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item {
+	return s.evictLater(now, over, n, false)
+}
+
+// EvictForFirst is EvictLater to make room for a First item. It takes no First items.
+func (s *Scheduler) EvictForFirst(now time.Time, n int) []*Item { return s.evictLater(now, 0, n, true) }
+
+func (s *Scheduler) evictLater(now time.Time, over time.Duration, n int, keepFirst bool) []*Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
 	defer s.tell(at)
 	limit := at + int64(max(over, 0))
 	var q []evictable
+	kept := func(h *host) bool { return keepFirst && h.pages.Back() == h.lastFirst } // its pages are First items
 	for _, h := range s.lines {
-		if e := s.evictable(h, at); e.left > 0 && e.when > limit {
+		if e := s.evictable(h, at); e.left > 0 && e.when > limit && !kept(h) {
 			q = append(q, e)
 		}
 	}
@@ -32,7 +40,7 @@ func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item
 	for len(out) < n && len(q) > 0 {
 		e := &q[0]
 		out = append(out, s.takeLast(e, at))
-		if e.left == 0 || e.when <= limit {
+		if e.left == 0 || e.when <= limit || kept(e.host) {
 			q[0] = q[len(q)-1]
 			q = q[:len(q)-1]
 		}

@@ -105,3 +105,32 @@ func TestFirstEvicted(t *testing.T) {
 		t.Errorf("%d items left", q+f)
 	}
 }
+
+// TestEvictForFirst: room for a First item is made of other items only, also in a host that has both.
+func TestEvictForFirst(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s := New(Options{HostDelay: 10 * time.Second, HostDelayMin: 10 * time.Second, MaxItems: 7,
+		MaxPerPLD: Unlimited, MaxPerServer: Unlimited}, now)
+	for _, it := range []*Item{firstItem(1, 1, true), firstItem(1, 1, true), firstItem(2, 2, false), firstItem(2, 2, false),
+		firstItem(3, 3, true), firstItem(3, 3, false), firstItem(3, 3, false)} {
+		if v := s.Admit(now, it); v.Kind != Admitted {
+			t.Fatalf("item of host %d: %+v", it.Host, v)
+		}
+	}
+	if v := s.Admit(now, firstItem(4, 4, true)); v.Kind != Full {
+		t.Fatalf("item 8 of 7: %+v", v)
+	}
+	out := s.EvictForFirst(now, 100)
+	by := map[uint64]int{}
+	for _, it := range out {
+		if by[it.Host]++; it.First {
+			t.Errorf("a First item of host %d was evicted", it.Host)
+		}
+	}
+	if len(out) != 3 || by[2] != 1 || by[3] != 2 {
+		t.Errorf("evicted %v, want the one of host 2 that is not due, and the two of host 3", by)
+	}
+	if out := s.EvictLater(now, 0, 100); len(out) != 1 || !out[0].First {
+		t.Errorf("EvictLater took %d, want the First item that is not due", len(out))
+	}
+}

@@ -33,11 +33,14 @@ func (res *beastResult) report(b *Beast, r *report.Report) {
 	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
 	res.lines(b, r)
 	r.Tables = append(r.Tables, res.table(b, m))
+	if res.lanes != nil {
+		res.reportLanes(b, r)
+	}
 	if res.naive != nil {
 		r.Tables = append(r.Tables, res.naiveTable(b, m))
 	}
 	r.Figures = append(r.Figures, res.figure(b, m))
-	r.Checks = res.checks(b, m)
+	r.Checks = append(r.Checks, res.checks(b, m)...)
 	r.Notes = append(r.Notes,
 		"As text: what the theorems count, every record at its full length each time it is put into a queue or taken out of one.",
 		"On disk: the bytes read and written, blocks compressed by s2, with checksums and, in STAR, keys and the PLDs' records.",

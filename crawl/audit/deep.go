@@ -134,6 +134,8 @@ type Scanner struct {
 	row   *StructureReport
 	// orders are the URLs of the table of orders, with whether they have a second record.
 	orders map[uint64]bool
+	// orderedKeys is the number of records of the queue of all keys that were enqueued.
+	orderedKeys int64
 	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
 }
@@ -317,16 +319,38 @@ func (x *Scanner) logEntry(e *crawllog.Entry) error {
 
 // compareKeys merges the keys of URLseen with all others and compares them.
 func (x *Scanner) compareKeys() error {
-	return x.EachKey(func(key uint64, entries []TaggedKey, seen bool) error {
+	// Crawls of older versions do not have all keys that were enqueued, nor have some after a repair.
+	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
+	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
 		if seen {
 			x.Seen.Add(key)
 		}
-		return x.compare(key, entries, seen)
+		entries, ordered := withoutOrdered(entries)
+		return x.compare(key, entries, seen, ordered || someLost)
 	})
+}
+
+// withoutOrdered returns the entries of a key without those that say that it was enqueued.
+func withoutOrdered(entries []TaggedKey) (_ []TaggedKey, ordered bool) {
+	n := len(entries)
+	for n > 0 && entries[n-1].Tag == tagOrdered {
+		n--
+	}
+	return entries[:n], n < len(entries)
 }
 
 // EachKey calls fn in key order for each key that is in URLseen (seen) or was found elsewhere.
 func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
+	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
+		if entries, _ = withoutOrdered(entries); !seen && len(entries) == 0 {
+			return nil
+		}
+		return fn(key, entries, seen)
+	})
+}
+
+// eachKey is EachKey with the entries of keys that were enqueued.
+func (x *Scanner) eachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
 	stream, err := x.sorter.sorted()
 	if err != nil {
 		return err
@@ -366,8 +390,12 @@ func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) er
 	return err
 }
 
-// compare compares the entries of one key.
-func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
+// compare compares the entries of one key. ordered says that the URL was enqueued at some time, so that it may have
+// several responses, and so may a URL that is visited again.
+func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) error {
+	if !seen && len(entries) == 0 {
+		return nil // an order that was refused, of a URL that URLseen has not merged yet
+	}
 	var live, stored, logged, refused int
 	for _, e := range entries {
 		switch e.Tag {
@@ -381,14 +409,14 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 			live++
 		}
 	}
-	second, enqueued := x.orders[key]
-	if second && live > 0 && x.Visit == nil {
+	several := ordered || x.Manifest.Accounts.Counters[state.CountScheduled] > 0
+	if x.orders[key] && live > 0 && x.Visit == nil {
 		live--
 		at := slices.IndexFunc(entries, func(e TaggedKey) bool { return e.Tag < uint8(state.NumPlaces) })
 		entries = slices.Delete(slices.Clone(entries), at, at+1)
 	}
-	again := x.Manifest.Accounts.Recrawled() && live+refused > 0 // its responses are not its end
-	if stored+logged > 0 && !again && (seen || !enqueued) {
+	again := several && live+refused > 0 // its responses are not its end
+	if stored+logged > 0 && !again && (seen || !ordered) {
 		x.Fetched.Add(key)
 	}
 	if refused > 0 {
@@ -396,13 +424,13 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 	}
 	k := &x.Report.Keys
 	ended := max(stored, logged) + refused
-	if x.Manifest.Accounts.Recrawled() {
+	if several {
 		entries, ended = visited(entries, live, refused, ended)
 	}
 	switch {
 	case live+ended == 0 && seen:
 		k.Nowhere++
-	case !seen && !enqueued: // URLseen may not have merged an enqueued URL yet
+	case !seen && !ordered: // URLseen may not have merged an enqueued URL yet
 		k.NotSeen++
 		x.example("not in URLseen", key, entries)
 	}
@@ -420,8 +448,8 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
 	return nil
 }
 
-// visited returns the entries of a URL, and how often it has ended, in a crawl that visits URLs again: any number of
-// responses may precede its place or its end.
+// visited returns the entries of a URL, and how often it has ended, if it may have several responses: any number of them
+// may precede its place or its end.
 func visited(entries []TaggedKey, live, refused, ended int) ([]TaggedKey, int) {
 	if live+refused == 0 {
 		return entries, min(ended, 1)

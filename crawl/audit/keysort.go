@@ -28,6 +28,7 @@ const (
 	tagStored     = uint8(state.NumPlaces) + iota // a response record in a WARC file
 	tagLogFetched                                 // a line of the crawl log with a status
 	tagLogRefused                                 // a line of the crawl log with a reason
+	tagOrdered                                    // the URL was enqueued at some time; the last tag
 )
 
 const (

@@ -300,7 +300,24 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameOrdered); err != nil || st != nil { // since 8
+		if err := scan(state.NameOrdered, x.ordered); err != nil {
+			return err
+		}
+	}
 	return scan(state.NameRobotsFetch, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
+}
+
+// ordered adds the key of a URL that was enqueued.
+func (x *Scanner) ordered(data []byte) error {
+	key, err := state.DecodeOrdered(data)
+	if err != nil {
+		x.lost(1)
+		return x.damage(err)
+	}
+	x.row.Records++
+	x.orderedKeys++
+	return x.sorter.Add(TaggedKey{Key: key, Tag: tagOrdered})
 }
 
 // renderTask checks a page that waits for the browser. Its URL is elsewhere.
@@ -456,7 +473,7 @@ func (x *Scanner) unnamed() error {
 		add(beast.Files(x.Saved.Set, state.NameBeast, st))
 	}
 	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
-		state.NameRender} {
+		state.NameRender, state.NameOrdered} {
 		if st, err := state.Part[queue.State](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

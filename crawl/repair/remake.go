@@ -172,9 +172,15 @@ func (w *repair) remakeQueues() error {
 			return err
 		}
 	}
-	if w.rebuild[state.NameRender] {
-		if err := remakePart(w, state.NameRender, func(old, next *queue.State) error {
-			st, err := w.remakeQueue(state.NameRender, old, validTask)
+	for _, q := range []struct {
+		name  string
+		valid func(rec []byte) bool
+	}{{state.NameRender, validTask}, {state.NameOrdered, validOrdered}, {state.NameRobotsFetch, validJob}} {
+		if !w.rebuild[q.name] {
+			continue
+		}
+		if err := remakePart(w, q.name, func(old, next *queue.State) error {
+			st, err := w.remakeQueue(q.name, old, q.valid)
 			if err == nil {
 				*next = *st
 			}
@@ -183,16 +189,12 @@ func (w *repair) remakeQueues() error {
 			return err
 		}
 	}
-	if !w.rebuild[state.NameRobotsFetch] {
-		return nil
-	}
-	return remakePart(w, state.NameRobotsFetch, func(old, next *queue.State) error {
-		st, err := w.remakeQueue(state.NameRobotsFetch, old, validJob)
-		if err == nil {
-			*next = *st
-		}
-		return err
-	})
+	return nil
+}
+
+func validOrdered(rec []byte) bool {
+	_, err := state.DecodeOrdered(rec)
+	return err == nil
 }
 
 func validTask(rec []byte) bool {

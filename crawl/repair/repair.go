@@ -368,6 +368,8 @@ func meaning(name string) string {
 		return "; the trap scores of hosts start again"
 	case state.NameRender, state.NameRenders:
 		return "; these pages stay without rendering"
+	case state.NameOrdered:
+		return "; audits cannot tell which URLs were enqueued, and take several responses of any URL"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"
 	}

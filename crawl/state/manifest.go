@@ -26,8 +26,8 @@ const (
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of
-	// BEAST, and scores in URL records.
-	manifestAdded = 7
+	// BEAST, and scores in URL records; 8: keys of all orders.
+	manifestAdded = 8
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 

@@ -35,6 +35,7 @@ const (
 	NameNames           = "names"
 	NameContent         = "content" // bodies seen
 	NameRender          = "render"  // pages to be rendered
+	NameOrdered         = "ordered" // keys of all URLs that were enqueued
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

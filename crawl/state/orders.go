@@ -15,7 +15,9 @@ type Order struct {
 	// Stored says that the order has been fetched, and its page waits for the verdict on its body.
 	Stored bool
 	// Done says that the order has left the crawl. If another record of the URL still waits, it ends without a fetch.
-	Done   bool
+	Done bool
+	// Urgent says that the order is on its way to RAM, and neither there nor deferred: passes must not wait.
+	Urgent bool
 	Visits []byte // if Done: what the order's visit found (weburl.Record.Visits)
 }
 
@@ -24,7 +26,8 @@ const (
 	orderOwn = 1 << iota
 	orderStored
 	orderDone
-	orderBits = orderOwn | orderStored | orderDone
+	orderUrgent
+	orderBits = orderOwn | orderStored | orderDone | orderUrgent
 )
 
 // orderBytes is the length of a coded Order without its visits: key, host, bits.
@@ -38,12 +41,24 @@ func AppendOrder(dst []byte, o *Order) []byte {
 	for _, b := range []struct {
 		is  bool
 		bit byte
-	}{{o.Own, orderOwn}, {o.Stored, orderStored}, {o.Done, orderDone}} {
+	}{{o.Own, orderOwn}, {o.Stored, orderStored}, {o.Done, orderDone}, {o.Urgent, orderUrgent}} {
 		if b.is {
 			bits |= b.bit
 		}
 	}
 	return append(append(dst, bits), o.Visits...)
+}
+
+// AppendOrdered appends the coding of the key of a URL that was enqueued: a record of the queue NameOrdered. A crawl
+// only appends to the queue. An audit reads it, for an enqueued URL may have several responses.
+func AppendOrdered(dst []byte, key uint64) []byte { return binary.LittleEndian.AppendUint64(dst, key) }
+
+// DecodeOrdered is the inverse of AppendOrdered.
+func DecodeOrdered(rec []byte) (key uint64, err error) {
+	if len(rec) != 8 {
+		return 0, fmt.Errorf("%w: key of %d bytes", ErrOrder, len(rec))
+	}
+	return binary.LittleEndian.Uint64(rec), nil
 }
 
 // ErrOrder is the error of bytes that are no Order.
@@ -57,6 +72,7 @@ func EachOrder(data []byte, f func(o *Order) error) error {
 		}
 		bits := rec[orderBytes-1]
 		return f(&Order{Key: binary.LittleEndian.Uint64(rec), Host: binary.LittleEndian.Uint64(rec[8:]),
-			Own: bits&orderOwn != 0, Stored: bits&orderStored != 0, Done: bits&orderDone != 0, Visits: rec[orderBytes:]})
+			Own: bits&orderOwn != 0, Stored: bits&orderStored != 0, Done: bits&orderDone != 0,
+			Urgent: bits&orderUrgent != 0, Visits: rec[orderBytes:]})
 	})
 }
