@@ -82,15 +82,16 @@ const (
 	renderPatience = 2 * time.Minute
 )
 
-// renderRAM returns the bytes of the Go heap that rendering may take: the task, the bodies on their way, in Base64 and
-// in a message, and the DOM, in a message, as a string and as bytes.
+// renderRAM returns the bytes of the Go heap that rendering may take: the cache, the connection, and for each tab its
+// own (render.TabRAM), the task, in the queue and in a message, and up to four copies of what a page receives: the
+// answers, one of them in Base64, then the DOM as it grows.
 func (o *Options) renderRAM() int64 {
 	if o.Render == nil {
 		return 0
 	}
 	r := *o.Render
 	r.defaults()
-	return r.CacheBytes + int64(r.Tabs)*(2*queue.MaxRecord+4*r.PageBytes)
+	return r.CacheBytes + render.RAM + int64(r.Tabs)*(render.TabRAM+3*queue.MaxRecord+4*r.PageBytes)
 }
 
 // renderStage has a browser render the pages that rules tag, after they were stored. A page waits in a queue on disk

@@ -42,6 +42,7 @@ const (
 type pageFetcher struct {
 	r               *renderStage
 	cached, refused atomic.Int64
+	received        atomic.Int64 // bytes of the bodies of its requests
 }
 
 // count counts the requests that were not made. It is part of the transaction that ends the page.
@@ -64,7 +65,7 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 		f.cached.Add(1)
 		return resp, nil
 	}
-	resp, err := f.r.fetchFor(ctx, canonical)
+	resp, err := f.r.fetchFor(ctx, f, canonical)
 	if errors.Is(err, errRenderRefused) {
 		f.refused.Add(1)
 	}
@@ -72,7 +73,7 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 }
 
 // fetchFor makes a request of a page, if it may be made.
-func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Response, error) {
+func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string) (*render.Response, error) {
 	parts := weburl.Split([]byte(url))
 	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
 		return nil, errRenderRefused
@@ -98,6 +99,9 @@ func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Respons
 	}
 	if err := r.exchange(ctx, g, parts, resp); err != nil {
 		return nil, err
+	}
+	if f.received.Add(int64(len(resp.Body))) > r.opt.Render.PageBytes { // before RAM holds it twice
+		return nil, render.ErrTooMuch
 	}
 	answer := &render.Response{Status: resp.Status, Header: http.Header{}, Body: append([]byte(nil), resp.Body...)}
 	resp.EachField(func(name, value []byte) { answer.Header.Add(string(name), string(value)) })

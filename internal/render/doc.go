@@ -25,7 +25,9 @@
 // # Concurrency, memory
 //
 // A Browser may render several pages at once, and has one goroutine until Close. Render has up to
-// Limits.AtOnce + 1 more. A message of the browser above maxMessage is skipped; a page with more than maxEvents
-// unread events is ended. So RAM is bounded by these, and by Limits.Bytes and Limits.DOM for each page. The package
-// uses no files.
+// Limits.AtOnce + 1 more. The DOM comes in pieces, so that all messages are small. A message above maxMessage is
+// skipped; if it was a request, that gets no answer before the page ends. A page with more than maxEvents unread
+// events, or maxEventBytes of them, is ended. So RAM is bounded: RAM for the connection, TabRAM for each page, its
+// body in Base64, three times Limits.Bytes (all answers, the Base64 of one) before the DOM is read, and then twice
+// Limits.DOM. The package uses no files.
 package render

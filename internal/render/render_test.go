@@ -7,6 +7,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -163,15 +166,15 @@ func TestRenderLimits(t *testing.T) {
 		end        End
 		most       time.Duration
 	}{
-		{"endless script", `before<script>while (true) {}</script>`, func(l *Limits) { l.Time = time.Second }, TimeLimit, 8 * time.Second},
+		{"endless script", `before<script>while (true) {}</script>`, func(l *Limits) { l.Time = time.Second }, TimeLimit, 15 * time.Second},
 		{"endless later script", `<p id=p>before</p><script>setTimeout(() => { while (true) p.append("x".repeat(0)) }, 10)</script>`,
-			func(l *Limits) { l.Time = time.Second }, TimeLimit, 8 * time.Second},
+			func(l *Limits) { l.Time = time.Second }, TimeLimit, 15 * time.Second},
 		{"endless timers", `before<script>setInterval(() => fetch("data:,x"), 10)</script>`,
-			func(l *Limits) { l.Time = time.Second; l.Quiet = time.Minute }, TimeLimit, 4 * time.Second},
-		{"many requests", `before<script>for (let i = 0; i < 10000; i++) fetch("/r" + i).catch(() => {})</script>`, func(*Limits) {}, RequestCut, 15 * time.Second},
-		{"many bytes", `before<script src=/big></script><script src=/big2></script>`, func(l *Limits) { l.Bytes = 1500 }, ByteLimit, 8 * time.Second},
-		{"large DOM", `before<script>document.body.append("x".repeat(1e6))</script>`, func(l *Limits) { l.DOM = 3000 }, DOMTooLarge, 8 * time.Second},
-		{"large message", `before<script>document.title = "x".repeat(4e7)</script>`, func(l *Limits) { l.DOM = 600 }, DOMTooLarge, 10 * time.Second},
+			func(l *Limits) { l.Time = time.Second; l.Quiet = time.Minute }, TimeLimit, 8 * time.Second},
+		{"many requests", `before<script>for (let i = 0; i < 10000; i++) fetch("/r" + i).catch(() => {})</script>`, func(*Limits) {}, RequestCut, 20 * time.Second},
+		{"many bytes", `before<script src=/big></script><script src=/big2></script>`, func(l *Limits) { l.Bytes = 1500 }, ByteLimit, 15 * time.Second},
+		{"large DOM", `before<script>document.body.append("x".repeat(1e6))</script>`, func(l *Limits) { l.DOM = 3000 }, DOMTooLarge, 15 * time.Second},
+		{"large message", `before<script>document.title = "x".repeat(4e7)</script>`, func(l *Limits) { l.DOM = 600 }, DOMTooLarge, 15 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limits := testLimits()
@@ -230,6 +233,77 @@ func TestEventBytes(t *testing.T) {
 	case <-tab.flooded:
 	default:
 		t.Error("the page goes on without some of its events")
+	}
+}
+
+// TestRenderPieces: the DOM comes complete, although its pieces end anywhere, also between the halves of a character.
+func TestRenderPieces(t *testing.T) {
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	for _, pad := range []string{"", "x"} {
+		limits := testLimits()
+		limits.DOM = 4 << 20
+		text := pad + strings.Repeat("😀", 3*piece/2) + "end"
+		r, err := b.Render(t.Context(), htmlPage(`<p id=p></p><script>p.textContent = "`+pad+`" + "😀".repeat(`+fmt.Sprint(3*piece/2)+`) + "end"</script>`), &site{}, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(r.HTML), `<p id="p">`+text+`</p>`) || !strings.HasSuffix(string(r.HTML), "</html>") || r.End != Quiet {
+			t.Errorf("pad %q: %d bytes, %v: %.200q", pad, len(r.HTML), r.End, r.HTML)
+		}
+	}
+}
+
+// TestRenderFlood: pages that flood the crawler with events, each as large as it can be, take no more RAM than TabRAM
+// and RAM say. The collector runs often, so that the heap is what is in use.
+func TestRenderFlood(t *testing.T) {
+	if os.Getenv("CHROMIUM") == "" {
+		t.Skip("CHROMIUM is not set")
+	}
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	for name, flood := range map[string]string{
+		"requests":       `const q = "x".repeat(8000); for (let i = 0; i < 20000; i++) fetch("/" + i + q).catch(() => {})`,
+		"data":           `const q = "data:," + "x".repeat(400000); for (let i = 0; i < 300; i++) fetch(q + i).catch(() => {})`,
+		"posts":          `const q = "x".repeat(480000); for (let i = 0; i < 300; i++) fetch("/" + i, {method: "POST", body: q}).catch(() => {})`,
+		"huge addresses": `const q = "/?" + "x".repeat(1900000); for (let i = 0; i < 100; i++) fetch(q + i).catch(() => {})`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits := testLimits()
+			limits.Requests, limits.Time = 10_000, 2*time.Second
+			runtime.GC()
+			var base, most uint64
+			measure := func() uint64 {
+				s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+				metrics.Read(s)
+				return s[0].Value.Uint64()
+			}
+			base = measure()
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for ticker := time.NewTicker(time.Millisecond); ; {
+					select {
+					case <-stop:
+						return
+					case <-ticker.C:
+						most = max(most, measure())
+					}
+				}
+			}()
+			r, err := b.Render(t.Context(), htmlPage(`before<script>`+flood+`</script>`), &site{}, limits)
+			close(stop)
+			<-stopped
+			if err != nil && !errors.Is(err, ErrHung) {
+				t.Fatal(err)
+			}
+			if r == nil {
+				r = new(Result)
+			}
+			t.Logf("%.1f MiB above %.1f MiB; asked %d, refused %d, end %v, %v", float64(most-base)/(1<<20), float64(base)/(1<<20), r.Asked, r.Refused, r.End, err)
+			if most > base+RAM+TabRAM+uint64(limits.Bytes)+uint64(limits.DOM) {
+				t.Errorf("it took %d bytes, RAM and TabRAM are %d", most-base, RAM+TabRAM)
+			}
+		})
 	}
 }
 
