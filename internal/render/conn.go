@@ -72,8 +72,22 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Dial connects to the browser at an endpoint, for which ParseEndpoint has the form. Close ends the connection.
+// Dial connects to the browser at an endpoint, for which ParseEndpoint has the form. It is an error if the browser lacks
+// one of Flags. Close ends the connection.
 func Dial(ctx context.Context, endpoint string) (*Browser, error) {
+	b, err := connect(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.checkFlags(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// connect is Dial for a browser with any flags.
+func connect(ctx context.Context, endpoint string) (*Browser, error) {
 	u, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("render: %s: %w", endpoint, err)

@@ -276,7 +276,7 @@ func (t *page) request(req *paused) error {
 	if req.ResourceType == "Document" && req.FrameID == t.frame {
 		if !t.answered {
 			t.answered = true
-			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body})
+			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
 		}
 		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL && !slices.Contains(t.r.Went, url) {
 			t.r.Went = append(t.r.Went, url)
@@ -313,7 +313,7 @@ func (t *page) answer(a fetched) error {
 		t.over = t.cut(ByteLimit)
 		return t.fail(a.id, "BlockedByClient")
 	}
-	return t.fulfill(a.id, a.resp)
+	return t.fulfill(a.id, a.resp, "")
 }
 
 // refuse counts a request that does not go to the Fetcher, and fails it.
@@ -332,8 +332,17 @@ func (t *page) fail(id, reason string) error {
 var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location", "X-Content-Type-Options",
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
 
-func (t *page) fulfill(id string, resp *Response) error {
+// policy joins the policies of the page itself. Chromium enforces it on the page and on the frames that the page makes,
+// so it holds where a page undoes guard. It forbids sockets and workers, and what would be refused anyway.
+const policy = "connect-src http: https: data: blob:; worker-src 'none'; frame-src 'none'; object-src 'none'; " +
+	"img-src 'none'; media-src 'none'; font-src 'none'; style-src 'unsafe-inline'; manifest-src 'none'"
+
+// fulfill answers a request, with a further policy unless that is "".
+func (t *page) fulfill(id string, resp *Response, policy string) error {
 	header := []object{}
+	if policy != "" {
+		header = append(header, object{"name": "Content-Security-Policy", "value": policy})
+	}
 	for _, name := range passed {
 		for _, v := range resp.Header.Values(name) {
 			header = append(header, object{"name": name, "value": strings.Map(printable, v)})

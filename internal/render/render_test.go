@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,14 +75,12 @@ func htmlPage(body string) *Page {
 
 // TestRender: scripts run, and their requests go to the Fetcher. Nothing else does, and nothing leaves the browser.
 func TestRender(t *testing.T) {
-	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0")
-	leaks, proxy := leakCounter(t)
+	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags())
 	b := dialed(t, c)
 	if !strings.Contains(b.Product(), "Chrom") {
 		t.Errorf("product %q", b.Product())
 	}
 	limits := testLimits()
-	limits.Proxy = proxy
 	s := &site{files: map[string]*Response{
 		"http://a.test/app.js": script(`
 fetch("/data.json").then(r => r.json()).then(d => {
@@ -121,45 +117,18 @@ fetch("/moved").then(r => r.text()).then(x => document.body.append(x));`),
 	if strings.Contains(html, "HAS-") {
 		t.Errorf("a way around Fetch is left: %s", html)
 	}
-	want := []string{"http://a.test/app.js", "http://a.test/data.json", "http://a.test/moved", "http://a.test/target"}
+	want := []string{"http://a.test/app.js", "http://a.test/data.json", "http://a.test/moved", "http://a.test/target", "http://b.test/in-frame.js"}
 	if got := s.requests(); !slices.Equal(got, want) || r.Asked != len(want) {
 		t.Errorf("requests %q (%d), want %q", got, r.Asked, want)
 	}
 	if !slices.Contains(r.Went, "http://a.test/elsewhere") || r.Base != "http://a.test/dir/page" || r.End != Quiet {
 		t.Errorf("went %q, base %q, end %v", r.Went, r.Base, r.End)
 	}
-	t.Logf("connections to the dead proxy: %d", leaks.Load()) // from frames in other processes
-}
-
-// leakCounter listens in place of the dead proxy, closes each connection, and counts them.
-func leakCounter(t *testing.T) (*atomic.Int64, string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	n := new(atomic.Int64)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			n.Add(1)
-			_ = conn.SetReadDeadline(time.Now().Add(time.Second))
-			first := make([]byte, 100)
-			got, _ := conn.Read(first)
-			t.Logf("to the dead proxy: %q", first[:got])
-			_ = conn.Close()
-		}
-	}()
-	return n, "http://" + l.Addr().String()
 }
 
 // TestRenderLimits: each limit ends a page, whose DOM is taken nevertheless.
 func TestRenderLimits(t *testing.T) {
-	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags()))
 	for _, c := range []struct {
 		name, body string
 		change     func(*Limits)
@@ -200,7 +169,7 @@ func TestRenderLimits(t *testing.T) {
 
 // TestRenderBusy: the time of a script that runs counts even while a request waits; that of the wait does not.
 func TestRenderBusy(t *testing.T) {
-	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags()))
 	for body, longest := range map[string]time.Duration{
 		`before<script>fetch("/never"); setTimeout(() => { while (true) {} }, 50)</script>`: time.Minute,
 		`before<script>fetch("/never")</script>`:                                            4 * time.Second,
@@ -238,7 +207,7 @@ func TestEventBytes(t *testing.T) {
 
 // TestRenderPieces: the DOM comes complete, although its pieces end anywhere, also between the halves of a character.
 func TestRenderPieces(t *testing.T) {
-	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags()))
 	for _, pad := range []string{"", "x"} {
 		limits := testLimits()
 		limits.DOM = 4 << 20
@@ -259,7 +228,7 @@ func TestRenderFlood(t *testing.T) {
 	if os.Getenv("CHROMIUM") == "" {
 		t.Skip("CHROMIUM is not set")
 	}
-	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0"))
+	b := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags()))
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	for name, flood := range map[string]string{
 		"requests":       `const q = "x".repeat(8000); for (let i = 0; i < 20000; i++) fetch("/" + i + q).catch(() => {})`,
@@ -309,7 +278,7 @@ func TestRenderFlood(t *testing.T) {
 
 // TestRenderLost: a browser that is killed ends its pages with ErrLost; the next one at its address renders again.
 func TestRenderLost(t *testing.T) {
-	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0")
+	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", Flags())
 	b := dialed(t, c)
 	s := &site{hold: make(chan struct{})}
 	failed := make(chan error)
@@ -331,7 +300,7 @@ func TestRenderLost(t *testing.T) {
 	if _, err := Dial(t.Context(), c.URL); err == nil {
 		t.Error("connected to a browser that was killed")
 	}
-	again := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:")))
+	again := dialed(t, rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:"), Flags()))
 	if r, err := again.Render(t.Context(), htmlPage("x"), s, testLimits()); err != nil || !strings.Contains(string(r.HTML), "x") {
 		t.Errorf("%+v, %v", r, err)
 	}
