@@ -99,3 +99,13 @@ func TestDemoHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestDemoFailureAtTime: what fails in a demo decides its exit code, also if its time is up.
+func TestDemoFailureAtTime(t *testing.T) {
+	t.Parallel()
+	_, said := wantExit(t, term.ExitDiskFull, "", "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
+		"--max-time=500ms", "--host-delay=20ms", "--server-delay=2ms", "--server-log=/dev/full")
+	if !strings.Contains(said, "--server-log: ") {
+		t.Errorf("the demo says %q", said)
+	}
+}

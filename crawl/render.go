@@ -82,15 +82,16 @@ const (
 	renderPatience = 2 * time.Minute
 )
 
-// renderRAM returns the bytes of the Go heap that rendering may take: the task, the bodies on their way, in Base64 and
-// in a message, and the DOM, in a message, as a string and as bytes.
+// renderRAM returns the bytes of the Go heap that rendering may take: the cache, the connection, and for each tab its
+// own (render.TabRAM), the task, in the queue and in a message, and up to four copies of what a page receives: the
+// answers, one of them in Base64, then the DOM as it grows.
 func (o *Options) renderRAM() int64 {
 	if o.Render == nil {
 		return 0
 	}
 	r := *o.Render
 	r.defaults()
-	return r.CacheBytes + int64(r.Tabs)*(2*queue.MaxRecord+4*r.PageBytes)
+	return r.CacheBytes + render.RAM + int64(r.Tabs)*(render.TabRAM+3*queue.MaxRecord+4*r.PageBytes)
 }
 
 // renderStage has a browser render the pages that rules tag, after they were stored. A page waits in a queue on disk
@@ -112,7 +113,8 @@ type renderStage struct {
 	underWay map[int64][]byte
 	next     int64
 
-	alone atomic.Int64 // when the crawl last had nothing else to do, Unix ns
+	// When the crawl last had nothing else to do, and since when; Unix ns.
+	alone, aloneSince atomic.Int64
 
 	// Of the goroutine "render".
 	browser  browser
@@ -177,7 +179,10 @@ func (r *renderStage) pending() bool {
 	if n, _ := r.queue.Len(); n == 0 && r.busy() == 0 {
 		return false
 	}
-	r.alone.Store(time.Now().UnixNano())
+	now := time.Now().UnixNano()
+	if now-r.alone.Swap(now) > int64(2*wakeAfter) {
+		r.aloneSince.Store(now)
+	}
 	r.wake.raise()
 	return true
 }
@@ -218,10 +223,11 @@ func (r *renderStage) run(ctx context.Context) error {
 	}
 	var pages sync.WaitGroup
 	defer func() {
-		pages.Wait()
+		// The browser ends the pages of a connection that ends. So a stop waits for none to close.
 		if r.browser != nil {
 			r.browser.Close()
 		}
+		pages.Wait()
 	}()
 	for ctx.Err() == nil {
 		if wait := r.connect(ctx); wait > 0 {
@@ -303,11 +309,12 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 	return r.retry
 }
 
-// giveUp ends the tasks in the queue without rendering, if the browser has been gone for renderPatience and the crawl
-// has nothing else to do.
+// giveUp ends the tasks in the queue without rendering, if for renderPatience the browser has been gone and the crawl has
+// had nothing else to do.
 func (r *renderStage) giveUp() error {
 	now := time.Now()
-	if r.since.IsZero() || now.Sub(r.since) < renderPatience || now.UnixNano()-r.alone.Load() > int64(2*wakeAfter) {
+	if r.since.IsZero() || now.Sub(r.since) < renderPatience || now.UnixNano()-r.alone.Load() > int64(2*wakeAfter) ||
+		now.UnixNano()-r.aloneSince.Load() < int64(renderPatience) {
 		return nil
 	}
 	for n := 0; ; n++ {

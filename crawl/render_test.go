@@ -299,7 +299,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 				}}, nil
 			}}
 			_, err := Run(t.Context(), opt)
-			if err == nil {
+			if err == nil || errors.Is(err, state.ErrFinished) { // finished: just before the last power cut
 				break
 			}
 			if !errors.Is(err, disk.ErrCrashed) {
@@ -326,7 +326,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 // TestRenderChromium crawls with Chromium: a link made by a script is fetched, and the requests of scripts keep to the
 // host's delay and to robots.txt. A browser that is killed comes back, and the crawl goes on.
 func TestRenderChromium(t *testing.T) {
-	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0")
+	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", render.Flags())
 	w := &tinyWeb{serve: func(_, path string) answer {
 		switch path {
 		case "/robots.txt":
@@ -354,7 +354,7 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 		if place == "rendering" {
 			kill.Do(func() {
 				c.Kill()
-				rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:"))
+				rendertest.Start(t, os.Getenv("CHROMIUM"), strings.TrimPrefix(c.URL, "ws://127.0.0.1:"), render.Flags())
 			})
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +44,7 @@ const (
 type pageFetcher struct {
 	r               *renderStage
 	cached, refused atomic.Int64
+	received        atomic.Int64 // bytes of the bodies of its requests
 }
 
 // count counts the requests that were not made. It is part of the transaction that ends the page.
@@ -60,11 +63,12 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 		f.refused.Add(1)
 		return nil, err
 	}
-	if resp := f.r.cache.get(canonical, time.Now()); resp != nil {
+	dress := f.r.dressOf(canonical)
+	if resp := f.r.cache.get(canonical, dress, time.Now()); resp != nil {
 		f.cached.Add(1)
 		return resp, nil
 	}
-	resp, err := f.r.fetchFor(ctx, canonical)
+	resp, err := f.r.fetchFor(ctx, f, canonical, dress)
 	if errors.Is(err, errRenderRefused) {
 		f.refused.Add(1)
 	}
@@ -72,7 +76,7 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 }
 
 // fetchFor makes a request of a page, if it may be made.
-func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Response, error) {
+func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64) (*render.Response, error) {
 	parts := weburl.Split([]byte(url))
 	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
 		return nil, errRenderRefused
@@ -99,17 +103,57 @@ func (r *renderStage) fetchFor(ctx context.Context, url string) (*render.Respons
 	if err := r.exchange(ctx, g, parts, resp); err != nil {
 		return nil, err
 	}
+	if f.received.Add(int64(len(resp.Body))) > r.opt.Render.PageBytes { // before RAM holds it twice
+		return nil, render.ErrTooMuch
+	}
 	answer := &render.Response{Status: resp.Status, Header: http.Header{}, Body: append([]byte(nil), resp.Body...)}
 	resp.EachField(func(name, value []byte) { answer.Header.Add(string(name), string(value)) })
-	if resp.Status == http.StatusOK && resp.Truncated == fetch.NotTruncated &&
-		!strings.Contains(strings.ToLower(answer.Header.Get("Cache-Control")), "no-store") {
-		r.cache.put(url, answer, time.Now())
+	if resp.Truncated == fetch.NotTruncated && reusable(answer) {
+		r.cache.put(url, answer, dress, time.Now())
 	}
 	return answer, nil
 }
 
-// grant waits for the turn of a host. It owns a connection slot afterwards. crawlDelay is that of the rules: package
-// polite forgets a host that rests, and learns it from no other item if only scripts are requested from the host.
+// reusable reports whether an answer may be used again for the same request. Requests of the same URL differ in what
+// the settings of its site add (dressOf), and in the codings accepted, which are undone here. So an answer that varies by
+// anything else is not used again: the header that it names may be one that is never sent, or any ("*").
+func reusable(a *render.Response) bool {
+	if a.Status != http.StatusOK || strings.Contains(strings.ToLower(strings.Join(a.Header["Cache-Control"], ",")), "no-store") {
+		return false
+	}
+	for name := range strings.SplitSeq(strings.Join(a.Header["Vary"], ","), ",") {
+		if name = strings.TrimSpace(name); name != "" && !strings.EqualFold(name, "Accept-Encoding") {
+			return false
+		}
+	}
+	return true
+}
+
+// dressOf returns a hash of what the settings of its site add to a request now: headers, credentials, cookies. 0 is nothing.
+func (r *renderStage) dressOf(url string) uint64 {
+	parts := weburl.Split([]byte(url))
+	site := r.siteOf(&parts)
+	if site == nil {
+		return 0
+	}
+	var req fetch.Request
+	r.dress(&req, site, &parts)
+	var h maphash.Hash
+	h.SetSeed(r.cache.seed)
+	add := func(text string) { _, _ = h.WriteString(strconv.Itoa(len(text)) + " " + text) } // it never fails
+	for _, text := range []string{req.UserAgent, req.Accept, req.AcceptLanguage} {
+		add(text)
+	}
+	for _, f := range req.Fields {
+		add(f.Name)
+		add(f.Value)
+	}
+	return h.Sum64()
+}
+
+// grant waits for the turn of a host. It owns a connection slot afterwards, and one of the PLD's share of them. crawlDelay
+// is that of the rules: package polite forgets a host that rests, and learns it from no other item if only scripts are
+// requested from the host.
 func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []netip.Addr,
 	crawlDelay time.Duration) (*polite.Grant, error) {
 	if err := r.health.mayAsk(parts.Host); err != nil {
@@ -119,6 +163,22 @@ func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []net
 	// Like a request for robots.txt, it goes to the front of its host's line and gets its grant by channel.
 	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host), Addrs: addrs, Robots: true,
 		CrawlDelay: crawlDelay, Terms: r.terms(parts.Host)}
+	for busy := 0; ; busy++ {
+		g, err := r.granted(ctx, parts, item)
+		if err != nil || r.workers.plds.enter(item.PLD) {
+			return g, err
+		}
+		r.dispatcher.dropGrant(time.Now(), g)
+		r.workers.free()
+		if !sleep(ctx, min(busyWait<<min(busy, 6), maxBusyWait)) { // as pldBusy
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// granted waits for a grant of an item.
+func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *polite.Item) (*polite.Grant, error) {
+	granted := item.Data.(chan *polite.Grant)
 	for v := r.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = r.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
@@ -155,11 +215,14 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
 	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{})
 	r.logBug(string(parts.Host)+string(parts.Path), err)
+	r.workers.plds.leave(g.Item.PLD)
 	r.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Sign: r.opt.signOf(resp, err), Kept: r.pages.keptFor(g, resp)}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // the page has ended: that says nothing about the host
+	case err != nil:
 		result.Backoff = robotsBackoff
-	} else if health.KindOf(resp.Status) == health.TooFast {
+	case health.KindOf(resp.Status) == health.TooFast:
 		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
 	}
 	r.polite.Done(time.Now(), g, result)
@@ -251,6 +314,8 @@ func (r *renderStage) requestRules(ctx context.Context, origin string, o *render
 
 // renderCache keeps answers and rules for rendered pages in RAM.
 type renderCache struct {
+	seed maphash.Seed
+
 	mu      sync.Mutex // guards all below
 	most    int64
 	bytes   int64
@@ -261,10 +326,11 @@ type renderCache struct {
 }
 
 type renderAnswered struct {
-	url  string
-	resp *render.Response
-	size int64
-	at   time.Time
+	url   string
+	dress uint64 // of the request
+	resp  *render.Response
+	size  int64
+	at    time.Time
 }
 
 // renderOrigin has the rules of an origin, which its lock guards.
@@ -275,11 +341,11 @@ type renderOrigin struct {
 }
 
 func newRenderCache(bytes int64) *renderCache {
-	return &renderCache{most: bytes, answers: map[string]*list.Element{}, order: list.New(), origins: map[string]*renderOrigin{}}
+	return &renderCache{seed: maphash.MakeSeed(), most: bytes, answers: map[string]*list.Element{}, order: list.New(), origins: map[string]*renderOrigin{}}
 }
 
-// get returns a fresh answer, nil if there is none.
-func (c *renderCache) get(url string, now time.Time) *render.Response {
+// get returns a fresh answer to the same request, nil if there is none.
+func (c *renderCache) get(url string, dress uint64, now time.Time) *render.Response {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.answers[url]
@@ -287,7 +353,7 @@ func (c *renderCache) get(url string, now time.Time) *render.Response {
 		return nil
 	}
 	a := e.Value.(*renderAnswered)
-	if now.Sub(a.at) > renderFresh {
+	if now.Sub(a.at) > renderFresh || a.dress != dress {
 		c.drop(e)
 		return nil
 	}
@@ -296,7 +362,7 @@ func (c *renderCache) get(url string, now time.Time) *render.Response {
 }
 
 // put keeps an answer, which nobody changes afterwards, unless it is large.
-func (c *renderCache) put(url string, resp *render.Response, now time.Time) {
+func (c *renderCache) put(url string, resp *render.Response, dress uint64, now time.Time) {
 	size := int64(len(url)+len(resp.Body)) + 1024
 	for name, values := range resp.Header {
 		size += int64(len(name) + len(strings.Join(values, "")))
@@ -309,7 +375,7 @@ func (c *renderCache) put(url string, resp *render.Response, now time.Time) {
 	if e := c.answers[url]; e != nil {
 		c.drop(e)
 	}
-	c.answers[url] = c.order.PushFront(&renderAnswered{url, resp, size, now})
+	c.answers[url] = c.order.PushFront(&renderAnswered{url, dress, resp, size, now})
 	for c.bytes += size; c.bytes > c.most; {
 		c.drop(c.order.Back())
 	}

@@ -33,4 +33,4 @@ shots=${CI_ARTIFACTS:-screenshots}
 mkdir -p "$shots"
 shots=$(cd "$shots" && pwd)
 AXE=${AXE:-} CHROMIUM=$chromium go test ./admin/e2e -count=1 -timeout 10m "$@" -args -browser -shots "$shots"
-CHROMIUM=$chromium go test ./internal/render ./crawl -run '^TestRender' -count=1 -timeout 5m
+CHROMIUM=$chromium go test ./internal/render ./crawl -run '^TestRender' -count=1 -timeout 10m

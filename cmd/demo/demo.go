@@ -11,8 +11,8 @@
 // the CPU for garbage collection. A crawl that was cut short or resumed is checked only for forbidden
 // requests.
 //
-// Exit codes: those of a crawl's end, term.ExitFailure (1) if a check failed, term.ExitUsage (2) for a bad
-// flag.
+// Exit codes: those of a crawl's end; term.ExitFailure (1) if a check failed, whatever ended the crawl;
+// term.ExitUsage (2) for a bad flag.
 //
 // The servers have goroutines of their own, which end before Run returns. The web's tables and counters take
 // at most some 96 MiB of --ram.

@@ -111,9 +111,15 @@ func (a *App) Fail(err error) int {
 	if err == nil {
 		return ExitDone
 	}
-	var end *Ended
-	if !errors.As(err, &end) || !end.Quiet {
-		fmt.Fprintln(a.Stderr, "drumbeat: "+PlainText(strings.TrimPrefix(OneLine(err), "drumbeat: "))+advice(err))
+	ends, said := sorted(err)
+	for _, end := range ends {
+		if !end.Quiet {
+			said = append(said, end)
+		}
+	}
+	if len(said) > 0 {
+		say := errors.Join(said...)
+		fmt.Fprintln(a.Stderr, "drumbeat: "+PlainText(strings.TrimPrefix(OneLine(say), "drumbeat: "))+advice(say))
 	}
 	return ExitCode(err)
 }

@@ -49,15 +49,36 @@ func (e *Ended) Error() string { return e.Why }
 // ErrSignal is the cause of a context that a signal cancelled.
 var ErrSignal = errors.New("stopped by a signal")
 
-// ExitCode returns the exit code of an error.
+// sorted sorts joined errors: orderly ends, and failures.
+func sorted(err error) (ends []*Ended, failures []error) {
+	var end *Ended
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
+	case !errors.As(err, &end):
+		return nil, []error{err}
+	case !ok:
+		return []*Ended{end}, nil
+	default:
+		for _, e := range joined.Unwrap() {
+			moreEnds, more := sorted(e)
+			ends, failures = append(ends, moreEnds...), append(failures, more...)
+		}
+		return ends, failures
+	}
+}
+
+// ExitCode returns the exit code of an error. A failure wins over an orderly end that is joined to it.
 func ExitCode(err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	if ends, failures := sorted(err); len(ends) > 0 && len(failures) > 0 {
+		err = errors.Join(failures...)
+	}
 	var end *Ended
 	var input usageError
 	var damage *disk.CorruptError
 	var rules *scope.Faults
 	switch {
-	case err == nil:
-		return ExitDone
 	case errors.As(err, &end):
 		return end.Code
 	case errors.As(err, &input), errors.As(err, &rules):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 )
 
 func TestExitCodes(t *testing.T) {
+	end := &Ended{Code: ExitTime, Why: "time", Quiet: true}
 	for _, c := range []struct {
 		err  error
 		want int
@@ -22,9 +24,33 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("x: %w", disk.ErrLocked), 4}, {fmt.Errorf("x: %w", state.ErrIncompatible), 4}, {fmt.Errorf("x: %w", state.ErrExists), 4},
 		{fmt.Errorf("x: %w", &disk.CorruptError{Path: "x"}), 5},
 		{errors.Join(fmt.Errorf("x: %w", state.ErrIncompatible), &disk.CorruptError{Path: "x"}), 5},
+		{errors.Join(errors.New("x"), end), 1}, {errors.Join(end, errors.Join(nil, fmt.Errorf("x: %w", syscall.ENOSPC))), 3}, {errors.Join(nil, end), 15},
 	} {
 		if got := ExitCode(c.err); got != c.want {
 			t.Errorf("%v: got %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+// TestFailureBesideEnd: a failure is printed and has its exit code, whatever orderly end is joined to it.
+func TestFailureBesideEnd(t *testing.T) {
+	quiet, loud := &Ended{Code: ExitTime, Why: "time", Quiet: true}, &Ended{Code: ExitDiskFull, Why: "the disk is full"}
+	failed := errors.New("demo: fetched twice")
+	for _, c := range []struct {
+		err  error
+		code int
+		said string
+	}{
+		{quiet, ExitTime, ""},
+		{errors.Join(nil, quiet), ExitTime, ""},
+		{errors.Join(failed, quiet), ExitFailure, "drumbeat: demo: fetched twice\n"},
+		{errors.Join(quiet, errors.Join(failed)), ExitFailure, "drumbeat: demo: fetched twice\n"},
+		{errors.Join(failed, loud), ExitFailure, "drumbeat: demo: fetched twice; the disk is full\n"},
+	} {
+		var said strings.Builder
+		a := &App{Stderr: &said}
+		if code := a.Fail(c.err); code != c.code || said.String() != c.said {
+			t.Errorf("%v: exit code %d, %q; want %d, %q", c.err, code, said.String(), c.code, c.said)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package render
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ import (
 var ErrLost = errors.New("the browser is gone or hangs")
 
 const (
-	// maxMessage bounds a message of the browser in bytes: the largest DOM, with all characters escaped.
-	maxMessage = 32 << 20
+	// maxMessage bounds a message of the browser in bytes: a piece of a DOM, with all characters escaped.
+	maxMessage = 512 << 10
 	// writeTime bounds the sending of one message, and commandTime the wait for the answer to a command that a
 	// healthy browser answers at once.
 	writeTime   = 10 * time.Second
@@ -27,6 +28,9 @@ const (
 	// versionBytes bounds the answer of the browser's /json/version.
 	versionBytes = 64 << 10
 )
+
+// RAM is what a connection takes of the Go heap, in bytes: a message as it arrives, and two that were taken apart.
+const RAM = 3 * maxMessage
 
 // Browser is a connection to a browser. It is safe for concurrent use.
 type Browser struct {
@@ -68,8 +72,22 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Dial connects to the browser at an endpoint, for which ParseEndpoint has the form. Close ends the connection.
+// Dial connects to the browser at an endpoint, for which ParseEndpoint has the form. It is an error if the browser lacks
+// one of Flags. Close ends the connection.
 func Dial(ctx context.Context, endpoint string) (*Browser, error) {
+	b, err := connect(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.checkFlags(ctx); err != nil {
+		b.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// connect is Dial for a browser with any flags.
+func connect(ctx context.Context, endpoint string) (*Browser, error) {
 	u, err := ParseEndpoint(endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("render: %s: %w", endpoint, err)
@@ -141,21 +159,23 @@ func (b *Browser) Close() {
 // read hands on answers and events until the connection ends.
 func (b *Browser) read(ctx context.Context) {
 	defer close(b.done)
+	buf := make([]byte, maxMessage+1)
 	for {
 		_, r, err := b.conn.Reader(ctx)
 		if err != nil {
 			return
 		}
-		data, err := io.ReadAll(io.LimitReader(r, maxMessage+1))
-		if err == nil && len(data) > maxMessage {
+		n, err := io.ReadFull(r, buf)
+		if err == nil {
 			_, err = io.Copy(io.Discard, r)
-			data = nil
+		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = nil
 		}
 		if err != nil {
 			return
 		}
 		var m message
-		if len(data) == 0 || json.Unmarshal(data, &m) != nil {
+		if n > maxMessage || json.Unmarshal(buf[:n], &m) != nil {
 			continue // its page ends at its time limit
 		}
 		b.mu.Lock()
@@ -173,6 +193,12 @@ func (b *Browser) read(ctx context.Context) {
 
 // send sends a command. Its answer, if wanted, goes to the channel answer, which has room for it.
 func (b *Browser) send(session, method string, params any, answer chan message) (id int, _ error) {
+	return b.sendBody(session, method, params, nil, answer)
+}
+
+// sendBody is send with a body, which becomes the last of the parameters, in Base64. params is then an object with
+// another one.
+func (b *Browser) sendBody(session, method string, params any, body []byte, answer chan message) (id int, _ error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return 0, fmt.Errorf("render: %s: %w", method, err)
@@ -180,17 +206,25 @@ func (b *Browser) send(session, method string, params any, answer chan message) 
 	b.mu.Lock()
 	b.next++
 	m := message{ID: b.next, SessionID: session, Method: method}
-	if params != nil {
-		m.Params = raw
-	}
 	if answer != nil {
 		b.calls[m.ID] = answer
 	}
 	b.mu.Unlock()
-	data, err := json.Marshal(m)
+	head, err := json.Marshal(m)
 	if err != nil {
 		return m.ID, fmt.Errorf("render: %s: %w", method, err)
 	}
+	// Appended by hand, so that RAM holds a large body once in Base64, not three times.
+	data := make([]byte, 0, len(head)+len(raw)+base64.StdEncoding.EncodedLen(len(body))+32)
+	data = append(data, head[:len(head)-1]...)
+	if params != nil {
+		data = append(append(data, `,"params":`...), raw...)
+	}
+	if len(body) > 0 {
+		data = append(data[:len(data)-1], `,"body":"`...)
+		data = append(base64.StdEncoding.AppendEncode(data, body), `"}`...)
+	}
+	data = append(data, '}')
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()
 	b.writing.Lock()

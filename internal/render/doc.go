@@ -9,10 +9,13 @@
 // request of the page before it leaves; the package answers it. The page itself comes from the caller, who has
 // fetched it before. Scripts and the requests of scripts go to a Fetcher, which obeys robots.txt, delays and address
 // rules; all others are refused: images, styles, fonts, media, frames, forms, all methods but GET, and every scheme
-// but http and https. What Fetch does not stop meets a proxy that does not exist (deadProxy), which also keeps the
-// browser from looking up names. A script that runs before those of the page removes WebSocket, WebRTC, workers and
-// windows; new targets, such as popups and frames of other processes, stay paused from their start. Downloads are
-// denied. A script that leaves the page does not: the address becomes a link.
+// but http and https. Downloads are denied. A script that leaves the page does not: the address becomes a link.
+//
+// Three fences hold where Fetch does not see a request. A policy in the head of the page (CSP) forbids sockets, workers
+// and what is refused anyway. A script that runs before those of the page removes the functions that Fetch does not
+// see, such as WebRTC. And the browser has the flags of Flags, which Dial checks: whatever leaves the browser meets a
+// proxy that does not exist (deadProxy), names are not looked up, and WebRTC sends no datagrams past the proxy. New
+// targets, such as popups, stay paused where Chromium pauses them. TestRenderBypass has a page try all of it.
 //
 // # Contract
 //
@@ -25,7 +28,9 @@
 // # Concurrency, memory
 //
 // A Browser may render several pages at once, and has one goroutine until Close. Render has up to
-// Limits.AtOnce + 1 more. A message of the browser above maxMessage is skipped; a page with more than maxEvents
-// unread events is ended. So RAM is bounded by these, and by Limits.Bytes and Limits.DOM for each page. The package
-// uses no files.
+// Limits.AtOnce + 1 more. The DOM comes in pieces, so that all messages are small. A message above maxMessage is
+// skipped; if it was a request, that gets no answer before the page ends. A page with more than maxEvents unread
+// events, or maxEventBytes of them, is ended. So RAM is bounded: RAM for the connection, TabRAM for each page, its
+// body in Base64, three times Limits.Bytes (all answers, the Base64 of one) before the DOM is read, and then twice
+// Limits.DOM. The package uses no files.
 package render

@@ -3,6 +3,7 @@ package render
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,12 +13,17 @@ import (
 	"time"
 )
 
-// maxEvents bounds the events of a page that wait to be read, and maxEventBytes their bytes: a request names its URL of
-// up to 2 MiB, and what it posts.
+// maxEvents bounds the events of a page that wait to be read, and maxEventBytes their bytes: a request names its URL,
+// and what it posts. maxWaiting bounds the addresses of the requests that wait, in bytes.
 const (
 	maxEvents     = 4096
-	maxEventBytes = 2 * maxMessage
+	maxEventBytes = 1 << 20
+	maxWaiting    = 512 << 10
 )
+
+// TabRAM is what a page takes of the Go heap, in bytes, beside its body, the answers to its requests and its DOM: its
+// events with what leads to them, its requests, where it went, two pieces of its DOM.
+const TabRAM = maxEventBytes + 128*maxEvents + maxWaiting + maxWent*maxURL + 2*maxMessage
 
 // event is an event of a page.
 type event struct {
@@ -40,10 +46,12 @@ type page struct {
 
 	// Of the goroutine that renders.
 	r        Result
+	shown    bool // the browser shows the document instead of about:blank
 	parsed   bool // the document is parsed
 	answered bool // the page itself was requested
 	bytes    int64
-	waiting  []paused // for a free place among the requests under way
+	waiting  []asked // for a free place among the requests under way
+	urls     int     // bytes of their addresses
 	underWay int
 	over     bool // the limits allow no further request
 	came     chan fetched
@@ -65,10 +73,14 @@ type paused struct {
 	} `json:"request"`
 }
 
+// asked is a request that goes to the Fetcher.
+type asked struct{ id, url string }
+
 // fetched is the answer to a request.
 type fetched struct {
 	id   string
 	resp *Response // nil: refused
+	err  error     // why
 }
 
 func newPage(b *Browser, session, frame string, p *Page, f Fetcher, l *Limits) *page {
@@ -79,7 +91,7 @@ func newPage(b *Browser, session, frame string, p *Page, f Fetcher, l *Limits) *
 // note receives an event. It never blocks.
 func (t *page) note(e event) {
 	switch e.method {
-	case "Fetch.requestPaused", "Page.domContentEventFired", "Page.javascriptDialogOpening", "Inspector.targetCrashed":
+	case "Fetch.requestPaused", "Page.frameNavigated", "Page.domContentEventFired", "Page.javascriptDialogOpening", "Inspector.targetCrashed":
 	default:
 		return
 	}
@@ -132,7 +144,7 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 	began, now := time.Now(), time.Now()
 	var own, quiet time.Duration // without a request under way, or while a script runs
 	var busy time.Duration       // without an answer to a check while requests are under way
-	var asked time.Time          // of the last such check
+	var checked time.Time        // time of the last such check
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for end := false; !end; {
@@ -142,7 +154,7 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 		case <-t.b.done:
 			return nil, fmt.Errorf("render: %s: %w", t.page.URL, ErrLost)
 		case <-t.flooded:
-			t.r.End, end = RequestCut, true
+			end = t.cut(RequestCut)
 		case e := <-t.events:
 			t.queued.Add(-int64(len(e.params)))
 			if err := t.handle(e); err != nil {
@@ -175,18 +187,18 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 			}
 			switch {
 			case own >= t.limits.Time || now.Sub(began) >= t.limits.Longest:
-				t.r.End, end = TimeLimit, true
+				end = t.cut(TimeLimit)
 			case t.r.Refused > 4*t.limits.Requests+maxEvents: // it does nothing else
-				t.r.End, end = RequestCut, true
+				end = t.cut(RequestCut)
 			case t.underWay > 0 && t.answered && !t.checking:
-				if now.Sub(asked) < busyAfter {
+				if now.Sub(checked) < busyAfter {
 					break
 				}
-				asked = now
+				checked = now
 				if err := t.check(); err != nil {
 					return nil, err
 				}
-			case t.underWay == 0 && quiet >= t.limits.Quiet*time.Duration(1+t.checks) && !t.checking:
+			case t.shown && t.underWay == 0 && quiet >= t.limits.Quiet*time.Duration(1+t.checks) && !t.checking:
 				if err := t.check(); err != nil {
 					return nil, err
 				}
@@ -201,22 +213,31 @@ func (t *page) render(ctx context.Context) (*Result, error) {
 	return &t.r, nil
 }
 
+// cut notes the first limit that the page reached. It returns true.
+func (t *page) cut(e End) bool {
+	if t.r.End == Quiet {
+		t.r.End = e
+	}
+	return true
+}
+
 // ask hands requests to the Fetcher while there is room.
 func (t *page) ask(ctx context.Context, fetches *sync.WaitGroup) {
 	for len(t.waiting) > 0 && t.underWay < t.limits.AtOnce {
 		req := t.waiting[0]
 		t.waiting = t.waiting[1:]
+		t.urls -= len(req.url)
 		t.underWay++
 		t.r.Asked++
 		fetches.Add(1)
 		go func() {
 			defer fetches.Done()
-			resp, err := t.fetcher.Fetch(ctx, req.Request.URL)
+			resp, err := t.fetcher.Fetch(ctx, req.url)
 			if err != nil {
 				resp = nil
 			}
 			select {
-			case t.came <- fetched{req.RequestID, resp}:
+			case t.came <- fetched{req.id, resp, err}:
 			case <-ctx.Done(): // the page has ended
 			}
 		}()
@@ -226,6 +247,11 @@ func (t *page) ask(ctx context.Context, fetches *sync.WaitGroup) {
 // handle does what an event asks for.
 func (t *page) handle(e event) error {
 	switch e.method {
+	case "Page.frameNavigated":
+		var moved struct{ Frame struct{ ID string } }
+		if json.Unmarshal(e.params, &moved) == nil && moved.Frame.ID == t.frame {
+			t.shown = t.answered
+		}
 	case "Page.domContentEventFired":
 		t.parsed = t.answered
 	case "Inspector.targetCrashed":
@@ -250,7 +276,7 @@ func (t *page) request(req *paused) error {
 	if req.ResourceType == "Document" && req.FrameID == t.frame {
 		if !t.answered {
 			t.answered = true
-			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body})
+			return t.fulfill(req.RequestID, &Response{Status: http.StatusOK, Header: t.page.Header, Body: t.page.Body}, policy)
 		}
 		if web && req.Request.Method == http.MethodGet && len(t.r.Went) < maxWent && len(url) <= maxURL && !slices.Contains(t.r.Went, url) {
 			t.r.Went = append(t.r.Went, url)
@@ -264,26 +290,30 @@ func (t *page) request(req *paused) error {
 	if !wanted || !web || req.Request.Method != http.MethodGet || len(url) > maxURL {
 		return t.refuse(req.RequestID, "BlockedByClient")
 	}
-	if t.r.Asked+len(t.waiting) >= t.limits.Requests {
-		t.r.End, t.over = RequestCut, true
+	if t.r.Asked+len(t.waiting) >= t.limits.Requests || t.urls+len(url) > maxWaiting {
+		t.over = t.cut(RequestCut)
 	}
 	if t.over {
 		return t.refuse(req.RequestID, "BlockedByClient")
 	}
-	t.waiting = append(t.waiting, *req)
+	t.waiting = append(t.waiting, asked{req.RequestID, url})
+	t.urls += len(url)
 	return nil
 }
 
 // answer hands an answer of the Fetcher to the page.
 func (t *page) answer(a fetched) error {
-	if a.resp == nil {
+	if a.resp == nil && !errors.Is(a.err, ErrTooMuch) {
 		return t.fail(a.id, "BlockedByClient")
 	}
-	if t.bytes += int64(len(a.resp.Body)); t.bytes > t.limits.Bytes {
-		t.r.End, t.over = ByteLimit, true
+	if a.resp != nil {
+		t.bytes += int64(len(a.resp.Body))
+	}
+	if a.resp == nil || t.bytes > t.limits.Bytes {
+		t.over = t.cut(ByteLimit)
 		return t.fail(a.id, "BlockedByClient")
 	}
-	return t.fulfill(a.id, a.resp)
+	return t.fulfill(a.id, a.resp, "")
 }
 
 // refuse counts a request that does not go to the Fetcher, and fails it.
@@ -302,18 +332,24 @@ func (t *page) fail(id, reason string) error {
 var passed = [...]string{"Content-Type", "Content-Language", "Content-Security-Policy", "Location", "X-Content-Type-Options",
 	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"}
 
-func (t *page) fulfill(id string, resp *Response) error {
+// policy joins the policies of the page itself. Chromium enforces it on the page and on the frames that the page makes,
+// so it holds where a page undoes guard. It forbids sockets and workers, and what would be refused anyway.
+const policy = "connect-src http: https: data: blob:; worker-src 'none'; frame-src 'none'; object-src 'none'; " +
+	"img-src 'none'; media-src 'none'; font-src 'none'; style-src 'unsafe-inline'; manifest-src 'none'"
+
+// fulfill answers a request, with a further policy unless that is "".
+func (t *page) fulfill(id string, resp *Response, policy string) error {
 	header := []object{}
+	if policy != "" {
+		header = append(header, object{"name": "Content-Security-Policy", "value": policy})
+	}
 	for _, name := range passed {
 		for _, v := range resp.Header.Values(name) {
 			header = append(header, object{"name": name, "value": strings.Map(printable, v)})
 		}
 	}
-	params := object{"requestId": id, "responseCode": resp.Status, "responseHeaders": header, "body": resp.Body}
-	if len(resp.Body) == 0 {
-		delete(params, "body")
-	}
-	_, err := t.b.send(t.session, "Fetch.fulfillRequest", params, nil)
+	params := object{"requestId": id, "responseCode": resp.Status, "responseHeaders": header}
+	_, err := t.b.sendBody(t.session, "Fetch.fulfillRequest", params, resp.Body, nil)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+	"unicode/utf8"
 )
 
 // Page is a page to be rendered, as it was fetched.
@@ -22,8 +23,11 @@ type Response struct {
 	Body   []byte // without content coding
 }
 
+// ErrTooMuch is the error of a Fetcher whose answer would make more than Limits.Bytes with the earlier ones.
+var ErrTooMuch = errors.New("render: the page receives too much")
+
 // Fetcher answers the requests of a page's scripts. Fetch may wait as long as politeness asks, until ctx ends. An
-// error refuses the request. Several goroutines call it.
+// error refuses the request; ErrTooMuch also all later ones. Several goroutines call it.
 type Fetcher interface {
 	Fetch(ctx context.Context, url string) (*Response, error)
 }
@@ -40,6 +44,7 @@ type Limits struct {
 	DOM      int           // bytes of the DOM; what follows is cut off
 	// Proxy is where requests go that the package does not see; "": deadProxy. For tests.
 	Proxy string
+	bare  bool // without guard. For tests
 }
 
 // deadProxy is the proxy of all contexts. No program listens at port 9 of loopback (discard, RFC 863); if one
@@ -85,9 +90,11 @@ type Result struct {
 const (
 	// closeTime is how long the closing of a page may take before the browser counts as hanging.
 	closeTime = 15 * time.Second
-	// domTime is how long a page may take to return its DOM; afterwards its script is ended, and it gets the same
-	// time again.
-	domTime = 2 * time.Second
+	// domTime is how long a page may take to begin to return its DOM; afterwards its scripts are ended, and it gets
+	// domMore. domLongest is for all pieces of it.
+	domTime    = 2 * time.Second
+	domMore    = 5 * time.Second
+	domLongest = 10 * time.Second
 	// maxWent bounds Result.Went, and maxURL the length of the addresses in bytes.
 	maxWent = 100
 	maxURL  = 8 << 10
@@ -143,6 +150,10 @@ func (b *Browser) Render(ctx context.Context, p *Page, f Fetcher, l *Limits) (_ 
 
 // prepare puts the page's tab under control. Order matters: nothing of the page runs before all of it is done.
 func (t *page) prepare(ctx context.Context) error {
+	guard := guard
+	if t.limits.bare {
+		guard = ""
+	}
 	for _, c := range []struct {
 		method string
 		params object
@@ -174,17 +185,17 @@ const guard = `(() => {
 // isolated is the name of the world in which the DOM is read: the page's scripts cannot change its functions.
 const isolated = "drumbeat"
 
-// dom reads the DOM. A busy page gets domTime, then its scripts are ended.
+// dom reads the DOM. A busy page gets domTime, then its scripts are ended, and it gets domMore.
 func (t *page) dom(ctx context.Context, r *Result) error {
-	err := t.readDOM(ctx, r)
+	err := t.readDOM(ctx, r, domTime)
 	if err == nil || ctx.Err() != nil || t.b.lost() {
 		return err
 	}
-	r.End = TimeLimit
+	t.cut(TimeLimit)
 	if err := t.b.callFor(ctx, domTime, t.session, "Runtime.terminateExecution", nil, nil); err != nil && t.b.lost() {
 		return err
 	}
-	if err := t.readDOM(ctx, r); err == nil || ctx.Err() != nil || t.b.lost() {
+	if err := t.readDOM(ctx, r, domMore); err == nil || ctx.Err() != nil || t.b.lost() {
 		return err
 	}
 	return ErrHung
@@ -200,37 +211,69 @@ func (b *Browser) lost() bool {
 	}
 }
 
-func (t *page) readDOM(ctx context.Context, r *Result) error {
-	ctx, cancel := context.WithTimeout(ctx, domTime)
+// piece is the length of a piece of the DOM in UTF-16 units, which a message has as six bytes at most.
+const piece = 64 << 10
+
+// readDOM reads the DOM by pieces: one message with all of it would be too large for the RAM of small crawls.
+func (t *page) readDOM(ctx context.Context, r *Result, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, domLongest)
 	defer cancel()
 	var world struct{ ExecutionContextID int }
-	if err := t.b.call(ctx, t.session, "Page.createIsolatedWorld", object{"frameId": t.frame, "worldName": isolated}, &world); err != nil {
+	if err := t.b.callFor(ctx, patience, t.session, "Page.createIsolatedWorld",
+		object{"frameId": t.frame, "worldName": isolated}, &world); err != nil {
 		return err
 	}
-	var got struct {
-		Result struct {
-			Value struct {
-				HTML, Base string
-				Cut        bool
-			}
-		}
-		ExceptionDetails *struct{ Text string }
+	var dom struct{ ObjectID string }
+	if err := t.evaluate(ctx, patience, "Runtime.evaluate", object{"contextId": world.ExecutionContextID, "expression": `(() => {
+  const d = document.doctype, root = document.documentElement;
+  return {html: (d ? "<!DOCTYPE " + d.name + ">\n" : "") + (root ? root.outerHTML : ""), base: document.baseURI};
+})()`}, &dom, nil); err != nil {
+		return err
 	}
-	expression := fmt.Sprintf(`(() => {
-  const d = document.doctype, root = document.documentElement, most = %d;
-  const html = (d ? "<!DOCTYPE " + d.name + ">\n" : "") + (root ? root.outerHTML : "");
-  return {HTML: html.slice(0, most), Base: document.baseURI.slice(0, %d), Cut: html.length > most};
-})()`, t.limits.DOM/3, maxURL) // a UTF-16 unit takes up to three bytes
-	if err := t.b.call(ctx, t.session, "Runtime.evaluate", object{"expression": expression, "returnByValue": true,
-		"contextId": world.ExecutionContextID}, &got); err != nil {
+	r.HTML = r.HTML[:0]
+	for at := 0; at >= 0; {
+		var got struct {
+			HTML, Base string
+			Next       int
+		}
+		// A piece never ends between the two units of a character.
+		function := fmt.Sprintf(`function() {
+  let next = %d;
+  if ((this.html.charCodeAt(next - 1) & 0xfc00) === 0xd800) next--;
+  return {HTML: this.html.slice(%d, next), Base: this.base.slice(0, %d), Next: next < this.html.length ? next : -1};
+}`, at+piece, at, maxURL)
+		if err := t.evaluate(ctx, patience, "Runtime.callFunctionOn", object{"objectId": dom.ObjectID, "functionDeclaration": function,
+			"returnByValue": true}, nil, &got); err != nil {
+			return err
+		}
+		r.Base, at = got.Base, got.Next
+		if n := t.limits.DOM - len(r.HTML); len(got.HTML) > n {
+			for n > 0 && !utf8.RuneStart(got.HTML[n]) {
+				n--
+			}
+			r.HTML = append(r.HTML, got.HTML[:n]...)
+			t.cut(DOMTooLarge)
+			return nil
+		}
+		r.HTML = append(r.HTML, got.HTML...)
+	}
+	return nil
+}
+
+// evaluate runs an expression or a function. The result goes to object, as a reference, or to value.
+func (t *page) evaluate(ctx context.Context, patience time.Duration, method string, params, object, value any) error {
+	got := struct {
+		Result           any
+		ExceptionDetails *struct{ Text string }
+	}{Result: object}
+	if value != nil {
+		got.Result = &struct{ Value any }{value}
+	}
+	if err := t.b.callFor(ctx, patience, t.session, method, params, &got); err != nil {
 		return err
 	}
 	if got.ExceptionDetails != nil {
 		return fmt.Errorf("render: read the DOM: %s", got.ExceptionDetails.Text)
-	}
-	v := &got.Result.Value
-	if r.HTML, r.Base = []byte(v.HTML), v.Base; v.Cut {
-		r.End = DOMTooLarge
 	}
 	return nil
 }

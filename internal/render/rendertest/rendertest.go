@@ -38,9 +38,9 @@ type Chromium struct {
 // startTime is how long Chromium may take to start, on a busy machine.
 const startTime = time.Minute
 
-// Start runs the program name until the test ends, and skips the test if name is "". With a port other than 0 the
-// browser listens there.
-func Start(t *testing.T, name, port string) *Chromium {
+// Start runs the program name with flags until the test ends, and skips the test if name is "". With a port other than
+// 0 the browser listens there.
+func Start(t *testing.T, name, port string, flags []string) *Chromium {
 	t.Helper()
 	if name == "" {
 		t.Skip("CHROMIUM is not set: scripts/browser.sh runs this test in Chromium")
@@ -51,11 +51,11 @@ func Start(t *testing.T, name, port string) *Chromium {
 	}
 	profile := t.TempDir()
 	args := []string{"--headless=new", "--remote-debugging-port=" + port, "--user-data-dir=" + profile, "--no-first-run",
-		"--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--webrtc-ip-handling-policy=disable_non_proxied_udp"}
+		"--disable-gpu", "--disable-dev-shm-usage"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--no-sandbox")
 	}
+	args = append(args, flags...)
 	cmd := exec.Command(program, append(args, "about:blank")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its helpers end with it
 	if err := cmd.Start(); err != nil {

@@ -1,0 +1,177 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/render"
+)
+
+// onePage returns options of a crawl of a page that is rendered by script, without delays.
+func onePage(t *testing.T, w *tinyWeb, script func(ctx context.Context, p *render.Page, f render.Fetcher)) Options {
+	t.Helper()
+	opt := w.options(t, memfs.New(*seedFlag), "http://a.test/r")
+	atOnce(&opt)
+	withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
+		script(ctx, p, f)
+		return &render.Result{HTML: p.Body, Base: p.URL}, ctx.Err()
+	})
+	return opt
+}
+
+// TestRenderPLDShare: the requests of rendered pages take no more of the connections than a PLD's share, and all are made.
+func TestRenderPLDShare(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		w := &tinyWeb{serve: pagesOnly, raw: func(_ net.Conn, host, path string) bool {
+			if host == "a.test" || path == "/robots.txt" {
+				return false
+			}
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(10 * time.Second)
+			now.Add(-1)
+			return false
+		}}
+		opt := onePage(t, w, func(ctx context.Context, _ *render.Page, f render.Fetcher) {
+			var wait sync.WaitGroup
+			for i := range 6 {
+				wait.Go(func() {
+					if _, err := f.Fetch(ctx, fmt.Sprintf("http://h%d.cdn.test/x.js", i)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wait.Wait()
+		})
+		opt.Connections = 2 * pldShare
+		mustRun(t, t.Context(), opt)
+		if n := len(w.pages("h")); most.Load() != 2 || n != 6 {
+			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(), opt.Connections)
+		}
+	})
+}
+
+// TestRenderCancelled: a request that ends with its page says nothing about the host, which is asked again after its delay.
+func TestRenderCancelled(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly, raw: func(c net.Conn, _, path string) bool {
+			if path == "/slow.js" {
+				_, _ = io.Copy(io.Discard, c) // until the crawler closes it
+			}
+			return path == "/slow.js"
+		}}
+		var ended time.Time
+		opt := onePage(t, w, func(ctx context.Context, _ *render.Page, f render.Fetcher) {
+			page, cancel := context.WithTimeout(ctx, 5*time.Second)
+			if _, err := f.Fetch(page, "http://cdn.test/slow.js"); err == nil {
+				t.Error("an answer")
+			}
+			cancel()
+			ended = time.Now()
+			if _, err := f.Fetch(ctx, "http://cdn.test/x.js"); err != nil {
+				t.Error(err)
+			}
+		})
+		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
+		mustRun(t, t.Context(), opt)
+		if rs := w.got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].at.Sub(ended) >= robotsBackoff || rs[0].at.Sub(ended) < opt.HostDelay {
+			t.Errorf("%d requests; the next came %v after a page ended", len(rs), rs[0].at.Sub(ended))
+		}
+	})
+}
+
+// TestRenderReuse: an answer is used again for the same request only: not if it varies by what is not known, and not with
+// other cookies.
+func TestRenderReuse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		headers := map[string]string{"/plain.js": "", "/coding.js": "Vary: accept-encoding\r\n", "/cookie.js": "Vary: Accept-Encoding, Cookie\r\n",
+			"/any.js": "Vary: *\r\n", "/two.js": "Vary: Accept-Encoding\r\nVary: Origin\r\n", "/secret.js": "Cache-Control: private, No-Store\r\n"}
+		w := &tinyWeb{serve: func(host, path string) answer {
+			a := pagesOnly(host, path)
+			a.header = headers[path]
+			if path == "/login" {
+				a.header = "Set-Cookie: user=1\r\n"
+			}
+			return a
+		}}
+		opt := onePage(t, w, func(ctx context.Context, _ *render.Page, f render.Fetcher) {
+			for range 2 {
+				for path := range headers {
+					if _, err := f.Fetch(ctx, "http://cdn.test"+path); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			for _, path := range []string{"/own.js", "/own.js", "/login", "/own.js", "/own.js"} {
+				if _, err := f.Fetch(ctx, "http://own.test"+path); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		writeRules(t, opt.FS, "sites.toml", "[[site]]\nhost = \"own.test\"\ncookies = true")
+		opt.Sites, opt.Env = "sites.toml", sitesEnv
+		mustRun(t, t.Context(), opt)
+		for path, want := range map[string]int{"/plain.js": 1, "/coding.js": 1, "/cookie.js": 2, "/any.js": 2, "/two.js": 2, "/secret.js": 2, "/own.js": 2} {
+			if got := len(w.got("", path)); got != want {
+				t.Errorf("%d requests for %s, want %d", got, path, want)
+			}
+		}
+	})
+}
+
+// TestRenderStop: a stop waits for no page that hangs: the connection ends first, and the page is rendered in the next run.
+func TestRenderStop(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		ctx, stop := context.WithCancel(t.Context())
+		var stopped time.Time
+		opt := onePage(t, w, nil)
+		hangs := &fakeBrowser{done: make(chan struct{})}
+		hangs.script = func(context.Context, *render.Page, render.Fetcher) (*render.Result, error) {
+			time.Sleep(time.Minute)
+			stopped = time.Now()
+			stop()
+			<-hangs.done // as a page that cannot be closed
+			return nil, render.ErrLost
+		}
+		opt.Render.dial = func(context.Context, string) (browser, error) { return hangs, nil }
+		res := mustRun(t, ctx, opt)
+		if took := time.Since(stopped); res.Stop != StopCancelled || took > time.Second {
+			t.Errorf("stop %q after %v", res.Stop, took)
+		}
+		opt.Render.dial = func(context.Context, string) (browser, error) {
+			return &fakeBrowser{done: make(chan struct{}), script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {
+				return &render.Result{HTML: p.Body, Base: p.URL}, nil
+			}}, nil
+		}
+		mustRun(t, t.Context(), opt)
+		if pages := rendered(t, &opt); len(pages["http://a.test/r"]) != 1 {
+			t.Errorf("rendered %q", pages)
+		}
+	})
+}
+
+// TestRenderPatience: the crawl waits for its browser once it has nothing else to do, however long that was gone before.
+func TestRenderPatience(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: linked("/r", "/1", "/2", "/3", "/4", "/5")}
+		opt := onePage(t, w, nil)
+		opt.HostDelay, opt.HostDelayMin, opt.Linger = time.Minute, time.Minute, time.Second
+		opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
+		res := mustRun(t, t.Context(), opt)
+		rs := w.got("", "")
+		if took := time.Since(rs[len(rs)-1].at); len(rs) != 7 || took < renderPatience || took > renderPatience+5*time.Minute ||
+			res.Snapshot.Count(state.CountRenderFailed) != 1 {
+			t.Errorf("%d requests, the end came %v after the last one; %d pages not rendered", len(rs), took, res.Snapshot.Count(state.CountRenderFailed))
+		}
+	})
+}
