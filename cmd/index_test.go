@@ -1,11 +1,15 @@
 package cmd
 
 import (
+	"cmp"
 	"compress/gzip"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,4 +88,84 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestIndexCDX: each line of the CDX is read as the source of OutbackCDX reads a posted line, and then says of the
+// capture what the line of CDXJ says: pages, redirects, revisits, robots.txt exchanges and DNS answers. Lines are in the
+// order of bytes, the header first.
+func TestIndexCDX(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
+	var want []string
+	js, _ := wantExit(t, term.ExitDone, "", "index", "--dir="+tmp+"/d", "-o", "-")
+	for line := range strings.Lines(js) {
+		key, rest, _ := strings.Cut(line, " ")
+		when, rest, _ := strings.Cut(rest, " ")
+		var o struct{ URL, MIME, Status, Digest, Redirect, Length, Offset, Filename string }
+		if err := json.Unmarshal([]byte(rest), &o); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprint(postedCapture{key, when, o.URL, o.MIME, o.Status, strings.TrimPrefix(o.Digest, "sha1:"), cmp.Or(o.Redirect, "-"),
+			o.Length, o.Offset, o.Filename}))
+	}
+	wantExit(t, term.ExitDone, "", "index", "--dir="+tmp+"/d", "--format=cdx", "-o", tmp+"/index")
+	text := readFile(t, tmp+"/index/index.cdx")
+	lines := slices.Collect(strings.Lines(text))
+	if lines[0] != " CDX N b a m s k r M S V g\n" || !slices.IsSorted(lines) {
+		t.Errorf("the first line is %q; sorted: %v", lines[0], slices.IsSorted(lines))
+	}
+	var got []string
+	kinds := map[string]int{}
+	for _, line := range lines[1:] {
+		c := readPosted(t, strings.TrimSuffix(line, "\n"))
+		kinds[c.mime]++
+		if c.redirect != "-" {
+			kinds["redirect"]++
+		}
+		if strings.HasSuffix(c.url, "/robots.txt") {
+			kinds["robots"]++
+		}
+		got = append(got, fmt.Sprint(c))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d captures, want %d, or they differ", len(got), len(want))
+	}
+	for _, kind := range []string{"text/html", "text/dns", "redirect", "robots"} {
+		if kinds[kind] == 0 {
+			t.Errorf("no %s among %v", kind, kinds)
+		}
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "index", "--dir="+tmp+"/d", "--format=cdx", "-o", "-"); out != text {
+		t.Errorf("standard output has %d bytes, want %d", len(out), len(text))
+	}
+}
+
+// postedCapture is what OutbackCDX takes from a line.
+type postedCapture struct{ key, time, url, mime, status, digest, redirect, length, offset, file string }
+
+// readPosted reads a line as OutbackCDX does (Capture.fromCdxLine of 1.x): fields divided by single blanks, a time of at most
+// 14 digits, whole numbers or "-" for status and length, a number for the offset. It takes a third field that begins with
+// "{" for CDXJ, and of a digest with colons the second part.
+func readPosted(t *testing.T, line string) postedCapture {
+	t.Helper()
+	f := strings.Split(line, " ")
+	if len(f) != 11 || slices.Contains(f, "") || strings.HasPrefix(f[2], "{") || strings.HasPrefix(f[0], "@alias") {
+		t.Fatalf("not a line of 11 fields: %q", line)
+	}
+	number := func(s string, none bool) {
+		if _, err := strconv.ParseInt(s, 10, 64); err != nil && !(none && s == "-") {
+			t.Fatalf("%q is no number in %q", s, line)
+		}
+	}
+	number(f[1], false)
+	number(f[4], true)
+	number(f[8], true)
+	number(f[9], false)
+	if len(f[1]) != 14 || strings.Contains(f[5], ":") || len(f[5]) != 32 && f[5] != "-" {
+		t.Fatalf("time or digest: %q", line)
+	}
+	return postedCapture{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[8], f[9], f[10]}
 }

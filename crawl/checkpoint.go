@@ -42,6 +42,7 @@ type moment struct {
 // checkpointer writes checkpoints. Its goroutine is "checkpoint".
 type checkpointer struct {
 	*engine
+	extraction     *extraction
 	structures     []*structure    // all structures on disk
 	inRAM          []func(*moment) // copy the state that stages hold in RAM only
 	checkpointMu   sync.Mutex      // held during a checkpoint; guards gen
@@ -80,6 +81,7 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	k.times.observe(snapshot.TimeCheckpoint, stats.Total)
 	k.times.observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
+	k.extraction.checkpointed()
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
 	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,

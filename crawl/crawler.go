@@ -51,6 +51,7 @@ type crawler struct {
 	slowDirs     *slowDirs
 	codings      *codingChooser
 	history      *historian
+	extraction   *extraction
 	operator     *operator
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
@@ -71,6 +72,7 @@ func (c *crawler) wire() {
 	c.operator = newOperator(e)
 	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
 	c.slowDirs = &slowDirs{engine: e, history: c.history}
+	c.extraction = newExtraction(e)
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -116,6 +118,7 @@ func (c *crawler) wire() {
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
+	c.extraction.output, c.extraction.space, c.checkpointer.extraction = c.output, c.space, c.extraction
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 }
 
@@ -148,6 +151,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "slowdirs", c.slowDirs.watchDirs)
 	c.start(ctx, "codings", c.codings.chooseCodings)
 	c.start(ctx, "history", c.history.keepHistory)
+	c.start(ctx, "extract", c.extraction.run)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
 	c.start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {

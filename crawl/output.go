@@ -211,6 +211,9 @@ func (o *output) finishedOutput() outfile.Finished {
 	return all
 }
 
+// finishedWARCs returns the number of WARC files and indexes that became final in this run.
+func (o *output) finishedWARCs() int64 { return o.warc.Finished().Files }
+
 // finishOutput closes the output files. The next checkpoint gives them their final names.
 func (o *output) finishOutput() error {
 	now := time.Now()

@@ -91,7 +91,7 @@ const (
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
 	heap := int64(o.Connections)*connectionBytes + 24<<20 +
-		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM()
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM()
 	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
 		hooks := ""
@@ -100,6 +100,9 @@ func MakePlan(o *Options) (Plan, error) {
 		}
 		if n := o.renderRAM(); n > 0 {
 			hooks += fmt.Sprintf(" and %s for rendering", humanize.IBytes(uint64(n)))
+		}
+		if n := o.extractRAM(); n > 0 {
+			hooks += fmt.Sprintf(" and %s for extraction", humanize.IBytes(uint64(n)))
 		}
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
 			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))
@@ -146,7 +149,7 @@ func MakePlan(o *Options) (Plan, error) {
 			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram",
 			humanize.IBytes(uint64(p.RAMBytes)), bytesText(p.HeapBytes), bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
 	}
-	p.BodyBytes = p.HeapBytes * 3 / 8
+	p.BodyBytes = (p.HeapBytes - o.extractRAM()) * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes

@@ -95,7 +95,10 @@ const stopGrace = 3 * time.Second
 // crawl runs the stages until they end. After a write that found no space it first pauses for rest and
 // waits for room.
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
+	c.extraction.open()
+	defer c.extraction.close()
 	if c.finished() {
+		c.extraction.finish(ctx)
 		if rest > 0 { // the write that found no space came after the last checkpoint
 			return c.result(StopDone)
 		}
@@ -155,6 +158,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
 		return nil, err
 	}
+	c.extraction.finish(ctx)
 	return c.result(why)
 }
 

@@ -69,6 +69,7 @@ func (c *crawler) snapshot() *Snapshot {
 	for i := range s.Times {
 		c.times[i].Read(&s.Times[i])
 	}
+	c.extraction.show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
 	}

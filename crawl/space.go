@@ -151,13 +151,16 @@ func (s *space) roomFor(what string, dirs []string, need, all, keep int64) error
 
 // outputRoom returns an error if need bytes of a large body would not fit above the mark of free space, or
 // below --disk.
-func (s *space) outputRoom(need int64) error {
+func (s *space) outputRoom(need int64) error { return s.roomBeside("a large body", s.Out.Paths, need) }
+
+// roomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or below --disk.
+func (s *space) roomBeside(what string, dirs []string, need int64) error {
 	all := s.reserved.Load() + need
 	if used := s.used(); used+all > s.opt.DiskBytes-s.limitMargin() {
-		return fmt.Errorf("crawl: the crawl uses %s of at most %s (--disk); a large body needs %s, others %s: %w",
-			bytesText(used), bytesText(s.opt.DiskBytes), bytesText(need), bytesText(all-need), errNoRoom)
+		return fmt.Errorf("crawl: the crawl uses %s of at most %s (--disk); %s needs %s, others %s: %w",
+			bytesText(used), bytesText(s.opt.DiskBytes), what, bytesText(need), bytesText(all-need), errNoRoom)
 	}
-	return s.roomFor("a large body", s.Out.Paths, need, all, s.lowWater())
+	return s.roomFor(what, dirs, need, all, s.lowWater())
 }
 
 // claim reserves n more bytes, or returns them if n is negative.

@@ -22,14 +22,25 @@ type Index struct {
 // out indexes that were moved away. It changes nothing.
 func WalkIndexes(opt Options, st *State, fn func(x *Index) error) error {
 	opt.defaults()
-	all, err := outfile.List(opt.outfile(), &st.Files)
+	return walkIndexes(&opt, &st.Files, func(string) bool { return false }, fn)
+}
+
+// WalkFinal is WalkIndexes for the WARC files that have their final names, which needs no state and may be called while a
+// Writer adds others. It leaves out the files whose names skip reports.
+func WalkFinal(opt Options, skip func(name string) bool, fn func(x *Index) error) error {
+	opt.defaults()
+	return walkIndexes(&opt, outfile.NoState(), skip, fn)
+}
+
+func walkIndexes(opt *Options, st *outfile.State, skip func(name string) bool, fn func(x *Index) error) error {
+	all, err := outfile.List(opt.outfile(), st)
 	if err != nil {
 		return fmt.Errorf("warc: walk indexes: %w", err)
 	}
 	slices.SortStableFunc(all, func(a, b outfile.Content) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range all {
 		s := all[i].Streams[indexStream]
-		if s.Path == "" && s.Tail.Len == 0 {
+		if s.Path == "" && s.Tail.Len == 0 || skip(all[i].Name) {
 			continue
 		}
 		b, err := s.Open(opt.Set.FS, opt.State)

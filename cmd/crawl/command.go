@@ -75,6 +75,7 @@ type Command struct {
 	hookFlags
 	renderFlags
 	recrawlFlags
+	extractFlags
 	priorityFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
@@ -243,7 +244,11 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	if err != nil && !finished {
 		return err
 	}
-	if err := PrintSummary(a.Stdout, Summary{Result: res, Dirs: opt.Dirs, out: opt.Out, format: opt.WARCFormat, RAM: opt.RAMBytes, Finished: finished}); err != nil {
+	sum := Summary{Result: res, Dirs: opt.Dirs, out: opt.Out, format: opt.WARCFormat, RAM: opt.RAMBytes, Finished: finished}
+	if opt.Extract != nil {
+		sum.extract = opt.Extract.Dir
+	}
+	if err := PrintSummary(a.Stdout, sum); err != nil {
 		return err
 	}
 	if c.Summary != "" {

@@ -55,6 +55,7 @@ func (c *Command) Options() crawl.Options {
 	c.hookFlags.apply(&o)
 	c.renderFlags.apply(&o)
 	c.recrawlFlags.apply(&o)
+	c.extractFlags.apply(&o)
 	c.priorityFlags.apply(&o)
 	return o
 }

@@ -27,6 +27,7 @@ type Summary struct {
 	Dirs     []string
 	out      []string
 	format   warc.Format // of new WARC files
+	extract  string      // where texts go; "" without --extract
 	RAM      int64
 	Finished bool     // the crawl had ended before, so this run did nothing
 	More     []string // further lines, "name: text"
@@ -93,6 +94,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	}
 	if text := renderText(s); text != "" {
 		line("rendered", "%s", text)
+	}
+	if text := extractText(s, sum.extract); text != "" {
+		line("texts", "%s", text)
 	}
 	if text := hookText(s); text != "" {
 		line("hook", "%s", text)

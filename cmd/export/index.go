@@ -15,8 +15,8 @@ import (
 type Index struct {
 	Dir    []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
 	Out    []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
-	Format string     `enum:"cdxj,zipnum" default:"cdxj" help:"cdxj: one sorted file, index.cdxj. zipnum: index.cdxj.gz in blocks of 3,000 lines, with index.idx and index.loc."`
-	Output string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the index, which replaces an earlier one of the same format. \"-\" writes CDXJ to standard output."`
+	Format string     `enum:"cdxj,zipnum,cdx" default:"cdxj" help:"cdxj: one sorted file, index.cdxj. zipnum: index.cdxj.gz in blocks of 3,000 lines, with index.idx and index.loc. cdx: one sorted file of 11 fields, index.cdx, for OutbackCDX."`
+	Output string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the index, which replaces an earlier one of the same format. \"-\" writes CDXJ or CDX to standard output."`
 	RAM    flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process. At least 32MiB; with less than 128MiB the process may take more."`
 	Tmp    string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/index-tmp, removed at the end. Default: the name of -o with .tmp; with -o - the system's directory for temporary files."`
 }
@@ -26,7 +26,8 @@ func (*Index) Help() string {
 	return `Examples:
   drumbeat index --dir drumbeat-crawl -o index
   drumbeat index --dir /d1/crawl --dir /d2/crawl --format zipnum -o index
-  drumbeat index --dir drumbeat-crawl -o - | gzip > index.cdxj.gz`
+  drumbeat index --dir drumbeat-crawl -o - | gzip > index.cdxj.gz
+  drumbeat index --dir drumbeat-crawl --format cdx -o index`
 }
 
 // check returns an error for flags that do not fit together.
@@ -35,7 +36,7 @@ func (c *Index) check() error {
 	case c.RAM < leastRAM:
 		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
 	case c.Output == "-" && tabular.Format(c.Format) == export.ZipNum:
-		return errors.New("-o -: only for --format cdxj, not for zipnum")
+		return errors.New("-o -: only for --format cdxj and cdx, not for zipnum")
 	}
 	return nil
 }

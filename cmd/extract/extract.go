@@ -25,7 +25,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -46,6 +45,7 @@ type Command struct {
 	Format      string     `enum:"wet,parquet,jsonl,csv" default:"parquet" help:"parquet, csv, jsonl, or wet: WARC files of conversion records."`
 	Fields      []string   `placeholder:"LIST" help:"Groups of values: text, lang, meta and jsonld, separated by commas. GUIDE lists their columns. Default: all; wet has text and lang only."`
 	FullText    bool       `help:"Take the visible text, with navigation and the like. Default: the main text."`
+	Sites       string     `placeholder:"FILE" help:"Leave out pages of the sites with extract = false in FILE (docs/SITES.md), in parts that are made now."`
 	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts, one for each WARC file: new, empty, or that of an earlier extract with the same options, which is continued. \"-\" writes CSV or JSON lines to standard output."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
 	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for workers: each takes up to 64MiB, and there is at most one for each CPU."`
@@ -65,19 +65,10 @@ func (*Command) Help() string {
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
 	format := tabular.Format(c.Format)
-	for i, f := range c.Fields {
-		switch {
-		case !slices.Contains(extract.Fields(tabular.Parquet), extract.Field(f)):
-			return fmt.Errorf("--fields %s: want text, lang, meta or jsonld", f)
-		case !slices.Contains(extract.Fields(format), extract.Field(f)):
-			return fmt.Errorf("--fields %s: not for --format %s, which has text and lang only", f, c.Format)
-		case slices.Contains(c.Fields[:i], f):
-			return fmt.Errorf("--fields %s: named twice", strings.Join(c.Fields, ","))
-		}
+	if _, err := extract.ParseFields(format, c.Fields); err != nil {
+		return fmt.Errorf("--fields %w", err)
 	}
 	switch {
-	case format == extract.WET && len(c.Fields) > 0 && !slices.Contains(c.Fields, string(extract.Text)):
-		return errors.New("--format wet: --fields needs text")
 	case c.FullText && len(c.Fields) > 0 && !slices.Contains(c.Fields, string(extract.Text)):
 		return errors.New("--full-text: --fields needs text")
 	case c.RAM < leastRAM:
@@ -94,10 +85,8 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	opt := extract.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Format: tabular.Format(c.Format),
-		FullText: c.FullText, Compression: c.Compression, RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
-	for _, f := range c.Fields {
-		opt.Fields = append(opt.Fields, extract.Field(f))
-	}
+		FullText: c.FullText, Sites: c.Sites, Compression: c.Compression, RAMBytes: int64(c.RAM), Software: "drumbeat/" + term.Build()}
+	opt.Fields, _ = extract.ParseFields(opt.Format, c.Fields) // checked
 	to := io.Writer(a.Stdout)
 	if c.Output == "-" {
 		opt.Stream, to = a.Stdout, a.Stderr
@@ -147,6 +136,9 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 		humanize.Comma(r.Revisits), humanize.Comma(r.OtherStatus), humanize.Comma(r.OtherType))
 	if r.Truncated+r.Failed > 0 {
 		say("%s pages are cut off; %s cannot be read as HTML", humanize.Comma(r.Truncated), humanize.Comma(r.Failed))
+	}
+	if r.Excluded > 0 {
+		say("left out by --sites: %s pages", humanize.Comma(r.Excluded))
 	}
 	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
 	if c.Output != "-" {

@@ -19,7 +19,8 @@ import (
 )
 
 // Index is not a table: the lines of the indexes of all WARC files as one index, in the order of bytes (LC_ALL=C
-// sort), for replay tools. Its formats are CDXJ and ZipNum.
+// sort), for replay tools. Its formats are CDXJ, ZipNum and CDX. Keys of hosts that are addresses are as replay tools make
+// them (appendReplayKey).
 const Index Kind = "index"
 
 // Formats of Index.
@@ -72,15 +73,22 @@ func (j *job) indexLines() (*extsort.Sorter, error) {
 	}
 	lines := j.sorterOf(2)
 	j.meter.Set("indexes")
+	var key, cdx []byte
 	err = warc.WalkIndexes(j.WARCFiles(), st, func(x *warc.Index) error {
 		return x.Lines(func(line []byte) error {
-			if _, _, err := x.Parse(line); err != nil { // damaged
+			_, capture, err := x.Parse(line)
+			if err != nil { // damaged
 				return err
 			}
 			if err := j.live(); err != nil {
 				return err
 			}
-			return lines.Add(bytes.TrimSuffix(line, []byte("\n")))
+			key = appendReplayKey(key[:0], bytes.TrimSuffix(line, []byte("\n")), j.opt.Kind == Index)
+			if j.opt.Format != CDX {
+				return lines.Add(key)
+			}
+			cdx = appendCDX(cdx[:0], key, capture)
+			return lines.Add(cdx)
 		})
 	})
 	j.meter.Set("sorting lines")
@@ -96,6 +104,12 @@ func (j *job) writeIndex(lines *extsort.Sorter) error {
 	out, err := j.indexWriter()
 	if err != nil {
 		return err
+	}
+	if j.opt.Format == CDX {
+		if err := out.write([]byte(cdxHeader)); err != nil {
+			out.abort()
+			return err
+		}
 	}
 	for {
 		line, err := lines.Next()
@@ -205,8 +219,11 @@ func (j *job) indexWriter() (_ *indexWriter, err error) {
 		return nil, fmt.Errorf("export: make %s: %w", j.opt.Target, err)
 	}
 	name := indexName
-	if j.opt.Format == ZipNum {
+	switch j.opt.Format {
+	case ZipNum:
 		name = zipName
+	case CDX:
+		name = cdxName
 	}
 	if w.lines, err = j.stage(name); err != nil || j.opt.Format != ZipNum {
 		return w, err

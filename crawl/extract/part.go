@@ -137,7 +137,7 @@ func summaryName(volume string) string { return "_" + volume + ".json" }
 
 // volume reads an index. It returns nil if the part is there, or the WARC file is not.
 func (j *job) volume(x *warc.Index) (_ *volume, err error) {
-	data, err := x.Data(j.WARCFiles())
+	data, err := x.Data(j.files)
 	if errors.Is(err, warc.ErrMoved) {
 		j.mu.Lock()
 		j.report.Notes = append(j.report.Notes, fmt.Sprintf("the WARC file of %s was moved away: its pages are left out", x.Name))
@@ -171,6 +171,8 @@ func (j *job) volume(x *warc.Index) (_ *volume, err error) {
 			v.counts.OtherStatus++
 		case !isHTML(c.MIME):
 			v.counts.OtherType++
+		case j.opt.Take != nil && !j.opt.Take([]byte(c.URL)):
+			v.counts.Excluded++
 		default:
 			v.pages = append(v.pages, c)
 		}

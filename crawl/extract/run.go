@@ -7,12 +7,15 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/sites"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
 	"drumbeat/warc/outfile"
@@ -40,6 +43,26 @@ func Fields(f tabular.Format) []Field {
 	return []Field{Text, Lang, Meta, JSONLD}
 }
 
+// ParseFields returns the fields that names say; nil for none, which are all fields of the format. WET needs Text.
+func ParseFields(format tabular.Format, names []string) (fields []Field, err error) {
+	for i, name := range names {
+		f := Field(name)
+		switch {
+		case !slices.Contains(Fields(tabular.Parquet), f):
+			return nil, fmt.Errorf("%s: want text, lang, meta or jsonld", name)
+		case !slices.Contains(Fields(format), f):
+			return nil, fmt.Errorf("%s: not for format %s, which has text and lang only", name, format)
+		case slices.Contains(names[:i], name):
+			return nil, fmt.Errorf("%s: named twice", strings.Join(names, ","))
+		}
+		fields = append(fields, f)
+	}
+	if format == WET && len(fields) > 0 && !slices.Contains(fields, Text) {
+		return nil, fmt.Errorf("%s: format wet needs text", strings.Join(names, ","))
+	}
+	return fields, nil
+}
+
 // Options say what to extract, and where to.
 type Options struct {
 	FS disk.FS // nil: the machine's
@@ -56,6 +79,11 @@ type Options struct {
 	Compression string
 	RAMBytes    int64  // 0: 256 MiB; a worker for each 64 MiB, at most as many as CPUs
 	Software    string // for the warcinfo record of WET
+	// Sites is a file with settings of sites (package sites): pages of sites with extract = false are left out. Only Run
+	// reads it, before Take, which it sets.
+	Sites string
+	// Take, if set, tells whether the page of a canonical URL is extracted. It is called by several goroutines.
+	Take func(url []byte) bool
 	// Begin, if set, is called before anything is written.
 	Begin func(*Report)
 	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and at the end.
@@ -65,13 +93,14 @@ type Options struct {
 
 // Counts says what became of stored responses.
 type Counts struct {
-	Pages       int64 `json:"pages"`        // rows or records
-	Revisits    int64 `json:"revisits"`     // their text is that of another record
-	OtherStatus int64 `json:"other_status"` // not 200 to 299
-	OtherType   int64 `json:"other_type"`   // not HTML
-	Truncated   int64 `json:"truncated"`    // pages that are longer than what was stored or read, or than a row may be
-	Failed      int64 `json:"failed"`       // a page that cannot be read as HTML
-	Damaged     int64 `json:"damaged"`      // records
+	Pages       int64 `json:"pages"`              // rows or records
+	Revisits    int64 `json:"revisits"`           // their text is that of another record
+	OtherStatus int64 `json:"other_status"`       // not 200 to 299
+	OtherType   int64 `json:"other_type"`         // not HTML
+	Excluded    int64 `json:"excluded,omitempty"` // by Options.Take
+	Truncated   int64 `json:"truncated"`          // pages that are longer than what was stored or read, or than a row may be
+	Failed      int64 `json:"failed"`             // a page that cannot be read as HTML
+	Damaged     int64 `json:"damaged"`            // records
 }
 
 func (c *Counts) add(d Counts) {
@@ -79,6 +108,7 @@ func (c *Counts) add(d Counts) {
 	c.Revisits += d.Revisits
 	c.OtherStatus += d.OtherStatus
 	c.OtherType += d.OtherType
+	c.Excluded += d.Excluded
 	c.Truncated += d.Truncated
 	c.Failed += d.Failed
 	c.Damaged += d.Damaged
@@ -114,8 +144,9 @@ const (
 type job struct {
 	*state.Reader
 	opt    *Options
-	agent  string // of the crawl, for X-Robots-Tag
-	stream *sink  // of Options.Stream
+	files  warc.Options // where the WARC files are
+	agent  string       // of the crawl, for X-Robots-Tag
+	stream *sink        // of Options.Stream
 
 	mu     sync.Mutex // guards report
 	report *Report
@@ -123,22 +154,14 @@ type job struct {
 
 // Run writes the parts. It ends early if ctx is done; complete parts stay.
 func Run(ctx context.Context, opt Options) (*Report, error) {
-	if opt.FS == nil {
-		opt.FS = disk.OS()
+	if err := opt.complete(); err != nil {
+		return nil, err
 	}
 	if opt.RAMBytes == 0 {
 		opt.RAMBytes = defaultRAMBytes
 	}
-	if opt.Fields == nil {
-		opt.Fields = Fields(opt.Format)
-	}
 	if len(opt.Dirs) == 0 {
 		return nil, errors.New("extract: no directory given")
-	}
-	for _, f := range opt.Fields {
-		if !slices.Contains(Fields(opt.Format), f) {
-			return nil, fmt.Errorf("extract: no field %q of %s", f, opt.Format)
-		}
 	}
 	for range maxTries {
 		j, err := open(&opt)
@@ -158,6 +181,22 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 		opt.Dirs[0], maxTries)
 }
 
+// complete sets defaults and checks the fields.
+func (opt *Options) complete() error {
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	if opt.Fields == nil {
+		opt.Fields = Fields(opt.Format)
+	}
+	for _, f := range opt.Fields {
+		if !slices.Contains(Fields(opt.Format), f) {
+			return fmt.Errorf("extract: no field %q of %s", f, opt.Format)
+		}
+	}
+	return nil
+}
+
 // open opens what the last checkpoint names of the WARC files.
 func open(opt *Options) (*job, error) {
 	r, err := state.OpenReader(opt.FS, opt.Dirs, opt.Out)
@@ -165,12 +204,19 @@ func open(opt *Options) (*job, error) {
 		return nil, err
 	}
 	m := r.Manifest
-	j := &job{Reader: r, opt: opt, report: &Report{Crawl: m.Crawl, Checkpoint: m.Gen,
+	j := &job{Reader: r, opt: opt, files: r.WARCFiles(), report: &Report{Crawl: m.Crawl, Checkpoint: m.Gen,
 		Time: time.Unix(m.Time, 0).UTC(), Activity: r.Activity()}}
 	if m.Run != nil {
 		j.agent = m.Run.Agent
 	}
-	if err := j.pin(); err != nil {
+	set, err := admit.ReadSettings(opt.FS, opt.Sites, sites.Options{Suffixes: r.Suffixes, KeepEscapes: m.Frozen.KeepEscapes})
+	if err == nil && set != nil {
+		opt.Take = set.Extracts
+	}
+	if err == nil {
+		err = j.pin()
+	}
+	if err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -189,7 +235,7 @@ func (j *job) pin() error {
 	}
 	var files []string
 	for _, v := range st.Files.Volumes {
-		files = append(files, outfile.OpenFiles(j.WARCFiles().Files(), v)...)
+		files = append(files, outfile.OpenFiles(j.files.Files(), v)...)
 	}
 	if !j.Pin(files) {
 		j.report.Notes = append(j.report.Notes, "the crawl has more open files than this process may have (ulimit -n); "+
@@ -265,7 +311,7 @@ func (j *job) parts(ctx context.Context) error {
 		}()
 	}
 	indexed := map[string]bool{}
-	err = warc.WalkIndexes(j.WARCFiles(), st, func(x *warc.Index) error {
+	err = warc.WalkIndexes(j.files, st, func(x *warc.Index) error {
 		indexed[x.Name] = true
 		v, err := j.volume(x)
 		if err != nil || v == nil {
@@ -291,7 +337,7 @@ func (j *job) parts(ctx context.Context) error {
 
 // noteWithoutIndex notes the final WARC files of which the index was moved away.
 func (j *job) noteWithoutIndex(indexed map[string]bool) error {
-	files, err := warc.Files(j.WARCFiles().Set)
+	files, err := warc.Files(j.files.Set)
 	if err != nil {
 		return err
 	}

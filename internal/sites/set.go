@@ -43,6 +43,8 @@ type Site struct {
 	MaxDepth int
 	// Revisit is the interval between visits of a page when the crawl visits pages again; 0: a page is visited once.
 	Revisit time.Duration
+	// Extract says whether the texts of pages are extracted.
+	Extract bool
 	// Cookies is the key of the site's jar of cookies, the same after each Parse; "" for none.
 	Cookies string
 
@@ -77,6 +79,7 @@ const (
 	HasRobots
 	HasConnections
 	HasRevisit
+	HasExtract
 )
 
 // Rule describes a rule for people. It contains no secrets.
@@ -181,6 +184,12 @@ func (s *Set) LookupURL(url []byte) *Site {
 	}
 	parts := weburl.Split(url)
 	return s.Lookup(&parts)
+}
+
+// Extracts reports whether the texts of the page of a canonical URL are extracted: unless its site says extract = false.
+func (s *Set) Extracts(url []byte) bool {
+	site := s.LookupURL(url)
+	return site == nil || site.Has&HasExtract == 0 || site.Extract
 }
 
 // Host returns the settings for a host's URLs on any port, as far as they concern whole hosts.

@@ -33,6 +33,7 @@ var settings = map[string]setting{
 	"connections":     {HasConnections, true, setConnections},
 	"cookies":         {HasCookies, false, setCookies},
 	"delay":           {HasDelay, true, setDelay},
+	"extract":         {HasExtract, false, setExtract},
 	"max-depth":       {HasMaxDepth, false, setMaxDepth},
 	"owner":           {HasOwner, true, setOwner},
 	"proxy":           {HasProxy, true, setProxy},
@@ -95,6 +96,15 @@ func setRate(_ *parser, r *rule, value any) (string, error) {
 		r.own.HostRate = rate
 	}
 	return fmt.Sprint(rate), nil
+}
+
+func setExtract(_ *parser, r *rule, value any) (string, error) {
+	on, ok := value.(bool)
+	if !ok {
+		return "", errors.New("want true or false, without quotes")
+	}
+	r.own.Extract = on
+	return fmt.Sprint(on), nil
 }
 
 func setMaxDepth(_ *parser, r *rule, value any) (string, error) {

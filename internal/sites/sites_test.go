@@ -357,3 +357,26 @@ func TestUnreadSecrets(t *testing.T) {
 		t.Errorf("%s, %v", got, site.Fields)
 	}
 }
+
+// TestExtract: the most specific table decides whether texts are extracted; without one they are.
+func TestExtract(t *testing.T) {
+	t.Parallel()
+	set, err := Parse("f", []byte("[[site]]\npld = \"a.example\"\nextract = false\n[[site]]\nsurt = \"(example,a,www,)/yes/\"\nextract = true\n"+
+		"[[site]]\nhost = \"b.example\"\nmax-depth = 3\n"), Options{Suffixes: weburl.NewSuffixes(false)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]bool{"http://a.example/": false, "https://www.a.example/no": false, "http://www.a.example/yes/x": true,
+		"http://b.example/": true, "http://c.example/": true} {
+		if got := set.Extracts([]byte(url)); got != want {
+			t.Errorf("%s: %v", url, got)
+		}
+	}
+	if !(*Set)(nil).Extracts([]byte("http://a.example/")) {
+		t.Error("no file, no texts")
+	}
+	if _, err := Parse("f", []byte("[[site]]\nhost = \"b.example\"\nextract = \"no\"\n"), Options{Suffixes: weburl.NewSuffixes(false)}); err == nil ||
+		!strings.Contains(err.Error(), "f:3: extract: want true or false") {
+		t.Error(err)
+	}
+}

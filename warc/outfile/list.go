@@ -33,6 +33,9 @@ type StreamContent struct {
 	Changed bool
 }
 
+// NoState returns a state that names no volume, with which List returns the final ones.
+func NoState() *State { return &State{V: stateVersion} }
+
 // List returns the final volumes, by directory and name, followed by those that st names and that are not
 // final. It ignores files with other prefixes. It changes nothing.
 func List(opt Options, st *State) ([]Content, error) {

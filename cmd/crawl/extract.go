@@ -1,0 +1,75 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/crawl"
+	"drumbeat/crawl/extract"
+	"drumbeat/internal/tabular"
+)
+
+// extractFlags have texts extracted while the crawl runs.
+type extractFlags struct {
+	Extract        []string    `group:"output" placeholder:"LIST" help:"Extract text, lang, meta and jsonld (a list of some, separated by commas) of HTML pages while the crawl runs, as \"drumbeat extract\" does afterwards: a part for each finished WARC file. Each worker takes 64MiB of --ram and the CPU that is idle or the crawl's."`
+	ExtractDir     string      `group:"output" placeholder:"DIR" help:"Write the parts of --extract to DIR. Default: texts in the first --out, or in the first --dir."`
+	ExtractFormat  string      `group:"output" enum:"parquet,wet,jsonl,csv" default:"parquet" help:"Format of --extract: parquet, csv, jsonl, or wet (text and lang only)."`
+	ExtractWorkers flags.Count `group:"output" placeholder:"N" default:"1" help:"Extract N WARC files at once, 1 to 64."`
+}
+
+const mostExtractWorkers = 64
+
+// checkExtract returns the first fault of the flags.
+func (c *Command) checkExtract() error {
+	f := &c.extractFlags
+	_, err := extract.ParseFields(tabular.Format(f.ExtractFormat), f.Extract)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--extract %w", err)
+	case f.ExtractWorkers < 1 || f.ExtractWorkers > mostExtractWorkers:
+		return fmt.Errorf("--extract-workers %d: must be between 1 and %d", f.ExtractWorkers, mostExtractWorkers)
+	case len(f.Extract) == 0 && f.ExtractDir != "":
+		return errors.New("--extract-dir needs --extract")
+	case len(f.Extract) > 0 && c.Store != "warc":
+		return errors.New("--extract needs --store warc: it reads the WARC files")
+	}
+	return nil
+}
+
+// apply sets the options of the flags. The directories of the crawl must be set.
+func (f *extractFlags) apply(o *crawl.Options) {
+	if len(f.Extract) == 0 {
+		return
+	}
+	x := &crawl.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
+	x.Fields, _ = extract.ParseFields(x.Format, f.Extract) // checked
+	if x.Dir == "" {
+		first := o.Dirs
+		if len(o.Out) > 0 {
+			first = o.Out
+		}
+		x.Dir = filepath.Join(first[0], "texts")
+	}
+	x.Dir = filepath.Clean(x.Dir)
+	o.Extract = x
+}
+
+// extractText says what was extracted to dir; "" without --extract.
+func extractText(s *crawl.Snapshot, dir string) string {
+	if dir == "" {
+		return ""
+	}
+	n, t := humanize.Comma, s.Texts
+	text := fmt.Sprintf("%s pages, %s parts made in %s", n(t.Pages), n(t.Parts), dir)
+	if t.Waiting > 0 {
+		text += fmt.Sprintf("; %s WARC files have none yet: the next run, or \"drumbeat extract\" with the same options, makes them", n(t.Waiting))
+	}
+	if t.Faults > 0 {
+		text += fmt.Sprintf("; %s faults, see the log", n(t.Faults))
+	}
+	return text
+}
