@@ -72,6 +72,7 @@ var layers = map[string]layer{
 	"internal/pagetext":          {0, nil},
 	"internal/urllist":           {0, nil},
 	"internal/urlrule":           {10, []string{"weburl"}},
+	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
