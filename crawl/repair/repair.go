@@ -368,6 +368,8 @@ func meaning(name string) string {
 		return "; the trap scores of hosts start again"
 	case state.NameRender, state.NameRenders:
 		return "; these pages stay without rendering"
+	case state.NameWalk:
+		return "; the random walk cannot go on, and its sample is lost"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"
 	}

@@ -11,11 +11,12 @@ import (
 // version is that of the coding.
 const version = 1
 
-// Bits of the byte that describes a URL: its State, and whether it is a seed.
+// Bits of the byte that describes a URL: its State, and whether it is a seed, and given up.
 const (
 	stateBits = 3
 	seedBit   = 4
-	knownBits = stateBits | seedBit
+	lateBit   = 8
+	knownBits = stateBits | seedBit | lateBit
 )
 
 // ErrDamaged is the error of bytes that are no walk.
@@ -53,6 +54,9 @@ func (f *Frozen) Append(dst []byte) []byte {
 		bits := byte(n.state)
 		if n.seed {
 			bits |= seedBit
+		}
+		if n.late {
+			bits |= lateBit
 		}
 		dst = append(dst, bits)
 		if n.state >= Other {
@@ -188,7 +192,7 @@ func (w *Walk) readNode(r *reader) bool {
 		return false
 	}
 	n := &w.nodes[w.add(&l)]
-	n.state, n.seed = State(bits&stateBits), bits&seedBit != 0
+	n.state, n.seed, n.late = State(bits&stateBits), bits&seedBit != 0, bits&lateBit != 0
 	if n.state != Seen {
 		w.visited++
 	}

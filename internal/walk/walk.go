@@ -72,6 +72,7 @@ type node struct {
 	origin Origin
 	state  State
 	seed   bool // visited without being wanted
+	late   bool // wanted, and given up by walkers
 }
 
 // Origin is what a URL's record takes from the page on which a walker found it.
@@ -143,7 +144,7 @@ func (w *Walk) Know(v *Visit) {
 		n.seed = true
 		w.visited++
 	}
-	n.state, n.status, n.origin = Other, uint16(v.Status), v.Origin
+	n.state, n.late, n.status, n.origin = Other, false, uint16(v.Status), v.Origin
 	if v.Page {
 		n.state = Page
 	}
@@ -252,6 +253,9 @@ func (w *Walk) Step(most int) (wishes []Wish) {
 		n := &w.nodes[id]
 		n.visits++
 		switch {
+		case n.late:
+			w.at[walker] = none
+			w.ready = append(w.ready, walker)
 		case n.state >= Other: // to the end, so that all walkers have their turns
 			w.ready = append(w.ready, walker)
 		case n.state == Seen && !jumped:
@@ -274,6 +278,21 @@ func (w *Walk) next(from uint32) (to uint32, jumped bool) {
 	return n.links[w.rng.IntN(len(n.links))], false
 }
 
+// GiveUp makes the walkers that wait for a URL jump, and those that come later. The URL may still be fetched.
+func (w *Walk) GiveUp(key uint64) {
+	id := w.find(key)
+	if id == none || w.nodes[id].state != Wanted || w.nodes[id].late {
+		return
+	}
+	w.nodes[id].late = true
+	for i, at := range w.at {
+		if at == id {
+			w.at[i] = none
+			w.ready = append(w.ready, uint32(i))
+		}
+	}
+}
+
 // Figures describe a walk.
 type Figures struct {
 	Seen, Visited int   // URLs
@@ -284,4 +303,14 @@ type Figures struct {
 // Figures returns the figures of the walk so far.
 func (w *Walk) Figures() Figures {
 	return Figures{Seen: len(w.nodes), Visited: w.visited, Steps: w.steps, Bytes: w.bytes}
+}
+
+// Waiting returns the number of URLs that were wished and of which nothing is known yet.
+func (w *Walk) Waiting() (n int) {
+	for i := range w.nodes {
+		if w.nodes[i].state == Wanted {
+			n++
+		}
+	}
+	return n
 }

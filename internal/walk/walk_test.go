@@ -147,6 +147,40 @@ func TestDeadEnds(t *testing.T) {
 	}
 }
 
+// TestGiveUp: walkers leave a URL that is given up, and wait there no more; once it is known, they use its links.
+func TestGiveUp(t *testing.T) {
+	t.Parallel()
+	g := powerLaw(*seedFlag, 100)
+	opt := options(5, 100)
+	w := walk.New(opt)
+	w.Know(g.visit(0))
+	var late []uint32
+	for wishes := w.Step(100); len(wishes) > 0 || !w.Idle(); wishes = w.Step(100) {
+		for _, wish := range wishes {
+			if id := uint32(wish.Key); id%2 == 1 {
+				w.GiveUp(wish.Key)
+				late = append(late, id)
+			} else {
+				w.Know(g.visit(id))
+			}
+		}
+		loaded, err := walk.Load(opt, w.Freeze().Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = loaded
+	}
+	if n := w.Waiting(); n != len(late) || n == 0 || w.Figures().Steps != walk.StepsPerURL*100 {
+		t.Errorf("%d URLs wait, %d were given up; %+v", n, len(late), w.Figures())
+	}
+	for _, id := range late {
+		w.Know(g.visit(id))
+	}
+	if n := w.Waiting(); n != 0 {
+		t.Errorf("%d URLs wait at the end", n)
+	}
+}
+
 // TestDamage: changed bytes are found, or give a walk that goes on without a panic.
 func TestDamage(t *testing.T) {
 	t.Parallel()
