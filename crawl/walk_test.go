@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/export"
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
 	"drumbeat/internal/walk"
 )
 
@@ -85,6 +87,25 @@ func checkWalk(t *testing.T, opt *Options) {
 	}
 }
 
+// checkSample checks that the export has the sample of the walk.
+func checkSample(t *testing.T, opt *Options) {
+	t.Helper()
+	if _, err := export.Run(t.Context(), export.Options{FS: opt.FS, Dirs: opt.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+		Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	w, _ := walkOf(t, opt)
+	want, rows := w.Sample(), exportedRows(t, opt.FS, "sample")
+	if len(rows) != len(want) {
+		t.Fatalf("%d rows for %d pages", len(rows), len(want))
+	}
+	for i, row := range rows {
+		if s := want[i]; row["url"] != s.URL || row["weight"] != s.Weight || row["chance"] != s.Chance || row["linked"] != float64(s.Linked) {
+			t.Errorf("row %v, want %+v", row, s)
+		}
+	}
+}
+
 // TestRandomWalk: a random walk fetches as many URLs as it is to, each once, and goes on where its pages are forbidden,
 // redirect or are absent. A later run continues it, also with more URLs.
 func TestRandomWalk(t *testing.T) {
@@ -101,6 +122,7 @@ func TestRandomWalk(t *testing.T) {
 			t.Errorf("stopped by %q", res.Stop)
 		}
 		checkWalk(t, &opt)
+		checkSample(t, &opt)
 		asked := map[string]int{}
 		for _, r := range tiny.requests {
 			if asked[r.host+r.path]++; asked[r.host+r.path] > 1 && r.path != "/robots.txt" {
