@@ -16,6 +16,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
+	"drumbeat/internal/walk"
 	"drumbeat/polite"
 )
 
@@ -33,6 +34,7 @@ type moment struct {
 	jobs     [][]byte
 	orders   [][]byte
 	renders  [][]byte
+	walk     *walk.Frozen // nil with other strategies
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
@@ -228,6 +230,11 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if len(mo.orders) > 0 {
 		if m.Orders, err = tails.Write(0, state.DumpRecords(mo.orders)); err != nil {
 			return fmt.Errorf("crawl: checkpoint %d: enqueued URLs: %w", gen, err)
+		}
+	}
+	if mo.walk != nil {
+		if m.Walk, err = tails.Write(0, mo.walk.Append(nil)); err != nil {
+			return fmt.Errorf("crawl: checkpoint %d: random walk: %w", gen, err)
 		}
 	}
 	if m.Scope, err = tails.Write(0, admit.DumpKeys(k.links.Sites.Extensions())); err != nil {

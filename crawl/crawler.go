@@ -38,6 +38,7 @@ type crawler struct {
 	pages        *pageStage
 	content      *contentStage
 	render       *renderStage
+	walk         *walkStage
 	deferrals    *deferrals
 	passes       *passRunner
 	stock        *stockKeeper
@@ -63,7 +64,7 @@ func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
-	c.content, c.render = newContentStage(e), newRenderStage(e)
+	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
 	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
@@ -98,7 +99,8 @@ func (c *crawler) wire() {
 	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.pages.spools, c.spools.space = c.spools, c.space
-	c.pages.render = c.render
+	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
+	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
 	c.render.pages, c.render.requests, c.render.seen, c.render.space = c.pages, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
@@ -111,7 +113,7 @@ func (c *crawler) wire() {
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze}
+		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze}
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
@@ -130,6 +132,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "names", c.seen.mergeNames)
 	c.start(ctx, "content", c.content.mergeContent)
 	c.start(ctx, "render", c.render.run)
+	c.start(ctx, "walk", c.walk.run)
 	c.start(ctx, "beast", c.budgets.readBeast)
 	c.start(ctx, "scan", c.budgets.scanFailed)
 	c.start(ctx, "supporters", c.budgets.computeSupporters)

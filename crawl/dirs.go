@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/weburl"
 )
@@ -205,7 +206,7 @@ func (k *checkpointer) openIdentity() error {
 	}
 	k.frozen = state.Frozen{SecretCheck: k.Hasher.ContentKey([]byte(state.SecretCheckText)),
 		Suffixes: k.Suffixes.Digest(), Private: k.opt.PrivateSuffixes, SeparateOut: k.SeparateOut,
-		KeepEscapes: k.opt.KeepEscapes}
+		KeepEscapes: k.opt.KeepEscapes, Walk: k.opt.walks()}
 	if k.opt.Lanes > 1 {
 		k.frozen.Lanes = k.opt.Lanes
 	}
@@ -259,6 +260,9 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 	if was.KeepEscapes != k.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}
 		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
+	}
+	if was.Walk != k.frozen.Walk {
+		list = append(list, fmt.Sprintf("a random walk (--strategy %s) was %v, is %v", strategy.RandomWalk, was.Walk, k.frozen.Walk))
 	}
 	if was.Lanes != k.frozen.Lanes {
 		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Lanes))

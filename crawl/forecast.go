@@ -360,6 +360,9 @@ func (p *Plan) RAM() []Amount {
 	if p.TrapBytes > 0 {
 		list = append(list, Amount{Name: "trap scores", Bytes: p.TrapBytes, Of: "of the Go heap"})
 	}
-	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes
+	if p.WalkBytes > 0 {
+		list = append(list, Amount{Name: "random walk", Bytes: p.WalkBytes, Of: "of the Go heap"})
+	}
+	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes
 	return append(list, Amount{"rest of the Go heap", rest, "connections, pages, DNS"})
 }

@@ -173,6 +173,9 @@ func (b *budgetStage) checkPriority(p *changes.Priority) error {
 	if err == nil && s.SeedsOnly != b.opt.seedsOnly() {
 		err = fmt.Errorf("%s cannot begin or end while the crawl runs: it decides which links are followed", strategy.Snapshot)
 	}
+	if err == nil && s.Walk != b.opt.walks() {
+		err = fmt.Errorf("%s is fixed when a crawl begins: it decides which links are followed", strategy.RandomWalk)
+	}
 	if err != nil && b.opt.Lanes == 1 {
 		err = errors.New("this crawl was begun with one lane (--lanes), which cannot change")
 	}

@@ -22,6 +22,7 @@ import (
 	"drumbeat/internal/ports"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/urlrule"
+	"drumbeat/internal/walk"
 	"drumbeat/parse"
 	"drumbeat/polite"
 	"drumbeat/warc"
@@ -189,6 +190,9 @@ type Options struct {
 	// Priority. SitesAtOnce is Strategy.SitesAtOnce; 0 is its default. Both may change from run to run.
 	Strategy    string
 	SitesAtOnce int
+	// Walk are the options of the strategy random-walk, zeros for the defaults; Bytes and Seed are set by the crawl. Whether
+	// a crawl is a random walk is fixed when it begins.
+	Walk walk.Options
 	// Priority is the strategy that spreads URLs over lanes (package strategy); "" is DefaultPriority. LaneWeights are
 	// the lanes' weights; nil is strategy.DefaultWeights. Both may change from run to run.
 	Priority    string
@@ -494,6 +498,15 @@ func (o *Options) Validate() error {
 	}
 	if o.seedsOnly() && o.Sitemaps {
 		bad("strategy %s follows no links, so it takes no sitemaps", o.Strategy)
+	}
+	if o.walks() {
+		if o.Sitemaps || o.Recrawl != nil || o.Render != nil {
+			bad("strategy %s takes no sitemaps, visits no page again, and renders none", o.Strategy)
+		}
+		opt := o.walkOptions(1)
+		if err := opt.Validate(); err != nil {
+			faults = append(faults, err)
+		}
 	}
 	if o.SitesAtOnce < 0 || o.SitesAtOnce > MaxSitesAtOnce {
 		bad("%d sites at once: want 1 to %d", o.SitesAtOnce, MaxSitesAtOnce)

@@ -51,6 +51,7 @@ type pageStage struct {
 	render     *renderStage
 	seen       *seenStage
 	spools     *spools
+	walk       *walkStage
 }
 
 // fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it. landed

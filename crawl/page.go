@@ -93,7 +93,9 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 				p.testHook("roll")
 			}
 		}
-		if !p.content.takesLinks(w, rec, waits) {
+		if p.walk.on() {
+			p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links)
+		} else if !p.content.takesLinks(w, rec, waits) {
 			countLinks(w.links, tx)
 			if !waits {
 				tx.count(state.CountLinksDuplicate, int64(len(w.links.Keys)))

@@ -53,6 +53,7 @@ type Plan struct {
 	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
 	ContentFilterBytes  int64 // RAM in front of it: a filter and recent bodies
 	TrapBytes           int64 // part of the heap for trap scores; 0 without Options.TrapScore
+	WalkBytes           int64 // part of the heap for the random walk; 0 with other strategies
 	CacheBytes          int64 // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
 	NameCacheBytes      int64
@@ -114,7 +115,12 @@ func MakePlan(o *Options) (Plan, error) {
 	if p.URLSeenDiskBytes == 0 {
 		p.URLSeenDiskBytes = o.DiskBytes / 4
 	}
-	if err := p.planSeen(o, share(shareSeen)); err != nil {
+	seen := int64(shareSeen)
+	if o.walks() {
+		seen -= shareWalk
+		p.WalkBytes = share(shareWalk)
+	}
+	if err := p.planSeen(o, share(seen)); err != nil {
 		return Plan{}, err
 	}
 	p.Edges = planDrum("pldedges", edgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
@@ -149,7 +155,7 @@ func MakePlan(o *Options) (Plan, error) {
 			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram",
 			humanize.IBytes(uint64(p.RAMBytes)), bytesText(p.HeapBytes), bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
 	}
-	p.BodyBytes = (p.HeapBytes - o.extractRAM()) * 3 / 8
+	p.BodyBytes = (p.HeapBytes - o.extractRAM() - p.WalkBytes) * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes

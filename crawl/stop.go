@@ -87,7 +87,7 @@ func (c *crawler) done() bool {
 	defer c.txLock.Unlock()
 	s := c.acct.copy()
 	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() || !c.budgets.upstreamEmpty() ||
-		!c.requests.empty() || !c.check.empty() {
+		!c.requests.empty() || !c.check.empty() || !c.walk.idle() && !c.drains() {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,

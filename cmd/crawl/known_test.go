@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 )
@@ -43,5 +44,25 @@ func TestKnown(t *testing.T) {
 	write("dns:b.test 20240102030405 {}\n")
 	if _, err := c.readKnown(&opt, view); err == nil || !strings.Contains(err.Error(), "none of its lines") {
 		t.Errorf("a list without URLs: %v", err)
+	}
+}
+
+// TestWalkFlags: bad values of the flags of a random walk are refused, and good ones reach the crawl.
+func TestWalkFlags(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		walkers, urls flags.Count
+		jump          float64
+		ok            bool
+	}{{1, 1, 0.9, true}, {10_000, 10_000_000, 0.01, true}, {0, 1, 0.1, false}, {10_001, 1, 0.1, false}, {1, 0, 0.1, false},
+		{1, 10_000_001, 0.1, false}, {1, 1, 0, false}, {1, 1, 0.91, false}, {-1, 1, 0.1, false}} {
+		p := priorityFlags{Strategy: "random-walk", Priority: "none", SitesAtOnce: 1, Walkers: c.walkers, WalkURLs: c.urls, WalkJump: c.jump}
+		if err := p.check(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+		var o crawl.Options
+		if p.apply(&o); c.ok && (o.Walk.Walkers != int(c.walkers) || o.Walk.URLs != int(c.urls) || o.Walk.Jump != c.jump) {
+			t.Errorf("%+v became %+v", c, o.Walk)
+		}
 	}
 }

@@ -33,7 +33,7 @@ import (
 
 // Command is the table of export's flags.
 type Command struct {
-	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,wacz" help:"Table: plds, pld-edges, hosts, pages, links, refused, queue, robots or near-duplicates. GUIDE lists their columns. Or wacz: the stored pages as one file."`
+	Kind        string     `arg:"" enum:"plds,pld-edges,hosts,pages,links,refused,queue,robots,near-duplicates,sample,wacz" help:"Table: plds, pld-edges, hosts, pages, links, refused, queue, robots, near-duplicates, or the sample of a random walk. GUIDE lists their columns. Or wacz: the stored pages as one file."`
 	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
 	Out         []string   `placeholder:"DIR" help:"Output directories, if the crawl has --out. Tables of pages and links need them."`
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph."`

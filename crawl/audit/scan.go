@@ -416,7 +416,7 @@ func (x *Scanner) scanRAM() error {
 	}{
 		{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches},
 		{state.NameScope, x.Manifest.Scope}, {state.NameTraps, x.Manifest.Traps},
-		{state.NameRenders, x.Manifest.Renders},
+		{state.NameRenders, x.Manifest.Renders}, {state.NameWalk, x.Manifest.Walk},
 	} {
 		x.Begin(s.name)
 		if err := x.scanRef(s.ref); err != nil {

@@ -25,7 +25,8 @@
 // stored pages (linkcounts.go). Pages are a merge join of the crawl log, sorted by file and offset, with the index of
 // each WARC file (pages.go). Near-duplicates come from the indexes, which Index merges by sorting, and whose hashes
 // are sorted ten times (nearduplicates.go). Links are read from the stored pages, in the order of the WARC files;
-// what is to be read, and the body of each revisit, comes from a sort of the indexes by digest (links.go).
+// what is to be read, and the body of each revisit, comes from a sort of the indexes by digest (links.go). The sample of a
+// random walk is computed in RAM from the walk in the checkpoint (sample.go), which takes as much as it took in the crawl.
 //
 // # Memory, disk, concurrency
 //

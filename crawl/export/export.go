@@ -28,6 +28,7 @@ const (
 	Pages    Kind = "pages"
 	Near     Kind = "near-duplicates"
 	Links    Kind = "links"
+	Sample   Kind = "sample"
 )
 
 // Arc is a format of PLDEdges and Links alone: arcs as numbers of nodes, and the names of nodes, as WebGraph reads them.
@@ -131,6 +132,8 @@ func tableOf(k Kind) (t table, ok bool) {
 		return nearTable(), true
 	case Links:
 		return linkTable(), true
+	case Sample:
+		return sampleTable(), true
 	case Index:
 		return indexTable(), true
 	case WACZ:

@@ -193,6 +193,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderBytes:       {help: "Bytes received for rendered pages", unit: "bytes"},
 	state.CountRenderLinks:       {help: "Links found in rendered pages, also those of the page itself"},
 	state.CountRenderLost:        {help: "Connections to the browser that ended"},
+	state.CountLinksWalk:         {help: "Links kept for the random walk, which follows some of them"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

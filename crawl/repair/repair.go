@@ -370,6 +370,8 @@ func meaning(name string) string {
 		return "; these pages stay without rendering"
 	case state.NameOrdered:
 		return "; audits cannot tell which URLs were enqueued, and take several responses of any URL"
+	case state.NameWalk:
+		return "; the random walk cannot go on, and its sample is lost"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"
 	}

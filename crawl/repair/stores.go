@@ -280,7 +280,8 @@ func (w *repair) remakeRAM() error {
 		ref  *disk.Ref
 	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts},
 		{state.NameSketches, &w.next.Sketches}, {state.NameScope, &w.next.Scope},
-		{state.NameTraps, &w.next.Traps}, {state.NameRenders, &w.next.Renders}} {
+		{state.NameTraps, &w.next.Traps}, {state.NameRenders, &w.next.Renders},
+		{state.NameWalk, &w.next.Walk}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
 		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {

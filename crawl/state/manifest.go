@@ -26,8 +26,8 @@ const (
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of
-	// BEAST, and scores in URL records; 8: keys of all orders.
-	manifestAdded = 8
+	// BEAST, and scores in URL records; 8: keys of all orders; 9: Walk.
+	manifestAdded = 9
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -62,6 +62,7 @@ type Manifest struct {
 	Traps    disk.Ref                   `json:"traps,omitzero"`   // trap scores of hosts
 	Orders   disk.Ref                   `json:"orders,omitzero"`  // enqueued URLs, see Order
 	Renders  disk.Ref                   `json:"renders,omitzero"` // pages that are being rendered, encoded like RAM
+	Walk     disk.Ref                   `json:"walk,omitzero"`    // the random walk (package walk)
 }
 
 // Frozen are the values that can't change after the start of a crawl.
@@ -72,6 +73,7 @@ type Frozen struct {
 	SeparateOut bool   `json:"separate_out"`
 	KeepEscapes bool   `json:"keep_escapes"`
 	Lanes       int    `json:"lanes,omitempty"` // of BEAST, if there are several
+	Walk        bool   `json:"walk,omitempty"`  // the crawl is a random walk
 }
 
 // EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON

@@ -230,6 +230,7 @@ const (
 	CountRenderBytes    // bytes received for rendered pages
 	CountRenderLinks    // links of rendered pages
 	CountRenderLost     // connections to the browser that ended
+	CountLinksWalk      // links kept for the random walk, which follows some of them
 	NumCounters
 )
 
@@ -261,7 +262,8 @@ var counterNames = [NumCounters]string{
 	"visits_scheduled", "visits", "visits_unchanged", "visits_not_modified", "urls_gone",
 	"urls_enqueued",
 	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
-	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost"}
+	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
+	"links_walk"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -17,6 +17,7 @@ const (
 	NameTraps    = "traps"
 	NameOrders   = "orders"
 	NameRenders  = "renders"
+	NameWalk     = "walk"
 	NameIdentity = "identity" // manifest and secret, with their copies
 )
 

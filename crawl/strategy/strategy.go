@@ -45,6 +45,8 @@ type Strategy struct {
 	SitesAtOnce int
 	// SeedsOnly says that no link is followed.
 	SeedsOnly bool
+	// Walk says that only links are followed that a random walk chooses.
+	Walk bool
 
 	lane func(s *Strategy, rec *weburl.Record) int
 	site func(s *Strategy, lane int, site *Site) int
@@ -58,7 +60,7 @@ type Site struct {
 
 // Names are the names that New knows.
 var Names = [...]string{"none", "depth", "indegree", "hook", "sitemap",
-	BreadthFirst, Focused, BestFirst, SiteBySite, Snapshot}
+	BreadthFirst, Focused, BestFirst, SiteBySite, Snapshot, RandomWalk}
 
 // New returns the strategy with a name. lanes 0 is DefaultLanes, or 1 for none. weights nil is DefaultWeights.
 func New(name string, lanes int, weights []uint32) (Strategy, error) {
@@ -83,6 +85,8 @@ func New(name string, lanes int, weights []uint32) (Strategy, error) {
 		s.siteBySite()
 	case Snapshot:
 		s.snapshot()
+	case RandomWalk:
+		s.randomWalk()
 	default:
 		return Strategy{}, fmt.Errorf("strategy: %q: want %s", name, strings.Join(Names[:], ", "))
 	}

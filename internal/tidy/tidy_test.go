@@ -72,6 +72,7 @@ var layers = map[string]layer{
 	"internal/pagetext":          {0, nil},
 	"internal/urllist":           {0, nil},
 	"internal/urlrule":           {10, []string{"weburl"}},
+	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
@@ -149,7 +150,8 @@ var layers = map[string]layer{
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/extract", "crawl/history", "crawl/snapshot", "crawl/state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports", "internal/render",
-		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit"}},
+		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
+		"internal/walk"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/crawllog", "internal/pace", "internal/ports", "internal/simweb", "internal/storedweb", "internal/human", "weburl"}},
 	"cmd/bench": {49, []string{"*"}},

@@ -1,0 +1,202 @@
+package crawl
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/export"
+	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/tabular"
+	"drumbeat/internal/walk"
+)
+
+// walkWeb is a web for random walks: a part of its pages is forbidden, redirects, or is absent.
+func walkWeb() (*topicWeb, *tinyWeb) {
+	w := &topicWeb{pages: 400, hosts: 25, topics: 1, links: 6}
+	return w, &tinyWeb{serve: func(host, path string) answer {
+		i, ok := w.page(path)
+		switch {
+		case path == "/robots.txt" && host == "h7.test":
+			return answer{200, "", "User-agent: *\nDisallow: /"}
+		case !ok || i%13 == 5:
+			return noRobots // 404
+		case i%11 == 3:
+			return answer{301, "Location: " + w.url((i+1)%w.pages) + "\r\n", ""}
+		}
+		return w.serve(host, path)
+	}}
+}
+
+func walkOptions(t *testing.T, w *topicWeb, tiny *tinyWeb, fs *memfs.FS) Options {
+	opt := tiny.options(t, fs, w.url(0), w.url(1))
+	opt.Strategy, opt.HostDelay, opt.CheckpointEvery = strategy.RandomWalk, 5*time.Second, 2*time.Minute
+	opt.Walk = walk.Options{Walkers: 15, URLs: 120}
+	return opt
+}
+
+// walkOf returns the walk of the last checkpoint.
+func walkOf(t *testing.T, opt *Options) (*walk.Walk, *state.Manifest) {
+	t.Helper()
+	r, err := state.OpenReader(opt.FS, opt.Dirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := disk.ReadTail(r.Set, r.Manifest.Walk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := walk.Load(opt.walkOptions(1<<30), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, r.Manifest
+}
+
+// checkWalk checks a walk that has ended: it and the crawl have the same URLs, no walker waits for a URL for ever, each
+// URL with a response was stored once, and the pages among them are the sample.
+func checkWalk(t *testing.T, opt *Options) {
+	t.Helper()
+	checkBalanced(t, opt.FS, opt.Dirs)
+	w, m := walkOf(t, opt)
+	if f := w.Figures(); f.Visited != opt.Walk.URLs || m.Accounts.Unique.N != int64(f.Visited) || w.Ended() == "" {
+		t.Errorf("%d URLs visited in %d steps, %d unique, want %d", f.Visited, f.Steps, m.Accounts.Unique.N, opt.Walk.URLs)
+	}
+	if n := w.Waiting(); n != 0 {
+		t.Errorf("%d URLs for which walkers wait were neither fetched nor refused", n)
+	}
+	stored, pages := storedURLs(t, opt.FS, opt.Dirs), int64(0)
+	for url, n := range stored {
+		if n != 1 && !strings.HasPrefix(url, bodyRecord) && !strings.HasPrefix(url, revisitRecord) {
+			t.Errorf("%s was stored %d times", url, n)
+		}
+	}
+	for _, s := range w.Sample() {
+		if pages++; stored[s.URL] != 1 || s.Status != 200 || s.Weight < 1 {
+			t.Errorf("sampled page %+v was stored %d times", s, stored[s.URL])
+		}
+	}
+	if n := m.Accounts.Counters[state.CountPages]; n != pages || pages < int64(opt.Walk.URLs/2) {
+		t.Errorf("%d pages in the sample, %d were fetched", pages, n)
+	}
+}
+
+// checkSample checks that the export has the sample of the walk.
+func checkSample(t *testing.T, opt *Options) {
+	t.Helper()
+	if _, err := export.Run(t.Context(), export.Options{FS: opt.FS, Dirs: opt.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+		Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	w, _ := walkOf(t, opt)
+	want, rows := w.Sample(), exportedRows(t, opt.FS, "sample")
+	if len(rows) != len(want) {
+		t.Fatalf("%d rows for %d pages", len(rows), len(want))
+	}
+	for i, row := range rows {
+		if s := want[i]; row["url"] != s.URL || row["weight"] != s.Weight || row["chance"] != s.Chance || row["linked"] != float64(s.Linked) {
+			t.Errorf("row %v, want %+v", row, s)
+		}
+	}
+}
+
+// TestRandomWalk: a random walk fetches as many URLs as it is to, each once, and goes on where its pages are forbidden,
+// redirect or are absent. A later run continues it, also with more URLs.
+func TestRandomWalk(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, tiny := walkWeb()
+		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
+		opt.MaxTime = 30 * time.Second
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopTime {
+			t.Errorf("the first run stopped by %q", res.Stop)
+		}
+		opt.MaxTime, opt.Walk.URLs = 0, 200
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(state.CountLinksWalk) == 0 {
+			t.Errorf("stopped by %q", res.Stop)
+		}
+		checkWalk(t, &opt)
+		checkSample(t, &opt)
+		asked := map[string]int{}
+		for _, r := range tiny.requests {
+			if asked[r.host+r.path]++; asked[r.host+r.path] > 1 && r.path != "/robots.txt" {
+				t.Errorf("%s%s was requested twice", r.host, r.path)
+			}
+		}
+		opt.Strategy = strategy.BreadthFirst
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
+			t.Errorf("a random walk continued breadth first: %v", err)
+		}
+	})
+}
+
+// TestRandomWalkOutlivesCuts: power cuts and kills at any operation lose no walker and double none: the walk ends with
+// the URLs that it is to visit, each of which is in the crawl and in the output once.
+func TestRandomWalkOutlivesCuts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 23))
+		for range longOr(30, 3) {
+			w, tiny := walkWeb()
+			fs, cuts := memfs.New(rng.Uint64()), 0
+			opt := walkOptions(t, w, tiny, fs)
+			for {
+				if opt.FS = fs; cuts < 12 {
+					fs.CrashAfter(1 + rng.IntN(300))
+				}
+				_, err := Run(t.Context(), opt)
+				if err == nil {
+					break
+				}
+				if cuts >= 12 {
+					t.Fatal(err) // of no cut
+				}
+				if cuts++; rng.IntN(3) == 0 {
+					fs = fs.Kill()
+				} else {
+					fs = fs.Crash()
+				}
+				opt.FS = fs
+				if _, err := fs.Size(opt.Dirs[0] + "/" + state.ManifestName); err == nil {
+					got, m := walkOf(t, &opt)
+					if f := got.Figures(); int64(f.Visited+len(opt.SeedLines)) < m.Accounts.Unique.N { // seeds count once they are fetched
+						t.Fatalf("after a cut the walk has %d URLs, the crawl %d", f.Visited, m.Accounts.Unique.N)
+					}
+				}
+			}
+			if cuts < 3 {
+				t.Errorf("only %d cuts", cuts)
+			}
+			checkWalk(t, &opt)
+		}
+	})
+}
+
+// TestRandomWalkLeavesDeadHosts: walkers do not wait for hosts that give no answer.
+func TestRandomWalkLeavesDeadHosts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, tiny := walkWeb()
+		serve := tiny.serve
+		tiny.serve = func(host, path string) answer {
+			if len(host) == len("h10.test") { // 15 of the 25 hosts
+				return answer{503, "", ""}
+			}
+			return serve(host, path)
+		}
+		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
+		opt.Walk.Walkers, opt.MaxTime = 3, 2*time.Hour
+		mustRun(t, t.Context(), opt)
+		checkBalanced(t, opt.FS, opt.Dirs)
+		got, _ := walkOf(t, &opt)
+		if n := len(got.Sample()); n < 30 {
+			t.Errorf("three walkers visited %d pages, while most hosts fail: %+v", n, got.Figures())
+		}
+	})
+}

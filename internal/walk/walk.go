@@ -1,0 +1,316 @@
+package walk
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Limits of Options.
+const (
+	MaxWalkers = 10_000
+	MaxURLs    = 10_000_000
+	MaxJump    = 0.9
+)
+
+const (
+	// DefaultWalkers and DefaultURLs are the defaults of the command; DefaultJump is that of the paper.
+	DefaultWalkers = 1000
+	DefaultURLs    = 10_000
+	DefaultJump    = 1.0 / 7
+	// StepsPerURL bounds the steps of a walk on a web that it has seen whole.
+	StepsPerURL = 20
+	// MaxLinks bounds the links kept of a page: a page with more has that many of them, drawn at random.
+	MaxLinks = 2000
+)
+
+// Options of a walk.
+type Options struct {
+	Walkers int     // 1 to MaxWalkers
+	URLs    int     // visited URLs after which the walk ends, seeds included; 1 to MaxURLs
+	Jump    float64 // probability of a jump in a step, above 0, at most MaxJump
+	Bytes   int64   // of memory after which the walk ends
+	Seed    [2]uint64
+}
+
+// Validate returns the first fault of the options.
+func (o *Options) Validate() error {
+	switch {
+	case o.Walkers < 1 || o.Walkers > MaxWalkers:
+		return fmt.Errorf("walk: %d walkers: want 1 to %d", o.Walkers, MaxWalkers)
+	case o.URLs < 1 || o.URLs > MaxURLs:
+		return fmt.Errorf("walk: %d URLs: want 1 to %d", o.URLs, MaxURLs)
+	case !(o.Jump > 0 && o.Jump <= MaxJump):
+		return fmt.Errorf("walk: probability of a jump %v: want more than 0, at most %v", o.Jump, MaxJump)
+	case o.Bytes < 1:
+		return fmt.Errorf("walk: %d bytes: want at least 1", o.Bytes)
+	}
+	return nil
+}
+
+// State is how far the visit of a URL is.
+type State uint8
+
+// The states.
+const (
+	Seen   State = iota // a visited page links to it
+	Wanted              // a walker waits for it
+	Other               // visited; no page: a redirect, an error, another type, or refused
+	Page                // visited; a page
+
+)
+
+// node is a URL of the walk.
+type node struct {
+	url    string
+	key    uint64
+	host   uint64
+	links  []uint32 // numbers of the targets, once each; nil until visited
+	steps  uint32   // in which a walker followed one of links
+	visits uint32   // times a walker came
+	status uint16
+	origin Origin
+	state  State
+	seed   bool // visited without being wanted
+	late   bool // wanted, and given up by walkers
+}
+
+// Origin is what a URL's record takes from the page on which a walker found it.
+type Origin struct {
+	Depth     uint16
+	Redirects uint8
+	Flags     uint8
+}
+
+// nodeBytes is the memory of a URL without its text and links: node, the entry in the map, and their slack.
+const nodeBytes = 150
+
+// none is the place of a walker that has not started.
+const none = ^uint32(0)
+
+// Walk is a walk under way.
+type Walk struct {
+	opt     Options
+	src     *rand.PCG
+	rng     *rand.Rand
+	nodes   []node
+	byKey   map[uint64]uint32
+	at      []uint32 // of each walker; none
+	ready   []uint32 // walkers whose page is known
+	hosts   [][]uint32
+	hostOf  map[uint64]uint32
+	visited int   // URLs wanted or known
+	steps   int64 // of all walkers
+	bytes   int64
+}
+
+// New returns a walk that has not begun. The options must be valid.
+func New(opt Options) *Walk {
+	w := &Walk{opt: opt, src: rand.NewPCG(opt.Seed[0], opt.Seed[1]), byKey: map[uint64]uint32{}, hostOf: map[uint64]uint32{}}
+	w.rng = rand.New(w.src)
+	for i := range opt.Walkers {
+		w.at = append(w.at, none)
+		w.ready = append(w.ready, uint32(i))
+	}
+	return w
+}
+
+// Link is a link of a page.
+type Link struct {
+	Key, Host uint64 // of the URL and its host
+	URL       []byte
+}
+
+// Visit is what is known of a URL after its fetch or refusal.
+type Visit struct {
+	Link
+	Page   bool
+	Status int // of the response; 0 if refused
+	Links  []Link
+	Origin Origin // of Links
+}
+
+// Know tells the walk of a URL. It copies what it keeps. A second call for a URL is ignored.
+func (w *Walk) Know(v *Visit) {
+	if w.full() && w.find(v.Key) == none {
+		return
+	}
+	id := w.add(&v.Link)
+	n := &w.nodes[id]
+	if n.state >= Other {
+		return
+	}
+	if n.state == Seen {
+		n.seed = true
+		w.visited++
+	}
+	n.state, n.late, n.status, n.origin = Other, false, uint16(v.Status), v.Origin
+	if v.Page {
+		n.state = Page
+	}
+	links := w.link(v.Links, id)
+	n = &w.nodes[id] // link may have moved it
+	n.links = links
+	if len(links) > 0 {
+		w.landing(id)
+	}
+	for i, at := range w.at {
+		if at == id {
+			w.ready = append(w.ready, uint32(i))
+		}
+	}
+}
+
+// link returns the numbers of targets, without repetitions and the page itself.
+func (w *Walk) link(links []Link, from uint32) []uint32 {
+	ids := make([]uint32, 0, min(len(links), MaxLinks))
+	if len(links) > MaxLinks {
+		links = slices.Clone(links)
+		w.rng.Shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
+		links = links[:MaxLinks]
+	}
+	for i := range links {
+		if w.full() && w.find(links[i].Key) == none {
+			continue
+		}
+		if id := w.add(&links[i]); id != from {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Clip(slices.Compact(ids))
+	w.bytes += 4 * int64(len(ids))
+	return ids
+}
+
+func (w *Walk) find(key uint64) uint32 {
+	if id, ok := w.byKey[key]; ok {
+		return id
+	}
+	return none
+}
+
+// add returns the number of a URL, a new one if it was not seen.
+func (w *Walk) add(l *Link) uint32 {
+	if id := w.find(l.Key); id != none {
+		return id
+	}
+	id := uint32(len(w.nodes))
+	w.nodes = append(w.nodes, node{url: string(l.URL), key: l.Key, host: l.Host})
+	w.byKey[l.Key] = id
+	w.bytes += nodeBytes + int64(len(l.URL))
+	return id
+}
+
+// landing makes a visited URL with links a target of jumps.
+func (w *Walk) landing(id uint32) {
+	host := w.nodes[id].host
+	h, ok := w.hostOf[host]
+	if !ok {
+		h = uint32(len(w.hosts))
+		w.hostOf[host] = h
+		w.hosts = append(w.hosts, nil)
+	}
+	w.hosts[h] = append(w.hosts[h], id)
+}
+
+// full reports whether the memory is used up.
+func (w *Walk) full() bool { return w.bytes >= w.opt.Bytes }
+
+// Ended says why the walk has ended, "" if it has not.
+func (w *Walk) Ended() string {
+	switch {
+	case w.visited >= w.opt.URLs:
+		return "it has visited the URLs that it was to visit"
+	case w.steps >= StepsPerURL*int64(w.opt.URLs):
+		return "it has taken its steps"
+	case w.full():
+		return "its memory is full"
+	}
+	return ""
+}
+
+// Idle reports whether Step would do nothing: the walk has ended, or each walker waits for a URL.
+func (w *Walk) Idle() bool { return len(w.ready) == 0 || len(w.hosts) == 0 || w.Ended() != "" }
+
+// Wish is a URL to be fetched, for a walker that waits for it.
+type Wish struct {
+	URL, Via string // Via is the page with the link
+	Key      uint64
+	Origin   Origin
+}
+
+// Step takes at most most steps, and returns the URLs that walkers wait for as a result. The caller fetches each once,
+// and tells by Know what came of it.
+func (w *Walk) Step(most int) (wishes []Wish) {
+	for ; most > 0 && !w.Idle(); most-- {
+		walker := w.ready[0]
+		w.ready = w.ready[1:]
+		from := w.at[walker]
+		id, jumped := w.next(from)
+		w.at[walker] = id
+		w.steps++
+		n := &w.nodes[id]
+		n.visits++
+		switch {
+		case n.late:
+			w.at[walker] = none
+			w.ready = append(w.ready, walker)
+		case n.state >= Other: // to the end, so that all walkers have their turns
+			w.ready = append(w.ready, walker)
+		case n.state == Seen && !jumped:
+			n.state = Wanted
+			w.visited++
+			wishes = append(wishes, Wish{URL: n.url, Via: w.nodes[from].url, Key: n.key, Origin: w.nodes[from].origin})
+		}
+	}
+	return wishes
+}
+
+// next chooses where a walker goes from a URL.
+func (w *Walk) next(from uint32) (to uint32, jumped bool) {
+	if from == none || len(w.nodes[from].links) == 0 || w.rng.Float64() < w.opt.Jump {
+		pages := w.hosts[w.rng.IntN(len(w.hosts))]
+		return pages[w.rng.IntN(len(pages))], true
+	}
+	n := &w.nodes[from]
+	n.steps++
+	return n.links[w.rng.IntN(len(n.links))], false
+}
+
+// GiveUp makes the walkers that wait for a URL jump, and those that come later. The URL may still be fetched.
+func (w *Walk) GiveUp(key uint64) {
+	id := w.find(key)
+	if id == none || w.nodes[id].state != Wanted || w.nodes[id].late {
+		return
+	}
+	w.nodes[id].late = true
+	for i, at := range w.at {
+		if at == id {
+			w.at[i] = none
+			w.ready = append(w.ready, uint32(i))
+		}
+	}
+}
+
+// Figures describe a walk.
+type Figures struct {
+	Seen, Visited int   // URLs
+	Steps         int64 // of all walkers
+	Bytes         int64 // of memory
+}
+
+// Figures returns the figures of the walk so far.
+func (w *Walk) Figures() Figures {
+	return Figures{Seen: len(w.nodes), Visited: w.visited, Steps: w.steps, Bytes: w.bytes}
+}
+
+// Waiting returns the number of URLs that were wished and of which nothing is known yet.
+func (w *Walk) Waiting() (n int) {
+	for i := range w.nodes {
+		if w.nodes[i].state == Wanted {
+			n++
+		}
+	}
+	return n
+}
