@@ -24,7 +24,7 @@ import (
 //	standing(y)   = min(1, trust(y)/unit)
 //	supporters(y) = Σ standing(x) over the PLDs x that link to y
 //
-// seed(y) is 1/n for the PLDs of the n seeds, and trust of PLDs without links returns there, so all trust is 1
+// seed(y) is the share of a PLD of seeds (shareOut), 0 for others, and trust of PLDs without links returns there, so all trust is 1
 // (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust, with w = 1). All PLDs of a farm together
 // have at most damping/(1-damping) = 1 times the trust of the PLDs that link to it from outside, however they link to
 // each other and however many they are. It gains nothing by a division of it, since a budget is at most proportional to
@@ -47,8 +47,8 @@ const (
 	damping   = 0.5
 	unitShare = 0.95
 	// roughSteps and trustSteps are how many links from a seed trust gets in the first and in the second round. What is
-	// farther has less than damping^steps of all trust, 6 % and 0.4 %.
-	roughSteps, trustSteps = 4, 8
+	// farther has less than damping^steps of all trust, 6 % and 2 %.
+	roughSteps, trustSteps = 4, 6
 	// sortersAtOnce is the number of sorters that are in use at once.
 	sortersAtOnce = 5
 	// LeastSupportRAM is the least RAM of a computation, in bytes.
@@ -60,9 +60,9 @@ const (
 const SupportBytesPerEdge = 60
 
 // SupportTrafficPerEdge is about what a computation that does not fit into RAM reads and writes for each edge, in
-// bytes: edges written once and read ten times, nine times a number for each written, merged and read, all compressed.
-// BenchmarkSupporters measures 140 to 216.
-const SupportTrafficPerEdge = 250
+// bytes: edges written three times and read twenty times, twelve times a number for each written, merged and read, all
+// compressed. BenchmarkSupporters measures it.
+const SupportTrafficPerEdge = 400
 
 // SupportOptions describe a computation.
 type SupportOptions struct {
@@ -93,7 +93,9 @@ type supportSum struct {
 	*SupportOptions
 	ctx   context.Context
 	seeds []uint64
-	unit  float64 // of trust
+	// shares of the seeds in the trust that begins at seeds; their sum is 1.
+	shares []float64
+	unit   float64 // of trust
 	// edges has records of origin, target and w of the target (float32), totals of PLD and its W (float64), trust of PLD
 	// and trust (float64). Numbers are big-endian.
 	edges, totals, trust *extsort.Sorter
@@ -130,6 +132,9 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	if r.Edges, err = c.sortEdges(); err != nil {
 		return nil, err
 	}
+	if err := c.shareOut(); err != nil {
+		return nil, err
+	}
 	if err := c.walk(roughSteps); err != nil {
 		return nil, err
 	}
@@ -153,9 +158,9 @@ func (c *supportSum) sorter() *extsort.Sorter {
 
 func (c *supportSum) sorterDir(n int) string { return fmt.Sprintf("%s/sort%d", c.Dir, n) }
 
-// mostSorters is the number of sorters of a computation: of edges and totals for each round, of edges by target and
-// supporters, and two for each step.
-const mostSorters = 2*(roughSteps+trustSteps) + 10
+// mostSorters is the number of sorters of a computation: of edges, totals and trust for each round, of votes, of edges by
+// target and supporters, and two for each step.
+const mostSorters = 2*(roughSteps+trustSteps) + 12
 
 // clear removes what a killed process left.
 func (c *supportSum) clear() error {
@@ -240,8 +245,7 @@ func (c *supportSum) addTotals() error {
 	return errors.Join(err, c.totals.Sort())
 }
 
-// weigh replaces edges and totals by those with the weights of the second round. Edges of PLDs without trust are left
-// out: they will have none either.
+// weigh replaces edges and totals by those with the weights of the second round.
 func (c *supportSum) weigh() (err error) {
 	byTarget, supporters := c.sorter(), c.sorter()
 	defer func() { err = errors.Join(err, byTarget.Close(), supporters.Close()) }()
@@ -251,9 +255,6 @@ func (c *supportSum) weigh() (err error) {
 		t, err := trust.at(edges.key)
 		if err != nil {
 			return err
-		}
-		if t == 0 {
-			continue
 		}
 		rec = binary.BigEndian.AppendUint64(append(rec[:0], edges.rest[:8]...), edges.key)
 		rec = binary.BigEndian.AppendUint32(rec, math.Float32bits(float32(c.standing(t))))
@@ -367,7 +368,7 @@ func (c *supportSum) spread(value func(trust, part float64) float64) (sums *exts
 	return sums, total, nil
 }
 
-// fromSeeds returns the trust that consists of the sums, which may be nil, and of rest, shared by the seeds.
+// fromSeeds returns the trust that consists of the sums, which may be nil, and of rest, by the shares of the seeds.
 func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extsort.Sorter, err error) {
 	trust = c.sorter()
 	in := newSorted(sums)
@@ -375,7 +376,7 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 		return trust, err
 	}
 	var rec []byte
-	seeds := c.seeds
+	seeds, shares := c.seeds, c.shares
 	for in.ok || len(seeds) > 0 {
 		key := in.key
 		if !in.ok || len(seeds) > 0 && seeds[0] < key {
@@ -386,8 +387,8 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 			return trust, err
 		}
 		if len(seeds) > 0 && seeds[0] == key {
-			sum += rest / float64(len(c.seeds))
-			seeds = seeds[1:]
+			sum += rest * shares[0]
+			seeds, shares = seeds[1:], shares[1:]
 		}
 		rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(rec[:0], key), math.Float64bits(sum))
 		if err := errors.Join(trust.Add(rec), c.alive()); err != nil {
@@ -532,6 +533,9 @@ func (c *sorted) seek(key uint64) (bool, error) {
 }
 
 func (c *sorted) float() float64 { return math.Float64frombits(binary.BigEndian.Uint64(c.rest)) }
+
+// target returns the second key of an edge.
+func (c *sorted) target() uint64 { return binary.BigEndian.Uint64(c.rest) }
 
 // weight returns the float32 after a second key.
 func (c *sorted) weight() float64 {

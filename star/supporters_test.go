@@ -21,8 +21,9 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 	for _, e := range list {
 		weights[e.To] = 1
 	}
-	for _, steps := range []int{4, 8} {
-		trust := exactTrust(list, seeds, steps, weights)
+	shares := exactShares(list, seeds)
+	for _, steps := range []int{4, 6} {
+		trust := exactTrust(list, shares, steps, weights)
 		sorted := slices.Sorted(maps.Values(trust))
 		sum, unit := 0., 0.
 		for _, v := range slices.Backward(sorted) {
@@ -45,16 +46,81 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 	return standing, supporters
 }
 
+// exactShares computes the shares of seeds.
+func exactShares(edges []star.Edge, seeds []uint64) map[uint64]float64 {
+	out := map[uint64][]uint64{}
+	for _, e := range edges {
+		out[e.From] = append(out[e.From], e.To)
+	}
+	votes := map[uint64]map[uint64]float64{}
+	for _, i := range seeds {
+		all, sum := map[uint64]float64{}, 0.
+		for _, x := range out[i] {
+			one := 1 / float64(len(out[i]))
+			all[x] += one
+			for _, y := range out[x] {
+				all[y] += one / float64(len(out[x]))
+			}
+		}
+		votes[i] = map[uint64]float64{}
+		for _, s := range seeds {
+			if s != i && all[s] > 0 {
+				votes[i][s] = all[s]
+				sum += all[s]
+			}
+		}
+		for s := range votes[i] {
+			votes[i][s] /= sum
+		}
+		if sum == 0 {
+			votes[i][i] = 1
+		}
+	}
+	shares := map[uint64]float64{}
+	for _, s := range seeds {
+		shares[s] = 1 / float64(len(seeds))
+	}
+	scale := func(values map[uint64]float64) {
+		sum := 0.
+		for _, v := range values {
+			sum += v
+		}
+		for s := range values {
+			values[s] /= sum
+		}
+	}
+	for range 3 {
+		next := map[uint64]float64{}
+		for _, s := range seeds {
+			for _, i := range seeds {
+				next[s] += math.Sqrt(shares[i] * votes[i][s])
+			}
+			next[s] *= next[s]
+		}
+		scale(next)
+		shares = next
+	}
+	median := slices.Sorted(maps.Values(shares))[len(seeds)/2]
+	for s := range shares {
+		shares[s] = min(shares[s], median)
+		if median == 0 {
+			shares[s] = 1
+		}
+	}
+	scale(shares)
+	return shares
+}
+
 // exactTrust computes trust that gets steps links from the seeds. The trust of a PLD goes to others by their weights.
-func exactTrust(edges []star.Edge, seeds []uint64, steps int, weights map[uint64]float64) map[uint64]float64 {
+func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, weights map[uint64]float64) map[uint64]float64 {
 	total := map[uint64]float64{}
 	for _, e := range edges {
 		total[e.From] += weights[e.To]
 	}
 	trust := map[uint64]float64{}
 	add := func(to map[uint64]float64, rest float64) {
-		for _, s := range seeds {
-			to[s] += rest / float64(len(seeds))
+		for s, share := range seeds {
+			to[s] += rest * share
 		}
 	}
 	add(trust, 1)
