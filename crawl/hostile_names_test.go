@@ -125,6 +125,8 @@ func trapCases() map[string]trapCase {
 		"link-farm":         {pages: 500},
 		"endless-farm":      {pages: 500},
 		"star-farm":         {pages: 500},
+		"chain-farm":        {pages: 400},
+		"ring-farm":         {pages: 400},
 		"colliding-urls":    {ends: true, pages: 65},
 		"dns-slow":          {ends: true, pages: 60},
 		"dns-silent":        {later: "await-robots"},

@@ -16,15 +16,14 @@ import (
 type Support uint16
 
 const (
-	standing     = 0.15 // trust of a PLD with standing, in units
 	standingCode = 1024
 	codesPerBit  = 2048 // codes for each doubling of 1 plus the number of supporters: steps of 0.034 %
 )
 
-// newSupport returns the code of a PLD with this trust, in units, and this number of supporters.
-func newSupport(trust, supporters float64) Support {
-	if trust < standing {
-		return Support(1 + math.Floor(trust/standing*(standingCode-1)))
+// newSupport returns the code of a PLD with this standing and this number of supporters.
+func newSupport(standing, supporters float64) Support {
+	if standing < 1 {
+		return Support(1 + math.Floor(standing*(standingCode-1)))
 	}
 	return Support(min(math.MaxUint16, standingCode+math.Round(math.Log2(1+supporters)*codesPerBit)))
 }
@@ -37,7 +36,7 @@ func (s Support) Standing() float64 {
 	return min(1, float64(max(s, 1)-1)/(standingCode-1))
 }
 
-// Supporters returns the number of PLDs that link to a PLD with standing, each counted by its trust and at most as one.
+// Supporters returns the number of PLDs that link to a PLD with standing, each counted by its own standing.
 // It is 0 for a PLD without standing. The coding has an error of 0.02 %, and the figure changes only if a computation
 // gives one that differs by more than 0.6 %.
 func (s Support) Supporters() float64 {

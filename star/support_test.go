@@ -9,15 +9,15 @@ import (
 // TestSupportCodes: the codes are in the order of trust and supporters, and give them back.
 func TestSupportCodes(t *testing.T) {
 	last := Support(0)
-	for trust := 0.; trust < standing; trust += standing / 5000 {
-		s := newSupport(trust, 1e6)
-		if s < last || s == 0 || s.Supporters() != 0 || math.Abs(s.Standing()-trust/standing) > 1./500 {
-			t.Fatalf("trust %v: code %d after %d, standing %v", trust, s, last, s.Standing())
+	for standing := 0.; standing < 1; standing += 1. / 5000 {
+		s := newSupport(standing, 1e6)
+		if s < last || s == 0 || s.Supporters() != 0 || math.Abs(s.Standing()-standing) > 1./500 {
+			t.Fatalf("standing %v: code %d after %d, standing %v", standing, s, last, s.Standing())
 		}
 		last = s
 	}
 	for n := 0.; n < 1e9; n = n*1.1 + 0.1 {
-		s := newSupport(standing, n)
+		s := newSupport(1, n)
 		if s <= last || s.Standing() != 1 || math.Abs(s.Supporters()-n) > 0.0002*(n+1) {
 			t.Fatalf("%v supporters: code %d after %d, %v", n, s, last, s.Supporters())
 		}

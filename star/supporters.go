@@ -19,27 +19,36 @@ import (
 // link to y. A farm can make supporters at any distance by itself. So here supporters count by trust, which a farm
 // cannot make:
 //
-//	trust(y)      = (1-damping)·seed(y) + damping · Σ trust(x)/links(x) over the PLDs x that link to y
-//	supporters(y) = Σ min(1, trust(x)/unit) over the PLDs x that link to y
+//	trust(y)      = (1-damping)·seed(y) + damping · Σ trust(x)·w(y)/W(x) over the PLDs x that link to y
+//	W(x)          = Σ w(y) over the PLDs y that x links to
+//	standing(y)   = min(1, trust(y)/unit)
+//	supporters(y) = Σ standing(x) over the PLDs x that link to y
 //
-// seed(y) is 1/n for the PLDs of the n seeds, and trust of PLDs without links returns there, so all trust is 1
-// (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust). A PLD x that links to d others gives
-// each damping·trust(x)/d. All PLDs of a farm together have at most 1/(1-damping) times the trust that its in-links
-// from outside give, however they link to each other. Each counts at most as its trust, so supporters(y) of a PLD in
-// the farm is at most that sum, and one for each bought link to y.
+// seed(y) is the share of a PLD of seeds (shareOut), 0 for others, and trust of PLDs without links returns there, so all trust is 1
+// (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust, with w = 1). All PLDs of a farm together
+// have at most damping/(1-damping) = 1 times the trust of the PLDs that link to it from outside, however they link to
+// each other and however many they are. It gains nothing by a division of it, since a budget is at most proportional to
+// trust.
 //
-// The unit is such that PLDs with at least unitPart units have unitShare of all trust. In simweb that is the trust of
-// the average PLD, within 10 %. The average itself will not do: a farm of endless PLDs lowers it as far as it likes.
+// w(y) is 1/max(1, supporters(y)), by supporters that a first round computes with w = 1. With w = 1 in the second round
+// too, trust would go to PLDs by their in-links, so a popular PLD that expired would bring a farm as much as 20 others. With
+// these weights each PLD takes what its other supporters do not give it. All honest PLDs then have about the same trust,
+// so k PLDs, expired ones or such that sell links, bring a farm at most what k PLDs of average popularity have. In-links
+// would do as weights, but then a farm could take trust from a PLD by links to it.
 //
-// The cost: edges sorted by origin once; then each step reads them and sorts a number for each edge by target.
+// The unit is such that PLDs with standing 1 have unitShare of all trust. The average will not do: a farm of endless PLDs
+// lowers it as far as it likes.
+//
+// The cost: edges sorted by origin, and once more when they get weights; then each step reads them and sorts a number for
+// each edge by target.
 
 const (
-	damping   = 0.7
-	unitShare = 0.9
-	unitPart  = 0.4
-	// trustSteps is how many links from a seed trust gets. What is farther has less than damping^trustSteps, 6 %, of
-	// all trust.
-	trustSteps = 8
+	// damping 0.5 lets a farm keep no more trust than comes in. With less, PLDs far from the seeds would have none.
+	damping   = 0.5
+	unitShare = 0.95
+	// roughSteps and trustSteps are how many links from a seed trust gets in the first and in the second round. What is
+	// farther has less than damping^steps of all trust, 6 % and 2 %.
+	roughSteps, trustSteps = 4, 6
 	// sortersAtOnce is the number of sorters that are in use at once.
 	sortersAtOnce = 5
 	// LeastSupportRAM is the least RAM of a computation, in bytes.
@@ -47,13 +56,13 @@ const (
 )
 
 // SupportBytesPerEdge is the disk space for each edge that a computation takes at most at one time, in bytes: the edges
-// by origin (16), a number for each by target (12), and the merge of the latter in steps.
-const SupportBytesPerEdge = 40
+// by origin (20), by target (20), and the merge of the latter in steps.
+const SupportBytesPerEdge = 60
 
 // SupportTrafficPerEdge is about what a computation that does not fit into RAM reads and writes for each edge, in
-// bytes: edges written once and read ten times, nine times a number for each written, merged and read, all compressed.
-// BenchmarkSupporters measures 140 to 216.
-const SupportTrafficPerEdge = 250
+// bytes: edges written three times and read twenty times, twelve times a number for each written, merged and read, all
+// compressed. BenchmarkSupporters measures it.
+const SupportTrafficPerEdge = 400
 
 // SupportOptions describe a computation.
 type SupportOptions struct {
@@ -84,12 +93,14 @@ type supportSum struct {
 	*SupportOptions
 	ctx   context.Context
 	seeds []uint64
-	unit  float64 // of trust
-	// edges has records of origin and target, degrees of PLD and number of links (4 bytes), trust of PLD and trust
-	// (float64). Numbers are big-endian.
-	edges, degrees, trust *extsort.Sorter
-	sorters               int
-	calls                 int
+	// shares of the seeds in the trust that begins at seeds; their sum is 1.
+	shares []float64
+	unit   float64 // of trust
+	// edges has records of origin, target and w of the target (float32), totals of PLD and its W (float64), trust of PLD
+	// and trust (float64). Numbers are big-endian.
+	edges, totals, trust *extsort.Sorter
+	sorters              int
+	calls                int
 }
 
 // ComputeSupport computes the Support of all PLDs in a state. It changes no file but those for sorting, which it
@@ -107,7 +118,7 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 		return nil, ErrNoSeeds
 	}
 	defer func() {
-		for _, s := range []*extsort.Sorter{c.edges, c.degrees, c.trust} {
+		for _, s := range []*extsort.Sorter{c.edges, c.totals, c.trust} {
 			if s != nil {
 				err = errors.Join(err, s.Close())
 			}
@@ -121,15 +132,16 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	if r.Edges, err = c.sortEdges(); err != nil {
 		return nil, err
 	}
-	if c.trust, err = c.fromSeeds(nil, 1); err != nil {
+	if err := c.shareOut(); err != nil {
 		return nil, err
 	}
-	for range trustSteps {
-		if err := c.step(); err != nil {
-			return nil, err
-		}
+	if err := c.walk(roughSteps); err != nil {
+		return nil, err
 	}
-	if err := c.findUnit(); err != nil {
+	if err := c.weigh(); err != nil {
+		return nil, err
+	}
+	if err := c.walk(trustSteps); err != nil {
 		return nil, err
 	}
 	if err := c.finish(r); err != nil {
@@ -146,8 +158,9 @@ func (c *supportSum) sorter() *extsort.Sorter {
 
 func (c *supportSum) sorterDir(n int) string { return fmt.Sprintf("%s/sort%d", c.Dir, n) }
 
-// mostSorters is the number of sorters of a computation: edges twice, degrees, and trust and sums for each step.
-const mostSorters = 2*trustSteps + 5
+// mostSorters is the number of sorters of a computation: of edges, totals and trust for each round, of votes, of edges by
+// target and supporters, and two for each step.
+const mostSorters = 2*(roughSteps+trustSteps) + 12
 
 // clear removes what a killed process left.
 func (c *supportSum) clear() error {
@@ -176,7 +189,7 @@ func (c *supportSum) alive() error {
 	return nil
 }
 
-// sortEdges fills edges and degrees.
+// sortEdges fills edges and totals, with weights of 1.
 func (c *supportSum) sortEdges() (n int64, err error) {
 	all := c.sorter()
 	defer func() { err = errors.Join(err, all.Close()) }()
@@ -191,17 +204,8 @@ func (c *supportSum) sortEdges() (n int64, err error) {
 		return 0, err
 	}
 	// Edges that wait for a merge may repeat others.
-	c.edges, c.degrees = c.sorter(), c.sorter()
+	c.edges = c.sorter()
 	var last [16]byte
-	var links uint32
-	end := func() error {
-		if links == 0 {
-			return nil
-		}
-		rec = binary.BigEndian.AppendUint32(append(rec[:0], last[:8]...), links)
-		links = 0
-		return c.degrees.Add(rec)
-	}
 	for {
 		edge, err := all.Next()
 		if err != nil {
@@ -213,24 +217,107 @@ func (c *supportSum) sortEdges() (n int64, err error) {
 		if n > 0 && string(edge) == string(last[:]) {
 			continue
 		}
-		if string(edge[:8]) != string(last[:8]) {
-			if err := end(); err != nil {
-				return 0, err
-			}
-		}
 		copy(last[:], edge)
-		links++
 		n++
-		if err := errors.Join(c.edges.Add(edge), c.alive()); err != nil {
+		rec = binary.BigEndian.AppendUint32(append(rec[:0], edge...), math.Float32bits(1))
+		if err := errors.Join(c.edges.Add(rec), c.alive()); err != nil {
 			return 0, err
 		}
 	}
-	return n, errors.Join(end(), c.edges.Sort(), c.degrees.Sort())
+	return n, errors.Join(c.edges.Sort(), c.addTotals())
 }
+
+// addTotals fills totals from edges.
+func (c *supportSum) addTotals() error {
+	c.totals = c.sorter()
+	edges := newSorted(c.edges)
+	err := edges.begin()
+	var rec []byte
+	for err == nil && edges.ok {
+		key, total := edges.key, 0.
+		for err == nil && edges.ok && edges.key == key {
+			total += edges.weight()
+			err = errors.Join(edges.next(), c.alive())
+		}
+		rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(rec[:0], key), math.Float64bits(total))
+		err = errors.Join(err, c.totals.Add(rec))
+	}
+	return errors.Join(err, c.totals.Sort())
+}
+
+// weigh replaces edges and totals by those with the weights of the second round.
+func (c *supportSum) weigh() (err error) {
+	byTarget, supporters := c.sorter(), c.sorter()
+	defer func() { err = errors.Join(err, byTarget.Close(), supporters.Close()) }()
+	trust, edges := newSorted(c.trust), newSorted(c.edges)
+	var rec []byte
+	for err = errors.Join(trust.begin(), edges.begin()); err == nil && edges.ok; err = errors.Join(edges.next(), c.alive()) {
+		t, err := trust.at(edges.key)
+		if err != nil {
+			return err
+		}
+		rec = binary.BigEndian.AppendUint64(append(rec[:0], edges.rest[:8]...), edges.key)
+		rec = binary.BigEndian.AppendUint32(rec, math.Float32bits(float32(c.standing(t))))
+		if err := byTarget.Add(rec); err != nil {
+			return err
+		}
+	}
+	if err = errors.Join(err, c.edges.Close(), c.totals.Close(), byTarget.Sort()); err != nil {
+		return err
+	}
+	c.edges, c.totals = c.sorter(), nil
+	in := newSorted(byTarget)
+	for err = in.begin(); err == nil && in.ok; {
+		key, sum := in.key, 0.
+		for err == nil && in.ok && in.key == key {
+			sum += in.weight()
+			err = errors.Join(in.next(), c.alive())
+		}
+		rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(rec[:0], key), math.Float64bits(sum))
+		err = errors.Join(err, supporters.Add(rec))
+	}
+	if err = errors.Join(err, supporters.Sort()); err != nil {
+		return err
+	}
+	sums := newSorted(supporters)
+	for err = errors.Join(in.begin(), sums.begin()); err == nil && in.ok; err = errors.Join(in.next(), c.alive()) {
+		sum, err := sums.at(in.key)
+		if err != nil {
+			return err
+		}
+		rec = binary.BigEndian.AppendUint64(append(rec[:0], in.rest[:8]...), in.key)
+		rec = binary.BigEndian.AppendUint32(rec, math.Float32bits(float32(1/max(1, sum))))
+		if err := c.edges.Add(rec); err != nil {
+			return err
+		}
+	}
+	return errors.Join(err, c.edges.Sort(), c.addTotals())
+}
+
+// walk computes trust and its unit, by steps links from the seeds.
+func (c *supportSum) walk(steps int) (err error) {
+	if c.trust != nil {
+		if err := c.trust.Close(); err != nil {
+			return err
+		}
+	}
+	if c.trust, err = c.fromSeeds(nil, 1); err != nil {
+		return err
+	}
+	for range steps {
+		if err := c.step(); err != nil {
+			return err
+		}
+	}
+	return c.findUnit()
+}
+
+// standing returns the standing of a PLD with this trust.
+func (c *supportSum) standing(trust float64) float64 { return min(1, trust/c.unit) }
 
 // step replaces trust by that one link farther.
 func (c *supportSum) step() error {
-	sums, total, err := c.spread(func(trust float64, links uint32) float64 { return damping * trust / float64(links) })
+	sums, total, err := c.spread(func(trust, part float64) float64 { return damping * trust * part })
 	if err != nil {
 		return err
 	}
@@ -246,27 +333,28 @@ func (c *supportSum) step() error {
 }
 
 // spread sends a value along each edge whose origin has trust, and returns the values by target, not added up yet:
-// records of PLD and float32. total is their sum.
-func (c *supportSum) spread(value func(trust float64, links uint32) float64) (sums *extsort.Sorter, total float64, err error) {
-	trust, degrees, edges := newSorted(c.trust), newSorted(c.degrees), newSorted(c.edges)
+// records of PLD and float32. part is w(target)/W(origin). total is the sum of the values.
+func (c *supportSum) spread(value func(trust, part float64) float64) (sums *extsort.Sorter, total float64, err error) {
+	trust, totals, edges := newSorted(c.trust), newSorted(c.totals), newSorted(c.edges)
 	sums = c.sorter()
 	var rec []byte
-	for err = errors.Join(trust.begin(), degrees.begin(), edges.begin()); err == nil && edges.ok; err = edges.next() {
+	for err = errors.Join(trust.begin(), totals.begin(), edges.begin()); err == nil && edges.ok; err = edges.next() {
 		var has bool
 		if has, err = trust.seek(edges.key); err != nil {
 			break
 		} else if !has {
 			continue
 		}
-		if _, err = degrees.seek(edges.key); err != nil {
+		var all float64
+		if all, err = totals.at(edges.key); err != nil {
 			break
 		}
-		v := float32(value(trust.float(), binary.BigEndian.Uint32(degrees.rest)))
+		v := float32(value(trust.float(), edges.weight()/all))
 		if v <= 0 {
 			continue
 		}
 		total += float64(v)
-		rec = binary.BigEndian.AppendUint32(append(rec[:0], edges.rest...), math.Float32bits(v))
+		rec = binary.BigEndian.AppendUint32(append(rec[:0], edges.rest[:8]...), math.Float32bits(v))
 		if err = errors.Join(sums.Add(rec), c.alive()); err != nil {
 			break
 		}
@@ -280,7 +368,7 @@ func (c *supportSum) spread(value func(trust float64, links uint32) float64) (su
 	return sums, total, nil
 }
 
-// fromSeeds returns the trust that consists of the sums, which may be nil, and of rest, shared by the seeds.
+// fromSeeds returns the trust that consists of the sums, which may be nil, and of rest, by the shares of the seeds.
 func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extsort.Sorter, err error) {
 	trust = c.sorter()
 	in := newSorted(sums)
@@ -288,7 +376,7 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 		return trust, err
 	}
 	var rec []byte
-	seeds := c.seeds
+	seeds, shares := c.seeds, c.shares
 	for in.ok || len(seeds) > 0 {
 		key := in.key
 		if !in.ok || len(seeds) > 0 && seeds[0] < key {
@@ -299,8 +387,8 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 			return trust, err
 		}
 		if len(seeds) > 0 && seeds[0] == key {
-			sum += rest / float64(len(c.seeds))
-			seeds = seeds[1:]
+			sum += rest * shares[0]
+			seeds, shares = seeds[1:], shares[1:]
 		}
 		rec = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(rec[:0], key), math.Float64bits(sum))
 		if err := errors.Join(trust.Add(rec), c.alive()); err != nil {
@@ -330,7 +418,7 @@ func (c *supportSum) findUnit() error {
 		i++
 		sum += sums[i]
 	}
-	c.unit = math.Exp2(-float64(i)/steps) / unitPart
+	c.unit = math.Exp2(-float64(i) / steps)
 	return nil
 }
 
@@ -339,7 +427,7 @@ const updatesAtOnce = 256
 
 // finish adds up the supporters and compares them with the records.
 func (c *supportSum) finish(r *SupportRanks) (err error) {
-	sums, _, err := c.spread(func(trust float64, _ uint32) float64 { return min(1, trust/c.unit) })
+	sums, _, err := c.spread(func(trust, _ float64) float64 { return c.standing(trust) })
 	if err != nil {
 		return err
 	}
@@ -369,7 +457,7 @@ func (c *supportSum) finish(r *SupportRanks) (err error) {
 		if err != nil {
 			return err
 		}
-		code := newSupport(t/c.unit, s)
+		code := newSupport(c.standing(t), s)
 		if code.near(p.Support) {
 			code = p.Support
 		} else {
@@ -445,6 +533,14 @@ func (c *sorted) seek(key uint64) (bool, error) {
 }
 
 func (c *sorted) float() float64 { return math.Float64frombits(binary.BigEndian.Uint64(c.rest)) }
+
+// target returns the second key of an edge.
+func (c *sorted) target() uint64 { return binary.BigEndian.Uint64(c.rest) }
+
+// weight returns the float32 after a second key.
+func (c *sorted) weight() float64 {
+	return float64(math.Float32frombits(binary.BigEndian.Uint32(c.rest[8:])))
+}
 
 // at returns the number of a key, 0 if it has none.
 func (c *sorted) at(key uint64) (float64, error) {

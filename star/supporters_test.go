@@ -14,47 +14,127 @@ import (
 	"drumbeat/star"
 )
 
-// exactSupport computes trust and supporters of the PLDs of a graph in RAM.
-func exactSupport(edges map[star.Edge]bool, seeds []uint64) (trust, supporters map[uint64]float64) {
-	links := map[uint64]float64{}
-	for e := range edges {
-		links[e.From]++
-	}
+// exactSupport computes standing and supporters of the PLDs of a graph in RAM.
+func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporters map[uint64]float64) {
 	list := slices.Collect(maps.Keys(edges))
-	trust = map[uint64]float64{}
-	add := func(to map[uint64]float64, rest float64) {
+	weights := map[uint64]float64{}
+	for _, e := range list {
+		weights[e.To] = 1
+	}
+	shares := exactShares(list, seeds)
+	for _, steps := range []int{4, 6} {
+		trust := exactTrust(list, shares, steps, weights)
+		sorted := slices.Sorted(maps.Values(trust))
+		sum, unit := 0., 0.
+		for _, v := range slices.Backward(sorted) {
+			if sum < 0.95 {
+				unit = math.Exp2(-math.Floor(-math.Log2(v)*64) / 64)
+			}
+			sum += v
+		}
+		standing, supporters = map[uint64]float64{}, map[uint64]float64{}
+		for pld, v := range trust {
+			standing[pld] = min(1, v/unit)
+		}
+		for _, e := range list {
+			supporters[e.To] += standing[e.From]
+		}
+		for pld := range weights {
+			weights[pld] = 1 / max(1, supporters[pld])
+		}
+	}
+	return standing, supporters
+}
+
+// exactShares computes the shares of seeds.
+func exactShares(edges []star.Edge, seeds []uint64) map[uint64]float64 {
+	out := map[uint64][]uint64{}
+	for _, e := range edges {
+		out[e.From] = append(out[e.From], e.To)
+	}
+	votes := map[uint64]map[uint64]float64{}
+	for _, i := range seeds {
+		all, sum := map[uint64]float64{}, 0.
+		for _, x := range out[i] {
+			one := 1 / float64(len(out[i]))
+			all[x] += one
+			for _, y := range out[x] {
+				all[y] += one / float64(len(out[x]))
+			}
+		}
+		votes[i] = map[uint64]float64{}
 		for _, s := range seeds {
-			to[s] += rest / float64(len(seeds))
+			if s != i && all[s] > 0 {
+				votes[i][s] = all[s]
+				sum += all[s]
+			}
+		}
+		for s := range votes[i] {
+			votes[i][s] /= sum
+		}
+		if sum == 0 {
+			votes[i][i] = 1
+		}
+	}
+	shares := map[uint64]float64{}
+	for _, s := range seeds {
+		shares[s] = 1 / float64(len(seeds))
+	}
+	scale := func(values map[uint64]float64) {
+		sum := 0.
+		for _, v := range values {
+			sum += v
+		}
+		for s := range values {
+			values[s] /= sum
+		}
+	}
+	for range 3 {
+		next := map[uint64]float64{}
+		for _, s := range seeds {
+			for _, i := range seeds {
+				next[s] += math.Sqrt(shares[i] * votes[i][s])
+			}
+			next[s] *= next[s]
+		}
+		scale(next)
+		shares = next
+	}
+	median := slices.Sorted(maps.Values(shares))[len(seeds)/2]
+	for s := range shares {
+		shares[s] = min(shares[s], median)
+		if median == 0 {
+			shares[s] = 1
+		}
+	}
+	scale(shares)
+	return shares
+}
+
+// exactTrust computes trust that gets steps links from the seeds. The trust of a PLD goes to others by their weights.
+func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, weights map[uint64]float64) map[uint64]float64 {
+	total := map[uint64]float64{}
+	for _, e := range edges {
+		total[e.From] += weights[e.To]
+	}
+	trust := map[uint64]float64{}
+	add := func(to map[uint64]float64, rest float64) {
+		for s, share := range seeds {
+			to[s] += rest * share
 		}
 	}
 	add(trust, 1)
-	for range 8 {
-		next, total := map[uint64]float64{}, 0.
-		for _, e := range list {
-			v := 0.7 * trust[e.From] / links[e.From]
+	for range steps {
+		next, sum := map[uint64]float64{}, 0.
+		for _, e := range edges {
+			v := 0.5 * trust[e.From] * weights[e.To] / total[e.From]
 			next[e.To] += v
-			total += v
+			sum += v
 		}
-		add(next, 1-total)
+		add(next, 1-sum)
 		trust = next
 	}
-	// The unit, by the same steps.
-	sorted := slices.Sorted(maps.Values(trust))
-	sum, unit := 0., 0.
-	for _, v := range slices.Backward(sorted) {
-		if sum < 0.9 {
-			unit = math.Exp2(-math.Floor(-math.Log2(v)*64)/64) / 0.4
-		}
-		sum += v
-	}
-	for pld := range trust {
-		trust[pld] /= unit
-	}
-	supporters = map[uint64]float64{}
-	for e := range edges {
-		supporters[e.To] += min(1, trust[e.From])
-	}
-	return trust, supporters
+	return trust
 }
 
 // state returns the state of the last checkpoint.
@@ -168,10 +248,10 @@ func TestSupporters(t *testing.T) {
 				t.Errorf("left: %q", names)
 			}
 			r.s.Computed(ranks)
-			trust, supporters := exactSupport(edges, seeds)
+			standing, supporters := exactSupport(edges, seeds)
 			worst := 0.
 			for pld, s := range r.records() {
-				want := min(1, trust[pld]/0.15)
+				want := standing[pld]
 				if got := s.Standing(); math.Abs(got-want) > 0.002 {
 					t.Errorf("PLD %x: standing %.4f, want %.4f", pld, got, want)
 				}

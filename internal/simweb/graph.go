@@ -1,5 +1,7 @@
 package simweb
 
+import "cmp"
+
 // Kind is the kind of response of a URL.
 type Kind uint8
 
@@ -102,7 +104,7 @@ func (w *Web) redirect(n node, k Kind) node {
 		}
 		return n
 	case RedirectCross:
-		return w.anywhere(&r)
+		return w.anywhere(&r, h.pld)
 	}
 	page := uint32(r.below(uint64(h.pages)))
 	if page == n.page {
@@ -111,13 +113,19 @@ func (w *Web) redirect(n node, k Kind) node {
 	return node{host: n.host, page: page}
 }
 
-// anywhere draws a node of an ordinary host: the PLD by the power law (number p with density p^-7/8), then
-// a host and a page of it. Half of the draws are roots.
-func (w *Web) anywhere(r *rng) node {
+// anywhere draws a node of an ordinary host for a link from a PLD: the PLD by the power law (number p with density
+// p^-7/8, see Options.Skew), then a host and a page of it. Half of the draws are roots.
+func (w *Web) anywhere(r *rng, from int32) node {
 	if w.ordinary == 0 {
 		return node{host: max(w.big, 0)}
 	}
-	p := &w.plds[r.skew(uint64(w.opt.PLDs), 3)]
+	to := r.skew(uint64(w.opt.PLDs), cmp.Or(w.opt.Skew, 3))
+	if c := uint64(w.opt.Communities); c > 1 && r.below(10) > 0 {
+		if to += uint64(from)%c - to%c; to >= uint64(w.opt.PLDs) {
+			to -= c
+		}
+	}
+	p := &w.plds[to]
 	n := node{host: p.hosts[r.skew(uint64(len(p.hosts)), 1)]}
 	if x := r.next(); x&1 == 0 {
 		n.page = uint32(r.skew(uint64(w.hosts[n.host].pages), 1))
@@ -208,7 +216,7 @@ func (w *Web) drawTargets(dst []node, n node) []node {
 			dst = append(dst, t)
 			continue
 		}
-		dst = append(dst, w.anywhere(&r))
+		dst = append(dst, w.anywhere(&r, h.pld))
 	}
 	return dst
 }

@@ -96,6 +96,8 @@ func HostileKinds() []HostileKind {
 		{"wildcard-dns", "new host names without end"},
 		{"link-farm", "120 domains that link to each other"},
 		{"star-farm", "120 domains: one links to all, and all link to it"},
+		{"chain-farm", "120 domains that each link to the next"},
+		{"ring-farm", "120 domains in rings of ten, whose first ones are a ring"},
 		{"endless-farm", "new domains without end"},
 		{"colliding-urls", "URLs with equal hashes"},
 		{"dns-slow", "name servers that answer late"},

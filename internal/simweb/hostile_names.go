@@ -13,7 +13,8 @@ import (
 func nameScenarios() []scenario {
 	return []scenario{
 		{"calendar", calendar}, {"session-ids", sessionIDs}, {"repeated-segments", repeatedSegments}, {"wildcard-dns", wildcardDNS},
-		{"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"star-farm", starFarm}, {"colliding-urls", collidingURLs},
+		{"alike", alike}, {"link-farm", linkFarm}, {"endless-farm", endlessFarm}, {"star-farm", starFarm},
+		{"chain-farm", chainFarm}, {"ring-farm", ringFarm}, {"colliding-urls", collidingURLs},
 		{"dns-slow", dnsSlow}, {"dns-silent", dnsSilent}, {"dns-inside", dnsInside}, {"dns-many", dnsMany}, {"dns-victim", dnsVictim},
 		{"tls-stalls", tlsStalls}, {"tls-chains", tlsChains},
 	}
@@ -101,15 +102,43 @@ const farmPLDs = 120
 // linkFarm: many PLDs under a suffix of their own. Each page links to fifteen other PLDs and to three more
 // pages of its own, so every PLD has a large in-degree that looks genuine.
 func linkFarm(w *Web, add func(hostileHost)) {
-	farm(w, add, "linkfarm", uint64(farmPLDs*max(1, w.opt.HostileScale)))
+	plds := w.farmPLDs()
+	farm(w, add, "linkfarm", func(r *rng, _ uint64) uint64 { return r.below(plds) })
 }
 
+func (w *Web) farmPLDs() uint64 { return uint64(farmPLDs * max(1, w.opt.HostileScale)) }
+
 // endlessFarm: like linkFarm, but each link leads to a PLD without other in-links.
-func endlessFarm(w *Web, add func(hostileHost)) { farm(w, add, "endlessfarm", 1<<40) }
+func endlessFarm(w *Web, add func(hostileHost)) {
+	farm(w, add, "endlessfarm", func(r *rng, _ uint64) uint64 { return r.below(1 << 40) })
+}
 
 // starFarm: like linkFarm, but all its PLDs link to the first, which alone links to the others.
 func starFarm(w *Web, add func(hostileHost)) {
-	farm(w, add, "starfarm", uint64(farmPLDs*max(1, w.opt.HostileScale)))
+	plds := w.farmPLDs()
+	farm(w, add, "starfarm", func(r *rng, from uint64) uint64 {
+		if from > 0 {
+			return 0
+		}
+		return r.below(plds)
+	})
+}
+
+// chainFarm: like linkFarm, but each PLD links to the next one only.
+func chainFarm(w *Web, add func(hostileHost)) {
+	last := w.farmPLDs() - 1
+	farm(w, add, "chainfarm", func(_ *rng, from uint64) uint64 { return min(from+1, last) })
+}
+
+// ringFarm: like linkFarm, but ten PLDs each are a ring, and the first ones of the rings are a ring.
+func ringFarm(w *Web, add func(hostileHost)) {
+	plds := w.farmPLDs()
+	farm(w, add, "ringfarm", func(r *rng, from uint64) uint64 {
+		if from%10 == 0 && r.below(2) == 0 {
+			return (from + 10) % plds
+		}
+		return from - from%10 + (from+1)%10
+	})
 }
 
 // bought is the place of a PLD among those that sell links; -1 for others.
@@ -161,13 +190,14 @@ func (w *Web) farmLinks(dst []byte, host int32, page uint32) []byte {
 // farmSuffix returns the public suffix of the PLDs of a farm, by scenario.
 func farmSuffix(scenario string) (suffix string, ok bool) {
 	switch scenario {
-	case "link-farm", "endless-farm", "star-farm":
+	case "link-farm", "endless-farm", "star-farm", "chain-farm", "ring-farm":
 		return strings.ReplaceAll(scenario, "-", ""), true
 	}
 	return "", false
 }
 
-func farm(w *Web, add func(hostileHost), suffix string, plds uint64) {
+// farm adds a farm whose PLD number from has links to the PLDs that to draws.
+func farm(w *Web, add func(hostileHost), suffix string, to func(r *rng, from uint64) uint64) {
 	addr := func(host string) netip.Addr {
 		return deadAddr(hostileNet, int(200+pathNumber(1, []byte(host))%farmServers))
 	}
@@ -178,13 +208,10 @@ func farm(w *Web, add func(hostileHost), suffix string, plds uint64) {
 	h := hostileHost{name: suffix, wild: true, seeds: seeds, addr: addr("x"), serve: func(s *session, q *wish) bool {
 		r := rng(pathNumber(w.opt.Seed, []byte(q.host+string(q.path))))
 		var refs []string
-		star := suffix == "starfarm" && string(q.host) != fmt.Sprintf("www.p0.%s", suffix)
+		from, _, _ := strings.Cut(strings.TrimPrefix(string(q.host), "www.p"), ".")
+		self, _ := strconv.ParseUint(from, 10, 64) // of a name that no link has: as PLD 0
 		for range 15 {
-			to := r.below(plds)
-			if star {
-				to = 0
-			}
-			refs = append(refs, fmt.Sprintf("http://www.p%d.%s/", to, suffix))
+			refs = append(refs, fmt.Sprintf("http://www.p%d.%s/", to(&r, self), suffix))
 		}
 		for range 3 {
 			refs = append(refs, fmt.Sprintf("/%x", r.next()))

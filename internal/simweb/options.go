@@ -22,6 +22,10 @@ type Options struct {
 	IPv6Addrs    []netip.Addr // addresses of hosts drawn by IPv6; empty means ::1
 	Suffixes     []string     // public suffixes of the PLDs; empty means invented one-label suffixes
 	SeedURLs     int          // roots among Seeds(); 0 means 1
+	// Skew is how unequal the in-links of PLDs are, 1 to 3: PLD p of n gets them with density (p/n)^(2^-Skew - 1). 0 means 3.
+	Skew int
+	// Communities is the number of groups of PLDs; nine of ten links between ordinary hosts stay in a group. 0 means 1.
+	Communities int
 
 	HTTPS   float64 // share of hosts served by https only (plain http answers 301 to it)
 	AltPort float64 // share of hosts on http port 8080; the rest are on 80 or 443
@@ -176,6 +180,8 @@ func (o *Options) Validate() error {
 	count("IPs", o.IPs, maxIPs)
 	count("SeedURLs", o.SeedURLs, maxHosts)
 	count("SlowHosts", o.SlowHosts, maxHosts)
+	count("Skew", o.Skew, 3)
+	count("Communities", o.Communities, max(o.PLDs, 1))
 	count("ChainPages", o.ChainPages, maxPages)
 	count("BigPages", o.BigPages, maxPages)
 	count("HostileScale", o.HostileScale, 1<<16)
