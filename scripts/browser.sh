@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Opens the dashboard in Chromium, the tests of admin/e2e, and has Chromium render pages, those of internal/render and
-# crawl. Screenshots go to ${CI_ARTIFACTS:-screenshots}.
+# Opens the dashboard in Chromium, the tests of admin/e2e, and has Chromium render pages, those of internal/render,
+# crawl and cmd. Screenshots go to ${CI_ARTIFACTS:-screenshots}.
 #
 # Chromium is CHROMIUM, or chromium in PATH; without it root installs Debian's package with apt-get. Where that
 # fails, the script says so and succeeds. axe-core is AXE, its file axe.min.js; without AXE npm fetches it, and
@@ -33,4 +33,4 @@ shots=${CI_ARTIFACTS:-screenshots}
 mkdir -p "$shots"
 shots=$(cd "$shots" && pwd)
 AXE=${AXE:-} CHROMIUM=$chromium go test ./admin/e2e -count=1 -timeout 10m "$@" -args -browser -shots "$shots"
-CHROMIUM=$chromium go test ./internal/render ./crawl -run '^TestRender' -count=1 -timeout 10m
+CHROMIUM=$chromium go test ./internal/render ./crawl ./cmd -run '^TestRender' -count=1 -timeout 10m
