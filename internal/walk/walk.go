@@ -20,13 +20,15 @@ const (
 	DefaultJump    = 1.0 / 7
 	// StepsPerURL bounds the steps of a walk on a web that it has seen whole.
 	StepsPerURL = 20
+	// URLsPerWalker bounds the walkers of a short walk: more would take too few steps each to leave the seeds.
+	URLsPerWalker = 20
 	// MaxLinks bounds the links kept of a page: a page with more has that many of them, drawn at random.
 	MaxLinks = 2000
 )
 
 // Options of a walk.
 type Options struct {
-	Walkers int     // 1 to MaxWalkers
+	Walkers int     // 1 to MaxWalkers; one for each URLsPerWalker of URLs at most
 	URLs    int     // visited URLs after which the walk ends, seeds included; 1 to MaxURLs
 	Jump    float64 // probability of a jump in a step, above 0, at most MaxJump
 	Bytes   int64   // of memory after which the walk ends
@@ -108,7 +110,7 @@ type Walk struct {
 func New(opt Options) *Walk {
 	w := &Walk{opt: opt, src: rand.NewPCG(opt.Seed[0], opt.Seed[1]), byKey: map[uint64]uint32{}, hostOf: map[uint64]uint32{}}
 	w.rng = rand.New(w.src)
-	for i := range opt.Walkers {
+	for i := range min(opt.Walkers, max(1, opt.URLs/URLsPerWalker)) {
 		w.at = append(w.at, none)
 		w.ready = append(w.ready, uint32(i))
 	}

@@ -215,7 +215,7 @@ func TestDamage(t *testing.T) {
 // TestGolden spells a walk as a checkpoint has it (docs/formats/walk.md).
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	w := walk.New(walk.Options{Walkers: 2, URLs: 10, Jump: 0.5, Bytes: 1000, Seed: [2]uint64{1, 2}})
+	w := walk.New(walk.Options{Walkers: 2, URLs: 40, Jump: 0.5, Bytes: 1000, Seed: [2]uint64{1, 2}})
 	w.Know(&walk.Visit{Link: walk.Link{Key: 0x11, Host: 0x22, URL: []byte("http://a/")}, Page: true, Status: 200,
 		Links:  []walk.Link{{Key: 0x33, Host: 0x44, URL: []byte("http://b/")}},
 		Origin: walk.Origin{Depth: 1, Redirects: 2, Flags: 4}})
