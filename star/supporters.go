@@ -24,16 +24,21 @@ import (
 //	standing(y)   = min(1, trust(y)/unit)
 //	supporters(y) = Σ standing(x) over the PLDs x that link to y
 //
+// damping is depth/(depth+1): the mean number of links that trust gets from a seed is depth, the number of links by which
+// seeds reach most of the web. With more a farm would keep more than it has to; with less, PLDs far from the seeds would
+// have no trust. depth is the number of steps that each at least double the number of PLDs which hold half of an undamped
+// trust. A farm with less than half of it cannot change that much.
+//
 // seed(y) is the share of a PLD of seeds (shareOut), 0 for others, and trust of PLDs without links returns there, so all trust is 1
 // (Gyöngyi, Garcia-Molina and Pedersen, VLDB 2004, rank pages by such a trust, with w = 1). All PLDs of a farm together
-// have at most damping/(1-damping) = 1 times the trust of the PLDs that link to it from outside, however they link to
+// have at most damping/(1-damping) = depth times the trust of the PLDs that link to it from outside, however they link to
 // each other and however many they are. It gains nothing by a division of it, since a budget is at most proportional to
 // trust.
 //
 // w(y) is 1/max(1, supporters(y)), by supporters that a first round computes with w = 1. With w = 1 in the second round
 // too, trust would go to PLDs by their in-links, so a popular PLD that expired would bring a farm as much as 20 others. With
 // these weights each PLD takes what its other supporters do not give it. All honest PLDs then have about the same trust,
-// so k PLDs, expired ones or such that sell links, bring a farm at most what k PLDs of average popularity have. In-links
+// so k PLDs, expired ones or such that sell links, bring a farm at most depth times what k PLDs of average popularity have. In-links
 // would do as weights, but then a farm could take trust from a PLD by links to it.
 //
 // The unit is such that PLDs with standing 1 have unitShare of all trust. The average will not do: a farm of endless PLDs
@@ -43,12 +48,12 @@ import (
 // each edge by target.
 
 const (
-	// damping 0.5 lets a farm keep no more trust than comes in. With less, PLDs far from the seeds would have none.
-	damping   = 0.5
 	unitShare = 0.95
-	// roughSteps and trustSteps are how many links from a seed trust gets in the first and in the second round. What is
-	// farther has less than damping^steps of all trust, 6 % and 2 %.
-	roughSteps, trustSteps = 4, 6
+	// mostDepth bounds the depth, and so the time that a computation takes.
+	mostDepth = 4
+	// roughSteps is how many links from a seed trust gets in the first round. In the second it gets 3·depth+3 links far:
+	// what is farther has less than 4 % of all trust.
+	roughSteps = 4
 	// sortersAtOnce is the number of sorters that are in use at once.
 	sortersAtOnce = 5
 	// LeastSupportRAM is the least RAM of a computation, in bytes.
@@ -60,9 +65,9 @@ const (
 const SupportBytesPerEdge = 60
 
 // SupportTrafficPerEdge is about what a computation that does not fit into RAM reads and writes for each edge, in
-// bytes: edges written three times and read twenty times, twelve times a number for each written, merged and read, all
-// compressed. BenchmarkSupporters measures it.
-const SupportTrafficPerEdge = 400
+// bytes, at a depth of 3: edges written three times and read 25 times, 21 times a number for each written, merged and read,
+// all compressed. BenchmarkSupporters measures it.
+const SupportTrafficPerEdge = 600
 
 // SupportOptions describe a computation.
 type SupportOptions struct {
@@ -96,6 +101,9 @@ type supportSum struct {
 	// shares of the seeds in the trust that begins at seeds; their sum is 1.
 	shares []float64
 	unit   float64 // of trust
+	depth  int
+	// damping is the part of its trust that a PLD passes on.
+	damping float64
 	// edges has records of origin, target and w of the target (float32), totals of PLD and its W (float64), trust of PLD
 	// and trust (float64). Numbers are big-endian.
 	edges, totals, trust *extsort.Sorter
@@ -135,13 +143,16 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	if err := c.shareOut(); err != nil {
 		return nil, err
 	}
+	if err := c.findDepth(); err != nil {
+		return nil, err
+	}
 	if err := c.walk(roughSteps); err != nil {
 		return nil, err
 	}
 	if err := c.weigh(); err != nil {
 		return nil, err
 	}
-	if err := c.walk(trustSteps); err != nil {
+	if err := c.walk(3*c.depth + 3); err != nil {
 		return nil, err
 	}
 	if err := c.finish(r); err != nil {
@@ -160,7 +171,7 @@ func (c *supportSum) sorterDir(n int) string { return fmt.Sprintf("%s/sort%d", c
 
 // mostSorters is the number of sorters of a computation: of edges, totals and trust for each round, of votes, of edges by
 // target and supporters, and two for each step.
-const mostSorters = 2*(roughSteps+trustSteps) + 12
+const mostSorters = 2*(mostDepth+1+roughSteps+3*mostDepth+3) + 13
 
 // clear removes what a killed process left.
 func (c *supportSum) clear() error {
@@ -294,14 +305,49 @@ func (c *supportSum) weigh() (err error) {
 	return errors.Join(err, c.edges.Sort(), c.addTotals())
 }
 
-// walk computes trust and its unit, by steps links from the seeds.
-func (c *supportSum) walk(steps int) (err error) {
+// begin replaces trust by that at the seeds.
+func (c *supportSum) begin() (err error) {
 	if c.trust != nil {
 		if err := c.trust.Close(); err != nil {
 			return err
 		}
 	}
-	if c.trust, err = c.fromSeeds(nil, 1); err != nil {
+	c.trust, err = c.fromSeeds(nil, 1)
+	return err
+}
+
+// findDepth computes depth and damping.
+func (c *supportSum) findDepth() error {
+	if err := c.begin(); err != nil {
+		return err
+	}
+	_, last, err := c.holders(0.5)
+	if err != nil {
+		return err
+	}
+	c.damping = 1
+	for c.depth < mostDepth {
+		if err := c.step(); err != nil {
+			return err
+		}
+		_, n, err := c.holders(0.5)
+		if err != nil {
+			return err
+		}
+		if n < 2*last {
+			break
+		}
+		last = n
+		c.depth++
+	}
+	c.depth = max(c.depth, 1)
+	c.damping = float64(c.depth) / float64(c.depth+1)
+	return nil
+}
+
+// walk computes trust and its unit, by steps links from the seeds.
+func (c *supportSum) walk(steps int) (err error) {
+	if err := c.begin(); err != nil {
 		return err
 	}
 	for range steps {
@@ -309,7 +355,8 @@ func (c *supportSum) walk(steps int) (err error) {
 			return err
 		}
 	}
-	return c.findUnit()
+	c.unit, _, err = c.holders(unitShare)
+	return err
 }
 
 // standing returns the standing of a PLD with this trust.
@@ -317,11 +364,11 @@ func (c *supportSum) standing(trust float64) float64 { return min(1, trust/c.uni
 
 // step replaces trust by that one link farther.
 func (c *supportSum) step() error {
-	sums, total, err := c.spread(func(trust, part float64) float64 { return damping * trust * part })
+	sums, total, err := c.spread(func(trust, part float64) float64 { return c.damping * trust * part })
 	if err != nil {
 		return err
 	}
-	next, err := c.fromSeeds(sums, 1-total)
+	next, err := c.fromSeeds(sums, max(0, 1-total)) // rounding can make total more than 1
 	if err = errors.Join(err, sums.Close(), c.trust.Close()); err != nil {
 		if next != nil {
 			err = errors.Join(err, next.Close())
@@ -398,28 +445,33 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 	return trust, trust.Sort()
 }
 
-// findUnit computes the unit from a histogram of trust by its size, in 64 steps for each power of two.
-func (c *supportSum) findUnit() error {
+// holders returns the least trust of the PLDs with most trust that hold a share of all, and how many they are, from a
+// histogram of trust by its size, in 64 steps for each power of two.
+func (c *supportSum) holders(share float64) (least float64, plds int64, err error) {
 	const steps = 64
-	var sums [64*steps + 1]float64 // sums[i]: trust of PLDs whose trust is 2^(-i/steps) or a step less
+	// sums[i] is the trust of PLDs whose trust is 2^(-i/steps) or a step less, and counts[i] their number.
+	var sums [64*steps + 1]float64
+	var counts [64*steps + 1]int64
 	all := 0.
 	in := newSorted(c.trust)
-	err := in.begin()
-	for ; err == nil && in.ok; err = in.next() {
+	for err = in.begin(); err == nil && in.ok; err = in.next() {
 		t := in.float()
-		sums[int(min(max(0, -math.Log2(t)*steps), 64*steps))] += t
+		i := int(min(max(0, -math.Log2(t)*steps), 64*steps))
+		sums[i] += t
+		counts[i]++
 		all += t
 	}
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	i, sum := 0, sums[0]
-	for sum < unitShare*all && i < 64*steps {
+	plds = counts[0]
+	for sum < share*all && i < 64*steps {
 		i++
 		sum += sums[i]
+		plds += counts[i]
 	}
-	c.unit = math.Exp2(-float64(i) / steps)
-	return nil
+	return math.Exp2(-float64(i) / steps), plds, nil
 }
 
 // updatesAtOnce is the number of Supports in one call of Update.
@@ -491,72 +543,4 @@ func (s *Star) supportTuples(updates []SupportUpdate, values []byte) []drum.Tupl
 		tuples = append(tuples, drum.Tuple{Key: drum.Key(u.PLD), Op: drum.Update, Value: values[at:]})
 	}
 	return tuples
-}
-
-// sorted reads the records of a Sorter, by ascending key: the first 8 bytes.
-type sorted struct {
-	s    *extsort.Sorter // nil: no records
-	ok   bool
-	key  uint64
-	rest []byte
-}
-
-func newSorted(s *extsort.Sorter) *sorted { return &sorted{s: s} }
-
-// begin goes to the first record.
-func (c *sorted) begin() error {
-	if c.s == nil {
-		return nil
-	}
-	if err := c.s.Rewind(); err != nil {
-		return err
-	}
-	return c.next()
-}
-
-func (c *sorted) next() error {
-	rec, err := c.s.Next()
-	if c.ok = rec != nil && err == nil; c.ok {
-		c.key, c.rest = binary.BigEndian.Uint64(rec), rec[8:]
-	}
-	return err
-}
-
-// seek goes to the first record of a key or above, and reports whether it is of the key.
-func (c *sorted) seek(key uint64) (bool, error) {
-	for c.ok && c.key < key {
-		if err := c.next(); err != nil {
-			return false, err
-		}
-	}
-	return c.ok && c.key == key, nil
-}
-
-func (c *sorted) float() float64 { return math.Float64frombits(binary.BigEndian.Uint64(c.rest)) }
-
-// target returns the second key of an edge.
-func (c *sorted) target() uint64 { return binary.BigEndian.Uint64(c.rest) }
-
-// weight returns the float32 after a second key.
-func (c *sorted) weight() float64 {
-	return float64(math.Float32frombits(binary.BigEndian.Uint32(c.rest[8:])))
-}
-
-// at returns the number of a key, 0 if it has none.
-func (c *sorted) at(key uint64) (float64, error) {
-	if has, err := c.seek(key); !has {
-		return 0, err
-	}
-	return c.float(), nil
-}
-
-// sum adds up the float32 of a key and goes beyond them.
-func (c *sorted) sum(key uint64) (sum float64, err error) {
-	has, err := c.seek(key)
-	for has && err == nil {
-		sum += float64(math.Float32frombits(binary.BigEndian.Uint32(c.rest)))
-		err = c.next()
-		has = c.ok && c.key == key
-	}
-	return sum, err
 }

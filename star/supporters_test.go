@@ -22,8 +22,17 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 		weights[e.To] = 1
 	}
 	shares := exactShares(list, seeds)
-	for _, steps := range []int{4, 6} {
-		trust := exactTrust(list, shares, steps, weights)
+	depth, last := 0, exactHalf(exactTrust(list, shares, 0, 1, weights))
+	for depth < 4 {
+		n := exactHalf(exactTrust(list, shares, depth+1, 1, weights))
+		if n < 2*last {
+			break
+		}
+		depth, last = depth+1, n
+	}
+	depth = max(depth, 1)
+	for _, steps := range []int{4, 3*depth + 3} {
+		trust := exactTrust(list, shares, steps, float64(depth)/float64(depth+1), weights)
 		sorted := slices.Sorted(maps.Values(trust))
 		sum, unit := 0., 0.
 		for _, v := range slices.Backward(sorted) {
@@ -44,6 +53,21 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 		}
 	}
 	return standing, supporters
+}
+
+// exactHalf returns how many PLDs hold half of the trust, in whole steps of its logarithm.
+func exactHalf(trust map[uint64]float64) (n int) {
+	bin := func(v float64) float64 { return math.Floor(-math.Log2(v) * 64) }
+	sorted := slices.Sorted(maps.Values(trust))
+	sum, last := 0., -1.
+	for _, v := range slices.Backward(sorted) {
+		if v == 0 || sum >= 0.5 && bin(v) != last {
+			break
+		}
+		sum, last = sum+v, bin(v)
+		n++
+	}
+	return n
 }
 
 // exactShares computes the shares of seeds.
@@ -112,7 +136,7 @@ func exactShares(edges []star.Edge, seeds []uint64) map[uint64]float64 {
 }
 
 // exactTrust computes trust that gets steps links from the seeds. The trust of a PLD goes to others by their weights.
-func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, weights map[uint64]float64) map[uint64]float64 {
+func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, damping float64, weights map[uint64]float64) map[uint64]float64 {
 	total := map[uint64]float64{}
 	for _, e := range edges {
 		total[e.From] += weights[e.To]
@@ -127,7 +151,7 @@ func exactTrust(edges []star.Edge, seeds map[uint64]float64, steps int, weights 
 	for range steps {
 		next, sum := map[uint64]float64{}, 0.
 		for _, e := range edges {
-			v := 0.5 * trust[e.From] * weights[e.To] / total[e.From]
+			v := damping * trust[e.From] * weights[e.To] / total[e.From]
 			next[e.To] += v
 			sum += v
 		}
