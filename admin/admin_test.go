@@ -244,6 +244,16 @@ func TestOperations(t *testing.T) {
 		for _, fault := range mismatch(v, schemaOf(reflect.TypeOf(op.Result), object{}), schemas, op.ID) {
 			t.Error(fault)
 		}
+		if op.ID == "setPriority" {
+			var s Structures
+			_, body := r.ask("GET", "/api/v1/structures", "", nil)
+			if err := json.Unmarshal(body, &s); err != nil {
+				t.Error(err)
+			}
+			if l := s.Beast.Lanes; s.Beast.Priority != "depth" || len(l) != 2 || l[0].Weight != 3 || l[1].Weight != 1 {
+				t.Errorf("priority %s, lanes %+v after %s", s.Beast.Priority, l, ex[1])
+			}
+		}
 	}
 	if res := r.stop(); res.Stop != crawl.StopCancelled {
 		t.Errorf("stopped: %s", res.Stop)

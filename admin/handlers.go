@@ -311,7 +311,15 @@ func (s *Server) structures() (any, error) {
 		return nil, err
 	}
 	out := Structures{Beast: Beast{Current: int64(in.Beast.Current), Horizon: int64(in.Beast.Horizon), Failed: in.Beast.FailedRecords,
-		Scanning: in.Beast.Scanning, Scans: in.Beast.Scans, Queues: []BeastQueue{}}}
+		Scanning: in.Beast.Scanning, Scans: in.Beast.Scans, Queues: []BeastQueue{}, Priority: in.Priority}}
+	for i := range in.Lanes {
+		l := BeastLane{Weight: 1, Current: int64(in.Lanes[i].Current), Failed: in.Lanes[i].FailedRecords,
+			URLs: in.Lanes[i].CurrentRecords + in.Lanes[i].SpreadRecords + in.Lanes[i].MovedRecords}
+		if i < len(in.Weights) {
+			l.Weight = in.Weights[i]
+		}
+		out.Beast.Lanes = append(out.Beast.Lanes, l)
+	}
 	for i := range in.Drums {
 		d := &in.Drums[i]
 		row := Drum{Name: d.Name, Buckets: d.Buckets, Keys: d.Stats.Keys, Pending: d.Stats.Tuples, PendingBytes: d.Stats.TupleBytes,
@@ -330,7 +338,7 @@ func (s *Server) structures() (any, error) {
 		out.Queues = append(out.Queues, Queue{q.Name, q.Records, q.Bytes})
 	}
 	for _, q := range in.Spread {
-		out.Beast.Queues = append(out.Beast.Queues, BeastQueue{int64(q.Number), q.Records, q.Bytes})
+		out.Beast.Queues = append(out.Beast.Queues, BeastQueue{q.Lane, int64(q.Number), q.Records, q.Bytes})
 	}
 	return out, nil
 }

@@ -179,11 +179,22 @@ type Beast struct {
 	Failed   int64        `json:"failed" doc:"URLs in QF."`
 	Scanning bool         `json:"scanning" doc:"QF is being read."`
 	Scans    int64        `json:"scans"`
+	Priority string       `json:"priority" doc:"Which URLs go first, as in --priority, or the --strategy."`
+	Lanes    []BeastLane  `json:"lanes" doc:"One, or those of --lanes. The fields beside are the sums of all lanes, and the largest numbers."`
+}
+
+// BeastLane is one of BEAST's lanes.
+type BeastLane struct {
+	Weight  uint32 `json:"weight" doc:"Its share of the URLs read and of the budgets, among the weights of all lanes."`
+	Current int64  `json:"current" doc:"The queue being read."`
+	URLs    int64  `json:"urls" doc:"In numbered queues."`
+	Failed  int64  `json:"failed" doc:"In QF."`
 }
 
 // BeastQueue is a numbered queue.
 type BeastQueue struct {
-	Number int64 `json:"number"`
+	Lane   int   `json:"lane" doc:"From 0, the best."`
+	Number int64 `json:"number" doc:"In its lane."`
 	URLs   int64 `json:"urls"`
 	Bytes  int64 `json:"bytes"`
 }

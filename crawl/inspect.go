@@ -38,6 +38,9 @@ type Structures struct {
 	Beast  beast.Stats
 	Lanes  []beast.Stats     // of each lane; Beast has their sums
 	Spread []beast.QueueInfo // the numbered queues, by lane and number
+
+	Priority string   // name of the strategy in force
+	Weights  []uint32 // of each lane
 }
 
 // Structures returns the state of the structures on disk. It locks each for microseconds.
@@ -49,7 +52,9 @@ func (k *Control) Structures() (s *Structures, err error) {
 func (c *crawler) inspect() *Structures {
 	edges, indegree := c.budgets.star.Stats()
 	p := &c.plan
-	s := &Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(), Spread: c.budgets.beast.Queues()}
+	inForce := c.strategy.Load()
+	s := &Structures{Beast: c.budgets.beast.Stats(), Lanes: c.budgets.beast.LaneStats(), Spread: c.budgets.beast.Queues(),
+		Priority: inForce.Name, Weights: inForce.Weights}
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats

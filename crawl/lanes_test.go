@@ -3,12 +3,14 @@ package crawl
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/beast"
 	"drumbeat/crawl/changes"
+	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
@@ -57,14 +59,25 @@ func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operat
 	change(&opt)
 	o := &operated{t: t, opt: opt}
 	o.start()
-	for s.pages(t, "") < 20 {
-		time.Sleep(10 * time.Millisecond)
+	if o.err != nil {
+		t.Fatal(o.err)
 	}
+	s.await(t, "", 20)
 	if act != nil {
 		act(o)
 	}
 	o.end()
 	checkBalanced(t, opt.FS, opt.Dirs)
+}
+
+// await waits until n pages with a prefix were requested.
+func (s *laneSite) await(t *testing.T, prefix string, n int) {
+	t.Helper()
+	for began := time.Now(); s.pages(t, prefix) < n; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > time.Hour {
+			t.Fatalf("%d requests for %s in an hour, want %d", s.pages(t, prefix), prefix, n)
+		}
+	}
 }
 
 // pages returns the number of requests for pages with a prefix. None is requested twice.
@@ -84,15 +97,17 @@ func (s *laneSite) pages(t *testing.T, prefix string) (n int) {
 	return n
 }
 
-// place returns the mean place of the pages with a prefix in the order of requests.
-func (s *laneSite) place(prefix string) (mean float64) {
+// place returns the mean place of the pages with a prefix in the order of requests: of all, or of those with one of some
+// prefixes.
+func (s *laneSite) place(prefix string, among ...string) (mean float64) {
 	n, at := 0., 0.
 	for _, r := range s.requests {
-		if r.path == "/robots.txt" {
+		of := func(prefix string) bool { return strings.HasPrefix(r.path, prefix) }
+		if r.path == "/robots.txt" || len(among) > 0 && !slices.ContainsFunc(among, of) {
 			continue
 		}
 		at++
-		if strings.HasPrefix(r.path, prefix) {
+		if of(prefix) {
 			n++
 			mean += at
 		}
@@ -154,6 +169,89 @@ func TestPriorityHook(t *testing.T) {
 	t.Logf("mean place of the good pages: %.0f, with priority %.0f", place[""], place["hook"])
 	if place[""] < 1.3*place["hook"] {
 		t.Errorf("mean place of the good pages is %.0f with priority, %.0f without", place["hook"], place[""])
+	}
+}
+
+// TestPrioritySitemap: the pages to which a sitemap gives a high priority are fetched before those with a low one that it
+// names first.
+func TestPrioritySitemap(t *testing.T) {
+	t.Parallel()
+	place := map[string]float64{}
+	for _, priority := range []string{"", "sitemap"} {
+		inBubble(t, func(t *testing.T) {
+			s := newLaneSite()
+			var list strings.Builder
+			list.WriteString("<?xml version='1.0'?><urlset>")
+			for _, of := range []struct {
+				path     string
+				priority float64
+			}{{"bad", 0.1}, {"good", 0.9}} {
+				for i := range 5 * laneHosts {
+					fmt.Fprintf(&list, "<url><loc>http://a.test/%s/%d</loc><priority>%.1f</priority></url>", of.path, i, of.priority)
+				}
+			}
+			list.WriteString("</urlset>")
+			s.serve = func(host, path string) answer {
+				switch {
+				case host == "a.test" && path == "/robots.txt":
+					return answer{200, "Content-Type: text/plain\r\n", "Sitemap: http://a.test/map.xml\n"}
+				case path == "/robots.txt":
+					return noRobots
+				case path == "/map.xml":
+					return answer{200, "Content-Type: application/xml\r\n", list.String()}
+				}
+				return answer{200, "", "<html>x"}
+			}
+			s.crawl(t, func(o *Options) { // one host, because a sitemap names URLs of its own
+				o.Priority, o.Sitemaps, o.HostDelay, o.HostDelayMin = priority, true, 100*time.Millisecond, 100*time.Millisecond
+			}, nil)
+			if n := s.pages(t, ""); n != 2+10*laneHosts {
+				t.Errorf("%d pages, want %d", n, 2+10*laneHosts)
+			}
+			place[priority] = s.place("/good/")
+		})
+	}
+	t.Logf("mean place of the good pages: %.0f, with priority %.0f", place[""], place["sitemap"])
+	if place[""] < 1.3*place["sitemap"] {
+		t.Errorf("mean place of the good pages is %.0f with priority, %.0f without", place["sitemap"], place[""])
+	}
+}
+
+// TestPriorityIndegree: the pages that a PLD with a large in-degree links to are fetched before those that one without
+// links to.
+func TestPriorityIndegree(t *testing.T) {
+	t.Parallel()
+	const others, slow = 300, 100 // PLDs: more than 100 make the budgets differ; pages of a chain that keeps the crawl going
+	place := map[string]float64{}
+	for _, priority := range []string{"", "indegree"} {
+		inBubble(t, func(t *testing.T) {
+			s := newLaneSite()
+			delete(s.links, "/")
+			s.crawl(t, func(o *Options) {
+				o.Priority, o.BudgetMax, o.Scope = priority, 1000, state.ScopeAll
+				o.SeedLines = []string{"http://poor.test/first", "http://slow.test/slow/1"}
+				for i := range others {
+					path := fmt.Sprintf("/other/%d", i)
+					s.links[path] = `<a href="http://rich.test/">`
+					o.SeedLines = append(o.SeedLines, fmt.Sprintf("http://p%d.test%s", i, path))
+				}
+				for i := 1; i < slow; i++ {
+					s.links[fmt.Sprintf("/slow/%d", i)] = fmt.Sprintf("<a href=/slow/%d>", i+1)
+				}
+			}, func(o *operated) {
+				s.await(t, "/other/", others)
+				time.Sleep(10 * time.Second) // BEAST moves to further queues, with the new budgets
+				o.make(changes.Change{Op: changes.OpSeeds, Seeds: []string{"http://poor.test/list/bad", "http://rich.test/list/good"}})
+			})
+			if n, want := s.pages(t, ""), others+1+slow+1+2+10*laneHosts; n != want {
+				t.Errorf("%d pages, want %d", n, want)
+			}
+			place[priority] = s.place("/good/", "/good/", "/bad/")
+		})
+	}
+	t.Logf("mean place of the good pages among those of the lists: %.0f, with priority %.0f", place[""], place["indegree"])
+	if place[""] < 1.15*place["indegree"] {
+		t.Errorf("mean place of the good pages is %.0f with priority, %.0f without", place["indegree"], place[""])
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRecordGolden spells the coding of two records byte by byte.
+// TestRecordGolden spells the coding of records of all versions byte by byte.
 func TestRecordGolden(t *testing.T) {
 	full := Record{
 		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Via: []byte("/v"),
@@ -53,6 +53,19 @@ func TestRecordGolden(t *testing.T) {
 			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
 			4, 1, 9, 0, 0, 0,
 		}},
+		{"scored", Record{URL: []byte("http://a/"), Score: 255}, []byte{
+			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+			5,    // version
+			255,  // score
+			0,    // no visits
+			0,    // mask
+			0, 0, // depth, found
+		}},
+		{"scored and visited", Record{URL: []byte("http://a/"), Score: 1, Visits: []byte{3, 5}, Depth: 2, Found: 3}, []byte{
+			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+			5, 1, 2, 3, 5, // version, score, visits
+			0, 2, 6, // mask, depth, found
+		}},
 	}
 	for _, test := range tests {
 		got := test.rec.Append([]byte("prefix"))[6:]
@@ -88,9 +101,10 @@ func randomRecord(r *rand.Rand) Record {
 	if n := pick(200); n > 0 && r.IntN(2) == 0 {
 		rec.Visits = make([]byte, n)
 		for i := range rec.Visits {
-			rec.Visits[i] = byte(r.IntN(6)) // among them both versions
+			rec.Visits[i] = byte(r.IntN(7)) // among them all versions
 		}
 	}
+	rec.Score = uint8(pick(256))
 	return rec
 }
 
@@ -122,6 +136,10 @@ func TestRecordRejects(t *testing.T) {
 		"version 2":      {'x', 2, 0, 0, 0},
 		"no URL":         {3, 0, 0, 0},
 		"no mask":        {'x', 3},
+		"score 0":        {'x', 5, 0, 0, 0, 0, 0},
+		"score cut":      {'x', 5, 7},
+		"long no visits": {'x', 5, 7, 0x80, 0, 0, 0, 0, 0},
+		"visits of 1025": append(append([]byte{'x', 5, 7, 0x81, 8}, make([]byte, 1025)...), 0, 0, 0, 0),
 		"via of 0":       {'x', 3, 0x80, 0, 0, 0},
 		"via cut":        {'x', 3, 0x80, 2, 'v', 0, 0},
 		"via too long":   append(append([]byte{'x', 3, 0x80, 1, 4}, bytes.Repeat([]byte("v"), 513)...), 0, 0),

@@ -206,6 +206,9 @@ func (p *printer) site(s *explain.PLDReport) {
 	if s.Next > 0 {
 		text += fmt.Sprintf(", %d in queue %d so far", s.Used, s.Next)
 	}
+	for _, l := range s.Further {
+		text += fmt.Sprintf(", %d in queue %d of lane %d", l.Used, l.Next, l.Lane)
+	}
 	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched, term.BytesOf(int64(min(s.Bytes, 1<<62))))
 }
 

@@ -49,12 +49,14 @@ func (c *crawl) structures(t time.Time) object {
 	}
 	beast := object{"current": 412, "horizon": 64, "queues": []object{}, "failed": int64(2.9e9 * scale),
 		"scanning": level > 0.5,
-		"scans":    9}
+		"scans":    9, "priority": "depth", "lanes": []object{
+			{"weight": 2, "current": 412, "urls": int64(4e9 * scale), "failed": int64(1e9 * scale)},
+			{"weight": 1, "current": 412, "urls": int64(2e9 * scale), "failed": int64(1.9e9 * scale)}}}
 	if scale == 1 {
 		list := []object{}
 		for i := range 42 {
 			n := int64(6e8 * math.Exp(-float64(i)/9))
-			list = append(list, object{"number": 412 + i, "urls": n, "bytes": n * 38})
+			list = append(list, object{"lane": i % 2, "number": 412 + i/2, "urls": n, "bytes": n * 38})
 		}
 		beast["queues"] = list
 	} else {

@@ -107,7 +107,11 @@ function showSeen(drum) {
 function showBeast(b) {
   if (!b) return;
   const failed = typeof b.failed === "object" ? b.failed : { urls: b.failed };
-  const queues = [...(b.queues || [])].sort((a, c) => a.number - c.number);
+  const lanes = b.lanes || [];
+  const several = lanes.length > 1;
+  const nameOf = (q) => "Q(" + q.number + ")" + (several ? " of lane " + q.lane : "");
+  const currentOf = (q) => (several && lanes[q.lane] ? lanes[q.lane].current : b.current);
+  const queues = [...(b.queues || [])].sort((a, c) => (a.lane || 0) - (c.lane || 0) || a.number - c.number);
   const waiting = queues.reduce((sum, q) => sum + q.urls, 0);
   text(
     byID("beast-state"),
@@ -118,10 +122,10 @@ function showBeast(b) {
   const shown = queues.slice(0, BARS);
   const high = Math.max(1, failed.urls || 0, ...shown.map((q) => q.urls));
   const bars = shown.map((q) => ({
-    key: q.number,
+    key: (q.lane || 0) + "/" + q.number,
     urls: q.urls,
-    kind: q.number === b.current ? "current" : null,
-    name: "Q(" + q.number + ")",
+    kind: q.number === currentOf(q) ? "current" : null,
+    name: nameOf(q),
   }));
   if (failed.urls) bars.push({ key: "failed", urls: failed.urls, kind: "failed", name: "QF" });
   const box = byID("beast-bars");
@@ -157,10 +161,10 @@ function showBeast(b) {
       count(failed.urls) +
       " in QF",
   );
-  text(byID("beast-first"), shown.length ? "Q(" + shown[0].number + ")" : "");
+  text(byID("beast-first"), shown.length ? nameOf(shown[0]) : "");
   text(
     byID("beast-last"),
-    (shown.length ? "… Q(" + shown[shown.length - 1].number + ")" : "") + (failed.urls ? "  and QF" : ""),
+    (shown.length ? "… " + nameOf(shown[shown.length - 1]) : "") + (failed.urls ? "  and QF" : ""),
   );
   facts(byID("beast-facts"), [
     ["In queues", compact(waiting), TERMS.beast, count(waiting)],
@@ -168,15 +172,22 @@ function showBeast(b) {
     ["Current queue", count(b.current), TERMS.queue],
     ["Horizon", count(b.horizon), TERMS.horizon],
     ["Scans of QF", count(b.scans), TERMS.qf],
+    ...(several ? [["Priority", b.priority, TERMS.lane]] : []),
+    ...(several ? lanes : []).map((l, i) => [
+      "Lane " + i + ", weight " + count(l.weight),
+      compact(l.urls) + (l.failed ? " + " + compact(l.failed) + " in QF" : ""),
+      TERMS.lane,
+      count(l.urls) + " URLs in queues, " + count(l.failed) + " in QF",
+    ]),
   ]);
   const rows = [...queues.slice(0, 200), { number: "QF", urls: failed.urls || 0, bytes: failed.bytes }];
   fillRows(
     byID("beast-table"),
     rows,
-    (q) => q.number,
+    (q) => (q.lane || 0) + "/" + q.number,
     () => el("tr", {}, el("th", { scope: "row" }), el("td", { class: "n" }), el("td", { class: "n" })),
     (row, q) => {
-      text(row.children[0], q.number === "QF" ? "QF" : "Q(" + q.number + ")");
+      text(row.children[0], q.number === "QF" ? "QF" : nameOf(q));
       text(row.children[1], count(q.urls));
       text(row.children[2], bytes(q.bytes));
     },
