@@ -261,7 +261,7 @@ func (s *Server) reload(r *http.Request) (any, error) {
 		return nil, err
 	}
 	re, made, err := s.opt.Control.Reload(r.Context(), who(r), in.Anew)
-	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Cut, re.Swept, re.Anew}, err
+	return Reloaded{Change{made, ""}, re.Sites, re.Terms, re.Evicted, re.Budgets, re.Priorities, re.Cut, re.Swept, re.Anew}, err
 }
 
 func (s *Server) changes(r *http.Request) (any, error) {

@@ -375,14 +375,15 @@ type Reload struct {
 
 // Reloaded says what a reload changed.
 type Reloaded struct {
-	Change  Change `json:"change"`
-	Sites   string `json:"sites,omitempty" doc:"The settings of sites now in force."`
-	Terms   int    `json:"terms" doc:"Hosts and PLDs with URLs in RAM whose delays or connections changed."`
-	Evicted int    `json:"evicted" doc:"URLs in RAM that went back to disk, because their host has fewer connections."`
-	Budgets int    `json:"budgets" doc:"PLDs whose fixed budget changed."`
-	Cut     int    `json:"cut" doc:"Exchanges that the blacklist ended."`
-	Swept   int    `json:"swept" doc:"URLs that left RAM because of the blacklist."`
-	Moves   int64  `json:"moves" doc:"URLs in BEAST's queues that are placed anew."`
+	Change     Change `json:"change"`
+	Sites      string `json:"sites,omitempty" doc:"The settings of sites now in force."`
+	Terms      int    `json:"terms" doc:"Hosts and PLDs with URLs in RAM whose delays or connections changed."`
+	Evicted    int    `json:"evicted" doc:"URLs in RAM that went back to disk, because their host has fewer connections."`
+	Budgets    int    `json:"budgets" doc:"PLDs whose fixed budget changed."`
+	Priorities int    `json:"priorities" doc:"Tables of sites whose priority changed."`
+	Cut        int    `json:"cut" doc:"Exchanges that the blacklist ended."`
+	Swept      int    `json:"swept" doc:"URLs that left RAM because of the blacklist."`
+	Moves      int64  `json:"moves" doc:"URLs in BEAST's queues that are placed anew."`
 }
 
 // LogLines are the last lines of the log.

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
+	"drumbeat/internal/sites"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -114,8 +115,18 @@ func (b *budgetStage) openStrategy() error {
 	return nil
 }
 
-// laneOf returns the lane of a URL in BEAST.
-func (e *engine) laneOf(rec *weburl.Record) uint8 { return e.strategy.Load().Lane(rec) }
+// laneOf returns the lane of a URL in BEAST: that of the settings of its site, or else of the strategy. A strategy that
+// treats all URLs alike then leaves room above and below them.
+func (e *engine) laneOf(rec *weburl.Record) uint8 {
+	s, set := e.strategy.Load(), e.sites.Load()
+	if s.Lanes == 1 || len(set.Priorities()) == 0 {
+		return s.Lane(rec)
+	}
+	if site := set.LookupURL(rec.URL); site != nil && site.Has&sites.HasPriority != 0 {
+		return uint8(min(site.Priority, s.Lanes-1))
+	}
+	return s.LaneAmong(rec)
+}
 
 // budgetRange returns the default and the largest budget of the function in force, in pages.
 func (b *budgetStage) budgetRange() (normal, largest uint32) { return b.star.BudgetRange() }

@@ -139,7 +139,9 @@ type Reloaded struct {
 	// changed. Cut counts exchanges that ended, and Swept URLs that left RAM, because of the blacklist. Anew is the
 	// number of URLs of BEAST that are placed anew.
 	Terms, Evicted, Budgets, Cut, Swept int
-	Anew                                int64
+	// Priorities is the number of tables of sites whose priority is new, another one or gone.
+	Priorities int
+	Anew       int64
 }
 
 // reloadFiles puts new settings of sites, rules and blacklist in force. Of each, if its files have errors, it logs them

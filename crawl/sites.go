@@ -79,10 +79,33 @@ func differ(a, b *map[uint64]uint32) (n int) {
 	return n
 }
 
+// otherPriorities returns the number of tables whose priorities differ.
+func otherPriorities(a, b map[string]int) (n int) {
+	for table, lane := range a {
+		if other, both := b[table]; !both || other != lane {
+			n++
+		}
+	}
+	for table := range b {
+		if _, both := a[table]; !both {
+			n++
+		}
+	}
+	return n
+}
+
+// warnOfLanes says that priorities have no effect in a crawl with one lane.
+func (d *dispatcher) warnOfLanes(set *sites.Set) {
+	if n := len(set.Priorities()); n > 0 && d.opt.Lanes == 1 {
+		d.opt.Log.Warn("priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
+	}
+}
+
 // openSites loads the settings of sites.
 func (d *dispatcher) openSites() error {
 	set, err := d.readSites()
 	d.useSites(set)
+	d.warnOfLanes(set)
 	if d.opt.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}
@@ -103,10 +126,13 @@ func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded) error {
 		return nil
 	}
 	old, err := d.newTerms(ctx, set, r)
+	r.Priorities = otherPriorities(old.Priorities(), set.Priorities())
+	d.warnOfLanes(set)
 	d.cookies.Keep(set.Jars())
 	r.Sites = set.Stats().String()
 	d.opt.Log.Info("settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
-		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets)
+		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets,
+		"priorities_changed", r.Priorities)
 	return err
 }
 

@@ -71,6 +71,7 @@ func (c reloadCmd) Run(a *term.App, w *Where) error {
 			n    int64
 			what string
 		}{{int64(r.Evicted), "URLs went back to disk, because their host has fewer connections"},
+			{int64(r.Priorities), "tables of sites have another priority, for URLs that are placed from now on"},
 			{int64(r.Cut), "exchanges were cut off by the blacklist"}, {int64(r.Swept), "URLs left RAM because of the blacklist"},
 			{r.Moves, "queued URLs are placed anew"}} {
 			if m.n > 0 {

@@ -134,6 +134,9 @@ func (p *printer) settings(s *explain.SettingsReport) {
 	if s.Connections > 0 {
 		p.field("connections", "%d at once, by %s", s.Connections, s.ConnectionsWhy)
 	}
+	if s.Priority != nil {
+		p.field("priority", "lane %d of 0 to %d, by %s", *s.Priority, s.Lanes-1, s.PriorityWhy)
+	}
 }
 
 func (p *printer) ended(e *explain.EndedReport) {

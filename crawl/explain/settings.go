@@ -21,7 +21,11 @@ type SettingsReport struct {
 	// does: one.
 	Connections    int    `json:"connections,omitempty"`
 	ConnectionsWhy string `json:"connections_why,omitempty"`
-	Fault          string `json:"fault,omitempty"` // why they are unknown
+	// Priority is the lane that a rule, PriorityWhy, gives the URL, of Lanes; absent if none does.
+	Priority    *int   `json:"priority,omitempty"`
+	PriorityWhy string `json:"priority_why,omitempty"`
+	Lanes       int    `json:"lanes,omitempty"`
+	Fault       string `json:"fault,omitempty"` // why they are unknown
 }
 
 // readSettings reads the file of the settings of sites in its present state, without the secrets.
@@ -56,6 +60,14 @@ func (v *view) settingsOf(host, url []byte) *SettingsReport {
 	}
 	if site := v.sites.Host(host); site != nil && site.Has&sites.HasConnections != 0 {
 		rep.Connections, rep.ConnectionsWhy = site.Connections, site.Decides(sites.HasConnections)
+	}
+	if url == nil {
+		return rep
+	}
+	if site := v.sites.LookupURL(url); site != nil && site.Has&sites.HasPriority != 0 {
+		rep.Lanes = max(1, v.m.Frozen.Lanes)
+		lane := min(site.Priority, rep.Lanes-1)
+		rep.Priority, rep.PriorityWhy = &lane, site.Decides(sites.HasPriority)
 	}
 	return rep
 }

@@ -24,6 +24,7 @@ const (
 	MaxHeaderBytes = 8 << 10   // names and values of a rule's headers
 	MaxValueBytes  = 4 << 10   // of a header's value or a secret
 	MaxConnections = 16        // to a host, as in package polite
+	MaxPriority    = 7         // the last lane, as in package beast
 	MaxBudget      = 1<<24 - 1 // as in package star
 )
 
@@ -305,6 +306,14 @@ func (p *parser) compile(rules []rule) *Set {
 		return cmp.Or(n, cmp.Compare(x.port, y.port), strings.Compare(x.path, y.path), cmp.Compare(secure(x), secure(y)))
 	})
 	s := &Set{name: p.name, plain: p.table(order, false), jars: p.jars, budgets: p.budgets}
+	for i := range rules {
+		if r := &rules[i]; r.own.Has&HasPriority != 0 {
+			if s.priorities == nil {
+				s.priorities = map[string]int{}
+			}
+			s.priorities[r.text] = r.own.Priority
+		}
+	}
 	if s.secure = s.plain; anySecure {
 		s.secure = p.table(order, true)
 	}

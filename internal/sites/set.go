@@ -22,6 +22,7 @@ type Set struct {
 	stats         Stats
 	jars          map[string]bool
 	budgets       map[string]uint32
+	priorities    map[string]int // by table
 }
 
 // Site has the settings for a URL: those of the longest rule that matches it, and for the others those of
@@ -43,6 +44,8 @@ type Site struct {
 	MaxDepth int
 	// Revisit is the interval between visits of a page when the crawl visits pages again; 0: a page is visited once.
 	Revisit time.Duration
+	// Priority is the lane of the site's URLs, from 0, the best; lanes beyond the crawl's last are the last.
+	Priority int
 	// Extract says whether the texts of pages are extracted.
 	Extract bool
 	// Cookies is the key of the site's jar of cookies, the same after each Parse; "" for none.
@@ -80,6 +83,7 @@ const (
 	HasConnections
 	HasRevisit
 	HasExtract
+	HasPriority
 )
 
 // Rule describes a rule for people. It contains no secrets.
@@ -184,6 +188,14 @@ func (s *Set) LookupURL(url []byte) *Site {
 	}
 	parts := weburl.Split(url)
 	return s.Lookup(&parts)
+}
+
+// Priorities returns the priorities by the table that has each, in words; nil if there are none. Do not change it.
+func (s *Set) Priorities() map[string]int {
+	if s == nil {
+		return nil
+	}
+	return s.priorities
 }
 
 // Extracts reports whether the texts of the page of a canonical URL are extracted: unless its site says extract = false.

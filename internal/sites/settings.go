@@ -35,6 +35,7 @@ var settings = map[string]setting{
 	"delay":           {HasDelay, true, setDelay},
 	"extract":         {HasExtract, false, setExtract},
 	"max-depth":       {HasMaxDepth, false, setMaxDepth},
+	"priority":        {HasPriority, false, setPriority},
 	"owner":           {HasOwner, true, setOwner},
 	"proxy":           {HasProxy, true, setProxy},
 	"proxy-auth":      {HasProxy, true, setProxyAuth}, // after proxy
@@ -66,6 +67,8 @@ const (
 	mostDepth   = math.MaxUint16 - 1
 	noneText    = "none"
 	neverText   = "never"
+	highText    = "high"
+	lowText     = "low"
 	authorizing = "Authorization"
 )
 
@@ -96,6 +99,22 @@ func setRate(_ *parser, r *rule, value any) (string, error) {
 		r.own.HostRate = rate
 	}
 	return fmt.Sprint(rate), nil
+}
+
+func setPriority(_ *parser, r *rule, value any) (string, error) {
+	n, ok := value.(int64)
+	switch {
+	case value == highText:
+		r.own.Priority = 0
+		return highText, nil
+	case value == lowText:
+		r.own.Priority = MaxPriority
+		return lowText, nil
+	case !ok || n < 0 || n > MaxPriority:
+		return "", fmt.Errorf("want a lane from 0, the best, to %d, or %q or %q", MaxPriority, highText, lowText)
+	}
+	r.own.Priority = int(n)
+	return fmt.Sprint(n), nil
 }
 
 func setExtract(_ *parser, r *rule, value any) (string, error) {

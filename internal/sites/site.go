@@ -31,6 +31,7 @@ func (r *rule) over(above *Site) *Site {
 	take(HasRate, func() { s.HostRate = above.HostRate })
 	take(HasMaxDepth, func() { s.MaxDepth = above.MaxDepth })
 	take(HasRevisit, func() { s.Revisit = above.Revisit })
+	take(HasPriority, func() { s.Priority = above.Priority })
 	take(HasExtract, func() { s.Extract = above.Extract })
 	take(HasUserAgent, func() { s.UserAgent = above.UserAgent })
 	take(HasAccept, func() { s.Accept = above.Accept })

@@ -380,3 +380,27 @@ func TestExtract(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPriority: lanes as numbers and as words; the most specific table decides.
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	set, err := Parse("f", []byte("[[site]]\npld = \"a.example\"\npriority = \"low\"\n[[site]]\nsurt = \"(example,a,www,)/x/\"\npriority = \"high\"\n"+
+		"[[site]]\nhost = \"b.example\"\npriority = 3\n"), Options{Suffixes: suffixes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]int{"http://a.example/": MaxPriority, "https://www.a.example/x/1": 0, "http://b.example/": 3} {
+		if site := set.LookupURL([]byte(url)); site == nil || site.Has&HasPriority == 0 || site.Priority != want {
+			t.Errorf("%s: %+v, want lane %d", url, site, want)
+		}
+	}
+	if n := len(set.Priorities()); n != 3 {
+		t.Errorf("%d priorities", n)
+	}
+	for _, bad := range []string{"8", "-1", "\"best\"", "true"} {
+		if _, err := Parse("f", []byte("[[site]]\nhost = \"b.example\"\npriority = "+bad), Options{Suffixes: suffixes}); err == nil ||
+			!strings.Contains(err.Error(), "f:3: priority: want a lane") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
