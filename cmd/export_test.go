@@ -365,7 +365,7 @@ func TestExportParts(t *testing.T) {
 	if err := os.Remove(target + "/part-00002.csv"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(target+"/.part-00002.csv", []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(target+"/.part-00002.csv.tmp", []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, said = export(term.ExitDone); !strings.Contains(said, "goes on after 2 finished parts") {
