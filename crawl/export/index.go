@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"strconv"
 
+	"github.com/dustin/go-humanize"
 	"github.com/klauspost/compress/gzip"
 
 	"drumbeat/crawl/state"
@@ -52,6 +53,24 @@ func (j *job) needIndexes() error {
 	return err
 }
 
+// noteAbsent notes, once, the WARC files whose indexes are not there.
+func (j *job) noteAbsent() error {
+	if j.noted {
+		return nil
+	}
+	j.noted = true
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return err
+	}
+	absent, of, err := warc.AbsentIndexes(j.WARCFiles(), st)
+	if err == nil && absent > 0 {
+		j.note("the indexes of %s of the crawl's %s WARC files are not there (moved away, or lost): what they list is missing",
+			humanize.Comma(absent), humanize.Comma(of))
+	}
+	return err
+}
+
 // index writes the index.
 func (j *job) index() (err error) {
 	if j.opt.Begin != nil {
@@ -68,6 +87,9 @@ func (j *job) index() (err error) {
 func (j *job) indexLines() (*extsort.Sorter, error) {
 	st, err := part[warc.State](j, state.NameWARC)
 	if err != nil {
+		return nil, err
+	}
+	if err := j.noteAbsent(); err != nil {
 		return nil, err
 	}
 	lines := j.sorterOf(2)

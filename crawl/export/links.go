@@ -118,7 +118,7 @@ func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
 	if run := j.Manifest.Run; run != nil {
 		l.opt.MaxBytes = run.MaxURLBytes
 	}
-	if err := l.list(); err != nil {
+	if err := errors.Join(j.noteAbsent(), l.list()); err != nil {
 		return err
 	}
 	if err := l.pages.Sort(); err != nil {
