@@ -57,6 +57,9 @@ func (r *run) to(output, tmp string) {
 
 // do runs the export and prints notes, progress and the result: unit is what its rows are called.
 func (r *run) do(unit string) error {
+	if err := r.checkTarget(); err != nil {
+		return err
+	}
 	ctx, release := r.app.StopOnSignal(context.Background())
 	defer release()
 	r.opt.RAMBytes = heapBytes(r.opt.RAMBytes)
