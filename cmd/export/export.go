@@ -22,12 +22,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/export"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 )
 
@@ -93,11 +92,12 @@ func (c *Command) Run(a *term.App) error {
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %d parts of %s; it starts anew", c.Output, rep.Replaced, rep.ReplacedSource)
+			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"), rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:
-			say("%s goes on after %d finished parts with %s rows", c.Output, rep.KeptParts, humanize.Comma(rep.Kept))
+			say("%s goes on after %s with %s", c.Output, human.Counted(int64(rep.KeptParts), "finished part", "finished parts"),
+				human.Counted(rep.Kept, "row", "rows"))
 		}
 	}
 	unit := "rows"

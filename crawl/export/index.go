@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
 )
@@ -47,8 +48,8 @@ func (j *job) needIndexes() error {
 	}
 	files, err := warc.WithoutIndex(j.WARCFiles(), st)
 	if err == nil && len(files) > 0 {
-		err = fmt.Errorf("export: %d WARC files are without their index, as %s: move back its .cdxj file, or move both away",
-			len(files), files[0])
+		err = fmt.Errorf("export: %s without an index, for example %s: move back its .cdxj file, or move both away",
+			human.Counted(int64(len(files)), "WARC file is", "WARC files are"), files[0])
 	}
 	return err
 }
