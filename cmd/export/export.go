@@ -38,7 +38,7 @@ type Command struct {
 	Format      string     `enum:"parquet,csv,jsonl,arc" default:"parquet" help:"parquet, csv, jsonl, or for pld-edges and links arc: numbered arcs and a list of names, for WebGraph."`
 	Output      string     `short:"o" required:"" placeholder:"DIR" help:"Directory for the parts of the table: new, empty, or that of an earlier export of the same table, which is continued or replaced. \"-\" writes CSV or JSON lines to standard output. With wacz: a new file, or an earlier WACZ."`
 	Compression string     `enum:"zstd,snappy,uncompressed" default:"zstd" help:"Compression of Parquet: zstd, snappy or uncompressed."`
-	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size."`
+	PartSize    flags.Size `placeholder:"SIZE" default:"128MiB" help:"Begin a new part before this size, at least 1KiB. A part of Parquet has at least one row group."`
 	RAM         flags.Size `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM of the process besides what the crawl had in buffers. At least 32MiB; below 128MiB it may take more."`
 	Tmp         string     `placeholder:"DIR" help:"Sort what does not fit into --ram in DIR/export-tmp, removed at the end. Default: -o with .tmp, or the system's."`
 	Queued      bool       `help:"With plds: count waiting URLs; reads all queues."`
@@ -55,6 +55,9 @@ func (*Command) Help() string {
   drumbeat export wacz --dir drumbeat-crawl -o site.wacz`
 }
 
+// leastPart is the least value of --part-size.
+const leastPart = 1 << 10
+
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
 	arc := tabular.Format(c.Format) == export.Arc
@@ -63,8 +66,10 @@ func (c *Command) check() error {
 		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
 	case c.Kind == string(export.WACZ) && (c.Output == "-" || c.Format != "parquet"):
 		return errors.New("wacz is one file with a format of its own: give -o FILE, and no --format")
-	case c.PartSize < 1:
-		return fmt.Errorf("--part-size %s: want a size", c.PartSize)
+	case c.PartSize < leastPart:
+		return fmt.Errorf("--part-size %s: want at least 1KiB", c.PartSize)
+	case c.Compression != "zstd" && tabular.Format(c.Format) != tabular.Parquet:
+		return fmt.Errorf("--compression %s: only for --format parquet, not for %s", c.Compression, c.Format)
 	case arc && c.Kind != string(export.PLDEdges) && c.Kind != string(export.Links):
 		return fmt.Errorf("--format arc: only for pld-edges and links, not for %s", c.Kind)
 	case c.Output == "-" && (arc || tabular.Format(c.Format) == tabular.Parquet):
