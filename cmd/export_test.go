@@ -365,7 +365,7 @@ func TestExportParts(t *testing.T) {
 	if err := os.Remove(target + "/part-00002.csv"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(target+"/.part-00002.csv", []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(target+"/.part-00002.csv.tmp", []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, said = export(term.ExitDone); !strings.Contains(said, "goes on after 2 finished parts") {
@@ -384,10 +384,10 @@ func TestExportParts(t *testing.T) {
 	if _, said = export(term.ExitDirectory, "--format=jsonl"); !strings.Contains(said, "not pages as jsonl") {
 		t.Errorf("another format: %s", said)
 	}
-	if err := os.WriteFile(tmp+"/d/x.txt", nil, 0o600); err != nil {
+	if err := os.WriteFile(tmp+"/x.txt", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, said = export(term.ExitDirectory, "-o", dir); !strings.Contains(said, "not of this table") {
+	if _, said = export(term.ExitDirectory, "-o", tmp); !strings.Contains(said, "not of this table") {
 		t.Errorf("a directory of something else: %s", said)
 	}
 	if _, err := os.Stat(target + ".tmp"); err == nil {

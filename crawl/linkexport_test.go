@@ -257,14 +257,14 @@ func TestExportLinksDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, rep := exportedLinks(t, fs, &opt, "damaged")
-		if rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 records are damaged") || len(got) != len(whole)-1 {
+		if rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") || len(got) != len(whole)-1 {
 			t.Errorf("damaged record: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
 		}
 		if err := fs.Rename(files[1], "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
 		got, rep = exportedLinks(t, fs, &opt, "moved")
-		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "were moved away") || len(got) < 10 || len(got) > len(whole)-3 {
+		if rep.Damaged != 0 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "moved away") || len(got) < 10 || len(got) > len(whole)-3 {
 			t.Errorf("file moved away: %d links of %d, %d damaged, notes %q", len(got), len(whole), rep.Damaged, rep.Notes)
 		}
 	})

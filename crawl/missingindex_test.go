@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +56,59 @@ func TestExportWithoutIndex(t *testing.T) {
 					t.Errorf("%s was made: %q, %v", x.Target, list, err)
 				}
 			}
+		}
+	})
+}
+
+// TestExportAbsent: exports and the report of a site say how many files of the crawl are not there. They say nothing
+// while all are.
+func TestExportAbsent(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fsys := memfs.New(*seedFlag)
+		opt := mirrors(1, 40).options(t, fsys, "http://m0.test/")
+		opt.Store, opt.WARCFileBytes = true, 10_000
+		mustRun(t, t.Context(), opt)
+		files := map[string]int{}
+		for _, gone := range []bool{false, true} {
+			for _, sub := range []string{"warc", "log"} {
+				dir := opt.Dirs[0] + "/" + sub + "/"
+				names, err := fsys.List(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range names {
+					if !gone && (strings.HasSuffix(name, ".cdxj") || strings.HasPrefix(name, "crawl-")) {
+						files[sub]++
+					} else if gone {
+						if err := fsys.Remove(dir + name); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			for kind, subs := range map[export.Kind][]string{export.Links: {"warc"}, export.Near: {"warc"}, export.Index: {"warc"},
+				export.WACZ: {"warc"}, export.Refused: {"log"}, export.Pages: {"warc", "log"}} {
+				x := export.Options{FS: fsys, Dirs: opt.Dirs, Kind: kind, Format: tabular.CSV,
+					Target: fmt.Sprintf("t-%s-%v", kind, gone), TempDir: "tmp"}
+				if kind == export.Index {
+					x.Format = export.CDXJ
+				}
+				rep, err := export.Run(t.Context(), x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said := strings.Join(rep.Notes, "\n")
+				for sub, n := range files {
+					// What is small and not final yet is in the checkpoint, where an export finds it.
+					want := map[string]string{"warc": "the indexes of %d of the crawl's", "log": "%d of the crawl's 1 files of the crawl log"}[sub]
+					if strings.Contains(said, fmt.Sprintf(want, n)) != (gone && slices.Contains(subs, sub)) {
+						t.Errorf("%s, files gone: %v: %s: notes %q", kind, gone, sub, rep.Notes)
+					}
+				}
+			}
+		}
+		if files["warc"] < 3 || files["log"] < 1 {
+			t.Errorf("files %v", files)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestExportDamagedRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 records are damaged") {
+		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") {
 			t.Errorf("%d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
 		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "m0.test", 10)

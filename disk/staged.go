@@ -11,8 +11,8 @@ import (
 // stagedBytes is the size of a write of a Staged.
 const stagedBytes = 256 << 10
 
-// Staged is a file that has its name only when it is complete: until then its name begins with a dot. It is an
-// io.Writer with a buffer. End and then Rename it, or Abort it; Abort after Rename does nothing. It belongs to one
+// Staged is a file that has its name only when it is complete: until then its name begins with a dot and ends with
+// .tmp, so no pattern of finished files matches it. It is an io.Writer with a buffer. End and then Rename it, or Abort it; Abort after Rename does nothing. It belongs to one
 // goroutine, and only one of a name may be open.
 type Staged struct {
 	fsys       FS
@@ -22,11 +22,18 @@ type Staged struct {
 	size       int64 // with the buffer
 }
 
-// Stage creates the file that is to be called name. It replaces what a killed process has left.
+// Stage creates the file that is to be called name. It replaces what a killed process has left, also one of an earlier
+// version, whose temporary names had no .tmp.
 func Stage(fsys FS, name string) (*Staged, error) {
-	f := &Staged{fsys: fsys, name: name, temp: path.Join(path.Dir(name), "."+path.Base(name))}
-	err := fsys.Remove(f.temp)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	former := path.Join(path.Dir(name), "."+path.Base(name))
+	f := &Staged{fsys: fsys, name: name, temp: former + tempSuffix}
+	var err error
+	for _, left := range []string{former, f.temp} {
+		if e := fsys.Remove(left); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err == nil {
 		f.file, err = fsys.Create(f.temp)
 	}
 	if err != nil {

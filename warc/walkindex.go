@@ -73,6 +73,17 @@ func WithoutIndex(opt Options, st *State) (files []string, err error) {
 	return files, nil
 }
 
+// AbsentIndexes returns how many indexes are not there, of all that st covers: they were moved away, or are lost.
+func AbsentIndexes(opt Options, st *State) (absent, of int64, err error) {
+	opt.defaults()
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	if err != nil {
+		return 0, 0, fmt.Errorf("warc: list files: %w", err)
+	}
+	absent, of = outfile.Absent(all, &st.Files, indexStream)
+	return absent, of, nil
+}
+
 // Lines calls fn with each line, in the order of the file, valid during the call.
 func (i *Index) Lines(fn func(line []byte) error) error {
 	return i.x.lines(0, fn)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
@@ -42,6 +43,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 	opt.SnapshotEvery = time.Second
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
+	defer sayStopping(ctx)()
 	rules := len(opt.Rules)+len(opt.Blacklist) > 0 || opt.Sites != ""
 	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
@@ -86,6 +88,16 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 	}()
 	opt.Log.Info("admin server", "url", s.URL())
 	return func() error { cancel(); return <-ended }, nil
+}
+
+// sayStopping says, when a signal ends ctx, what the crawl does before it ends. The returned function ends that.
+// It writes where the signal was announced, for tests read a.Stderr.
+func sayStopping(ctx context.Context) func() bool {
+	return context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), term.ErrSignal) {
+			fmt.Fprintln(os.Stderr, "drumbeat: the crawl stops after running fetches and a checkpoint; the next start goes on there")
+		}
+	})
 }
 
 // stopOnHangup cancels the context on SIGHUP: without rule files to reload it means that the terminal was

@@ -22,12 +22,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/export"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 )
 
@@ -56,6 +55,9 @@ func (*Command) Help() string {
   drumbeat export wacz --dir drumbeat-crawl -o site.wacz`
 }
 
+// leastPart is the least value of --part-size.
+const leastPart = 1 << 10
+
 // check returns an error for flags that do not fit together.
 func (c *Command) check() error {
 	arc := tabular.Format(c.Format) == export.Arc
@@ -64,8 +66,10 @@ func (c *Command) check() error {
 		return fmt.Errorf("--ram %s: want at least 32MiB", c.RAM)
 	case c.Kind == string(export.WACZ) && (c.Output == "-" || c.Format != "parquet"):
 		return errors.New("wacz is one file with a format of its own: give -o FILE, and no --format")
-	case c.PartSize < 1:
-		return fmt.Errorf("--part-size %s: want a size", c.PartSize)
+	case c.PartSize < leastPart:
+		return fmt.Errorf("--part-size %s: want at least 1KiB", c.PartSize)
+	case c.Compression != "zstd" && tabular.Format(c.Format) != tabular.Parquet:
+		return fmt.Errorf("--compression %s: only for --format parquet, not for %s", c.Compression, c.Format)
 	case arc && c.Kind != string(export.PLDEdges) && c.Kind != string(export.Links):
 		return fmt.Errorf("--format arc: only for pld-edges and links, not for %s", c.Kind)
 	case c.Output == "-" && (arc || tabular.Format(c.Format) == tabular.Parquet):
@@ -93,11 +97,12 @@ func (c *Command) Run(a *term.App) error {
 	r.begin = func(rep *export.Report, say func(string, ...any)) {
 		switch {
 		case rep.Replaced > 0 || rep.ReplacedSource != "":
-			say("%s held %d parts of %s; it starts anew", c.Output, rep.Replaced, rep.ReplacedSource)
+			say("%s held %s of %s; it starts anew", c.Output, human.Counted(int64(rep.Replaced), "part", "parts"), rep.ReplacedSource)
 		case rep.Complete:
 			say("%s is complete", c.Output)
 		case rep.KeptParts > 0:
-			say("%s goes on after %d finished parts with %s rows", c.Output, rep.KeptParts, humanize.Comma(rep.Kept))
+			say("%s goes on after %s with %s", c.Output, human.Counted(int64(rep.KeptParts), "finished part", "finished parts"),
+				human.Counted(rep.Kept, "row", "rows"))
 		}
 	}
 	unit := "rows"

@@ -17,20 +17,23 @@ func TestCheck(t *testing.T) {
 		c    Command
 		good bool
 	}{
-		{Command{Kind: "plds", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1}, true},
-		{Command{Kind: "plds", Format: "csv", Output: "-", RAM: leastRAM, PartSize: 1, Queued: true}, true},
-		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1}, true},
-		{Command{Kind: "pld-edges", Format: "arc", Output: "-", RAM: leastRAM, PartSize: 1}, false},
-		{Command{Kind: "hosts", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1}, false},
-		{Command{Kind: "hosts", Format: "parquet", Output: "-", RAM: leastRAM, PartSize: 1}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM - 1, PartSize: 1}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, Queued: true}, false},
-		{Command{Kind: "pages", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, Languages: true}, true},
-		{Command{Kind: "links", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, Languages: true}, false},
-		{Command{Kind: "pld-edges", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, true},
-		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, false},
-		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1, CountLinks: true}, false},
+		{Command{Kind: "plds", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, true},
+		{Command{Kind: "plds", Format: "csv", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Queued: true}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, false},
+		{Command{Kind: "hosts", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, false},
+		{Command{Kind: "hosts", Format: "parquet", Output: "-", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd"}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM - 1, PartSize: 1 << 10, Compression: "zstd"}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, Compression: "zstd"}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1<<10 - 1, Compression: "zstd"}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "snappy"}, false},
+		{Command{Kind: "hosts", Format: "parquet", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "snappy"}, true},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Queued: true}, false},
+		{Command{Kind: "pages", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Languages: true}, true},
+		{Command{Kind: "links", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", Languages: true}, false},
+		{Command{Kind: "pld-edges", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", CountLinks: true}, true},
+		{Command{Kind: "pld-edges", Format: "arc", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", CountLinks: true}, false},
+		{Command{Kind: "hosts", Format: "csv", Output: "x", RAM: leastRAM, PartSize: 1 << 10, Compression: "zstd", CountLinks: true}, false},
 	} {
 		if err := c.c.check(); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c.c, err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -57,6 +58,9 @@ func (r *run) to(output, tmp string) {
 
 // do runs the export and prints notes, progress and the result: unit is what its rows are called.
 func (r *run) do(unit string) error {
+	if err := r.checkTarget(); err != nil {
+		return err
+	}
 	ctx, release := r.app.StopOnSignal(context.Background())
 	defer release()
 	r.opt.RAMBytes = heapBytes(r.opt.RAMBytes)
@@ -88,9 +92,9 @@ func (r *run) do(unit string) error {
 	for _, note := range rep.Notes {
 		say("%s", note)
 	}
-	result, to := fmt.Sprintf("%s: %s %s", r.kind, humanize.Comma(rep.Rows+rep.Kept), unit), io.Writer(r.app.Stderr)
+	result, to := fmt.Sprintf("%s: %s", r.kind, human.Counted(rep.Rows+rep.Kept, strings.TrimSuffix(unit, "s"), unit)), io.Writer(r.app.Stderr)
 	if r.output != "-" {
-		result, to = fmt.Sprintf("%s, %d parts, %s in %s", result, rep.Parts, term.BytesOf(rep.Bytes), r.output), r.app.Stdout
+		result, to = fmt.Sprintf("%s, %s, %s in %s", result, human.Counted(int64(rep.Parts), "part", "parts"), term.BytesOf(rep.Bytes), r.output), r.app.Stdout
 	}
 	elapsed := time.Since(began)
 	_, err = fmt.Fprintf(to, "%s; %s, %s %s/s\n", result, human.Duration(elapsed),

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
@@ -41,6 +43,8 @@ type crawl struct {
 	damaged  int
 	told     map[string]bool // damage that was printed
 	restarts int
+
+	saidAbsent bool
 }
 
 // openCrawl finds the crawl and opens its logs; refresh reads them.
@@ -115,10 +119,25 @@ func (x *crawl) refresh() error {
 			sound = err == nil && stamp == x.stamp
 		}
 		if err == nil && (sound || try == maxTries) {
+			x.sayAbsent(snapshots)
 			for i, s := range snapshots {
 				x.readers[i].Use(s)
 			}
 			return nil
+		}
+	}
+}
+
+// sayAbsent says once how many files of the logs are not there.
+func (x *crawl) sayAbsent(snapshots []*crawllog.Snapshot) {
+	if x.saidAbsent {
+		return
+	}
+	x.saidAbsent = true
+	for i, s := range snapshots {
+		if s.Absent > 0 {
+			x.complain(fmt.Sprintf("%s of the crawl's %s files of the %s log are not there (moved away, or lost): their lines are missing",
+				humanize.Comma(s.Absent), humanize.Comma(s.Of), x.logs[i]))
 		}
 	}
 }

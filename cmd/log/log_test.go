@@ -184,6 +184,26 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestAbsent: log says how many files are not there, and nothing while all are.
+func TestAbsent(t *testing.T) {
+	w := newWorld(t, memfs.New(1), "/c", 10_000)
+	for i := range 5000 {
+		w.add("crawl", float64(i), crawllog.Entry{URL: fmt.Sprintf("http://a.test/%x", rand.Uint64()), Status: 200})
+	}
+	w.checkpoint()
+	for _, c := range []Command{{Log: []string{"crawl"}}, {Log: []string{"crawl"}, Count: true}} {
+		if _, errs, err := w.run(c); err != nil || errs != "" {
+			t.Errorf("%+v: %v, %q", c, err, errs)
+		}
+	}
+	w.must(removeFinals(w))
+	for _, c := range []Command{{Log: []string{"crawl"}}, {Log: []string{"crawl"}, Count: true}} {
+		if _, errs, err := w.run(c); err != nil || strings.Count(errs, "files of the crawl log are not there") != 1 {
+			t.Errorf("%+v: %v, %q", c, err, errs)
+		}
+	}
+}
+
 // countFS counts the files that are open.
 type countFS struct {
 	disk.FS

@@ -16,7 +16,7 @@ import (
 const SameSignal = 100 * time.Millisecond
 
 // stopOnSignal cancels the context on the first SIGINT or SIGTERM; a second one ends the process at once.
-// The files on disk are then as after a crash: a restart resumes from the last checkpoint.
+// The files on disk are then as after a crash: a crawl resumes from the last checkpoint.
 func stopOnSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -34,11 +34,11 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 					if time.Since(first) < SameSignal {
 						continue
 					}
-					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once; the next start resumes from the last checkpoint\n", s)
+					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once\n", s)
 					os.Exit(ExitForced)
 				}
 				first = time.Now()
-				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping after running fetches and a checkpoint; a second signal stops at once\n", s)
+				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping; a second signal stops at once\n", s)
 				cancel(ErrSignal)
 			}
 		}

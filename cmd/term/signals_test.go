@@ -2,11 +2,13 @@ package term
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +38,8 @@ func TestMain(m *testing.M) {
 func TestSignals(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ChildMode+"=signals")
+	var said bytes.Buffer // read after Wait
+	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +68,9 @@ func TestSignals(t *testing.T) {
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != ExitForced {
 		t.Errorf("got %v, want exit code %d", err, ExitForced)
+	}
+	if text := said.String(); !strings.Contains(text, "interrupt: stopping;") || strings.Contains(text, "checkpoint") {
+		t.Errorf("said %q: want what holds for every command", text)
 	}
 }
 

@@ -98,6 +98,7 @@ type job struct {
 	ends   []func() error  // of sorters and scans
 	sorts  int
 	calls  int
+	noted  bool // by noteAbsent
 }
 
 // table is what Run needs to know of a kind.

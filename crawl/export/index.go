@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"strconv"
 
+	"github.com/dustin/go-humanize"
 	"github.com/klauspost/compress/gzip"
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
 )
@@ -47,8 +49,26 @@ func (j *job) needIndexes() error {
 	}
 	files, err := warc.WithoutIndex(j.WARCFiles(), st)
 	if err == nil && len(files) > 0 {
-		err = fmt.Errorf("export: %d WARC files are without their index, as %s: move back its .cdxj file, or move both away",
-			len(files), files[0])
+		err = fmt.Errorf("export: %s without an index, for example %s: move back its .cdxj file, or move both away",
+			human.Counted(int64(len(files)), "WARC file is", "WARC files are"), files[0])
+	}
+	return err
+}
+
+// noteAbsent notes, once, the WARC files whose indexes are not there.
+func (j *job) noteAbsent() error {
+	if j.noted {
+		return nil
+	}
+	j.noted = true
+	st, err := part[warc.State](j, state.NameWARC)
+	if err != nil {
+		return err
+	}
+	absent, of, err := warc.AbsentIndexes(j.WARCFiles(), st)
+	if err == nil && absent > 0 {
+		j.note("the indexes of %s of the crawl's %s WARC files are not there (moved away, or lost): what they list is missing",
+			humanize.Comma(absent), humanize.Comma(of))
 	}
 	return err
 }
@@ -69,6 +89,9 @@ func (j *job) index() (err error) {
 func (j *job) indexLines() (*extsort.Sorter, error) {
 	st, err := part[warc.State](j, state.NameWARC)
 	if err != nil {
+		return nil, err
+	}
+	if err := j.noteAbsent(); err != nil {
 		return nil, err
 	}
 	lines := j.sorterOf(2)

@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/response"
 	"drumbeat/internal/tabular"
 	"drumbeat/parse"
@@ -118,7 +119,7 @@ func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
 	if run := j.Manifest.Run; run != nil {
 		l.opt.MaxBytes = run.MaxURLBytes
 	}
-	if err := l.list(); err != nil {
+	if err := errors.Join(j.noteAbsent(), l.list()); err != nil {
 		return err
 	}
 	if err := l.pages.Sort(); err != nil {
@@ -141,19 +142,19 @@ func (j *job) eachLink(titles bool, each func(*linkRow) error) error {
 		return err
 	}
 	for _, n := range []struct {
-		n    int64
-		text string
+		n               int64
+		one, many, lost string
 	}{
-		{int64(l.moved), "%d pages are in WARC files that were moved away: their links are missing"},
-		{l.orphans, "%d pages are revisits of a body that is in no index: their links are missing"},
-		{l.cut, "%d pages have more than 16 MiB: links further on are missing"},
+		{int64(l.moved), "page is in a WARC file that was", "pages are in WARC files that were", "moved away: links are missing"},
+		{l.orphans, "page is a revisit", "pages are revisits", "of a body that is in no index: links are missing"},
+		{l.cut, "page has", "pages have", "more than 16 MiB: links further on are missing"},
 	} {
 		if n.n > 0 {
-			j.note(n.text, n.n)
+			j.note("%s %s", human.Counted(n.n, n.one, n.many), n.lost)
 		}
 	}
 	if j.report.Damaged > 0 {
-		j.note("%d records are damaged: their links are missing; the first: %v", j.report.Damaged, l.damage)
+		j.note("%s damaged: links are missing; the first: %v", human.Counted(int64(j.report.Damaged), "record is", "records are"), l.damage)
 	}
 	return nil
 }

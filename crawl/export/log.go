@@ -1,6 +1,8 @@
 package export
 
 import (
+	"github.com/dustin/go-humanize"
+
 	"drumbeat/crawl/state"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/tabular"
@@ -70,6 +72,10 @@ func (j *job) scanLog(l logOf, fn func(e *crawllog.Entry) error) error {
 	if err != nil {
 		return err
 	}
-	_, err = crawllog.Scan(j.logOptions(l), st, fn, func(err error) error { return err })
+	sum, err := crawllog.Scan(j.logOptions(l), st, fn, func(err error) error { return err })
+	if sum.Absent > 0 {
+		j.note("%s of the crawl's %s files of the %s log are not there (moved away, or lost): what they have is missing",
+			humanize.Comma(sum.Absent), humanize.Comma(sum.Of), l.prefix)
+	}
 	return err
 }

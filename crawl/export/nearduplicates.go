@@ -82,6 +82,9 @@ type nearJoin struct {
 }
 
 func fillNear(j *job) error {
+	if err := j.noteAbsent(); err != nil {
+		return err
+	}
 	n := newNearJoin(j)
 	pages, hashed, err := n.read()
 	if err != nil {

@@ -102,6 +102,9 @@ func (p *pageJoin) run() error {
 		if err != nil {
 			return err
 		}
+		if err := j.noteAbsent(); err != nil {
+			return err
+		}
 		j.meter.Set("indexes")
 		if err := warc.WalkIndexes(j.WARCFiles(), st, p.volumeRows); err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/extsort"
+	"drumbeat/internal/human"
 	"drumbeat/internal/response"
 	"drumbeat/warc"
 )
@@ -185,10 +186,11 @@ func (p *pack) archive() error {
 		return p.listPages(x, data)
 	})
 	if p.damage != nil {
-		p.j.note("%d records are damaged, and in the archive as they are; the first: %v", p.j.report.Damaged, p.damage)
+		p.j.note("%s damaged, and in the archive as before; the first: %v",
+			human.Counted(int64(p.j.report.Damaged), "record is", "records are"), p.damage)
 	}
 	if moved > 0 {
-		p.j.note("%d WARC files were moved away: their pages are missing", moved)
+		p.j.note("%s moved away: pages are missing", human.Counted(int64(moved), "WARC file was", "WARC files were"))
 	}
 	return err
 }

@@ -18,7 +18,10 @@ const (
 )
 
 // Scanned counts the data that Scan read.
-type Scanned struct{ Files, Lines, Bytes int64 }
+type Scanned struct {
+	Files, Lines, Bytes int64
+	Absent, Of          int64 // files that are not there, of all that the state covers
+}
 
 // Scan reads a whole log: the final files and the data that st names. It passes damage to damaged and
 // continues after it. It calls fn with each entry, valid during the call. Missing final files are not an
@@ -37,6 +40,7 @@ func Scan(opt Options, st *State, fn func(*Entry) error, damaged func(error) err
 	if err != nil {
 		return sum, fmt.Errorf("crawllog: scan: %w", err)
 	}
+	sum.Absent, sum.Of = outfile.Absent(all, &st.Files, 0)
 	s := scanner{dec: dec, fn: fn, damaged: damaged, sum: &sum}
 	for i := range all {
 		if err := s.file(&opt, all[i].Streams[0]); err != nil {

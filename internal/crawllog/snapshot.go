@@ -20,6 +20,8 @@ type Snapshot struct {
 	// Damage is what the state names and the disk lacks. A crawl that made a checkpoint meanwhile has deleted
 	// the tail file: take the snapshot again with the new state.
 	Damage []error
+	// Absent is the number of files that are not there, of all Of that the state covers: they were moved away, or are lost.
+	Absent, Of int64
 
 	opt   Options
 	next  int64 // serial of the next file as of the state
@@ -95,6 +97,7 @@ func TakeSnapshot(opt Options, st *State) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crawllog: snapshot: %w", err)
 	}
+	s.Absent, s.Of = outfile.Absent(all, &st.Files, 0)
 	named := map[string]bool{}
 	for i := range all {
 		named[all[i].Name] = true

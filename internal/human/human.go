@@ -24,6 +24,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // units are those of durations from 10 s on.
@@ -77,3 +79,11 @@ func Seconds(s float64) string {
 
 // digits writes a number below 1000 with three digits.
 func digits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// Counted returns a number with the words that follow it: one for 1, many for all others.
+func Counted(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(n) + " " + many
+}

@@ -26,3 +26,11 @@ func TestDuration(t *testing.T) {
 	}
 	_ = Seconds(math.Inf(1)) // must not panic
 }
+
+func TestCounted(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 rows", 1: "1 row", 2: "2 rows", 4784: "4,784 rows"} {
+		if got := Counted(n, "row", "rows"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

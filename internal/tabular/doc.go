@@ -5,9 +5,10 @@
 //
 // A table is a directory of parts: part-00000.parquet, part-00001.parquet and so on, at most
 // Options.PartBytes each unless a single row group or row is larger. A part has its final name only when it is
-// complete and durable: Writer writes it under a name that begins with a dot, syncs it, renames it and syncs
-// the directory. The file _progress.json describes the table: source, columns, finished parts, and whether
-// the table is complete. Tools that read directories of Parquet skip names that begin with a dot or _.
+// complete and durable: Writer writes it under a name that begins with a dot and ends with .tmp, syncs it, renames it
+// and syncs the directory. The file _progress.json describes the table: source, columns, finished parts, and whether
+// the table is complete. Tools that read directories skip names that begin with a dot or _, or read only names that
+// end as the format does, such as DuckDB, whose '*.csv' matches a dot.
 // All formats can also go to a stream without parts, such as standard output or a file of the caller (NewStream).
 //
 // # Resuming

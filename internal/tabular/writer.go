@@ -36,8 +36,11 @@ const (
 	progressName    = "_progress.json"
 	progressTemp    = progressName + ".tmp" // of disk.WriteFileAtomic
 	progressVersion = 1
-	tempPrefix      = "."
 	partPrefix      = "part-"
+	// An unfinished part has both: readers of directories skip names that begin with a dot, except DuckDB, whose
+	// '*.csv' matches them.
+	tempPrefix = "."
+	tempSuffix = ".tmp"
 )
 
 // ErrNotEmpty is wrapped by the error of Create if the directory contains something else than this table.
@@ -234,7 +237,10 @@ func (w *Writer) ours(name string) bool {
 	if name == progressName || name == progressTemp {
 		return true
 	}
-	number, ok := strings.CutPrefix(strings.TrimPrefix(name, tempPrefix), partPrefix)
+	if rest, ok := strings.CutPrefix(name, tempPrefix); ok {
+		name = strings.TrimSuffix(rest, tempSuffix) // which earlier versions did not add
+	}
+	number, ok := strings.CutPrefix(name, partPrefix)
 	number, found := strings.CutSuffix(number, "."+string(w.opt.Format))
 	return ok && found && len(number) >= 5 && strings.Trim(number, "0123456789") == ""
 }
@@ -373,7 +379,7 @@ func (w *Writer) begin() (err error) {
 }
 
 func (w *Writer) tempName() string {
-	return w.opt.Dir + "/" + tempPrefix + w.partName(len(w.state.Parts))
+	return w.opt.Dir + "/" + tempPrefix + w.partName(len(w.state.Parts)) + tempSuffix
 }
 
 // partOutput is the open part as the output of the library of Parquet.

@@ -512,6 +512,41 @@ func TestOtherContent(t *testing.T) {
 	}
 }
 
+// TestUnfinished: no pattern of finished parts matches a part that is being written, and the next Create deletes what a
+// killed process has left, also under the names of earlier versions.
+func TestUnfinished(t *testing.T) {
+	for _, format := range []Format{Parquet, CSV, JSONL, TSV} {
+		fsys := memfs.New(1)
+		opt := Options{FS: fsys, Dir: "t", Format: format, Columns: []Column{{Name: "url", Type: String}}, Kind: "pages", Source: "1"}
+		w, err := Create(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write([]Value{Str("a")}); err != nil {
+			t.Fatal(err)
+		}
+		names, err := fsys.List("t")
+		if err != nil || len(names) != 2 {
+			t.Fatalf("%q, %v: want a part and the progress", names, err)
+		}
+		for _, name := range names {
+			if match, _ := filepath.Match("*."+string(format), name); match {
+				t.Errorf("*.%s matches the unfinished %s", format, name)
+			}
+		}
+		if err := disk.WriteFileAtomic(fsys, "t/.part-00000."+string(format), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if w, err = Create(opt); err != nil { // as after kill -9
+			t.Fatal(err)
+		}
+		if names, _ := fsys.List("t"); !reflect.DeepEqual(names, []string{progressName}) {
+			t.Errorf("left: %q", names)
+		}
+		w.Abort()
+	}
+}
+
 // TestOtherSource replaces the table of an older source.
 func TestOtherSource(t *testing.T) {
 	fsys := memfs.New(1)

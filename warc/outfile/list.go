@@ -29,6 +29,8 @@ type StreamContent struct {
 	Tail disk.Ref
 	// Suffix is that of the file; "" if it was moved away and no state names it.
 	Suffix string
+	// Moved says that a state names the file and it is neither open nor final.
+	Moved bool
 	// Changed says that the file is final and Stream.Finish has changed it.
 	Changed bool
 }
@@ -82,12 +84,25 @@ func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, e
 	}
 	size, err := opt.Set.FS.Size(final)
 	if errors.Is(err, fs.ErrNotExist) {
-		return StreamContent{Suffix: suffix}, nil
+		return StreamContent{Suffix: suffix, Moved: true}, nil
 	}
 	if err != nil {
 		return s, fmt.Errorf("outfile: list: %w", err)
 	}
 	return StreamContent{Path: final, Size: size, Changed: opt.Streams[i].Finish != nil, Suffix: suffix}, nil
+}
+
+// Absent returns how many files of a stream are not there, of all that st covers: they were moved away, or are lost. all is
+// what List returned for st.
+func Absent(all []Content, st *State, stream int) (absent, of int64) {
+	there := int64(0)
+	for i := range all {
+		if s := &all[i].Streams[stream]; all[i].Final && s.Path != "" || !all[i].Final && !s.Moved {
+			there++
+		}
+	}
+	of = int64(st.Serial - st.Unused)
+	return max(0, of-there), of
 }
 
 func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {

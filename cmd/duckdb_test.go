@@ -1,0 +1,112 @@
+package cmd
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
+)
+
+var duckdb = flag.String("duckdb", "", "Python with the package duckdb, for TestDuckDB; scripts/duckdb.sh sets it")
+
+// TestDuckDB: what DuckDB counts in Parquet files is what the web has, exactly, and the queries of GUIDE run as written.
+func TestDuckDB(t *testing.T) {
+	if *duckdb == "" {
+		t.Skip("-duckdb is not set")
+	}
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Page.NonHTML, o.Page.Copies = 0.3, 0.8 })
+	tmp := t.TempDir()
+	wantExit(t, term.ExitDone, "", append(flags, "--simhash", "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)
+	for _, kind := range []string{"pages --languages", "plds", "pld-edges", "hosts", "links", "near-duplicates"} {
+		args := append([]string{"export"}, strings.Fields(kind)...)
+		wantExit(t, term.ExitDone, "", append(args, "--dir="+tmp+"/d", "-o", tmp+"/"+args[1])...)
+	}
+	truth := web.Expected("drumbeat")
+	fetched, links, bodies := 0, 0, map[string]int{}
+	for url := range truth.FetchedURLs() {
+		fetched++
+		page, _ := web.Page(url)
+		if page.Status == 200 {
+			bodies[string(page.Body)]++
+			if strings.HasPrefix(page.Type, "text/html") {
+				links += len(anchorsOf(t, url, &page))
+			}
+		}
+	}
+	duplicates := 0
+	for _, n := range bodies {
+		if n > 1 {
+			duplicates += n
+		}
+	}
+	if duplicates == 0 {
+		t.Error("no pages share a body: their query tests nothing")
+	}
+	hosts, plds := truth.Names(), map[string]bool{}
+	for _, pld := range hosts {
+		plds[pld] = true
+	}
+	for query, want := range map[string]int{
+		"SELECT count(*) FROM 'pages/*.parquet'":            fetched,
+		"SELECT count(DISTINCT url) FROM 'pages/*.parquet'": fetched,
+		"SELECT count(*) FROM 'hosts/*.parquet'":            len(hosts),
+		"SELECT count(*) FROM 'plds/*.parquet'":             len(plds),
+		"SELECT count(*) FROM 'pld-edges/*.parquet'":        len(truth.PLDLinks()),
+		"SELECT count(*) FROM 'links/*.parquet' l JOIN 'pages/*.parquet' p ON l.from_url = p.url " +
+			"WHERE element = 'a' AND p.fetch_status = 200": links,
+		"SELECT sum(n) FROM (SELECT count(*) n FROM 'pages/*.parquet' WHERE fetch_status = 200 " +
+			"GROUP BY content_digest HAVING count(*) > 1)": duplicates,
+	} {
+		var rows [][]*int
+		if err := json.Unmarshal(queryDuckDB(t, tmp, query), &rows); err != nil {
+			t.Fatal(err)
+		}
+		if got := rows[0][0]; got == nil && want != 0 || got != nil && *got != want {
+			t.Errorf("%s: %v, want %d", query, got, want)
+		}
+	}
+	guide, err := os.ReadFile("../docs/GUIDE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for i, block := range strings.Split(string(guide), "```sql\n") {
+		block, _, ok := strings.Cut(block, "```")
+		if i == 0 || !ok {
+			continue
+		}
+		for query := range strings.SplitSeq(block, ";") {
+			if strings.TrimSpace(query) == "" || strings.Contains(query, "'texts/") {
+				continue // extract has tests of its own
+			}
+			ran++
+			t.Logf("%s\n%s", query, queryDuckDB(t, tmp, query))
+		}
+	}
+	if ran < 5 {
+		t.Errorf("%d queries in GUIDE", ran)
+	}
+}
+
+// queryDuckDB runs a query in a directory, and returns its rows as JSON.
+func queryDuckDB(t *testing.T, dir, query string) []byte {
+	t.Helper()
+	const program = "import duckdb, json, sys; print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=float))"
+	cmd := exec.CommandContext(t.Context(), *duckdb, "-c", program, query)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		text := ""
+		if e, ok := err.(*exec.ExitError); ok {
+			text = string(e.Stderr)
+		}
+		t.Fatalf("%s: %v: %s", query, err, text)
+	}
+	return out
+}
