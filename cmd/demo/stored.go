@@ -175,7 +175,16 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	bounds := crawlcmd.WithinBounds(opt.RAMBytes + webRAM)
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, Removed: c.Dir == "",
 		More: storedLines(&found, counts)}
-	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, crawlcmd.EndOf(res.Stop))
+	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
+}
+
+// damageOf returns the end of a crawl whose web was damaged: it lacks pages, so figures from it are not to be trusted.
+func damageOf(f *storedweb.Found, c *storedweb.Counts) error {
+	if c.Damaged+f.DamagedCount == 0 {
+		return nil
+	}
+	return &term.Ended{Code: term.ExitDamage, Why: fmt.Sprintf(
+		"the stored crawl is damaged (requests that got 502: %d, files that could not be read completely: %d)", c.Damaged, f.DamagedCount)}
 }
 
 // introduceStored prints the stored crawl, the delays and the plan.
