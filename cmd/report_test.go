@@ -123,6 +123,7 @@ func TestReportSite(t *testing.T) {
 	}{
 		{term.ExitUsage, "only with --site", []string{"--rows=5", dir}},
 		{term.ExitUsage, "only with --site", []string{"-o", tmp + "/x.csv", dir}},
+		{term.ExitUsage, "it is empty", []string{"--site=", dir}},
 		{term.ExitUsage, "want 1 to", []string{"--site=a.test", "--rows=0", dir}},
 		{term.ExitUsage, "give one of them", []string{"--site=a.test", "--csv", "--json", dir}},
 		{term.ExitFailure, "no page of this site", []string{"--site=nosuch.test", "-o", tmp + "/x.html", dir}},

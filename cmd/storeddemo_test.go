@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,6 +68,10 @@ func TestDemoStored(t *testing.T) {
 
 // TestDemoStoredFaults: what is no stored crawl, and flags that do not fit together, are said.
 func TestDemoStoredFaults(t *testing.T) {
+	stored := t.TempDir() + "/stored"
+	if err := errors.Join(os.MkdirAll(stored+"/warc", 0o755), os.Symlink("stored", stored+"-link")); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		code int
 		want string
@@ -75,6 +81,12 @@ func TestDemoStoredFaults(t *testing.T) {
 		{term.ExitUsage, "--seeds needs --warc", []string{"--seeds=x"}},
 		{term.ExitUsage, "--stored-delays needs --warc", []string{"--stored-delays"}},
 		{term.ExitUsage, "can't be negative", []string{"--max-time=-1s"}},
+		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "/"}},
+		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "-link"}},
+		{term.ExitUsage, "is in the stored crawl", []string{"--warc=other", "--warc=" + stored + "-link", "--dir=" + stored + "/new/one"}},
+		{term.ExitUsage, "is in the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "-link/warc"}},
+		{term.ExitUsage, "contains the stored crawl", []string{"--warc=" + stored + "/warc", "--dir=" + stored}},
+		{term.ExitDirectory, "no WARC files", []string{"--warc=" + stored, "--dir=" + stored + "-2"}},
 		{term.ExitDirectory, "no WARC files", []string{"--warc=" + t.TempDir()}},
 		{term.ExitDirectory, "no such file or directory", []string{"--warc=" + t.TempDir() + "/none"}},
 	} {

@@ -91,10 +91,9 @@ func (o *Options) hookRAM() int64 {
 
 // askHook asks the hook about the page in w, and applies the answer to w. Without an answer w stays as it is. The
 // error is that of ctx.
-func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response,
-	is found) error {
+func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response) error {
 	began := time.Now()
-	a, outcome := p.opt.asker.Ask(ctx, p.hookRequest(w, rec, resp, is))
+	a, outcome := p.opt.asker.Ask(ctx, p.hookRequest(w, rec, resp))
 	if outcome == hook.Cancelled {
 		return context.Cause(ctx)
 	}
@@ -136,7 +135,7 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 }
 
 // hookRequest describes the page in w as far as the hook wants it.
-func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) *hook.Request {
+func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *hook.Request {
 	wants, most := p.opt.asker.Wants(), p.opt.asker.BodyBytes()
 	r := &hook.Request{URL: string(rec.URL), Status: resp.Status, MIME: mimeType(resp), Depth: int(rec.Depth),
 		Robots: w.meta.directives()}
@@ -153,7 +152,8 @@ func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	}
 	if wants.Text {
 		var whole bool
-		r.Text, whole = textOf(resp, is.body == contentHTML, r.MIME, most)
+		kind, _ := p.kindOf(resp) // is.body is set only for a status of 200 to 299
+		r.Text, whole = textOf(resp, kind == contentHTML, r.MIME, most)
 		cut = cut || !whole
 	}
 	if wants.Body || wants.Text {

@@ -124,7 +124,7 @@ func TestHook(t *testing.T) {
 			case "/to":
 				return answer{302, "Location: /there\r\n", ""}
 			case "/gone":
-				return answer{404, "", "<html>gone"}
+				return answer{404, "", "<html><title>Gone</title><p>It is <b>gone</b>"}
 			}
 			return page("")
 		}}
@@ -197,6 +197,9 @@ func TestHook(t *testing.T) {
 			t.Errorf("request %+v with body %q", r, r.Body)
 		}
 		if r := h.asked["http://a.test/file"]; r.MIME != "text/plain" || len(r.Body) != 1000 || r.Text != strings.Repeat("ü", 500) || !r.Truncated {
+			t.Errorf("request %+v", r)
+		}
+		if r := h.asked["http://a.test/gone"]; r.Status != 404 || r.MIME != "text/html" || r.Text != "Gone\nIt is gone\n" {
 			t.Errorf("request %+v", r)
 		}
 		s := &res.Snapshot

@@ -178,7 +178,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 		w.links.Counts[state.CountNoIndex] += 1
 	}
 	if p.opt.asker != nil && !is.sitemap && !isRedirect(resp) {
-		if err := p.askHook(ctx, w, rec, resp, is); err != nil {
+		if err := p.askHook(ctx, w, rec, resp); err != nil {
 			return is, err
 		}
 	}

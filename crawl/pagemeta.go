@@ -160,7 +160,15 @@ const (
 // kind. Every 2xx response is searched for links: a 203 is a page modified by a proxy, and an unrequested
 // 206 is a part of a page.
 func (p *pageStage) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
-	if resp.Status < 200 || resp.Status > 299 || len(resp.Body) == 0 {
+	if resp.Status < 200 || resp.Status > 299 {
+		return contentOther, false
+	}
+	return p.kindOf(resp)
+}
+
+// kindOf is bodyOf for any status: pages about errors are HTML, too.
+func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
+	if len(resp.Body) == 0 {
 		return contentOther, false
 	}
 	switch mime := mimeType(resp); {

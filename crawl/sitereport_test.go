@@ -19,6 +19,7 @@ import (
 
 // faultySite is a site with one fault of each kind that the report of a site knows, and a site that links to it.
 func faultySite() *tinyWeb {
+	hills := strings.Repeat("a page about wind and water power in the far north of our country ", 6)
 	text := strings.Repeat("the same words on two pages of this site ", 20)
 	return &tinyWeb{serve: func(host, path string) answer {
 		page := func(title, body string) answer {
@@ -36,7 +37,7 @@ func faultySite() *tinyWeb {
 		case "/":
 			return page("home", "<a href=/gone>broken</a><a href=/gone>again</a><a href=/private>p</a><a href=/r1>r</a><a href=/loop1>l</a>"+
 				"<a href=/linked>k</a><a href=/one>1</a><a href=/two>2</a><a href=/three>3</a><a href=/slow>s</a><a href=/large>g</a>"+
-				"<a href=/untitled>u</a><a href=/canonical>c</a><a href=http://other.test/>o</a><a href=/reset>n</a>"+
+				"<a href=/near>n</a><a href=/hills>h</a><a href=/untitled>u</a><a href=/canonical>c</a><a href=http://other.test/>o</a><a href=/reset>n</a>"+
 				"<a href=/>self</a><a href=/once>301</a>")
 		case "/gone":
 			return answer{404, "", "gone"}
@@ -58,6 +59,10 @@ func faultySite() *tinyWeb {
 			return page("equal", text)
 		case "/three":
 			return page("like <equal>", text+"2026")
+		case "/near":
+			return page("1", hills+"with high hills") // 3 bits of the simhash differ
+		case "/hills":
+			return page("2", hills)
 		case "/slow":
 			time.Sleep(1500 * time.Millisecond)
 			return page("slow", "")
@@ -119,7 +124,7 @@ func TestSiteReport(t *testing.T) {
 			"canonical-elsewhere": {"/canonical canonical: /gone 0"},
 			"canonical-broken":    {"/gone status 404 1; /canonical"},
 			"duplicate":           {"/one 2; /two"},
-			"near-duplicate":      {"/three 3; /one; /two"},
+			"near-duplicate":      {"/three 3; /one; /two", "/near 2; /hills"},
 			"orphan":              {"/orphan  0"},
 			"slow":                {"/slow 1.5 s 0"},
 			"large":               {"/large 1.4 MiB 0"},
@@ -155,6 +160,29 @@ func TestSiteReport(t *testing.T) {
 		}
 		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
 			t.Errorf("an unknown site: %v", err)
+		}
+	})
+}
+
+// TestSiteReportWithoutLog: without lines of the log for pages, no page is taken for an orphan, since it may be a seed.
+func TestSiteReportWithoutLog(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		w := &tinyWeb{serve: func(_, path string) answer { return answer{200, "", "<html><title>t</title><a href=/2>"} }}
+		opt := w.options(t, fs, "http://www.a.test/")
+		opt.Store, opt.CrawlLog = true, state.LogErrors
+		mustRun(t, t.Context(), opt)
+		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "a.test", 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range rep.Findings {
+			if f.Kind == "orphan" && f.Total > 0 {
+				t.Errorf("%+v", f.Rows)
+			}
+		}
+		if !slices.ContainsFunc(rep.Notes, func(n string) bool { return strings.Contains(n, "may be seeds, as the log does not say: 1;") }) {
+			t.Errorf("notes %q", rep.Notes)
 		}
 	})
 }

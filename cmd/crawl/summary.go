@@ -86,7 +86,7 @@ func PrintSummary(out io.Writer, sum Summary) error {
 			n(s.Count(state.CountUnchanged)), n(s.Count(state.CountNotModified)), n(s.Count(state.CountGone)))
 	}
 	if traps := s.Count(state.CountTrapURLs); traps > 0 {
-		line("traps", "%s pages repeat others of their host; %s hosts have a part of their PLD's budget, with %s URLs", n(s.Count(state.CountRepeated)),
+		line("traps", "%s pages repeat others of their host; hosts with a part of their PLD's budget: %s, with %s URLs", n(s.Count(state.CountRepeated)),
 			n(s.TrapHosts), n(traps))
 	}
 	if waiting := s.Place(state.PlaceContent); waiting > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +29,9 @@ const sortRAM = 64 << 20
 
 // runStored serves the stored crawl of --warc, crawls it, and prints the summary.
 func (c *Command) runStored(a *term.App) error {
+	if err := c.apart(); err != nil {
+		return err
+	}
 	view := crawlcmd.NewView(a.Stderr, &c.Logging)
 	view.RAM = int64(c.RAM)
 	defer view.Close()
@@ -63,6 +67,60 @@ func (c *Command) runStored(a *term.App) error {
 		err = errors.Join(c.crawlStored(a, view, web), web.Close())
 	}
 	return errors.Join(err, requests.close())
+}
+
+// apart refuses a --dir that a directory of --warc contains or is in, since the crawl would write into the stored one.
+func (c *Command) apart() error {
+	if c.Dir == "" {
+		return nil
+	}
+	dir, err := resolve(c.Dir)
+	if err != nil {
+		return err
+	}
+	for _, warc := range c.Warc {
+		stored, err := resolve(warc)
+		if err != nil {
+			return err
+		}
+		var how string
+		switch {
+		case dir == stored:
+			how = "is"
+		case within(dir, stored):
+			how = "is in"
+		case within(stored, dir):
+			how = "contains"
+		default:
+			continue
+		}
+		return term.Usage(fmt.Errorf("demo: --dir %s %s the stored crawl %s, which is only read: name another directory", c.Dir, how, warc))
+	}
+	return nil
+}
+
+// within reports whether a path is below dir. Both are absolute and clean.
+func within(path, dir string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// resolve returns the absolute path that a name leads to, without symbolic links. Its last parts may be missing.
+func resolve(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", fmt.Errorf("demo: %s: %w", name, err)
+	}
+	missing := ""
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return filepath.Join(real, missing), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || path == "/" {
+			return "", fmt.Errorf("demo: %s: %w", name, err)
+		}
+		path, missing = filepath.Dir(path), filepath.Join(filepath.Base(path), missing)
+	}
 }
 
 // storedError gives errors of the stored crawl their exit code.
@@ -117,7 +175,16 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	bounds := crawlcmd.WithinBounds(opt.RAMBytes + webRAM)
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, Removed: c.Dir == "",
 		More: storedLines(&found, counts)}
-	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, crawlcmd.EndOf(res.Stop))
+	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
+}
+
+// damageOf returns the end of a crawl whose web was damaged: it lacks pages, so figures from it are not to be trusted.
+func damageOf(f *storedweb.Found, c *storedweb.Counts) error {
+	if c.Damaged+f.DamagedCount == 0 {
+		return nil
+	}
+	return &term.Ended{Code: term.ExitDamage, Why: fmt.Sprintf(
+		"the stored crawl is damaged (requests that got 502: %d, files that could not be read completely: %d)", c.Damaged, f.DamagedCount)}
 }
 
 // introduceStored prints the stored crawl, the delays and the plan.

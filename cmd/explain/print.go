@@ -61,6 +61,14 @@ func (p *printer) list(name string, lines []string) {
 	}
 }
 
+// counted returns a number with its noun.
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
 // when formats a time and its distance from now.
 func (p *printer) when(t time.Time) string {
 	if t.IsZero() {
@@ -170,16 +178,16 @@ func (p *printer) record(r *explain.RecordReport) {
 		text += ", on the page with key " + r.Parent
 	}
 	if r.Redirects > 0 {
-		text += fmt.Sprintf(", %d redirects after a page linked to it", r.Redirects)
+		text += ", " + counted(r.Redirects, "redirect") + " after a page linked to it"
 	}
 	if len(r.Flags) > 0 {
 		text += " (" + strings.Join(r.Flags, ", ") + ")"
 	}
 	p.field("found", "%s", text)
 	if r.Attempts+r.Waits+r.Faults > 0 || r.Reason != "" {
-		text := fmt.Sprintf("%d times, deferred %d times", r.Attempts, r.Waits)
+		text := fmt.Sprintf("%s, deferred %s", counted(r.Attempts, "time"), counted(r.Waits, "time"))
 		if r.Faults > 0 {
-			text += fmt.Sprintf(", %d failures not counted", r.Faults)
+			text += ", " + counted(r.Faults, "failure") + " not counted"
 		}
 		if r.Reason != "" {
 			text += ", last reason " + r.Reason
@@ -204,7 +212,7 @@ func (p *printer) site(s *explain.PLDReport) {
 		text += fmt.Sprintf(", rank %d of %d top ranks", s.Rank, s.Ranks)
 	}
 	if s.PerQueue > 0 {
-		text += fmt.Sprintf(", %d pages per queue", s.PerQueue)
+		text += ", " + counted(int(s.PerQueue), "page") + " per queue"
 	}
 	if s.Next > 0 {
 		text += fmt.Sprintf(", %d in queue %d so far", s.Used, s.Next)
@@ -238,7 +246,7 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 		if o.OwnGroup {
 			group = "the group for this crawler"
 		}
-		text += fmt.Sprintf("%d rules of %s", o.Rules, group)
+		text += fmt.Sprintf("%s of %s", counted(o.Rules, "rule"), group)
 	case "no file":
 		text += "no robots.txt, everything is allowed"
 	case "none":
@@ -250,7 +258,7 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 		text += ", stale"
 	}
 	if o.Failures > 0 {
-		text += fmt.Sprintf(", %d failures", o.Failures)
+		text += ", " + counted(o.Failures, "failure")
 	}
 	p.field("robots", "%s", text)
 	if d != nil {
@@ -310,7 +318,7 @@ func (p *printer) host(r *explain.HostReport) {
 	}
 	p.list("why", r.Why)
 	if r.Stored != nil {
-		p.field("stored", "%d responses in the indexes", *r.Stored)
+		p.field("stored", "%s in the indexes", counted(int(*r.Stored), "response"))
 	}
 	p.deferred(&r.Waiting)
 	p.settings(r.Settings)

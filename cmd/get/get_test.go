@@ -161,6 +161,7 @@ func TestCodings(t *testing.T) {
 		{url: "http://a.test/lost", body: text, original: "http://a.test/none"},
 		{url: "http://a.test/new", body: "old"}, {url: "http://a.test/new", body: "new", after: time.Hour},
 		{url: "http://a.test/robots.txt", body: "as robots", kind: warc.KindRobots}, {url: "http://a.test/robots.txt", body: "as page"},
+		{url: "http://a.test/empty", head: "Location: /new\r\n"},
 	}
 	for _, format := range []warc.Format{warc.Gzip, warc.Zstd} {
 		for _, roll := range []bool{false, true} {
@@ -187,6 +188,9 @@ func TestCodings(t *testing.T) {
 					if out, _ := wantExit(t, 0, append([]string{"get", "--dir=" + w.dir}, tt.args...)...); out != tt.want {
 						t.Errorf("%q: %q, want %q", tt.args, out, tt.want)
 					}
+				}
+				if out, errs := wantExit(t, 0, "get", "--dir="+w.dir, "http://a.test/empty"); out != "" || !strings.Contains(errs, "the body is empty") {
+					t.Errorf("an empty body: %q, %q", out, errs)
 				}
 				if out, _ := wantExit(t, 0, "get", "--dir="+w.dir, "http://b.test/again", "--record"); !strings.HasPrefix(out, "WARC/1.1\r\nWARC-Type: revisit\r\n") ||
 					!strings.HasSuffix(out, "X: own\r\n\r\n\r\n\r\n") {

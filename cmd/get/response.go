@@ -2,6 +2,7 @@ package get
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,11 @@ func (c *Command) write(out *bufio.Writer, r *warc.StoredRecord, warn func(strin
 		}
 		err = pagetext.Write(out, b.Body, kind)
 	} else {
-		_, err = io.Copy(out, b.Body)
+		var n int64
+		if n, err = io.Copy(out, b.Body); n == 0 && err == nil && r.Get("WARC-Truncated") == "" {
+			status, _, _ := bytes.Cut(b.Head, []byte("\r\n"))
+			warn(fmt.Sprintf("the body is empty; --head prints the header fields of %.100q", status))
+		}
 	}
 	var closed outputError
 	if errors.As(err, &closed) {

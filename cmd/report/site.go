@@ -19,9 +19,21 @@ import (
 	"drumbeat/internal/report"
 )
 
+// hostName is the value of --site. It is not empty: a script whose variable is unset shall not get another report.
+type hostName string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *hostName) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("it is empty: name a host or a PLD")
+	}
+	*h = hostName(text)
+	return nil
+}
+
 // siteFlags are for the report of a site.
 type siteFlags struct {
-	Site string      `placeholder:"HOST" help:"Report on a host, or on a PLD with all its hosts, for its owner: broken links and the pages that have them, redirects, canonicals, duplicates, orphans, slow and large pages, titles."`
+	Site hostName    `placeholder:"HOST" help:"Report on a host, or on a PLD with all its hosts, for its owner: broken links and the pages that have them, redirects, canonicals, duplicates, orphans, slow and large pages, titles."`
 	Rows flags.Count `placeholder:"N" default:"100" help:"With --site: list at most N URLs of each kind."`
 	Out  []string    `placeholder:"DIR" help:"With --site: output directories, if the crawl has --out."`
 	CSV  bool        `name:"csv" help:"With --site: write CSV whatever the name of the file."`
@@ -57,7 +69,7 @@ func (c *Command) ofSite(a *term.App) error {
 			if now.Elapsed >= time.Second {
 				p.Show(now)
 			}
-		}}, c.Site, int(c.Rows))
+		}}, string(c.Site), int(c.Rows))
 	p.Clear()
 	switch {
 	case errors.Is(err, term.ErrSignal):

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"math/bits"
 	"time"
 
@@ -114,12 +113,12 @@ func (v *view) nameTop(f *Figures, names *drum.State, keys []drum.Key) error {
 		return nil
 	}
 	for i, k := range keys {
-		value, found, err := drum.Lookup(v.r.Set, state.NameNames, names, k)
+		value, found, err := v.lookUpName(names, k)
 		if err != nil {
-			return fmt.Errorf("crawl: look up a name: %w", err)
+			return err
 		}
 		if !found {
-			continue // its bucket has not been merged yet
+			continue
 		}
 		pld, _, err := state.DecodeName(value)
 		if err != nil {

@@ -27,9 +27,9 @@ func (e *Explainer) Names(keys []uint64) (names map[uint64]string, err error) {
 			return err
 		}
 		for _, k := range wanted {
-			value, found, err := drum.Lookup(v.r.Set, state.NameNames, st, k)
+			value, found, err := v.lookUpName(st, k)
 			if err != nil {
-				return fmt.Errorf("crawl: look up a name: %w", err)
+				return err
 			}
 			if !found {
 				continue
@@ -46,6 +46,21 @@ func (e *Explainer) Names(keys []uint64) (names map[uint64]string, err error) {
 		return nil
 	}
 	return names, e.with(need, use)
+}
+
+// lookUpName returns the value of a name. It may wait for a merge, as the last names of a crawl do.
+func (v *view) lookUpName(st *drum.State, key drum.Key) (value []byte, found bool, err error) {
+	value, found, err = drum.Lookup(v.r.Set, state.NameNames, st, key)
+	if err == nil && !found {
+		err = drum.WalkKey(v.r.Set, state.NameNames, st, key, func(t drum.Tuple) error {
+			value, found = append(value[:0], t.Value...), true
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("crawl: look up a name: %w", err)
+	}
+	return value, found, nil
 }
 
 // PLDs reports what STAR and BEAST knew about PLDs at the last checkpoint.

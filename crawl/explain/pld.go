@@ -244,13 +244,15 @@ func (v *view) concludeSite(rep *SiteReport) {
 		say("its supporters, %.1f, are below the top ranks, so it has the default budget, %d pages", s.Supporters, s.Budget)
 	case s.Rank > 0:
 		say("its in-degree, %d, is the %s of the %d top ranks, so its budget is %d pages", s.Indegree, ordinal(s.Rank), s.Ranks, s.Budget)
+	case s.Budget > 0 && s.Indegree == 0:
+		say("no PLD links to it, so it has the default budget, %d pages", s.Budget)
 	case s.Budget > 0:
 		say("its in-degree, %d, is below the top ranks, so it has the default budget, %d pages", s.Indegree, s.Budget)
 	default:
 		say("budgets are off, because --scope is not all")
 	}
 	if s.PerQueue > s.Budget {
-		say("the crawl is small, so each queue of BEAST takes %d of its URLs", s.PerQueue)
+		say("the crawl is small, so each queue of BEAST takes more of its URLs than that, %d; the budget sets its delays only", s.PerQueue)
 	}
 	if v.opt.Fast {
 		say("its URLs were not counted, nor the PLDs that link to it (--fast)")

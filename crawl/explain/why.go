@@ -85,6 +85,9 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
 	case state.PlaceFetched.String():
 		why := say("fetched %s", v.when(rep.Ended.Time))
+		if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 && run != nil && run.Store {
+			why = append(why, whyNotStored)
+		}
 		if rep.Ended.Dropped == admit.TooManyRedirects {
 			why = append(why, fmt.Sprintf(
 				"the redirect to %s is not followed: more than %d redirects in a row (--max-redirects)",
@@ -150,6 +153,10 @@ func (v *view) askingText(o *OriginReport) string {
 	return "; the request is " + o.Asking
 }
 
+// whyNotStored lists what keeps a response out of the indexes of a crawl that stores pages.
+const whyNotStored = "its response is not stored: the page asks for that (--noarchive drop, --noindex drop), the hook answered " +
+	"keep: false, or --store leaves it out; the metadata record of the page says which (stored)"
+
 // whyEnded explains a seen URL that is in no queue and in no file of the output.
 func (v *view) whyEnded(rep *URLReport) []string {
 	why := []string{"ended: URLseen has it and no queue does, so it was fetched or refused"}
@@ -170,7 +177,7 @@ func (v *view) whyEnded(rep *URLReport) []string {
 		why = append(why, "the crawl's output is in separate directories: give them with --out")
 	default:
 		why = append(why, "not in the crawl log or the indexes: files were moved away, "+
-			"or an earlier run logged less (--crawl-log all logs every URL)")
+			"or an earlier run logged less (--crawl-log all logs every URL), or "+whyNotStored)
 	}
 	return why
 }

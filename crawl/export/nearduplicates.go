@@ -79,6 +79,8 @@ type nearJoin struct {
 	window           []uint64
 	rec              []byte
 	compared, capped int64 // hashes that met a bound
+	// take, if set, gets the rows.
+	take func(url, near []byte, nearHash uint64, sameBody bool) error
 }
 
 func fillNear(j *job) error {
@@ -282,6 +284,9 @@ func (n *nearJoin) named(items, urls *extsort.Sorter, fn func(key uint64, url, v
 func (n *nearJoin) row(url, near []byte, hash, nearHash uint64, sameBody bool) error {
 	if bytes.Equal(url, near) { // two visits of a page
 		return nil
+	}
+	if n.take != nil {
+		return n.take(url, near, nearHash, sameBody)
 	}
 	return n.j.write(tabular.Text(url), tabular.Text(near), tabular.Int(int64(simhash.Distance(hash, nearHash))),
 		tabular.Truth(sameBody), tabular.Str(hexText(hash)), tabular.Str(hexText(nearHash)))

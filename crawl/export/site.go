@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,6 +72,15 @@ type SiteRow struct {
 	weight int64 // rows with more come first
 }
 
+// Others returns the number of pages that a row of f has besides its own URL, of which From has the first.
+func (f *Finding) Others(r *SiteRow) int64 {
+	switch f.Kind {
+	case "duplicate", "near-duplicate", "title-repeated":
+		return r.Count - 1
+	}
+	return r.Count
+}
+
 // Source is a page that has a link, or the same content.
 type Source struct {
 	URL  string `json:"url"`
@@ -99,11 +109,12 @@ type siteScan struct {
 	urls    *extsort.Sorter // what is known of URLs, and references to them, by key; see the kinds
 	titles  *extsort.Sorter // hash of the title, title, 0, URL
 	digests *extsort.Sorter // hash of the digest, URL, of responses with status 200
-	texts   *extsort.Sorter // simhash, digest, 0, URL
+	texts   *nearJoin       // the pages with a simhash
 	rec     []byte
 
 	redirects map[uint64]hop
-	cut       bool // there were more redirects
+	cut       bool  // there were more redirects
+	unjudged  int64 // pages without links to them, of which the log does not say whether they are seeds
 
 	broken, blocked, redirected, chains, elsewhere, badCanonical, same, similar, orphans, slow, large, untitled, retitled *Finding
 }
@@ -157,17 +168,18 @@ func (s *siteScan) run(most int) error {
 		{&s.elsewhere, "canonical-elsewhere", "Pages that name another URL as canonical"},
 		{&s.badCanonical, "canonical-broken", "Pages whose canonical URL has no page"},
 		{&s.same, "duplicate", "Pages with equal bodies"},
-		{&s.similar, "near-duplicate", "Pages with the same text and different bodies"},
+		{&s.similar, "near-duplicate", "Pages with nearly the same text and different bodies"},
 		{&s.orphans, "orphan", "Pages that no stored page links to"},
 		{&s.slow, "slow", "Responses that took a second or more"},
 		{&s.large, "large", "Responses of 1 MiB or more"},
 		{&s.untitled, "title-missing", "Pages without a title"},
-		{&s.retitled, "title-repeated", "Titles of several pages"},
+		{&s.retitled, "title-repeated", "Titles shared by several pages"},
 	} {
 		*f.at = &Finding{Kind: f.kind, Title: f.title, most: most, Rows: []SiteRow{}}
 		s.rep.Findings = append(s.rep.Findings, *f.at)
 	}
-	s.urls, s.titles, s.digests, s.texts = s.j.sorterOf(8), s.j.sorterOf(16), s.j.sorterOf(16), s.j.sorterOf(16)
+	s.urls, s.titles, s.digests = s.j.sorterOf(8), s.j.sorterOf(16), s.j.sorterOf(16)
+	s.texts = &nearJoin{j: s.j, pages: s.j.sorterOf(16), window: make([]uint64, 0, 2*nearWindow)}
 	for _, step := range []func() error{s.pages, s.refusals, s.links, s.joinURLs, s.joinTitles, s.joinDigests, s.joinTexts} {
 		if err := step(); err != nil {
 			return err
@@ -175,6 +187,9 @@ func (s *siteScan) run(most int) error {
 	}
 	if s.rep.Pages == 0 {
 		return fmt.Errorf("export: %s: %w", s.rep.Site, ErrNoSite)
+	}
+	if s.unjudged > 0 {
+		s.j.note("pages without links to them that may be seeds, as the log does not say: %d; --crawl-log all tells", s.unjudged)
 	}
 	s.findChains()
 	for _, f := range s.rep.Findings {
@@ -221,7 +236,14 @@ func (s *siteScan) pages() error {
 		if e != nil {
 			mime = e.texts[textMIME] // that of a revisit, too
 		}
-		found := ours && status == 200 && isHTML(string(mime)) && (e == nil || len(e.texts[textVia]) > 0)
+		found := byte(notFound)
+		switch {
+		case !ours || status != 200 || !isHTML(string(mime)):
+		case e == nil:
+			found = perhapsFound
+		case len(e.texts[textVia]) > 0:
+			found = isFound
+		}
 		if err := s.info(url, nil, both.texts[textRedirect], status, found); err != nil || !ours {
 			return err
 		}
@@ -242,9 +264,8 @@ func (s *siteScan) pages() error {
 			if err := s.digests.Add(s.rec); err != nil {
 				return err
 			}
-			if hash := c.texts[textSimhash]; len(hash) > 0 {
-				s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], xxhash.Sum64(hash)), c.texts[textDigest]...)
-				if err := s.texts.Add(append(append(s.rec, 0), url...)); err != nil {
+			if hash, err := strconv.ParseUint(string(c.texts[textSimhash]), 16, 64); err == nil { // "" for none
+				if err := s.texts.add(hash, string(c.texts[textDigest]), string(url)); err != nil {
 					return err
 				}
 			}
@@ -263,10 +284,17 @@ func (s *siteScan) pages() error {
 	})
 }
 
-// info adds what is known of a URL. found says that it is a page of the site and no seed.
-func (s *siteScan) info(url, reason, location []byte, status int, found bool) error {
+// Whether a URL is a page of the site and no seed.
+const (
+	notFound = iota
+	isFound
+	perhapsFound // it is a page; no line of the log says whether it is a seed
+)
+
+// info adds what is known of a URL.
+func (s *siteScan) info(url, reason, location []byte, status int, found byte) error {
 	s.begin(s.key(url), siteInfo)
-	s.rec = append(binary.BigEndian.AppendUint16(s.rec, uint16(status)), flag(found))
+	s.rec = append(binary.BigEndian.AppendUint16(s.rec, uint16(status)), found)
 	s.text(url)
 	s.text(reason)
 	s.text(location)
@@ -290,7 +318,7 @@ func (s *siteScan) refusals() error {
 		if s.has(url) {
 			s.rep.Refused[e.Reason]++
 		}
-		return s.info(url, []byte(e.Reason), nil, e.Status, false)
+		return s.info(url, []byte(e.Reason), nil, e.Status, notFound)
 	})
 }
 
@@ -338,7 +366,8 @@ func (s *siteScan) links() error {
 
 // target collects what the records of a key say.
 type target struct {
-	known, found          bool // found: as in siteScan.info
+	known                 bool
+	found                 byte // as in siteScan.info
 	status                int
 	url, reason, location string
 	links                 int64
@@ -366,7 +395,7 @@ func (s *siteScan) joinURLs() error {
 				continue // a capture; this is another
 			}
 			readTexts(rec[3:], &a, &b, &to)
-			t.known, t.status, t.found = true, int(binary.BigEndian.Uint16(rec)), rec[2] == 1
+			t.known, t.status, t.found = true, int(binary.BigEndian.Uint16(rec)), rec[2]
 			t.url, t.reason, t.location = string(a), string(b), string(to)
 			if h, ok := s.redirects[key]; ok {
 				h.status = t.status
@@ -419,8 +448,10 @@ func (s *siteScan) judge(t *target) {
 	case t.links > 0 && t.location != "":
 		row.Detail += ", to " + t.location
 		s.redirected.add(row)
-	case t.links == 0 && t.found:
+	case t.links == 0 && t.found == isFound:
 		s.orphans.add(SiteRow{URL: t.url})
+	case t.links == 0 && t.found == perhapsFound:
+		s.unjudged++
 	}
 	if t.canonicals > 0 && (t.status != 200 || t.reason != "") {
 		s.badCanonical.add(SiteRow{URL: t.url, Detail: why, Count: t.canonicals, From: t.canonical, weight: t.canonicals})
@@ -505,14 +536,28 @@ func (s *siteScan) joinDigests() error {
 	})
 }
 
+// joinTexts finds the near-duplicates that "export near-duplicates" finds, without the pairs with equal bodies. A row
+// has a page and all that are paired with it.
 func (s *siteScan) joinTexts() error {
-	return s.groups(s.texts, "texts", func(first [][]byte, n int64) {
-		digest, _, _ := bytes.Cut(first[0], []byte{0})
-		last, _, _ := bytes.Cut(first[len(first)-1], []byte{0}) // they are sorted by digest
-		url, rest := sources(first)
-		if !bytes.Equal(digest, last) && slices.ContainsFunc(rest, func(r Source) bool { return r.URL != url }) {
-			s.similar.add(SiteRow{URL: url, Count: n, From: rest, weight: n})
+	pairs := s.j.sorterOf(16) // hash, URL, 0, URL of a page that is like it
+	s.texts.take = func(url, near []byte, nearHash uint64, sameBody bool) error {
+		if sameBody {
+			return nil
 		}
+		s.rec = append(binary.BigEndian.AppendUint64(s.rec[:0], nearHash), near...)
+		return pairs.Add(append(append(s.rec, 0), url...))
+	}
+	if err := s.texts.find(); err != nil {
+		return err
+	}
+	return s.groups(pairs, "texts", func(first [][]byte, n int64) {
+		url, _, _ := bytes.Cut(first[0], []byte{0})
+		row := SiteRow{URL: string(url), Count: n + 1, weight: n + 1}
+		for _, rec := range first[:min(len(first), maxFrom)] {
+			_, like, _ := bytes.Cut(rec, []byte{0})
+			row.From = append(row.From, Source{URL: string(like)})
+		}
+		s.similar.add(row)
 	})
 }
 

@@ -293,6 +293,10 @@ func TestBadStart(t *testing.T) {
 			t.Errorf("%s: got %v, %v", mode, p, err)
 		}
 	}
+	says := Options{Command: []string{"/bin/sh", "-c", "echo starts >&2; echo no such script >&2; exit 2"}}
+	if _, err := Open(t.Context(), says); !errors.Is(err, errEnded) || !strings.HasSuffix(err.Error(), `standard error: "no such script"`) {
+		t.Errorf("a process that says why it ends: %v", err)
+	}
 	if _, err := Open(t.Context(), Options{Command: []string{"/nowhere/hook"}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no program: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 
 // process is a running process of a Pool. The goroutine that supervises it owns it.
 type process struct {
+	heard  chan struct{}          // closed when standard error ends
+	said   atomic.Pointer[string] // the last line of it
 	pool   *Pool
 	cmd    *exec.Cmd
 	stdin  *os.File
@@ -47,7 +50,7 @@ func (p *Pool) starter() {
 // start starts a process and waits for its greeting.
 func (p *Pool) start() (*process, error) {
 	x := &process{pool: p, cmd: exec.Command(p.opt.Command[0], p.opt.Command[1:]...), lines: make(chan []byte),
-		quit: make(chan struct{}), exited: make(chan struct{}), timer: time.NewTimer(p.opt.startTimeout)}
+		quit: make(chan struct{}), exited: make(chan struct{}), heard: make(chan struct{}), timer: time.NewTimer(p.opt.startTimeout)}
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := x.launch(); err != nil {
 		x.closePipes()
@@ -61,7 +64,16 @@ func (p *Pool) start() (*process, error) {
 	go x.readLines()
 	go x.readErrors()
 	if err := x.greet(); err != nil {
+		if errors.Is(err, errEnded) { // what it said last is on its way
+			select {
+			case <-x.heard:
+			case <-time.After(endGrace):
+			}
+		}
 		x.end(false)
+		if said := x.said.Load(); said != nil {
+			err = fmt.Errorf("%w; the last line of its standard error: %q", err, *said)
+		}
 		return nil, err
 	}
 	return x, nil
@@ -226,12 +238,15 @@ const maxErrorLine = 500
 
 // readErrors notes the lines of standard error.
 func (x *process) readErrors() {
+	defer close(x.heard)
 	defer bug.Fatal()
 	r := bufio.NewReaderSize(x.output[1], 4<<10)
 	for {
 		line, err := r.ReadSlice('\n')
 		if text := bytes.TrimSpace(line); len(text) > 0 {
-			x.pool.note(false, "the hook says", "text", string(text[:min(len(text), maxErrorLine)]))
+			said := string(text[:min(len(text), maxErrorLine)])
+			x.said.Store(&said)
+			x.pool.note(false, "the hook says", "text", said)
 		}
 		for err == bufio.ErrBufferFull { // the rest of a long line
 			_, err = r.ReadSlice('\n')

@@ -40,7 +40,7 @@ func WriteSiteHTML(w io.Writer, r *export.SiteReport) error {
 	for _, reason := range slices.Sorted(maps.Keys(r.Refused)) {
 		counts = append(counts, []string{"no response: " + reason, humanize.Comma(r.Refused[reason])})
 	}
-	p.table([]string{"URLs", "number"}, counts)
+	p.table([]string{"URLs", "count"}, counts)
 	for _, f := range r.Findings {
 		siteFinding(p, f)
 	}
@@ -57,7 +57,7 @@ func siteFinding(p *page, f *export.Finding) {
 	if n := int64(len(f.Rows)); n < f.Total {
 		p.tag("p", fmt.Sprintf("The first %d of them:", n))
 	}
-	p.raw("<table><thead><tr><th>URL</th><th>what</th><th>number</th></tr></thead><tbody>\n")
+	p.raw("<table><thead><tr><th>URL</th><th>details</th><th>count</th></tr></thead><tbody>\n")
 	for _, r := range f.Rows {
 		p.raw("<tr><td>" + link(r.URL))
 		if len(r.From) > 0 {
@@ -69,7 +69,7 @@ func siteFinding(p *page, f *export.Finding) {
 				}
 				p.raw("</li>")
 			}
-			if more := r.Count - int64(len(r.From)); more > 0 {
+			if more := f.Others(&r) - int64(len(r.From)); more > 0 {
 				p.raw("<li>" + escape(fmt.Sprintf("and %s more", humanize.Comma(more))) + "</li>")
 			}
 			p.raw("</ul></details>")

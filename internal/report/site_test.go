@@ -69,3 +69,19 @@ func TestSiteCSV(t *testing.T) {
 		t.Errorf("%q, %v", rows, err)
 	}
 }
+
+// TestSiteOthers: the pages of a group that are not listed are counted without the row's own.
+func TestSiteOthers(t *testing.T) {
+	r := &export.SiteReport{Site: "a.test", Findings: []*export.Finding{{Kind: "duplicate", Title: "same", Total: 1, Rows: []export.SiteRow{
+		{URL: "http://a.test/1", Count: 2, From: []export.Source{{URL: "http://a.test/2"}}}}}}}
+	for others, want := range map[int64]string{1: "", 3: "and 2 more"} {
+		r.Findings[0].Rows[0].Count = 1 + others
+		var b bytes.Buffer
+		if err := WriteSiteHTML(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.Contains(got, " more<") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%d others: want %q in\n%s", others, want, got)
+		}
+	}
+}
