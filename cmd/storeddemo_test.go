@@ -64,6 +64,22 @@ func TestDemoStored(t *testing.T) {
 		t.Errorf("the server log has %d lines", strings.Count(log, "\n"))
 	}
 	wantExit(t, term.ExitDone, "", "audit", second)
+	again := []string{"demo", "--quiet", "--warc=" + first, "--connections=64", "--ram=256MiB", "--host-delay=20ms", "--server-delay=2ms"}
+	for _, flag := range []string{"--dir=x", "--resolver=127.0.0.1:1", "--config=x", "--no-such-flag", "http://x.test/", "--linger=-1s"} {
+		if _, said := wantExit(t, term.ExitUsage, "", append(again, "--", flag)...); !strings.Contains(said, "--") {
+			t.Errorf("demo -- %s says %q", flag, said)
+		}
+	}
+	third := tmp + "/third"
+	cmdtest.WantExitAlone(t, term.ExitDone, append(again, "--dir="+third, "--", "--max-depth=0", "--simhash", "--host-delay=30ms")...)
+	seeds := storedPages(t, third)
+	if len(seeds) == 0 || len(seeds) > len(want)/2 {
+		t.Errorf("%d pages at depth 0, of %d", len(seeds), len(want))
+	}
+	files, err := filepath.Glob(third + "/warc/*.cdxj")
+	if err != nil || len(files) == 0 || !strings.Contains(readFile(t, files[0]), "simhash") {
+		t.Errorf("no index with simhashes in %q: %v", files, err)
+	}
 }
 
 // TestDemoStoredFaults: what is no stored crawl, and flags that do not fit together, are said.
@@ -81,6 +97,7 @@ func TestDemoStoredFaults(t *testing.T) {
 		{term.ExitUsage, "--seeds needs --warc", []string{"--seeds=x"}},
 		{term.ExitUsage, "--stored-delays needs --warc", []string{"--stored-delays"}},
 		{term.ExitUsage, "can't be negative", []string{"--max-time=-1s"}},
+		{term.ExitUsage, "--simhash: flags of crawl, after --, need --warc", []string{"--", "--simhash"}},
 		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "/"}},
 		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "-link"}},
 		{term.ExitUsage, "is in the stored crawl", []string{"--warc=other", "--warc=" + stored + "-link", "--dir=" + stored + "/new/one"}},

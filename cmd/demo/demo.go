@@ -46,6 +46,8 @@ import (
 
 // Command is the table of demo's flags.
 type Command struct {
+	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag" help:"With --warc, flags of drumbeat crawl for the new crawl, after --, such as: -- --content-seen off --strategy focused. Its directories, seeds, network and reports are those of demo."`
+
 	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"Approximate number of URLs in the synthetic web; four in five are pages, the rest redirects, errors and files."`
 	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Number of hosts in the synthetic web."`
 	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Number of pay-level domains in the synthetic web."`
@@ -155,6 +157,8 @@ func (c *Command) check() error {
 		return errors.New("--seeds needs --warc: the synthetic web has its own seeds")
 	case !stored && c.Delays:
 		return errors.New("--stored-delays needs --warc")
+	case !stored && len(c.CrawlFlags) > 0:
+		return fmt.Errorf("%s: flags of crawl, after --, need --warc", c.CrawlFlags[0])
 	case c.MaxTime < 0:
 		return errors.New("--max-time can't be negative")
 	}

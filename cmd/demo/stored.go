@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -145,9 +146,13 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	if err != nil {
 		return err
 	}
-	opt := c.options(dir)
-	if opt.Seeds = web.SeedFile(); c.Seeds != "" {
-		opt.Seeds = filepath.Clean(c.Seeds)
+	seeds := web.SeedFile()
+	if c.Seeds != "" {
+		seeds = filepath.Clean(c.Seeds)
+	}
+	opt, err := c.storedOptions(a, dir, seeds)
+	if err != nil {
+		return errors.Join(err, remove())
 	}
 	plan, err := crawlcmd.MakePlan(&opt)
 	if err != nil {
@@ -178,6 +183,45 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
 }
 
+// ownFlags are flags of crawl that demo decides.
+var ownFlags = []string{"dir", "add-dir", "out", "add-out", "new", "seeds", "known", "ram", "connections", "config", "preset"}
+
+// storedOptions returns the options of the crawl of a stored crawl, without resolver and fetcher: those of the synthetic
+// web's crawl, or with CrawlFlags those of crawl, with the same delays and limits unless the flags have others.
+func (c *Command) storedOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
+	plain := c.options(dir)
+	plain.Seeds = seeds
+	if len(c.CrawlFlags) == 0 {
+		return plain, nil
+	}
+	list := func(path string) string { return strings.ReplaceAll(path, ",", `\,`) }
+	base := []string{"--dir=" + list(dir), "--seeds=" + seeds, "--contact=" + plain.Contact, "--resolver=127.0.0.1:53", "--crawl-log=all",
+		"--pld-delay=0", "--network-rate=0", "--network-connections=0", "--host-delay-factor=0"}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"host-delay", plain.HostDelay}, {"host-delay-min", plain.HostDelayMin}, {"server-delay", plain.ServerDelay},
+		{"server-delay-min", plain.ServerDelayMin}, {"backoff", plain.Backoff}, {"backoff-max", plain.BackoffMax}, {"linger", plain.Linger},
+		{"max-time", plain.MaxTime}, {"checkpoint-every", plain.CheckpointEvery}} {
+		if d.value < time.Millisecond { // crawl refuses less
+			d.value = 0
+		}
+		base = append(base, fmt.Sprintf("--%s=%v", d.flag, d.value))
+	}
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{{"ram", plain.RAMBytes}, {"disk", plain.DiskBytes}, {"connections", int64(plain.Connections)}} {
+		base = append(base, fmt.Sprintf("--%s=%d", n.flag, n.value))
+	}
+	opt, err := crawlcmd.LentOptions(a, base, c.CrawlFlags, ownFlags)
+	if err != nil {
+		return crawl.Options{}, err
+	}
+	opt.Connections = plain.Connections
+	return *opt, nil
+}
+
 // damageOf returns the end of a crawl whose web was damaged: it lacks pages, so figures from it are not to be trusted.
 func damageOf(f *storedweb.Found, c *storedweb.Counts) error {
 	if c.Damaged+f.DamagedCount == 0 {
@@ -199,7 +243,7 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 		view.Say(fmt.Sprintf("%d of the WARC files have no sound index (.cdxj) and were read themselves.\n", f.Read))
 	}
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address. Connections: %d. Directory: %s\n",
-		human.Duration(c.HostDelay), human.Duration(opt.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Dirs[0]))
+		human.Duration(opt.HostDelay), human.Duration(opt.HostDelayMin), human.Duration(opt.ServerDelay), c.Connections, opt.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}
