@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/beast"
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
@@ -39,34 +40,42 @@ func TestReloadBudgets(t *testing.T) {
 		if n := replaced(); n != 0 {
 			t.Errorf("%d URLs were placed anew before the reload", n)
 		}
+		await := func(has func(*beast.Stats) bool) {
+			for range 600 {
+				if in, err := o.opt.Control.Structures(); err != nil || has(&in.Beast) {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		await(func(s *beast.Stats) bool { return s.CurrentRecords > 100 })
 		want := pin(6)
 		r, made, err := o.opt.Control.Reload(t.Context(), "test", false)
 		if err != nil || made.Seq == 0 || r.Budgets != want || r.Anew != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)
 		}
-		time.Sleep(3 * time.Second)
-		lowered := replaced()
-		if lowered == 0 {
-			t.Errorf("no URL was placed anew after a smaller budget")
+		placed := func(after int64, when string) int64 {
+			for range 600 {
+				if n := replaced(); n > after {
+					return n
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			t.Errorf("no URL was placed anew after %s", when)
+			return after
 		}
+		placed(0, "a smaller budget")
 		writeRules(t, fs, "sites.toml", "[[site]]\npld = 'site0.test'\nbudget = 0")
 		if _, _, err := o.opt.Control.Reload(t.Context(), "test", true); !changes.IsRefused(err) {
 			t.Errorf("a file with a fault: %v", err)
 		}
-		for range 200 { // until the queues after the current one are not empty
-			if in, err := o.opt.Control.Structures(); err != nil || in.Beast.SpreadRecords > 0 {
-				break
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		await(func(s *beast.Stats) bool { return s.SpreadRecords > 20 })
+		lowered := replaced()
 		pin(300)
 		if r, _, err = o.opt.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Anew == 0 {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
-		time.Sleep(10 * time.Second)
-		if n := replaced() - lowered; n == 0 {
-			t.Errorf("no URL was placed anew after the reload with anew")
-		}
+		placed(lowered, "the reload with anew")
 		o.make(changes.Change{Op: changes.OpBudget, PLD: "site0.test", Budget: 5, Anew: true})
 		o.end()
 		checkFetched(t, o.web, &o.opt)

@@ -347,7 +347,7 @@ export class Controls {
   functions() {
     const number = (name, label, placeholder) =>
       el("label", {}, label, el("input", { name, type: "number", min: 1, step: 1, required: true, placeholder }));
-    const names = { paper: "Paper", equal: "Equal", popular: "Popular", inverse: "Inverse", proportional: "Proportional" };
+    const names = { paper: "Paper", equal: "Equal", popular: "Popular", inverse: "Inverse", proportional: "Proportional", supporters: "Supporters" };
     const back = el("button", {
       type: "button",
       text: "Back to the flags",
