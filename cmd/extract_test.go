@@ -326,9 +326,14 @@ func TestExtractFaults(t *testing.T) {
 	}
 	moved()
 	moved = movedAway(t, strings.TrimSuffix(name, ".warc.gz")+".cdxj")
-	if _, said := wantExit(t, term.ExitDone, "", append([]string{"extract"}, with("-o", tmp+"/moved")...)...); !strings.Contains(said, "1 WARC files have no index") {
+	if _, said := wantExit(t, term.ExitFailure, "", append([]string{"extract"}, with("-o", tmp+"/moved")...)...); !strings.Contains(said, "1 WARC file is without an index") {
 		t.Errorf("said %s", said)
 	}
+	both := movedAway(t, name)
+	if _, said := wantExit(t, term.ExitDone, "", append([]string{"extract"}, with("-o", tmp+"/both")...)...); !strings.Contains(said, fmt.Sprintf("the indexes of 1 of the crawl's %d WARC files are not there", len(files))) {
+		t.Errorf("said %s", said)
+	}
+	both()
 	moved()
 
 	ctx, cancel := context.WithCancelCause(t.Context())

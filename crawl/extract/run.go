@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/human"
 	"drumbeat/internal/sites"
 	"drumbeat/internal/tabular"
 	"drumbeat/warc"
@@ -258,6 +259,13 @@ func (j *job) warcState() (*warc.State, error) {
 }
 
 func (j *job) run(ctx context.Context) (err error) {
+	st, err := j.warcState()
+	if err == nil {
+		err = j.needIndexes(st)
+	}
+	if err != nil {
+		return err
+	}
 	if j.opt.Stream == nil {
 		free, err := j.openTarget()
 		if err != nil {
@@ -278,7 +286,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	meter := j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, "warc")
 	defer meter.End()
 	meter.Set("pages")
-	if err := j.parts(ctx); err != nil {
+	if err := j.parts(ctx, st); err != nil {
 		return err
 	}
 	if j.stream != nil {
@@ -288,11 +296,7 @@ func (j *job) run(ctx context.Context) (err error) {
 }
 
 // parts makes all parts that are missing.
-func (j *job) parts(ctx context.Context) error {
-	st, err := j.warcState()
-	if err != nil {
-		return err
-	}
+func (j *job) parts(ctx context.Context, st *warc.State) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	volumes := make(chan *volume)
@@ -310,9 +314,7 @@ func (j *job) parts(ctx context.Context) error {
 			}
 		}()
 	}
-	indexed := map[string]bool{}
-	err = warc.WalkIndexes(j.files, st, func(x *warc.Index) error {
-		indexed[x.Name] = true
+	err := warc.WalkIndexes(j.files, st, func(x *warc.Index) error {
 		v, err := j.volume(x)
 		if err != nil || v == nil {
 			return err
@@ -329,28 +331,25 @@ func (j *job) parts(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if err != nil {
-		return err
-	}
-	return j.noteWithoutIndex(indexed)
+	return err
 }
 
-// noteWithoutIndex notes the final WARC files of which the index was moved away.
-func (j *job) noteWithoutIndex(indexed map[string]bool) error {
-	files, err := warc.Files(j.files.Set)
+// needIndexes returns an error if a WARC file is there without its index, and notes how many were moved away or are lost.
+func (j *job) needIndexes(st *warc.State) error {
+	files, err := warc.WithoutIndex(j.files, st)
 	if err != nil {
 		return err
 	}
-	n := 0
-	for _, path := range files {
-		if !indexed[warc.NameOf(path)] {
-			n++
-		}
+	if len(files) > 0 {
+		return fmt.Errorf("extract: %s without an index, for example %s: move back its .cdxj file, or move both away",
+			human.Counted(int64(len(files)), "WARC file is", "WARC files are"), files[0])
 	}
-	if n > 0 {
-		j.report.Notes = append(j.report.Notes, fmt.Sprintf("%d WARC files have no index and are left out", n))
+	absent, of, err := warc.AbsentIndexes(j.files, st)
+	if err == nil && absent > 0 {
+		j.report.Notes = append(j.report.Notes, fmt.Sprintf("the indexes of %d of the crawl's %d WARC files are not there (moved away, or lost): "+
+			"the texts of their pages are missing", absent, of))
 	}
-	return nil
+	return err
 }
 
 // damaged counts a damaged record.
