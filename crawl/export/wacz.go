@@ -53,6 +53,7 @@ func (j *job) wacz() (err error) {
 	if err != nil {
 		return err
 	}
+	j.meter.Add(0)
 	p := &pack{j: j}
 	defer func() {
 		for _, f := range []*disk.Staged{p.out, p.idx, p.pages} {
@@ -76,6 +77,7 @@ func (j *job) wacz() (err error) {
 		}
 	}
 	j.report.Parts, j.report.Bytes = 1, p.out.Size()
+	j.meter.Complete()
 	return nil
 }
 
@@ -90,6 +92,14 @@ type pack struct {
 	first waczPage // the earliest page
 
 	damage error // the first of Report.Damaged
+}
+
+// counting is an io.Writer that adds to the progress.
+type counting struct{ *state.ProgressMeter }
+
+func (c counting) Write(b []byte) (int, error) {
+	c.Add(int64(len(b)))
+	return len(b), nil
 }
 
 // resource is a member as datapackage.json lists it.
@@ -175,7 +185,7 @@ func (p *pack) archive() error {
 			return fmt.Errorf("export: %s is compressed by Zstandard, which WACZ does not allow: crawl with --warc-format gz, or use index", data.File)
 		}
 		if _, err := p.add("archive/"+data.File, zip.Store, func(w io.Writer) error {
-			n, err := io.Copy(w, data.Reader())
+			n, err := io.Copy(io.MultiWriter(w, counting{p.j.meter}), data.Reader())
 			if err == nil && n < data.Size() {
 				err = &disk.CorruptError{Path: data.File, Offset: n, Want: fmt.Sprintf("%d bytes", data.Size()), Got: fmt.Sprintf("%d bytes", n)}
 			}

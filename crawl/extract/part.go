@@ -155,6 +155,7 @@ func (j *job) volume(x *warc.Index) (_ *volume, err error) {
 	if j.stream == nil {
 		if s := j.complete(x.Name, data); s != nil {
 			j.finished(s, true)
+			j.meter.Add(data.Size())
 			return nil, data.Close()
 		}
 	}
@@ -241,10 +242,13 @@ func (j *job) part(ctx context.Context, v *volume) error {
 
 // pages adds the pages of a WARC file to a part.
 func (j *job) pages(ctx context.Context, v *volume, to *sink, counts *Counts) error {
+	at := int64(0)
 	for _, x := range v.pages {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		j.meter.Add(x.Offset - at)
+		at = x.Offset
 		err := j.page(v.data, x, to, counts)
 		var damage *disk.CorruptError
 		if errors.As(err, &damage) {
@@ -254,5 +258,6 @@ func (j *job) pages(ctx context.Context, v *volume, to *sink, counts *Counts) er
 			return err
 		}
 	}
+	j.meter.Add(v.data.Size() - at)
 	return nil
 }

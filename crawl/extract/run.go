@@ -148,6 +148,7 @@ type job struct {
 	files  warc.Options // where the WARC files are
 	agent  string       // of the crawl, for X-Robots-Tag
 	stream *sink        // of Options.Stream
+	meter  *state.ProgressMeter
 
 	mu     sync.Mutex // guards report
 	report *Report
@@ -283,12 +284,14 @@ func (j *job) run(ctx context.Context) (err error) {
 	if j.opt.Begin != nil {
 		j.opt.Begin(j.report)
 	}
-	meter := j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, "warc")
-	defer meter.End()
-	meter.Set("pages")
+	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, "warc")
+	defer j.meter.End()
+	j.meter.Set("pages")
+	j.meter.Add(0)
 	if err := j.parts(ctx, st); err != nil {
 		return err
 	}
+	j.meter.Complete()
 	if j.stream != nil {
 		return j.stream.close()
 	}

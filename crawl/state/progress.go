@@ -23,6 +23,8 @@ type ProgressMeter struct {
 	total  int64
 	began  time.Time
 	what   atomic.Pointer[string]
+	counts atomic.Bool // Progress.Done is counted instead of the bytes read
+	count  atomic.Int64
 	ended  chan struct{}
 	ticker sync.WaitGroup
 }
@@ -70,9 +72,24 @@ func (s *Saved) StartProgress(tell func(Progress), every time.Duration, parts ..
 // Set sets Progress.What. It is safe for concurrent use.
 func (p *ProgressMeter) Set(what string) { p.what.Store(&what) }
 
+// Add adds n to Progress.Done, which from its first call on is the sum of these numbers. Readers call it that read some bytes
+// of the files several times, or not at all. It is safe for concurrent use, and with a nil p.
+func (p *ProgressMeter) Add(n int64) {
+	if p != nil {
+		p.counts.Store(true)
+		p.count.Add(n)
+	}
+}
+
+// Complete makes Progress.Done the total, if Add was called: all has been read that was to be read.
+func (p *ProgressMeter) Complete() { p.count.Store(p.total) }
+
 func (p *ProgressMeter) now() Progress {
-	return Progress{Done: p.saved.Meter.Counts().ReadBytes, Total: p.total,
-		Elapsed: time.Since(p.began), What: *p.what.Load()}
+	done := p.saved.Meter.Counts().ReadBytes
+	if p.counts.Load() {
+		done = min(p.count.Load(), p.total)
+	}
+	return Progress{Done: done, Total: p.total, Elapsed: time.Since(p.began), What: *p.what.Load()}
 }
 
 // End stops the goroutine and calls tell a last time.
