@@ -156,10 +156,10 @@ func TestMatchIdentities(t *testing.T) {
 	disk.Must(t, err)
 	disk.Must(t, m.MkdirAll("full/of"))
 	for want, paths := range map[string][]string{
-		"directory 1 of 3 (state) of crawl crawl1 is missing": {"a", "c"},
-		"z belongs to crawl crawl2":                           {"a", "b", "c", "z"},
-		"both directory 0":                                    {"a", "a", "b", "c"},
-		"full has no drumbeat-dir.json but isn't empty":       {"a", "b", "c", "full"},
+		"directory 1 of 3 (state) of crawl crawl1 is missing":              {"a", "c"},
+		"z belongs to crawl crawl2":                                        {"a", "b", "c", "z"},
+		"both directory 0":                                                 {"a", "a", "b", "c"},
+		"full is not a directory of drumbeat: it has no drumbeat-dir.json": {"a", "b", "c", "full"},
 	} {
 		if _, err := disk.MatchIdentities(m, paths, "state"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("match %v: %v; want %q", paths, err, want)

@@ -34,12 +34,12 @@ func TestRefusedDirectories(t *testing.T) {
 	}{
 		{[]string{"--dir=" + a, "--dir=" + none, "--out=" + out}, "directory 1 of 2 (crawl)"},
 		{[]string{"--dir=" + none, "--dir=" + b, "--out=" + out}, "directory 0 of 2 (crawl)"},
-		{[]string{"--dir=" + a, "--out=" + out, "--dir=" + thesis}, "isn't empty"},
+		{[]string{"--dir=" + a, "--out=" + out, "--dir=" + thesis}, "is not empty"},
 		{[]string{"--dir=" + a, "--dir=" + b, "--out=" + none}, "is a disk not mounted?"},
 		{[]string{"--dir=" + a, "--dir=" + b}, "is in separate directories, but no --out is given"},
 		{[]string{"--dir=" + plain, "--out=" + none}, "is in its state directories"},
-		{[]string{"--dir=" + none, "--dir=" + thesis}, "isn't empty"},
-		{[]string{"--dir=" + none, "--out=" + thesis}, "isn't empty"},
+		{[]string{"--dir=" + none, "--dir=" + thesis}, "is not empty"},
+		{[]string{"--dir=" + none, "--out=" + thesis}, "is not empty"},
 		{[]string{"--dir=" + a, "--dir=" + b, "--out=" + plain}, "is a directory for crawl, not for output"},
 		{[]string{"--dir=" + a, "--dir=" + plain, "--out=" + out}, "belongs to crawl"},
 	} {

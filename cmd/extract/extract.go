@@ -142,7 +142,7 @@ func (c *Command) result(r *extract.Report, to io.Writer, say func(string, ...an
 	}
 	result := fmt.Sprintf("texts: %s pages", humanize.Comma(r.Pages))
 	if c.Output != "-" {
-		result += fmt.Sprintf(", %d parts (%d kept), %s in %s", r.Parts, r.KeptParts, term.BytesOf(r.Bytes), c.Output)
+		result += fmt.Sprintf(", %s (%d kept), %s in %s", human.Counted(int64(r.Parts), "part", "parts"), r.KeptParts, term.BytesOf(r.Bytes), c.Output)
 	}
 	_, err := fmt.Fprintf(to, "%s; %s, %s pages/s\n", result, human.Duration(elapsed),
 		humanize.Comma(int64(float64(r.New)/max(elapsed.Seconds(), 1e-3))))

@@ -142,7 +142,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 	if m, err := opt.match(r.Meter); err != nil { // before Lock creates a file in a foreign directory
 		return r, nil, state.MatchError(err)
 	} else if m.Set.Len() == 0 {
-		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], state.ErrIncompatible)
+		return r, nil, state.NoCrawl(opt.Dirs[0])
 	}
 	for _, dir := range slices.Concat(opt.Dirs, opt.Out) {
 		if err := r.Lock(opt.FS, dir); err != nil {
@@ -154,7 +154,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 		return r, nil, state.MatchError(err)
 	}
 	if match.Set.Len() == 0 {
-		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], state.ErrIncompatible)
+		return r, nil, state.NoCrawl(opt.Dirs[0])
 	}
 	r.Set, r.Out = match.Set, match.Set
 	if err := r.RefuseRepairing(); err != nil && !opt.Repairing {
@@ -165,8 +165,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 		return r, nil, err
 	}
 	if m == nil {
-		return r, nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w",
-			opt.Dirs[0], state.ErrIncompatible)
+		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit", opt.Dirs[0])
 	}
 	if err := r.Take(match, m, opt.Out); err != nil {
 		return r, nil, err

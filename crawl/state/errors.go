@@ -16,8 +16,20 @@ func MatchError(err error) error {
 	if errors.As(err, &path) {
 		return fmt.Errorf("crawl: %w: %w", ErrUnusable, err)
 	}
-	return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+	return Incompatible("crawl: %w", err)
 }
+
+// incompatible is an ErrIncompatible whose text says all.
+type incompatible struct{ error }
+
+// Is reports whether target is ErrIncompatible.
+func (incompatible) Is(target error) bool { return target == ErrIncompatible }
+
+// Unwrap returns the error with the text.
+func (e incompatible) Unwrap() error { return e.error }
+
+// Incompatible returns an ErrIncompatible whose text is that of fmt.Errorf alone.
+func Incompatible(format string, args ...any) error { return incompatible{fmt.Errorf(format, args...)} }
 
 // LockError wraps an error of locking a directory. It adds ErrUnusable unless another process has the lock
 // or the disk is full.
@@ -26,6 +38,11 @@ func LockError(dir string, err error) error {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return fmt.Errorf("crawl: directory %s: %w", dir, err)
+}
+
+// NoCrawl returns the error of a directory without a crawl, or of one that does not exist.
+func NoCrawl(dir string) error {
+	return Incompatible("crawl: %s holds no crawl, or does not exist", dir)
 }
 
 // ErrRepairing means that a repair of the crawl is unfinished.

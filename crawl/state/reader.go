@@ -39,7 +39,7 @@ func OpenReader(fsys disk.FS, dirs, outDirs []string) (*Reader, error) {
 		return nil, MatchError(err)
 	}
 	if match.Set.Len() == 0 {
-		return nil, fmt.Errorf("crawl: %s holds no crawl: %w", dirs[0], ErrIncompatible)
+		return nil, NoCrawl(dirs[0])
 	}
 	r.Set, r.Out, r.CrawlID = match.Set, match.Set, match.Crawl
 	if err := r.RefuseRepairing(); err != nil {
@@ -47,7 +47,7 @@ func OpenReader(fsys disk.FS, dirs, outDirs []string) (*Reader, error) {
 	}
 	m, _, err := ReadManifest(r.Set)
 	if err == nil && m == nil {
-		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to read yet: %w", dirs[0], ErrIncompatible)
+		err = Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to read yet", dirs[0])
 	}
 	if err == nil {
 		err = r.Take(match, m, outDirs)

@@ -245,7 +245,7 @@ func (s *soak) foreign() {
 	dirs[i] = filepath.Join(s.tmp, "thesis")
 	must(s, os.MkdirAll(dirs[i], 0o700))
 	must(s, os.WriteFile(filepath.Join(dirs[i], "thesis.tex"), []byte("x"), 0o600))
-	s.refused(dirs, "isn't empty")
+	s.refused(dirs, "is not empty")
 	if names, err := os.ReadDir(dirs[i]); err != nil || len(names) != 1 {
 		s.t.Errorf("the foreign directory holds %v, %v", names, err)
 	}
