@@ -307,7 +307,7 @@ func (w *Walk) Figures() Figures {
 	return Figures{Seen: len(w.nodes), Visited: w.visited, Steps: w.steps, Bytes: w.bytes}
 }
 
-// Waiting returns the number of URLs that were wished and of which nothing is known yet.
+// Waiting returns the number of URLs that walkers wait for.
 func (w *Walk) Waiting() (n int) {
 	for i := range w.nodes {
 		if w.nodes[i].state == Wanted {
