@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +35,6 @@ type hostileRun struct {
 // every scenario: the crawl ends, its ordinary part is the same as without the hostile hosts, the places
 // balance, the crawl keeps the body budget, and it reads no response far beyond the limits.
 func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
-	defer debug.SetGCPercent(debug.SetGCPercent(100)) // the heap is measured
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs = 10, 20, 150, 10

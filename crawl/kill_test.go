@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +66,6 @@ func TestMain(m *testing.M) {
 		os.Exit(child(job))
 	}
 	flag.Parse()
-	debug.SetGCPercent(400) // a tenth of the time was the collector's; the heap is small
 	os.Exit(m.Run())
 }
 
