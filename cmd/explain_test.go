@@ -216,9 +216,9 @@ func TestExplainCrawl(t *testing.T) {
 	if now := listing(t, a, b, out); now != before {
 		t.Errorf("explain changed files:\n%s\nwere\n%s", now, before)
 	}
-	for _, c := range [][]string{{"--dir=" + a}, {"--dir=" + b}, {"--dir=" + tmp}, {"--dir=" + out}} {
-		if _, errs := ask(term.ExitDirectory, "", append([]string{"url", urls[0]}, c...)...); !strings.Contains(errs, "incompatible") {
-			t.Errorf("%v: %s", c, errs)
+	for dir, want := range map[string]string{a: "is missing", b: "is missing", tmp: "is not a directory of drumbeat", out: "is a directory for output"} {
+		if _, errs := ask(term.ExitDirectory, "", "url", urls[0], "--dir="+dir); !strings.Contains(errs, want) {
+			t.Errorf("%s: %s, want %q", dir, errs, want)
 		}
 	}
 	for _, dir := range []string{a, b} { // the manifest and its copy
