@@ -193,7 +193,7 @@ func TestExplainCrawl(t *testing.T) {
 		t.Errorf("host: %s", got)
 	}
 	got, _ = ask(term.ExitDone, "", append([]string{"host", host}, dirs...)...)
-	if !strings.Contains(got, "responses in the indexes") {
+	if !strings.Contains(got, " in the indexes") {
 		t.Errorf("host: %s", got)
 	}
 	got, _ = ask(term.ExitDone, "", append([]string{"robots", urls[0], urls[1]}, dirs...)...)
