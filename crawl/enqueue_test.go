@@ -200,8 +200,15 @@ func TestEnqueueRefused(t *testing.T) {
 		o.start()
 		o.make(changes.Change{Op: changes.OpResume})
 		time.Sleep(45 * time.Second)
-		if a, b := len(web.got("h0.test", waits)), len(web.got("h0.test", fetched)); a != 1 || b != 2 {
-			t.Errorf("%d and %d requests for what was enqueued first, want 1 and 2", a, b)
+		// Thousands were enqueued, and those in Q come to RAM first after a restart, but none comes after other URLs.
+		requests := web.got("h0.test", "")[before:]
+		for _, r := range requests {
+			if r.path != waits && r.path != fetched && strings.Count(r.path, "/") != 2 {
+				t.Errorf("%s was requested before what was enqueued", r.path)
+			}
+		}
+		if len(requests) < 4 {
+			t.Errorf("%d requests after the pause", len(requests))
 		}
 		o.stop()
 		o.end()

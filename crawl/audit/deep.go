@@ -129,6 +129,9 @@ type Scanner struct {
 	Names   weburl.Sum
 	Fetched weburl.Sum // URLs with a response in the output or a fetched line in the crawl log
 	Refused weburl.Sum // URLs with a refusal in the crawl log
+	// Fetched lacks the URLs below. FetchedUnseen have ended, but URLseen has not merged them yet. FetchedOrdered have
+	// ended and were enqueued again: with Visit, the record of the order counts as that of the URL.
+	FetchedUnseen, FetchedOrdered weburl.Sum
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
 	Visit func(key uint64, entries []TaggedKey, seen bool) error
 	row   *StructureReport
@@ -418,6 +421,13 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 	again := several && live+refused > 0 // its responses are not its end
 	if stored+logged > 0 && !again && (seen || !ordered) {
 		x.Fetched.Add(key)
+	}
+	switch {
+	case stored+logged == 0:
+	case again && seen && x.orders[key] && live == 1 && refused == 0:
+		x.FetchedOrdered.Add(key)
+	case !again && !seen && ordered:
+		x.FetchedUnseen.Add(key)
 	}
 	if refused > 0 {
 		x.Refused.Add(key)

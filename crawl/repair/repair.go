@@ -87,7 +87,7 @@ func Run(opt Options) (rep *Report, err error) {
 	defer func() { err = errors.Join(err, x.Close()) }()
 	w := &repair{Scanner: x, opt: &opt, out: rep, hook: opt.hook,
 		deferred: map[uint8]int64{}, doubled: map[uint64]*doubledKey{}}
-	x.Visit = w.noteDoubled
+	x.Visit = w.noteKey
 	if err := x.Run(); err != nil {
 		return nil, err
 	}
@@ -194,6 +194,7 @@ type repair struct {
 	rebuild  map[string]bool // structures to rebuild
 	doubled  map[uint64]*doubledKey
 	inPlaces [state.NumPlaces]bool // places that hold doubled keys
+	unseen   int64                 // keys in a place or ended that are not in URLseen, those of enqueued URLs too
 	known    bool                  // all ended keys are known, so a key in no place is lost
 	deferred map[uint8]int64       // deferred records by reason
 
@@ -206,8 +207,11 @@ type repair struct {
 	replaced map[string]bool
 }
 
-// noteDoubled records the keys that are in more than one place or ended.
-func (w *repair) noteDoubled(key uint64, entries []audit.TaggedKey, _ bool) error {
+// noteKey records the keys that are in more than one place or ended, and counts those that are not in URLseen.
+func (w *repair) noteKey(key uint64, entries []audit.TaggedKey, seen bool) error {
+	if !seen && anywhere(entries) {
+		w.unseen++
+	}
 	live, ended := 0, false
 	for _, e := range entries {
 		if e.Tag < uint8(state.NumPlaces) {
@@ -290,8 +294,10 @@ func (w *repair) decide() {
 		w.rebuild[state.NameRobotsRequested] = true
 	}
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
-	w.known = w.Fetched == acc.Places[state.PlaceFetched] && w.Refused == acc.Places[state.PlaceRefused]
-	ended := acc.Places[state.PlaceFetched].N + acc.Places[state.PlaceRefused].N
+	fetched := acc.Places[state.PlaceFetched]
+	fetched.Remove(w.FetchedOrdered)
+	w.known = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused]
+	ended := fetched.N + acc.Places[state.PlaceRefused].N
 	if w.known {
 		w.out.Forgotten = k.Nowhere
 	} else {
@@ -315,10 +321,10 @@ func (w *repair) decide() {
 		do("%d keys of ended URLs are lost, and neither output nor log has them: these URLs may be fetched again",
 			w.out.Unseen)
 	}
-	if k.NotSeen > 0 {
-		do("add %d keys to URLseen again, from places, output and crawl log", k.NotSeen)
+	if w.unseen > 0 {
+		do("add %d keys to URLseen again, from places, output and crawl log", w.unseen)
 	}
-	if w.out.Forgotten > 0 || k.NotSeen > 0 || w.rebuild[state.NameURLSeen] {
+	if w.out.Forgotten > 0 || w.unseen > 0 || w.rebuild[state.NameURLSeen] {
 		w.rebuild[state.NameURLSeen] = true
 	}
 	w.decideOutput(do)
@@ -440,13 +446,20 @@ func (w *repair) account() {
 	// An enqueued URL has one record like all others from now on: a second one is in w.doubled.
 	a.Orders, w.next.Orders = weburl.Sum{}, disk.Ref{}
 	before := a.Places[state.PlaceRefused].N
+	fetched := &a.Places[state.PlaceFetched]
 	if w.known {
-		a.Places[state.PlaceFetched] = w.Fetched
-	} else if ended.N < a.Places[state.PlaceFetched].N { // unknown keys of fetched URLs are lost
-		a.Places[state.PlaceFetched] = ended
+		*fetched = w.Fetched
+	} else {
+		fetched.Remove(w.FetchedOrdered)
+	}
+	if w.rebuild[state.NameURLSeen] { // it has their keys now
+		fetched.Merge(w.FetchedUnseen)
+	}
+	if !w.known && ended.N < fetched.N { // unknown keys of fetched URLs are lost
+		*fetched = ended
 	}
 	refused := ended
-	refused.Remove(a.Places[state.PlaceFetched])
+	refused.Remove(*fetched)
 	a.Places[state.PlaceRefused] = refused
 	if n := refused.N - before; n > 0 {
 		a.Refused[state.ReasonLost] += n
