@@ -76,6 +76,8 @@ var layers = map[string]layer{
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
+	"exchange": {10, nil},
+
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
 	"star":   {20, []string{"drum", "disk", "internal/extsort"}},

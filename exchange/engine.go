@@ -1,0 +1,249 @@
+// Package exchange carries records between the nodes of a crawl.
+//
+// Engine is the part below: it moves messages from node to node, and keeps small values that all nodes see.
+// Package exchange/nats implements it over NATS JetStream, exchange/mem in memory for tests, with faults.
+// exchange/enginetest holds the tests of the contract.
+//
+// An engine carries; it is not trusted to keep. The promises of a crawl rest on the directories of its nodes
+// alone. An engine may:
+//
+//   - lose messages that it acknowledged: the newest of a stream, or all of them;
+//   - lose values that it acknowledged, and return older ones;
+//   - put a message into a stream more than once, also when Publish reports an error;
+//   - take any time, and be away for any time.
+//
+// An engine may not change or invent bytes, and may not show the messages of one sender to one stream in
+// another order than that of their Publish calls. Whoever reads still checks all bytes: they come from outside.
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Bounds of what an engine takes. NATS limits a message with its header to 1 MiB by default.
+const (
+	MaxMessageBytes = 1<<20 - 4096 // data of a message, request or answer
+	MaxValueBytes   = 1<<20 - 4096 // a value
+	MaxKeyBytes     = 200          // the key of a value
+	MaxNodes        = 4096         // node numbers are 0 to MaxNodes-1
+)
+
+// Errors of an engine. They come wrapped; use errors.Is. A call also returns the error of its context. With
+// any error other than ErrFull, ErrTooLarge, ErrExists, ErrChanged and ErrNotFound, the call may have taken
+// effect, or may take effect later.
+var (
+	ErrAway        = errors.New("no connection to the broker")
+	ErrFull        = errors.New("the broker has no room: the stream or bucket is at its limit")
+	ErrTooLarge    = errors.New("too large for a message")
+	ErrClosed      = errors.New("the engine is closed")
+	ErrInterrupted = errors.New("interrupted: read again")   // from a Reader or Watcher
+	ErrNotFound    = errors.New("no such value")             // from Get
+	ErrExists      = errors.New("the value exists")          // from Create
+	ErrChanged     = errors.New("the value was changed")     // from Update and Delete
+	ErrNoAnswer    = errors.New("no node answers that kind") // from Ask
+)
+
+// Engine is the connection of one node to the others. All methods are safe for concurrent use. All calls
+// return when ctx ends; without a deadline in ctx, a call takes at most 10 s. Next of a Reader or Watcher has
+// no such limit.
+type Engine interface {
+	// Publish hands a message to the stream of node to, and returns without waiting for the acknowledgement.
+	// The channel receives exactly one result: nil when the engine acknowledged the message, ErrAway, ErrFull,
+	// ErrTooLarge, ErrClosed, or that of ctx. It has room for the result, so nobody needs to receive it.
+	//
+	// Messages with the same to and from stand in the stream in the order of the calls. If one of them fails,
+	// later ones may be there nevertheless. Publish blocks while MaxInFlight messages have no result. id helps
+	// the engine to drop repetitions; it may drop a message only if one with its id is in the stream or was.
+	// data must not be changed before the result is there.
+	Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error
+
+	// Read returns a Reader for the messages of node to's stream with a sequence of seq or more (seq 0 or 1:
+	// all). If the stream ends below seq-1, it has lost messages: then the Reader begins with its oldest
+	// message, and Stream().Last is less than seq-1.
+	Read(ctx context.Context, to int, seq uint64) (Reader, error)
+
+	// Purge drops the messages of node to's stream with a sequence below that. It may be repeated. Numbers
+	// are not used again: the next message gets the sequence after the last one, also in an empty stream.
+	Purge(ctx context.Context, to int, below uint64) error
+
+	// Get returns a value, or ErrNotFound.
+	Get(ctx context.Context, b Bucket, key string) (Value, error)
+	// Put sets a value whatever it was, and returns its revision. data may have no bytes.
+	Put(ctx context.Context, b Bucket, key string, data []byte) (uint64, error)
+	// Create sets a value that does not exist, or returns ErrExists. Of many calls at once, one succeeds.
+	Create(ctx context.Context, b Bucket, key string, data []byte) (uint64, error)
+	// Update sets a value whose revision is revision, or returns ErrChanged.
+	Update(ctx context.Context, b Bucket, key string, data []byte, revision uint64) (uint64, error)
+	// Delete removes a value if its revision is revision (0: whatever it is), or returns ErrChanged. With
+	// revision 0, a value that does not exist is no error.
+	Delete(ctx context.Context, b Bucket, key string, revision uint64) error
+	// Last returns the highest revision that the bucket has given. It is lower than before only if the bucket
+	// lost changes.
+	Last(ctx context.Context, b Bucket) (uint64, error)
+	// Watch returns a Watcher for the values whose keys match pattern: a key, in which a token may be * (any
+	// token), and the last one > (one or more tokens).
+	Watch(ctx context.Context, b Bucket, pattern string) (Watcher, error)
+
+	// Ask sends a request to a node and returns its answer: ErrNoAnswer if the node is away or answers no
+	// requests of this kind. Nothing is repeated: a request or answer can be lost, which ctx ends.
+	Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error)
+	// Answer has f answer requests of a kind to this node, until stop. At most MaxAnswers calls of f run at
+	// once; more requests wait, and are lost beyond a bound. stop ends the context of f and returns when no
+	// call of f is running, so f must not call it. A kind is one token, and has one f at a time.
+	Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (stop func(), err error)
+
+	// State returns the state of the connection. It never blocks on the network.
+	State() State
+	// Close ends the connection. It returns when all goroutines of the engine have ended. Calls that wait
+	// return ErrClosed.
+	Close() error
+}
+
+// Bounds of concurrency in one Engine.
+const (
+	MaxInFlight = 256 // messages without a result
+	MaxAnswers  = 64  // requests being answered, of one kind
+)
+
+// Reader delivers the messages of a stream in the order of their sequences, none twice. One goroutine uses it.
+// It reads ahead by a bounded number of messages.
+type Reader interface {
+	// Next waits for a message. After an error other than that of ctx, the Reader delivers nothing more.
+	// ErrInterrupted means that messages may have been missed, because the connection broke or the stream is
+	// another one: call Read again with the sequence after the last message, and compare Stream.
+	Next(ctx context.Context) (Message, error)
+	// Stream describes the stream as Read found it.
+	Stream() Stream
+	// Close ends the Reader. It may be called while Next waits, and twice.
+	Close()
+}
+
+// Message is one message of a stream.
+type Message struct {
+	Seq  uint64 // number in the stream, from 1; rises, with gaps
+	From int    // the node that published it
+	Data []byte // belongs to the receiver
+}
+
+// Stream describes the stream of a node. A stream that was lost and made again has another Epoch, and its
+// numbers begin at 1 again. One whose files were replaced by an older copy has the same Epoch.
+type Stream struct {
+	Epoch       int64  // when it was made, by the broker's clock, in ns since 1970; compare for equality only
+	First, Last uint64 // sequence of the oldest and the newest message; empty: First is Last+1
+}
+
+// Bucket names one of the two sets of values of a crawl.
+type Bucket int
+
+// The buckets.
+const (
+	BucketCrawl Bucket = iota // nodes, marks, table, settings
+	BucketNet                 // leases of networks
+	Buckets                   // their number
+)
+
+// Value is a value of a bucket. A key consists of tokens with a dot between them; see CheckKey.
+type Value struct {
+	Key      string
+	Data     []byte // belongs to the receiver
+	Revision uint64 // rises with each change in the bucket
+	Deleted  bool   // only from a Watcher
+}
+
+// Watcher delivers values and their changes. One goroutine uses it.
+type Watcher interface {
+	// Next waits for a value. It first delivers every value that matches and exists, then reports with ok
+	// false, once, that these were all, then delivers each change. Of several changes of one key it may leave
+	// out all but the last, also before the report. Revisions of one key rise.
+	//
+	// After an error other than that of ctx, the Watcher delivers nothing more. ErrInterrupted is as for
+	// Reader: watch again, and take the new list of values as the truth.
+	Next(ctx context.Context) (v Value, ok bool, err error)
+	// Close ends the Watcher. It may be called while Next waits, and twice.
+	Close()
+}
+
+// State is the state of a connection.
+type State struct {
+	Connected bool
+	Since     time.Time // when Connected changed last, with a monotonic clock
+	Connects  uint64    // how many connections there have been: higher means that there was a gap
+}
+
+// CheckNode returns an error unless n is the number of a node.
+func CheckNode(n int) error {
+	if n < 0 || n >= MaxNodes {
+		return fmt.Errorf("exchange: node %d is not in 0 to %d", n, MaxNodes-1)
+	}
+	return nil
+}
+
+// CheckKey returns an error unless key is one: 1 to MaxKeyBytes bytes, tokens of a-z A-Z 0-9 - _ / = with a
+// dot between them.
+func CheckKey(key string) error {
+	if len(key) > MaxKeyBytes {
+		return fmt.Errorf("exchange: key %.40q… has %d bytes, want at most %d", key, len(key), MaxKeyBytes)
+	}
+	for token := range strings.SplitSeq(key, ".") {
+		if !isToken(token) {
+			return fmt.Errorf("exchange: key %q has a token %q; want letters, digits and - _ / =", key, token)
+		}
+	}
+	return nil
+}
+
+// CheckPattern returns an error unless pattern is one that Watch takes.
+func CheckPattern(pattern string) error {
+	if pattern == ">" {
+		return nil
+	}
+	tokens := strings.Split(strings.TrimSuffix(pattern, ".>"), ".")
+	for i, token := range tokens {
+		if token == "*" {
+			tokens[i] = "x"
+		}
+	}
+	if CheckKey(strings.Join(tokens, ".")) != nil {
+		return fmt.Errorf("exchange: %q is not a pattern of keys", pattern)
+	}
+	return nil
+}
+
+// CheckKind returns an error unless kind, of requests, is one token of at most 40 bytes.
+func CheckKind(kind string) error {
+	if len(kind) > 40 || !isToken(kind) {
+		return fmt.Errorf("exchange: %q is not a kind of requests", kind)
+	}
+	return nil
+}
+
+// Match reports whether a key matches a pattern; both must be valid.
+func Match(pattern, key string) bool {
+	for {
+		p, pRest, pMore := strings.Cut(pattern, ".")
+		k, kRest, kMore := strings.Cut(key, ".")
+		switch {
+		case p == ">" && !pMore:
+			return true
+		case p != "*" && p != k:
+			return false
+		case !pMore || !kMore:
+			return pMore == kMore
+		}
+		pattern, key = pRest, kRest
+	}
+}
+
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("-_/=", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
