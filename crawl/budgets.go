@@ -433,6 +433,9 @@ func (b *budgetStage) checkAll(tx *transaction, urls []star.CheckTuple) error {
 // addEdges sends links between PLDs to STAR. It is part of a transaction.
 func (b *budgetStage) addEdges(edges []star.Edge) error { return b.star.AddEdges(edges) }
 
+// recentEdge reports whether an edge to a PLD of another node was sent before. It is part of a transaction.
+func (b *budgetStage) recentEdge(e star.Edge) bool { return b.star.RecentEdge(e) }
+
 // trust tells STAR the PLDs of seeds. It is part of a transaction.
 func (b *budgetStage) trust(plds []uint64) { b.star.Trust(plds) }
 

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/exchange"
 	"drumbeat/internal/health"
 	"drumbeat/internal/walk"
 	"drumbeat/polite"
@@ -38,13 +39,17 @@ type moment struct {
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
-	written  int64 // bytes written; set after it has been saved
+	intake   *exchange.Intake // nil in a crawl of one node, like outs
+	outs     []int64          // records added to each outbox
+	idle     bool             // the node has nothing left to do but to wait for others
+	written  int64            // bytes written; set after it has been saved
 }
 
 // checkpointer writes checkpoints. Its goroutine is "checkpoint".
 type checkpointer struct {
 	*engine
 	extraction     *extraction
+	cluster        *clusterStage
 	structures     []*structure    // all structures on disk
 	inRAM          []func(*moment) // copy the state that stages hold in RAM only
 	checkpointMu   sync.Mutex      // held during a checkpoint; guards gen
@@ -71,6 +76,9 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	began := time.Now()
 	changes := k.changes.Load()
 	k.slowest.take()
+	if err := k.cluster.flush(); err != nil {
+		return err
+	}
 	m, stats := k.freeze()
 	if err := k.saveMoment(m, clean, done); err != nil {
 		k.fail(err)
@@ -84,6 +92,7 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	k.times.observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
 	k.extraction.checkpointed()
+	k.cluster.checkpointed(k.gen, m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
 	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
@@ -186,7 +195,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
-		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin,
+		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {

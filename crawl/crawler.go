@@ -39,6 +39,7 @@ type crawler struct {
 	content      *contentStage
 	render       *renderStage
 	walk         *walkStage
+	cluster      *clusterStage
 	deferrals    *deferrals
 	passes       *passRunner
 	stock        *stockKeeper
@@ -65,6 +66,7 @@ func (c *crawler) wire() {
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
+	c.cluster = newClusterStage(e)
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
 	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
@@ -113,7 +115,7 @@ func (c *crawler) wire() {
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze}
+		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze}
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
@@ -121,6 +123,9 @@ func (c *crawler) wire() {
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
 	c.extraction.output, c.extraction.space, c.checkpointer.extraction = c.output, c.space, c.extraction
+	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
+	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
+	c.checkpointer.cluster, c.seen.cluster = c.cluster, c.cluster
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 }
 
@@ -133,6 +138,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "content", c.content.mergeContent)
 	c.start(ctx, "render", c.render.run)
 	c.start(ctx, "walk", c.walk.run)
+	c.cluster.start()
 	c.start(ctx, "beast", c.budgets.readBeast)
 	c.start(ctx, "scan", c.budgets.scanFailed)
 	c.start(ctx, "supporters", c.budgets.computeSupporters)

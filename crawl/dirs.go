@@ -193,6 +193,11 @@ func (k *checkpointer) openIdentity() error {
 	for _, err := range bad {
 		k.opt.Log.Error("a manifest is unusable: using a copy", "error", err, "checkpoint", m.Gen)
 	}
+	if cl := k.opt.Cluster; cl != nil && m == nil {
+		if err := k.HealCopies(state.SecretName, state.SecretFile(cl.Secret)); err != nil {
+			return fmt.Errorf("crawl: write the hash secret: %w", err)
+		}
+	}
 	secret, err := k.OpenSecret(m)
 	if err != nil {
 		return err
@@ -209,6 +214,12 @@ func (k *checkpointer) openIdentity() error {
 		KeepEscapes: k.opt.KeepEscapes, Walk: k.opt.walks()}
 	if k.opt.Lanes > 1 {
 		k.frozen.Lanes = k.opt.Lanes
+	}
+	if cl := k.opt.Cluster; cl != nil {
+		if secret != cl.Secret {
+			return fmt.Errorf("crawl: the directories have another secret than the cluster: %w", state.ErrIncompatible)
+		}
+		k.frozen.Nodes, k.frozen.Node, k.frozen.Table = cl.Table.Nodes(), cl.Node, cl.Table.Sum()
 	}
 	if m == nil {
 		return k.HealCopies(state.SecretName, state.SecretFile(secret))
@@ -263,6 +274,13 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 	}
 	if was.Walk != k.frozen.Walk {
 		list = append(list, fmt.Sprintf("a random walk (--strategy %s) was %v, is %v", strategy.RandomWalk, was.Walk, k.frozen.Walk))
+	}
+	if was.Nodes != k.frozen.Nodes || was.Node != k.frozen.Node {
+		list = append(list, fmt.Sprintf("the crawl was node %d of %d, is node %d of %d (0 of 0: not in a cluster)", was.Node, was.Nodes,
+			k.frozen.Node, k.frozen.Nodes))
+	}
+	if was.Table != k.frozen.Table {
+		list = append(list, "the table of owners is another")
 	}
 	if was.Lanes != k.frozen.Lanes {
 		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Lanes))

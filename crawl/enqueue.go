@@ -70,6 +70,9 @@ func (o *operator) judge(line string) (url, why string) {
 	case o.links.MaxURLBytes > 0 && len(url) > o.links.MaxURLBytes:
 		return "", fmt.Sprintf("%d bytes, more than %d", len(url), o.links.MaxURLBytes)
 	}
+	if node, ok := o.links.Elsewhere([]byte(url)); ok {
+		return "", fmt.Sprintf("it belongs to node %d of the cluster", node)
+	}
 	b := admit.NewBatch(o.links)
 	b.Start(nil, nil, 0, 0, time.Now())
 	as, _ := o.links.URLRules.AppendRewritten(nil, []byte(url))

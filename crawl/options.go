@@ -190,6 +190,8 @@ type Options struct {
 	// Priority. SitesAtOnce is Strategy.SitesAtOnce; 0 is its default. Both may change from run to run.
 	Strategy    string
 	SitesAtOnce int
+	// Cluster makes the crawl one node of several; nil for a crawl of one node.
+	Cluster *Cluster
 	// Walk are the options of the strategy random-walk, zeros for the defaults; Bytes and Seed are set by the crawl. Whether
 	// a crawl is a random walk is fixed when it begins.
 	Walk walk.Options
@@ -474,6 +476,9 @@ func (o *Options) Validate() error {
 	case "", WhenFullPause, WhenFullDrain, WhenFullStop:
 	default:
 		bad("when full %q is not pause, drain or stop", o.WhenFull)
+	}
+	if err := o.Cluster.validate(o); err != nil {
+		faults = append(faults, err)
 	}
 	if o.TraceLimit != 0 && o.TraceLimit < linktrace.MinLimitBytes {
 		bad("trace limit of %d bytes: want at least %d", o.TraceLimit, int64(linktrace.MinLimitBytes))

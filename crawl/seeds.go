@@ -81,6 +81,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 			continue
 		}
 		lot := f.newLot(time.Now())
+		lot.ownOnly = true // each node of a cluster reads the file
 		var bytes int64
 		var end error
 		for range seedsAtOnce {
@@ -114,6 +115,8 @@ type seedLot struct {
 	links       *admit.Policy
 	batch, bare *admit.Batch // of seeds with a scheme, and without
 	seeds       int64
+	ownOnly     bool     // count the seeds that other nodes own
+	elsewhere   int64    // their number
 	plds        []uint64 // of the seeds, by key
 	pldKey      func(host []byte) uint64
 	bad         [][2]string // lines and reasons
@@ -135,6 +138,9 @@ func (l *seedLot) add(line []byte) (url string) {
 		return ""
 	case url == "":
 		return ""
+	case l.ownOnly && l.isElsewhere(url):
+		l.elsewhere++
+		return url
 	case isBare:
 		l.bare.Add([]byte(url))
 	default:
@@ -145,10 +151,16 @@ func (l *seedLot) add(line []byte) (url string) {
 	return url
 }
 
+func (l *seedLot) isElsewhere(url string) bool {
+	_, ok := l.links.Elsewhere([]byte(url))
+	return ok
+}
+
 // send sends the seeds of a lot to URLseen. It is part of a transaction.
 func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
 	tx.count(state.CountSeeds, l.seeds)
 	tx.count(state.CountSeedsBad, int64(len(l.bad)))
+	tx.count(state.CountSeedsElsewhere, l.elsewhere)
 	f.budgets.trust(l.plds)
 	for _, b := range l.bad {
 		f.output.logSeed(b[0], b[1])

@@ -36,6 +36,7 @@ type seenStage struct {
 
 	budgets   *budgetStage
 	deferrals *deferrals
+	cluster   *clusterStage
 	output    *output
 	passes    *passRunner
 	space     *space
@@ -53,6 +54,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	if s.drains() && !seeds {
 		tx.count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
 		b.Ends, b.Keys, b.Edges, b.Traced, b.Again = b.Ends[:0], b.Keys[:0], b.Edges[:0], b.Traced[:0], 0
+		b.Away = b.Away[:0]
 		b.Names.Reset()
 	}
 	if s.trace != nil && !seeds {
@@ -69,6 +71,9 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	text := b.Code()
 	if cached := int64(len(b.Keys)-len(b.Tuples)) + b.Again; cached > 0 {
 		tx.count(state.CountLinksCached, cached)
+	}
+	if err := s.cluster.send(b, tx); err != nil {
+		return err
 	}
 	if len(b.Tuples) > 0 {
 		if err := s.urlSeen.Add(b.Tuples); err != nil {

@@ -84,7 +84,16 @@ func (c *crawler) done() bool {
 		return false
 	}
 	c.txLock.Lock()
-	defer c.txLock.Unlock()
+	done := c.doneHere()
+	c.txLock.Unlock()
+	return done && c.cluster.concluded()
+}
+
+// doneHere is done for this node of a cluster. The caller holds the transaction lock exclusively.
+func (c *crawler) doneHere() bool {
+	if c.acct.stock() > 0 || c.space.pausing() != "" || c.outages.slowed() {
+		return false
+	}
 	s := c.acct.copy()
 	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() || !c.budgets.upstreamEmpty() ||
 		!c.requests.empty() || !c.check.empty() || !c.walk.idle() && !c.drains() {

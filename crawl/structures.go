@@ -111,7 +111,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
 		})
 	}
-	err = c.checkpointer.openAll([]*structure{
+	err = c.checkpointer.openAll(append(c.cluster.structures(queues), []*structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.content, c.content.store()),
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
@@ -137,7 +137,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		log(state.NameCrawlLog, "crawl", &c.output.crawlLog),
 		log(state.NameSeedLog, "seeds", &c.output.seedLog),
 		log(state.NameRobotsLog, "robots", &c.output.robotsLog),
-	}, m)
+	}...), m)
 	if err != nil {
 		return err
 	}

@@ -212,6 +212,12 @@ func (s *Star) AddEdges(edges []Edge) error {
 	return s.edges.Add(tuples[:n])
 }
 
+// RecentEdge reports whether an edge need not be counted again, because it is recent or leads nowhere else. Another node
+// counts it. It is safe for concurrent use.
+func (s *Star) RecentEdge(e Edge) bool {
+	return e.From == e.To || s.opt.Recent != nil && s.opt.Recent.TestAndSet(drum.Key(e.key()))
+}
+
 // Batch sizes, in tuples on the stack: 4 KiB of checks, half a KiB of edges. A typical page has five edges,
 // most of them recent. Clearing memory for 64 edges took longer than everything else.
 const (

@@ -45,6 +45,7 @@ type Batch struct {
 	arena    []byte // the URLs
 	Ends     []int  // ends of the URLs in arena
 	Keys     []drum.Key
+	nodes    []uint16  // of Keys: the nodes that own them, in a crawl of several
 	Seen     []bool    // for each of Keys: the cache has it
 	verdicts []verdict // of the links except repeats
 	Again    int64     // repeats of links in Keys
@@ -55,8 +56,11 @@ type Batch struct {
 	coded    []byte // the records of Tuples
 	tails    [4][]byte
 	Tuples   []drum.Tuple
+	Nodes    []uint16    // of Tuples, in a crawl of several
 	Faults   [][2]string // dropped seeds and the reasons
 	Edges    []star.Edge
+	Away     []AwayEdge // edges to PLDs of other nodes, which count them
+	Extended []uint64   // keys of the sites that redirects of seeds add to the scope
 	Names    Names
 	Rec      weburl.Record
 	scores   []uint8 // of Keys, if SetScore was called; otherwise all have that of Rec
@@ -64,9 +68,11 @@ type Batch struct {
 	origin   []byte  // of the page's URL, up to and including the '/'
 	Counts   [state.NumCounters]int64
 
-	fromPLD uint64
-	plds    map[uint64]struct{} // targets of Edges
-	sites   linkSites
+	fromPLD     uint64
+	fromPLDName []byte              // in a crawl of several nodes
+	awayNames   []byte              // of the targets of Away
+	plds        map[uint64]struct{} // targets of Edges
+	sites       linkSites
 
 	Rules, Blacklist *scope.Set // in force at the start of the page
 	settings         *sites.Set // in force at the start of the page
@@ -97,6 +103,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 	b.Again, b.Traced, b.fresh, b.dates, b.scores = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil
 	b.Rewriter.changed = b.Rewriter.changed[:0]
 	b.Tuples, b.Edges, b.Faults = b.Tuples[:0], b.Edges[:0], b.Faults[:0]
+	b.nodes, b.Away, b.awayNames, b.Extended = b.nodes[:0], b.Away[:0], b.awayNames[:0], b.Extended[:0]
 	b.Counts = [state.NumCounters]int64{}
 	clear(b.plds)
 	b.Names.Reset()
@@ -113,7 +120,11 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 	}
 	b.fromPLD = 0
 	if len(pageURL) > 0 {
-		b.fromPLD = b.SiteOf(pageURL).pld
+		site := b.SiteOf(pageURL)
+		b.fromPLD = site.pld
+		if b.p.Table != nil {
+			b.fromPLDName = append(b.fromPLDName[:0], site.pldName()...)
+		}
 	}
 }
 
@@ -133,8 +144,11 @@ func (b *Batch) Add(url []byte) {
 		return
 	}
 	b.verdicts = append(b.verdicts, f)
-	b.nameHost(&b.sites.sites[b.sites.last])
-	b.take(url, drum.Key(b.p.Hasher.URLKey(url)))
+	site := &b.sites.sites[b.sites.last]
+	if site.node == b.p.Node {
+		b.nameHost(site)
+	}
+	b.take(url, drum.Key(b.p.Hasher.URLKey(url)), site.node)
 	if b.p.Traced {
 		b.Traced = append(b.Traced, b.Keys[f])
 	}
@@ -205,7 +219,10 @@ func (b *Batch) dropEqualDates() {
 	b.dates = b.dates[:0]
 }
 
-func (b *Batch) take(url []byte, key drum.Key) {
+func (b *Batch) take(url []byte, key drum.Key, node int) {
+	if b.p.Table != nil {
+		b.nodes = append(b.nodes, uint16(node))
+	}
 	b.arena = append(b.arena, url...)
 	b.Ends = append(b.Ends, len(b.arena))
 	b.Keys = append(b.Keys, key)
@@ -258,7 +275,9 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	case !site.portAllowed:
 		return ^verdict(state.CountLinksPort), state.ReasonForbiddenPort.String()
 	case b.Rec.Flags&weburl.FlagSeed != 0:
-		p.Sites.extend(site.host(), site.pld)
+		if key, ok := p.Sites.extend(site.host(), site.pld); ok && p.Table != nil {
+			b.Extended = append(b.Extended, key)
+		}
 	case ruling == scope.Undecided && !site.inScope:
 		return ^verdict(state.CountLinksScope), ""
 	}
@@ -318,9 +337,23 @@ func (b *Batch) addEdge(to *Site) {
 	}
 	if _, ok := b.plds[to.pld]; !ok {
 		b.plds[to.pld] = struct{}{}
+		if to.node != b.p.Node {
+			from := len(b.awayNames) // if it grows, earlier names keep the old array
+			b.awayNames = append(b.awayNames, to.pldName()...)
+			b.Away = append(b.Away, AwayEdge{Node: to.node, Edge: star.Edge{From: b.fromPLD, To: to.pld}, From: b.fromPLDName,
+				To: b.awayNames[from:len(b.awayNames):len(b.awayNames)]})
+			return
+		}
 		b.Edges = append(b.Edges, star.Edge{From: b.fromPLD, To: to.pld})
 		b.namePLD(to)
 	}
+}
+
+// AwayEdge is an edge to a PLD of another node.
+type AwayEdge struct {
+	Node     int
+	Edge     star.Edge
+	From, To []byte // names of the PLDs, valid until the next call of Start
 }
 
 // NoFollow counts a link that the page asks not to follow.
@@ -339,7 +372,7 @@ func (b *Batch) Discard(why state.Counter) {
 	b.Counts[why] += int64(len(b.Keys)) + b.Again
 	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
 	b.Again, b.Traced, b.fresh, b.dates, b.scores, b.vias = 0, b.Traced[:0], b.fresh[:0], b.dates[:0], nil, 0
-	b.Edges = b.Edges[:0]
+	b.Edges, b.nodes, b.Away, b.awayNames, b.Extended = b.Edges[:0], b.nodes[:0], b.Away[:0], b.awayNames[:0], b.Extended[:0]
 	clear(b.plds)
 	b.Names.Reset()
 	b.sites.reset()
@@ -387,7 +420,11 @@ func (b *Batch) Repeat(n int) {
 	if url := b.arena[start:b.Ends[f]]; b.full(url) {
 		b.Counts[state.CountLinksDropped]++
 	} else {
-		b.take(url, b.Keys[f])
+		node := b.p.Node
+		if b.p.Table != nil {
+			node = int(b.nodes[f])
+		}
+		b.take(url, b.Keys[f], node)
 	}
 }
 
@@ -404,7 +441,7 @@ func (b *Batch) fault(url []byte, why string) {
 func (b *Batch) Code() (text int64) {
 	var tails [4][]byte
 	var scores [4]uint8 // in tails
-	b.coded = b.coded[:0]
+	b.coded, b.Nodes = b.coded[:0], b.Nodes[:0]
 	b.dropEqualDates()
 	start, fresh, dates := 0, b.fresh, b.dates // in ascending order
 	for i, end := range b.Ends {
@@ -439,6 +476,9 @@ func (b *Batch) Code() (text int64) {
 			}
 			aux := b.coded[from:len(b.coded):len(b.coded)]
 			b.Tuples = append(b.Tuples, drum.Tuple{Key: b.Keys[i], Op: drum.CheckUpdate, Aux: aux})
+			if b.p.Table != nil {
+				b.Nodes = append(b.Nodes, b.nodes[i])
+			}
 		}
 		start = end
 	}

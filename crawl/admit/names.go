@@ -38,11 +38,16 @@ func (b *Batch) nameHost(s *Site) {
 	}
 }
 
+// pldName returns the name of a site's PLD.
+func (s *Site) pldName() []byte {
+	host := bytes.TrimSuffix(s.host(), []byte("."))
+	return host[len(host)-s.pldBytes:]
+}
+
 // namePLD adds the name of a site's PLD, once a page.
 func (b *Batch) namePLD(s *Site) {
 	if !s.pldNamed {
 		s.pldNamed = true
-		host := bytes.TrimSuffix(s.host(), []byte("."))
-		b.Names.add(s.pld, 0, host[len(host)-s.pldBytes:])
+		b.Names.add(s.pld, 0, s.pldName())
 	}
 }

@@ -3,6 +3,7 @@ package admit
 import (
 	"sync/atomic"
 
+	"drumbeat/exchange"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/sites"
 	"drumbeat/internal/urlrule"
@@ -32,6 +33,28 @@ type Policy struct {
 	// Traced collects the keys of all links in Batch.Traced. Cached means that a cache precedes URLseen, so
 	// a Batch only counts a page's repeated links.
 	Traced, Cached bool
+
+	// Table says which node owns a PLD, and Node is this one; Table is nil in a crawl of one node.
+	Table *exchange.Table
+	Node  int
+}
+
+// owner returns the node that owns a PLD.
+func (p *Policy) owner(pld uint64) int {
+	if p.Table == nil {
+		return p.Node
+	}
+	return p.Table.Owner(pld)
+}
+
+// Elsewhere returns the node that owns the PLD of a URL; ok is false if it is this one.
+func (p *Policy) Elsewhere(url []byte) (node int, ok bool) {
+	if p.Table == nil {
+		return p.Node, false
+	}
+	pld := p.Suffixes.PLDBytes(weburl.Split(url).Host)
+	node = p.owner(p.Hasher.PLDKey(pld))
+	return node, node != p.Node
 }
 
 // URLOptions returns the options for parsing URLs that the crawl admits.

@@ -77,18 +77,32 @@ func (s *Sites) include(host []byte, pld uint64) error {
 	return nil
 }
 
-// extend adds the site that a seed redirects to. At maxScope sites it adds nothing and sets full.
-func (s *Sites) extend(host []byte, pld uint64) {
-	if s.kind == state.ScopeAll || s.allows(host, pld) {
-		return
+// extend adds the site that a seed redirects to, and returns its key; ok is false if no seed's redirect is needed
+// for the site.
+func (s *Sites) extend(host []byte, pld uint64) (key uint64, ok bool) {
+	if s.kind == state.ScopeAll {
+		return 0, false
 	}
+	key = s.keyOf(host, pld)
+	return key, s.Extend(key)
+}
+
+// Extend adds a site by its key. At maxScope sites it adds nothing and sets full. It returns false if the site
+// is that of a seed.
+func (s *Sites) Extend(key uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.base)+len(s.extended) >= maxScope {
-		s.full = true
-		return
+	if _, ok := s.base[key]; ok || s.kind == state.ScopeAll {
+		return false
 	}
-	s.extended[s.keyOf(host, pld)] = struct{}{}
+	if _, ok := s.extended[key]; !ok {
+		if len(s.base)+len(s.extended) >= maxScope {
+			s.full = true
+			return false
+		}
+		s.extended[key] = struct{}{}
+	}
+	return true
 }
 
 // Extensions returns the sorted keys that redirects of seeds added.

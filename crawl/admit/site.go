@@ -24,6 +24,7 @@ type Site struct {
 	hostEnd     int
 	pldBytes    int // length of the PLD at the host's end, without a final dot
 	pld         uint64
+	node        int // that owns the PLD
 	portAllowed bool
 	inScope     bool // at the page's first link to it
 	edge        bool // the edge to its PLD is added or not needed
@@ -74,6 +75,7 @@ func (b *Batch) SiteOf(url []byte) *Site {
 	}
 	pld := b.p.Suffixes.PLDBytes(parts.Host)
 	s.pld, s.pldBytes = b.p.Hasher.PLDKey(pld), len(pld)
+	s.node = b.p.owner(s.pld)
 	if b.Rules != nil {
 		s.Rules = b.Rules.Site(url, pld)
 	}

@@ -194,6 +194,11 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountRenderLinks:       {help: "Links found in rendered pages, also those of the page itself"},
 	state.CountRenderLost:        {help: "Connections to the browser that ended"},
 	state.CountLinksWalk:         {help: "Links kept for the random walk, which follows some of them"},
+	state.CountLinksSent:         {help: "Links sent to the nodes that own them"},
+	state.CountLinksTaken:        {help: "Links taken from other nodes"},
+	state.CountEdgesSent:         {help: "PLD-PLD edges sent to the nodes that own their second PLD"},
+	state.CountEdgesTaken:        {help: "PLD-PLD edges taken from other nodes"},
+	state.CountSeedsElsewhere:    {help: "Seeds that other nodes own"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/exchange"
 )
 
 // The manifest is a file in the first directory, replaced atomically, with copies in others (copies.go). It
@@ -26,8 +27,8 @@ const (
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of
-	// BEAST, and scores in URL records; 8: keys of all orders; 9: Walk.
-	manifestAdded = 9
+	// BEAST, and scores in URL records; 8: keys of all orders; 9: Walk; 10: Intake and outboxes.
+	manifestAdded = 10
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
 
@@ -63,6 +64,8 @@ type Manifest struct {
 	Orders   disk.Ref                   `json:"orders,omitzero"`  // enqueued URLs, see Order
 	Renders  disk.Ref                   `json:"renders,omitzero"` // pages that are being rendered, encoded like RAM
 	Walk     disk.Ref                   `json:"walk,omitzero"`    // the random walk (package walk)
+
+	Intake *exchange.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
 }
 
 // Frozen are the values that can't change after the start of a crawl.
@@ -74,6 +77,9 @@ type Frozen struct {
 	KeepEscapes bool   `json:"keep_escapes"`
 	Lanes       int    `json:"lanes,omitempty"` // of BEAST, if there are several
 	Walk        bool   `json:"walk,omitempty"`  // the crawl is a random walk
+	Nodes       int    `json:"nodes,omitempty"` // of the cluster; 0 for one node
+	Node        int    `json:"node,omitempty"`  // of them, this one
+	Table       uint64 `json:"table,omitempty"` // exchange.Table.Sum
 }
 
 // EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON

@@ -231,6 +231,11 @@ const (
 	CountRenderLinks    // links of rendered pages
 	CountRenderLost     // connections to the browser that ended
 	CountLinksWalk      // links kept for the random walk, which follows some of them
+	CountLinksSent      // links sent to the nodes that own them
+	CountLinksTaken     // links taken from other nodes
+	CountEdgesSent      // PLD-PLD edges sent to the nodes that own their second PLD
+	CountEdgesTaken     // PLD-PLD edges taken from other nodes
+	CountSeedsElsewhere // seeds that other nodes own
 	NumCounters
 )
 
@@ -263,7 +268,7 @@ var counterNames = [NumCounters]string{
 	"urls_enqueued",
 	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
 	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
-	"links_walk"}
+	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -1,0 +1,121 @@
+package exchange
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Mark is what a node says of its last durable checkpoint, in the value "marks.<node>" of BucketCrawl. It is
+// written after the manifest is durable, so what it says can no longer be lost. A broker that forgets marks
+// costs time: nodes write theirs again.
+type Mark struct {
+	Node       int     `json:"node"`
+	Checkpoint uint64  `json:"checkpoint"`     // its number
+	Table      uint64  `json:"table"`          // Table.Sum
+	Idle       bool    `json:"idle,omitempty"` // the node had nothing to do but wait for others
+	Taken      []Taken `json:"taken"`          // by sender; this node's own is empty
+	Out        []int64 `json:"out"`            // by receiver: records that were added to the outbox
+	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
+	// taken. It is newer than the checkpoint.
+	Want []uint64 `json:"want"`
+}
+
+// Taken is what a node has taken from another.
+type Taken struct {
+	Number uint64 `json:"number"` // of the last message
+	Totals Totals `json:"totals"`
+}
+
+// MarkPattern matches the keys of all marks.
+const MarkPattern = "marks.*"
+
+// MarkKey returns the key of a node's mark.
+func MarkKey(node int) string { return "marks." + strconv.Itoa(node) }
+
+// Encode returns the value of the mark.
+func (m *Mark) Encode() ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err == nil && len(data) > MaxValueBytes {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("exchange: mark of node %d: %w", m.Node, err)
+	}
+	return data, nil
+}
+
+// DecodeMark decodes the value of a key in a cluster of nodes. It comes from outside.
+func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
+	var m Mark
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("exchange: %s: %w", key, err)
+	}
+	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
+	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
+		len(m.Want) != nodes {
+		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
+	}
+	return &m, nil
+}
+
+// Over reports whether the crawl is over, given the last marks of all nodes (nil: none): all are idle, and all
+// that was added to an outbox was taken.
+//
+// It is enough that this holds for marks of different times. Suppose that it holds, and that a node has added
+// records after its mark. A node that is idle does so only after taking a message that its mark does not have.
+// Consider the first such message of all. Its sender published it, so a durable checkpoint has it. If the
+// sender's mark is of that checkpoint or a later one, the message is in Out, and Taken lacks it: a
+// contradiction. If its mark is older, the sender, idle then, added the records later, after taking a message
+// that its mark does not have, and so this message is not the first: a contradiction, too.
+func Over(marks []*Mark) bool {
+	for _, m := range marks {
+		if m == nil || !m.Idle {
+			return false
+		}
+	}
+	for to, m := range marks {
+		for from := range marks {
+			if from != to && m.Taken[from].Totals.Records() != marks[from].Out[to] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Intake is how far a node has read its stream: its part of the manifest. It changes in transactions.
+type Intake struct {
+	Epoch int64   `json:"epoch"` // of the stream
+	Seq   uint64  `json:"seq"`   // of the last message that was taken or skipped
+	Taken []Taken `json:"taken"` // by sender
+}
+
+// Verdict says what to do with a message.
+type Verdict int
+
+// The verdicts.
+const (
+	Take Verdict = iota // it is the next one
+	Skip                // it was taken before
+	Hole                // messages before it are missing
+)
+
+// Judge returns the verdict on a message of node h.From. It returns an error if the message cannot come from a
+// node of this crawl.
+func (in *Intake) Judge(h *Header, crawl uint64, node int) (Verdict, error) {
+	if h.Crawl != crawl || h.To != node || h.From == node || h.From < 0 || h.From >= len(in.Taken) {
+		return Skip, fmt.Errorf("exchange: %w: from node %d to node %d, crawl %016x", ErrMessage, h.From, h.To, h.Crawl)
+	}
+	t := &in.Taken[h.From]
+	switch {
+	case h.Number <= t.Number:
+		return Skip, nil
+	case h.Number > t.Number+1:
+		return Hole, nil
+	case h.Before != t.Totals:
+		return Skip, &SetBackError{Node: node, Peer: h.From, Want: h.Number, Have: h.Number}
+	}
+	return Take, nil
+}

@@ -1,0 +1,204 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/weburl"
+)
+
+// A message carries records from one node to another. Integers are little-endian.
+//
+//	offset size field    meaning
+//	0      4    magic    "dbx1"
+//	4      8    crawl    identifies the cluster's crawl
+//	12     2+2  from, to nodes
+//	16     8    number   of the message, from 1, of this pair of nodes
+//	24     48   before   Totals of all messages of the pair before this one
+//	72     48   after    Totals with this one
+//	120    4    raw      bytes of the records before compression
+//	124    n    records  compressed by zstd
+//	124+n  8    checksum xxhash64 of bytes [0, 124+n)
+//
+// A record is its kind (1 byte), its length as uvarint, and its payload.
+const (
+	messageMagic = "dbx1"
+	messageHead  = 124
+	messageSum   = 8
+)
+
+// Kinds of records.
+const (
+	kindLink  = 'L' // a weburl.Record, for URLseen
+	kindEdge  = 'E' // length of the first PLD (1 byte), first PLD, second PLD: a link between their pages
+	kindScope = 'S' // key of a host or PLD that the redirect of a seed added to the scope (8 bytes)
+)
+
+// Bounds of a message. maxRecord is far more than a record has, maxRaw what Outbox and a last record give.
+const (
+	maxRecord = 64 << 10
+	maxRaw    = sealBytes + maxRecord
+)
+
+// ErrMessage means that bytes are not a message for this node. It comes wrapped.
+var ErrMessage = errors.New("not a valid message")
+
+// Totals are the numbers and key sums of the records that went from one node to another.
+type Totals struct {
+	Links weburl.Sum `json:"links"` // by URL key
+	Edges weburl.Sum `json:"edges"` // by edgeKey
+}
+
+// Records returns the number of links and edges.
+func (t *Totals) Records() int64 { return t.Links.N + t.Edges.N }
+
+func (t *Totals) append(dst []byte) []byte {
+	for _, s := range [...]weburl.Sum{t.Links, t.Edges} {
+		dst = binary.LittleEndian.AppendUint64(dst, s.Hi)
+		dst = binary.LittleEndian.AppendUint64(dst, s.Lo)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(s.N))
+	}
+	return dst
+}
+
+func decodeTotals(b []byte) (t Totals) {
+	for _, s := range [...]*weburl.Sum{&t.Links, &t.Edges} {
+		s.Hi, s.Lo = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		s.N = int64(binary.LittleEndian.Uint64(b[16:]))
+		b = b[24:]
+	}
+	return t
+}
+
+// edgeKey returns the key of an edge in Totals.
+func edgeKey(from, to []byte) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write([]byte{byte(len(from))}) // a Digest returns no error
+	_, _ = d.Write(from)
+	_, _ = d.Write(to)
+	return d.Sum64()
+}
+
+// Header is what a message says of itself.
+type Header struct {
+	Crawl         uint64
+	From, To      int
+	Number        uint64
+	Before, After Totals
+	raw           uint32
+}
+
+// ReadHeader reads the header of a message and checks its checksum.
+func ReadHeader(msg []byte) (h Header, err error) {
+	n := len(msg) - messageSum
+	switch {
+	case n < messageHead || n > MaxMessageBytes-messageSum:
+		return h, fmt.Errorf("exchange: %w: %d bytes", ErrMessage, len(msg))
+	case string(msg[:4]) != messageMagic:
+		return h, fmt.Errorf("exchange: %w: it begins with %q", ErrMessage, msg[:4])
+	case xxhash.Sum64(msg[:n]) != binary.LittleEndian.Uint64(msg[n:]):
+		return h, fmt.Errorf("exchange: %w: the checksum is wrong", ErrMessage)
+	}
+	h.Crawl = binary.LittleEndian.Uint64(msg[4:])
+	h.From, h.To = int(binary.LittleEndian.Uint16(msg[12:])), int(binary.LittleEndian.Uint16(msg[14:]))
+	h.Number = binary.LittleEndian.Uint64(msg[16:])
+	h.Before, h.After = decodeTotals(msg[24:]), decodeTotals(msg[72:])
+	h.raw = binary.LittleEndian.Uint32(msg[120:])
+	if h.Number == 0 || h.raw == 0 || h.raw > maxRaw {
+		return h, fmt.Errorf("exchange: %w: number %d, %d bytes of records", ErrMessage, h.Number, h.raw)
+	}
+	return h, nil
+}
+
+// appendMessage appends a message with the records raw.
+func appendMessage(dst []byte, h *Header, raw []byte, enc *zstd.Encoder) []byte {
+	start := len(dst)
+	dst = append(dst, messageMagic...)
+	dst = binary.LittleEndian.AppendUint64(dst, h.Crawl)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.From))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.To))
+	dst = binary.LittleEndian.AppendUint64(dst, h.Number)
+	dst = h.After.append(h.Before.append(dst))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(raw)))
+	dst = enc.EncodeAll(raw, dst)
+	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
+}
+
+func appendHead(dst []byte, kind byte, n int) []byte {
+	return binary.AppendUvarint(append(dst, kind), uint64(n))
+}
+
+// Sink takes the records of a message. The slices are valid during the call.
+type Sink interface {
+	Link(record []byte) (key uint64, err error)
+	Edge(from, to []byte) error
+	Scope(key uint64) error
+}
+
+// Decoder decodes messages. It belongs to one goroutine.
+type Decoder struct {
+	zstd *zstd.Decoder
+	raw  []byte
+}
+
+// NewDecoder returns a Decoder. It takes about 1 MiB.
+func NewDecoder() (*Decoder, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRaw),
+		zstd.WithDecoderMaxWindow(1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("exchange: decoder: %w", err)
+	}
+	return &Decoder{zstd: z}, nil
+}
+
+// Records gives the records of a message, whose header is h, to sink. An error of sink is returned as it is.
+// Any other is ErrMessage; sink may then have got some of the records.
+func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
+	raw, err := d.zstd.DecodeAll(msg[messageHead:len(msg)-messageSum], d.raw[:0])
+	if err != nil {
+		return fmt.Errorf("exchange: %w: %w", ErrMessage, err)
+	}
+	d.raw = raw
+	if len(raw) != int(h.raw) {
+		return fmt.Errorf("exchange: %w: %d bytes of records, want %d", ErrMessage, len(raw), h.raw)
+	}
+	after := h.Before
+	for len(raw) > 0 {
+		kind := raw[0]
+		n, size := binary.Uvarint(raw[1:])
+		if size <= 0 || n > maxRecord || n > uint64(len(raw)-1-size) {
+			return fmt.Errorf("exchange: %w: the length of a record is %d", ErrMessage, n)
+		}
+		rec := raw[1+size : 1+size+int(n)]
+		raw = raw[1+size+int(n):]
+		switch {
+		case kind == kindLink:
+			key, err := sink.Link(rec)
+			if err != nil {
+				return err
+			}
+			after.Links.Add(key)
+		case kind == kindEdge && n > 2 && rec[0] > 0 && int(rec[0]) < len(rec)-1:
+			from, to := rec[1:1+rec[0]], rec[1+rec[0]:]
+			if err := sink.Edge(from, to); err != nil {
+				return err
+			}
+			after.Edges.Add(edgeKey(from, to))
+		case kind == kindScope && n == 8:
+			if err := sink.Scope(binary.LittleEndian.Uint64(rec)); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("exchange: %w: a record of kind %q with %d bytes", ErrMessage, kind, n)
+		}
+	}
+	if after != h.After {
+		return fmt.Errorf("exchange: %w: its records do not have the sums of its header", ErrMessage)
+	}
+	return nil
+}

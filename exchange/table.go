@@ -1,0 +1,97 @@
+package exchange
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Slots is the number of parts into which the PLDs of a crawl are divided. A node owns whole slots.
+const Slots = 4096
+
+// Slot returns the slot of a PLD by its key. It depends on all bits of the key, because the stores of a node
+// use the upper and the lower ones to spread their keys.
+func Slot(pld uint64) int {
+	hi, lo := bits.Mul64(pld, 0x9e3779b97f4a7c15)
+	return int((hi ^ lo) >> (64 - 12))
+}
+
+// Table says which node owns a slot, and with it all PLDs of the slot. It does not change during a crawl and is
+// safe for concurrent use.
+type Table struct {
+	nodes  int
+	owners [Slots]uint16
+}
+
+// NewTable divides the slots among nodes by weighted rendezvous hashing: a node gets slots in proportion to its
+// weight, and a slot keeps its node when nodes are added, unless it goes to one of these. weights has one
+// element for each node.
+func NewTable(weights []float64) (*Table, error) {
+	if len(weights) < 1 || len(weights) > MaxNodes {
+		return nil, fmt.Errorf("exchange: %d nodes, want 1 to %d", len(weights), MaxNodes)
+	}
+	for node, w := range weights {
+		if !(w > 0) || math.IsInf(w, 1) {
+			return nil, fmt.Errorf("exchange: node %d has the weight %v, want more than 0", node, w)
+		}
+	}
+	t := &Table{nodes: len(weights)}
+	for slot := range t.owners {
+		best := math.Inf(-1)
+		for node, w := range weights {
+			h := xxhash.Sum64([]byte{byte(slot), byte(slot >> 8), byte(node), byte(node >> 8)})
+			u := (float64(h>>11) + 0.5) / (1 << 53) // above 0, below 1
+			if score := -w / math.Log(u); score > best {
+				best, t.owners[slot] = score, uint16(node)
+			}
+		}
+	}
+	return t, nil
+}
+
+// ParseTable reads what Append wrote.
+func ParseTable(nodes int, owners []byte) (*Table, error) {
+	if nodes < 1 || nodes > MaxNodes || len(owners) != 2*Slots {
+		return nil, fmt.Errorf("exchange: a table of %d bytes for %d nodes", len(owners), nodes)
+	}
+	t := &Table{nodes: nodes}
+	for slot := range t.owners {
+		owner := uint16(owners[2*slot]) | uint16(owners[2*slot+1])<<8
+		if int(owner) >= nodes {
+			return nil, fmt.Errorf("exchange: slot %d belongs to node %d of %d", slot, owner, nodes)
+		}
+		t.owners[slot] = owner
+	}
+	return t, nil
+}
+
+// Append appends the owners of the slots to dst, 2 bytes each, the lower one first.
+func (t *Table) Append(dst []byte) []byte {
+	for _, owner := range t.owners {
+		dst = append(dst, byte(owner), byte(owner>>8))
+	}
+	return dst
+}
+
+// Nodes returns the number of nodes. Their numbers are 0 to Nodes-1.
+func (t *Table) Nodes() int { return t.nodes }
+
+// Owner returns the node that owns a PLD, given its key.
+func (t *Table) Owner(pld uint64) int { return int(t.owners[Slot(pld)]) }
+
+// Share returns the number of slots that a node owns.
+func (t *Table) Share(node int) (n int) {
+	for _, owner := range t.owners {
+		if int(owner) == node {
+			n++
+		}
+	}
+	return n
+}
+
+// Sum returns a hash by which two nodes compare their tables.
+func (t *Table) Sum() uint64 {
+	return xxhash.Sum64(t.Append([]byte{byte(t.nodes), byte(t.nodes >> 8)}))
+}
