@@ -76,7 +76,9 @@ var layers = map[string]layer{
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
-	"exchange": {10, nil},
+	"exchange":            {10, nil},
+	"exchange/enginetest": {11, []string{"exchange"}}, // for tests
+	"exchange/nats":       {12, []string{"exchange", "exchange/enginetest"}},
 
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
@@ -191,7 +193,7 @@ var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simw
 	"disk/memfs", "bench/links"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
+var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "exchange/enginetest", "internal/bug", "internal/cmdtest", "internal/damage",
 	"internal/bareloop", "internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
