@@ -7,7 +7,7 @@
 // An engine carries; it is not trusted to keep. The promises of a crawl rest on the directories of its nodes
 // alone. An engine may:
 //
-//   - lose messages that it acknowledged: the newest of a stream, or all of them;
+//   - lose messages that it acknowledged: single ones, the newest of a stream, or all of them;
 //   - lose values that it acknowledged, and return older ones;
 //   - put a message into a stream more than once, also when Publish reports an error;
 //   - take any time, and be away for any time.
@@ -59,7 +59,7 @@ type Engine interface {
 	// Messages with the same to and from stand in the stream in the order of the calls. If one of them fails,
 	// later ones may be there nevertheless. Publish blocks while MaxInFlight messages have no result. id
 	// helps the engine to drop repetitions, "" does not; it may drop a message only if one with its id is in the
-	// stream or was. So messages with the same id must be equal. data must not be changed before the result is
+	// stream, or was purged from it. So messages with the same id must be equal. data must not be changed before the result is
 	// there.
 	Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error
 
@@ -68,8 +68,9 @@ type Engine interface {
 	// message, and Stream().Last is less than seq-1.
 	Read(ctx context.Context, to int, seq uint64) (Reader, error)
 
-	// Purge drops the messages of node to's stream with a sequence below that. It may be repeated. Numbers
-	// are not used again: the next message gets the sequence after the last one, also in an empty stream.
+	// Purge drops the messages of node to's stream with a sequence below that. It may be repeated. If the stream
+	// ends below below-1, it has lost messages, and nothing is dropped. Numbers are not used again: the next
+	// message gets the sequence after the last one, also in an empty stream.
 	Purge(ctx context.Context, to int, below uint64) error
 
 	// Get returns a value, or ErrNotFound.

@@ -109,6 +109,14 @@ func (s *suite) until(what string, f func() bool) {
 	}
 }
 
+// pause waits a moment before something is tried again.
+func (s *suite) pause() {
+	select {
+	case <-time.After(time.Millisecond):
+	case <-s.ctx.Done():
+	}
+}
+
 // body returns the bytes of message n of a sender.
 func body(from, n int) []byte { return fmt.Appendf(nil, "%d:%d", from, n) }
 

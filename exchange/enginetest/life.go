@@ -89,7 +89,8 @@ func askMany(t *testing.T, b Broker) {
 			for {
 				answer, err := other.Ask(s.ctx, 0, "work", data)
 				if errors.Is(err, exchange.ErrNoAnswer) {
-					continue // the broker has not heard of it yet
+					s.pause() // the broker has not heard of it yet
+					continue
 				}
 				if err != nil || string(answer) != string(data) {
 					t.Errorf("answer %q, %v, want %q", answer, err, data)
@@ -140,6 +141,7 @@ func closing(t *testing.T, b Broker) {
 			ctx, cancel := context.WithTimeout(s.ctx, 200*time.Millisecond)
 			_, err = e.Ask(ctx, 0, "wait", nil)
 			cancel()
+			s.pause()
 		}
 		close(asked)
 	})
@@ -293,6 +295,8 @@ func breaking(t *testing.T, b Broker) {
 			for ok := true; len(results) > 0; results = results[1:] {
 				if ok = <-results[0] == nil && ok; ok {
 					first++
+				} else {
+					s.pause()
 				}
 			}
 			if s.ctx.Err() != nil {
@@ -329,6 +333,7 @@ func breaking(t *testing.T, b Broker) {
 			if r != nil {
 				r.Close()
 			}
+			s.pause()
 		}
 	})
 	for i := int32(1); i <= 3; i++ {

@@ -116,6 +116,9 @@ func purge(t *testing.T, b Broker) {
 			t.Fatalf("last sequence %d, want 12", last)
 		}
 	}
+	// A purge by numbers of a stream that was longer.
+	s.do("purge beyond the end", e.Purge(s.ctx, 0, 100))
+	s.expect(s.read(e, 0, 11), 3, 11, 12)
 	// A reader that is below what was purged goes on behind it.
 	behind := s.read(e, 0, 11)
 	s.do("purge", e.Purge(s.ctx, 0, 12))

@@ -146,7 +146,12 @@ func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
 	if err != nil {
 		return e.explain(ctx, "purge", err)
 	}
-	if err = s.Purge(ctx, jetstream.WithPurgeSequence(below)); errors.Is(err, jetstream.ErrStreamNotFound) {
+	info, err := s.Info(ctx)
+	// The server would drop all and go on with the number below.
+	if err == nil && below <= info.State.LastSeq+1 {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(below))
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		e.forget(to)
 	}
 	return e.explain(ctx, "purge", err)
