@@ -46,7 +46,7 @@ type server interface {
 
 // Open starts the embedded server, if there is one, and connects. If external servers cannot be reached, Open
 // returns an engine without a connection, which goes on trying. Refused credentials and certificates are
-// errors.
+// errors, unless the server closes the connection before it says why.
 func Open(o Options) (*Engine, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -84,7 +84,8 @@ func (e *Engine) connect(list []natsgo.Option) error {
 	urls := strings.Join(e.o.URLs, ",")
 	nc, err := natsgo.Connect(urls, list...)
 	var network *net.OpError
-	if errors.Is(err, natsgo.ErrNoServers) || errors.Is(err, natsgo.ErrTimeout) || errors.As(err, &network) {
+	if errors.Is(err, natsgo.ErrNoServers) || errors.Is(err, natsgo.ErrTimeout) ||
+		errors.As(err, &network) && network.Op != "remote error" { // that is an alert of TLS
 		e.warn("no connection yet: " + err.Error())
 		nc, err = natsgo.Connect(urls, append(list, natsgo.RetryOnFailedConnect(true))...)
 	}
