@@ -7,13 +7,14 @@
 // An engine carries; it is not trusted to keep. The promises of a crawl rest on the directories of its nodes
 // alone. An engine may:
 //
-//   - lose messages that it acknowledged: the newest of a stream, or all of them;
+//   - lose messages that it acknowledged: single ones, the newest of a stream, or all of them;
 //   - lose values that it acknowledged, and return older ones;
 //   - put a message into a stream more than once, also when Publish reports an error;
 //   - take any time, and be away for any time.
 //
-// An engine may not change or invent bytes, and may not show the messages of one sender to one stream in
-// another order than that of their Publish calls. Whoever reads still checks all bytes: they come from outside.
+// An engine may not change or invent bytes. Apart from repetitions, it may not show the messages of one sender
+// to one stream in another order than that of their Publish calls. Whoever reads still checks all bytes: they
+// come from outside.
 package exchange
 
 import (
@@ -48,17 +49,18 @@ var (
 )
 
 // Engine is the connection of one node to the others. All methods are safe for concurrent use. All calls
-// return when ctx ends; without a deadline in ctx, a call takes at most 10 s. Next of a Reader or Watcher has
-// no such limit.
+// return when ctx ends, and with ErrAway when the connection breaks; without a deadline in ctx, a call takes at
+// most 10 s. Next of a Reader or Watcher has no such limit.
 type Engine interface {
 	// Publish hands a message to the stream of node to, and returns without waiting for the acknowledgement.
 	// The channel receives exactly one result: nil when the engine acknowledged the message, ErrAway, ErrFull,
 	// ErrTooLarge, ErrClosed, or that of ctx. It has room for the result, so nobody needs to receive it.
 	//
 	// Messages with the same to and from stand in the stream in the order of the calls. If one of them fails,
-	// later ones may be there nevertheless. Publish blocks while MaxInFlight messages have no result. id helps
-	// the engine to drop repetitions; it may drop a message only if one with its id is in the stream or was.
-	// data must not be changed before the result is there.
+	// later ones may be there nevertheless. Publish blocks while MaxInFlight messages have no result. id
+	// helps the engine to drop repetitions, "" does not; it may drop a message only if one with its id is in the
+	// stream, or was purged from it. So messages with the same id must be equal. data must not be changed before the result is
+	// there.
 	Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error
 
 	// Read returns a Reader for the messages of node to's stream with a sequence of seq or more (seq 0 or 1:
@@ -66,8 +68,9 @@ type Engine interface {
 	// message, and Stream().Last is less than seq-1.
 	Read(ctx context.Context, to int, seq uint64) (Reader, error)
 
-	// Purge drops the messages of node to's stream with a sequence below that. It may be repeated. Numbers
-	// are not used again: the next message gets the sequence after the last one, also in an empty stream.
+	// Purge drops the messages of node to's stream with a sequence below that. It may be repeated. If the stream
+	// ends below below-1, it has lost messages, and nothing is dropped. Numbers are not used again: the next
+	// message gets the sequence after the last one, also in an empty stream.
 	Purge(ctx context.Context, to int, below uint64) error
 
 	// Get returns a value, or ErrNotFound.
@@ -125,7 +128,7 @@ type Reader interface {
 // Message is one message of a stream.
 type Message struct {
 	Seq  uint64 // number in the stream, from 1; rises, with gaps
-	From int    // the node that published it
+	From int    // the node that published it, as the subject tells; -1: a stranger
 	Data []byte // belongs to the receiver
 }
 

@@ -76,7 +76,10 @@ var layers = map[string]layer{
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
-	"exchange": {10, nil},
+	"exchange":            {10, nil},
+	"exchange/enginetest": {11, []string{"exchange"}},                        // for tests
+	"exchange/mem":        {12, []string{"exchange", "exchange/enginetest"}}, // for tests
+	"exchange/nats":       {12, []string{"exchange", "exchange/enginetest"}},
 
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
@@ -188,10 +191,10 @@ var layers = map[string]layer{
 
 // testHelpers are packages that the tests of any package may import.
 var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk",
-	"disk/memfs", "bench/links"}
+	"disk/memfs", "bench/links", "exchange/mem"}
 
 // named are packages that "*" does not include.
-var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
+var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
 	"internal/bareloop", "internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 

@@ -1,0 +1,137 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"drumbeat/exchange"
+)
+
+// answer is what a call that waits gets.
+type answer struct {
+	data []byte
+	err  error
+}
+
+// answerer runs the calls of one function.
+type answerer struct {
+	f       func(ctx context.Context, from int, data []byte) []byte
+	ctx     context.Context
+	running sync.WaitGroup
+
+	// Guarded by the Net's lock.
+	active  int
+	waiting []func()
+}
+
+// Ask is that of exchange.Engine.
+func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
+	if err := errors.Join(exchange.CheckNode(to), exchange.CheckKind(kind)); err != nil {
+		return nil, err
+	}
+	if len(data) > exchange.MaxMessageBytes {
+		return nil, fmt.Errorf("exchange/mem: ask: %w", exchange.ErrTooLarge)
+	}
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	n := e.net
+	n.mu.Lock()
+	if err := e.usable(ctx); err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	reply := make(chan answer, 1)
+	e.asks[reply] = true
+	data = bytes.Clone(data)
+	n.later(n.delay(), func() { n.ask(e, reply, to, kind, data) })
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		delete(e.asks, reply)
+		n.mu.Unlock()
+	}()
+	select {
+	case a := <-reply:
+		return a.data, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask brings a request to the node that answers.
+func (n *Net) ask(from *Engine, reply chan answer, to int, kind string, data []byte) {
+	if n.roll(n.o.Faults.NoAsk) {
+		n.counts.AsksLost++
+		return
+	}
+	for _, e := range n.sorted() {
+		a := e.answers[kind]
+		if e.node != to || a == nil || !e.state.Connected {
+			continue
+		}
+		work := func() { n.answer(a, e, from, reply, data) }
+		switch {
+		case a.active < exchange.MaxAnswers:
+			work()
+		case len(a.waiting) < maxWaiting:
+			a.waiting = append(a.waiting, work)
+		}
+		return
+	}
+	n.later(n.delay(), func() {
+		from.reply(reply, answer{err: fmt.Errorf("exchange/mem: ask node %d for %s: %w", to, kind, exchange.ErrNoAnswer)})
+	})
+}
+
+// answer runs one call of the function, then the next that waits.
+func (n *Net) answer(a *answerer, e, from *Engine, reply chan answer, data []byte) {
+	a.active++
+	a.running.Add(1)
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		defer a.running.Done()
+		got := bytes.Clone(a.f(a.ctx, from.node, data))
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if e.state.Connected && !n.roll(n.o.Faults.NoAsk) {
+			n.later(n.delay(), func() { from.reply(reply, answer{data: got}) })
+		}
+		a.active--
+		if len(a.waiting) > 0 && a.ctx.Err() == nil {
+			next := a.waiting[0]
+			a.waiting = a.waiting[1:]
+			next()
+		}
+	}()
+}
+
+// Answer is that of exchange.Engine.
+func (e *Engine) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+	if err := exchange.CheckKind(kind); err != nil {
+		return nil, err
+	}
+	e.net.mu.Lock()
+	defer e.net.mu.Unlock()
+	if e.closed {
+		return nil, exchange.ErrClosed
+	}
+	if e.answers[kind] != nil {
+		panic("BUG: exchange/mem: two functions answer " + kind)
+	}
+	ctx, cancel := context.WithCancel(e.run)
+	a := &answerer{f: f, ctx: ctx}
+	e.answers[kind] = a
+	return func() {
+		cancel()
+		e.net.mu.Lock()
+		if e.answers[kind] == a {
+			delete(e.answers, kind)
+		}
+		e.net.mu.Unlock()
+		a.running.Wait()
+	}, nil
+}

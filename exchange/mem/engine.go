@@ -1,0 +1,208 @@
+package mem
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"drumbeat/exchange"
+)
+
+// Engine is the connection of a node to a Net. It is an exchange.Engine.
+type Engine struct {
+	net    *Net
+	node   int
+	number int // distinguishes engines of one node
+
+	inFlight chan struct{}
+	running  sync.WaitGroup // requests being answered
+	run      context.Context
+	stop     context.CancelFunc
+
+	// Guarded by the Net's lock.
+	closed  bool
+	state   exchange.State
+	posts   map[*post]bool // messages without a result
+	feeds   map[*feed]bool // readers and watchers that have not ended
+	asks    map[chan answer]bool
+	answers map[string]*answerer // by kind
+}
+
+func newEngine(n *Net, node int) *Engine {
+	e := &Engine{net: n, node: node, number: len(n.engines), inFlight: make(chan struct{}, exchange.MaxInFlight),
+		state: exchange.State{Since: time.Now()}, posts: map[*post]bool{}, feeds: map[*feed]bool{},
+		asks: map[chan answer]bool{}, answers: map[string]*answerer{}}
+	e.run, e.stop = context.WithCancel(context.Background())
+	return e
+}
+
+// breakAll ends what waits for the broker.
+func (e *Engine) breakAll(err error) {
+	for p := range e.posts {
+		if !p.done && e.net.rng.IntN(2) == 0 {
+			p.dropped = true // else it arrives, but its acknowledgement does not
+		}
+		p.finish(err)
+	}
+	for f := range e.feeds {
+		if err == exchange.ErrClosed {
+			f.end(err)
+		} else {
+			f.end(exchange.ErrInterrupted)
+		}
+	}
+	for ask := range e.asks {
+		ask <- answer{err: err}
+		delete(e.asks, ask)
+	}
+}
+
+// State is that of exchange.Engine.
+func (e *Engine) State() exchange.State {
+	e.net.mu.Lock()
+	defer e.net.mu.Unlock()
+	return e.state
+}
+
+// Close is that of exchange.Engine.
+func (e *Engine) Close() error {
+	n := e.net
+	n.mu.Lock()
+	if !e.closed {
+		e.closed = true
+		e.state.Connected, e.state.Since = false, time.Now()
+		e.breakAll(exchange.ErrClosed)
+		delete(n.engines, e)
+		e.stop()
+	}
+	n.mu.Unlock()
+	e.running.Wait()
+	return nil
+}
+
+// limited gives a context without a deadline the usual one.
+func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, callTime)
+}
+
+// usable returns why a call cannot begin. The caller has the lock.
+func (e *Engine) usable(ctx context.Context) error {
+	switch {
+	case e.closed:
+		return exchange.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !e.state.Connected:
+		return exchange.ErrAway
+	}
+	return nil
+}
+
+func (e *Engine) check(ctx context.Context) error {
+	e.net.mu.Lock()
+	defer e.net.mu.Unlock()
+	return e.usable(ctx)
+}
+
+// call runs f under the lock after a delay, as a request to the broker, and returns after another. Its effect
+// may be there although the caller gets another error.
+func (e *Engine) call(ctx context.Context, f func() error) error {
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	n := e.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
+	d, back := n.delay(), n.delay()
+	if d == 0 && back == 0 {
+		return f()
+	}
+	reply := make(chan answer, 1)
+	e.asks[reply] = true // so a broken connection answers
+	defer delete(e.asks, reply)
+	n.later(d, func() {
+		if !e.asks[reply] {
+			return
+		}
+		err := f()
+		n.later(back, func() { e.reply(reply, answer{err: err}) })
+	})
+	n.mu.Unlock()
+	defer n.mu.Lock()
+	select {
+	case a := <-reply:
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// reply answers who waits, unless it has an answer.
+func (e *Engine) reply(to chan answer, a answer) {
+	if e.asks[to] {
+		delete(e.asks, to)
+		to <- a
+	}
+}
+
+// feed is what readers and watchers share: how they end.
+type feed struct {
+	e     *Engine
+	of    any           // *stream or *bucket
+	ended chan struct{} // closed with err
+	err   error         // guarded by the Net's lock
+}
+
+func (e *Engine) feed(of any) *feed {
+	f := &feed{e: e, of: of, ended: make(chan struct{})}
+	e.feeds[f] = true
+	return f
+}
+
+func (f *feed) end(err error) {
+	if f.err == nil {
+		f.err = fmt.Errorf("exchange/mem: read: %w", err)
+		delete(f.e.feeds, f)
+		close(f.ended)
+	}
+}
+
+// Close ends the feed.
+func (f *feed) Close() {
+	f.e.net.mu.Lock()
+	defer f.e.net.mu.Unlock()
+	f.end(exchange.ErrInterrupted)
+}
+
+// wait calls take under the lock until it reports true. Until then take returns what tells of news.
+func (f *feed) wait(ctx context.Context, take func() (bool, <-chan struct{})) error {
+	for {
+		f.e.net.mu.Lock()
+		err := f.err
+		if err == nil {
+			err = ctx.Err()
+		}
+		var done bool
+		var news <-chan struct{}
+		if err == nil {
+			done, news = take()
+		}
+		f.e.net.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-news:
+		case <-f.ended:
+		case <-ctx.Done():
+		}
+	}
+}
+
+var _ exchange.Engine = (*Engine)(nil)

@@ -1,0 +1,286 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"drumbeat/exchange"
+)
+
+// stream holds the messages of a node, by sequence.
+type stream struct {
+	epoch   int64
+	next    uint64 // sequence of the next message
+	list    []stored
+	bytes   int
+	limit   int
+	ids     []id          // of the last messages, oldest first
+	changed chan struct{} // closed when a message comes
+}
+
+type stored struct {
+	seq  uint64
+	from int
+	id   string
+	data []byte
+}
+
+type id struct {
+	id string
+	at time.Time
+}
+
+func (s *stream) describe() exchange.Stream {
+	st := exchange.Stream{Epoch: s.epoch, First: s.next, Last: s.next - 1}
+	if len(s.list) > 0 {
+		st.First = s.list[0].seq
+	}
+	return st
+}
+
+// knows reports whether a message with the id came within idTime.
+func (s *stream) knows(name string) bool {
+	return name != "" && slices.ContainsFunc(s.ids, func(i id) bool { return i.id == name && time.Since(i.at) < idTime })
+}
+
+// add appends a message, unless the stream is full.
+func (s *stream) add(from int, name string, data []byte) bool {
+	size := len(data) + overhead
+	if s.bytes+size > s.limit {
+		return false
+	}
+	s.list = append(s.list, stored{s.next, from, name, data})
+	s.bytes += size
+	s.next++
+	if name != "" {
+		if len(s.ids) == maxIDs {
+			s.ids = slices.Delete(s.ids, 0, 1)
+		}
+		s.ids = append(s.ids, id{name, time.Now()})
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return true
+}
+
+// purge drops the messages below a sequence, or nothing if the stream ends before it.
+func (s *stream) purge(below uint64) {
+	if below > s.next {
+		return
+	}
+	i := s.find(below)
+	for _, m := range s.list[:i] {
+		s.bytes -= len(m.data) + overhead
+	}
+	s.list = slices.Delete(s.list, 0, i)
+}
+
+// find returns the place of the first message with a sequence of seq or more.
+func (s *stream) find(seq uint64) int {
+	i, _ := slices.BinarySearchFunc(s.list, seq, func(m stored, seq uint64) int {
+		if m.seq < seq {
+			return -1
+		}
+		return int(min(m.seq-seq, 1))
+	})
+	return i
+}
+
+// loseTail drops the newest messages with their ids and numbers.
+func (s *stream) loseTail(count int) {
+	for ; count > 0 && len(s.list) > 0; count-- {
+		m := s.list[len(s.list)-1]
+		s.list = s.list[:len(s.list)-1]
+		s.bytes -= len(m.data) + overhead
+		s.next = m.seq
+		s.ids = slices.DeleteFunc(s.ids, func(i id) bool { return i.id == m.id })
+	}
+}
+
+// post is a message under way from an engine to the broker and its acknowledgement back.
+type post struct {
+	e       *Engine
+	path    path
+	id      string
+	data    []byte
+	dropped bool // it does not arrive
+	done    bool
+	result  chan error
+	cleanup func()
+}
+
+// finish gives the result of Publish, once.
+func (p *post) finish(err error) {
+	if p.done {
+		return
+	}
+	p.done = true
+	delete(p.e.posts, p)
+	<-p.e.inFlight
+	p.result <- err
+	p.cleanup()
+}
+
+// Publish is that of exchange.Engine.
+func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
+	p := &post{e: e, path: path{to, from}, id: id, data: bytes.Clone(data), result: make(chan error, 1)}
+	ctx, cancel := limited(ctx)
+	if err := e.enter(ctx, p); err != nil {
+		cancel()
+		p.result <- err
+		return p.result
+	}
+	n := e.net
+	defer n.mu.Unlock() // enter locked it
+	unhook := context.AfterFunc(ctx, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		p.finish(ctx.Err())
+	})
+	p.cleanup = func() { unhook(); cancel() }
+	e.posts[p] = true
+	posts := n.paths[p.path]
+	if posts == nil {
+		posts = new([]*post)
+		n.paths[p.path] = posts
+	}
+	*posts = append(*posts, p)
+	// Each timer moves the oldest message of the subject, whichever ends first.
+	d := n.delay()
+	if len(*posts) > 1 {
+		d = max(d, 1)
+	}
+	n.later(d, func() {
+		next := (*posts)[0]
+		*posts = slices.Delete(*posts, 0, 1)
+		n.arrive(next)
+	})
+	return p.result
+}
+
+// enter checks a message, waits for a place in flight and, without an error, returns with the lock held.
+func (e *Engine) enter(ctx context.Context, p *post) error {
+	if err := exchange.CheckNode(p.path.to); err != nil {
+		return err
+	}
+	if err := exchange.CheckNode(p.path.from); err != nil {
+		return err
+	}
+	if len(p.data) > exchange.MaxMessageBytes {
+		return fmt.Errorf("exchange/mem: publish: %w", exchange.ErrTooLarge)
+	}
+	if err := e.check(ctx); err != nil {
+		return err
+	}
+	select {
+	case e.inFlight <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e.net.mu.Lock()
+	if err := e.usable(ctx); err != nil {
+		<-e.inFlight
+		e.net.mu.Unlock()
+		return err
+	}
+	return nil
+}
+
+// arrive has the broker take a message.
+func (n *Net) arrive(p *post) {
+	if p.dropped {
+		n.counts.Dropped++
+		return
+	}
+	f := &n.o.Faults
+	s := n.stream(p.path.to)
+	switch {
+	case s.knows(p.id):
+		n.counts.Dropped++
+	case n.isFull || n.roll(f.Lose):
+		if n.isFull {
+			n.counts.Full++
+			n.later(n.delay(), func() { p.finish(exchange.ErrFull) })
+			return
+		}
+		n.counts.Lost++
+	case !s.add(p.path.from, p.id, p.data):
+		n.counts.Full++
+		n.later(n.delay(), func() { p.finish(exchange.ErrFull) })
+		return
+	default:
+		n.counts.Stored++
+		if n.roll(f.Double) {
+			n.counts.Doubled++
+			n.later(time.Duration(n.rng.IntN(2))*10*f.Delay, func() { // at once, or late
+				if n.up {
+					n.stream(p.path.to).add(p.path.from, "", p.data)
+				}
+			})
+		}
+	}
+	if n.roll(f.NoAck) {
+		n.counts.NotAcked++
+		p.finish(exchange.ErrAway)
+		return
+	}
+	n.later(n.delay(), func() { p.finish(nil) })
+}
+
+// Purge is that of exchange.Engine.
+func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
+	if err := exchange.CheckNode(to); err != nil {
+		return err
+	}
+	return e.call(ctx, func() error {
+		e.net.stream(to).purge(below)
+		return nil
+	})
+}
+
+// Read is that of exchange.Engine.
+func (e *Engine) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
+	if err := exchange.CheckNode(to); err != nil {
+		return nil, err
+	}
+	var r *reader
+	err := e.call(ctx, func() error {
+		s := e.net.stream(to)
+		r = &reader{feed: e.feed(s), s: s, stream: s.describe(), seq: seq}
+		if seq > s.next {
+			r.seq = 0
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+type reader struct {
+	*feed
+	s      *stream
+	stream exchange.Stream
+	seq    uint64 // of the next message, at least; guarded by the Net's lock
+}
+
+func (r *reader) Stream() exchange.Stream { return r.stream }
+
+// Next is that of exchange.Reader.
+func (r *reader) Next(ctx context.Context) (m exchange.Message, err error) {
+	err = r.wait(ctx, func() (bool, <-chan struct{}) {
+		i := r.s.find(r.seq)
+		if i == len(r.s.list) {
+			return false, r.s.changed
+		}
+		of := r.s.list[i]
+		m = exchange.Message{Seq: of.seq, From: of.from, Data: bytes.Clone(of.data)}
+		r.seq = of.seq + 1
+		return true, nil
+	})
+	return m, err
+}

@@ -1,0 +1,284 @@
+package mem
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"drumbeat/exchange"
+)
+
+// bucket holds values by key.
+type bucket struct {
+	values map[string]value
+	last   uint64 // revision of the last change
+	bytes  int
+	undo   []change // the last changes, oldest first
+	news   map[*watcher]bool
+}
+
+type value struct {
+	data     []byte
+	revision uint64
+}
+
+// change is what undoes a change.
+type change struct {
+	key string
+	was value // revision 0: there was none
+}
+
+func newBucket() *bucket { return &bucket{values: map[string]value{}, news: map[*watcher]bool{}} }
+
+func (v value) size(key string) int {
+	if v.revision == 0 {
+		return 0
+	}
+	return len(key) + len(v.data) + overhead
+}
+
+// set sets a value, or removes it if data is nil, and returns the revision of the change.
+func (b *bucket) set(n *Net, key string, data []byte) (uint64, error) {
+	was := b.values[key]
+	now := value{data, b.last + 1}
+	size := b.bytes - was.size(key)
+	if data != nil {
+		size += now.size(key)
+	}
+	if data != nil && size > n.o.BucketBytes {
+		return 0, exchange.ErrFull
+	}
+	b.bytes = size
+	b.last++
+	if len(b.undo) == maxUndo {
+		b.undo = slices.Delete(b.undo, 0, 1)
+	}
+	b.undo = append(b.undo, change{key, was})
+	if data == nil {
+		delete(b.values, key)
+	} else {
+		b.values[key] = now
+	}
+	for w := range b.news {
+		if exchange.Match(w.pattern, key) {
+			n.later(n.delay(), func() { w.tell(key, now.revision) })
+		}
+	}
+	return b.last, nil
+}
+
+// lose undoes the last changes.
+func (b *bucket) lose(count int) {
+	for ; count > 0 && len(b.undo) > 0; count-- {
+		c := b.undo[len(b.undo)-1]
+		b.undo = b.undo[:len(b.undo)-1]
+		b.bytes += c.was.size(c.key) - b.values[c.key].size(c.key)
+		if c.was.revision == 0 {
+			delete(b.values, c.key)
+		} else {
+			b.values[c.key] = c.was
+		}
+		b.last--
+	}
+}
+
+// Get is that of exchange.Engine.
+func (e *Engine) Get(ctx context.Context, b exchange.Bucket, key string) (v exchange.Value, err error) {
+	if err := exchange.CheckKey(key); err != nil {
+		return v, err
+	}
+	err = e.call(ctx, func() error {
+		of := e.net.buckets[b].values[key]
+		if of.revision == 0 {
+			return fmt.Errorf("exchange/mem: get %s: %w", key, exchange.ErrNotFound)
+		}
+		v = exchange.Value{Key: key, Data: bytes.Clone(of.data), Revision: of.revision}
+		return nil
+	})
+	if err != nil {
+		return exchange.Value{}, err
+	}
+	return v, nil
+}
+
+// change sets a value if may accepts the one that is there (revision 0: none).
+func (e *Engine) change(ctx context.Context, b exchange.Bucket, what, key string, data []byte,
+	may func(value) error) (uint64, error) {
+	if err := exchange.CheckKey(key); err != nil {
+		return 0, err
+	}
+	if len(data) > exchange.MaxValueBytes {
+		return 0, fmt.Errorf("exchange/mem: %s %s: %w", what, key, exchange.ErrTooLarge)
+	}
+	data = bytes.Clone(data)
+	var revision uint64
+	err := e.call(ctx, func() error {
+		bucket := e.net.buckets[b]
+		err := may(bucket.values[key])
+		if err == nil {
+			revision, err = bucket.set(e.net, key, data)
+		}
+		if err != nil {
+			return fmt.Errorf("exchange/mem: %s %s: %w", what, key, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return revision, nil
+}
+
+// some returns data, which is not nil.
+func some(data []byte) []byte { return append([]byte{}, data...) }
+
+// Put is that of exchange.Engine.
+func (e *Engine) Put(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+	return e.change(ctx, b, "put", key, some(data), func(value) error { return nil })
+}
+
+// Create is that of exchange.Engine.
+func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+	return e.change(ctx, b, "create", key, some(data), func(v value) error {
+		if v.revision != 0 {
+			return exchange.ErrExists
+		}
+		return nil
+	})
+}
+
+// Update is that of exchange.Engine.
+func (e *Engine) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, revision uint64) (uint64, error) {
+	return e.change(ctx, b, "update", key, some(data), func(v value) error {
+		if v.revision == 0 || v.revision != revision {
+			return exchange.ErrChanged
+		}
+		return nil
+	})
+}
+
+// Delete is that of exchange.Engine.
+func (e *Engine) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
+	_, err := e.change(ctx, b, "delete", key, nil, func(v value) error {
+		if revision != 0 && v.revision != revision {
+			return exchange.ErrChanged
+		}
+		return nil
+	})
+	return err
+}
+
+// Last is that of exchange.Engine.
+func (e *Engine) Last(ctx context.Context, b exchange.Bucket) (last uint64, err error) {
+	err = e.call(ctx, func() error {
+		last = e.net.buckets[b].last
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return last, nil
+}
+
+// Watch is that of exchange.Engine.
+func (e *Engine) Watch(ctx context.Context, b exchange.Bucket, pattern string) (exchange.Watcher, error) {
+	if err := exchange.CheckPattern(pattern); err != nil {
+		return nil, err
+	}
+	var w *watcher
+	err := e.call(ctx, func() error {
+		of := e.net.buckets[b]
+		w = &watcher{feed: e.feed(of), b: of, pattern: pattern, pending: map[string]uint64{},
+			seen: map[string]uint64{}, changed: make(chan struct{})}
+		for key, v := range of.values {
+			if exchange.Match(pattern, key) {
+				w.order = append(w.order, key)
+				w.pending[key] = v.revision
+			}
+		}
+		slices.SortFunc(w.order, func(a, b string) int { return cmp.Compare(w.pending[a], w.pending[b]) })
+		w.first = len(w.order)
+		of.news[w] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// watcher has a list of keys that changed. It delivers their values of the time when it is asked.
+type watcher struct {
+	*feed
+	b       *bucket
+	pattern string
+
+	// Guarded by the Net's lock.
+	order   []string          // keys to deliver
+	pending map[string]uint64 // the same, with the revision of their last change
+	seen    map[string]uint64 // revisions delivered
+	first   int               // how many of order existed at the beginning; -1: the report was given
+	changed chan struct{}     // closed when order grows
+}
+
+// tell notes that a key changed.
+func (w *watcher) tell(key string, revision uint64) {
+	if w.err != nil {
+		delete(w.b.news, w)
+		return
+	}
+	if revision <= w.seen[key] {
+		return // delayed: a later change was delivered
+	}
+	if _, there := w.pending[key]; !there {
+		w.order = append(w.order, key)
+	}
+	w.pending[key] = max(w.pending[key], revision)
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Next is that of exchange.Watcher.
+func (w *watcher) Next(ctx context.Context) (v exchange.Value, ok bool, err error) {
+	err = w.wait(ctx, func() (bool, <-chan struct{}) {
+		for {
+			if w.first == 0 {
+				w.first = -1
+				return true, nil
+			}
+			if len(w.order) == 0 {
+				return false, w.changed
+			}
+			key := w.order[0]
+			w.order = w.order[1:]
+			revision := w.pending[key]
+			delete(w.pending, key)
+			existed := w.first > 0
+			if existed {
+				w.first--
+			}
+			of := w.b.values[key]
+			if of.revision == 0 && existed {
+				continue
+			}
+			ok = true
+			v = exchange.Value{Key: key, Revision: revision, Deleted: true}
+			if of.revision != 0 {
+				v = exchange.Value{Key: key, Data: bytes.Clone(of.data), Revision: of.revision}
+			}
+			w.seen[key] = v.Revision
+			return true, nil
+		}
+	})
+	return v, ok, err
+}
+
+// Close is that of exchange.Watcher.
+func (w *watcher) Close() {
+	w.feed.Close()
+	w.e.net.mu.Lock()
+	defer w.e.net.mu.Unlock()
+	delete(w.b.news, w)
+}

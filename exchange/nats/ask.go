@@ -1,0 +1,133 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"drumbeat/exchange"
+)
+
+// Requests of one kind that wait at the node that answers; the client drops more.
+const (
+	maxWaiting      = 1024
+	maxWaitingBytes = 16 << 20
+)
+
+// Ask is that of exchange.Engine.
+func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
+	if err := errors.Join(exchange.CheckNode(to), exchange.CheckKind(kind)); err != nil {
+		return nil, err
+	}
+	if len(data) > exchange.MaxMessageBytes {
+		return nil, fmt.Errorf("exchange/nats: ask: %d bytes: %w", len(data), exchange.ErrTooLarge)
+	}
+	ctx, cancel, err := e.call(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	msg, err := e.nc.RequestWithContext(ctx, fmt.Sprintf("db.%s.ask.%d.%d.%s", e.o.Crawl, to, e.o.Node, kind), data)
+	if errors.Is(err, natsgo.ErrNoResponders) {
+		return nil, fmt.Errorf("exchange/nats: ask node %d for %s: %w", to, kind, exchange.ErrNoAnswer)
+	}
+	if err != nil {
+		return nil, e.explain(ctx, "ask", err)
+	}
+	return msg.Data, nil
+}
+
+// Answer is that of exchange.Engine.
+func (e *Engine) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+	if err := exchange.CheckKind(kind); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	closed, taken := e.closed, e.answered[kind]
+	e.answered[kind] = true
+	e.mu.Unlock()
+	if closed {
+		return nil, exchange.ErrClosed
+	}
+	if taken {
+		panic("BUG: exchange/nats: two functions answer " + kind)
+	}
+	a := &answerer{e: e, f: f, places: make(chan struct{}, exchange.MaxAnswers)}
+	ctx, cancel := context.WithCancel(e.run)
+	// The client keeps the subscription over connections, and makes it when there is one.
+	sub, err := e.nc.Subscribe(fmt.Sprintf("db.%s.ask.%d.*.%s", e.o.Crawl, e.o.Node, kind), func(msg *natsgo.Msg) {
+		a.take(ctx, msg)
+	})
+	if err == nil {
+		err = sub.SetPendingLimits(maxWaiting, maxWaitingBytes)
+	}
+	if err != nil {
+		cancel()
+		e.free(kind)
+		return nil, e.explain(ctx, "answer "+kind, err)
+	}
+	return func() {
+		cancel()
+		_ = sub.Unsubscribe() // fails after Close
+		a.stop()
+		e.free(kind)
+	}, nil
+}
+
+func (e *Engine) free(kind string) {
+	e.mu.Lock()
+	delete(e.answered, kind)
+	e.mu.Unlock()
+}
+
+// answerer runs the calls of one function. The client calls take from one goroutine.
+type answerer struct {
+	e       *Engine
+	f       func(ctx context.Context, from int, data []byte) []byte
+	places  chan struct{}
+	running sync.WaitGroup
+
+	mu      sync.Mutex // guards stopped, and that nothing begins after it
+	stopped bool
+}
+
+func (a *answerer) take(ctx context.Context, msg *natsgo.Msg) {
+	tokens := strings.Split(msg.Subject, ".")
+	from, err := strconv.Atoi(tokens[len(tokens)-2])
+	if err != nil || exchange.CheckNode(from) != nil {
+		a.e.warn("a request from no node: " + msg.Subject)
+		return
+	}
+	select {
+	case a.places <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped || !a.e.begin() {
+		return
+	}
+	a.running.Add(1)
+	go func() {
+		defer a.e.running.Done()
+		defer a.running.Done()
+		answer := a.f(ctx, from, msg.Data)
+		if err := msg.Respond(answer); err != nil && ctx.Err() == nil {
+			a.e.warn("an answer is lost: " + err.Error())
+		}
+		<-a.places
+	}()
+}
+
+func (a *answerer) stop() {
+	a.mu.Lock()
+	a.stopped = true
+	a.mu.Unlock()
+	a.running.Wait()
+}

@@ -1,0 +1,31 @@
+// Package nats is the exchange.Engine over NATS JetStream: external servers, or one embedded in the process.
+//
+// Names, with c the crawl's id: stream DB_<c>_<to> holds the subjects db.<c>.l.<to>.<from>; the buckets are
+// DB_<c> and DB_<c>_net; requests go to db.<c>.ask.<to>.<from>.<kind>; answers and acknowledgements come to
+// db.<c>.i.<node>. So a node needs db.<c>.>, $KV.DB_<c>.>, $KV.DB_<c>_net.> and the JetStream API.
+//
+// Streams are on disk, refuse new messages when full (DiscardNew) and are not compressed. Buckets keep one
+// version of a value. A deleted key leaves a marker for an hour, so the broker's RAM does not grow with all
+// keys that ever were. Streams and buckets that are missing are made, also after a broker lost them. A node
+// sets the limits of its own stream; it uses those of the others as they are.
+//
+// A Reader or Watcher is a pull consumer of its own without acknowledgements, in the broker's RAM. It ends
+// with exchange.ErrInterrupted when the connection breaks, the broker drops the consumer, a heartbeat is
+// missing for 4 s, or a number of the consumer is missing. The client's ordered consumer would go on by
+// itself, also in a stream that was made anew, and nobody would notice.
+//
+// The client does not buffer what it cannot send: without a connection every call returns exchange.ErrAway at
+// once. It connects again every second or two, for ever. Publish does not repeat a message by itself, since
+// that would change the order.
+//
+// Memory: 32 messages ahead for each Reader, 256 values for each Watcher, exchange.MaxInFlight messages to
+// publish, 16 MiB of requests that wait. Goroutines: those of the client and of the embedded server, one for
+// each message without a result and for each request being answered. Close waits for all.
+//
+// Security: anything but loopback needs tls://, with the system's roots or a CA file. Credentials are files:
+// NATS credentials (JWT), an NKey seed, a client certificate. Errors and warnings name files, not contents.
+// The embedded server opens no port unless Embed.Listen asks for one; beyond loopback it then requires a
+// certificate and the seed. The build tag noembed leaves it out.
+//
+// Files: the embedded server keeps its own below Embed.Dir. Nothing of a crawl is lost with them.
+package nats

@@ -1,0 +1,141 @@
+//go:build !noembed
+
+package nats
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// startTime bounds the start: a large store is read and checked.
+const startTime = 2 * time.Minute
+
+type embedded struct{ s *natsserver.Server }
+
+// startServer starts the server and waits until it takes connections.
+func startServer(o *Options) (server, error) {
+	conf, err := serverOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := natsserver.NewServer(conf)
+	if err != nil {
+		return nil, fmt.Errorf("exchange/nats: embedded server: %w", err)
+	}
+	log := &serverLog{warn: o.Warn}
+	s.SetLoggerV2(log, false, false, false)
+	s.Start()
+	if !s.ReadyForConnections(startTime) || !s.JetStreamEnabled() {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return nil, fmt.Errorf("exchange/nats: embedded server does not start: %s", log.last())
+	}
+	return embedded{s}, nil
+}
+
+func serverOptions(o *Options) (*natsserver.Options, error) {
+	em := o.Embed
+	conf := &natsserver.Options{
+		ServerName: fmt.Sprintf("drumbeat-%s-%d", o.Crawl, o.Node),
+		DontListen: em.Listen == "", NoSigs: true, NoSystemAccount: false,
+		JetStream: true, StoreDir: em.Dir, DisableJetStreamBanner: true,
+		JetStreamMaxMemory: 64 << 20, // consumers only
+		JetStreamMaxStore:  em.StoreBytes, StreamMaxBufferedSize: 32 << 20,
+		SyncAlways: em.Sync == 0, SyncInterval: em.Sync,
+		MaxPayload: maxMessageBytes, MaxPending: 64 << 20, MaxConn: 1024,
+	}
+	if em.StoreBytes == 0 {
+		conf.JetStreamMaxStore = DefaultStreamBytes + crawlBytes + netBytes
+	}
+	if err := os.MkdirAll(em.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("exchange/nats: embedded server: %w", err)
+	}
+	if o.Seed != "" {
+		key, err := seedKey(o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		conf.Nkeys = []*natsserver.NkeyUser{{Nkey: key}}
+	}
+	if em.Listen == "" {
+		return conf, nil
+	}
+	host, port, err := net.SplitHostPort(em.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if conf.Port, err = strconv.Atoi(port); err != nil {
+		return nil, fmt.Errorf("exchange/nats: listen address %q: %w", em.Listen, err)
+	}
+	if conf.Port == 0 {
+		conf.Port = natsserver.RANDOM_PORT
+	}
+	conf.Host = host
+	if em.Cert == "" {
+		return conf, nil
+	}
+	pair, err := tls.LoadX509KeyPair(em.Cert, em.Key)
+	if err != nil {
+		return nil, fmt.Errorf("exchange/nats: server certificate: %w", err)
+	}
+	conf.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if conf.TLSConfig.ClientCAs, err = o.pool(); err != nil {
+		return nil, err
+	}
+	if conf.TLSConfig.ClientCAs != nil {
+		conf.TLSVerify, conf.TLSConfig.ClientAuth = true, tls.RequireAndVerifyClientCert
+	}
+	conf.TLS, conf.TLSTimeout = true, 5
+	return conf, nil
+}
+
+func (e embedded) dial() natsgo.Option { return natsgo.InProcessServer(e.s) }
+
+func (e embedded) addr() net.Addr { return e.s.Addr() }
+
+func (e embedded) close() {
+	e.s.Shutdown()
+	e.s.WaitForShutdown()
+}
+
+// serverLog hands warnings and errors of the server on, and drops what else it says.
+type serverLog struct {
+	warn func(string)
+
+	mu   sync.Mutex // guards text
+	text []string   // the last warnings
+}
+
+func (l *serverLog) say(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.mu.Lock()
+	l.text = append(l.text[max(0, len(l.text)-4):], text)
+	l.mu.Unlock()
+	if l.warn != nil {
+		l.warn("broker: " + text)
+	}
+}
+
+// last returns the last warnings.
+func (l *serverLog) last() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return errors.New(strings.Join(l.text, "; "))
+}
+
+func (l *serverLog) Noticef(string, ...any)         {}
+func (l *serverLog) Debugf(string, ...any)          {}
+func (l *serverLog) Tracef(string, ...any)          {}
+func (l *serverLog) Warnf(format string, v ...any)  { l.say(format, v...) }
+func (l *serverLog) Errorf(format string, v ...any) { l.say(format, v...) }
+func (l *serverLog) Fatalf(format string, v ...any) { l.say(format, v...) }

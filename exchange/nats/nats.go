@@ -1,0 +1,274 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"drumbeat/exchange"
+)
+
+// Engine is the connection of a node to NATS. It is an exchange.Engine.
+type Engine struct {
+	o      Options
+	nc     *natsgo.Conn
+	js     jetstream.JetStream
+	server server // nil: external
+
+	run      context.Context // ends at Close
+	stop     context.CancelFunc
+	inFlight chan struct{}  // a place for each message without a result
+	running  sync.WaitGroup // goroutines that wait for acknowledgements
+
+	mu       sync.Mutex // guards what follows; no I/O under it
+	state    exchange.State
+	conn     context.Context // ends when the connection breaks
+	connEnd  context.CancelFunc
+	streams  map[int]jetstream.Stream // found in this connection
+	buckets  [exchange.Buckets]jetstream.KeyValue
+	answered map[string]bool // kinds with a function
+	closed   bool
+}
+
+// server is an embedded server.
+type server interface {
+	dial() natsgo.Option
+	addr() net.Addr // nil: it does not listen
+	close()
+}
+
+// Open starts the embedded server, if there is one, and connects. If external servers cannot be reached, Open
+// returns an engine without a connection, which goes on trying. Refused credentials and certificates are
+// errors, unless the server closes the connection before it says why.
+func Open(o Options) (*Engine, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.StreamBytes == 0 {
+		o.StreamBytes = DefaultStreamBytes
+	}
+	o.Replicas = max(1, o.Replicas)
+	e := &Engine{o: o, inFlight: make(chan struct{}, exchange.MaxInFlight), answered: map[string]bool{}}
+	e.run, e.stop = context.WithCancel(context.Background())
+	e.state.Since = time.Now()
+	e.conn, e.connEnd = context.WithCancel(e.run)
+	e.connEnd()
+	list, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	if o.Embed != nil {
+		if e.server, err = startServer(&o); err != nil {
+			return nil, err
+		}
+		list = append(list, e.server.dial())
+	}
+	if err := e.connect(append(list, e.handlers()...)); err != nil {
+		e.stop()
+		if e.server != nil {
+			e.server.close()
+		}
+		return nil, fmt.Errorf("exchange/nats: connect: %w", err)
+	}
+	return e, nil
+}
+
+func (e *Engine) connect(list []natsgo.Option) error {
+	urls := strings.Join(e.o.URLs, ",")
+	nc, err := natsgo.Connect(urls, list...)
+	var network *net.OpError
+	if errors.Is(err, natsgo.ErrNoServers) || errors.Is(err, natsgo.ErrTimeout) ||
+		errors.As(err, &network) && network.Op != "remote error" { // that is an alert of TLS
+		e.warn("no connection yet: " + err.Error())
+		nc, err = natsgo.Connect(urls, append(list, natsgo.RetryOnFailedConnect(true))...)
+	}
+	if err != nil {
+		return err
+	}
+	e.nc = nc
+	if e.js, err = jetstream.New(nc, jetstream.WithPublishAsyncTimeout(time.Minute),
+		jetstream.WithPublishAsyncMaxPending(4*exchange.MaxInFlight)); err != nil {
+		nc.Close()
+		return err
+	}
+	if nc.IsConnected() {
+		e.up() // the handler is called too, later
+	}
+	return nil
+}
+
+func (e *Engine) handlers() []natsgo.Option {
+	return []natsgo.Option{
+		natsgo.ConnectHandler(func(*natsgo.Conn) { e.up() }),
+		natsgo.ReconnectHandler(func(*natsgo.Conn) { e.down(nil); e.up() }),
+		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) { e.down(err) }),
+		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { e.warn(err.Error()) }),
+	}
+}
+
+// up notes that there is a connection.
+func (e *Engine) up() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state.Connected || e.closed {
+		return
+	}
+	e.state = exchange.State{Connected: true, Since: time.Now(), Connects: e.state.Connects + 1}
+	e.conn, e.connEnd = context.WithCancel(e.run)
+	e.streams = map[int]jetstream.Stream{}
+	e.buckets = [exchange.Buckets]jetstream.KeyValue{}
+}
+
+// down notes that the connection broke.
+func (e *Engine) down(err error) {
+	e.mu.Lock()
+	was := e.state.Connected
+	if was {
+		e.state.Connected, e.state.Since = false, time.Now()
+		e.connEnd()
+	}
+	closed := e.closed
+	e.mu.Unlock()
+	if was && !closed && err != nil {
+		e.warn("connection lost: " + err.Error())
+	}
+}
+
+func (e *Engine) warn(text string) {
+	if e.o.Warn != nil {
+		e.o.Warn(text)
+	}
+}
+
+// State returns the state of the connection.
+func (e *Engine) State() exchange.State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state
+}
+
+// Addr returns the address on which the embedded server listens, or nil.
+func (e *Engine) Addr() net.Addr {
+	if e.server == nil {
+		return nil
+	}
+	return e.server.addr()
+}
+
+// Close ends the connection, then the embedded server.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	was := e.closed
+	e.closed = true
+	e.state.Connected, e.state.Since = false, time.Now()
+	e.mu.Unlock()
+	if was {
+		return nil
+	}
+	e.stop()
+	e.js.CleanupPublisher()
+	e.nc.Close()
+	e.running.Wait()
+	if e.server != nil {
+		e.server.close()
+	}
+	return nil
+}
+
+// call begins a call: it returns ErrClosed or ErrAway, or a context that ends at the deadline, with the
+// connection and at Close. An answer that was under way when the connection broke never comes.
+func (e *Engine) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	e.mu.Lock()
+	closed, conn := e.closed, e.conn
+	e.mu.Unlock()
+	if closed {
+		return nil, nil, exchange.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, lose := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(conn, func() { lose(exchange.ErrAway) })
+	if conn.Err() != nil {
+		unhook()
+		lose(nil)
+		return nil, nil, exchange.ErrAway
+	}
+	end := func() { unhook(); lose(nil) }
+	if _, limited := ctx.Deadline(); !limited {
+		limit, cancel := context.WithTimeout(ctx, callTime)
+		return limit, func() { cancel(); end() }, nil
+	}
+	return ctx, end, nil
+}
+
+// begin notes a goroutine for which Close waits, unless Close has begun. The goroutine calls running.Done.
+func (e *Engine) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.running.Add(1)
+	}
+	return !e.closed
+}
+
+// explain returns the error of the contract for one of the client in a call with the context ctx.
+func (e *Engine) explain(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var api *jetstream.APIError
+	var of error
+	switch {
+	case e.run.Err() != nil:
+		return exchange.ErrClosed
+	case errors.Is(context.Cause(ctx), exchange.ErrAway):
+		of = exchange.ErrAway
+	case errors.Is(err, exchange.ErrAway), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, natsgo.ErrMaxPayload), errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
+		of = exchange.ErrTooLarge
+	case errors.As(err, &api) && isFull(api):
+		of = exchange.ErrFull
+	case isAway(err):
+		of = exchange.ErrAway
+	default:
+		return fmt.Errorf("exchange/nats: %s: %w", what, err)
+	}
+	return fmt.Errorf("exchange/nats: %s: %w (%v)", what, of, err)
+}
+
+// isFull reports whether an answer of the server says that a limit of bytes is reached: those of the stream
+// (the server has one code for all failures to store, so its text decides), the account or the server.
+func isFull(err *jetstream.APIError) bool {
+	switch err.ErrorCode {
+	case 10077: // stream store failed
+		return strings.Contains(err.Description, "maximum")
+	case 10002, 10023, 10028, 10047: // limits of the account; of the server: resources, memory, storage
+		return true
+	}
+	return false
+}
+
+func isAway(err error) bool {
+	for _, of := range []error{natsgo.ErrConnectionClosed, natsgo.ErrConnectionDraining, natsgo.ErrDisconnected,
+		natsgo.ErrReconnectBufExceeded, natsgo.ErrConnectionReconnecting, natsgo.ErrNoResponders, natsgo.ErrTimeout,
+		natsgo.ErrStaleConnection, jetstream.ErrNoStreamResponse, jetstream.ErrStreamNotFound,
+		jetstream.ErrBucketNotFound, jetstream.ErrConsumerNotFound, jetstream.ErrConsumerDoesNotExist,
+		jetstream.ErrServerShutdown, jetstream.ErrAsyncPublishTimeout, jetstream.ErrTooManyStalledMsgs} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	var network net.Error
+	return errors.As(err, &network)
+}
+
+var _ exchange.Engine = (*Engine)(nil)
