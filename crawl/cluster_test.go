@@ -1,0 +1,284 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/internal/simweb"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// cluster is a crawl of several nodes in one bubble.
+type cluster struct {
+	t       *testing.T
+	net     *mem.Net
+	web     *simweb.Web
+	options []Options
+	engines []*mem.Engine
+}
+
+func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, web: web, net: mem.New(mem.Options{Seed: *seedFlag, Faults: faults})}
+	weights := make([]float64, nodes)
+	for i := range weights {
+		weights[i] = 1
+	}
+	table, err := exchange.NewTable(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node := range nodes {
+		e := c.net.Engine(node)
+		c.engines = append(c.engines, e)
+		o := simOptions(t, web, memfs.New(*seedFlag+uint64(node)))
+		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 0xc0ffee, Secret: weburl.Secret{1, 2, 3}, Engine: e}
+		if change != nil {
+			change(node, &o)
+		}
+		c.options = append(c.options, o)
+	}
+	return c
+}
+
+// run runs all nodes until they end.
+func (c *cluster) run(ctx context.Context) []*Result {
+	c.t.Helper()
+	results := make([]*Result, len(c.options))
+	errs := make([]error, len(c.options))
+	var wg sync.WaitGroup
+	for node := range c.options {
+		wg.Go(func() { results[node], errs[node] = Run(ctx, c.options[node]) })
+	}
+	wg.Wait()
+	for node, err := range errs {
+		if err != nil {
+			c.t.Fatalf("node %d: %v", node, err)
+		}
+	}
+	return results
+}
+
+// close closes the engines.
+func (c *cluster) close() {
+	for _, e := range c.engines {
+		if err := e.Close(); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+// check compares the web's log with what one node would fetch, and audits all nodes.
+func (c *cluster) check(results []*Result) {
+	c.t.Helper()
+	opt := c.options[0]
+	opt.ServerDelayMin = 0 // each node keeps it alone
+	checkFetched(c.t, c.web, &opt)
+	var sent, taken, edgesSent, edgesTaken int64
+	for node, r := range results {
+		if r.Stop != StopDone {
+			c.t.Errorf("node %d stopped: %s", node, r.Stop)
+		}
+		s := &r.Snapshot
+		sent, taken = sent+s.Count(state.CountLinksSent), taken+s.Count(state.CountLinksTaken)
+		edgesSent, edgesTaken = edgesSent+s.Count(state.CountEdgesSent), edgesTaken+s.Count(state.CountEdgesTaken)
+		checkBalanced(c.t, c.options[node].FS, c.options[node].Dirs)
+		c.t.Logf("node %d: %d pages, %d links checked, %d sent, %d taken, %d edges, %d sent; %v", node, s.Count(state.CountPages),
+			s.Count(state.CountLinksChecked), s.Count(state.CountLinksSent), s.Count(state.CountLinksTaken), s.Count(state.CountEdges),
+			s.Count(state.CountEdgesSent), s.Elapsed)
+	}
+	if sent != taken || edgesSent != edgesTaken || len(results) > 1 && sent == 0 {
+		c.t.Errorf("%d links sent, %d taken; %d edges sent, %d taken", sent, taken, edgesSent, edgesTaken)
+	}
+}
+
+// edges returns the edges between PLDs that the nodes have, by key: all have the same secret.
+func (c *cluster) edges() map[star.Edge]bool {
+	c.t.Helper()
+	all := map[star.Edge]bool{}
+	for node := range c.options {
+		o := &c.options[node]
+		set, m, err := lastManifest(o.FS, o.Dirs)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		st, err := state.Part[star.State](m, state.NameStar)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		own := map[star.Edge]bool{}
+		if err := star.WalkEdges(set, state.NameStar, st, func(e star.Edge) error {
+			own[e] = true
+			return nil
+		}); err != nil {
+			c.t.Fatal(err)
+		}
+		for e := range own {
+			if owner := o.Cluster.Table.Owner(e.To); owner != node {
+				c.t.Errorf("node %d has an edge to a PLD of node %d", node, owner)
+			}
+			all[e] = true
+		}
+	}
+	return all
+}
+
+// TestCluster: several nodes together fetch what one fetches, each URL once, and count the same edges between PLDs.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	var one map[star.Edge]bool
+	for _, nodes := range []int{1, 2, 4} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+				o.Robots.RedirectHost = 0 // two nodes would ask one host
+			})
+			c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, nil)
+			defer c.close()
+			c.check(c.run(t.Context()))
+			edges := c.edges()
+			if one == nil {
+				one = edges
+			}
+			if len(edges) < 100 || !maps.Equal(edges, one) {
+				t.Errorf("%d nodes have %d edges, one has %d", nodes, len(edges), len(one))
+			}
+		})
+	}
+}
+
+// TestClusterCuts: nodes are killed, or lose their power, at random operations on their disks, while the broker loses
+// messages and values, doubles, delays, and is away. All nodes together fetch each URL nevertheless, and count it once.
+func TestClusterCuts(t *testing.T) {
+	t.Parallel()
+	var kills, doubled int
+	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](100, 4); seed++ {
+		inBubble(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0x636c7573))
+			o := simweb.Defaults(seed)
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 200, 6, 25, 500, 2
+			o.HTTPS, o.LogRequests, o.Robots.ServerError = 0, 1, 0
+			web, err := simweb.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes := 2 + int(seed%3)
+			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
+				small(o)
+				o.DrumBucketBytes, o.WARCFileBytes = 4<<10, 15_000
+			})
+			defer c.close()
+			chaos, stop := context.WithCancel(t.Context())
+			var events []string
+			var ended sync.WaitGroup
+			ended.Go(func() {
+				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
+					Log: func(event string) { events = append(events, event) }})
+			})
+			c.lives(rng, 3, &kills)
+			stop()
+			ended.Wait()
+			doubled += c.checkCuts()
+			if t.Failed() {
+				t.Fatalf("seed %d: %v %v", seed, events, c.net.Counts())
+			}
+		})
+	}
+	t.Logf("%d cuts, %d URLs fetched more than once", kills, doubled)
+}
+
+// lives runs all nodes until they end. Each is cut off up to n times.
+func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) }
+	ctx, cancel := context.WithTimeout(c.t.Context(), 6*time.Hour)
+	defer cancel()
+	for node := range c.options {
+		fs := c.options[node].FS.(*memfs.FS)
+		wg.Go(func() {
+			for life := 0; ; life++ {
+				if cut := 0; life < n {
+					cut = 1 + random(1500)
+					fs.CrashAfter(cut)
+				}
+				o := c.options[node]
+				o.FS = fs
+				res, err := Run(ctx, o)
+				if err == nil {
+					c.options[node].FS = fs
+					if res.Stop != StopDone {
+						c.t.Errorf("node %d: %s", node, res.Stop)
+					}
+					return
+				}
+				if !errors.Is(err, disk.ErrCrashed) {
+					c.t.Errorf("node %d, life %d: %v", node, life, err)
+					cancel()
+					return
+				}
+				if random(2) == 0 {
+					fs = fs.Crash()
+				} else {
+					fs = fs.Kill()
+				}
+				if err := c.options[node].Cluster.Engine.Close(); err != nil {
+					c.t.Error(err)
+				}
+				sleep(ctx, time.Duration(random(30))*time.Second)
+				e := c.net.Engine(node)
+				o.Cluster = &Cluster{Node: node, Table: o.Cluster.Table, Crawl: o.Cluster.Crawl, Secret: o.Cluster.Secret, Engine: e}
+				mu.Lock()
+				c.options[node].Cluster = o.Cluster
+				c.engines[node] = e
+				*kills++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// checkCuts checks a cluster whose nodes were cut off. It returns how many URLs were fetched more than once.
+func (c *cluster) checkCuts() (doubled int) {
+	c.t.Helper()
+	snap, want := c.web.Log().Snapshot(), c.web.Expected("drumbeat")
+	for url := range want.FetchedURLs() {
+		switch n := snap.Fetches[url]; {
+		case n == 0:
+			c.t.Errorf("not fetched: %s", url)
+		case n > 1:
+			doubled++
+		}
+	}
+	for url := range snap.Fetches {
+		if fetched, _, _ := want.Has(url); !fetched {
+			c.t.Errorf("fetched, but must not be: %s", url)
+		}
+	}
+	var fetched int64
+	for node := range c.options {
+		o := &c.options[node]
+		checkDeep(c.t, o)
+		_, m, err := lastManifest(o.FS, o.Dirs)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		fetched += m.Accounts.Places[state.PlaceFetched].N
+	}
+	if fetched != int64(want.Fetched) {
+		c.t.Errorf("the nodes have fetched %d URLs, want %d", fetched, want.Fetched)
+	}
+	return doubled
+}
