@@ -410,6 +410,35 @@ func (s *clusterStage) checkpointed(gen uint64, m *moment) {
 	}
 }
 
+// end tells the other nodes that this one has found the crawl to be over. They conclude it on their own, too, unless the
+// broker loses the marks.
+func (s *clusterStage) end(ctx context.Context) {
+	if !s.on() {
+		return
+	}
+	s.markMu.Lock()
+	mark := *s.mark
+	mark.Want, mark.Done = slices.Clone(s.want), true
+	covered := s.marked
+	s.markMu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	for {
+		err := s.putMark(ctx, &mark, covered)
+		if err == nil {
+			return
+		}
+		if !sleep(ctx, engineEvery) {
+			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
+				"error", err)
+			return
+		}
+	}
+}
+
+// endPatience is how long a node that has ended waits for the engine.
+const endPatience = 30 * time.Second
+
 // noteMark makes the mark of a durable checkpoint.
 func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	if m.intake == nil {

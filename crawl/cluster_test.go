@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,6 +203,7 @@ func TestClusterCuts(t *testing.T) {
 func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
+	var ended atomic.Int64
 	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) }
 	ctx, cancel := context.WithTimeout(c.t.Context(), 6*time.Hour)
 	defer cancel()
@@ -216,8 +218,17 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 				o := c.options[node]
 				o.FS = fs
 				res, err := Run(ctx, o)
-				if err == nil {
+				if err == nil || errors.Is(err, state.ErrFinished) {
+					fs.CrashAfter(0)
 					c.options[node].FS = fs
+					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
+					// starts those again.
+					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
+						if _, err := Run(ctx, c.options[node]); !errors.Is(err, state.ErrFinished) {
+							c.t.Errorf("node %d, which has ended: %v", node, err)
+							return
+						}
+					}
 					if res.Stop != StopDone {
 						c.t.Errorf("node %d: %s", node, res.Stop)
 					}

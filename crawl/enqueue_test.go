@@ -60,7 +60,10 @@ func (o *operated) enqueue(urls ...string) []Enqueued {
 func checkDeep(t *testing.T, o *Options) {
 	t.Helper()
 	rep, err := audit.Deep(audit.Options{FS: o.FS, Dirs: o.Dirs})
-	if err != nil || !rep.Balanced() {
+	if err != nil {
+		t.Fatalf("deep audit: %v", err)
+	}
+	if !rep.Balanced() {
 		t.Errorf("deep audit: %v, %v, %v", err, rep.Bad, rep.Keys.Examples)
 	}
 }

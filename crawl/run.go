@@ -99,6 +99,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	defer c.extraction.close()
 	if c.finished() {
 		c.extraction.finish(ctx)
+		c.cluster.end(ctx)
 		if rest > 0 { // the write that found no space came after the last checkpoint
 			return c.result(StopDone)
 		}
@@ -157,6 +158,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	}
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
 		return nil, err
+	}
+	if done != "" {
+		c.cluster.end(ctx)
 	}
 	c.extraction.finish(ctx)
 	return c.result(why)

@@ -3,6 +3,7 @@ package exchange
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,6 +16,7 @@ type Mark struct {
 	Checkpoint uint64  `json:"checkpoint"`     // its number
 	Table      uint64  `json:"table"`          // Table.Sum
 	Idle       bool    `json:"idle,omitempty"` // the node had nothing to do but wait for others
+	Done       bool    `json:"done,omitempty"` // the node has found that the crawl is over
 	Taken      []Taken `json:"taken"`          // by sender; this node's own is empty
 	Out        []int64 `json:"out"`            // by receiver: records that were added to the outbox
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
@@ -60,8 +62,8 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	return &m, nil
 }
 
-// Over reports whether the crawl is over, given the last marks of all nodes (nil: none): all are idle, and all
-// that was added to an outbox was taken.
+// Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has found
+// that it is, or all are idle, and all that was added to an outbox was taken.
 //
 // It is enough that this holds for marks of different times. Suppose that it holds, and that a node has added
 // records after its mark. A node that is idle does so only after taking a message that its mark does not have.
@@ -70,6 +72,9 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 // contradiction. If its mark is older, the sender, idle then, added the records later, after taking a message
 // that its mark does not have, and so this message is not the first: a contradiction, too.
 func Over(marks []*Mark) bool {
+	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done }) {
+		return true
+	}
 	for _, m := range marks {
 		if m == nil || !m.Idle {
 			return false
