@@ -51,6 +51,9 @@ var layers = map[string]layer{
 	"internal/tabular":   {5, []string{"disk"}},
 	"fetch":              {5, []string{"internal/bug", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
+	"internal/objstore":  {5, nil},
+
+	"internal/objstore/objtest": {6, []string{"internal/objstore"}}, // for tests
 
 	"warc/deflate": {5, []string{"fetch/inflate"}}, // only in its tests
 	"warc/outfile": {5, []string{"disk"}},          // shared by warc and crawllog
@@ -186,11 +189,11 @@ var layers = map[string]layer{
 
 // testHelpers are packages that the tests of any package may import.
 var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk",
-	"disk/memfs", "bench/links"}
+	"disk/memfs", "bench/links", "internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/bareloop", "internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"internal/bareloop", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {

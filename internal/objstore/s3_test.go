@@ -1,0 +1,86 @@
+package objstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"drumbeat/internal/objstore"
+	"drumbeat/internal/objstore/objtest"
+)
+
+// TestS3 puts files into a real server, kills uploads in the middle, and reads the objects.
+func TestS3(t *testing.T) {
+	s := objtest.Serve(t)
+	s.Setenv(t)
+	b, err := objstore.OpenS3(t.Context(), s.Place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Check(t.Context(), "some/crawls/c/0"); err != nil {
+		t.Fatal(err)
+	}
+	data := file(11 << 20)
+	u := &objstore.Uploader{Bucket: b, PartBytes: 5 << 20, InFlight: 1}
+	var was objstore.Upload
+	stopped := *u
+	stopped.Bucket = &dying{Bucket: b}
+	if err := put(t, &stopped, data, &was); !errors.Is(err, errKilled) || was.ID == "" {
+		t.Fatalf("got %v, %+v", err, was)
+	}
+	parts, err := b.Parts(t.Context(), key, was.ID)
+	if err != nil || len(parts) != 2 || parts[0].CRC == "" {
+		t.Fatalf("parts of the half upload: %+v, %v", parts, err)
+	}
+	if err := put(t, u, data, &was); err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := b.Uploads(t.Context(), key); err != nil || len(ids) != 0 {
+		t.Fatalf("uploads %q, %v", ids, err)
+	}
+	if got := s.Objects(t, ""); len(got) != 1 || !bytes.Equal(got[key], data) {
+		t.Fatalf("%d objects", len(got))
+	}
+	if err := put(t, u, data, new(objstore.Upload)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Get(t.Context(), key, 6<<20, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	r.Close()
+	if err != nil || !bytes.Equal(got, data[6<<20:6<<20+1000]) {
+		t.Fatalf("read %d bytes, %v", len(got), err)
+	}
+	if err := put(t, u, data[1:], new(objstore.Upload)); !errors.Is(err, objstore.ErrForeign) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := b.Head(t.Context(), "nothing"); !errors.Is(err, objstore.ErrNotExist) {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := b.Parts(t.Context(), key, was.ID); !errors.Is(err, objstore.ErrNoUpload) {
+		t.Fatalf("got %v", err)
+	}
+	wrong := s.Place
+	wrong.Bucket = "others"
+	if b, err = objstore.OpenS3(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Check(t.Context(), "x"); !errors.Is(err, objstore.ErrDenied) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// dying is a bucket whose process is killed before Complete.
+type dying struct{ objstore.Bucket }
+
+// PutPart puts all parts but the third.
+func (d *dying) PutPart(ctx context.Context, key, id string, p objstore.Part, body io.ReadSeeker) (string, error) {
+	if p.Number == 3 {
+		return "", errKilled
+	}
+	return d.Bucket.PutPart(ctx, key, id, p, body)
+}
