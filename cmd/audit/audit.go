@@ -41,7 +41,7 @@ type Command struct {
 // Run reads a stopped crawl and prints the balance.
 func (c *Command) Run(a *term.App) error {
 	p := term.NewProgress(a.Stderr)
-	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), RAMBytes: int64(c.RAM), TempDir: c.Tmp,
+	opt := audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp,
 		Progress: p.Show}
 	if c.Deep {
 		rep, err := audit.Deep(opt)

@@ -26,6 +26,11 @@ type Saved struct {
 	Suffixes    *weburl.Suffixes
 	SeparateOut bool // the output has separate directories
 	Locks       []io.Closer
+
+	// Objects are the crawl's files in the object store, set by Take. HideRemote, set before, says which of them are not read
+	// when the local file is gone; nil: none.
+	Objects    []Object
+	HideRemote func(*Object) bool
 }
 
 // NewSaved returns a Saved that knows only the paths of the directories, in the given order.
@@ -55,7 +60,7 @@ func (s *Saved) Take(match disk.Match, m *Manifest, outDirs []string) error {
 	if s.Hasher.ContentKey([]byte(SecretCheckText)) != m.Frozen.SecretCheck {
 		return fmt.Errorf("crawl: the secret does not belong to the manifest: %w", ErrIncompatible)
 	}
-	return nil
+	return s.remote(m)
 }
 
 // matchOut finds the output directories of the crawl and sets Out.

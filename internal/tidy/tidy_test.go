@@ -51,7 +51,7 @@ var layers = map[string]layer{
 	"internal/tabular":   {5, []string{"disk"}},
 	"fetch":              {5, []string{"internal/bug", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
-	"internal/objstore":  {5, nil},
+	"internal/objstore":  {5, []string{"disk"}},
 
 	"internal/objstore/objtest": {6, []string{"internal/objstore"}}, // for tests
 
@@ -86,7 +86,7 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/ports",
+	"crawl/state": {25, []string{"disk", "drum", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit"}},
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
@@ -152,7 +152,7 @@ var layers = map[string]layer{
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/extract", "crawl/history", "crawl/snapshot", "crawl/state", "crawl/strategy", "disk",
-		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports", "internal/render",
+		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
 		"internal/walk"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
