@@ -109,9 +109,18 @@ func (s *Saved) remote(m *Manifest) error {
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	s.Set.FS = objstore.NewOverlay(s.Set.FS, files, s.OpenBucket)
-	s.Out.FS = s.Set.FS
+	s.overlay = objstore.NewOverlay(s.Set.FS, files, s.OpenBucket)
+	s.Set.FS, s.Out.FS = s.overlay, s.overlay
 	return nil
+}
+
+// RemoteFailed returns the error for which files in the object store could not be read; nil if there was none. What was read
+// before may look damaged.
+func (s *Saved) RemoteFailed() error {
+	if s.overlay == nil {
+		return nil
+	}
+	return s.overlay.Failed()
 }
 
 // OpenBucket opens the object store that the manifest names.

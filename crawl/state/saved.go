@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"drumbeat/disk"
+	"drumbeat/internal/objstore"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -31,6 +32,7 @@ type Saved struct {
 	// when the local file is gone; nil: none.
 	Objects    []Object
 	HideRemote func(*Object) bool
+	overlay    *objstore.Overlay // nil without them
 }
 
 // NewSaved returns a Saved that knows only the paths of the directories, in the given order.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/disk"
@@ -28,6 +29,18 @@ type Overlay struct {
 	open  func() (Bucket, error)
 	files map[string]Remote
 	dirs  map[string][]string // sorted names
+
+	failed atomic.Pointer[error]
+}
+
+// Failed returns the error for which the store could not be read; nil if there was none. A file that is read afterwards has
+// the same error, so that a reader that goes on after damage does not take an outage for damage of many records. A missing
+// object is no such error.
+func (o *Overlay) Failed() error {
+	if err := o.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // NewOverlay returns a file system over fsys with some files of the store. open is called when one is first read; its result
@@ -55,9 +68,10 @@ func (o *Overlay) OpenRead(name string) (disk.File, error) {
 	}
 	b, err := o.open()
 	if err != nil {
+		o.failed.CompareAndSwap(nil, &err)
 		return nil, fmt.Errorf("objstore: open %s: %w", name, err)
 	}
-	return &remoteFile{bucket: b, Remote: r}, nil
+	return &remoteFile{of: o, bucket: b, Remote: r}, nil
 }
 
 // Size implements disk.FS.
@@ -89,13 +103,14 @@ const (
 
 // Attempts to read from the store, and the wait after the first failed one.
 const (
-	readTries = 4
+	readTries = 6
 	readRetry = 250 * time.Millisecond
 )
 
 // remoteFile is a file in the store. It reads windows, which grow while the reads follow one another.
 type remoteFile struct {
 	Remote
+	of     *Overlay
 	bucket Bucket
 
 	mu     sync.Mutex // guards the fields below; held while the store is read
@@ -136,6 +151,9 @@ func (f *remoteFile) fetch(off int64, need int) error {
 	}
 	n := min(int64(min(max(f.next, need), mostWindow)), f.Remote.Size-off)
 	f.next = min(2*f.next, mostWindow)
+	if err := f.of.Failed(); err != nil {
+		return err
+	}
 	wait := readRetry
 	for try := 1; ; try++ {
 		err := f.get(off, n)
@@ -143,8 +161,13 @@ func (f *remoteFile) fetch(off int64, need int) error {
 			return nil
 		}
 		f.window, f.off = nil, 0
-		if try == readTries || errors.Is(err, ErrNotExist) || errors.Is(err, ErrDenied) {
-			return fmt.Errorf("objstore: read %d bytes of %s at %d: %w", n, f.Key, off, err)
+		lost := errors.Is(err, ErrNotExist)
+		if lost || try == readTries || errors.Is(err, ErrDenied) {
+			err = fmt.Errorf("objstore: read %d bytes of %s at %d: %w", n, f.Key, off, err)
+			if !lost {
+				f.of.failed.CompareAndSwap(nil, &err)
+			}
+			return err
 		}
 		time.Sleep(wait)
 		wait *= 4

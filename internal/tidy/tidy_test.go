@@ -95,7 +95,7 @@ var layers = map[string]layer{
 	"crawl/metrics":  {27, []string{"crawl/snapshot", "crawl/state", "internal/histogram"}},
 	"crawl/snapshot": {26, []string{"crawl/state", "internal/histogram"}},
 	"crawl/history":  {10, []string{"disk"}},
-	"crawl/audit":    {27, []string{"*"}},
+	"crawl/audit":    {27, []string{"*", "internal/bug"}},
 	"crawl/explain":  {28, []string{"*"}},
 	"crawl/repair":   {28, []string{"*"}},
 	"crawl/export":   {29, []string{"*", "internal/bug"}},

@@ -138,3 +138,6 @@ func (s *Server) Setenv(t *testing.T) {
 		t.Setenv(name, value)
 	}
 }
+
+// Dir returns the directory with the bucket's objects, by key.
+func (s *Server) Dir() string { return filepath.Join(s.dir, "data", BucketName) }
