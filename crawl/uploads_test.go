@@ -114,7 +114,7 @@ func restored(t *testing.T, f *finals, dirs []string) disk.FS {
 // checkRestored audits a crawl deeply with all its files.
 func checkRestored(t *testing.T, f *finals, dirs []string) {
 	t.Helper()
-	rep, err := audit.Deep(audit.Options{FS: restored(t, f, dirs), Dirs: dirs})
+	rep, err := audit.Deep(audit.Options{FS: restored(t, f, dirs), Dirs: dirs, Remote: audit.RemoteOff})
 	if err != nil || !rep.Balanced() || !rep.Output.StoredAll || !rep.Output.RefusedAll {
 		t.Errorf("deep audit: %v, %+v", err, rep)
 	}
