@@ -26,7 +26,11 @@ func TestObjectStore(t *testing.T) {
 	args = append(args, "--dir="+d, "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all", "--roll-every=200ms",
 		"--checkpoint-every=50ms", "--extract=text", "--extract-format=jsonl", "--extract-dir="+dir+"/live")
 	stored := slices.Concat(args, s.Args())
-	out, _ := wantExit(t, term.ExitDone, "", stored...)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	wantExit(t, term.ExitDirectory, "no access", stored...)
+	s.Setenv(t)
+	wantExit(t, term.ExitDirectory, "no access", slices.Concat(args, []string{"--out=s3://others/x", "--s3-endpoint=" + s.Endpoint, "--s3-path-style"})...)
+	out, _ := wantExit(t, term.ExitDone, "", append(stored, "--summary="+dir+"/summary")...)
 	if !strings.Contains(out, "files put in this run") || strings.Contains(out, "wait here") {
 		t.Errorf("the summary says %s", out)
 	}
@@ -47,6 +51,13 @@ func TestObjectStore(t *testing.T) {
 	indexes := globbed(t, d+"/warc/*.cdxj")
 	if warcs < 2 || len(indexes) != warcs {
 		t.Fatalf("%d WARC files in the store, %d indexes here", warcs, len(indexes))
+	}
+	var sum struct {
+		Store struct{ Files, Objects, Waiting int }
+	}
+	if err := json.Unmarshal([]byte(readFile(t, dir+"/summary")), &sum); err != nil || sum.Store.Objects != len(objects) ||
+		sum.Store.Files != len(objects) || sum.Store.Waiting != 0 {
+		t.Errorf("summary %+v, %v; %d objects", sum, err, len(objects))
 	}
 	wantExit(t, term.ExitDirectory, "give it as --out again", args...)
 	page := firstPage(t, indexes)

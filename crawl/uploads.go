@@ -223,7 +223,9 @@ func (u *uploads) listOf(opt outfile.Options, log bool) error {
 					continue
 				}
 				v := &volume{dir: dir, log: log, name: name}
-				if err := v.add(opt, file); err != nil {
+				if err := v.add(opt, file); errors.Is(err, fs.ErrNotExist) {
+					continue // moved away meanwhile
+				} else if err != nil {
 					return err
 				}
 				for _, more := range opt.Streams[1:] {

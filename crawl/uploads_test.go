@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -240,6 +241,9 @@ func TestObjectStoreKilled(t *testing.T) {
 		checkBalanced(t, f, opt.Dirs)
 		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
 		checkRestored(t, f, opt.Dirs)
+		if !slices.ContainsFunc(b.Calls(), func(call string) bool { return strings.HasPrefix(call, "Parts ") }) {
+			t.Error("no upload went on with the id in the manifest")
+		}
 		t.Logf("kills: %v in %d runs", kills, runs)
 		for _, at := range []string{"before Create", "before PutPart", "before Complete", "after Create", "after PutPart", "after Complete",
 			"after Head", "there", "named"} {

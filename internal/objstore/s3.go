@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 )
 
 // shaName is the name of the metadata that has an object's SHA-256.
@@ -39,7 +40,7 @@ func OpenS3(ctx context.Context, p Place) (Bucket, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client),
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired),
-		config.WithLogger(nil))
+		config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, fmt.Errorf("objstore: settings of the SDK: %w", err)
 	}
