@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"hash/crc64"
 	"io"
 )
 
@@ -68,9 +67,6 @@ type Sums struct {
 	PartBytes int64
 	Parts     []string // CRC of each part
 }
-
-// nvme is the table of CRC64NVME (reflected polynomial 0xad93d23594c93659).
-var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
 // crcText returns a CRC in the form of S3.
 func crcText(crc uint64) string {

@@ -23,13 +23,15 @@
 //
 // Checks, in the order of the bytes' way: CRC64NVME of each part, which the store verifies; CRC64NVME of the whole object at
 // Complete; size, CRC64NVME and SHA-256 (as metadata) by HEAD. The sums are those of the file as it is read before the
-// upload. A store that ignores these checksums is accepted if size and metadata agree.
+// upload. By TLS the signature of a part leaves out its bytes, since the checksum covers them; over plain HTTP (loopback, or
+// --s3-insecure) it has their SHA-256 as well. A store that ignores these checksums is accepted if size and metadata agree.
 //
 // # Arithmetic
 //
 // A store takes 10,000 parts of at least 5 MiB (but the last). With parts of 16 MiB, or size/9,000 if that is more, a file
 // of 1 GB has 60 parts, and one of 5 TB fits. A file costs Head, Uploads, Create, parts, Complete, Head: 65 requests for
-// 1 GB. It is read twice: once for the sums, once to send it; the second time the page cache has most of it.
+// 1 GB. It is read twice: once for the sums, once to send it; the second time the page cache has most of it. The sums take
+// 0.95 s of CPU for 1 GB (2 shared cores), 9 µs for a page of 10 KB as stored.
 //
 // # Concurrency and memory
 //

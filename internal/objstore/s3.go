@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -25,6 +26,7 @@ type s3Bucket struct {
 	client *s3.Client
 	creds  aws.CredentialsProvider
 	name   string
+	parts  []func(*s3.Options) // of PutPart
 }
 
 // OpenS3 opens a bucket with the credentials of the SDK's chain: environment, shared files, web identity, container,
@@ -62,6 +64,10 @@ func OpenS3(ctx context.Context, p Place) (Bucket, error) {
 		if err := p.CheckEndpoint(); err != nil {
 			return nil, fmt.Errorf("objstore: %w", err)
 		}
+	}
+	if !strings.HasPrefix(p.Endpoint, "http:") {
+		// TLS and the part's checksum protect its bytes, so they need no SHA-256 in the signature.
+		b.parts = append(b.parts, s3.WithAPIOptions(v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware))
 	}
 	return b, nil
 }
@@ -171,7 +177,7 @@ func (b *s3Bucket) Uploads(ctx context.Context, key string) (ids []string, err e
 // PutPart implements Bucket.
 func (b *s3Bucket) PutPart(ctx context.Context, key, id string, part Part, body io.ReadSeeker) (string, error) {
 	out, err := b.client.UploadPart(ctx, &s3.UploadPartInput{Bucket: &b.name, Key: &key, UploadId: &id, PartNumber: &part.Number,
-		ContentLength: &part.Size, ChecksumAlgorithm: types.ChecksumAlgorithmCrc64nvme, ChecksumCRC64NVME: &part.CRC, Body: body})
+		ContentLength: &part.Size, ChecksumAlgorithm: types.ChecksumAlgorithmCrc64nvme, ChecksumCRC64NVME: &part.CRC, Body: body}, b.parts...)
 	if err != nil {
 		return "", sort(err)
 	}

@@ -3,8 +3,15 @@ package objstore_test
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"drumbeat/internal/objstore"
@@ -15,6 +22,41 @@ import (
 func TestS3(t *testing.T) {
 	s := objtest.Serve(t)
 	s.Setenv(t)
+	checkS3(t, s)
+}
+
+// TestS3TLS does the same by TLS, where the signature leaves out the bytes of parts.
+func TestS3TLS(t *testing.T) {
+	s := objtest.Serve(t)
+	s.Setenv(t)
+	target, err := url.Parse(s.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsigned := 0
+	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		if r.In.Method == http.MethodPut && r.In.Header.Get("X-Amz-Content-Sha256") == "UNSIGNED-PAYLOAD" {
+			unsigned++
+		}
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // the signature covers it
+	}})
+	defer proxy.Close()
+	bundle := filepath.Join(t.TempDir(), "ca.pem")
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+	if err := os.WriteFile(bundle, cert, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_CA_BUNDLE", bundle)
+	s.Endpoint = proxy.URL
+	checkS3(t, s)
+	if unsigned < 3 {
+		t.Errorf("%d parts without a signature of their bytes", unsigned)
+	}
+}
+
+func checkS3(t *testing.T, s *objtest.Server) {
+	t.Helper()
 	b, err := objstore.OpenS3(t.Context(), s.Place)
 	if err != nil {
 		t.Fatal(err)

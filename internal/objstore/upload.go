@@ -6,10 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc64"
 	"io"
 	"sync"
 	"time"
+
+	"github.com/minio/crc64nvme"
 )
 
 // ErrForeign means that another object has the key of a file. It is left as it is.
@@ -46,7 +47,7 @@ func (u *Uploader) Sum(ctx context.Context, file io.ReaderAt, size int64) (*Sums
 		r := io.NewSectionReader(file, off, min(s.PartBytes, size-off))
 		for {
 			n, err := r.Read(buf)
-			part, whole = crc64.Update(part, nvme, buf[:n]), crc64.Update(whole, nvme, buf[:n])
+			part, whole = crc64nvme.Update(part, buf[:n]), crc64nvme.Update(whole, buf[:n])
 			sha.Write(buf[:n]) // never fails
 			if err == io.EOF {
 				break
