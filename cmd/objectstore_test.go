@@ -128,6 +128,9 @@ func checkRemoteAudits(t *testing.T, s *objtest.Server, d string) {
 			t.Errorf("audit --remote %s: %s", mode, out)
 		}
 	}
+	if out, _ := wantExit(t, term.ExitDone, "", "repair", "--dry-run", d); !strings.Contains(out, "nothing to repair") {
+		t.Errorf("repair: %s", out)
+	}
 	out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", "--remote=off", d)
 	if !strings.Contains(out, "0 asked for") {
 		t.Errorf("audit --remote off: %s", out)
