@@ -8,7 +8,7 @@
 // it forget checksums, Set puts the object of another program, Remove loses one, and a second Complete finds no upload.
 //
 // Serve starts a real server instead, versitygw, if the machine has it; scripts/versitygw.sh installs it. The test that asks
-// for it is skipped otherwise.
+// for it is skipped otherwise. ServeMinIO does the same with minio, if it is there.
 //
 // What the fake cannot tell is whether a store does as S3 documents; that is what the real server is for: it checks
 // signatures, sums of bodies and of objects, and keeps parts on disk over its own restart (Server.Stop, Server.Start).

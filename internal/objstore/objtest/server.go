@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
 	"drumbeat/internal/objstore"
 )
 
@@ -28,6 +31,8 @@ type Server struct {
 	port string
 	cmd  *exec.Cmd
 	bin  string
+
+	minio bool
 }
 
 // Serve starts a server for a test, or skips the test if the machine has none.
@@ -40,15 +45,8 @@ func Serve(tb testing.TB) *Server {
 			tb.Skip("no versitygw, a server of S3: scripts/versitygw.sh installs it")
 		}
 	}
-	s := &Server{dir: tb.TempDir(), bin: bin}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	_, s.port, _ = net.SplitHostPort(l.Addr().String())
-	l.Close() // the server takes the port
-	s.Place = objstore.Place{Bucket: BucketName, Prefix: "some/crawls", Endpoint: "http://127.0.0.1:" + s.port, PathStyle: true}
-	for _, sub := range []string{"data/" + BucketName, "sidecar", "versions"} {
+	s := newServer(tb, bin)
+	for _, sub := range []string{"data/" + BucketName, "sidecar"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
 			tb.Fatal(err)
 		}
@@ -58,11 +56,50 @@ func Serve(tb testing.TB) *Server {
 	return s
 }
 
+// newServer chooses the directory and the port.
+func newServer(tb testing.TB, bin string) *Server {
+	tb.Helper()
+	s := &Server{dir: tb.TempDir(), bin: bin}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, s.port, _ = net.SplitHostPort(l.Addr().String())
+	l.Close() // the server takes the port
+	s.Place = objstore.Place{Bucket: BucketName, Prefix: "some/crawls", Endpoint: "http://127.0.0.1:" + s.port, PathStyle: true}
+	return s
+}
+
+// ServeMinIO starts a MinIO, for tests that ask for nothing but its answers, or skips the test if the machine has none. It is
+// another program, which is run and never linked.
+func ServeMinIO(tb testing.TB) *Server {
+	tb.Helper()
+	bin, err := exec.LookPath("minio")
+	if err != nil {
+		tb.Skip("no minio, another server of S3")
+	}
+	s := newServer(tb, bin)
+	s.minio = true
+	s.Start(tb)
+	tb.Cleanup(s.Stop)
+	client := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &s.Endpoint, UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider("drumbeat", "drumbeat-secret", "")})
+	bucket := BucketName
+	if _, err := client.CreateBucket(tb.Context(), &s3.CreateBucketInput{Bucket: &bucket}); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
 // Start starts the server again after Stop.
 func (s *Server) Start(tb testing.TB) {
 	tb.Helper()
 	s.cmd = exec.Command(s.bin, "--port", "127.0.0.1:"+s.port, "--access", "drumbeat", "--secret", "drumbeat-secret", "--quiet",
 		"posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))
+	if s.minio {
+		s.cmd = exec.Command(s.bin, "server", "--quiet", "--address", "127.0.0.1:"+s.port, "--console-address", "127.0.0.1:0", filepath.Join(s.dir, "minio"))
+		s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER=drumbeat", "MINIO_ROOT_PASSWORD=drumbeat-secret", "MINIO_UPDATE=off", "MINIO_BROWSER=off")
+	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		tb.Fatal(err)
