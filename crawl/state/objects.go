@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"drumbeat/disk"
@@ -77,7 +76,7 @@ func (o *Object) Path(state, out disk.Set) string {
 	if o.Dir >= set.Len() {
 		return ""
 	}
-	return path.Join(set.Path(o.Dir), sub, o.File)
+	return set.Path(o.Dir, sub, o.File)
 }
 
 // remote opens the crawl's files in the object store: the local files that are no longer here are read there. Damaged records
