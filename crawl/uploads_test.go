@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/audit"
+	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -469,4 +470,66 @@ func (h countHandler) Handle(_ context.Context, r slog.Record) error {
 	defer h.l.mu.Unlock()
 	h.l.texts[r.Message]++
 	return nil
+}
+
+// TestObjectStoreListDamaged: a deep audit names damage in the list of objects, repair keeps the rest, and the crawl opens again.
+func TestObjectStoreListDamaged(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		mem := memfs.New(*seedFlag)
+		f, b := newFinals(mem), &objtest.Bucket{}
+		opt := simOptions(t, web, f)
+		withStore(&opt, b)
+		opt.tune = func(p *Plan) { p.QueueBlockBytes = 1000 }
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		damaged := ""
+		for _, dir := range opt.Dirs {
+			names, _ := mem.List(dir + "/state/objects")
+			for _, name := range names {
+				damaged = dir + "/state/objects/" + name
+			}
+		}
+		file, err := mem.Open(damaged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := file.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt([]byte("damage"), size/2); err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		look := audit.Options{FS: mem, Dirs: opt.Dirs, Remote: audit.RemoteOff}
+		rep, err := audit.Deep(look)
+		if err != nil || !rep.Damaged[state.NameObjects] || rep.DamageCount == 0 {
+			t.Fatalf("%v, %+v", err, rep.Damaged)
+		}
+		fixed, err := repair.Run(repair.Options{Options: look})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(fixed); !strings.Contains(text, "no command reads them there") {
+			t.Errorf("repair says %s", text)
+		}
+		if rep, err = audit.Deep(look); err != nil || !rep.Balanced() {
+			t.Errorf("after the repair: %v, %v", err, rep.Bad)
+		}
+		left := int64(0)
+		for _, s := range rep.Structures {
+			if s.Name == state.NameObjects {
+				left = s.Records
+			}
+		}
+		if all := int64(len(f.seen)); left == 0 || left >= all {
+			t.Errorf("%d of %d records are left", left, all)
+		}
+		if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
+			t.Errorf("the next run: %v", err)
+		}
+	})
 }
