@@ -148,6 +148,15 @@ func TestObjectStore(t *testing.T) {
 		checkFetched(t, web, &opt)
 		checkBalanced(t, f, opt.Dirs)
 		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
+		var last string
+		for _, call := range b.Calls() {
+			if key, ok := strings.CutPrefix(call, "Complete "); ok {
+				if data := strings.TrimSuffix(key, ".cdxj") + ".warc.gz"; strings.HasSuffix(key, ".cdxj") && last != data {
+					t.Errorf("%s was put after %s", key, last)
+				}
+				last = key
+			}
+		}
 		u := res.Snapshot.Uploads
 		if u.Files != int64(len(f.seen)) || u.Objects != u.Files || u.Waiting != 0 || u.Faults != 0 || u.Failing != "" {
 			t.Errorf("figures %+v of %d files", u, len(f.seen))
