@@ -98,7 +98,7 @@ func (s *Server) Start(tb testing.TB) {
 		"posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))
 	if s.minio {
 		s.cmd = exec.Command(s.bin, "server", "--quiet", "--address", "127.0.0.1:"+s.port, "--console-address", "127.0.0.1:0", filepath.Join(s.dir, "minio"))
-		s.cmd.Env = append(os.Environ(), "MINIO_ROOT_USER=drumbeat", "MINIO_ROOT_PASSWORD=drumbeat-secret", "MINIO_UPDATE=off", "MINIO_BROWSER=off")
+		s.cmd.Env = append(s.cmd.Environ(), "MINIO_ROOT_USER=drumbeat", "MINIO_ROOT_PASSWORD=drumbeat-secret", "MINIO_UPDATE=off", "MINIO_BROWSER=off")
 	}
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
