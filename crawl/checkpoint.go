@@ -17,6 +17,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/health"
+	"drumbeat/internal/objstore"
 	"drumbeat/internal/walk"
 	"drumbeat/polite"
 )
@@ -36,6 +37,8 @@ type moment struct {
 	orders   [][]byte
 	renders  [][]byte
 	walk     *walk.Frozen // nil with other strategies
+	uploads  []objstore.Upload
+	stored   []*volume // files that are in the object store and that the queue of objects names
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
@@ -50,6 +53,7 @@ type checkpointer struct {
 	*engine
 	extraction     *extraction
 	cluster        *clusterStage
+	uploads        *uploads
 	structures     []*structure    // all structures on disk
 	inRAM          []func(*moment) // copy the state that stages hold in RAM only
 	checkpointMu   sync.Mutex      // held during a checkpoint; guards gen
@@ -91,6 +95,10 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	k.times.observe(snapshot.TimeCheckpoint, stats.Total)
 	k.times.observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
+	if err := k.uploads.checkpointed(m.stored); err != nil {
+		k.fail(err)
+		return err
+	}
 	k.extraction.checkpointed()
 	k.cluster.checkpointed(k.gen, m)
 	k.saved.Store(changes)
@@ -196,6 +204,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake,
+		Store: k.uploads.place(), Uploads: mo.uploads,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {

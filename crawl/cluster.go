@@ -421,7 +421,7 @@ func (s *clusterStage) end(ctx context.Context) {
 	mark.Want, mark.Done = slices.Clone(s.want), true
 	covered := s.marked
 	s.markMu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
 	defer cancel()
 	for {
 		err := s.putMark(ctx, &mark, covered)
@@ -436,8 +436,8 @@ func (s *clusterStage) end(ctx context.Context) {
 	}
 }
 
-// endPatience is how long a node that has ended waits for the engine.
-const endPatience = 30 * time.Second
+// tellPatience is how long a node that has ended waits for the engine.
+const tellPatience = 30 * time.Second
 
 // noteMark makes the mark of a durable checkpoint.
 func (s *clusterStage) noteMark(gen uint64, m *moment) {

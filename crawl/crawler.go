@@ -54,6 +54,7 @@ type crawler struct {
 	codings      *codingChooser
 	history      *historian
 	extraction   *extraction
+	uploads      *uploads
 	operator     *operator
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
@@ -75,7 +76,7 @@ func (c *crawler) wire() {
 	c.operator = newOperator(e)
 	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
 	c.slowDirs = &slowDirs{engine: e, history: c.history}
-	c.extraction = newExtraction(e)
+	c.extraction, c.uploads = newExtraction(e), newUploads(e)
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -115,7 +116,8 @@ func (c *crawler) wire() {
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
-		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze}
+		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze,
+		c.uploads.freeze}
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
@@ -126,6 +128,8 @@ func (c *crawler) wire() {
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
 	c.checkpointer.cluster, c.seen.cluster = c.cluster, c.cluster
+	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
+	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 }
 
@@ -161,6 +165,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "codings", c.codings.chooseCodings)
 	c.start(ctx, "history", c.history.keepHistory)
 	c.start(ctx, "extract", c.extraction.run)
+	c.start(ctx, "upload", c.uploads.run)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
 	c.start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {

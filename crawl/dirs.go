@@ -232,6 +232,9 @@ func (k *checkpointer) openIdentity() error {
 		return fmt.Errorf("crawl: settings that are fixed for a crawl have changed: %s: %w",
 			k.changedSince(m.Frozen), state.ErrIncompatible)
 	}
+	if err := k.uploads.accept(m); err != nil {
+		return err
+	}
 	k.Manifest = m
 	if err := m.Whole(); err != nil {
 		return err

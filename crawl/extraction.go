@@ -44,7 +44,9 @@ type extraction struct {
 	*engine
 	output *output
 	space  *space
-	wake   signal // a checkpoint has given files their names
+
+	uploads *uploads
+	wake    signal // a checkpoint has given files their names
 
 	live atomic.Pointer[extract.Live] // nil: off, ended, or its directory cannot be used
 	last atomic.Pointer[Texts]        // the figures when it ended
@@ -117,11 +119,18 @@ func (x *extraction) pass(ctx context.Context) bool {
 		text = err.Error()
 		live.Fault()
 	}
+	x.uploads.released()
 	if text != "" && x.told == "" {
 		x.opt.Log.Error("the extraction of texts waits", "error", err)
 	}
 	x.told = text
 	return !errors.Is(err, errNoRoom)
+}
+
+// needs tells whether a WARC file must stay here, because its part is not made yet.
+func (x *extraction) needs(name string) bool {
+	live := x.live.Load()
+	return live != nil && !live.Ended(name)
 }
 
 // finish makes the parts that are missing at the end of a crawl, unless it was told to stop: then the next run makes them.

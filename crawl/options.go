@@ -301,6 +301,8 @@ type Options struct {
 	// from Reload. Files with errors fail the start; later they leave the old rules in force.
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
+	// ObjectStore takes finished output files, which then leave the local directories; nil for none.
+	ObjectStore *ObjectStoreOptions
 	// Extract has the texts of pages extracted; nil for none. It needs Store.
 	Extract *ExtractOptions
 	// Sites is a file on FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It is

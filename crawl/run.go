@@ -97,9 +97,20 @@ const stopGrace = 3 * time.Second
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	c.extraction.open()
 	defer c.extraction.close()
+	if err := c.uploads.access(ctx); err != nil {
+		return nil, err
+	}
 	if c.finished() {
 		c.extraction.finish(ctx)
 		c.cluster.end(ctx)
+		if c.uploads.waits() { // and makes a checkpoint
+			if err := c.restoreRAM(); err != nil {
+				return nil, err
+			}
+		}
+		if err := c.uploads.finish(ctx, c.Manifest.Done); err != nil {
+			return nil, err
+		}
 		if rest > 0 { // the write that found no space came after the last checkpoint
 			return c.result(StopDone)
 		}
@@ -163,6 +174,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		c.cluster.end(ctx)
 	}
 	c.extraction.finish(ctx)
+	if err := c.uploads.finish(ctx, done); err != nil {
+		return nil, err
+	}
 	return c.result(why)
 }
 
@@ -237,6 +251,9 @@ func open(opt Options) (_ *crawler, err error) {
 		return nil, err
 	}
 	if err = c.spools.clean(); err != nil {
+		return nil, err
+	}
+	if err = c.uploads.restore(m); err != nil {
 		return nil, err
 	}
 	return c, c.openRAM(m)

@@ -70,6 +70,7 @@ func (c *crawler) snapshot() *Snapshot {
 		c.times[i].Read(&s.Times[i])
 	}
 	c.extraction.show(s)
+	c.uploads.show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
 	}

@@ -90,6 +90,19 @@ func (s *space) setReason(name, why string) {
 	s.reasons[name] = why
 }
 
+// reasonStore is the reason that too many finished files wait for the object store.
+const reasonStore = "object store"
+
+// has reports whether there is a reason of that name.
+func (s *space) has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reasons[name] != ""
+}
+
+// onlyStore reports whether the object store is the only reason to pause. s.mu must be held.
+func (s *space) onlyStore() bool { return len(s.reasons) == 1 && s.reasons[reasonStore] != "" }
+
 // why returns the reasons to pause, "" for none.
 func (s *space) why() string {
 	s.mu.Lock()
@@ -323,15 +336,18 @@ func (s *space) logPause(now time.Time) (stop bool) {
 		}
 		return false
 	}
-	if s.opt.WhenFull == WhenFullStop {
+	if s.opt.WhenFull == WhenFullStop && !s.onlyStore() {
 		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
 		s.stop.set(StopDisk)
 		s.cancel()
 		return true
 	}
 	if now.Sub(s.told) >= spaceTold {
-		s.opt.Log.Error("too little disk space: fetching pauses until there is room", "why", why,
-			"paused", now.Sub(s.since).Round(time.Second))
+		what := "too little disk space: fetching pauses until there is room"
+		if s.onlyStore() {
+			what = "fetching pauses until the object store has taken more files"
+		}
+		s.opt.Log.Error(what, "why", why, "paused", now.Sub(s.since).Round(time.Second))
 		s.told = now
 		s.testHook("rest")
 	}

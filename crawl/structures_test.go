@@ -16,7 +16,7 @@ func TestStructuresAreNamed(t *testing.T) {
 		c := openCrawler(t, simOptions(t, web, memfs.New(*seedFlag)))
 		var names []string
 		for _, s := range c.checkpointer.structures {
-			if s.name != state.NameRender && s.name != state.NameOrdered {
+			if s.name != state.NameRender && s.name != state.NameOrdered && s.name != state.NameObjects {
 				names = append(names, s.name)
 			}
 		}

@@ -64,9 +64,15 @@ type outputJSON struct {
 	AbsentFiles   int64 `json:"absent_warc_files"`
 	AbsentIndexes int64 `json:"absent_indexes"`
 	LogLines      int64 `json:"log_lines"`
-	StoredAll     bool  `json:"all_fetched_known"`
-	RefusedAll    bool  `json:"all_refused_known"`
-	Disagree      int64 `json:"log_lines_that_disagree"`
+
+	Remote        string `json:"remote,omitempty"`
+	RemoteObjects int64  `json:"remote_objects,omitempty"`
+	RemoteChecked int64  `json:"remote_checked,omitempty"`
+	RemoteUnread  int64  `json:"remote_unread_warc_files,omitempty"`
+
+	StoredAll  bool  `json:"all_fetched_known"`
+	RefusedAll bool  `json:"all_refused_known"`
+	Disagree   int64 `json:"log_lines_that_disagree"`
 }
 
 func placeOf(r *audit.Row) placeJSON {
@@ -93,6 +99,7 @@ func ReportOf(rep *audit.DeepReport) Report {
 		Nowhere: rep.Keys.Nowhere, Examples: append([]string{}, rep.Keys.Examples...), Unnamed: rep.UnnamedCount, Bytes: rep.Bytes,
 		Seconds: rep.Elapsed.Seconds(), Damages: []damageJSON{}, Output: outputJSON{Checked: o.Checked, Records: o.WARC.Records,
 			Responses: o.WARC.Captures, IndexLines: o.WARC.Lines, AbsentFiles: o.WARC.AbsentFiles, AbsentIndexes: o.WARC.AbsentIndexes,
+			Remote: o.Remote.Store, RemoteObjects: o.Remote.Objects, RemoteChecked: o.Remote.Checked, RemoteUnread: o.Remote.Unread,
 			LogLines: o.LogLines, StoredAll: o.StoredAll, RefusedAll: o.RefusedAll, Disagree: o.Disagree}}
 	j.Balanced = rep.Balanced()
 	for _, s := range rep.Structures {

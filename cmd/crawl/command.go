@@ -40,7 +40,7 @@ type Command struct {
 	Seeds  string   `group:"what" common:"" placeholder:"FILE" help:"Read seeds from FILE, one URL or host name per line; # starts a comment. A bare host is tried by https, then by http. \"-\" reads standard input and copies it into the first --dir."`
 	Dir    []string `group:"what" common:"" placeholder:"DIR" default:"${defaultDir}" help:"Keep the crawl in DIR. For several disks, repeat the flag or separate directories by commas (\\, is a literal comma)."`
 	AddDir []string `group:"what" placeholder:"DIR" help:"Add DIR to the crawl for more disk space, unless it already belongs to it. --dir alone never adds a directory to an existing crawl."`
-	Out    []string `group:"what" common:"" placeholder:"DIR" help:"Write WARC files to DIR. Repeatable, one per disk. Default: the --dir."`
+	Out    []string `group:"what" common:"" placeholder:"DIR" help:"Write WARC files to DIR. Repeatable, one per disk. Default: the --dir. s3://BUCKET/PREFIX: move finished WARC files, indexes and logs from the directories into this object store; indexes stay here, too."`
 	AddOut []string `group:"what" placeholder:"DIR" help:"Add DIR for WARC files, unless it already belongs to the crawl. --out alone never adds a directory to an existing crawl."`
 	Drain  bool     `group:"what" help:"Fetch queued URLs, queue no new links, then end. A later run without this flag continues the crawl."`
 	New    bool     `group:"what" help:"Refuse a directory that already holds a crawl."`
@@ -77,6 +77,7 @@ type Command struct {
 	recrawlFlags
 	extractFlags
 	priorityFlags
+	storeFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record" help:"Compare each body with all bodies before, under any URL. record stores a body once; later responses with it become WARC revisit records. skip does the same and does not follow their links, which ends mirrors and traps, but loses what only a mirror links to by relative links. off compares nothing."`
@@ -187,6 +188,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	}
 	if c.PrintConfig {
 		return errors.Join(settings.Print(a.Stdout, kctx.Selected()), printPlan(a.Stdout, plan, &opt), scoping.Print(a.Stdout))
+	}
+	if err := c.openStore(&opt); err != nil {
+		return err
 	}
 	view := NewView(a.Stderr, &c.Logging)
 	defer view.Close()

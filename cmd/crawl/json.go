@@ -38,6 +38,18 @@ type Figures struct {
 	PeakRSS        int64            `json:"peakRSS"`
 	FinishedFiles  int64            `json:"finishedFiles"` // of output, in this run
 	FinishedBytes  int64            `json:"finishedBytes"`
+	Store          *StoreFigures    `json:"store,omitempty"` // with --out s3://…
+}
+
+// StoreFigures are about the object store.
+type StoreFigures struct {
+	Files        int64  `json:"files"` // put in this run
+	Bytes        int64  `json:"bytes"`
+	Objects      int64  `json:"objects"` // of all runs
+	Waiting      int64  `json:"waiting"` // WARC files and logs that are still here
+	WaitingBytes int64  `json:"waitingBytes"`
+	Faults       int64  `json:"faults"` // failed attempts in this run
+	Failing      string `json:"failing,omitempty"`
 }
 
 // Coded are the responses in a content coding.
@@ -57,6 +69,9 @@ func saveSummary(name string, res *crawl.Result) error {
 		DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses,
 		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS(),
 		FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}
+	if u := &s.Uploads; u.On {
+		out.Store = &StoreFigures{u.Files, u.Bytes, u.Objects, u.Waiting, u.WaitingBytes, u.Faults, u.Failing}
+	}
 	if sec := s.Active.Seconds(); sec > 0 {
 		out.PagesPerSecond = float64(out.Pages) / sec
 	}

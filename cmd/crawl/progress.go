@@ -43,6 +43,9 @@ func progressFields(s *crawl.Snapshot) []any {
 	if s.Limits != "" {
 		fields = append(fields, "limits", s.Limits)
 	}
+	if u := s.Uploads; u.On {
+		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
+	}
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}
@@ -75,7 +78,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
 			human.Duration(s.Time.Sub(c.When)), human.Duration(c.Total), bytesText(c.Bytes), human.Duration(c.Pause), human.Duration(c.LongestPause))
 	}
-	return []string{
+	lines := []string{
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), uniqueShare(s)),
 		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
@@ -93,6 +96,10 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 		"  waits for " + waiting,
 		"  slots     " + s.SlotsNow.String(),
 	}
+	if text := uploadsText(s); text != "" {
+		lines = append(lines, "  store     "+text)
+	}
+	return lines
 }
 
 // barCells is the width of a bar.

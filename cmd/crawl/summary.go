@@ -98,6 +98,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if text := extractText(s, sum.extract); text != "" {
 		line("texts", "%s", text)
 	}
+	if text := uploadsText(s); text != "" {
+		line("store", "%s", text)
+	}
 	if text := hookText(s); text != "" {
 		line("hook", "%s", text)
 	}

@@ -73,7 +73,7 @@ func (c *listCmd) Run(a *term.App) error {
 
 // Run removes the directories that are not named from the crawl.
 func (c *forgetCmd) Run(a *term.App) error {
-	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out)})
+	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out))})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ type needs struct {
 
 // needs plans the crawl. Connections are not lowered to what the limit of descriptors allows.
 func (c *Command) needs() (*needs, error) {
-	n := &needs{Pages: float64(c.Pages), Dirs: flags.Clean(c.Dir), Outs: flags.Clean(c.Out),
+	n := &needs{Pages: float64(c.Pages), Dirs: flags.Clean(c.Dir), Outs: flags.Clean(flags.Directories(c.Out)),
 		Idle: term.MostIdleConnections}
 	if slices.Equal(n.Dirs, n.Outs) {
 		n.Outs = nil

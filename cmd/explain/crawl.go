@@ -57,7 +57,7 @@ type crawlExplainer struct {
 func (f *dirFlags) open(a *term.App) (*crawlExplainer, error) {
 	c := &crawlExplainer{a: a, json: f.JSON}
 	c.progress = term.NewProgress(a.Stderr)
-	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir), Out: flags.Clean(f.Out), Fast: f.Fast, Progress: c.show})
+	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir), Out: flags.Clean(flags.Directories(f.Out)), Fast: f.Fast, Progress: c.show})
 	c.x = x
 	return c, err
 }

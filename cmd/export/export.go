@@ -90,7 +90,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	r := run{app: a, command: "export", kind: c.Kind, stopped: "the same command goes on after the finished parts",
-		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out), Kind: export.Kind(c.Kind),
+		opt: export.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(flags.Directories(c.Out)), Kind: export.Kind(c.Kind),
 			Format: tabular.Format(c.Format), Compression: c.Compression, PartBytes: int64(c.PartSize), RAMBytes: int64(c.RAM),
 			Queued: c.Queued, CountLinks: c.CountLinks, Languages: c.Languages}}
 	r.to(c.Output, c.Tmp)

@@ -1,6 +1,9 @@
 package flags
 
-import "path/filepath"
+import (
+	"path/filepath"
+	"strings"
+)
 
 // Audit holds the flags of the commands that read a stopped crawl.
 type Audit struct {
@@ -8,6 +11,16 @@ type Audit struct {
 	RAM  Size     `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting keys, in addition to what the crawl held in buffers at its last checkpoint."`
 	Tmp  string   `placeholder:"DIR" help:"Sort keys that do not fit into --ram in DIR/audit-tmp, 13 bytes per URL, removed at the end. Default: the first directory."`
 	JSON bool     `name:"json" help:"Print JSON."`
+}
+
+// Directories returns the values of --out without object stores, which the manifest names.
+func Directories(outs []string) (dirs []string) {
+	for _, out := range outs {
+		if !strings.HasPrefix(out, "s3://") {
+			dirs = append(dirs, out)
+		}
+	}
+	return dirs
 }
 
 // Clean returns filepath.Clean of each path.

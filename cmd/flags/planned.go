@@ -72,7 +72,7 @@ func (p *Planned) Options() (crawl.Options, error) {
 		p.RAM = new(Size(m.RAMBytes / 2))
 	}
 	if p.Disk == nil {
-		n, err := term.DiskBytes(disk.OS(), slices.Concat(p.Dir, p.Out))
+		n, err := term.DiskBytes(disk.OS(), slices.Concat(p.Dir, Directories(p.Out)))
 		if err != nil {
 			return crawl.Options{}, term.Usage(err)
 		}
@@ -80,10 +80,10 @@ func (p *Planned) Options() (crawl.Options, error) {
 	}
 	if p.Connections == nil {
 		p.Connections = new(Connections)
-		n, _ := p.Reserve(m, len(p.Dir), len(p.Out), false).Connections(DefaultConnections)
+		n, _ := p.Reserve(m, len(p.Dir), len(Directories(p.Out)), false).Connections(DefaultConnections)
 		p.Connections.Lower(n)
 	}
-	o := crawl.Options{Dirs: Clean(p.Dir), Out: Clean(p.Out), RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk), Connections: int(p.Connections.Most()),
+	o := crawl.Options{Dirs: Clean(p.Dir), Out: Clean(Directories(p.Out)), RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk), Connections: int(p.Connections.Most()),
 		KeepFree: int64(OrZero(p.KeepFree)), QueuesMax: int(p.QueuesMax), Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}
 	p.Drum.Apply(&o)
 	return o, nil

@@ -70,7 +70,7 @@ func (c *Command) run(a *term.App, fsys disk.FS) error {
 	if c.Rendered && c.Head {
 		return term.Usage(errors.New("get: --head: a rendered page has no header fields; use --record for those of its record"))
 	}
-	f := &finder{fsys: fsys, dirs: flags.Clean(c.Dir), out: flags.Clean(c.Out), at: at, rendered: c.Rendered}
+	f := &finder{fsys: fsys, dirs: flags.Clean(c.Dir), out: flags.Clean(flags.Directories(c.Out)), at: at, rendered: c.Rendered}
 	if err := f.find(c.URL); err != nil {
 		return fmt.Errorf("get: %w", err)
 	}

@@ -32,6 +32,8 @@ var names = map[string]string{"crawl": state.NameCrawlLog, "seeds": state.NameSe
 // crawl is a crawl whose logs are read.
 type crawl struct {
 	set      disk.Set // those of its directories that were given, the first one first
+	fsys     disk.FS  // without files of an object store
+	whole    bool     // all directories were given
 	id       string
 	logs     []string // prefixes
 	readers  []*crawllog.Reader
@@ -63,7 +65,7 @@ func openCrawl(fsys disk.FS, dirs, logs []string) (*crawl, error) {
 		return nil, fmt.Errorf("log: the first directory of crawl %s is missing, which has the logs: %w", match.Crawl,
 			state.ErrIncompatible)
 	}
-	x := &crawl{set: disk.Set{FS: fsys}, id: match.Crawl, told: map[string]bool{}}
+	x := &crawl{set: disk.Set{FS: fsys}, fsys: fsys, whole: len(missing) == 0, id: match.Crawl, told: map[string]bool{}}
 	for _, path := range match.Set.Paths {
 		if path != "" {
 			x.set.Paths = append(x.set.Paths, path)
@@ -179,6 +181,11 @@ func (x *crawl) readManifest() error {
 	case m.Crawl != x.id:
 		return fmt.Errorf("log: the manifest in %s is of crawl %s, not of %s: %w", x.set.Paths[0], m.Crawl, x.id,
 			state.ErrIncompatible)
+	}
+	if x.whole { // else the list of objects cannot be read
+		if x.set.FS, err = state.ReadRemote(disk.Set{FS: x.fsys, Paths: x.set.Paths}, m); err != nil {
+			return err
+		}
 	}
 	x.states = nil
 	for _, name := range x.logs {

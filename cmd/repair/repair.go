@@ -41,7 +41,7 @@ type Command struct {
 func (c *Command) Run(a *term.App) error {
 	p := term.NewProgress(a.Stderr)
 	rep, err := repair.Run(repair.Options{DryRun: c.DryRun, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
-		Out: flags.Clean(c.Out), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}})
+		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}})
 	p.Clear()
 	if err != nil {
 		return err

@@ -104,6 +104,9 @@ type Options struct {
 	Progress      func(state.Progress)
 	ProgressEvery time.Duration
 
+	// Remote says what Deep does about files that are only in an object store; "": RemoteHead.
+	Remote Remote
+
 	Repairing bool // open a crawl although its repair is unfinished
 	without   bool // the directories with the highest numbers may be missing
 }
@@ -167,6 +170,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 	if m == nil {
 		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit", opt.Dirs[0])
 	}
+	r.HideRemote = opt.remote().hide()
 	if err := r.Take(match, m, opt.Out); err != nil {
 		return r, nil, err
 	}

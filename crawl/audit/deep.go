@@ -87,7 +87,9 @@ type OutputReport struct {
 	// names every refused URL. With both, the key of every ended URL is known, not only their number and
 	// sum.
 	StoredAll, RefusedAll bool
-	Disagree              int64 // keys with a line of the crawl log that names a response that is not there
+	// Remote is about files in an object store.
+	Remote   RemoteReport
+	Disagree int64 // keys with a line of the crawl log that names a response that is not there
 }
 
 // Balanced reports whether the audit found neither discrepancies nor damage.
@@ -171,7 +173,7 @@ func (x *Scanner) Run() error {
 	if err := x.scanState(); err != nil {
 		return err
 	}
-	if err := x.scanOutput(); err != nil {
+	if err := errors.Join(x.objects(), x.scanOutput(), x.Saved.RemoteFailed()); err != nil {
 		return err
 	}
 	if err := x.unnamed(); err != nil {
@@ -288,6 +290,7 @@ func (x *Scanner) scanOutput() error {
 		Capture:  x.capture, Indexed: x.capture, Damaged: x.damage,
 	})
 	x.row.Records = out.WARC.Records
+	out.WARC.AbsentFiles = max(0, out.WARC.AbsentFiles-out.Remote.Unread) // they are in the object store
 	return err
 }
 
@@ -530,7 +533,7 @@ func (x *Scanner) conclude() {
 	counters := &x.Manifest.Accounts.Counters
 	out.RobotsStored, out.DNSStored = counters[state.CountRobotsStored], counters[state.CountDNSStored]
 	out.RenderedStored = counters[state.CountRenderedStored]
-	whole := out.Checked && out.WARC.AbsentFiles == 0 && !rep.Damaged[state.NameWARC]
+	whole := out.Checked && out.WARC.AbsentFiles+out.Remote.Unread == 0 && !rep.Damaged[state.NameWARC]
 	for _, s := range []struct {
 		what           string
 		found, account int64

@@ -305,7 +305,23 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameObjects); err != nil || st != nil { // since 10
+		if err := scan(state.NameObjects, x.object); err != nil {
+			return err
+		}
+	}
 	return scan(state.NameRobotsFetch, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
+}
+
+// object checks a record of a file in the object store.
+func (x *Scanner) object(data []byte) error {
+	var o state.Object
+	if err := o.Decode(data); err != nil {
+		x.lost(1)
+		return x.damage(err)
+	}
+	x.row.Records++
+	return nil
 }
 
 // ordered adds the key of a URL that was enqueued.
@@ -473,7 +489,7 @@ func (x *Scanner) unnamed() error {
 		add(beast.Files(x.Saved.Set, state.NameBeast, st))
 	}
 	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
-		state.NameRender, state.NameOrdered} {
+		state.NameRender, state.NameOrdered, state.NameObjects} {
 		if st, err := state.Part[queue.State](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

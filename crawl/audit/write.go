@@ -77,6 +77,13 @@ func (d *DeepReport) writeOutput(w io.Writer) {
 		}
 		fmt.Fprintln(w)
 	}
+	if r := &o.Remote; r.Store != "" {
+		fmt.Fprintf(w, "object store: %d files in %s, %d asked for", r.Objects, r.Store, r.Checked)
+		if r.Unread > 0 {
+			fmt.Fprintf(w, "; %d WARC files are only there and were not read (--remote %s)", r.Unread, r.Mode)
+		}
+		fmt.Fprintln(w)
+	}
 	fmt.Fprintf(w, "crawl log: %d lines\n", o.LogLines)
 	all := func(yes bool) string {
 		if yes {

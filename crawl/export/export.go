@@ -261,6 +261,9 @@ func (j *job) run(t *table) (err error) {
 	j.meter = j.StartProgress(j.opt.Progress, j.opt.ProgressEvery, parts...)
 	defer j.meter.End()
 	defer func() {
+		if err == nil {
+			err = j.RemoteFailed()
+		}
 		for _, end := range slices.Backward(j.ends) {
 			err = errors.Join(err, end())
 		}
@@ -295,7 +298,7 @@ func (j *job) run(t *table) (err error) {
 		return nil
 	}
 	j.row = make([]tabular.Value, len(t.columns))
-	return j.finish(j.rows, t.fill(j))
+	return j.finish(j.rows, errors.Join(t.fill(j), j.RemoteFailed()))
 }
 
 // create opens the writer of a table, in a subdirectory of the target, and reports what it found.

@@ -86,7 +86,7 @@ func (l *Live) Pass(ctx context.Context) error {
 	}
 	slots := make(chan struct{}, max(1, l.opt.Workers)) // a worker also reads the index of its file
 	var workers sync.WaitGroup
-	err := warc.WalkFinal(l.files, l.skip, func(x *warc.Index) error {
+	err := warc.WalkFinal(l.files, l.Ended, func(x *warc.Index) error {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
@@ -124,8 +124,8 @@ func (l *Live) Pass(ctx context.Context) error {
 	return err
 }
 
-// skip tells whether a WARC file has its part, or has failed too often.
-func (l *Live) skip(name string) bool {
+// Ended tells whether a WARC file has its part, or has failed too often. name is without suffix.
+func (l *Live) Ended(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ended[name] >= maxAttempts

@@ -220,6 +220,9 @@ func (j *job) part(ctx context.Context, v *volume) error {
 	if err == nil {
 		err = j.pages(ctx, v, out, &s.Counts)
 	}
+	if err == nil && j.Reader != nil { // an outage is no damage
+		err = j.RemoteFailed()
+	}
 	if err == nil {
 		err = out.close()
 	}

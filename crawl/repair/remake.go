@@ -175,7 +175,7 @@ func (w *repair) remakeQueues() error {
 	for _, q := range []struct {
 		name  string
 		valid func(rec []byte) bool
-	}{{state.NameRender, validTask}, {state.NameOrdered, validOrdered}, {state.NameRobotsFetch, validJob}} {
+	}{{state.NameRender, validTask}, {state.NameOrdered, validOrdered}, {state.NameObjects, validObject}, {state.NameRobotsFetch, validJob}} {
 		if !w.rebuild[q.name] {
 			continue
 		}
@@ -195,6 +195,11 @@ func (w *repair) remakeQueues() error {
 func validOrdered(rec []byte) bool {
 	_, err := state.DecodeOrdered(rec)
 	return err == nil
+}
+
+func validObject(rec []byte) bool {
+	var o state.Object
+	return o.Decode(rec) == nil
 }
 
 func validTask(rec []byte) bool {

@@ -376,6 +376,8 @@ func meaning(name string) string {
 		return "; these pages stay without rendering"
 	case state.NameOrdered:
 		return "; audits cannot tell which URLs were enqueued, and take several responses of any URL"
+	case state.NameObjects:
+		return "; these files stay in the object store, but no command reads them there"
 	case state.NameWalk:
 		return "; the random walk cannot go on, and its sample is lost"
 	case state.NameSketches:

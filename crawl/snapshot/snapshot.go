@@ -48,6 +48,7 @@ type Snapshot struct {
 	PLDPages       [len(PLDShares)]int64 // for each of PLDShares
 	Queue, Horizon int64                 // BEAST's s and h
 	TrapHosts      int64                 // that may use only a part of their PLD's budget
+	Uploads        Uploads               // finished files that go to an object store
 	Texts          Texts                 // with --extract, of this run
 	HostsInRAM     int64                 // with URLs in RAM or remembered delays
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next

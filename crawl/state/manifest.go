@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/internal/objstore"
 )
 
 // The manifest is a file in the first directory, replaced atomically, with copies in others (copies.go). It
@@ -27,7 +28,8 @@ const (
 	manifestMajor = 2
 	// 2: Form of a stream of output files; 3: Traps, and parts of budgets in the ledgers; 4: coded text logs;
 	// 5: version 2 of what visits found; 6: Orders; 7: lanes of
-	// BEAST, and scores in URL records; 8: keys of all orders; 9: Walk; 10: Intake and outboxes.
+	// BEAST, and scores in URL records; 8: keys of all orders; 9: Walk; 10: Store, Uploads, the queue of objects,
+	// Intake and outboxes.
 	manifestAdded = 10
 	manifestMinor = manifestAdded + int(NumPlaces) + int(NumReasons) + int(NumCounters)
 )
@@ -51,19 +53,21 @@ type Manifest struct {
 	Accounts Accounts                   `json:"accounts"`
 	Seeds    Seeds                      `json:"seeds"`
 	Held     Held                       `json:"held"`
-	Changes  int64                      `json:"changes"`          // the last change of the operator whose seeds were fed
-	Margin   float64                    `json:"margin,omitzero"`  // of package revisit, in seconds
-	Parts    map[string]json.RawMessage `json:"parts"`            // state of each structure, by name
-	RAM      disk.Ref                   `json:"ram"`              // URL records in RAM: uvarint length, record
-	Jobs     disk.Ref                   `json:"jobs"`             // robots requests in RAM, encoded like RAM
-	Delays   disk.Ref                   `json:"delays"`           // hosts and servers with long delays
-	Hosts    disk.Ref                   `json:"hosts"`            // health of hosts with failures or refusals
-	Sketches disk.Ref                   `json:"sketches"`         // distinct hosts and servers
-	Scope    disk.Ref                   `json:"scope"`            // sites that redirects of seeds added to the scope
-	Traps    disk.Ref                   `json:"traps,omitzero"`   // trap scores of hosts
-	Orders   disk.Ref                   `json:"orders,omitzero"`  // enqueued URLs, see Order
-	Renders  disk.Ref                   `json:"renders,omitzero"` // pages that are being rendered, encoded like RAM
-	Walk     disk.Ref                   `json:"walk,omitzero"`    // the random walk (package walk)
+	Changes  int64                      `json:"changes"`           // the last change of the operator whose seeds were fed
+	Margin   float64                    `json:"margin,omitzero"`   // of package revisit, in seconds
+	Parts    map[string]json.RawMessage `json:"parts"`             // state of each structure, by name
+	RAM      disk.Ref                   `json:"ram"`               // URL records in RAM: uvarint length, record
+	Jobs     disk.Ref                   `json:"jobs"`              // robots requests in RAM, encoded like RAM
+	Delays   disk.Ref                   `json:"delays"`            // hosts and servers with long delays
+	Hosts    disk.Ref                   `json:"hosts"`             // health of hosts with failures or refusals
+	Sketches disk.Ref                   `json:"sketches"`          // distinct hosts and servers
+	Scope    disk.Ref                   `json:"scope"`             // sites that redirects of seeds added to the scope
+	Traps    disk.Ref                   `json:"traps,omitzero"`    // trap scores of hosts
+	Orders   disk.Ref                   `json:"orders,omitzero"`   // enqueued URLs, see Order
+	Renders  disk.Ref                   `json:"renders,omitzero"`  // pages that are being rendered, encoded like RAM
+	Walk     disk.Ref                   `json:"walk,omitzero"`     // the random walk (package walk)
+	Store    *Store                     `json:"store,omitempty"`   // the object store of finished output
+	Uploads  []objstore.Upload          `json:"uploads,omitempty"` // uploads under way
 
 	Intake *exchange.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
 }

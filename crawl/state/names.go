@@ -36,11 +36,15 @@ const (
 	NameContent         = "content" // bodies seen
 	NameRender          = "render"  // pages to be rendered
 	NameOrdered         = "ordered" // keys of all URLs that were enqueued
+	NameObjects         = "objects" // files in the object store
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"
 	NameRobotsLog       = "robotslog"
 )
+
+// LogPrefixes begin the names of the crawl log, the seed log and the robots log.
+var LogPrefixes = [...]string{"crawl", "seeds", "robots"}
 
 // Structures are the structures that every manifest has.
 var Structures = [...]string{NameURLSeen, NameStar, NameNames, NameBeast, NameRobotsCache, NameRobotsRequested,

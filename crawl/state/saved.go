@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"drumbeat/disk"
+	"drumbeat/internal/objstore"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -26,6 +27,12 @@ type Saved struct {
 	Suffixes    *weburl.Suffixes
 	SeparateOut bool // the output has separate directories
 	Locks       []io.Closer
+
+	// Objects are the crawl's files in the object store, set by Take. HideRemote, set before, says which of them are not read
+	// when the local file is gone; nil: none.
+	Objects    []Object
+	HideRemote func(*Object) bool
+	overlay    *objstore.Overlay // nil without them
 }
 
 // NewSaved returns a Saved that knows only the paths of the directories, in the given order.
@@ -55,7 +62,7 @@ func (s *Saved) Take(match disk.Match, m *Manifest, outDirs []string) error {
 	if s.Hasher.ContentKey([]byte(SecretCheckText)) != m.Frozen.SecretCheck {
 		return fmt.Errorf("crawl: the secret does not belong to the manifest: %w", ErrIncompatible)
 	}
-	return nil
+	return s.remote(m)
 }
 
 // matchOut finds the output directories of the crawl and sets Out.

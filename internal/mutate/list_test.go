@@ -91,6 +91,10 @@ var mutants = []mutant{
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
+	{name: "removed-before-the-manifest", file: "crawl/uploads.go", pkg: "./crawl", test: "TestObjectStoreKilled", edits: []edit{
+		{"if v.state == volumeNamed && (v.log", "if v.state != volumeWaits && (v.log"}}},
+	{name: "uploads-left-open", file: "internal/objstore/upload.go", pkg: "./internal/objstore", test: "TestPutKilled", edits: []edit{
+		{"range old {", "range old[:0] {"}}},
 
 	// State that is only in RAM.
 	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.polite.Snapshot()", "nil"}}},

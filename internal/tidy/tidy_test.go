@@ -51,6 +51,9 @@ var layers = map[string]layer{
 	"internal/tabular":   {5, []string{"disk"}},
 	"fetch":              {5, []string{"internal/bug", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
+	"internal/objstore":  {5, []string{"disk"}},
+
+	"internal/objstore/objtest": {6, []string{"internal/objstore"}}, // for tests
 
 	"warc/deflate": {5, []string{"fetch/inflate"}}, // only in its tests
 	"warc/outfile": {5, []string{"disk"}},          // shared by warc and crawllog
@@ -88,7 +91,7 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/ports",
+	"crawl/state": {25, []string{"disk", "drum", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit"}},
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
@@ -97,7 +100,7 @@ var layers = map[string]layer{
 	"crawl/metrics":  {27, []string{"crawl/snapshot", "crawl/state", "internal/histogram"}},
 	"crawl/snapshot": {26, []string{"crawl/state", "internal/histogram"}},
 	"crawl/history":  {10, []string{"disk"}},
-	"crawl/audit":    {27, []string{"*"}},
+	"crawl/audit":    {27, []string{"*", "internal/bug"}},
 	"crawl/explain":  {28, []string{"*"}},
 	"crawl/repair":   {28, []string{"*"}},
 	"crawl/export":   {29, []string{"*", "internal/bug"}},
@@ -154,7 +157,7 @@ var layers = map[string]layer{
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "crawl/explain", "internal/bug", "internal/human"}},
 	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/extract", "crawl/history", "crawl/snapshot", "crawl/state", "crawl/strategy", "disk",
-		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/pace", "internal/ports", "internal/render",
+		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
 		"internal/walk"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
@@ -191,11 +194,11 @@ var layers = map[string]layer{
 
 // testHelpers are packages that the tests of any package may import.
 var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk",
-	"disk/memfs", "bench/links", "exchange/mem"}
+	"disk/memfs", "bench/links", "exchange/mem", "internal/objstore/objtest"}
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/bareloop", "internal/mutate", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"internal/bareloop", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {

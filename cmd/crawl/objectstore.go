@@ -1,0 +1,110 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/internal/objstore"
+)
+
+// storeFlags say how the object store of --out s3://… is reached.
+type storeFlags struct {
+	S3Endpoint  string      `group:"output" name:"s3-endpoint" placeholder:"URL" help:"Reach the object store of --out s3://BUCKET/PREFIX at this http(s) URL. Default: Amazon S3, or what the environment says (AWS_ENDPOINT_URL)."`
+	S3Region    string      `group:"output" name:"s3-region" placeholder:"NAME" help:"Region of the bucket. Default: AWS_REGION, the shared configuration, or us-east-1."`
+	S3PathStyle bool        `group:"output" name:"s3-path-style" help:"Name the bucket in the path of a URL, not in its host, as MinIO and other stores want it."`
+	S3Insecure  bool        `group:"output" name:"s3-insecure" help:"Allow plain HTTP to an --s3-endpoint beyond loopback."`
+	Spool       *flags.Size `group:"output" placeholder:"SIZE" help:"Let at most this much of finished files wait for the object store; fetching rests while more waits. Default: a fifth of --disk, at least 4GB."`
+}
+
+// leastSpool is four WARC files.
+const leastSpool = 4_000_000_000
+
+// stores returns the object stores among the values of --out.
+func (c *Command) stores() (list []string) {
+	for _, out := range c.Out {
+		if strings.HasPrefix(out, objstore.Scheme) {
+			list = append(list, out)
+		}
+	}
+	return list
+}
+
+// checkStore returns the first fault of the flags of the object store.
+func (c *Command) checkStore() error {
+	f := &c.storeFlags
+	list := c.stores()
+	for _, dir := range append(append([]string{}, c.Dir...), append(c.AddDir, c.AddOut...)...) {
+		if strings.HasPrefix(dir, objstore.Scheme) {
+			return fmt.Errorf("%s: only --out takes an object store", dir)
+		}
+	}
+	switch {
+	case len(list) > 1:
+		return fmt.Errorf("--out %s: one object store only", list[1])
+	case len(list) == 0 && (f.S3Endpoint != "" || f.S3Region != "" || f.S3PathStyle || f.S3Insecure || f.Spool != nil):
+		return errors.New("--s3-… and --spool need --out s3://BUCKET/PREFIX")
+	case len(list) == 0:
+		return nil
+	case f.Spool != nil && *f.Spool < leastSpool:
+		return fmt.Errorf("--spool %v: must be at least %v, four WARC files", *f.Spool, flags.Size(leastSpool))
+	}
+	p, err := c.storePlace()
+	if err != nil {
+		return fmt.Errorf("--out %w", err)
+	}
+	if err := p.CheckEndpoint(); err != nil {
+		return fmt.Errorf("--s3-endpoint: %w", err)
+	}
+	return nil
+}
+
+// storePlace returns the place of the object store.
+func (c *Command) storePlace() (objstore.Place, error) {
+	p, err := objstore.ParsePlace(c.stores()[0])
+	f := &c.storeFlags
+	p.Endpoint, p.Region, p.PathStyle, p.Insecure = f.S3Endpoint, f.S3Region, f.S3PathStyle, f.S3Insecure
+	return p, err
+}
+
+// openStore opens the object store, if there is one, with credentials of the SDK's chain.
+func (c *Command) openStore(o *crawl.Options) error {
+	if len(c.stores()) == 0 {
+		return nil
+	}
+	p, err := c.storePlace()
+	if err != nil {
+		return term.Usage(err)
+	}
+	b, err := objstore.OpenS3(context.Background(), p)
+	if err != nil {
+		return term.Usage(err)
+	}
+	o.ObjectStore = &crawl.ObjectStoreOptions{Bucket: b, Place: p, SpoolBytes: int64(flags.OrZero(c.Spool))}
+	return nil
+}
+
+// uploadsText says what the object store has, and what it lacks; "" without one.
+func uploadsText(s *crawl.Snapshot) string {
+	u := &s.Uploads
+	if !u.On {
+		return ""
+	}
+	n := humanize.Comma
+	text := fmt.Sprintf("%s files put in this run, %s; %s files in all", n(u.Files), bytesText(u.Bytes), n(u.Objects))
+	if u.Waiting > 0 {
+		text += fmt.Sprintf("; %s WARC files and logs wait here, %s", n(u.Waiting), bytesText(u.WaitingBytes))
+	}
+	if u.Failing != "" {
+		text += "; last error: " + term.PlainText(u.Failing)
+	} else if u.Faults > 0 {
+		text += fmt.Sprintf("; %s failed attempts", n(u.Faults))
+	}
+	return text
+}

@@ -1,0 +1,194 @@
+package cmd
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/objstore/objtest"
+)
+
+// TestObjectStore crawls into a real server of S3. All commands that read output must give what they give when the objects
+// are copied back into the directories.
+func TestObjectStore(t *testing.T) {
+	s := objtest.Serve(t)
+	s.Setenv(t)
+	web, args := cmdtest.SmallWeb(t, nil)
+	dir := t.TempDir()
+	d := dir + "/d"
+	args = append(args, "--dir="+d, "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web), "--crawl-log=all", "--roll-every=200ms",
+		"--checkpoint-every=50ms", "--extract=text", "--extract-format=jsonl", "--extract-dir="+dir+"/live")
+	stored := slices.Concat(args, s.Args())
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	wantExit(t, term.ExitDirectory, "no access", stored...)
+	s.Setenv(t)
+	wantExit(t, term.ExitDirectory, "no access", slices.Concat(args, []string{"--out=s3://others/x", "--s3-endpoint=" + s.Endpoint, "--s3-path-style"})...)
+	out, _ := wantExit(t, term.ExitDone, "", append(stored, "--summary="+dir+"/summary")...)
+	if !strings.Contains(out, "files put in this run") || strings.Contains(out, "wait here") {
+		t.Errorf("the summary says %s", out)
+	}
+	if left := append(globbed(t, d+"/warc/*.warc.gz"), globbed(t, d+"/log/*.zst")...); len(left) > 0 {
+		t.Errorf("still here: %q", left)
+	}
+	objects := s.Objects(t, s.Prefix)
+	warcs := 0
+	for key, data := range objects {
+		if name := path.Base(key); strings.HasSuffix(name, ".cdxj") {
+			if readFile(t, d+"/warc/"+name) != string(data) {
+				t.Errorf("%s differs from the local index", key)
+			}
+		} else if strings.HasSuffix(name, ".warc.gz") {
+			warcs++
+		}
+	}
+	indexes := globbed(t, d+"/warc/*.cdxj")
+	if warcs < 2 || len(indexes) != warcs {
+		t.Fatalf("%d WARC files in the store, %d indexes here", warcs, len(indexes))
+	}
+	var sum struct {
+		Store struct{ Files, Objects, Waiting int }
+	}
+	if err := json.Unmarshal([]byte(readFile(t, dir+"/summary")), &sum); err != nil || sum.Store.Objects != len(objects) ||
+		sum.Store.Files != len(objects) || sum.Store.Waiting != 0 {
+		t.Errorf("summary %+v, %v; %d objects", sum, err, len(objects))
+	}
+	wantExit(t, term.ExitDirectory, "give it as --out again", args...)
+	page := firstPage(t, indexes)
+	reads := func() map[string]string {
+		all := map[string]string{}
+		for _, command := range [][]string{{"get", "--dir=" + d, page}, {"get", "--record", "--dir=" + d, page}, {"log", d},
+			{"export", "pages", "--dir=" + d, "--format=jsonl", "--languages", "-o", "-"}, {"export", "links", "--dir=" + d, "--format=jsonl", "-o", "-"},
+			{"export", "refused", "--dir=" + d, "--format=jsonl", "-o", "-"}, {"index", "--dir=" + d, "-o", "-"},
+			{"extract", "--dir=" + d, "--fields=text", "--format=jsonl", "-o", "-"}} {
+			text, _ := wantExit(t, term.ExitDone, "", command...)
+			if text == "" {
+				t.Errorf("%q says nothing", command)
+			}
+			all[strings.Join(command[:2], " ")+command[len(command)-1]] = text
+		}
+		return all
+	}
+	remote := reads()
+	if text, _ := wantExit(t, term.ExitDone, "", "explain", "url", "--dir="+d, page); !strings.Contains(text, "fetched") {
+		t.Errorf("explain says %s", text)
+	}
+	checkRemoteAudits(t, s, d)
+	for key, data := range objects {
+		sub := "/warc/"
+		if strings.HasSuffix(key, ".jsonl.zst") {
+			sub = "/log/"
+		}
+		if err := os.WriteFile(d+sub+path.Base(key), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Stop()
+	local := reads()
+	for what := range remote {
+		if remote[what] != local[what] {
+			t.Errorf("%s: %d bytes from the store, %d from here", what, len(remote[what]), len(local[what]))
+		}
+	}
+	if !maps.Equal(remote, local) || len(globbed(t, dir+"/live/*.jsonl")) != warcs {
+		t.Error("texts that were extracted while crawling are missing")
+	}
+	wantExit(t, term.ExitDone, "balanced", "audit", "--deep", "--remote=off", d)
+	wantExit(t, term.ExitFailure, "objstore: ", "audit", "--deep", d) // the store is away
+}
+
+// firstPage returns the URL of a page in the indexes.
+func firstPage(t *testing.T, indexes []string) string {
+	t.Helper()
+	for _, name := range indexes {
+		for line := range strings.Lines(readFile(t, name)) {
+			var o struct{ URL, Status, MIME, Type string }
+			if err := json.Unmarshal([]byte(strings.SplitN(line, " ", 3)[2]), &o); err == nil && o.Status == "200" && o.MIME == "text/html" && o.Type == "" {
+				return o.URL
+			}
+		}
+	}
+	t.Fatal("no page in the indexes")
+	return ""
+}
+
+// checkRemoteAudits: audits read the store as much as they are told, and name what is missing or differs there.
+func checkRemoteAudits(t *testing.T, s *objtest.Server, d string) {
+	t.Helper()
+	for _, mode := range []string{"head", "read"} {
+		out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", "--remote="+mode, d)
+		if !strings.Contains(out, "balanced") || !strings.Contains(out, "fetched URLs: all keys are known; refused URLs: all keys are known") ||
+			strings.Contains(out, "moved away") || strings.Contains(out, "not read (--remote") != (mode == "head") {
+			t.Errorf("audit --remote %s: %s", mode, out)
+		}
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "repair", "--dry-run", d); !strings.Contains(out, "nothing to repair") {
+		t.Errorf("repair: %s", out)
+	}
+	out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", "--remote=off", d)
+	if !strings.Contains(out, "0 asked for") {
+		t.Errorf("audit --remote off: %s", out)
+	}
+	for key, data := range s.Objects(t, s.Prefix) {
+		if !strings.HasSuffix(key, ".warc.gz") {
+			continue
+		}
+		name := filepath.Join(s.Dir(), key)
+		damaged := slices.Clone(data)
+		damaged[len(damaged)/2] ^= 0x55
+		if err := os.WriteFile(name, damaged, 0o600); err != nil { // the store does not notice
+			t.Fatal(err)
+		}
+		out, _ := wantExit(t, term.ExitDamage, "", "audit", "--deep", "--remote=read", d)
+		if !strings.Contains(out, path.Base(key)) {
+			t.Errorf("a damaged object: %s", out)
+		}
+		if err := os.Rename(name, name+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		out, _ = wantExit(t, term.ExitDamage, "", "audit", "--deep", d)
+		if !strings.Contains(out, key+" at 0: want an object of") {
+			t.Errorf("a missing object: %s", out)
+		}
+		if err := os.Rename(name+"-away", name); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+}
+
+// TestObjectStoreFlags: flags that cannot work are refused before anything is written, and nothing secret is printed.
+func TestObjectStoreFlags(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "some-key-id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "some-secret")
+	dir := t.TempDir()
+	base := []string{"crawl", "https://example.org/", "--contact=you@example.org", "--dir=" + dir + "/d", "--ram=512MiB"}
+	for want, flags := range map[string][]string{
+		"need --out s3://":      {"--s3-endpoint=http://127.0.0.1:1"},
+		"one object store only": {"--out=s3://a/x", "--out=s3://b/x"},
+		"only --out takes":      {"--out=s3://a/x", "--add-dir=s3://b/x"},
+		"is not s3://BUCKET":    {"--out=s3:///x"},
+		"plain HTTP":            {"--out=s3://a/x", "--s3-endpoint=http://s3.example:9000"},
+		"no credentials in it":  {"--out=s3://a/x", "--s3-endpoint=https://k:s@s3.example"},
+		"must be at least":      {"--out=s3://a/x", "--spool=1MiB"},
+		"empty or of dots":      {"--out=s3://a/x/../y"},
+	} {
+		wantExit(t, term.ExitUsage, want, slices.Concat(base, flags)...)
+	}
+	out, _ := wantExit(t, term.ExitDone, "", slices.Concat(base, []string{"--out=s3://a/x", "--s3-endpoint=https://s3.example", "--s3-region=r", "--print-config"})...)
+	if strings.Contains(out, "some-") || !strings.Contains(out, `out = ["s3://a/x"]`) || !strings.Contains(out, "s3-endpoint") {
+		t.Errorf("--print-config: %s", out)
+	}
+	if _, err := os.Stat(dir + "/d"); !os.IsNotExist(err) {
+		t.Errorf("something was written: %v", err)
+	}
+}

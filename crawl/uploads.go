@@ -1,0 +1,565 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drumbeat/crawl/snapshot"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
+	"drumbeat/internal/objstore"
+	"drumbeat/queue"
+	"drumbeat/warc/outfile"
+)
+
+// ObjectStoreOptions have finished output files put into an object store.
+type ObjectStoreOptions struct {
+	Bucket objstore.Bucket
+	Place  objstore.Place
+	// SpoolBytes bounds the finished files that wait for the store; fetching rests above it. 0: a fifth of DiskBytes, at
+	// least four WARC files.
+	SpoolBytes int64
+	// PartBytes is the least size of parts; 0: that of package objstore.
+	PartBytes int64
+}
+
+// spoolFiles is the least size of the spool, in WARC files.
+const spoolFiles = 4
+
+// SpoolBytes returns the size of the spool of finished files; 0 without an object store.
+func (o *Options) SpoolBytes() int64 {
+	if o.ObjectStore == nil {
+		return 0
+	}
+	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.DiskBytes/5, spoolFiles*o.WARCFileBytes))
+}
+
+// Waits of the uploader.
+const (
+	firstUploadRetry = time.Second
+	lastUploadRetry  = 5 * time.Minute
+	uploadTold       = time.Minute // repeat an error in the log
+	endPatience      = time.Minute // without success, at the end of a crawl
+	sumAgain         = 8           // failed attempts after which the sums of a file are computed again
+)
+
+// uploads puts finished output files into an object store. A WARC file or log with its final name is a volume; the index of a
+// WARC file follows it, so that no index in the store names a missing file.
+//
+// What waits is what stands in the output directories and is not in the queue of objects, so no list of it is kept: after a
+// crash the directories are listed again. When the store has a volume, its files enter the queue of objects, in a
+// transaction. After the checkpoint that covers this the WARC file or log is removed here; the index stays. Ids of uploads
+// under way are in the manifest.
+//
+// Its goroutine is "upload". It takes no URLs; its input are the files that checkpoints finish. RAM: 300 bytes for each
+// volume here, which the spool bounds: fetching rests while more bytes wait.
+type uploads struct {
+	*engine
+	output       *output
+	space        *space
+	checkpointer *checkpointer
+	extraction   *extraction
+
+	objects  *queue.Queue // of state.Object; never read while the crawl runs
+	uploader objstore.Uploader
+	wake     signal // a checkpoint has finished files, or a file may be removed
+
+	mu       sync.Mutex         // guards the fields below; a leaf
+	volumes  map[string]*volume // by path of the data file, until it is removed
+	finished int64              // output files that had been finished when the directories were listed
+	uploads  map[string]objstore.Upload
+	figures  snapshot.Uploads
+	told     time.Time
+	foreign  error // another object has the name of a file: the crawl ends
+}
+
+// volume is a finished file and its index.
+type volume struct {
+	dir     int
+	log     bool
+	name    string // without suffix
+	files   []volumeFile
+	objects []state.Object // of the files that are there; used by the goroutine that puts the volume
+	sums    *objstore.Sums // of the file under way; likewise
+	failed  int            // attempts; likewise
+	state   volumeState    // guarded by uploads.mu
+}
+
+type volumeFile struct {
+	path, name string
+	size       int64
+}
+
+type volumeState int
+
+// The states of a volume. Those of its upload are in package objstore.
+const (
+	volumeWaits  volumeState = iota
+	volumeStored             // the queue of objects names it
+	volumeNamed              // a durable manifest covers that
+)
+
+func newUploads(e *engine) *uploads {
+	return &uploads{engine: e, wake: newSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
+}
+
+// on reports whether the crawl has an object store.
+func (u *uploads) on() bool { return u.opt.ObjectStore != nil }
+
+// place returns the store for the manifest; nil without one.
+func (u *uploads) place() *state.Store {
+	if !u.on() {
+		return nil
+	}
+	return &state.Store{Place: u.opt.ObjectStore.Place}
+}
+
+// accept returns an error if the crawl of a manifest has another store.
+func (u *uploads) accept(m *state.Manifest) error {
+	switch {
+	case m.Store == nil:
+		return nil // files so far enter the store in this run
+	case !u.on():
+		return state.Incompatible("crawl: finished files of crawl %s are in %s; give it as --out again", m.Crawl, m.Store)
+	case !m.Store.Same(u.opt.ObjectStore.Place):
+		return state.Incompatible("crawl: finished files of crawl %s are in %s, not in %s", m.Crawl, m.Store, u.opt.ObjectStore.Place)
+	}
+	return nil
+}
+
+// access tries the store at the start of a run. It returns an error if waiting cannot help.
+func (u *uploads) access(ctx context.Context) error {
+	if !u.on() {
+		return nil
+	}
+	o := u.opt.ObjectStore
+	err := o.Bucket.Check(ctx, o.Place.Key(u.CrawlID, 0, ""))
+	if errors.Is(err, objstore.ErrDenied) {
+		return state.Incompatible("crawl: %s: %w", o.Place, err)
+	}
+	if err != nil && ctx.Err() == nil {
+		u.opt.Log.Error("the object store does not answer; finished files wait here", "store", o.Place.String(), "error", err)
+	}
+	return nil
+}
+
+// restore finds the files that wait. The structures must be open.
+func (u *uploads) restore(m *state.Manifest) error {
+	if !u.on() {
+		return nil
+	}
+	o := u.opt.ObjectStore
+	u.uploader = objstore.Uploader{Bucket: o.Bucket, PartBytes: o.PartBytes}
+	u.figures.On, u.figures.SpoolBytes = true, u.opt.SpoolBytes()
+	if err := u.list(); err != nil || m == nil {
+		return err
+	}
+	for _, up := range m.Uploads {
+		u.uploads[up.Key] = up
+	}
+	st, err := state.Part[queue.State](m, state.NameObjects)
+	if err != nil || st == nil {
+		return err
+	}
+	_, err = queue.Scan(u.Set, state.NameObjects, st, func(rec []byte) error {
+		var of state.Object
+		if err := of.Decode(rec); err != nil {
+			return err
+		}
+		if v := u.volumes[of.Path(u.Set, u.Out)]; v != nil && v.files[0].size == of.Size {
+			v.state = volumeNamed
+		}
+		return nil
+	}, nil)
+	return err
+}
+
+// list finds finished files that are not known. A checkpoint must not finish files meanwhile.
+func (u *uploads) list() error {
+	done := u.output.finishedOutput().Files
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if done == u.finished && done > 0 {
+		return nil
+	}
+	u.finished = done
+	if err := u.listOf(u.output.warcOptions().Files(), false); err != nil {
+		return err
+	}
+	for _, prefix := range state.LogPrefixes {
+		if err := u.listOf(crawllog.Options{Set: u.Set, Prefix: prefix}.Files(), true); err != nil {
+			return err
+		}
+	}
+	u.bound()
+	return nil
+}
+
+// listOf finds the finished volumes of a kind. It asks only for the sizes of new ones: indexes stay, so there may be many.
+func (u *uploads) listOf(opt outfile.Options, log bool) error {
+	for dir := range opt.Set.Paths {
+		names, err := opt.Set.FS.List(opt.Set.Path(dir, opt.Sub))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("crawl: list output: %w", err)
+		}
+		data := &opt.Streams[0]
+		for _, file := range names {
+			path := opt.Set.Path(dir, opt.Sub, file)
+			for _, suffix := range append([]string{data.Suffix}, data.Forms...) {
+				name, ok := strings.CutSuffix(file, suffix)
+				if !ok || !strings.HasPrefix(name, opt.Prefix+"-") || u.volumes[path] != nil {
+					continue
+				}
+				v := &volume{dir: dir, log: log, name: name}
+				if err := v.add(opt, file); errors.Is(err, fs.ErrNotExist) {
+					continue // moved away meanwhile
+				} else if err != nil {
+					return err
+				}
+				for _, more := range opt.Streams[1:] {
+					if _, found := slices.BinarySearch(names, name+more.Suffix); found {
+						if err := v.add(opt, name+more.Suffix); err != nil {
+							return err
+						}
+					}
+				}
+				u.volumes[path] = v
+			}
+		}
+	}
+	return nil
+}
+
+// add adds a file to a volume.
+func (v *volume) add(opt outfile.Options, file string) error {
+	path := opt.Set.Path(v.dir, opt.Sub, file)
+	size, err := opt.Set.FS.Size(path)
+	if err != nil {
+		return fmt.Errorf("crawl: list output: %w", err)
+	}
+	v.files = append(v.files, volumeFile{path: path, name: file, size: size})
+	return nil
+}
+
+// bound makes fetching rest while too much waits. u.mu must be held.
+func (u *uploads) bound() {
+	u.figures.Waiting, u.figures.WaitingBytes = 0, 0
+	for _, v := range u.volumes {
+		u.figures.Waiting++
+		u.figures.WaitingBytes += v.files[0].size
+	}
+	f := &u.figures
+	mark := f.SpoolBytes
+	if u.space.has(reasonStore) {
+		mark -= mark / 8
+	}
+	why := ""
+	if f.WaitingBytes > mark {
+		why = fmt.Sprintf("%s of finished files wait for the object store, at most %s may (--spool)", bytesText(f.WaitingBytes), bytesText(f.SpoolBytes))
+		if f.Failing != "" {
+			why += "; " + f.Failing
+		}
+	}
+	u.space.setReason(reasonStore, why)
+}
+
+// freeze copies the uploads under way, and the volumes that the queue of objects names.
+func (u *uploads) freeze(m *moment) {
+	if !u.on() {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(u.uploads)) {
+		m.uploads = append(m.uploads, u.uploads[key])
+	}
+	for _, v := range u.volumes {
+		if v.state == volumeStored {
+			m.stored = append(m.stored, v)
+		}
+	}
+}
+
+// checkpointed removes the volumes that a durable checkpoint names, and finds those that it has finished. No other checkpoint
+// may run.
+func (u *uploads) checkpointed(stored []*volume) error {
+	if !u.on() {
+		return nil
+	}
+	u.mu.Lock()
+	for _, v := range stored {
+		v.state = volumeNamed
+	}
+	u.figures.Objects, _ = u.objects.Len()
+	u.mu.Unlock()
+	u.testHook("named")
+	if err := u.remove(); err != nil {
+		return err
+	}
+	if err := u.list(); err != nil {
+		return err
+	}
+	u.wake.raise()
+	return nil
+}
+
+// remove removes the files of named volumes, but for the indexes.
+func (u *uploads) remove() error {
+	var paths []string
+	u.mu.Lock()
+	for path, v := range u.volumes {
+		if v.state == volumeNamed && (v.log || !u.extraction.needs(v.name)) {
+			paths = append(paths, path)
+		}
+	}
+	u.mu.Unlock()
+	for _, path := range paths { // without the lock: a large file takes a while
+		if err := u.Set.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("crawl: remove a file that is in the object store: %w", err)
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, path := range paths {
+		delete(u.volumes, path)
+	}
+	u.bound()
+	return nil
+}
+
+// released tells that the extraction may need some files no longer.
+func (u *uploads) released() { u.wake.raise() }
+
+// next returns the oldest volume that waits; nil if none does.
+func (u *uploads) next() *volume {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var first *volume
+	for _, v := range u.volumes {
+		if v.state == volumeWaits && (first == nil || cmp.Or(strings.Compare(v.name, first.name), v.dir-first.dir) < 0) {
+			first = v
+		}
+	}
+	return first
+}
+
+// run is the goroutine "upload".
+func (u *uploads) run(ctx context.Context) error {
+	if !u.on() {
+		return nil
+	}
+	for ctx.Err() == nil {
+		if err := u.remove(); err != nil {
+			return err
+		}
+		v := u.next()
+		if v == nil {
+			u.await(ctx, u.wake, wakeAfter)
+			continue
+		}
+		err := u.put(ctx, v)
+		switch {
+		case ctx.Err() != nil:
+		case errors.Is(err, objstore.ErrForeign):
+			u.end(err)
+		case err != nil:
+			sleep(ctx, u.retryAfter(v, err))
+		case u.space.has(reasonStore): // fetching rests, so make room now
+			if err := u.checkpointer.checkpoint(false, ""); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end ends the crawl after a checkpoint, because another object has the name of a file.
+func (u *uploads) end(err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.foreign = state.Incompatible("crawl: %s: %w; nothing was overwritten: move one of them away", u.opt.ObjectStore.Place, err)
+	u.cancel()
+}
+
+// retryAfter counts and tells a failed attempt, and returns the time until the next one.
+func (u *uploads) retryAfter(v *volume, err error) time.Duration {
+	wait := min(lastUploadRetry, firstUploadRetry<<min(v.failed, 20))
+	if v.failed++; v.failed%sumAgain == 0 {
+		v.sums = nil
+	}
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.figures.Faults++
+	u.figures.Failing = err.Error()
+	if now.Sub(u.told) >= uploadTold {
+		u.told = now
+		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "waiting", u.figures.Waiting,
+			"bytes", bytesText(u.figures.WaitingBytes), "error", err)
+	}
+	u.bound()
+	return wait
+}
+
+// put puts the files of a volume into the store, and then names them in the queue of objects.
+func (u *uploads) put(ctx context.Context, v *volume) error {
+	for len(v.objects) < len(v.files) {
+		f := &v.files[len(v.objects)]
+		err := u.putFile(ctx, v, f)
+		if errors.Is(err, fs.ErrNotExist) {
+			u.opt.Log.Warn("a finished file was moved away before the object store had it", "file", f.path)
+			u.forget(v, f)
+			if f == &v.files[0] {
+				return nil
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return u.name(v)
+}
+
+// forget drops a file that is no longer here: an index, or a volume.
+func (u *uploads) forget(v *volume, f *volumeFile) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if f == &v.files[0] {
+		delete(u.volumes, f.path)
+	} else {
+		v.files = v.files[:len(v.objects)]
+	}
+	u.bound()
+}
+
+// putFile puts one file.
+func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
+	file, err := u.Set.FS.OpenRead(f.path)
+	if err != nil {
+		return fmt.Errorf("crawl: upload: %w", err)
+	}
+	defer file.Close() // read only
+	if size, err := file.Size(); err != nil || size != f.size {
+		return errors.Join(err, &disk.CorruptError{Path: f.path, Offset: size, Want: fmt.Sprintf("%d bytes", f.size), Got: fmt.Sprintf("%d bytes", size)})
+	}
+	if v.sums == nil {
+		if v.sums, err = u.uploader.Sum(ctx, file, f.size); err != nil {
+			return err
+		}
+	}
+	key := u.place().Key(u.CrawlID, f.name)
+	u.mu.Lock()
+	was := u.uploads[key]
+	u.mu.Unlock()
+	if err := u.uploader.Put(ctx, key, file, v.sums, was, func(now objstore.Upload) { u.note(key, now) }); err != nil {
+		return err
+	}
+	u.note(key, objstore.Upload{})
+	v.objects = append(v.objects, state.Object{Dir: v.dir, Log: v.log, File: f.name, Size: f.size, SHA256: v.sums.SHA256, CRC: v.sums.CRC,
+		Time: time.Now().Unix()})
+	v.sums = nil
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.figures.Files++
+	u.figures.Bytes += f.size
+	if v.failed = 0; u.figures.Failing != "" {
+		u.opt.Log.Info("the object store takes files again")
+		u.figures.Failing, u.told = "", time.Time{}
+	}
+	return nil
+}
+
+// note keeps the state of an upload for the next checkpoint.
+func (u *uploads) note(key string, now objstore.Upload) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.ID == "" {
+		delete(u.uploads, key)
+	} else {
+		u.uploads[key] = now
+	}
+}
+
+// name enters the files of a volume into the queue of objects.
+func (u *uploads) name(v *volume) error {
+	u.testHook("there")
+	return u.transact(func(*transaction) error {
+		for i := range v.objects {
+			rec, err := v.objects[i].Append(nil)
+			if err == nil {
+				err = u.objects.Append(rec)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		v.state = volumeStored
+		return nil
+	})
+}
+
+// finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last checkpoint. If the store
+// takes nothing for endPatience, the next run goes on.
+func (u *uploads) finish(ctx context.Context, done string) error {
+	if !u.on() {
+		return nil
+	}
+	if err := errors.Join(u.foreign, u.remove()); err != nil {
+		return err
+	}
+	began, more := time.Time{}, false
+	for ctx.Err() == nil {
+		v := u.next()
+		if v == nil {
+			break
+		}
+		if began.IsZero() {
+			began, v.failed = time.Now(), 0
+		}
+		err := u.put(ctx, v)
+		if errors.Is(err, objstore.ErrForeign) {
+			u.end(err)
+			return u.foreign
+		}
+		if err == nil {
+			began, more = time.Now(), true
+			continue
+		}
+		if wait := u.retryAfter(v, err); ctx.Err() == nil {
+			if time.Since(began)+wait > endPatience {
+				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "waiting", u.figures.Waiting, "error", err)
+				break
+			}
+			sleep(ctx, wait)
+		}
+	}
+	if !more {
+		return nil
+	}
+	return u.checkpointer.checkpoint(true, done)
+}
+
+// waits reports whether a volume waits for the store.
+func (u *uploads) waits() bool { return u.on() && u.next() != nil }
+
+// show adds the figures to a snapshot.
+func (u *uploads) show(s *Snapshot) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.Uploads = u.figures
+}

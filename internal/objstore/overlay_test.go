@@ -1,0 +1,97 @@
+package objstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/objstore"
+	"drumbeat/internal/objstore/objtest"
+)
+
+// TestOverlay reads files here and in the store, in order and at random, while reads fail now and then.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		mem, b := memfs.New(1), &objtest.Bucket{}
+		if err := mem.MkdirAll("d/warc"); err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.WriteFileAtomic(mem, "d/warc/here", []byte("local")); err != nil {
+			t.Fatal(err)
+		}
+		data := file(1_000_000)
+		b.Set("k/there", data)
+		b.Set("k/here", []byte("remote"))
+		opened := 0
+		o := objstore.NewOverlay(mem, []objstore.Remote{{Path: "d/warc/there", Key: "k/there", Size: int64(len(data))},
+			{Path: "d/warc/here", Key: "k/here", Size: 6}, {Path: "d/warc/lost", Key: "k/lost", Size: 9}, {Path: "d/log/x", Key: "k/there", Size: 3}},
+			func() (objstore.Bucket, error) { opened++; return b, nil })
+		if names, err := o.List("d/warc"); err != nil || !slices.Equal(names, []string{"here", "lost", "there"}) {
+			t.Errorf("names %q, %v", names, err)
+		}
+		if names, err := o.List("d/log"); err != nil || !slices.Equal(names, []string{"x"}) { // no directory here
+			t.Errorf("names %q, %v", names, err)
+		}
+		if got, err := disk.ReadFile(o, "d/warc/here"); err != nil || string(got) != "local" || opened > 0 {
+			t.Errorf("here: %q, %v, opened %d", got, err, opened)
+		}
+		if size, err := o.Size("d/warc/there"); err != nil || size != int64(len(data)) || opened > 0 {
+			t.Errorf("size %d, %v", size, err)
+		}
+		r, n := rand.New(rand.NewPCG(3, 3)), 0
+		b.Before = func(string, string) error {
+			if n++; r.IntN(3) == 0 {
+				return errors.New("503")
+			}
+			return nil
+		}
+		f, err := o.OpenRead("d/warc/there")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(io.NewSectionReader(f, 0, 2_000_000))
+		if err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("in order: %d bytes, %v", len(got), err)
+		}
+		if n > 12 {
+			t.Errorf("%d requests for 1 MB in order", n)
+		}
+		for range 200 {
+			p, off := make([]byte, r.IntN(5000)), r.IntN(len(data)+100)
+			k, err := f.ReadAt(p, int64(off))
+			if want := data[min(off, len(data)):min(off+len(p), len(data))]; !bytes.Equal(p[:k], want) || (err != nil) != (k < len(p)) {
+				t.Fatalf("%d bytes at %d: %d, %v", len(p), off, k, err)
+			}
+		}
+		if err := errors.Join(f.Close(), o.Failed()); err != nil {
+			t.Error(err)
+		}
+		b.Before = nil
+		if _, err := disk.ReadFile(o, "d/warc/lost"); !errors.Is(err, objstore.ErrNotExist) || o.Failed() != nil {
+			t.Errorf("a lost object: %v, %v", err, o.Failed())
+		}
+		if _, err := o.OpenRead("d/warc/none"); !errors.Is(err, fs.ErrNotExist) || opened != 1 {
+			t.Errorf("no such file: %v, opened %d", err, opened)
+		}
+		b.Before = func(string, string) error { return fmt.Errorf("no route to host") }
+		for try := range 2 {
+			before := len(b.Calls())
+			if _, err := disk.ReadFile(o, "d/warc/there"); err == nil || !strings.Contains(err.Error(), "no route") || o.Failed() == nil {
+				t.Errorf("away: %v, %v", err, o.Failed())
+			}
+			if n := len(b.Calls()) - before; (n == 0) != (try == 1) { // the second time at once
+				t.Errorf("try %d: %d requests", try, n)
+			}
+		}
+	})
+}
