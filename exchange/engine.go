@@ -8,7 +8,7 @@
 // alone. An engine may:
 //
 //   - lose messages that it acknowledged: single ones, the newest of a stream, or all of them;
-//   - lose values that it acknowledged, and return older ones;
+//   - lose values that it acknowledged, and return older ones: with replicas, Get and Watch may be behind;
 //   - put a message into a stream more than once, also when Publish reports an error;
 //   - take any time, and be away for any time.
 //
@@ -49,8 +49,8 @@ var (
 )
 
 // Engine is the connection of one node to the others. All methods are safe for concurrent use. All calls
-// return when ctx ends, and with ErrAway when the connection breaks; without a deadline in ctx, a call takes at
-// most 10 s. Next of a Reader or Watcher has no such limit.
+// return when ctx ends, and with ErrAway when the connection breaks or nothing answers for 10 s. Ask with a
+// deadline in ctx, and Next of a Reader or Watcher, wait as long as ctx allows.
 type Engine interface {
 	// Publish hands a message to the stream of node to, and returns without waiting for the acknowledgement.
 	// The channel receives exactly one result: nil when the engine acknowledged the message, ErrAway, ErrFull,
@@ -160,7 +160,8 @@ type Value struct {
 // Watcher delivers values and their changes. One goroutine uses it.
 type Watcher interface {
 	// Next waits for a value. It first delivers every value that matches and exists, then reports with ok
-	// false, once, that these were all, then delivers each change. Of several changes of one key it may leave
+	// false, once, that these were all, then delivers each change. With replicas, the newest values may come as
+	// changes. Of several changes of one key it may leave
 	// out all but the last, also before the report. Revisions of one key rise.
 	//
 	// After an error other than that of ctx, the Watcher delivers nothing more. ErrInterrupted is as for

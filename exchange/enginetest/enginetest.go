@@ -21,6 +21,8 @@ type Broker struct {
 	Wipe func()
 	// Keeps says that the broker has all that it acknowledged after Break and Mend.
 	Keeps bool
+	// Lags says that one node may see another's values late.
+	Lags bool
 	// StreamBytes is the limit of a stream.
 	StreamBytes int
 }

@@ -57,7 +57,7 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 	case a := <-reply:
 		return a.data, a.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -86,7 +86,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, callTime)
+	return context.WithTimeoutCause(ctx, callTime, exchange.ErrAway)
 }
 
 // usable returns why a call cannot begin. The caller has the lock.
@@ -139,7 +139,7 @@ func (e *Engine) call(ctx context.Context, f func() error) error {
 	case a := <-reply:
 		return a.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 

@@ -138,7 +138,7 @@ func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []by
 	unhook := context.AfterFunc(ctx, func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		p.finish(ctx.Err())
+		p.finish(context.Cause(ctx))
 	})
 	p.cleanup = func() { unhook(); cancel() }
 	e.posts[p] = true
@@ -178,7 +178,7 @@ func (e *Engine) enter(ctx context.Context, p *post) error {
 	select {
 	case e.inFlight <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	e.net.mu.Lock()
 	if err := e.usable(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -27,7 +28,11 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 	if len(data) > exchange.MaxMessageBytes {
 		return nil, fmt.Errorf("exchange/nats: ask: %d bytes: %w", len(data), exchange.ErrTooLarge)
 	}
-	ctx, cancel, err := e.call(ctx)
+	most := callTime
+	if end, limited := ctx.Deadline(); limited {
+		most = time.Until(end) + time.Second // the answer may take as long as ctx allows
+	}
+	ctx, cancel, err := e.call(ctx, most)
 	if err != nil {
 		return nil, err
 	}

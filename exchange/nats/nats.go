@@ -182,9 +182,10 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// call begins a call: it returns ErrClosed or ErrAway, or a context that ends at the deadline, with the
-// connection and at Close. An answer that was under way when the connection broke never comes.
-func (e *Engine) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// call begins a call: it returns ErrClosed or ErrAway, or a context that ends with ctx, after most, with the
+// connection and at Close. An answer that was under way when the connection broke never comes, nor does one of
+// a stream without a leader.
+func (e *Engine) call(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc, error) {
 	e.mu.Lock()
 	closed, conn := e.closed, e.conn
 	e.mu.Unlock()
@@ -201,12 +202,8 @@ func (e *Engine) call(ctx context.Context) (context.Context, context.CancelFunc,
 		lose(nil)
 		return nil, nil, exchange.ErrAway
 	}
-	end := func() { unhook(); lose(nil) }
-	if _, limited := ctx.Deadline(); !limited {
-		limit, cancel := context.WithTimeout(ctx, callTime)
-		return limit, func() { cancel(); end() }, nil
-	}
-	return ctx, end, nil
+	limit, cancel := context.WithTimeoutCause(ctx, most, exchange.ErrAway)
+	return limit, func() { cancel(); unhook(); lose(nil) }, nil
 }
 
 // begin notes a goroutine for which Close waits, unless Close has begun. The goroutine calls running.Done.

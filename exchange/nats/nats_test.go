@@ -38,7 +38,7 @@ func open(t *testing.T, o Options) *Engine {
 
 // external is a nats-server process.
 type external struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	addr string // "" before the first start
 	cmd  *exec.Cmd

@@ -25,7 +25,7 @@ const (
 	maxMessageBytes = 1 << 20  // with its header; of a stream
 	crawlBytes      = 64 << 20 // limit of the bucket DB_<c>
 	netBytes        = 256 << 20
-	callTime        = 10 * time.Second // of a call without a deadline
+	callTime        = 10 * time.Second // of a call; of Ask only without a deadline
 	markerTime      = time.Hour        // how long the broker remembers that a key was deleted
 )
 

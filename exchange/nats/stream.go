@@ -48,6 +48,11 @@ func (e *Engine) stream(ctx context.Context, to int) (jetstream.Stream, error) {
 		changed.MaxBytes = conf.MaxBytes
 		s, err = e.js.UpdateStream(ctx, changed)
 	}
+	if err == nil {
+		// A message that expects another stream is refused, not stored.
+		err = e.settle(ctx, &natsgo.Msg{Subject: e.subject(to, e.o.Node),
+			Header: natsgo.Header{jetstream.ExpectedStreamHeader: {"none"}}})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", conf.Name, err)
 	}
@@ -57,6 +62,27 @@ func (e *Engine) stream(ctx context.Context, to int) (jetstream.Stream, error) {
 		e.streams[to] = s
 	}
 	return s, nil
+}
+
+// settle repeats a request without effect until somebody answers it. In a cluster the servers learn of a new
+// stream or consumer one after the other; until then, what is sent there is lost.
+func (e *Engine) settle(ctx context.Context, msg *natsgo.Msg) error {
+	for {
+		short, cancel := context.WithTimeout(ctx, time.Second) // without a leader nobody answers
+		_, err := e.nc.RequestMsgWithContext(short, msg)
+		cancel()
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			continue
+		}
+		if !errors.Is(err, natsgo.ErrNoResponders) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return natsgo.ErrNoResponders
+		}
+	}
 }
 
 // forget has the next call look for the stream again.
@@ -69,7 +95,7 @@ func (e *Engine) forget(to int) {
 // Publish is that of exchange.Engine. The engine has a goroutine for each message without a result.
 func (e *Engine) Publish(ctx context.Context, to, from int, id string, data []byte) <-chan error {
 	result := make(chan error, 1)
-	ctx, cancel, err := e.call(ctx)
+	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
 		result <- err
 		return result
@@ -137,7 +163,7 @@ func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
 	if below <= 1 {
 		return exchange.CheckNode(to)
 	}
-	ctx, cancel, err := e.call(ctx)
+	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
 		return err
 	}
@@ -159,7 +185,7 @@ func (e *Engine) Purge(ctx context.Context, to int, below uint64) error {
 
 // Read is that of exchange.Engine.
 func (e *Engine) Read(ctx context.Context, to int, seq uint64) (exchange.Reader, error) {
-	ctx, cancel, err := e.call(ctx)
+	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
 		return nil, err
 	}
@@ -172,17 +198,17 @@ func (e *Engine) Read(ctx context.Context, to int, seq uint64) (exchange.Reader,
 	if err != nil {
 		return nil, e.explain(ctx, "read", err)
 	}
-	r := &reader{prefix: fmt.Sprintf("db.%s.l.%d.", e.o.Crawl, to)}
+	r := &reader{prefix: fmt.Sprintf("db.%s.l.%d.", e.o.Crawl, to), seq: seq}
 	info := s.CachedInfo()
 	r.stream = exchange.Stream{Epoch: info.Created.UnixNano(), First: info.State.FirstSeq, Last: info.State.LastSeq}
 	if info.State.Msgs == 0 {
 		r.stream.First = r.stream.Last + 1
 	}
 	if seq > r.stream.Last+1 {
-		seq = r.stream.First
+		r.seq = r.stream.First
 	}
 	r.feed, err = e.feed(ctx, conn, s, readAhead, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, seq)})
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(1, r.seq)})
 	if err != nil {
 		return nil, e.explain(ctx, "read", err)
 	}
@@ -193,12 +219,16 @@ type reader struct {
 	*feed
 	prefix string // of subjects; the node that sent follows
 	stream exchange.Stream
+	seq    uint64 // where it begins
 }
 
 func (r *reader) Stream() exchange.Stream { return r.stream }
 
 func (r *reader) Next(ctx context.Context) (exchange.Message, error) {
 	msg, meta, err := r.next(ctx)
+	for err == nil && meta.Sequence.Stream < r.seq {
+		msg, meta, err = r.next(ctx) // a replica that is behind begins at its own end
+	}
 	if err != nil {
 		return exchange.Message{}, err
 	}
@@ -243,6 +273,11 @@ func (e *Engine) feed(ctx, conn context.Context, s jetstream.Stream, ahead int, 
 		return nil, err
 	}
 	info := consumer.CachedInfo()
+	// A request to deliver that cannot be parsed is refused.
+	next := &natsgo.Msg{Subject: fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", info.Stream, info.Name), Data: []byte("{")}
+	if err := e.settle(ctx, next); err != nil {
+		return nil, err
+	}
 	f := &feed{e: e, conn: conn, s: s, name: info.Name, waiting: info.NumPending, more: info.NumPending}
 	f.iter, err = consumer.Messages(jetstream.PullMaxMessages(ahead), jetstream.PullExpiry(10*time.Second),
 		jetstream.PullHeartbeat(2*time.Second))

@@ -58,7 +58,7 @@ func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyVa
 // withBucket runs f with the bucket, and explains its error.
 func (e *Engine) withBucket(ctx context.Context, b exchange.Bucket, what string,
 	f func(context.Context, jetstream.KeyValue) error) error {
-	ctx, cancel, err := e.call(ctx)
+	ctx, cancel, err := e.call(ctx, callTime)
 	if err != nil {
 		return err
 	}
