@@ -436,6 +436,9 @@ func (b *budgetStage) addEdges(edges []star.Edge) error { return b.star.AddEdges
 // recentEdge reports whether an edge to a PLD of another node was sent before. It is part of a transaction.
 func (b *budgetStage) recentEdge(e star.Edge) bool { return b.star.RecentEdge(e) }
 
+// bySupporters reports whether supporters decide about budgets.
+func (b *budgetStage) bySupporters() bool { return b.star.BySupporters() }
+
 // trust tells STAR the PLDs of seeds. It is part of a transaction.
 func (b *budgetStage) trust(plds []uint64) { b.star.Trust(plds) }
 

@@ -143,6 +143,9 @@ func (k *checkpointer) closeAll() error {
 // latest returns the last checkpoint, nil before the first.
 func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
 
+// unsaved reports whether anything has changed since the last checkpoint began.
+func (k *checkpointer) unsaved() bool { return k.saved.Load() != k.changes.Load() }
+
 // show adds the figures of checkpoints to a snapshot.
 func (k *checkpointer) show(s *Snapshot) {
 	if last := k.latest(); last != nil {
@@ -335,7 +338,7 @@ func (k *checkpointer) checkpoints(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !rolled && k.saved.Load() == k.changes.Load() {
+			if !rolled && !k.unsaved() {
 				k.savedAt.Store(time.Now().UnixNano())
 				continue
 			}

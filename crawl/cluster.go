@@ -133,13 +133,16 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			continue
 		}
 		p := exchange.NewPublisher()
-		p.Outbox, p.Engine, p.Log, p.ResendAfter = o, s.opt.Cluster.Engine, s.opt.Log, s.resendAfter()
+		p.Outbox, p.Engine, p.ResendAfter = o, s.opt.Cluster.Engine, s.resendAfter()
+		p.Waits = func(err error, pause time.Duration) {
+			s.opt.Log.Debug("publishing waits", "error", err, "pause", pause)
+		}
 		p.Transact = func(f func() error) error {
 			return s.transact(func(tx *transaction) error { tx.nothing = true; return f() })
 		}
 		s.publishers[node] = p
 	}
-	if s.budgets.star.BySupporters() {
+	if s.budgets.bySupporters() {
 		return fmt.Errorf("crawl: budgets by supporters need the links of all PLDs, which a node of a cluster does not have: %w",
 			state.ErrIncompatible)
 	}
@@ -583,7 +586,7 @@ func (s *clusterStage) hurry(ctx context.Context) error {
 		short := s.acct.in(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
 		switch {
 		case bytes >= hurryBytes, waiting > 0 && (idle || short):
-		case idle && (m == nil || !m.Idle || s.checkpointer.saved.Load() != s.changes.Load()):
+		case idle && (m == nil || !m.Idle || s.checkpointer.unsaved()):
 		default:
 			continue
 		}

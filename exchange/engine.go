@@ -162,7 +162,8 @@ type Watcher interface {
 	// Next waits for a value. It first delivers every value that matches and exists, then reports with ok
 	// false, once, that these were all, then delivers each change. With replicas, the newest values may come as
 	// changes. Of several changes of one key it may leave
-	// out all but the last, also before the report. Revisions of one key rise.
+	// out all but the last, also before the report, and a value that changes meanwhile may come after it only.
+	// Revisions of one key rise.
 	//
 	// After an error other than that of ctx, the Watcher delivers nothing more. ErrInterrupted is as for
 	// Reader: watch again, and take the new list of values as the truth.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -19,7 +18,8 @@ type Publisher struct {
 	Engine Engine
 	// Transact runs f in a transaction of the crawl.
 	Transact func(f func() error) error
-	Log      *slog.Logger
+	// Waits is told of an error of the engine, after which Run pauses and tries again.
+	Waits func(err error, pause time.Duration)
 	// ResendAfter is after how long without progress of the receiver all that it has not taken is sent again.
 	ResendAfter time.Duration
 
@@ -94,7 +94,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, errEngine):
 			pause = min(max(2*pause, firstPause), lastPause)
-			p.Log.Debug("publishing waits", "node", p.Outbox.opt.To, "error", err, "pause", pause)
+			p.Waits(err, pause)
 			continue
 		case err != nil:
 			return err

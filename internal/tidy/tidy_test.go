@@ -79,10 +79,10 @@ var layers = map[string]layer{
 	"internal/response":          {11, []string{"disk", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
-	"exchange":            {10, nil},
-	"exchange/enginetest": {11, []string{"exchange"}},                        // for tests
-	"exchange/mem":        {12, []string{"exchange", "exchange/enginetest"}}, // for tests
-	"exchange/nats":       {12, []string{"exchange", "exchange/enginetest"}},
+	"exchange":            {11, []string{"disk", "queue", "weburl"}},
+	"exchange/enginetest": {12, []string{"exchange"}},                        // for tests
+	"exchange/mem":        {13, []string{"exchange", "exchange/enginetest"}}, // for tests
+	"exchange/nats":       {13, []string{"exchange", "exchange/enginetest"}},
 
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
@@ -91,9 +91,9 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"crawl/state": {25, []string{"disk", "drum", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
+	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit"}},
-	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
+	"crawl/admit": {26, []string{"disk", "drum", "exchange", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes":  {10, []string{"disk"}},
 	"crawl/strategy": {10, []string{"weburl"}},
