@@ -10,7 +10,6 @@ import (
 	"drumbeat/crawl/export"
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/internal/walk"
@@ -48,11 +47,7 @@ func walkOf(t *testing.T, opt *Options) (*walk.Walk, *state.Manifest) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	data, err := disk.ReadTail(r.Set, r.Manifest.Walk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := walk.Load(opt.walkOptions(1<<30), data)
+	w, err := loadWalk(opt, r.Set, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
