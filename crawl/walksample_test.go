@@ -171,11 +171,7 @@ func (e *endOf) checkSampled(set disk.Set, m *state.Manifest) (faults []string) 
 
 // loadWalk returns the walk of a checkpoint.
 func loadWalk(opt *Options, set disk.Set, m *state.Manifest) (*walk.Walk, error) {
-	data, err := disk.ReadTail(set, m.Walk)
-	if err != nil {
-		return nil, err
-	}
-	return walk.Load(opt.walkOptions(1<<30), data)
+	return state.LoadWalk(set, m, opt.walkOptions(1<<30))
 }
 
 // checkWalked compares a random walk that was killed with the web: it visited as many URLs as it was to; all that was fetched

@@ -289,6 +289,7 @@ func (w *repair) decide() {
 		}
 		w.rebuild[state.NameRobotsRequested] = true
 	}
+	w.rebuild[state.NameWalk] = w.rebuild[state.NameWalk] || w.rebuild[state.NameWalkLog] // they are one walk
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
 	w.known = w.Fetched == acc.Places[state.PlaceFetched] && w.Refused == acc.Places[state.PlaceRefused]
 	ended := acc.Places[state.PlaceFetched].N + acc.Places[state.PlaceRefused].N
@@ -370,7 +371,7 @@ func meaning(name string) string {
 		return "; these pages stay without rendering"
 	case state.NameOrdered:
 		return "; audits cannot tell which URLs were enqueued, and take several responses of any URL"
-	case state.NameWalk:
+	case state.NameWalk, state.NameWalkLog:
 		return "; the random walk cannot go on, and its sample is lost"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"

@@ -36,6 +36,7 @@ const (
 	NameContent         = "content" // bodies seen
 	NameRender          = "render"  // pages to be rendered
 	NameOrdered         = "ordered" // keys of all URLs that were enqueued
+	NameWalkLog         = "walklog" // what the walkers of a random walk saw and did
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

@@ -84,7 +84,7 @@ var layers = map[string]layer{
 	"polite": {20, []string{"internal/list"}},
 
 	"crawl/state": {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/ports",
-		"internal/urlrule", "internal/revisit"}},
+		"internal/urlrule", "internal/revisit", "internal/walk", "queue"}},
 	"crawl/admit": {26, []string{"disk", "drum", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes":  {10, []string{"disk"}},
