@@ -111,7 +111,7 @@ func (l *life) checkEnd() (faults []string) {
 	if l.result.Stop != StopDone {
 		faults = append(faults, fmt.Sprintf("the crawl ended by %q, want %q", l.result.Stop, StopDone))
 	}
-	end := endOf{fs: l.fs, dirs: l.opt.Dirs, out: l.opt.Out, trouble: l.world.trouble, want: l.world.want, parsed: l.parsed}
+	end := endOf{fs: l.fs, dirs: l.opt.Dirs, out: l.opt.Out, trouble: l.world.trouble, walks: l.world.walks, want: l.world.want, parsed: l.parsed}
 	faults = append(faults, end.check()...)
 	l.strange = end.strange
 	for _, v := range l.wit.all() {

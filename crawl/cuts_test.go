@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
+	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/health"
 	"drumbeat/internal/hook"
 	"drumbeat/internal/simweb"
+	"drumbeat/internal/walk"
 )
 
 // The crash simulation runs whole crawls in virtual time on a file system in RAM. The file system cuts a
@@ -48,6 +50,7 @@ type cutWorld struct {
 	spools     bool             // most pages are spooled
 	asksHook   bool             // a hook is asked about pages
 	suffixes   bool             // use the whole public suffix list: 10 ms per read
+	walks      bool             // a random walk, so long that it visits all pages
 	once       *Result          // of the crawl without a cut
 	steps      int              // mutating operations of that crawl
 	strange    map[string]int64 // its life.strange
@@ -58,7 +61,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	rng := rand.New(rand.NewPCG(seed, 0x637574))
 	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
 		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1, spools: seed%6 == 1,
-		quota: seed%4 == 3, asksHook: seed%12 == 3 || seed%12 == 10, trouble: troubleOf(seed)}
+		quota: seed%4 == 3, asksHook: seed%12 == 3 || seed%12 == 10, walks: seed%12 == 7, trouble: troubleOf(seed)}
 	if seed%3 == 0 {
 		w.out = []string{"o0", "o1"}
 	}
@@ -151,7 +154,10 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%3 == 2 {
 		opt.ContentSeen = state.ContentSkip
 	}
-	if w.seed%4 == 3 {
+	switch {
+	case w.walks:
+		opt.Strategy, opt.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: 2000}
+	case w.seed%4 == 3:
 		opt.Priority = "depth"
 	}
 	if w.asksHook {

@@ -87,7 +87,9 @@ func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, 
 	}
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceHeld, reason: why,
 		was: state.Reason(rec.Reason)})
-	d.walk.refused(tx, rec.URL)
+	if err := d.walk.refused(tx, rec.URL); err != nil {
+		return err
+	}
 	d.noteProgress()
 	if rec.Flags&weburl.FlagSeed != 0 {
 		d.output.logSeed(string(rec.URL), why.String())
@@ -137,7 +139,9 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why,
 		was: state.Reason(rec.Reason)})
 	tx.count(state.CountDeferrals, 1)
-	d.walk.deferred(tx, rec.URL, due, why)
+	if err := d.walk.deferred(tx, rec.URL, due, why); err != nil {
+		return err
+	}
 	if d.orders.any() {
 		d.orders.moved(d.Hasher.URLKey(rec.URL), false)
 	}
@@ -229,7 +233,9 @@ func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place
 	}
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
 		was: state.Reason(rec.Reason)})
-	d.walk.refused(tx, rec.URL)
+	if err := d.walk.refused(tx, rec.URL); err != nil {
+		return err
+	}
 	d.noteProgress()
 	if rec.Flags&weburl.FlagSeedFallback != 0 && why != state.ReasonRobots {
 		if err := d.tryHTTPFallback(tx, rec); err != nil {

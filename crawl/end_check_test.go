@@ -28,6 +28,7 @@ type endOf struct {
 	fs        disk.FS
 	dirs, out []string
 	trouble   trouble
+	walks     bool // a random walk that has visited all pages: it keeps no graph, but a sample
 	want      *simweb.Expected
 	parsed    *sync.Map // of outputOf
 
@@ -86,6 +87,9 @@ func (e *endOf) check() (faults []string) {
 	entries, bad := e.checkLog(set, m)
 	faults = append(faults, bad...)
 	faults = append(faults, e.checkStrangers(entries, m)...)
+	if e.walks {
+		return append(faults, e.checkSampled(set, m)...)
+	}
 	return append(faults, checkGraph(e.fs, e.dirs, e.want)...)
 }
 

@@ -59,6 +59,7 @@ type childJob struct {
 	Met         string        // file that the child makes when it meets the trouble
 	Recrawl     *revisit.Policy
 	MaxTime     time.Duration
+	WalkURLs    int // of a random walk
 }
 
 func TestMain(m *testing.M) {
@@ -205,7 +206,7 @@ func (k *killTest) missing() (places []string) {
 		}
 	}
 	slices.Sort(places)
-	if len(places) == 0 && (!k.killed || k.world != noTrouble && !k.met) {
+	if len(places) == 0 && (!k.killed || k.world != noTrouble && k.world != walking && !k.met) {
 		places = append(places, "random")
 	}
 	return places
@@ -230,6 +231,9 @@ func (k *killTest) begin() {
 	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Seeds: filepath.Join(k.tmp, "seeds"),
 		DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(), HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true,
 		World: k.world, Met: filepath.Join(k.tmp, "met")}
+	if k.world == walking {
+		k.job.WalkURLs = k.web.Expected("drumbeat").Fetched * 3 / 4
+	}
 	seeds := append(k.web.Seeds(), k.world.strangers()...)
 	if err := os.WriteFile(k.job.Seeds, []byte(strings.Join(seeds, "\n")), 0o600); err != nil {
 		k.t.Fatal(err)
@@ -289,6 +293,10 @@ func (k *killTest) finish() {
 	// measure the time between starts: on a busy machine the web's goroutines read requests late.
 	// TestCutsAtRandom checks both, in virtual time.
 	checkDelays(k.t, snap, &opt, opt.ServerDelayMin)
+	if k.world == walking {
+		k.checkWalked(&opt, snap)
+		return
+	}
 	end := endOf{fs: disk.OS(), dirs: k.job.Dirs, trouble: k.world, want: k.web.Expected("drumbeat"), parsed: new(sync.Map)}
 	faults := end.check()
 	repeated, bad := checkServed(end.want, snap)
@@ -301,6 +309,12 @@ func (k *killTest) finish() {
 		k.strange[why] += n
 	}
 	k.strange["waiting"] += end.waiting
+	k.close()
+}
+
+// close removes a crawl that was compared, and its web.
+func (k *killTest) close() {
+	k.t.Helper()
 	k.requests = k.total()
 	k.strangers.close()
 	if err := errors.Join(k.server.Close(), os.RemoveAll(filepath.Dir(k.job.Dirs[0]))); err != nil {

@@ -15,20 +15,25 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/internal/walk"
 )
 
 // overQuota is a trouble that the worlds of TestCutsAtRandom can have in addition to another.
 const overQuota trouble = "writes exceed a quota that statfs doesn't show, for a while"
 
+// walking is a world without trouble, whose crawls are random walks.
+const walking trouble = "a random walk"
+
 // killWorlds are the troubles of TestKill's crawls. A passing trouble comes once for each child. It can
 // outlast the process or end while the process lives. The parent causes some troubles and the child the
 // others.
-var killWorlds = []trouble{noTrouble, overQuota, noNames, noDescriptors, noWay, bannedLast, networkResets}
+var killWorlds = []trouble{noTrouble, overQuota, noNames, noDescriptors, noWay, bannedLast, networkResets, walking}
 
 // window is the time of a passing trouble.
 type window struct{ From, Until time.Time }
@@ -95,6 +100,8 @@ func (j *childJob) inTrouble(opt *Options) {
 			}
 			return nil
 		})
+	case walking:
+		opt.Strategy, opt.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: j.WalkURLs}
 	case bannedLast, networkResets:
 		opt.HostFailures, opt.HostRests, opt.BackoffMax, opt.Linger = 3, 1, 200*time.Millisecond, 2500*time.Millisecond
 		opt.tunePolicy = func(p *health.Policy) { p.LongRest, p.LongRestMax = 500*time.Millisecond, time.Second }

@@ -94,7 +94,9 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 		}
 		if p.walk.on() {
-			p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links)
+			if err := p.walk.fetched(tx, rec.URL, resp.Status, is.page, w.links); err != nil {
+				return err
+			}
 		} else if !p.content.takesLinks(w, rec, waits) {
 			countLinks(w.links, tx)
 			if !waits {

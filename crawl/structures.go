@@ -131,6 +131,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameRender, &c.render.queue),
 		fifo(state.NameOrdered, &c.operator.ordered),
 		fifo(state.NameObjects, &c.uploads.objects),
+		fifo(state.NameWalkLog, &c.walk.log),
 		calendar(state.NameDeferred, &c.deferrals.deferred),
 		row(state.NameWARC, &c.output.warc, func(st *warc.State) (*warc.Writer, error) {
 			return warc.Open(c.output.warcOptions(), st)

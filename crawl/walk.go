@@ -11,8 +11,8 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
-	"drumbeat/disk"
 	"drumbeat/internal/walk"
+	"drumbeat/queue"
 	"drumbeat/weburl"
 )
 
@@ -21,11 +21,13 @@ import (
 // The links of a page go to the walk, in the transaction that ends the page, and not to URLseen. Its goroutine, "walk",
 // takes the steps. When a walker comes to a URL that was not visited, the URL goes to URLseen in the transaction of the
 // step, and from there the way of all URLs; the walker waits until it is fetched or refused. So each URL is unique and in
-// one place as in any crawl, and a checkpoint has the walk and the URLs of the same moment.
+// one place as in any crawl, and a checkpoint has the walk and the URLs of the same moment. What the walk sees and does goes
+// to its log in the same transaction, so a checkpoint copies and writes the walkers only.
 type walkStage struct {
 	*engine
-	mu    sync.Mutex // guards walk; a leaf
-	walk  *walk.Walk // nil with other strategies; the pointer does not change while stages run
+	mu    sync.Mutex   // guards walk, and the order of log; above the locks of queues only
+	walk  *walk.Walk   // nil with other strategies; the pointer does not change while stages run
+	log   *queue.Queue // what the walk saw and did, from its begin on; nobody reads it while stages run
 	wake  signal
 	batch *admit.Batch // of the goroutine
 	told  bool         // that the walk has ended
@@ -34,11 +36,12 @@ type walkStage struct {
 	space *space
 }
 
-// Bounds of a transaction of the walk, and the part of its share of RAM that it may fill: a checkpoint copies the rest.
+// Bounds of a transaction of the walk, and its share of RAM. It may fill walkFill percent of that; the rest is for tables
+// that grow.
 const (
 	stepsAtOnce  = 256
-	walkFill     = 2
 	shareWalk    = 25 // percent, taken from URLseen, which sees few links then
+	walkFill     = 60
 	walkPatience = 20 * time.Second
 )
 
@@ -61,27 +64,25 @@ func (s *walkStage) open(m *state.Manifest) error {
 	if !s.opt.walks() {
 		return nil
 	}
-	opt := s.opt.walkOptions(s.plan.WalkBytes / walkFill)
+	opt := s.opt.walkOptions(s.plan.WalkBytes / 100 * walkFill)
 	opt.Seed = [2]uint64{s.Hasher.HostKey([]byte("random walk")), s.Hasher.PLDKey([]byte("random walk"))}
 	s.batch = admit.NewBatch(s.links)
 	if m == nil {
 		s.walk = walk.New(opt)
 		return nil
 	}
-	if m.Walk.Len == 0 {
+	var err error
+	s.walk, err = state.LoadWalk(s.Set, m, opt)
+	switch {
+	case errors.Is(err, state.ErrNoWalk):
 		return errors.New("crawl: the random walk is lost (drumbeat repair could not save it): begin a new crawl")
-	}
-	data, err := disk.ReadTail(s.Set, m.Walk)
-	if err == nil {
-		s.walk, err = walk.Load(opt, data)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("crawl: %w", err)
 	}
 	return nil
 }
 
-// freeze copies the walk.
+// freeze copies the walkers. The log has the rest.
 func (s *walkStage) freeze(m *moment) {
 	if s.on() {
 		s.mu.Lock()
@@ -101,7 +102,7 @@ func (s *walkStage) idle() bool {
 }
 
 // fetched gives the walk the links of a response. It is part of the transaction that ends the response.
-func (s *walkStage) fetched(tx *transaction, url []byte, status int, page bool, b *admit.Batch) {
+func (s *walkStage) fetched(tx *transaction, url []byte, status int, page bool, b *admit.Batch) error {
 	countLinks(b, tx)
 	tx.count(state.CountLinksWalk, int64(len(b.Keys))+b.Again)
 	v := walk.Visit{Link: s.linkTo(url), Status: status, Page: page,
@@ -109,41 +110,45 @@ func (s *walkStage) fetched(tx *transaction, url []byte, status int, page bool, 
 	for link := range b.URLs {
 		v.Links = append(v.Links, s.linkTo(link))
 	}
-	s.know(tx, &v)
+	return s.know(tx, &v)
 }
 
 // refused tells the walk of a URL without a response. It is part of a transaction.
-func (s *walkStage) refused(tx *transaction, url []byte) {
-	if s.on() {
-		s.know(tx, &walk.Visit{Link: s.linkTo(url)})
+func (s *walkStage) refused(tx *transaction, url []byte) error {
+	if !s.on() {
+		return nil
 	}
+	return s.know(tx, &walk.Visit{Link: s.linkTo(url)})
 }
 
 // deferred lets the walkers that wait for a URL go on when it is deferred because its server or name is in trouble: they
 // would all end up at such URLs.
-func (s *walkStage) deferred(tx *transaction, url []byte, due time.Time, why state.Reason) {
+func (s *walkStage) deferred(tx *transaction, url []byte, due time.Time, why state.Reason) error {
 	if !s.on() || time.Until(due) < walkPatience {
-		return
+		return nil
 	}
 	switch why {
 	case state.ReasonHostBacklog, state.ReasonEvicted, state.ReasonRevisit:
-		return
+		return nil
 	}
-	s.mu.Lock()
-	s.walk.GiveUp(s.Hasher.URLKey(url))
-	s.mu.Unlock()
-	tx.wake(s.wake)
+	return s.change(tx, func(w *walk.Walk) { w.GiveUp(s.Hasher.URLKey(url)) })
 }
 
 func (s *walkStage) linkTo(url []byte) walk.Link {
 	return walk.Link{Key: s.Hasher.URLKey(url), Host: s.HostKey(weburl.Split(url).Host), URL: url}
 }
 
-func (s *walkStage) know(tx *transaction, v *walk.Visit) {
+func (s *walkStage) know(tx *transaction, v *walk.Visit) error {
+	return s.change(tx, func(w *walk.Walk) { w.Know(v) })
+}
+
+// change changes the walk and its log. It is part of a transaction.
+func (s *walkStage) change(tx *transaction, f func(*walk.Walk)) error {
 	s.mu.Lock()
-	s.walk.Know(v)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	f(s.walk)
 	tx.wake(s.wake)
+	return s.walk.TakeLog(s.log.Append)
 }
 
 // run takes steps while walkers can. A crawl that drains takes none: the URLs would be dropped.
@@ -167,9 +172,10 @@ func (s *walkStage) run(ctx context.Context) error {
 // step takes some steps, and sends the URLs for which walkers wait then to URLseen.
 func (s *walkStage) step(tx *transaction) error {
 	s.testHook("walk")
-	s.mu.Lock()
-	wishes := s.walk.Step(stepsAtOnce)
-	s.mu.Unlock()
+	var wishes []walk.Wish
+	if err := s.change(tx, func(w *walk.Walk) { wishes = w.Step(stepsAtOnce) }); err != nil {
+		return err
+	}
 	for i := range wishes {
 		w, b := &wishes[i], s.batch
 		b.Start([]byte(w.Via), nil, w.Origin.Depth, w.Origin.Flags, time.Now())
@@ -177,7 +183,9 @@ func (s *walkStage) step(tx *transaction) error {
 		b.Add([]byte(w.URL))
 		b.Counts = [state.NumCounters]int64{} // the page's transaction has counted the link
 		if len(b.Keys) != 1 || uint64(b.Keys[0]) != w.Key {
-			s.refused(tx, []byte(w.URL)) // the rules have changed meanwhile
+			if err := s.refused(tx, []byte(w.URL)); err != nil { // the rules have changed meanwhile
+				return err
+			}
 			continue
 		}
 		if err := s.seen.sendLinks(b, tx); err != nil {

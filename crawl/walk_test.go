@@ -10,7 +10,6 @@ import (
 	"drumbeat/crawl/export"
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/internal/walk"
@@ -48,11 +47,7 @@ func walkOf(t *testing.T, opt *Options) (*walk.Walk, *state.Manifest) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	data, err := disk.ReadTail(r.Set, r.Manifest.Walk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := walk.Load(opt.walkOptions(1<<30), data)
+	w, err := loadWalk(opt, r.Set, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +62,9 @@ func checkWalk(t *testing.T, opt *Options) {
 	w, m := walkOf(t, opt)
 	if f := w.Figures(); f.Visited != opt.Walk.URLs || m.Accounts.Unique.N != int64(f.Visited) || w.Ended() == "" {
 		t.Errorf("%d URLs visited in %d steps, %d unique, want %d", f.Visited, f.Steps, m.Accounts.Unique.N, opt.Walk.URLs)
+	}
+	if m.Walk.Len > int64(64+8*opt.Walk.Walkers) {
+		t.Errorf("a checkpoint writes %d bytes of the walk besides its log", m.Walk.Len)
 	}
 	if n := w.Waiting(); n != 0 {
 		t.Errorf("%d URLs for which walkers wait were neither fetched nor refused", n)
@@ -174,6 +172,51 @@ func TestRandomWalkOutlivesCuts(t *testing.T) {
 				t.Errorf("only %d cuts", cuts)
 			}
 			checkWalk(t, &opt)
+		}
+	})
+}
+
+// TestRandomWalkDamaged: an audit finds damage in the log of a walk. After a repair the crawl's output is whole; the walk is
+// lost, and neither the crawl nor an export takes what is left for one.
+func TestRandomWalkDamaged(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		w, tiny := walkWeb()
+		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
+		opt.MaxTime = time.Minute
+		opt.tune = func(p *Plan) { p.QueueBlockBytes = 1 << 10 }
+		mustRun(t, t.Context(), opt)
+		fs := opt.FS.(*memfs.FS)
+		files := crawlFiles(t, fs, &opt, func(path string) bool { return strings.Contains(path, "/state/walklog/") })
+		if len(files) == 0 {
+			t.Fatal("the log is in no file")
+		}
+		f, err := fs.Open(files[0])
+		if err == nil {
+			_, err = f.WriteAt([]byte("damage"), 500)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if rep := deep(t, fs, &opt); !rep.Damaged[state.NameWalkLog] {
+			t.Errorf("the audit does not see the damage: %+v", rep)
+		}
+		if _, err := Run(t.Context(), opt); err == nil {
+			t.Error("the walk goes on with a damaged log")
+		}
+		if rep, err := repairOf(t, fs, &opt, nil); err != nil {
+			t.Fatalf("repair: %v, %+v", err, rep)
+		}
+		if rep := deep(t, fs, &opt); !rep.Balanced() {
+			t.Errorf("audit: %+v", rep)
+		}
+		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the random walk is lost") {
+			t.Errorf("a lost walk goes on: %v", err)
+		}
+		_, err = export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+			Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20})
+		if err == nil || !strings.Contains(err.Error(), "no random walk") {
+			t.Errorf("a lost walk is exported: %v", err)
 		}
 	})
 }

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
+	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl/export"
 )
@@ -19,38 +18,14 @@ func (r *run) checkTarget() error {
 	if r.output == "-" {
 		return nil
 	}
-	for _, path := range []string{r.opt.Target, r.opt.TempDir} {
-		for _, dir := range slices.Concat(r.opt.Dirs, r.opt.Out) {
-			if inside(path, dir) {
-				return &term.Ended{Code: term.ExitDirectory, Why: fmt.Sprintf("%s is inside %s, a directory of the crawl: name another place", path, dir)}
-			}
-		}
+	if err := flags.Outside(slices.Concat(r.opt.Dirs, r.opt.Out), r.opt.Target, r.opt.TempDir); err != nil {
+		return err
 	}
 	if r.opt.Kind != export.WACZ || replaceable(r.opt.Target) {
 		return nil
 	}
 	return &term.Ended{Code: term.ExitDirectory,
 		Why: fmt.Sprintf("%s exists and is no WACZ file: name another file, or delete it", r.opt.Target)}
-}
-
-// inside tells whether path is dir or below it, whatever links lead there.
-func inside(path, dir string) bool {
-	rel, err := filepath.Rel(realPath(dir), realPath(path))
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-// realPath returns the absolute path without links, also of what does not exist.
-func realPath(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	if p, err := filepath.EvalSymlinks(path); err == nil {
-		return p
-	}
-	if parent := filepath.Dir(path); parent != path {
-		return filepath.Join(realPath(parent), filepath.Base(path))
-	}
-	return path
 }
 
 // replaceable tells whether a WACZ may take the place of what has its name: nothing, an empty file or a WACZ.

@@ -10,7 +10,7 @@
 // standard error, since standard output then has the rows.
 //
 // Exit codes: 0; term.ExitUsage (2) for flags that do not fit together; term.ExitDiskFull (3);
-// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target holds something else,
+// term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the target is in one of them, holds something else,
 // parts of another crawl or of other options, or is in use; term.ExitDamage (5) if records are damaged: all others
 // are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a signal, with the complete
 // parts kept; term.ExitFailure (1) otherwise.
@@ -92,6 +92,9 @@ func (c *Command) Run(a *term.App) error {
 		opt.Stream, to = a.Stdout, a.Stderr
 	} else {
 		opt.Target = filepath.Clean(c.Output)
+		if err := flags.Outside(slices.Concat(opt.Dirs, opt.Out), opt.Target); err != nil {
+			return err
+		}
 	}
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()

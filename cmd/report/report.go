@@ -11,8 +11,8 @@
 // canonicals, duplicates, orphans, slow and large pages, titles (site.go). Package crawl/export makes it from logs,
 // indexes and stored pages; .csv is a table of its findings.
 //
-// Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, term.ExitDamage
-// (5) if files that the report needs are damaged, term.ExitFailure (1) if the file can't be written. A
+// Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the file would
+// be in one of them, term.ExitDamage (5) if files that the report needs are damaged, term.ExitFailure (1) if the file can't be written. A
 // damaged history or a crawl without one is no error: the report says what it lacks.
 //
 // This package starts no goroutine. The report is in memory until it is written: some MB for the history of
@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"drumbeat/cmd/flags"
@@ -49,6 +50,11 @@ const maxTop = 1000
 
 // Run writes the report.
 func (c *Command) Run(a *term.App) error {
+	if c.Output != "-" {
+		if err := flags.Outside(flags.Clean(append(slices.Clone(c.Dir), c.Out...)), c.Output); err != nil {
+			return err
+		}
+	}
 	if c.Site != "" {
 		return c.ofSite(a)
 	}

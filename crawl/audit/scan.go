@@ -310,6 +310,11 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameWalkLog); err != nil || st != nil { // since 9
+		if err := scan(state.NameWalkLog, func([]byte) error { x.row.Records++; return nil }); err != nil {
+			return err
+		}
+	}
 	return scan(state.NameRobotsFetch, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
 }
 
@@ -489,7 +494,7 @@ func (x *Scanner) unnamed() error {
 		add(beast.Files(x.Saved.Set, state.NameBeast, st))
 	}
 	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
-		state.NameRender, state.NameOrdered, state.NameObjects} {
+		state.NameRender, state.NameOrdered, state.NameObjects, state.NameWalkLog} {
 		if st, err := state.Part[queue.State](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

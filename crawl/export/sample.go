@@ -4,9 +4,11 @@ import (
 	"errors"
 	"math"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/tabular"
 	"drumbeat/internal/walk"
+	"drumbeat/queue"
 )
 
 // errNoWalk is the error of a crawl with another strategy.
@@ -26,21 +28,21 @@ func sampleTable() table {
 		},
 		files: func(j *job) ([]string, error) {
 			ref := j.Manifest.Walk
-			if ref.Len == 0 {
+			st, err := state.Part[queue.State](j.Manifest, state.NameWalkLog)
+			if err != nil {
+				return nil, err
+			}
+			if ref.Len == 0 || st == nil {
 				return nil, errNoWalk
 			}
-			return []string{disk.TailPath(j.Set, ref.Dir, ref.Gen)}, nil
+			return append(queue.Files(j.Set, state.NameWalkLog, st), disk.TailPath(j.Set, ref.Dir, ref.Gen)), nil
 		},
 		fill: fillSample,
 	}
 }
 
 func fillSample(j *job) error {
-	data, err := disk.ReadTail(j.Set, j.Manifest.Walk)
-	if err != nil {
-		return err
-	}
-	w, err := walk.Load(walk.Options{Walkers: 1, URLs: 1, Jump: walk.DefaultJump, Bytes: math.MaxInt64}, data)
+	w, err := state.LoadWalk(j.Set, j.Manifest, walk.Options{Walkers: 1, URLs: 1, Jump: walk.DefaultJump, Bytes: math.MaxInt64})
 	if err != nil {
 		return err
 	}

@@ -293,6 +293,7 @@ func (w *repair) decide() {
 		}
 		w.rebuild[state.NameRobotsRequested] = true
 	}
+	w.rebuild[state.NameWalk] = w.rebuild[state.NameWalk] || w.rebuild[state.NameWalkLog] // they are one walk
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
 	fetched := acc.Places[state.PlaceFetched]
 	fetched.Remove(w.FetchedOrdered)
@@ -378,7 +379,7 @@ func meaning(name string) string {
 		return "; audits cannot tell which URLs were enqueued, and take several responses of any URL"
 	case state.NameObjects:
 		return "; these files stay in the object store, but no command reads them there"
-	case state.NameWalk:
+	case state.NameWalk, state.NameWalkLog:
 		return "; the random walk cannot go on, and its sample is lost"
 	case state.NameSketches:
 		return "; the estimates of distinct hosts and servers start again"

@@ -37,6 +37,7 @@ const (
 	NameRender          = "render"  // pages to be rendered
 	NameOrdered         = "ordered" // keys of all URLs that were enqueued
 	NameObjects         = "objects" // files in the object store
+	NameWalkLog         = "walklog" // what the walkers of a random walk saw and did
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

@@ -92,7 +92,7 @@ var layers = map[string]layer{
 	"polite": {20, []string{"internal/list"}},
 
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
-		"internal/urlrule", "internal/revisit"}},
+		"internal/urlrule", "internal/revisit", "internal/walk"}},
 	"crawl/admit": {26, []string{"disk", "drum", "exchange", "star", "weburl", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes":  {10, []string{"disk"}},

@@ -8,99 +8,128 @@ import (
 	"slices"
 )
 
-// version is that of the coding.
-const version = 1
+// version is that of the coding of the walkers.
+const version = 2
 
-// Bits of the byte that describes a URL: its State, and whether it is a seed, and given up.
+// Kinds of records of the log (docs/formats/walk.md): the first byte.
+const (
+	logSeen  = 1 // a URL is seen
+	logKnown = 2 // its visit is known
+	logSteps = 3 // walkers have taken steps
+	logLate  = 4 // its walkers give it up
+)
+
+// Bits of the byte that describes a visit: the State, and whether the URL is a seed.
 const (
 	stateBits = 3
 	seedBit   = 4
-	lateBit   = 8
-	knownBits = stateBits | seedBit | lateBit
 )
 
 // ErrDamaged is the error of bytes that are no walk.
 var ErrDamaged = errors.New("walk: damaged state of a random walk")
 
-// Frozen is a walk at an instant, while the walk goes on.
-type Frozen struct{ w Walk }
+// record begins a record of the log.
+func (w *Walk) record(kind byte) { w.log, w.ends = append(w.log, kind), append(w.ends, 0) }
 
-// Freeze copies what changes: some 100 bytes for each URL seen. The links of pages are shared, since they do not change.
+// number appends a number to the last record.
+func (w *Walk) number(n uint64) { w.log = binary.AppendUvarint(w.log, n) }
+
+// end ends the last record.
+func (w *Walk) end() { w.ends[len(w.ends)-1] = len(w.log) }
+
+// TakeLog hands the records of what has changed since the last call to keep, in order, to be appended to the log of the
+// walk. A record is valid during the call. It returns the first error of keep.
+func (w *Walk) TakeLog(keep func(rec []byte) error) error {
+	from := 0
+	for _, to := range w.ends {
+		if err := keep(w.log[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	w.log, w.ends = w.log[:0], w.ends[:0]
+	return nil
+}
+
+func (w *Walk) logSeen(n *node) {
+	w.record(logSeen)
+	w.log = binary.LittleEndian.AppendUint64(w.log, n.key)
+	w.log = binary.LittleEndian.AppendUint64(w.log, n.host)
+	w.log = append(w.log, n.url...)
+	w.end()
+}
+
+func (w *Walk) logKnown(id uint32) {
+	n := &w.nodes[id]
+	w.record(logKnown)
+	w.number(uint64(id))
+	bits := byte(n.state)
+	if n.seed {
+		bits |= seedBit
+	}
+	w.log = append(w.log, bits)
+	w.number(uint64(n.status))
+	w.number(uint64(n.origin.Depth))
+	w.log = append(w.log, n.origin.Redirects, n.origin.Flags)
+	last := uint32(0)
+	for _, to := range n.links {
+		w.number(uint64(to - last))
+		last = to
+	}
+	w.end()
+}
+
+// logStep appends a step to the record of steps: where a jump led, or which link of which URL the walker followed.
+func (w *Walk) logStep(from, to uint32, link int) {
+	if link < 0 {
+		w.number(uint64(to)<<1 | 1)
+		return
+	}
+	w.number(uint64(from) << 1)
+	w.number(uint64(link))
+}
+
+func (w *Walk) logLate(id uint32) {
+	w.record(logLate)
+	w.number(uint64(id))
+	w.end()
+}
+
+// Frozen is what the log does not have of a walk at an instant: the generator, and the walkers.
+type Frozen struct {
+	src       [16]byte
+	steps     int64
+	nodes     int
+	at, ready []uint32
+}
+
+// Freeze copies the walkers: 8 bytes for each. The log must have all records of TakeLog.
 func (w *Walk) Freeze() *Frozen {
-	f := &Frozen{w: *w}
-	src := *w.src
-	f.w.src, f.w.rng = &src, nil
-	f.w.nodes, f.w.at, f.w.ready = slices.Clone(w.nodes), slices.Clone(w.at), slices.Clone(w.ready)
-	f.w.hosts = slices.Clone(w.hosts) // their slices only grow
-	f.w.byKey, f.w.hostOf = nil, nil
+	f := &Frozen{steps: w.steps, nodes: len(w.nodes), at: slices.Clone(w.at), ready: slices.Clone(w.ready)}
+	src, _ := w.src.MarshalBinary() // returns no error: "pcg:" and two words
+	copy(f.src[:], src[len(src)-16:])
 	return f
 }
 
-// Append appends the coding of the walk (docs/formats/walk.md).
+// Append appends the coding of the walkers (docs/formats/walk.md).
 func (f *Frozen) Append(dst []byte) []byte {
-	w := &f.w
 	number := func(n uint64) { dst = binary.AppendUvarint(dst, n) }
 	dst = append(dst, version)
-	src, _ := w.src.MarshalBinary() // returns no error: "pcg:" and two words
-	dst = append(dst, src[len(src)-16:]...)
-	number(uint64(w.steps))
-	number(uint64(len(w.nodes)))
-	for i := range w.nodes {
-		n := &w.nodes[i]
-		dst = binary.LittleEndian.AppendUint64(dst, n.key)
-		dst = binary.LittleEndian.AppendUint64(dst, n.host)
-		number(uint64(len(n.url)))
-		dst = append(dst, n.url...)
-		bits := byte(n.state)
-		if n.seed {
-			bits |= seedBit
-		}
-		if n.late {
-			bits |= lateBit
-		}
-		dst = append(dst, bits)
-		if n.state >= Other {
-			number(uint64(n.status))
-			number(uint64(n.origin.Depth))
-			dst = append(dst, n.origin.Redirects, n.origin.Flags)
-			number(uint64(n.steps))
-		}
-		number(uint64(n.visits))
-		if n.state >= Other {
-			number(uint64(len(n.links)))
-			for _, to := range n.links {
-				number(uint64(to))
-			}
-		}
-	}
-	number(uint64(len(w.at)))
-	for _, at := range w.at {
+	dst = append(dst, f.src[:]...)
+	number(uint64(f.steps))
+	number(uint64(f.nodes))
+	number(uint64(len(f.at)))
+	for _, at := range f.at {
 		number(uint64(at + 1)) // 0: none
 	}
-	number(uint64(len(w.ready)))
-	for _, walker := range w.ready {
+	number(uint64(len(f.ready)))
+	for _, walker := range f.ready {
 		number(uint64(walker))
-	}
-	return f.appendLandings(dst)
-}
-
-// appendLandings appends the targets of jumps, host by host in the order in which the hosts came, so that the order within
-// and between hosts is the same again.
-func (f *Frozen) appendLandings(dst []byte) []byte {
-	n := 0
-	for _, pages := range f.w.hosts {
-		n += len(pages)
-	}
-	dst = binary.AppendUvarint(dst, uint64(n))
-	for _, pages := range f.w.hosts {
-		for _, id := range pages {
-			dst = binary.AppendUvarint(dst, uint64(id))
-		}
 	}
 	return dst
 }
 
-// reader reads the coding of a walk. After a fault it returns zeros.
+// reader reads a coding. After a fault it returns zeros.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -144,11 +173,112 @@ func (r *reader) word() uint64 {
 	return 0
 }
 
-// Load returns the walk that Append wrote, under other limits if opt has others. Walkers that are more than those of
-// Append start anew; if they are fewer, the last ones are left out. The error is ErrDamaged.
-func Load(opt Options, data []byte) (*Walk, error) {
-	w := New(opt)
-	r := &reader{rest: data}
+// id reads the number of a URL.
+func (r *reader) id(w *Walk) uint32 {
+	id := r.number(1<<32 - 1)
+	if id >= uint64(len(w.nodes)) {
+		r.bad = true
+		return none
+	}
+	return uint32(id)
+}
+
+// Loader makes a walk of its log and its walkers again.
+type Loader struct {
+	w       *Walk
+	records int
+}
+
+// NewLoader returns a Loader of a walk that goes on under opt, which may differ from the options that it had.
+func NewLoader(opt Options) *Loader { return &Loader{w: New(opt)} }
+
+// Record takes the next record of the log. The error is ErrDamaged.
+func (l *Loader) Record(rec []byte) error {
+	r, w := &reader{rest: rec}, l.w
+	switch r.byte() {
+	case logSeen:
+		link := Link{Key: r.word(), Host: r.word()}
+		if link.URL = r.rest; !r.bad && w.find(link.Key) == none {
+			w.insert(&link)
+		} else {
+			r.bad = true
+		}
+	case logKnown:
+		w.readKnown(r)
+	case logSteps:
+		for len(r.rest) > 0 && !r.bad {
+			w.readStep(r)
+		}
+	case logLate:
+		if id := r.id(w); !r.bad {
+			w.nodes[id].late = true
+		}
+	default:
+		r.bad = true
+	}
+	l.records++
+	if r.bad {
+		return fmt.Errorf("%w: record %d of its log", ErrDamaged, l.records)
+	}
+	return nil
+}
+
+// readKnown reads a visit.
+func (w *Walk) readKnown(r *reader) {
+	id := r.id(w)
+	bits := r.byte()
+	if r.bad || State(bits&stateBits) < Other || bits&^(stateBits|seedBit) != 0 || w.nodes[id].state >= Other {
+		r.bad = true
+		return
+	}
+	n := &w.nodes[id]
+	if n.state == Seen {
+		w.visited++
+	}
+	n.state, n.seed, n.late = State(bits&stateBits), bits&seedBit != 0, false
+	n.status, n.origin.Depth = uint16(r.number(1<<16-1)), uint16(r.number(1<<16-1))
+	n.origin.Redirects, n.origin.Flags = r.byte(), r.byte()
+	to := uint64(0)
+	for len(r.rest) > 0 && !r.bad {
+		if to += r.number(1<<32 - 1); to >= uint64(len(w.nodes)) {
+			r.bad = true
+			return
+		}
+		n.links = append(n.links, uint32(to))
+	}
+	n.links = slices.Clip(n.links)
+	w.bytes += 4 * int64(len(n.links))
+	if len(n.links) > 0 {
+		w.landing(id)
+	}
+}
+
+// readStep reads a step.
+func (w *Walk) readStep(r *reader) {
+	x := r.number(1 << 33)
+	id, jumped := x>>1, x&1 != 0
+	if id >= uint64(len(w.nodes)) {
+		r.bad = true
+		return
+	}
+	if !jumped {
+		from := &w.nodes[id]
+		link := r.number(1<<32 - 1)
+		if link >= uint64(len(from.links)) {
+			r.bad = true
+			return
+		}
+		from.steps++
+		id = uint64(from.links[link])
+	}
+	w.steps++
+	w.arrive(uint32(id), jumped)
+}
+
+// Walk returns the walk, with the walkers that Append wrote. What comes then is what would have come after Freeze. Walkers
+// that are more than those of Append start anew; if they are fewer, the last ones are left out. The error is ErrDamaged.
+func (l *Loader) Walk(walkers []byte) (*Walk, error) {
+	w, r := l.w, &reader{rest: walkers}
 	if v := r.byte(); v != version {
 		return nil, fmt.Errorf("%w: version %d, want %d", ErrDamaged, v, version)
 	}
@@ -156,60 +286,15 @@ func Load(opt Options, data []byte) (*Walk, error) {
 		return nil, fmt.Errorf("%w: generator", ErrDamaged)
 	}
 	w.rng = rand.New(w.src)
-	w.steps = int64(r.number(1 << 62))
-	for range r.count() {
-		if !w.readNode(r) {
-			return nil, fmt.Errorf("%w: URL %d", ErrDamaged, len(w.nodes))
-		}
-	}
-	for i := range w.nodes {
-		for _, to := range w.nodes[i].links {
-			if int(to) >= len(w.nodes) {
-				return nil, fmt.Errorf("%w: URL %d has a link to %d of %d", ErrDamaged, i, to, len(w.nodes))
-			}
-		}
+	steps, nodes := int64(r.number(1<<62)), int(r.number(1<<32))
+	if !r.bad && (steps != w.steps || nodes != len(w.nodes)) {
+		return nil, fmt.Errorf("%w: %d steps and %d URLs, %d and %d in its log", ErrDamaged, steps, nodes, w.steps, len(w.nodes))
 	}
 	w.readWalkers(r)
-	for range r.count() {
-		id := uint32(r.number(uint64(len(w.nodes))))
-		if r.bad || int(id) >= len(w.nodes) || len(w.nodes[id].links) == 0 {
-			return nil, fmt.Errorf("%w: target %d of jumps", ErrDamaged, id)
-		}
-		w.landing(id)
-	}
 	if r.bad || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: walkers", ErrDamaged)
 	}
 	return w, nil
-}
-
-// readNode reads a URL. It returns false if it is damaged.
-func (w *Walk) readNode(r *reader) bool {
-	l := Link{Key: r.word(), Host: r.word()}
-	l.URL = r.bytes(uint64(r.count()))
-	bits := r.byte()
-	if r.bad || bits&^knownBits != 0 || w.find(l.Key) != none {
-		return false
-	}
-	n := &w.nodes[w.add(&l)]
-	n.state, n.seed, n.late = State(bits&stateBits), bits&seedBit != 0, bits&lateBit != 0
-	if n.state != Seen {
-		w.visited++
-	}
-	if n.state >= Other {
-		n.status, n.origin.Depth = uint16(r.number(1<<16-1)), uint16(r.number(1<<16-1))
-		n.origin.Redirects, n.origin.Flags = r.byte(), r.byte()
-		n.steps = uint32(r.number(1<<32 - 1))
-	}
-	n.visits = uint32(r.number(1<<32 - 1))
-	if n.state >= Other {
-		for range r.count() {
-			n.links = append(n.links, uint32(r.number(1<<32-1)))
-		}
-		n.links = slices.Clip(n.links)
-		w.bytes += 4 * int64(len(n.links))
-	}
-	return !r.bad
 }
 
 // readWalkers reads where the walkers are.

@@ -104,6 +104,9 @@ type Walk struct {
 	visited int   // URLs wanted or known
 	steps   int64 // of all walkers
 	bytes   int64
+
+	log  []byte // records for TakeLog, one after another
+	ends []int  // where they end
 }
 
 // New returns a walk that has not begun. The options must be valid.
@@ -156,6 +159,7 @@ func (w *Walk) Know(v *Visit) {
 	if len(links) > 0 {
 		w.landing(id)
 	}
+	w.logKnown(id)
 	for i, at := range w.at {
 		if at == id {
 			w.ready = append(w.ready, uint32(i))
@@ -197,6 +201,13 @@ func (w *Walk) add(l *Link) uint32 {
 	if id := w.find(l.Key); id != none {
 		return id
 	}
+	id := w.insert(l)
+	w.logSeen(&w.nodes[id])
+	return id
+}
+
+// insert numbers a URL that was not seen.
+func (w *Walk) insert(l *Link) uint32 {
 	id := uint32(len(w.nodes))
 	w.nodes = append(w.nodes, node{url: string(l.URL), key: l.Key, host: l.Host})
 	w.byKey[l.Key] = id
@@ -245,39 +256,56 @@ type Wish struct {
 // Step takes at most most steps, and returns the URLs that walkers wait for as a result. The caller fetches each once,
 // and tells by Know what came of it.
 func (w *Walk) Step(most int) (wishes []Wish) {
+	if w.Idle() {
+		return nil
+	}
+	w.record(logSteps)
 	for ; most > 0 && !w.Idle(); most-- {
 		walker := w.ready[0]
 		w.ready = w.ready[1:]
 		from := w.at[walker]
-		id, jumped := w.next(from)
+		id, link := w.next(from)
 		w.at[walker] = id
 		w.steps++
+		w.logStep(from, id, link)
 		n := &w.nodes[id]
-		n.visits++
+		wanted := w.arrive(id, link < 0)
 		switch {
 		case n.late:
 			w.at[walker] = none
 			w.ready = append(w.ready, walker)
 		case n.state >= Other: // to the end, so that all walkers have their turns
 			w.ready = append(w.ready, walker)
-		case n.state == Seen && !jumped:
-			n.state = Wanted
-			w.visited++
+		case wanted:
 			wishes = append(wishes, Wish{URL: n.url, Via: w.nodes[from].url, Key: n.key, Origin: w.nodes[from].origin})
 		}
 	}
+	w.end()
 	return wishes
 }
 
-// next chooses where a walker goes from a URL.
-func (w *Walk) next(from uint32) (to uint32, jumped bool) {
+// arrive counts the visit of a walker, and reports whether it is the first to want the URL.
+func (w *Walk) arrive(id uint32, jumped bool) (wanted bool) {
+	n := &w.nodes[id]
+	n.visits++
+	if n.state != Seen || jumped {
+		return false
+	}
+	n.state = Wanted
+	w.visited++
+	return true
+}
+
+// next chooses where a walker goes from a URL: by which link, or by a jump (-1).
+func (w *Walk) next(from uint32) (to uint32, link int) {
 	if from == none || len(w.nodes[from].links) == 0 || w.rng.Float64() < w.opt.Jump {
 		pages := w.hosts[w.rng.IntN(len(w.hosts))]
-		return pages[w.rng.IntN(len(pages))], true
+		return pages[w.rng.IntN(len(pages))], -1
 	}
 	n := &w.nodes[from]
 	n.steps++
-	return n.links[w.rng.IntN(len(n.links))], false
+	link = w.rng.IntN(len(n.links))
+	return n.links[link], link
 }
 
 // GiveUp makes the walkers that wait for a URL jump, and those that come later. The URL may still be fetched.
@@ -287,6 +315,7 @@ func (w *Walk) GiveUp(key uint64) {
 		return
 	}
 	w.nodes[id].late = true
+	w.logLate(id)
 	for i, at := range w.at {
 		if at == id {
 			w.at[i] = none

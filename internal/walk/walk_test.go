@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"drumbeat/internal/walk"
@@ -35,7 +37,10 @@ func TestUniform(t *testing.T) {
 				return 0
 			})
 			f := w.Figures()
-			t.Logf("%s, seed %d: %d of %d URLs visited, %d steps; %.0f pages estimated", name, seed, f.Visited, len(g.urls), f.Steps, sum)
+			logged := 0
+			_ = w.TakeLog(func(rec []byte) error { logged += len(rec); return nil })
+			t.Logf("%s, seed %d: %d of %d URLs visited, %d steps; %.0f pages estimated; log %d bytes, walkers %d, memory %d", name, seed,
+				f.Visited, len(g.urls), f.Steps, sum, logged, len(w.Freeze().Append(nil)), f.Bytes)
 			worst, before := 0.0, 0.0
 			for c := range truth {
 				if truth[c] >= 0.01 {
@@ -56,6 +61,37 @@ func TestUniform(t *testing.T) {
 	}
 }
 
+// saved is the log of a walk.
+type saved [][]byte
+
+func (s *saved) take(t testing.TB, w *walk.Walk) {
+	t.Helper()
+	if err := w.TakeLog(func(rec []byte) error { *s = append(*s, bytes.Clone(rec)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load returns the walk that a checkpoint of w has.
+func (s *saved) load(t testing.TB, opt walk.Options, w *walk.Walk) *walk.Walk {
+	t.Helper()
+	s.take(t, w)
+	loaded, err := s.loadWith(opt, w.Freeze().Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+func (s *saved) loadWith(opt walk.Options, walkers []byte) (*walk.Walk, error) {
+	l := walk.NewLoader(opt)
+	for _, rec := range *s {
+		if err := l.Record(rec); err != nil {
+			return nil, err
+		}
+	}
+	return l.Walk(walkers)
+}
+
 func options(walkers, urls int) walk.Options {
 	return walk.Options{Walkers: walkers, URLs: urls, Jump: walk.DefaultJump, Bytes: 1 << 30, Seed: [2]uint64{*seedFlag, 9}}
 }
@@ -67,7 +103,7 @@ func TestSaved(t *testing.T) {
 	opt := options(20, 300)
 	plain := g.run(opt)
 	r := rand.New(rand.NewPCG(*seedFlag, 5))
-	w, wished, waiting := walk.New(opt), map[uint64]bool{}, []uint32{0}
+	w, wished, waiting, log := walk.New(opt), map[uint64]bool{}, []uint32{0}, saved{}
 	w.Know(g.visit(0))
 	for waiting = waiting[:0]; !w.Idle() || len(waiting) > 0; {
 		for _, wish := range w.Step(100) {
@@ -78,15 +114,15 @@ func TestSaved(t *testing.T) {
 			waiting = append(waiting, uint32(wish.Key))
 		}
 		if r.IntN(3) == 0 {
+			log.take(t, w)
 			data := w.Freeze().Append(nil)
-			loaded, err := walk.Load(opt, data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if again := loaded.Freeze().Append(nil); !bytes.Equal(again, data) {
+			if w = log.load(t, opt, w); !bytes.Equal(w.Freeze().Append(nil), data) {
 				t.Fatal("a loaded walk is saved as something else")
 			}
-			w = loaded
+			again := len(log)
+			if log.take(t, w); len(log) != again {
+				t.Fatal("a loaded walk has records for its log")
+			}
 		}
 		for _, id := range waiting {
 			w.Know(g.visit(id))
@@ -155,6 +191,7 @@ func TestGiveUp(t *testing.T) {
 	w := walk.New(opt)
 	w.Know(g.visit(0))
 	var late []uint32
+	var log saved
 	for wishes := w.Step(100); len(wishes) > 0 || !w.Idle(); wishes = w.Step(100) {
 		for _, wish := range wishes {
 			if id := uint32(wish.Key); id%2 == 1 {
@@ -164,11 +201,7 @@ func TestGiveUp(t *testing.T) {
 				w.Know(g.visit(id))
 			}
 		}
-		loaded, err := walk.Load(opt, w.Freeze().Append(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w = loaded
+		w = log.load(t, opt, w)
 	}
 	if n := w.Waiting(); n != len(late) || n == 0 || w.Figures().Steps != walk.StepsPerURL*100 {
 		t.Errorf("%d URLs wait, %d were given up; %+v", n, len(late), w.Figures())
@@ -186,17 +219,31 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	g := powerLaw(*seedFlag, 60)
 	opt := options(5, 40)
-	data := g.run(opt).Freeze().Append(nil)
+	w := g.run(opt)
+	var log saved
+	log.take(t, w)
+	walkers := w.Freeze().Append(nil)
 	r := rand.New(rand.NewPCG(*seedFlag, 6))
 	found := 0
 	for i := range 3000 {
-		bad := bytes.Clone(data)
-		if i%3 == 0 {
-			bad = bad[:r.IntN(len(bad))]
-		} else {
-			bad[r.IntN(len(bad))] ^= byte(1 << r.IntN(8))
+		bad, end, at := slices.Clone(log), walkers, r.IntN(len(log))
+		damage := func(data []byte) []byte {
+			data = bytes.Clone(data)
+			if i%3 == 0 {
+				return data[:r.IntN(len(data))]
+			}
+			data[r.IntN(len(data))] ^= byte(1 << r.IntN(8))
+			return data
 		}
-		w, err := walk.Load(opt, bad)
+		switch i % 5 {
+		case 0:
+			end = damage(walkers)
+		case 1:
+			bad = slices.Delete(bad, at, at+1)
+		default:
+			bad[at] = damage(bad[at])
+		}
+		w, err := bad.loadWith(opt, end)
 		switch {
 		case err == nil:
 			w.Step(100)
@@ -207,30 +254,42 @@ func TestDamage(t *testing.T) {
 			found++
 		}
 	}
-	if found < 1000 { // at least each that was cut
+	if found < 800 { // at least each record that is lost, and all walkers that are cut
 		t.Errorf("%d of 3000 changes were found", found)
 	}
 }
 
-// TestGolden spells a walk as a checkpoint has it (docs/formats/walk.md).
+// TestGolden spells the log and the walkers of a walk as a checkpoint has them (docs/formats/walk.md).
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	w := walk.New(walk.Options{Walkers: 2, URLs: 40, Jump: 0.5, Bytes: 1000, Seed: [2]uint64{1, 2}})
 	w.Know(&walk.Visit{Link: walk.Link{Key: 0x11, Host: 0x22, URL: []byte("http://a/")}, Page: true, Status: 200,
 		Links:  []walk.Link{{Key: 0x33, Host: 0x44, URL: []byte("http://b/")}},
 		Origin: walk.Origin{Depth: 1, Redirects: 2, Flags: 4}})
-	want := "\x01" + // version
-		"\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02" + // the generator's two words
-		"\x00" + // steps
-		"\x02" + // URLs
-		"\x11\x00\x00\x00\x00\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00\x09http://a/" + // keys, length, URL
-		"\x07\xc8\x01\x01\x02\x04\x00\x00\x01\x01" + // page and seed, status, depth, redirects, flags, steps, visits, one link
-		"\x33\x00\x00\x00\x00\x00\x00\x00\x44\x00\x00\x00\x00\x00\x00\x00\x09http://b/" +
-		"\x00\x00" + // seen only; visits
-		"\x02\x00\x00" + // two walkers, which have not started
-		"\x02\x00\x01" + // both are ready, the first one first
-		"\x01\x00" // URLs with links, in the order in which they were visited
-	if got := w.Freeze().Append(nil); string(got) != want {
-		t.Errorf("saved as\n%q, want\n%q", got, want)
+	w.Step(1)
+	for len(w.Step(1)) == 0 { // jumps to the only page with a link
+	}
+	w.GiveUp(0x33)
+	var log saved
+	log.take(t, w)
+	want := []string{
+		"\x01\x11\x00\x00\x00\x00\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00http://a/", // seen: keys, URL
+		"\x01\x33\x00\x00\x00\x00\x00\x00\x00\x44\x00\x00\x00\x00\x00\x00\x00http://b/",
+		"\x02\x00\x07\xc8\x01\x01\x02\x04\x01", // known: URL 0; page and seed, status, depth, redirects, flags, a link to URL 1
+		"\x03\x01",                             // a jump to URL 0
+		"\x03\x01",                             // the other walker's
+		"\x03\x00\x00",                         // link 0 of URL 0 was followed
+		"\x04\x01",                             // URL 1 is given up
+	}
+	if got := strings.Split(string(bytes.Join(log, []byte("|"))), "|"); !slices.Equal(got, want) {
+		t.Errorf("the log is\n%q, want\n%q", got, want)
+	}
+	f := w.Freeze().Append(nil)
+	ends := "\x03" + // steps
+		"\x02" + // URLs in the log
+		"\x02\x00\x01" + // two walkers: one without a URL, one at URL 0
+		"\x02\x01\x00" // both may step, the second first
+	if f[0] != 2 || string(f[17:]) != ends {
+		t.Errorf("the walkers are saved as\n%q, want version 2, the generator's words, and\n%q", f, ends)
 	}
 }
