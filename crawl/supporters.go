@@ -21,7 +21,7 @@ const (
 	// takes one core and a sixth of a disk of 100 MB/s at most, so it takes 5 % of a core and 1 % of that disk.
 	supportersShare = 20
 	// supportersEvery is the least time between two computations.
-	supportersEvery = 10 * time.Second
+	supportersEvery = firstCheckpoint
 	// supportersDir is the directory in a crawl's first directory where supporters are sorted.
 	supportersDir = "supporters-tmp"
 	// supportersRAM is the part of the Go heap that a computation may use for sorting, 1/16 but at least
@@ -59,11 +59,17 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 		case errors.As(err, &final):
 			return final.error
 		case errors.Is(err, star.ErrNoSeeds):
-			b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
+			if b.star.NumPLDs() > 0 && b.star.Trusted() == 0 {
+				b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
+			}
 		case err != nil:
 			b.opt.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
+		case r.Edges == 0: // trust would not get beyond the seeds
 		default:
-			b.star.Computed(r)
+			first := b.star.LastComputed().Time == 0
+			if b.star.Computed(r); first {
+				b.star.Refresh() // BEAST may not move for long
+			}
 			b.opt.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
 				"took", time.Since(began))
 		}

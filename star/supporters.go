@@ -445,8 +445,8 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 	return trust, trust.Sort()
 }
 
-// holders returns the least trust of the PLDs with most trust that hold a share of all, and how many they are, from a
-// histogram of trust by its size, in 64 steps for each power of two.
+// holders returns the least trust of the PLDs with most trust that hold a share of all, and how many they are, both to a
+// step, from a histogram of trust by its size, in 64 steps for each power of two.
 func (c *supportSum) holders(share float64) (least float64, plds int64, err error) {
 	const steps = 64
 	// sums[i] is the trust of PLDs whose trust is 2^(-i/steps) or a step less, and counts[i] their number.
@@ -471,7 +471,7 @@ func (c *supportSum) holders(share float64) (least float64, plds int64, err erro
 		sum += sums[i]
 		plds += counts[i]
 	}
-	return math.Exp2(-float64(i) / steps), plds, nil
+	return math.Exp2(-float64(i+1) / steps), plds, nil
 }
 
 // updatesAtOnce is the number of Supports in one call of Update.
