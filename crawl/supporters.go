@@ -62,6 +62,8 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 			if b.star.NumPLDs() > 0 && b.star.Trusted() == 0 {
 				b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
 			}
+		case errors.Is(err, star.ErrNoTrusted):
+			b.opt.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --trusted yet")
 		case err != nil:
 			b.opt.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
 		case r.Edges == 0: // trust would not get beyond the seeds
@@ -91,7 +93,11 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 		return nil, err
 	}
 	defer release()
-	return star.ComputeSupport(ctx, star.SupportOptions{Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
+	var trusted []uint64
+	if t := b.rules.trusted.Load(); t != nil {
+		trusted = *t
+	}
+	return star.ComputeSupport(ctx, star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
 		Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
 		Update: func(updates []star.SupportUpdate) error {
 			for b.star.ChecksHalfFull() && ctx.Err() == nil {

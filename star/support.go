@@ -134,9 +134,9 @@ func (c *curve) supported(key uint64, s Support, turn uint32, spare bool) (nomin
 	return max(nominal, 1), pages
 }
 
-// mostSeeds is the number of PLDs of seeds that are kept: half a MiB. Of more, those with the lowest keys are kept,
+// MostSeeds is the number of PLDs of seeds that are kept, and the most of SupportOptions.Trusted: half a MiB. Of more, those with the lowest keys are kept,
 // a uniform sample.
-const mostSeeds = 1 << 16
+const MostSeeds = 1 << 16
 
 // support is what a Star knows of supporters besides the PLD records.
 type support struct {
@@ -172,11 +172,11 @@ func (s *Star) Trust(plds []uint64) {
 	defer s.mu.Unlock()
 	for _, pld := range plds {
 		i, in := slices.BinarySearch(s.seeds, pld)
-		if in || i == mostSeeds {
+		if in || i == MostSeeds {
 			continue
 		}
-		if len(s.seeds) == mostSeeds {
-			s.seeds = s.seeds[:mostSeeds-1]
+		if len(s.seeds) == MostSeeds {
+			s.seeds = s.seeds[:MostSeeds-1]
 		}
 		s.seeds = slices.Insert(s.seeds, i, pld)
 	}
@@ -317,7 +317,7 @@ func seedsOf(set disk.Set, st *State) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b)%8 != 0 || len(b) > 8*mostSeeds {
+	if len(b)%8 != 0 || len(b) > 8*MostSeeds {
 		return nil, fmt.Errorf("PLDs of seeds have an invalid length, %d bytes", len(b))
 	}
 	seeds := make([]uint64, 0, len(b)/8)

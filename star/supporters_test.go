@@ -440,3 +440,35 @@ func TestNewcomers(t *testing.T) {
 		t.Errorf("with Spare they got %d pages of 5000", newcomers)
 	}
 }
+
+// TestTrusted: trust begins at the PLDs of SupportOptions.Trusted that are known, and at no seed.
+func TestTrusted(t *testing.T) {
+	t.Parallel()
+	r, rng := supportRig(t, 400)
+	edges, _ := r.graph(3000, rng)
+	compute := func(trusted ...uint64) error {
+		slices.Sort(trusted)
+		ranks, err := star.ComputeSupport(t.Context(), star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(),
+			FS: r.opt.Set.FS, Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: r.s.SetSupport, Trusted: trusted})
+		if err == nil {
+			r.s.Computed(ranks)
+		}
+		return err
+	}
+	if err := compute(1, 2, 3); !errors.Is(err, star.ErrNoTrusted) {
+		t.Errorf("trusted PLDs that the crawl does not know: %v", err)
+	}
+	trusted := r.plds[200:206]
+	if err := compute(append([]uint64{1, 2, 3, 4, 5, 6, 7}, trusted...)...); err != nil {
+		t.Fatal(err)
+	}
+	standing, _ := exactSupport(edges, trusted)
+	for pld, s := range r.records() {
+		if got, want := s.Standing(), standing[pld]; math.Abs(got-want) > 0.002 {
+			t.Errorf("PLD %x: standing %.4f, want %.4f", pld, got, want)
+		}
+	}
+	if r.s.Trusted() != 5 {
+		t.Errorf("%d seeds are left, want 5", r.s.Trusted())
+	}
+}
