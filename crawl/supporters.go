@@ -116,8 +116,16 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 // rankLimit returns the number of ranks that the budget functions of this run may use.
 func (b *budgetStage) rankLimit() int { return b.opt.BudgetRanks }
 
-// SupportBytes returns the RAM for a computation of supporters, a part of the Go heap.
+// SupportBytes returns the RAM in which a computation of supporters sorts, a part of the Go heap.
 func (p *Plan) SupportBytes() int64 { return max(star.LeastSupportRAM, p.HeapBytes/supportersRAM) }
+
+// supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
+func (o *Options) supportersRAM() int64 {
+	if string(o.Budget) != star.Supporters.String() || o.Scope != state.ScopeAll {
+		return 0
+	}
+	return star.LeastSupportRAM + star.MostVoteBytes
+}
 
 // openCheckpoint opens the files of STAR that the last checkpoint names, so that they stay readable.
 func (b *budgetStage) openCheckpoint() (*state.Reader, *star.State, error) {

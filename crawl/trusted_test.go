@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"drumbeat/crawl/changes"
+	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/star"
 )
 
 // TestTrusted: most of the seeds are a farm's. With trust from seeds it has much of the crawl, with a file of trusted PLDs
@@ -73,4 +75,35 @@ func TestTrustedReload(t *testing.T) {
 			t.Errorf("a crawl starts with a bad file: %v", err)
 		}
 	})
+}
+
+// TestSupportersPlan: with the flag the plan has RAM for supporters, takes it from large bodies, and needs more RAM.
+func TestSupportersPlan(t *testing.T) {
+	t.Parallel()
+	plan := func(budget BudgetPolicy, scope state.Scope, ram int64) (Plan, error) {
+		return MakePlan(&Options{Budget: budget, Scope: scope, RAMBytes: ram, DiskBytes: 1 << 40, Connections: 100, Dirs: []string{"/d"}})
+	}
+	without, err := plan("paper", state.ScopeAll, 1<<30)
+	if err != nil || without.SupportersBytes != 0 {
+		t.Fatalf("paper: %d bytes for supporters, %v", without.SupportersBytes, err)
+	}
+	with, err := plan("supporters", state.ScopeAll, 1<<30)
+	if err != nil || with.SupportersBytes < star.LeastSupportRAM+16<<20 || with.BodyBytes >= without.BodyBytes {
+		t.Errorf("supporters: %d bytes, %d for bodies after %d, %v", with.SupportersBytes, with.BodyBytes, without.BodyBytes, err)
+	}
+	sum := int64(0)
+	for _, a := range with.RAM() {
+		if sum += a.Bytes; a.Bytes < 0 {
+			t.Errorf("%s: %d bytes", a.Name, a.Bytes)
+		}
+	}
+	if sum != with.RAMBytes {
+		t.Errorf("the parts have %d bytes, --ram %d", sum, with.RAMBytes)
+	}
+	if p, err := plan("supporters", state.ScopePLD, 1<<30); err != nil || p.SupportersBytes != 0 {
+		t.Errorf("--scope pld: %d bytes, %v", p.SupportersBytes, err)
+	}
+	if _, err := plan("supporters", state.ScopeAll, leastRAM); err == nil || !strings.Contains(err.Error(), "for supporters") {
+		t.Errorf("the least RAM of other crawls: %v", err)
+	}
 }
