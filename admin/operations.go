@@ -82,7 +82,7 @@ var operations = []Operation{
 		Summary: "Fetch URLs before all others, as soon as politeness allows, also those that were fetched before.",
 		Body:    Enqueue{}, Result: EnqueueTaken{}, handle: (*Server).enqueue},
 	{Method: "POST", Path: "/api/v1/reload", ID: "reload", Change: true,
-		Summary: "Read the files of rules, blacklist and sites again, as on SIGHUP. After an error in one nothing changes.",
+		Summary: "Read the files of rules, blacklist, sites and trusted PLDs again, as on SIGHUP. After an error in one nothing changes.",
 		Body:    Reload{}, Result: Reloaded{}, handle: (*Server).reload},
 	{Method: "POST", Path: "/api/v1/drain", ID: "drain", Summary: "Queue no new links, or queue them again.", Change: true,
 		Body: Drain{}, Result: Change{}, handle: (*Server).drain},

@@ -20,6 +20,7 @@ import (
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/walk"
 	"drumbeat/polite"
+	"drumbeat/star"
 )
 
 // moment is the state that is copied under the exclusive lock. The sketches, the keys of --scope and the trap
@@ -319,10 +320,11 @@ func syncAll(fsys disk.FS, dirs []string) error {
 const firstCheckpoint = 5 * time.Second
 
 // checkpoints makes a checkpoint every CheckpointEvery unless nothing has changed. After a crash the
-// intervals start at firstCheckpoint and double.
+// intervals start at firstCheckpoint and double. So they do in a new crawl with budgets by supporters, since those are
+// computed from a checkpoint, and a farm gains what it is given before.
 func (k *checkpointer) checkpoints(ctx context.Context) error {
 	wait := k.opt.CheckpointEvery
-	if m := k.Manifest; m != nil && !m.Clean {
+	if m := k.Manifest; m != nil && !m.Clean || m == nil && string(k.opt.Budget) == star.Supporters.String() {
 		wait = min(wait, firstCheckpoint)
 	}
 	t := time.NewTimer(wait)

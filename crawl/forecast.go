@@ -363,6 +363,9 @@ func (p *Plan) RAM() []Amount {
 	if p.WalkBytes > 0 {
 		list = append(list, Amount{Name: "random walk", Bytes: p.WalkBytes, Of: "of the Go heap"})
 	}
-	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes
+	if p.SupportersBytes > 0 {
+		list = append(list, Amount{Name: "supporters", Bytes: p.SupportersBytes, Of: "of the Go heap"})
+	}
+	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes
 	return append(list, Amount{"rest of the Go heap", rest, "connections, pages, DNS"})
 }

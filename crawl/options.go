@@ -303,6 +303,10 @@ type Options struct {
 	Reload           <-chan struct{}
 	// ObjectStore takes finished output files, which then leave the local directories; nil for none.
 	ObjectStore *ObjectStoreOptions
+	// Trusted is a file on FS of the PLDs at which trust begins, instead of at the seeds, for the budget function supporters;
+	// "" for none. A line is a URL, a host or a PLD; at most star.MostSeeds PLDs. It is read and read again like Rules, and
+	// the next computation uses it.
+	Trusted string
 	// Extract has the texts of pages extracted; nil for none. It needs Store.
 	Extract *ExtractOptions
 	// Sites is a file on FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It is

@@ -53,6 +53,7 @@ type Plan struct {
 	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
 	ContentFilterBytes  int64 // RAM in front of it: a filter and recent bodies
 	TrapBytes           int64 // part of the heap for trap scores; 0 without Options.TrapScore
+	SupportersBytes     int64 // part of the heap for computing supporters; 0 with other budgets
 	WalkBytes           int64 // part of the heap for the random walk; 0 with other strategies
 	CacheBytes          int64 // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
@@ -92,7 +93,7 @@ const (
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
 	heap := int64(o.Connections)*connectionBytes + 24<<20 +
-		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM()
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM() + o.supportersRAM()
 	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
 		hooks := ""
@@ -104,6 +105,9 @@ func MakePlan(o *Options) (Plan, error) {
 		}
 		if n := o.extractRAM(); n > 0 {
 			hooks += fmt.Sprintf(" and %s for extraction", humanize.IBytes(uint64(n)))
+		}
+		if n := o.supportersRAM(); n > 0 {
+			hooks += fmt.Sprintf(" and %s for supporters", humanize.IBytes(uint64(n)))
 		}
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
 			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))
@@ -155,7 +159,10 @@ func MakePlan(o *Options) (Plan, error) {
 			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram",
 			humanize.IBytes(uint64(p.RAMBytes)), bytesText(p.HeapBytes), bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
 	}
-	p.BodyBytes = (p.HeapBytes - o.extractRAM() - p.WalkBytes) * 3 / 8
+	if o.supportersRAM() > 0 {
+		p.SupportersBytes = p.SupportBytes() + star.MostVoteBytes
+	}
+	p.BodyBytes = (p.HeapBytes - o.extractRAM() - p.WalkBytes - p.SupportersBytes) * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes

@@ -7,7 +7,7 @@ import (
 	"drumbeat/crawl/changes"
 )
 
-// Reload reads the files of rules, blacklist and sites again and puts them in force, as Options.Reload does, and counts
+// Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Reload does, and counts
 // what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
 // that BEAST holds are placed anew, by the budgets that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded, made changes.Change, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/admit"
@@ -27,7 +28,8 @@ var errBlocked = errors.New("crawl: the blacklist names the host or its address"
 // host or address is under way or begins.
 type rulesInForce struct {
 	admit.Lists
-	guarded bool // there is a blacklist, possibly empty: exchanges register
+	trusted atomic.Pointer[[]uint64] // PLDs of Options.Trusted by key, ascending; nil without
+	guarded bool                     // there is a blacklist, possibly empty: exchanges register
 
 	mu        sync.Mutex // guards exchanges
 	exchanges map[*activeExchange]struct{}
@@ -76,7 +78,31 @@ func (d *dispatcher) openRules() error {
 	}
 	e.rules.Rules.Store(rules)
 	e.rules.Blacklist.Store(blacklist)
-	return nil
+	trusted, err := e.readTrusted()
+	if err == nil && trusted != nil {
+		e.rules.trusted.Store(&trusted)
+	}
+	return err
+}
+
+// readTrusted reads the file of trusted PLDs; nil without one.
+func (e *engine) readTrusted() ([]uint64, error) {
+	return admit.ReadTrusted(e.opt.FS, e.opt.Trusted, e.PLDKey)
+}
+
+// reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has errors, it logs
+// them and keeps the old list.
+func (e *engine) reloadTrusted() {
+	if e.opt.Trusted == "" {
+		return
+	}
+	trusted, err := e.readTrusted()
+	if err != nil {
+		e.opt.Log.Error("trusted PLDs stay as they were: the file has errors", "error", err)
+		return
+	}
+	before := e.rules.trusted.Swap(&trusted)
+	e.opt.Log.Info("trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
 }
 
 // enter registers an exchange. The exchange runs under the returned context, which ends if its host or
@@ -117,7 +143,7 @@ func (f *rulesInForce) cutOff() (n int) {
 	return n
 }
 
-// watchReload reloads rules, blacklist and settings of sites for each value from Options.Reload.
+// watchReload reloads rules, blacklist, settings of sites and trusted PLDs for each value from Options.Reload.
 func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
 		select {
@@ -131,7 +157,7 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 	}
 }
 
-// Reloaded counts what a reload of the files of rules, blacklist and sites changed.
+// Reloaded counts what a reload of the files of rules, blacklist, sites and trusted PLDs changed.
 type Reloaded struct {
 	Sites string // describes the settings of sites now in force
 	// Terms is the number of hosts and PLDs with URLs in RAM whose delays or connections changed, Evicted that of URLs in
@@ -144,9 +170,10 @@ type Reloaded struct {
 	Anew       int64
 }
 
-// reloadFiles puts new settings of sites, rules and blacklist in force. Of each, if its files have errors, it logs them
+// reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors, it logs them
 // and keeps the old ones.
 func (d *dispatcher) reloadFiles(ctx context.Context) (r Reloaded, err error) {
+	d.reloadTrusted()
 	if err := d.reloadSites(ctx, &r); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
 		return r, err
 	}
@@ -156,7 +183,9 @@ func (d *dispatcher) reloadFiles(ctx context.Context) (r Reloaded, err error) {
 
 // checkFiles returns the errors of the files that a reload would read.
 func (d *dispatcher) checkFiles() error {
-	_, err := d.readSites()
+	_, err1 := d.readSites()
+	_, err2 := d.readTrusted()
+	err := errors.Join(err1, err2)
 	if len(d.opt.Rules)+len(d.opt.Blacklist) > 0 {
 		_, _, bad := d.readRules()
 		err = errors.Join(err, bad)

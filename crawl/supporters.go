@@ -21,7 +21,7 @@ const (
 	// takes one core and a sixth of a disk of 100 MB/s at most, so it takes 5 % of a core and 1 % of that disk.
 	supportersShare = 20
 	// supportersEvery is the least time between two computations.
-	supportersEvery = 10 * time.Second
+	supportersEvery = firstCheckpoint
 	// supportersDir is the directory in a crawl's first directory where supporters are sorted.
 	supportersDir = "supporters-tmp"
 	// supportersRAM is the part of the Go heap that a computation may use for sorting, 1/16 but at least
@@ -59,11 +59,19 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 		case errors.As(err, &final):
 			return final.error
 		case errors.Is(err, star.ErrNoSeeds):
-			b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
+			if b.star.NumPLDs() > 0 && b.star.Trusted() == 0 {
+				b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
+			}
+		case errors.Is(err, star.ErrNoTrusted):
+			b.opt.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --trusted yet")
 		case err != nil:
 			b.opt.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
+		case r.Edges == 0: // trust would not get beyond the seeds
 		default:
-			b.star.Computed(r)
+			first := b.star.LastComputed().Time == 0
+			if b.star.Computed(r); first {
+				b.star.Refresh() // BEAST may not move for long
+			}
 			b.opt.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
 				"took", time.Since(began))
 		}
@@ -85,7 +93,11 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 		return nil, err
 	}
 	defer release()
-	return star.ComputeSupport(ctx, star.SupportOptions{Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
+	var trusted []uint64
+	if t := b.rules.trusted.Load(); t != nil {
+		trusted = *t
+	}
+	return star.ComputeSupport(ctx, star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
 		Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
 		Update: func(updates []star.SupportUpdate) error {
 			for b.star.ChecksHalfFull() && ctx.Err() == nil {
@@ -104,8 +116,16 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 // rankLimit returns the number of ranks that the budget functions of this run may use.
 func (b *budgetStage) rankLimit() int { return b.opt.BudgetRanks }
 
-// SupportBytes returns the RAM for a computation of supporters, a part of the Go heap.
+// SupportBytes returns the RAM in which a computation of supporters sorts, a part of the Go heap.
 func (p *Plan) SupportBytes() int64 { return max(star.LeastSupportRAM, p.HeapBytes/supportersRAM) }
+
+// supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
+func (o *Options) supportersRAM() int64 {
+	if string(o.Budget) != star.Supporters.String() || o.Scope != state.ScopeAll {
+		return 0
+	}
+	return star.LeastSupportRAM + star.MostVoteBytes
+}
 
 // openCheckpoint opens the files of STAR that the last checkpoint names, so that they stay readable.
 func (b *budgetStage) openCheckpoint() (*state.Reader, *star.State, error) {

@@ -27,6 +27,8 @@ const (
 	// Up to 512 seeds vote: their votes are a matrix of 1 MiB. Of more seeds 64 vote, those with the lowest keys: 16 MiB
 	// of votes for 65,536 seeds.
 	mostVoters, fewVoters = 512, 64
+	// MostVoteBytes is the most RAM of votes, and that of the keys of seeds and trusted PLDs with their shares and scores.
+	MostVoteBytes = (4*fewVoters + 8*4) * MostSeeds
 )
 
 // voters returns the number of n seeds that vote.

@@ -269,6 +269,7 @@ func (s *Star) Check(checks []CheckTuple) error {
 
 // Fetched adds pages and bytes to the counts of a PLD.
 func (s *Star) Fetched(pld uint64, pages, bytes int64) error {
+	s.allow(pages)
 	value := appendFetched(make([]byte, 0, maxUpdateBytes), uint32(pages), uint64(bytes))
 	return s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}})
 }
@@ -324,9 +325,16 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 		if part != 0 && pages > 0 {
 			budget = nominal // a small crawl gives more to all but these
 		}
+		counted := budget > 0 && s.countsNewcomer(key, pld)
+		if counted && !s.admitNewcomer() {
+			budget = 0
+		}
 		n := s.opt.Place(pld.LedgerOf(int(lane)), budget, part, lane)
 		if n < -1 || n > maxNumber {
 			panic(fmt.Sprintf("BUG: star: URL placed into queue %d", n))
+		}
+		if counted && budget > 0 && n < 0 {
+			s.allow(newcomerPages) // no queue has room
 		}
 		it.Result = resultOf(lane, n, nominal)
 		if n >= 0 && !again {

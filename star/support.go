@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/disk"
+	"drumbeat/drum"
 )
 
 // Support is what the budget function Supporters ranks a PLD by. It is ordered: 0 if no computation has known the PLD
@@ -58,9 +59,39 @@ func (s Support) near(old Support) bool {
 	return s >= standingCode && old >= standingCode && max(s, old)-min(s, old) <= coarse
 }
 
-// newcomers is the share of Default that a PLD has until a computation knows it. With all of it, a farm would only
-// have to move to new PLDs all the time; without any, PLDs that the crawl has just found would wait for hours.
+// newcomers is the share of Default that a PLD has until a computation knows it. Without any, PLDs that the crawl has just
+// found would wait for days in a large crawl.
 const newcomers = 1. / 32
+
+// All newcomers together get one page for each newcomerPages that the crawl fetches. Otherwise a farm would only have to link
+// to PLDs without end: of 20,000 such PLDs the shares of Default are 600 times that of a PLD with standing, and each page
+// brings further ones. Of what newcomers do not use, the allowance keeps mostAllowed pages.
+const (
+	newcomerPages = 32
+	mostAllowed   = 1 << 16
+)
+
+// allow adds fetched pages to the newcomers' allowance. It may run beside itself and the merge.
+func (s *Star) allow(pages int64) {
+	if s.allowance.Load() < mostAllowed*newcomerPages {
+		s.allowance.Add(pages)
+	}
+}
+
+// admitNewcomer takes a page from the allowance and reports whether it had one. Only the merge calls it.
+func (s *Star) admitNewcomer() bool {
+	if s.allowance.Load() < newcomerPages {
+		return false
+	}
+	s.allowance.Add(-newcomerPages)
+	return true
+}
+
+// countsNewcomer reports whether a page of a PLD is to be taken from the newcomers' allowance.
+func (s *Star) countsNewcomer(key drum.Key, p *PLD) bool {
+	return s.round.curve.codes != nil && !p.Support.Known() && !s.spare.Load() &&
+		(s.opt.Pinned == nil || s.opt.Pinned(uint64(key)) == 0)
+}
 
 // by makes the curve one by supporters, if that is its function. codes are the largest Supports, descending; none
 // before the first computation, or after a repair of damaged ones, which leaves the curve one by in-degree.
@@ -103,14 +134,16 @@ func (c *curve) supported(key uint64, s Support, turn uint32, spare bool) (nomin
 	return max(nominal, 1), pages
 }
 
-// mostSeeds is the number of PLDs of seeds that are kept: half a MiB. Of more, those with the lowest keys are kept,
+// MostSeeds is the number of PLDs of seeds that are kept, and the most of SupportOptions.Trusted: half a MiB. Of more, those with the lowest keys are kept,
 // a uniform sample.
-const mostSeeds = 1 << 16
+const MostSeeds = 1 << 16
 
 // support is what a Star knows of supporters besides the PLD records.
 type support struct {
 	turn  atomic.Uint32 // number of calls of Refresh
 	spare atomic.Bool
+	// allowance is that of newcomers, in fetched pages. A run begins with 0.
+	allowance atomic.Int64
 
 	// The fields below are guarded by Star.mu.
 	seeds    []uint64 // keys of the PLDs of seeds, ascending
@@ -139,11 +172,11 @@ func (s *Star) Trust(plds []uint64) {
 	defer s.mu.Unlock()
 	for _, pld := range plds {
 		i, in := slices.BinarySearch(s.seeds, pld)
-		if in || i == mostSeeds {
+		if in || i == MostSeeds {
 			continue
 		}
-		if len(s.seeds) == mostSeeds {
-			s.seeds = s.seeds[:mostSeeds-1]
+		if len(s.seeds) == MostSeeds {
+			s.seeds = s.seeds[:MostSeeds-1]
 		}
 		s.seeds = slices.Insert(s.seeds, i, pld)
 	}
@@ -284,7 +317,7 @@ func seedsOf(set disk.Set, st *State) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b)%8 != 0 || len(b) > 8*mostSeeds {
+	if len(b)%8 != 0 || len(b) > 8*MostSeeds {
 		return nil, fmt.Errorf("PLDs of seeds have an invalid length, %d bytes", len(b))
 	}
 	seeds := make([]uint64, 0, len(b)/8)

@@ -61,13 +61,13 @@ func TestSupportedPages(t *testing.T) {
 // TestManySeeds: of more seeds than fit, those with the lowest keys stay.
 func TestManySeeds(t *testing.T) {
 	var s Star
-	for i := range uint64(mostSeeds + 1000) {
+	for i := range uint64(MostSeeds + 1000) {
 		s.Trust([]uint64{i * 0x9e3779b97f4a7c15, 7})
 	}
-	if s.Trusted() != mostSeeds || !slices.IsSorted(s.seeds) || s.seeds[0] != 0 || !slices.Contains(s.seeds, 7) {
+	if s.Trusted() != MostSeeds || !slices.IsSorted(s.seeds) || s.seeds[0] != 0 || !slices.Contains(s.seeds, 7) {
 		t.Errorf("%d seeds, first %d", s.Trusted(), s.seeds[0])
 	}
-	if top := s.seeds[mostSeeds-1]; top > math.MaxUint64/100*99 {
+	if top := s.seeds[MostSeeds-1]; top > math.MaxUint64/100*99 {
 		t.Errorf("highest key %x is above the sample", top)
 	}
 }

@@ -79,6 +79,9 @@ type SupportOptions struct {
 	// RAMBytes is the RAM for sorting, at least LeastSupportRAM.
 	RAMBytes int64
 	Ranks    int // number of Codes minus one
+	// Trusted are keys of PLDs, ascending, at most MostSeeds. Trust begins at those among them that the state knows, instead of
+	// at the seeds. None means the seeds.
+	Trusted []uint64
 	// Update takes the Supports that differ from those of the state, some hundred a call, by ascending key.
 	Update func([]SupportUpdate) error
 }
@@ -92,6 +95,9 @@ type SupportRanks struct {
 
 // ErrNoSeeds says that no PLD of a seed is known, so trust begins nowhere. It is so for crawls of earlier releases.
 var ErrNoSeeds = errors.New("star: no PLDs of seeds are known")
+
+// ErrNoTrusted says that none of SupportOptions.Trusted is known yet.
+var ErrNoTrusted = errors.New("star: none of the trusted PLDs is known yet")
 
 // supportSum is the state of a computation.
 type supportSum struct {
@@ -119,11 +125,10 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	if err := opt.State.check(); err != nil {
 		return nil, fmt.Errorf("star: supporters of %s: %w", opt.Name, err)
 	}
-	if c.seeds, err = seedsOf(opt.Set, opt.State); err != nil {
+	if err := c.findSeeds(); errors.Is(err, ErrNoSeeds) || errors.Is(err, ErrNoTrusted) {
+		return nil, err
+	} else if err != nil {
 		return nil, fmt.Errorf("star: supporters of %s: %w", opt.Name, err)
-	}
-	if len(c.seeds) == 0 {
-		return nil, ErrNoSeeds
 	}
 	defer func() {
 		for _, s := range []*extsort.Sorter{c.edges, c.totals, c.trust} {
@@ -160,6 +165,27 @@ func ComputeSupport(ctx context.Context, opt SupportOptions) (_ *SupportRanks, e
 	}
 	r.Time, r.Millis = time.Now().Unix(), time.Since(began).Milliseconds()
 	return r, nil
+}
+
+// findSeeds fills seeds. Trust at PLDs that the crawl does not know would only dilute that of the others.
+func (c *supportSum) findSeeds() (err error) {
+	if len(c.Trusted) == 0 {
+		if c.seeds, err = seedsOf(c.Set, c.State); err == nil && len(c.seeds) == 0 {
+			err = ErrNoSeeds
+		}
+		return err
+	}
+	err = WalkPLDs(c.Set, c.Name, c.State, func(pld uint64, _ PLD) error {
+		if _, is := slices.BinarySearch(c.Trusted, pld); is {
+			c.seeds = append(c.seeds, pld)
+		}
+		return c.alive()
+	})
+	slices.Sort(c.seeds)
+	if err == nil && len(c.seeds) == 0 {
+		err = ErrNoTrusted
+	}
+	return err
 }
 
 func (c *supportSum) sorter() *extsort.Sorter {
@@ -445,8 +471,8 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 	return trust, trust.Sort()
 }
 
-// holders returns the least trust of the PLDs with most trust that hold a share of all, and how many they are, from a
-// histogram of trust by its size, in 64 steps for each power of two.
+// holders returns the least trust of the PLDs with most trust that hold a share of all, and how many they are, both to a
+// step, from a histogram of trust by its size, in 64 steps for each power of two.
 func (c *supportSum) holders(share float64) (least float64, plds int64, err error) {
 	const steps = 64
 	// sums[i] is the trust of PLDs whose trust is 2^(-i/steps) or a step less, and counts[i] their number.
@@ -471,7 +497,7 @@ func (c *supportSum) holders(share float64) (least float64, plds int64, err erro
 		sum += sums[i]
 		plds += counts[i]
 	}
-	return math.Exp2(-float64(i) / steps), plds, nil
+	return math.Exp2(-float64(i+1) / steps), plds, nil
 }
 
 // updatesAtOnce is the number of Supports in one call of Update.

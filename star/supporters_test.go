@@ -37,7 +37,7 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 		sum, unit := 0., 0.
 		for _, v := range slices.Backward(sorted) {
 			if sum < 0.95 {
-				unit = math.Exp2(-math.Floor(-math.Log2(v)*64) / 64)
+				unit = math.Exp2(-(math.Floor(-math.Log2(v)*64) + 1) / 64)
 			}
 			sum += v
 		}
@@ -372,5 +372,103 @@ func TestNoSeeds(t *testing.T) {
 	}
 	if _, err := r.compute(0); !errors.Is(err, star.ErrNoSeeds) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNewcomers: all PLDs that no computation has known get a page for 32 that were fetched, however many they are and
+// however often they ask; with Spare each gets its page. A page that no queue takes is not counted.
+func TestNewcomers(t *testing.T) {
+	t.Parallel()
+	r, rng := supportRig(t, 400)
+	r.s.Close()
+	room := true
+	placed := map[bool]int{} // by whether the PLD is known
+	known := map[uint64]bool{}
+	r.opt.MaxPlaced = 0
+	r.opt.Place = func(_ *[16]byte, pages uint32, _, _ uint8) int64 {
+		if pages == 0 || !room {
+			return -1
+		}
+		return 1
+	}
+	r.opt.Emit = func(all []star.Placed) error {
+		for _, p := range all {
+			if p.Number >= 0 {
+				placed[known[p.PLD]]++
+			}
+		}
+		return nil
+	}
+	r.open()
+	r.graph(3000, rng)
+	for _, pld := range r.plds {
+		known[pld] = true
+	}
+	ranks, err := r.compute(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.s.Computed(ranks)
+	r.records()
+	r.s.Refresh()
+	ask := func() (newcomers, others int) {
+		clear(placed)
+		for range 5000 {
+			if err := r.s.Check([]star.CheckTuple{{PLD: rng.Uint64()}, {PLD: r.plds[0]}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := r.s.PassAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return placed[false], placed[true]
+	}
+	if newcomers, others := ask(); newcomers != 400/32 || others != 5000 {
+		t.Errorf("after 400 fetched pages newcomers got %d pages, want %d; a known one got %d of 5000", newcomers, 400/32, others)
+	}
+	if err := r.s.Fetched(r.plds[0], 3200, 1); err != nil {
+		t.Fatal(err)
+	}
+	room = false
+	ask()
+	room = true
+	if newcomers, _ := ask(); newcomers != 100 {
+		t.Errorf("after 3,200 further pages they got %d, want 100", newcomers)
+	}
+	r.s.Spare(true)
+	if newcomers, _ := ask(); newcomers != 5000 {
+		t.Errorf("with Spare they got %d pages of 5000", newcomers)
+	}
+}
+
+// TestTrusted: trust begins at the PLDs of SupportOptions.Trusted that are known, and at no seed.
+func TestTrusted(t *testing.T) {
+	t.Parallel()
+	r, rng := supportRig(t, 400)
+	edges, _ := r.graph(3000, rng)
+	compute := func(trusted ...uint64) error {
+		slices.Sort(trusted)
+		ranks, err := star.ComputeSupport(t.Context(), star.SupportOptions{Set: r.opt.Set, Name: "pld", State: r.state(),
+			FS: r.opt.Set.FS, Dir: "/d0/tmp", RAMBytes: star.LeastSupportRAM, Ranks: 100, Update: r.s.SetSupport, Trusted: trusted})
+		if err == nil {
+			r.s.Computed(ranks)
+		}
+		return err
+	}
+	if err := compute(1, 2, 3); !errors.Is(err, star.ErrNoTrusted) {
+		t.Errorf("trusted PLDs that the crawl does not know: %v", err)
+	}
+	trusted := r.plds[200:206]
+	if err := compute(append([]uint64{1, 2, 3, 4, 5, 6, 7}, trusted...)...); err != nil {
+		t.Fatal(err)
+	}
+	standing, _ := exactSupport(edges, trusted)
+	for pld, s := range r.records() {
+		if got, want := s.Standing(), standing[pld]; math.Abs(got-want) > 0.002 {
+			t.Errorf("PLD %x: standing %.4f, want %.4f", pld, got, want)
+		}
+	}
+	if r.s.Trusted() != 5 {
+		t.Errorf("%d seeds are left, want 5", r.s.Trusted())
 	}
 }

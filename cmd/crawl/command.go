@@ -126,6 +126,7 @@ type budgetFlags struct {
 	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10" help:"Budget, in pages per queue, of PLDs outside the top ranks."`
 	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000" help:"Budget, in pages per queue, of the PLD with the largest in-degree."`
 	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000" help:"Number of PLDs in the top ranks; at most 1 % of known PLDs."`
+	Trusted       string      `group:"budget" placeholder:"FILE" help:"With --budget supporters, let trust begin at the PLDs in FILE instead of at those of the seeds: a PLD, host or URL per line, at most 65,536 PLDs. SIGHUP reloads the file."`
 	TrapScore     string      `group:"budget" enum:"off,on" default:"off" help:"Limit traps (on): a host of whose pages half or more repeat earlier ones nearly word for word gets 1/2 to 1/16 of its PLD's budget. Costs what --simhash costs, and 1 % of --ram."`
 	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024" help:"Maximum number of BEAST queues ahead of the current one, a power of 2."`
 }

@@ -44,7 +44,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
 	defer sayStopping(ctx)()
-	rules := len(opt.Rules)+len(opt.Blacklist) > 0 || opt.Sites != ""
+	rules := len(opt.Rules)+len(opt.Blacklist) > 0 || opt.Sites != "" || opt.Trusted != ""
 	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
 		defer release()

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
@@ -35,7 +37,7 @@ func (c *Command) Options() crawl.Options {
 		Scope: state.Scope(c.Scope), Store: c.Store == "warc", ContentSeen: state.ContentSeen(c.ContentSeen), NoArchive: state.Archive(c.NoArchive), NoIndex: state.Archive(c.NoIndex), Simhash: c.Simhash, TrapScore: c.TrapScore == "on", WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
 		NetworkFlags: c.netFlags.digest(),
-		Rules:        c.Rules, Blacklist: c.Blacklist, Sites: c.Sites, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
+		Rules:        c.Rules, Blacklist: c.Blacklist, Sites: c.Sites, Trusted: c.Trusted, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 		TimeZone: c.TimeZone.Location,
 		Rate:     c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
 		Bandwidth: pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
@@ -60,7 +62,7 @@ func (c *Command) Options() crawl.Options {
 	return o
 }
 
-// readRules reads the files of rules and of sites' settings, so a fault in them ends the command before it writes
+// readRules reads the files of rules, of sites' settings and of trusted PLDs, so a fault in them ends the command before it writes
 // anything.
 func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, error) {
 	scoping, err1 := c.RuleFiles.Read(c.PrivateSuffixes, c.Escapes == "keep")
@@ -68,7 +70,9 @@ func (c *Command) readRules(env func(string) (string, bool)) (flags.Scoping, err
 		Agent: c.Agent, Contact: c.Contact, Env: env})
 	scoping.Sites = settings
 	_, err3 := admit.ReadRules(disk.OS(), scope.Rules, weburl.NewSuffixes(c.PrivateSuffixes), c.RenderRules, c.Escapes == "keep")
-	return scoping, errors.Join(err1, err2, err3)
+	suffixes := weburl.NewSuffixes(c.PrivateSuffixes)
+	_, err4 := admit.ReadTrusted(disk.OS(), c.Trusted, func(host []byte) uint64 { return xxhash.Sum64(suffixes.PLDBytes(host)) })
+	return scoping, errors.Join(err1, err2, err3, err4)
 }
 
 func (c *Command) warcFormat() warc.Format {

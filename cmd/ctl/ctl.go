@@ -73,7 +73,7 @@ type Command struct {
 	Priority   priorityCmd   `cmd:"" help:"Change which URLs go first, in a crawl with several lanes. Queued URLs are placed anew."`
 	Seeds      seedsCmd      `cmd:"" help:"Add seeds."`
 	Enqueue    enqueueCmd    `cmd:"" help:"Fetch URLs before all others, as soon as politeness allows, also those that were fetched before. Print when."`
-	Reload     reloadCmd     `cmd:"" help:"Read the files of rules, blacklist and sites again, as on SIGHUP."`
+	Reload     reloadCmd     `cmd:"" help:"Read the files of rules, blacklist, sites and trusted PLDs again, as on SIGHUP."`
 }
 
 // AfterApply hands the flags to the subcommands.

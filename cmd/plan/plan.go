@@ -34,6 +34,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/internal/human"
+	"drumbeat/star"
 )
 
 // Command is the table of plan's flags. The help of flags.Planned has the paper's symbols in brackets.
@@ -97,7 +98,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: plan.DiskBytes, Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
-		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes(), Forecast: f, MostPages: plan.MostPages(&o, load)}
+		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: plan.MostPages(&o, load)}
 	if c.JSON {
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetIndent("", "  ")

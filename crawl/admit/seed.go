@@ -93,7 +93,7 @@ func (p *Policy) ExtendScope(url []byte) {
 // maxSeedLine limits a line of the seed file, in bytes. Longer lines are refused and counted.
 const maxSeedLine = 64 << 10
 
-// lineReader splits lines and counts bytes. For an overlong line it returns the text "line-too-long".
+// lineReader splits lines and counts bytes. For an overlong line it returns the text "line too long", which is no URL.
 type lineReader struct {
 	br   *bufio.Reader
 	line []byte
@@ -121,7 +121,7 @@ func (l *lineReader) Next() (line []byte, n int64, err error) {
 			return nil, n, err
 		}
 		if long {
-			return []byte("line-too-long"), n, nil
+			return []byte("line too long"), n, nil
 		}
 		return bytes.TrimRight(l.line, "\r\n"), n, nil
 	}

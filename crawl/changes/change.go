@@ -27,7 +27,7 @@ const (
 	OpPriority   Op = "priority"    // Priority, the strategy of the lanes; nil is that of the flags
 	OpSeeds      Op = "seeds"       // feed Seeds, once
 	OpEnqueue    Op = "enqueue"     // fetch the URLs in Seeds before all others, once
-	OpReload     Op = "reload"      // read the files of rules, blacklist and sites again, once
+	OpReload     Op = "reload"      // read the files of rules, blacklist, sites and trusted PLDs again, once
 	OpCheckpoint Op = "checkpoint"  // write a checkpoint now, once
 	OpStop       Op = "stop"        // stop cleanly, once
 	opSettings   Op = "settings"    // the journal began anew with these settings
