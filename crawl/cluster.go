@@ -84,7 +84,7 @@ func newClusterStage(e *engine) *clusterStage {
 func (s *clusterStage) on() bool { return s.opt.Cluster != nil }
 
 // outboxName returns the name of the outbox for a node.
-func outboxName(node int) string { return fmt.Sprintf("outbox/%d", node) }
+func outboxName(node int) string { return fmt.Sprint(state.OutboxPrefix, node) }
 
 // structures returns the outboxes.
 func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*structure) {

@@ -67,6 +67,11 @@ type OutboxState struct {
 	Gone    Totals       `json:"gone"`
 }
 
+// Queues returns the states of the queues of an outbox of a name, by their names.
+func (st *OutboxState) Queues(name string) map[string]*queue.State {
+	return map[string]*queue.State{name + "/pending": st.Pending, name + "/sent": st.Sent}
+}
+
 // OpenOutbox opens an outbox in the state st, or an empty one if st is nil.
 func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	o = &Outbox{opt: opt}

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/exchange"
 	"drumbeat/internal/health"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -499,6 +500,18 @@ func (x *Scanner) unnamed() error {
 			return err
 		} else if st != nil {
 			add(queue.Files(x.Saved.Set, name, st))
+		}
+	}
+	for name := range x.Manifest.Parts {
+		if !strings.HasPrefix(name, state.OutboxPrefix) {
+			continue
+		}
+		st, err := state.Part[exchange.OutboxState](x.Manifest, name)
+		if err != nil {
+			return err
+		}
+		for part, q := range st.Queues(name) {
+			add(queue.Files(x.Saved.Set, part, q))
 		}
 	}
 	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {

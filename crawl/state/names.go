@@ -47,6 +47,9 @@ const (
 // LogPrefixes begin the names of the crawl log, the seed log and the robots log.
 var LogPrefixes = [...]string{"crawl", "seeds", "robots"}
 
+// OutboxPrefix is the beginning of the names of the outboxes of a node of a cluster; the number of the other node follows.
+const OutboxPrefix = "outbox/"
+
 // Structures are the structures that every manifest has.
 var Structures = [...]string{NameURLSeen, NameStar, NameNames, NameBeast, NameRobotsCache, NameRobotsRequested,
 	NameAwaitRobots, NameRobotsFetch, NameRobotsDeferred, NameReady, NameHeld, NameDeferred, NameWARC, NameCrawlLog,

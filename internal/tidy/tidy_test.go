@@ -145,7 +145,7 @@ var layers = map[string]layer{
 	"cmd/get":    {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report": {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human"}},
+	"cmd/plan":   {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/export":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/human", "internal/tabular"}},
