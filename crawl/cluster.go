@@ -27,6 +27,15 @@ type Cluster struct {
 	Engine exchange.Engine // Run does not close it
 }
 
+// nodes returns the number of nodes of the crawl. Several nodes may visit the hosts of one address or network, and each
+// takes its share of what is allowed there: the rates hold over all nodes, the gaps between two requests only in the mean.
+func (o *Options) nodes() int {
+	if o.Cluster == nil {
+		return 1
+	}
+	return o.Cluster.Table.Nodes()
+}
+
 // validate returns what is wrong with the options of a node.
 func (c *Cluster) validate(o *Options) error {
 	switch {
@@ -63,7 +72,6 @@ type clusterStage struct {
 	marked    exchange.Intake // of the checkpoint of mark
 	want      []uint64
 	idle      atomic.Bool  // nothing is left to do here but to wait for other nodes
-	hungryAt  atomic.Int64 // when a checkpoint was last made for the exchange's sake, ns after began
 	taken     atomic.Int64 // messages
 	skipped   atomic.Int64 // messages that came again
 	holes     atomic.Int64 // gaps
@@ -429,11 +437,29 @@ func (s *clusterStage) end(ctx context.Context) {
 	for {
 		err := s.putMark(ctx, &mark, covered)
 		if err == nil {
+			s.awaitEnd(ctx)
 			return
 		}
 		if !sleep(ctx, engineEvery) {
 			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
 				"error", err)
+			return
+		}
+	}
+}
+
+// awaitEnd waits until the other nodes have found that the crawl is over, or ctx ends: the broker may be in this process.
+func (s *clusterStage) awaitEnd(ctx context.Context) {
+	for node := 0; node < s.nodes; {
+		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
+		if err == nil {
+			var m *exchange.Mark
+			if m, err = exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && m.Done {
+				node++
+				continue
+			}
+		}
+		if !sleep(ctx, engineEvery) {
 			return
 		}
 	}

@@ -86,18 +86,27 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 	if d.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may use all of RAM
 	}
+	nodes := time.Duration(d.opt.nodes())
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
 		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
 		MaxRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
 		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
-		ServerDelay: d.opt.ServerDelay, ServerDelayMin: d.opt.ServerDelayMin,
+		ServerDelay: d.opt.ServerDelay * nodes, ServerDelayMin: d.opt.ServerDelayMin * nodes,
 		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
-		NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
+		NetworkRate: d.opt.NetworkRate / float64(nodes), NetworkConnections: perNode(d.opt.NetworkConnections, int(nodes)),
 		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "",
 		MaxItems: max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
+}
+
+// perNode returns a node's share of a limit that holds for all; 0 is no limit.
+func perNode(limit, nodes int) int {
+	if limit == 0 {
+		return 0
+	}
+	return max(1, limit/nodes)
 }
 
 // openWorkers creates the workers and limits of fetching and the rule for accepted bodies.

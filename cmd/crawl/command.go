@@ -78,6 +78,7 @@ type Command struct {
 	extractFlags
 	priorityFlags
 	storeFlags
+	clusterFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
 	ContentSeen     string        `group:"output" enum:"off,record,skip" default:"record" help:"Compare each body with all bodies before, under any URL. record stores a body once; later responses with it become WARC revisit records. skip does the same and does not follow their links, which ends mirrors and traps, but loses what only a mirror links to by relative links. off compares nothing."`
@@ -200,6 +201,10 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return err
 	}
 	view.Say(rules.String())
+	stop, err := c.openCluster(&opt, func(text string) { view.log.Warn("cluster: " + text) })
+	if err != nil {
+		return err
+	}
 	notes = append(notes, plan.Short()+"; --print-config shows the configuration and the plan")
 	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
 		view.Note(n)
@@ -215,7 +220,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		}
 		opt.New = false // takeSeeds has checked it, and has marked the directory
 	}
-	return c.start(a, &opt, plan, view)
+	return errors.Join(c.start(a, &opt, plan, view), stop())
 }
 
 // start opens the network and crawls.

@@ -54,6 +54,7 @@ var Groups = [...]kong.Group{
 	{Key: "hook", Title: "Hook"},
 	{Key: "render", Title: "Rendering"},
 	{Key: "recrawl", Title: "Recrawl"},
+	{Key: "cluster", Title: "Cluster"},
 	{Key: "report", Title: "Reporting"},
 }
 

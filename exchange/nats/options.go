@@ -29,6 +29,9 @@ const (
 	markerTime      = time.Hour        // how long the broker remembers that a key was deleted
 )
 
+// BucketBytes is what the buckets of a crawl may take.
+const BucketBytes = crawlBytes + netBytes
+
 // Options of an engine.
 type Options struct {
 	Crawl string // id of the crawl: 1 to 32 of a-z 0-9

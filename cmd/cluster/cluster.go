@@ -1,0 +1,107 @@
+// Package cluster is the command cluster, which prepares a crawl of several nodes.
+//
+// cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
+// crawl. It is copied to each node. cluster show prints what is in it, but for the secret.
+//
+// The file is written once, with mode 0600, and never replaced: a crawl whose nodes have different tables would
+// fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
+// refuses directories of another file, and stops when another node's mark has another table.
+//
+// Nodes are for life: their number cannot change. With more nodes than machines, a machine runs several, each
+// with directories and a share of RAM of its own, and a node moves to another machine with its directories.
+//
+// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others); this command connects
+// to nothing. It starts no goroutine.
+//
+// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; 1 for everything else.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"drumbeat/cmd/term"
+	"drumbeat/exchange"
+)
+
+// Command is the table of cluster's commands.
+type Command struct {
+	Init initCmd `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
+	Show showCmd `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
+}
+
+type initCmd struct {
+	File   string    `arg:"" name:"file" help:"File to make."`
+	Nodes  int       `required:"" placeholder:"N" help:"Number of nodes, 1 to 4096. It cannot be changed later: take more nodes than machines, if machines may be added; one machine can run several."`
+	Weight []float64 `placeholder:"W" help:"Weights of the nodes, the first of node 0, such as 2,1,1: their shares of the web. Default: equal shares."`
+}
+
+// Run makes the file.
+func (c *initCmd) Run(a *term.App) error {
+	if c.Nodes < 1 || c.Nodes > exchange.MaxNodes {
+		return term.Usage(fmt.Errorf("--nodes %d: must be between 1 and %d", c.Nodes, exchange.MaxNodes))
+	}
+	weights := c.Weight
+	if len(weights) == 0 {
+		for range c.Nodes {
+			weights = append(weights, 1)
+		}
+	}
+	if len(weights) != c.Nodes {
+		return term.Usage(fmt.Errorf("--weight has %d weights for %d nodes", len(weights), c.Nodes))
+	}
+	f, err := exchange.NewFile(weights)
+	if err != nil {
+		return term.Usage(err)
+	}
+	data, err := f.Encode()
+	if err != nil {
+		return err
+	}
+	w, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return term.Usage(fmt.Errorf("%s exists: the nodes of a crawl keep one file for ever", c.File))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	if err = errors.Join(err, w.Sync(), w.Close()); err != nil {
+		return errors.Join(err, os.Remove(c.File))
+	}
+	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n", c.File, f.Crawl, c.Nodes)
+	return nil
+}
+
+type showCmd struct {
+	File string `arg:"" name:"file" help:"File of a cluster."`
+}
+
+// Run prints what the file says.
+func (c *showCmd) Run(a *term.App) error {
+	f, err := read(c.File)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "crawl %s, %d nodes\n", f.Crawl, f.Table.Nodes())
+	for node := range f.Table.Nodes() {
+		fmt.Fprintf(a.Stdout, "node %d: %d of %d slots, %.1f %%\n", node, f.Table.Share(node), exchange.Slots,
+			100*float64(f.Table.Share(node))/exchange.Slots)
+	}
+	return nil
+}
+
+// read reads a file of a cluster.
+func read(name string) (*exchange.File, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	f, err := exchange.DecodeFile(data)
+	if err != nil {
+		return nil, term.Usage(fmt.Errorf("%s: %w", name, err))
+	}
+	return f, nil
+}

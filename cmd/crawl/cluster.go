@@ -1,0 +1,93 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/exchange"
+	"drumbeat/exchange/nats"
+)
+
+// clusterFlags make the crawl one node of several.
+type clusterFlags struct {
+	Cluster       []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
+	ClusterFile   string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
+	Node          *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
+	ClusterListen string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
+	ClusterCA     string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
+	ClusterCert   string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
+	ClusterKey    string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
+	ClusterCreds  string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
+	ClusterSeed   string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
+	ClusterStream flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders."`
+	ClusterSync   time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
+}
+
+// check returns the first fault of the flags.
+func (c *clusterFlags) check() error {
+	if len(c.Cluster) == 0 {
+		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" {
+			return errors.New("--cluster-file, --node and --cluster-listen need --cluster")
+		}
+		return nil
+	}
+	switch {
+	case c.ClusterFile == "" || c.Node == nil:
+		return errors.New("--cluster needs --cluster-file and --node")
+	case c.ClusterListen != "" && !c.embeds():
+		return errors.New("--cluster-listen is for --cluster embed")
+	case c.embeds() && len(c.Cluster) > 1:
+		return errors.New("--cluster embed takes no other servers")
+	case c.ClusterSync < 0:
+		return fmt.Errorf("--cluster-sync %v is negative", c.ClusterSync)
+	}
+	return nil
+}
+
+func (c *clusterFlags) embeds() bool { return len(c.Cluster) > 0 && c.Cluster[0] == "embed" }
+
+// openCluster connects to the other nodes. stop ends the connection.
+func (c *clusterFlags) openCluster(o *crawl.Options, warn func(text string)) (stop func() error, err error) {
+	if len(c.Cluster) == 0 {
+		return func() error { return nil }, nil
+	}
+	data, err := os.ReadFile(c.ClusterFile)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	f, err := exchange.DecodeFile(data)
+	if err != nil {
+		return nil, term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
+	}
+	if *c.Node < 0 || *c.Node >= f.Table.Nodes() {
+		return nil, term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
+	}
+	opt := nats.Options{Crawl: f.Crawl, Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
+		StreamBytes: int64(c.ClusterStream), Warn: warn}
+	if c.embeds() {
+		opt.Embed = &nats.Embed{Dir: filepath.Join(o.Dirs[0], "nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
+			Key: c.ClusterKey, StoreBytes: int64(f.Table.Nodes())*int64(c.ClusterStream) + nats.BucketBytes, Sync: c.ClusterSync}
+	} else {
+		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey
+	}
+	if err := opt.Validate(); err != nil {
+		return nil, term.Usage(err)
+	}
+	if opt.Embed != nil {
+		if err := os.MkdirAll(o.Dirs[0], 0o700); err != nil {
+			return nil, err
+		}
+	}
+	e, err := nats.Open(opt)
+	if err != nil {
+		return nil, err
+	}
+	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret, Engine: e}
+	return e.Close, nil
+}

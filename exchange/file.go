@@ -1,0 +1,98 @@
+package exchange
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/weburl"
+)
+
+// File is what all nodes of a cluster share, and must keep: who owns which PLDs, and the secret from which all
+// keys derive. Every node has a copy. It is as secret as the SECRET of a crawl.
+type File struct {
+	Crawl  string // identifies the crawl, 32 hexadecimal digits
+	Secret weburl.Secret
+	Table  *Table
+}
+
+// fileVersion is the version of the file.
+const fileVersion = 1
+
+// fileForm is the file: a JSON object.
+type fileForm struct {
+	Version int    `json:"drumbeat_cluster"`
+	Crawl   string `json:"crawl"`
+	Nodes   int    `json:"nodes"`
+	Owners  string `json:"owners"` // of the slots, 2 bytes each, base64
+	Secret  string `json:"secret"`
+	Sum     string `json:"sum"` // xxhash64 of the fields before, with a newline after each
+}
+
+func (f *fileForm) sum() string {
+	return fmt.Sprintf("%016x", xxhash.Sum64String(fmt.Sprintf("%d\n%s\n%d\n%s\n%s\n", f.Version, f.Crawl, f.Nodes, f.Owners, f.Secret)))
+}
+
+// NewFile makes the file of a new cluster, with a secret of its own.
+func NewFile(weights []float64) (*File, error) {
+	t, err := NewTable(weights)
+	if err != nil {
+		return nil, err
+	}
+	id, err := weburl.NewSecret()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := weburl.NewSecret()
+	if err != nil {
+		return nil, err
+	}
+	return &File{Crawl: id.Hex(), Secret: secret, Table: t}, nil
+}
+
+// Encode returns the content of the file.
+func (f *File) Encode() ([]byte, error) {
+	form := fileForm{Version: fileVersion, Crawl: f.Crawl, Nodes: f.Table.Nodes(),
+		Owners: base64.StdEncoding.EncodeToString(f.Table.Append(nil)), Secret: f.Secret.Hex()}
+	form.Sum = form.sum()
+	data, err := json.MarshalIndent(form, "", "\t")
+	return append(data, '\n'), err
+}
+
+// ErrFile means that bytes are not the file of a cluster. It comes wrapped.
+var ErrFile = errors.New("not the file of a cluster")
+
+// DecodeFile decodes the content of the file.
+func DecodeFile(data []byte) (*File, error) {
+	var form fileForm
+	if err := json.Unmarshal(data, &form); err != nil {
+		return nil, fmt.Errorf("exchange: %w: %w", ErrFile, err)
+	}
+	switch {
+	case form.Version != fileVersion:
+		return nil, fmt.Errorf("exchange: %w: version %d, want %d", ErrFile, form.Version, fileVersion)
+	case form.Sum != form.sum():
+		return nil, fmt.Errorf("exchange: %w: its checksum is wrong", ErrFile)
+	}
+	owners, err := base64.StdEncoding.DecodeString(form.Owners)
+	if err != nil {
+		return nil, fmt.Errorf("exchange: %w: %w", ErrFile, err)
+	}
+	f := &File{Crawl: form.Crawl}
+	if f.Table, err = ParseTable(form.Nodes, owners); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	if f.Secret, err = weburl.ParseSecret(form.Secret); err != nil {
+		return nil, fmt.Errorf("exchange: %w: its secret is none", ErrFile)
+	}
+	if _, err := weburl.ParseSecret(f.Crawl); err != nil {
+		return nil, fmt.Errorf("exchange: %w: crawl %.40q", ErrFile, f.Crawl)
+	}
+	return f, nil
+}
+
+// Key returns the number that identifies the crawl in messages.
+func (f *File) Key() uint64 { return xxhash.Sum64String(f.Crawl) }
