@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ type clusterFlags struct {
 	Cluster       []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
 	ClusterFile   string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
 	Node          *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
+	ClusterDir    string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
 	ClusterListen string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
 	ClusterCA     string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
 	ClusterCert   string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
@@ -71,18 +73,13 @@ func (c *clusterFlags) openCluster(o *crawl.Options, warn func(text string)) (st
 	opt := nats.Options{Crawl: f.Crawl, Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
 		StreamBytes: int64(c.ClusterStream), Warn: warn}
 	if c.embeds() {
-		opt.Embed = &nats.Embed{Dir: filepath.Join(o.Dirs[0], "nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
+		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
 			Key: c.ClusterKey, StoreBytes: int64(f.Table.Nodes())*int64(c.ClusterStream) + nats.BucketBytes, Sync: c.ClusterSync}
 	} else {
 		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey
 	}
 	if err := opt.Validate(); err != nil {
 		return nil, term.Usage(err)
-	}
-	if opt.Embed != nil {
-		if err := os.MkdirAll(o.Dirs[0], 0o700); err != nil {
-			return nil, err
-		}
 	}
 	e, err := nats.Open(opt)
 	if err != nil {
