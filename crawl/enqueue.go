@@ -115,7 +115,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 			a.Because = "robots.txt, which may have to be fetched"
 		}
 	}
-	a.Wait = max(a.Wait, o.check.passCost()) // the pass that checks robots.txt runs at once
+	a.Wait = max(a.Wait, o.check.passWait())
 	health := o.health.stateOf(host, now)
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"

@@ -26,6 +26,27 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 	}
 }
 
+// TestPassForAnOrder: a long pass waits up to 10 minutes for a few tuples, and at most a minute if an enqueued URL needs it.
+func TestPassForAnOrder(t *testing.T) {
+	c := newCrawler(Options{Connections: 256})
+	var cost time.Duration
+	var urgent bool
+	last := time.Now()
+	m := merger{passes: c.passes, keys: func() int64 { return 1_000_000 }, cost: func() time.Duration { return cost },
+		starving: func() bool { return true }, urgent: func() bool { return urgent }}
+	for _, test := range []struct {
+		cost   time.Duration
+		urgent bool
+		want   time.Duration
+	}{{time.Second, false, 100 * time.Second}, {time.Minute, false, idlePatience}, {time.Second, true, 10 * time.Second},
+		{time.Minute, true, urgentPatience}} {
+		cost, urgent = test.cost, test.urgent
+		if got := c.passes.earlyDue(&m, 1, last, leastMerge).Sub(last); got != test.want {
+			t.Errorf("a pass of %v, urgent %t, waits %v, want %v", test.cost, test.urgent, got, test.want)
+		}
+	}
+}
+
 // TestMergerIsWokenIfItMatters: a transaction wakes a stage only if its pass would begin now, or earlier than
 // planned.
 func TestMergerIsWokenIfItMatters(t *testing.T) {

@@ -56,6 +56,9 @@ func newOrders() *orders { return &orders{byKey: map[uint64]*state.Order{}} }
 // any reports whether there are orders.
 func (o *orders) any() bool { return o.entries.Load() > 0 }
 
+// anyUrgent reports whether orders are on their way to RAM.
+func (o *orders) anyUrgent() bool { return o.urgent.Load() > 0 }
+
 // room returns how many more URLs may be enqueued.
 func (o *orders) room() int {
 	o.mu.Lock()

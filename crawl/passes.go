@@ -32,6 +32,13 @@ const (
 	idlePatience = 10 * time.Minute
 )
 
+// A pass that an enqueued URL needs waits less, so that the operator does: for a tenth of the disks' time, and for a
+// minute at most. Passes of a large repository then write it whole once a minute while such URLs come.
+const (
+	urgentDuty     = 10
+	urgentPatience = time.Minute
+)
+
 // leastMerge is the duration assumed for shorter merges.
 const leastMerge = 2 * time.Millisecond
 
@@ -59,6 +66,8 @@ type merger struct {
 	starving func() bool
 	// idle, if set, reports whether fetchers are idle and this pass has the URLs for them.
 	idle func() bool
+	// urgent, if set, reports whether an enqueued URL waits for this pass.
+	urgent func() bool
 	// cost predicts the duration of an early pass.
 	cost func() time.Duration
 	wake signal
@@ -94,7 +103,11 @@ func (m *merger) raise() {
 
 // atOnce reports whether a pass must not wait for the duration of the last one: that may have been long because a
 // disk was busy, and nothing else has work.
-func (m *merger) atOnce() bool { return m.passes.nothingInFlight() || m.idle != nil && m.idle() }
+func (m *merger) atOnce() bool {
+	return m.passes.nothingInFlight() || m.hurries() || m.idle != nil && m.idle()
+}
+
+func (m *merger) hurries() bool { return m.urgent != nil && m.urgent() }
 
 // run merges when a bucket is full, and earlier when m.early is true. If no URL is in flight, an early pass
 // starts at once, unless it is not worthwhile (cheapEarly).
@@ -157,6 +170,9 @@ func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took tim
 	}
 	if cost := m.cost(); !worthwhile(cost, pending) {
 		due = last.Add(min(idleDuty*cost, idlePatience))
+		if m.hurries() {
+			due = last.Add(min(urgentDuty*cost, urgentPatience))
+		}
 	}
 	return due
 }

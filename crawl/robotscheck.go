@@ -296,8 +296,15 @@ func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
-// passCost predicts the duration of a pass over all that has arrived.
-func (k *robotsCheck) passCost() time.Duration { return k.robotsCache.Stats().PredictedEarly }
+// passWait predicts after how long the pass for one more enqueued URL has ended: at once, or, if passes take long, at most
+// when the last one was long enough ago.
+func (k *robotsCheck) passWait() time.Duration {
+	cost := k.robotsCache.Stats().PredictedEarly
+	if worthwhile(cost, 1) {
+		return cost
+	}
+	return cost + min(urgentDuty*cost, urgentPatience)
+}
 
 // empty reports whether no check or update waits for a pass.
 func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n == 0 }
@@ -331,14 +338,15 @@ func (k *robotsCheck) openMerger() {
 		keys:    k.robotsCache.Keys,
 		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {
-			return k.orders.urgent.Load() > 0 || k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
+			return k.orders.anyUrgent() || k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
 				k.workers.exchanges.load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
 		starving: k.passes.starvingForVerdicts,
 		idle: func() bool {
-			return k.orders.urgent.Load() > 0 || k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
+			return k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
 		},
-		wake: k.wakeRobots,
+		urgent: k.orders.anyUrgent,
+		wake:   k.wakeRobots,
 	}
 }
 

@@ -197,8 +197,8 @@ func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 		keys:    q.robotsRequested.Keys,
 		cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
 		early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, starving: q.passes.starving,
-		idle: func() bool { return q.orders.urgent.Load() > 0 },
-		wake: q.wakeRequested,
+		urgent: q.orders.anyUrgent,
+		wake:   q.wakeRequested,
 	})
 }
 
