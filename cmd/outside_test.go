@@ -22,7 +22,7 @@ func TestOutputOutsideCrawl(t *testing.T) {
 			{"report", dir, "-o", filepath.Join(in, "report.html")},
 			{"report", dir, "--site", "a.test", "-o", filepath.Join(in, "warc", "a.csv")},
 			{"report", tmp, "--site", "a.test", "--out", dir, "-o", filepath.Join(in, "a.html")},
-			{"extract", "--dir", dir, "-o", filepath.Join(in, "texts")},
+			{"extract", "--dir", dir, "-o", filepath.Join(in, "words")},
 			{"extract", "--dir", tmp + "/other", "--out", dir, "-o", in},
 			{"export", "pages", "--dir", dir, "-o", filepath.Join(in, "pages")},
 		} {

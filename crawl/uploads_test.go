@@ -509,7 +509,7 @@ func TestObjectStoreListDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := file.WriteAt([]byte("damage"), size/2); err != nil {
+		if _, err := file.WriteAt([]byte("damage"), size-10); err != nil {
 			t.Fatal(err)
 		}
 		file.Close()

@@ -99,7 +99,7 @@ var partOfStage = map[string]crawlStage{
 	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageCrawler, "checkpoint": stageCheckpoint,
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,
 	"slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler,
-	"history": stageCrawler, "render": stageStore, "supporters": stageStarBeast, "extract": stageStore, "walk": stageCrawler,
+	"history": stageCrawler, "render": stageStore, "supporters": stageStarBeast, "extract": stageStore, "upload": stageStore, "walk": stageCrawler,
 }
 
 // stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.

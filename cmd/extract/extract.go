@@ -92,8 +92,11 @@ func (c *Command) Run(a *term.App) error {
 		opt.Stream, to = a.Stdout, a.Stderr
 	} else {
 		opt.Target = filepath.Clean(c.Output)
-		if err := flags.Outside(slices.Concat(opt.Dirs, opt.Out), opt.Target); err != nil {
-			return err
+		dirs := slices.Concat(opt.Dirs, opt.Out)
+		if own := filepath.Base(opt.Target) == "texts" && slices.Contains(dirs, filepath.Dir(opt.Target)); !own { // of crawl --extract
+			if err := flags.Outside(dirs, opt.Target); err != nil {
+				return err
+			}
 		}
 	}
 	ctx, release := a.StopOnSignal(context.Background())
