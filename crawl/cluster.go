@@ -95,9 +95,13 @@ func (s *clusterStage) on() bool { return s.opt.Cluster != nil }
 func outboxName(node int) string { return fmt.Sprint(state.OutboxPrefix, node) }
 
 // structures returns the outboxes.
-func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*structure) {
+func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*structure, _ error) {
 	if !s.on() {
-		return nil
+		return nil, nil
+	}
+	enc, err := exchange.NewEncoder()
+	if err != nil {
+		return nil, err
 	}
 	c := s.opt.Cluster
 	s.node, s.nodes = c.Node, c.Table.Nodes()
@@ -112,10 +116,10 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		q := opt(name)
 		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
 			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: c.Crawl, From: s.node, To: node,
-				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
+				BlockBytes: q.BlockBytes, Pool: q.Pool, Encoder: enc}, st)
 		}))
 	}
-	return all
+	return all, nil
 }
 
 // open continues at the state in a manifest, nil for a new crawl. The outboxes must be open.

@@ -111,7 +111,11 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
 		})
 	}
-	err = c.checkpointer.openAll(append(c.cluster.structures(queues), []*structure{
+	outboxes, err := c.cluster.structures(queues)
+	if err != nil {
+		return err
+	}
+	err = c.checkpointer.openAll(append(outboxes, []*structure{
 		// First, since the emissions of a store may take a second: a checkpoint pauses the others after it.
 		drums(state.NameContent, &c.content.content, c.content.store()),
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),

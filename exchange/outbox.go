@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -42,7 +43,19 @@ type Outbox struct {
 	gone    Totals     // of those that the receiver has for good
 	taken   uint64     // number of the last message that the receiver has for good
 	scratch []byte
-	enc     *zstd.Encoder
+}
+
+// Encoder compresses messages. It takes a megabyte for each processor. It is safe for concurrent use.
+type Encoder = zstd.Encoder
+
+// NewEncoder returns an encoder for OutboxOptions.
+func NewEncoder() (*Encoder, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+		zstd.WithWindowSize(sealBytes), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, fmt.Errorf("exchange: encoder: %w", err)
+	}
+	return enc, nil
 }
 
 // OutboxOptions configure an Outbox.
@@ -53,6 +66,7 @@ type OutboxOptions struct {
 	From, To   int
 	BlockBytes int         // of the queues
 	Pool       *queue.Pool // nil for a private one
+	Encoder    *Encoder    // shared by all outboxes
 }
 
 // OutboxState is the state of an outbox in a manifest.
@@ -75,10 +89,6 @@ func (st *OutboxState) Queues(name string) map[string]*queue.State {
 // OpenOutbox opens an outbox in the state st, or an empty one if st is nil.
 func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	o = &Outbox{opt: opt}
-	if o.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(sealBytes), zstd.WithEncoderCRC(false)); err != nil {
-		return nil, fmt.Errorf("exchange: outbox: %w", err)
-	}
 	if st == nil {
 		st = &OutboxState{}
 	}
@@ -149,7 +159,7 @@ func (o *Outbox) Flush() error {
 // seal makes the open message whole. The caller holds mu.
 func (o *Outbox) seal() error {
 	h := Header{Crawl: o.opt.Crawl, From: o.opt.From, To: o.opt.To, Number: o.last + 1, Before: o.whole, After: o.out}
-	o.scratch = appendMessage(o.scratch[:0], &h, o.open, o.enc)
+	o.scratch = appendMessage(o.scratch[:0], &h, o.open, o.opt.Encoder)
 	if err := o.pending.Append(o.scratch); err != nil {
 		return err
 	}

@@ -61,7 +61,9 @@ func newBox(t testing.TB, fs *memfs.FS) *box {
 func (b *box) set() disk.Set { return disk.Set{FS: b.fs, Paths: []string{"d"}} }
 
 func (b *box) open() {
-	o, err := OpenOutbox(OutboxOptions{Set: b.set(), Name: "outbox/1", Crawl: 7, From: 0, To: 1, BlockBytes: 64 << 10}, b.st)
+	enc, err := NewEncoder()
+	must(b.t, err)
+	o, err := OpenOutbox(OutboxOptions{Encoder: enc, Set: b.set(), Name: "outbox/1", Crawl: 7, From: 0, To: 1, BlockBytes: 64 << 10}, b.st)
 	must(b.t, err)
 	b.Outbox = o
 }
