@@ -80,6 +80,14 @@ func (c *crawl) change(w http.ResponseWriter, r *http.Request) {
 	case op == "budget":
 		c.function(r.Method, body, change)
 		answer["moves"] = 5_650_112_004
+	case op == "priority":
+		if list, ok := body["weights"].([]any); ok && len(list) != 4 {
+			c.mu.Unlock()
+			problem{http.StatusUnprocessableEntity, "the crawl has 4 lanes: want 4 weights"}.write(w)
+			return
+		}
+		c.priority(r.Method, body, change)
+		answer["moves"] = 1_234
 	case parts[0] == "plds" && len(parts) == 3:
 		c.budget(r.Method, parts[1], body, change)
 	case op == "seeds":
@@ -150,6 +158,18 @@ func (c *crawl) function(method string, body, change object) {
 	if method != http.MethodDelete {
 		c.settings.Function = object{"name": body["function"], "default": body["default"], "max": body["max"]}
 		change["function"] = c.settings.Function
+	}
+}
+
+func (c *crawl) priority(method string, body, change object) {
+	change["op"] = "priority"
+	c.settings.Priority = nil
+	if method != http.MethodDelete {
+		c.settings.Priority = object{"name": body["priority"]}
+		if weights, ok := body["weights"]; ok {
+			c.settings.Priority["weights"] = weights
+		}
+		change["priority"] = c.settings.Priority
 	}
 }
 

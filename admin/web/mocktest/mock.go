@@ -42,6 +42,7 @@ type settings struct {
 	Blocked     []string           `json:"blocked"`
 	Budgets     map[string]int     `json:"budgets"`
 	Function    object             `json:"function,omitempty"`
+	Priority    object             `json:"priority,omitempty"`
 }
 
 // Handler serves all scenarios.

@@ -22,6 +22,7 @@ export class Controls {
       this.blocks(),
       this.budgets(),
       this.functions(),
+      this.priorities(),
     );
   }
 
@@ -401,6 +402,66 @@ export class Controls {
     return card;
   }
 
+  priorities() {
+    const back = el("button", {
+      type: "button",
+      text: "Back to the flags",
+      onclick: () =>
+        this.make({
+          title: "Use the priority of the flags?",
+          action: "Use it",
+          lines: ["URLs in BEAST's queues after the current one are placed anew."],
+          change: () => send("DELETE", "priority"),
+          done: () => "The priority of the flags is in force.",
+        }),
+    });
+    const card = this.card(
+      "Priority",
+      [
+        el(
+          "label",
+          {},
+          "First",
+          el(
+            "select",
+            { name: "priority" },
+            ...Object.entries(PRIORITIES).map(([value, words]) => el("option", { value, text: words })),
+          ),
+        ),
+        el(
+          "label",
+          {},
+          "Weights of the lanes",
+          el("input", { name: "weights", placeholder: "8 4 2 1", inputmode: "numeric", autocomplete: "off", maxlength: 200 }),
+        ),
+      ],
+      "Change the priority",
+      (v) => {
+        const weights = v.weights.split(/[\s,:]+/).filter(Boolean).map(Number);
+        if (!weights.every((w) => Number.isInteger(w) && w >= 0))
+          return toast("A weight is a whole number.");
+        this.make({
+          title: "Change the priority?",
+          action: "Change",
+          danger: true,
+          lines: [
+            PRIORITIES[v.priority] +
+              ", with " +
+              (weights.length ? "weights " + weights.join(" ") : "the weights of the flags") +
+              ". URLs in BEAST's queues after the current one are placed anew.",
+          ],
+          change: () => send("PUT", "priority", weights.length ? { priority: v.priority, weights } : { priority: v.priority }),
+          done: (a) =>
+            "The priority is in force" + (a.moves === undefined ? "." : "; " + count(a.moves) + " URLs are placed anew."),
+        });
+      },
+      (this.priorityNow = el("p", { class: "sub", text: " " })),
+      el("p", { class: "sub", text: "One weight for each lane, the first lane first. No weights: those of the flags." }),
+    );
+    card.querySelector(".buttons").append(back);
+    return card;
+  }
+
   // showState follows the status.
   showState(s) {
     this.state = s.state;
@@ -464,6 +525,7 @@ export class Controls {
         ? "In force: " + f.name + ", from " + count(f.default) + " to " + count(f.max) + " URLs a queue."
         : "In force: the function of the flags.",
     );
+    text(this.priorityNow, "In force: " + (changed.priority ? priority(changed.priority) : "the priority of the flags") + ".");
     const budgets = Array.isArray(body.pinned)
       ? body.pinned.map((p) => [p.pld, p.budget])
       : Object.entries(changed.budgets || {});
@@ -530,6 +592,17 @@ export class Controls {
   }
 }
 
+const PRIORITIES = {
+  none: "No URL before others",
+  depth: "Few links from a seed",
+  indegree: "Many PLDs that link to the PLD",
+  hook: "As the hook says",
+  sitemap: "As sitemaps say",
+};
+
+// priority writes a priority that somebody has set.
+const priority = (p) => p.name + (p.weights?.length ? ", weights " + p.weights.join(" ") : "");
+
 const VALUES = ["rate", "bandwidth", "connections", "host", "delay", "rule", "pld", "budget", "count"];
 
 // values writes the values of a change.
@@ -539,6 +612,7 @@ function values(c) {
     return c.function
       ? c.function.name + ", from " + count(c.function.default) + " to " + count(c.function.max)
       : "of the flags";
+  if (c.op === "priority") return c.priority ? priority(c.priority) : "of the flags";
   const list = VALUES.filter((k) => from[k] !== undefined && from[k] !== null && from[k] !== "").map((k) =>
     k === "delay"
       ? "delay " + duration(from[k])
