@@ -71,6 +71,7 @@ type clusterStage struct {
 	mark      *exchange.Mark
 	marked    exchange.Intake // of the checkpoint of mark
 	want      []uint64
+	wanted    []time.Time  // when want rose last
 	idle      atomic.Bool  // nothing is left to do here but to wait for other nodes
 	taken     atomic.Int64 // messages
 	skipped   atomic.Int64 // messages that came again
@@ -132,7 +133,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	if s.decoder, err = exchange.NewDecoder(); err != nil {
 		return err
 	}
-	s.want = make([]uint64, s.nodes)
+	s.want, s.wanted = make([]uint64, s.nodes), make([]time.Time, s.nodes)
 	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
 		if len(m.Intake.Taken) != s.nodes {
@@ -337,10 +338,19 @@ func (s *clusterStage) wants(from int) {
 		return
 	}
 	s.markMu.Lock()
-	s.want[from]++
+	again := time.Since(s.wanted[from]) >= wantEvery
+	if again {
+		s.want[from]++
+		s.wanted[from] = time.Now()
+	}
 	s.markMu.Unlock()
-	s.wakeMark.raise()
+	if again {
+		s.wakeMark.raise()
+	}
 }
+
+// wantEvery bounds how often a node asks another to send everything again: each message after a gap would ask.
+const wantEvery = 5 * time.Second
 
 // takeLinks sends the records of a message to URLseen, the store of names and STAR. It is part of a transaction.
 func (s *seenStage) takeLinks(in *admit.Inlet, tx *transaction) error {
