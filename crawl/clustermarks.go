@@ -1,0 +1,269 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/exchange"
+)
+
+// The checkpoints of a node of a cluster, and what it tells the others of them.
+
+// freeze copies the state of the exchange. Only here is known whether the crawl has nothing left to do at the
+// moment of the checkpoint.
+func (s *clusterStage) freeze(m *moment) {
+	if !s.on() {
+		return
+	}
+	in := s.intake
+	in.Taken = slices.Clone(in.Taken)
+	m.intake, m.idle, m.outs = &in, s.doneHere(), s.outs()
+}
+
+// outs returns how many records were added to each outbox.
+func (s *clusterStage) outs() []int64 {
+	outs := make([]int64, s.nodes)
+	for node, o := range s.outboxes {
+		if o != nil {
+			f := o.Figures()
+			outs[node] = f.Added.Records()
+		}
+	}
+	return outs
+}
+
+// flush ends the open messages, so that the checkpoint that follows covers all records.
+func (s *clusterStage) flush() error {
+	if !s.on() {
+		return nil
+	}
+	return s.transact(func(tx *transaction) error {
+		tx.nothing = true
+		for _, o := range s.outboxes {
+			if o != nil {
+				if err := o.Flush(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// checkpointed tells the other nodes, and this node's publishers, of a durable checkpoint.
+func (s *clusterStage) checkpointed(gen uint64, m *moment) {
+	if !s.on() {
+		return
+	}
+	s.noteMark(gen, m)
+	for _, p := range s.publishers {
+		if p != nil {
+			p.Wake()
+		}
+	}
+}
+
+// end tells the other nodes that this one has found the crawl to be over. They conclude it on their own, too, unless the
+// broker loses the marks.
+func (s *clusterStage) end(ctx context.Context) {
+	if !s.on() {
+		return
+	}
+	s.markMu.Lock()
+	mark := *s.mark
+	mark.Want, mark.Done = slices.Clone(s.want), true
+	covered := s.marked
+	s.markMu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
+	defer cancel()
+	for {
+		err := s.putMark(ctx, &mark, covered)
+		if err == nil {
+			s.awaitEnd(ctx)
+			return
+		}
+		if !sleep(ctx, engineEvery) {
+			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
+				"error", err)
+			return
+		}
+	}
+}
+
+// awaitEnd waits until the other nodes have found that the crawl is over, or ctx ends: the broker may be in this process.
+func (s *clusterStage) awaitEnd(ctx context.Context) {
+	for node := 0; node < s.nodes; {
+		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
+		if err == nil {
+			var m *exchange.Mark
+			if m, err = exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && m.Done {
+				node++
+				continue
+			}
+		}
+		if !sleep(ctx, engineEvery) {
+			return
+		}
+	}
+}
+
+// tellPatience is how long a node that has ended waits for the engine.
+const tellPatience = 30 * time.Second
+
+// noteMark makes the mark of a durable checkpoint.
+func (s *clusterStage) noteMark(gen uint64, m *moment) {
+	if m.intake == nil {
+		return
+	}
+	mark := &exchange.Mark{Node: s.node, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Idle: m.idle,
+		Taken: m.intake.Taken, Out: m.outs}
+	s.markMu.Lock()
+	s.mark, s.marked = mark, *m.intake
+	s.markMu.Unlock()
+	s.wakeMark.raise()
+}
+
+// putMarks writes the mark of each checkpoint, and then drops what it covers from the stream. It writes the last
+// one again from time to time, in case the broker has lost it.
+func (s *clusterStage) putMarks(ctx context.Context) error {
+	for ctx.Err() == nil {
+		s.markMu.Lock()
+		var mark exchange.Mark
+		have, covered := s.mark != nil, s.marked
+		if have {
+			mark = *s.mark
+			mark.Want = slices.Clone(s.want)
+		}
+		s.markMu.Unlock()
+		if have {
+			if err := s.putMark(ctx, &mark, covered); err != nil {
+				s.opt.Log.Debug("writing the mark waits", "error", err)
+				sleep(ctx, engineEvery)
+				continue
+			}
+		}
+		s.await(ctx, s.wakeMark, wakeAfter)
+	}
+	return nil
+}
+
+func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, covered exchange.Intake) error {
+	data, err := mark.Encode()
+	if err != nil {
+		return err
+	}
+	e := s.opt.Cluster.Engine
+	if _, err := e.Put(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node), data); err != nil {
+		return err
+	}
+	s.marks[s.node].Store(mark)
+	s.wakeWatch.raise()
+	if covered.Seq == 0 {
+		return nil
+	}
+	s.txLock.RLock()
+	same := s.intake.Epoch == covered.Epoch
+	s.txLock.RUnlock()
+	if !same {
+		return nil // the numbers are those of a stream that is gone
+	}
+	return e.Purge(ctx, s.node, covered.Seq+1)
+}
+
+// watchMarks follows the marks of the other nodes.
+func (s *clusterStage) watchMarks(ctx context.Context) error {
+	for ctx.Err() == nil {
+		w, err := s.opt.Cluster.Engine.Watch(ctx, exchange.BucketCrawl, exchange.MarkPattern)
+		if err != nil {
+			sleep(ctx, engineEvery)
+			continue
+		}
+		err = s.followMarks(ctx, w)
+		w.Close()
+		if err != nil {
+			return err
+		}
+		sleep(ctx, engineEvery)
+	}
+	return nil
+}
+
+func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) error {
+	for {
+		v, ok, err := w.Next(ctx)
+		if err != nil {
+			return nil
+		}
+		if !ok || v.Deleted {
+			continue
+		}
+		m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
+		if err != nil {
+			s.opt.Log.Error("a mark of another node is refused", "error", err)
+			continue
+		}
+		if m.Table != s.opt.Cluster.Table.Sum() {
+			return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
+		}
+		s.marks[m.Node].Store(m)
+		if p := s.publishers[m.Node]; p != nil {
+			p.Mark(m)
+		}
+		s.wakeWatch.raise()
+	}
+}
+
+// concluded reports whether the crawl is over on all nodes. This node has nothing left to do.
+func (s *clusterStage) concluded() bool {
+	if !s.on() {
+		return true
+	}
+	s.idle.Store(true)
+	s.wakeEarly.raise()
+	marks := make([]*exchange.Mark, s.nodes)
+	for node := range marks {
+		marks[node] = s.marks[node].Load()
+	}
+	return exchange.Over(marks)
+}
+
+// Bounds of the checkpoints that the exchange asks for: a record can be published only after one.
+const (
+	hurryEvery = 2 * time.Second
+	hurryBytes = 64 << 20
+)
+
+// hurry makes a checkpoint early if much waits to be published, or if this node has nothing left to do and its
+// mark does not say so.
+func (s *clusterStage) hurry(ctx context.Context) error {
+	for sleep(ctx, hurryEvery) {
+		s.await(ctx, s.wakeEarly, hurryEvery)
+		idle := s.idle.Swap(false)
+		var waiting, bytes int64
+		for _, o := range s.outboxes {
+			if o != nil {
+				f := o.Figures()
+				waiting += int64(f.Last-f.Durable) + f.OpenBytes
+				bytes += f.OpenBytes
+				if f.Last > f.Durable {
+					bytes += f.Bytes
+				}
+			}
+		}
+		m := s.marks[s.node].Load()
+		short := s.acct.in(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
+		switch {
+		case bytes >= hurryBytes, waiting > 0 && (idle || short):
+		case idle && (m == nil || !m.Idle || s.checkpointer.unsaved()):
+		default:
+			continue
+		}
+		if err := s.checkpointer.checkpoint(false, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
