@@ -187,7 +187,7 @@ func TestClusterCuts(t *testing.T) {
 				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
 					Log: func(event string) { events = append(events, event) }})
 			})
-			c.lives(rng, 3, &kills)
+			c.lives(rng, 4, &kills)
 			stop()
 			ended.Wait()
 			doubled += c.checkCuts()
@@ -205,14 +205,14 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 	var mu sync.Mutex
 	var ended atomic.Int64
 	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) }
-	ctx, cancel := context.WithTimeout(c.t.Context(), 6*time.Hour)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Hour)
 	defer cancel()
 	for node := range c.options {
 		fs := c.options[node].FS.(*memfs.FS)
 		wg.Go(func() {
 			for life := 0; ; life++ {
 				if cut := 0; life < n {
-					cut = 1 + random(1500)
+					cut = 1 + random(600)
 					fs.CrashAfter(cut)
 				}
 				o := c.options[node]
@@ -278,7 +278,7 @@ func (c *cluster) checkCuts() (doubled int) {
 			c.t.Errorf("fetched, but must not be: %s", url)
 		}
 	}
-	var fetched int64
+	var fetched, sent, taken, edgesSent, edgesTaken int64
 	for node := range c.options {
 		o := &c.options[node]
 		checkDeep(c.t, o)
@@ -287,6 +287,12 @@ func (c *cluster) checkCuts() (doubled int) {
 			c.t.Fatal(err)
 		}
 		fetched += m.Accounts.Places[state.PlaceFetched].N
+		count := &m.Accounts.Counters
+		sent, taken = sent+count[state.CountLinksSent], taken+count[state.CountLinksTaken]
+		edgesSent, edgesTaken = edgesSent+count[state.CountEdgesSent], edgesTaken+count[state.CountEdgesTaken]
+	}
+	if sent != taken || edgesSent != edgesTaken {
+		c.t.Errorf("%d links sent, %d taken; %d edges sent, %d taken", sent, taken, edgesSent, edgesTaken)
 	}
 	if fetched != int64(want.Fetched) {
 		c.t.Errorf("the nodes have fetched %d URLs, want %d", fetched, want.Fetched)

@@ -132,4 +132,21 @@ var mutants = []mutant{
 	{name: "slots-not-cleared", file: "queue/calendar.go", edits: []edit{{"		if keep[name] {\n", "		if keep[name] || true {\n"}}},
 	{name: "queues-not-cleared", file: "beast/checkpoint.go", edits: []edit{{"if !named[name] {", "if false && !named[name] {"}}},
 	{name: "segment-not-cut", file: "queue/files.go", edits: []edit{{"		err = f.Truncate(s.Size)\n", ""}}},
+
+	// What crosses between nodes.
+	{name: "published-before-durable", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
+		{"h.Number, h.Number <= durable, nil", "h.Number, h.Number <= durable || true, nil"}}},
+	{name: "dropped-when-published", file: "exchange/outbox.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+		{"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	if err := o.sent.Append(msg); err != nil {\n		return err\n	}\n",
+			"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	_ = msg\n"}}},
+	{name: "mark-before-manifest", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+		{"	if err := k.saveMoment(m, clean, done); err != nil {\n", "	k.cluster.checkpointed(k.gen+1, m)\n	time.Sleep(time.Second)\n	if err := k.saveMoment(m, clean, done); err != nil {\n"}}},
+	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+		{"		return Hole, nil\n", "		return Take, nil\n"}}},
+	{name: "taken-again", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
+	{name: "intake-not-saved", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+		{"Intake: mo.intake,", "Intake: nil,"}}},
+	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
+		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
 }
