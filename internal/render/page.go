@@ -225,6 +225,7 @@ func (t *page) cut(e End) bool {
 func (t *page) ask(ctx context.Context, fetches *sync.WaitGroup) {
 	for len(t.waiting) > 0 && t.underWay < t.limits.AtOnce {
 		req := t.waiting[0]
+		t.waiting[0] = asked{} // or the array would keep its address
 		t.waiting = t.waiting[1:]
 		t.urls -= len(req.url)
 		t.underWay++
