@@ -3,6 +3,7 @@ package crawl
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (c *Cluster) validate(o *Options) error {
 }
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
-// Its goroutines: "publish" for each other node, "intake", "marks" and "watchmarks".
+// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks" and "exchange".
 //
 // A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
 // What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
@@ -64,17 +65,16 @@ type clusterStage struct {
 	decoder     *exchange.Decoder
 
 	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
+	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
+	fresh     bool                            // the crawl begins with this run
 	wakeMark  signal
-	markMu    sync.Mutex // guards the fields below
-	mark      *exchange.Mark
-	marked    exchange.Intake // of the checkpoint of mark
-	want      []uint64
-	wanted    []time.Time  // when want rose last
-	idle      atomic.Bool  // nothing is left to do here but to wait for other nodes
-	taken     atomic.Int64 // messages
-	skipped   atomic.Int64 // messages that came again
-	holes     atomic.Int64 // gaps
 	wakeEarly signal
+
+	markMu sync.Mutex // guards the fields below
+	mark   *exchange.Mark
+	marked exchange.Intake // of the checkpoint of mark
+	want   []uint64
+	wanted []time.Time // when want rose last
 
 	seen         *seenStage
 	budgets      *budgetStage
@@ -138,7 +138,9 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			return fmt.Errorf("crawl: manifest: intake from %d nodes, want %d: %w", len(m.Intake.Taken), s.nodes, state.ErrIncompatible)
 		}
 		s.intake = *m.Intake
+		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
 	}
+	s.fresh = m == nil
 	for node, o := range s.outboxes {
 		if o == nil {
 			continue

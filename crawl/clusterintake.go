@@ -74,7 +74,7 @@ func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 	}
 }
 
-// take takes one message. Bytes that no node of this crawl has sent are refused and counted.
+// take takes one message. Bytes that no node of this crawl has sent are refused.
 func (s *clusterStage) take(msg *exchange.Message) error {
 	h, err := exchange.ReadHeader(msg.Data)
 	verdict := exchange.Skip
@@ -98,10 +98,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	case err != nil:
 		return err
 	case verdict == exchange.Hole:
-		s.holes.Add(1)
 		s.wants(h.From)
-	case verdict == exchange.Skip:
-		s.skipped.Add(1)
 	}
 	return s.transact(func(tx *transaction) error {
 		s.testHook("intake")
@@ -111,7 +108,6 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 			return nil
 		}
 		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
-		s.taken.Add(1)
 		return s.seen.takeLinks(s.inlet, tx)
 	})
 }

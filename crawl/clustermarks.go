@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -129,6 +130,9 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 // putMarks writes the mark of each checkpoint, and then drops what it covers from the stream. It writes the last
 // one again from time to time, in case the broker has lost it.
 func (s *clusterStage) putMarks(ctx context.Context) error {
+	if err := s.checkFresh(ctx); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		s.markMu.Lock()
 		var mark exchange.Mark
@@ -146,6 +150,23 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 			}
 		}
 		s.await(ctx, s.wakeMark, wakeAfter)
+	}
+	return nil
+}
+
+// checkFresh returns an error if this crawl is new, but the broker has a mark of this node: then the cluster's file is that
+// of an earlier crawl, whose messages would be taken for those of this one, or the node has lost its directories.
+func (s *clusterStage) checkFresh(ctx context.Context) error {
+	for s.fresh && ctx.Err() == nil {
+		_, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
+		switch {
+		case err == nil:
+			return fmt.Errorf("crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
+				"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
+		case errors.Is(err, exchange.ErrNotFound):
+			return nil
+		}
+		sleep(ctx, engineEvery)
 	}
 	return nil
 }
