@@ -475,6 +475,9 @@ func (c *supportSum) fromSeeds(sums *extsort.Sorter, rest float64) (trust *extso
 // step, from a histogram of trust by its size, in 64 steps for each power of two.
 func (c *supportSum) holders(share float64) (least float64, plds int64, err error) {
 	const steps = 64
+	// Round numbers, such as four PLDs with a quarter each, lie on the borders of steps and shares. rounding moves the
+	// borders off them, so that the order of additions decides nothing.
+	const rounding = 1e-5
 	// sums[i] is the trust of PLDs whose trust is 2^(-i/steps) or a step less, and counts[i] their number.
 	var sums [64*steps + 1]float64
 	var counts [64*steps + 1]int64
@@ -482,7 +485,7 @@ func (c *supportSum) holders(share float64) (least float64, plds int64, err erro
 	in := newSorted(c.trust)
 	for err = in.begin(); err == nil && in.ok; err = in.next() {
 		t := in.float()
-		i := int(min(max(0, -math.Log2(t)*steps), 64*steps))
+		i := int(min(max(0, -math.Log2(t)*steps+rounding), 64*steps))
 		sums[i] += t
 		counts[i]++
 		all += t
@@ -492,7 +495,7 @@ func (c *supportSum) holders(share float64) (least float64, plds int64, err erro
 	}
 	i, sum := 0, sums[0]
 	plds = counts[0]
-	for sum < share*all && i < 64*steps {
+	for sum < share*all*(1-rounding) && i < 64*steps {
 		i++
 		sum += sums[i]
 		plds += counts[i]

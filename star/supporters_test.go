@@ -36,8 +36,8 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 		sorted := slices.Sorted(maps.Values(trust))
 		sum, unit := 0., 0.
 		for _, v := range slices.Backward(sorted) {
-			if sum < 0.95 {
-				unit = math.Exp2(-(math.Floor(-math.Log2(v)*64) + 1) / 64)
+			if sum < 0.95*(1-1e-5) {
+				unit = math.Exp2(-(math.Floor(-math.Log2(v)*64+1e-5) + 1) / 64)
 			}
 			sum += v
 		}
@@ -57,11 +57,11 @@ func exactSupport(edges map[star.Edge]bool, seeds []uint64) (standing, supporter
 
 // exactHalf returns how many PLDs hold half of the trust, in whole steps of its logarithm.
 func exactHalf(trust map[uint64]float64) (n int) {
-	bin := func(v float64) float64 { return math.Floor(-math.Log2(v) * 64) }
+	bin := func(v float64) float64 { return math.Floor(-math.Log2(v)*64 + 1e-5) }
 	sorted := slices.Sorted(maps.Values(trust))
 	sum, last := 0., -1.
 	for _, v := range slices.Backward(sorted) {
-		if v == 0 || sum >= 0.5 && bin(v) != last {
+		if v == 0 || sum >= 0.5*(1-1e-5) && bin(v) != last {
 			break
 		}
 		sum, last = sum+v, bin(v)
