@@ -35,8 +35,9 @@ const wantedFor = 10 * time.Second
 // leaseWait is what a host's choice among its servers assumes of the time until a network is held.
 const leaseWait = 20 * time.Second
 
-// Hold allows visits of a network, given by any of its addresses. Its servers and its limits count as just visited.
-func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) {
+// Hold allows visits of a network, given by any of its addresses. Its servers and its limits count as just visited: it
+// returns how long the first visit waits for them.
+func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
@@ -54,6 +55,7 @@ func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) {
 	n.stuck = false
 	s.placeNet(n, at)
 	s.tell(at)
+	return time.Duration(n.next - at)
 }
 
 // Release forbids further grants for a network. Grants whose request has not begun remain: see Lease.
