@@ -42,12 +42,11 @@ type network struct {
 	stuck   bool // all servers in line have too many flights: one must end first
 
 	// With Options.Leased:
-	held         bool  // between Hold and Release
-	wanted       bool  // announced by TakeWanted
-	wantedAt     int64 // since when
-	foreign      int   // Holding.Open, until foreignUntil
-	foreignUntil int64
-	restUntil    int64 // no back-off of its servers ends later
+	held      bool  // between Hold and Release
+	wanted    bool  // announced by TakeWanted
+	wantedAt  int64 // since when
+	foreign   []foreign
+	restUntil int64 // no back-off of its servers ends later
 
 	line serverLine
 }
@@ -300,7 +299,7 @@ func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
 		case n.flights >= c:
 			return 0, false
 		case len(n.idle) == 0:
-			return n.foreignUntil, true
+			return slices.MinFunc(n.foreign, func(a, b foreign) int { return cmp.Compare(a.until, b.until) }).until, true
 		}
 		return slices.MinFunc(n.idle, func(a, b idleConn) int { return cmp.Compare(a.until, b.until) }).until, true
 	}
@@ -340,7 +339,7 @@ func (s *Scheduler) mayVisit(n *network, v *server, now int64) bool {
 
 func (s *Scheduler) fair(n *network, v *server) bool {
 	c := s.opt.NetworkConnections
-	return c == 0 || v.flights == 0 || v.flights < c-n.flights-len(n.idle)-n.foreign
+	return c == 0 || v.flights == 0 || v.flights < c-n.flights-len(n.idle)-n.others(0)
 }
 
 // serverTurn grants a host of a server that is ready, or adds the server to its network's line.

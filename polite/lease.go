@@ -1,7 +1,9 @@
 package polite
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -10,9 +12,14 @@ import (
 
 // Holding is what is known of a network that another crawler may have visited until now.
 type Holding struct {
-	Open    int           // exchanges that may still be in progress there; they count as connections of the network
-	OpenFor time.Duration // when they must have ended
-	Rests   []Rest        // back-offs of its servers
+	Open  []Open // connections of others that may be open there; they count as those of the network
+	Rests []Rest // back-offs of its servers
+}
+
+// Open are connections that must have ended after a time.
+type Open struct {
+	N    int
+	Left time.Duration
 }
 
 // Rest is the rest of a server's back-off.
@@ -26,7 +33,7 @@ type Lease struct {
 	Held    bool
 	Items   int // queued and in flight, by address
 	Pending int // grants whose request has not begun
-	Open    int // exchanges in progress, those of earlier holders too, and connections left open
+	Flights int // grants that have not ended
 }
 
 // wantedFor is how long a network counts as wanted after its last item has left: AdmitNow offers items again and again.
@@ -44,8 +51,11 @@ func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duratio
 	n := s.entryOf(serverOf(addr).network(), at)
 	n.held, n.wanted = true, false
 	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))
-	if n.foreign = h.Open; n.foreign > 0 {
-		n.foreignUntil = at + int64(h.OpenFor)
+	n.foreign = nil
+	for _, o := range h.Open {
+		if o.N > 0 && o.Left > 0 {
+			n.foreign = append(n.foreign, foreign{o.N, at + int64(o.Left)})
+		}
 	}
 	for _, r := range h.Rests {
 		if k := serverOf(r.Server); k.network() == n.key && r.Left > 0 {
@@ -103,20 +113,46 @@ func (s *Scheduler) Lease(now time.Time, addr netip.Addr) Lease {
 	if n == nil {
 		return Lease{}
 	}
-	at := s.at(now)
-	return Lease{n.held, n.items, n.pending, n.flights + n.open(at) + n.others(at)}
+	return Lease{n.held, n.items, n.pending, n.flights}
 }
 
-// Rests returns the back-offs of a network's servers that have not passed, but for the shortest ones beyond most.
-// If there are any, it holds the lock for O(servers in RAM).
-func (s *Scheduler) Rests(now time.Time, addr netip.Addr, most int) (rests []Rest) {
+// HandOver returns what the next holder of a network must know. Exchanges in progress end within longest. Beyond most, it
+// leaves out the shortest back-offs. If there are any, it holds the lock for O(servers in RAM).
+func (s *Scheduler) HandOver(now time.Time, addr netip.Addr, longest time.Duration, most int) (h Holding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, key := s.at(now), serverOf(addr).network()
 	n := s.nets[key]
-	if n == nil || n.restUntil <= at {
-		return nil
+	if n == nil {
+		return h
 	}
+	if n.flights > 0 {
+		h.Open = append(h.Open, Open{n.flights, longest})
+	}
+	if idle := n.open(at); idle > 0 {
+		last := slices.MaxFunc(n.idle, func(a, b idleConn) int { return cmp.Compare(a.until, b.until) })
+		h.Open = append(h.Open, Open{idle, time.Duration(last.until - at)})
+	}
+	n.others(at)
+	for _, f := range n.foreign {
+		if len(h.Open) == maxOpens {
+			h.Open[maxOpens-1].N += f.n
+			h.Open[maxOpens-1].Left = max(h.Open[maxOpens-1].Left, time.Duration(f.until-at))
+			continue
+		}
+		h.Open = append(h.Open, Open{f.n, time.Duration(f.until - at)})
+	}
+	if n.restUntil > at {
+		h.Rests = s.rests(key, at, most)
+	}
+	return h
+}
+
+// maxOpens bounds Holding.Open that HandOver returns. Beyond, connections count for longer than they may be open.
+const maxOpens = 16
+
+// rests returns the back-offs of a network's servers.
+func (s *Scheduler) rests(key serverKey, at int64, most int) (rests []Rest) {
 	for k, v := range s.servers {
 		if v.rest <= at || k.network() != key {
 			continue
@@ -200,10 +236,17 @@ func (s *Scheduler) want(n *network, now int64) {
 	signal(s.wanted)
 }
 
-// others returns the exchanges of others that may be in progress in the network.
-func (n *network) others(now int64) int {
-	if n.foreignUntil <= now {
-		n.foreign = 0
+// foreign are connections of others.
+type foreign struct {
+	n     int
+	until int64
+}
+
+// others returns the number of connections of others that may be open in the network.
+func (n *network) others(now int64) (sum int) {
+	n.foreign = slices.DeleteFunc(n.foreign, func(f foreign) bool { return f.until <= now })
+	for _, f := range n.foreign {
+		sum += f.n
 	}
-	return n.foreign
+	return sum
 }

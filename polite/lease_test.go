@@ -165,8 +165,7 @@ func (c *leasedCrawlers) giveBack(node int, net netip.Addr) {
 	// As in a cluster, what the next holder must know goes along with the lease.
 	delete(c.holder, net)
 	next := c.rng.IntN(len(c.nodes))
-	c.hold(next, net, polite.Holding{Open: l.Open, OpenFor: longestExchange,
-		Rests: c.nodes[node].Rests(c.now, net, 100)})
+	c.hold(next, net, c.nodes[node].HandOver(c.now, net, longestExchange, 100))
 }
 
 // TestLeases: crawlers that share networks by leases keep all limits of servers and networks together, and visit all.
@@ -253,15 +252,15 @@ func TestNotHeld(t *testing.T) {
 		t.Fatal("not granted in a network that is held")
 	}
 	s.Release(now, a)
-	if l := s.Lease(now, a); l != (polite.Lease{Items: 1, Pending: 1, Open: 1}) {
+	if l := s.Lease(now, a); l != (polite.Lease{Items: 1, Pending: 1, Flights: 1}) {
 		t.Errorf("%+v", l)
 	}
 	s.Started(now, g)
-	if l := s.Lease(now, a); l != (polite.Lease{Items: 1, Open: 1}) {
+	if l := s.Lease(now, a); l != (polite.Lease{Items: 1, Flights: 1}) {
 		t.Errorf("%+v", l)
 	}
 	s.Done(now, g, polite.Result{ServerBackoff: time.Hour})
-	if r := s.Rests(now, a, 10); len(r) != 1 || r[0] != (polite.Rest{Server: a, Left: time.Hour}) {
-		t.Errorf("rests: %v", r)
+	if h := s.HandOver(now, a, time.Minute, 10); len(h.Open) > 0 || len(h.Rests) != 1 || h.Rests[0] != (polite.Rest{Server: a, Left: time.Hour}) {
+		t.Errorf("%+v", h)
 	}
 }

@@ -32,6 +32,9 @@ type beats struct {
 	highest atomic.Uint64 // revision that the bucket has given
 	guarded atomic.Bool   // new leases are not opened
 
+	streak   int           // own beats since the last long silence
+	proves   bool          // the next claim of all leases ends the time after that silence
+	heard    atomic.Bool   // the others have heard of this node since its last long silence
 	connects atomic.Uint64 // exchange.State.Connects at the last look for a loss
 
 	mu       sync.Mutex // guards the fields below
@@ -62,8 +65,7 @@ func (b *beats) saw(rev uint64) {
 
 // MayFetch reports whether the node may begin requests: others take its leases only later.
 func (l *Leases) MayFetch() bool {
-	sent := l.beats.sent.Load()
-	return sent > 0 && l.now()-time.Duration(sent) < l.o.TTL*9/10
+	return l.beats.heard.Load() && l.now()-time.Duration(l.beats.sent.Load()) < l.o.TTL*9/10
 }
 
 // void reports whether a lease may be taken from its holder, and whether all of its exchanges have ended: its process
@@ -91,7 +93,7 @@ func (b *beats) open() bool {
 		return false // there may have been a loss
 	}
 	if !b.guarded.Load() {
-		return b.sent.Load() > 0
+		return b.heard.Load()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +113,7 @@ func (b *beats) open() bool {
 		}
 	}
 	b.guarded.Store(false)
-	return b.sent.Load() > 0
+	return b.heard.Load()
 }
 
 // lost notes that the broker may have lost leases.
@@ -205,6 +207,10 @@ func (b *beats) run(ctx context.Context) error {
 			pause(ctx, b.l.short(lookAgain))
 			continue
 		}
+		if b.proves {
+			b.proves = false
+			b.heard.Store(true)
+		}
 		set, err := b.beat(ctx, false)
 		switch {
 		case errors.Is(err, ErrTwice):
@@ -263,7 +269,7 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 		b.rev = rev
 		b.count++
 		b.saw(rev)
-		b.sent.Store(int64(sent))
+		b.acknowledged(sent)
 		return false, nil
 	case !errors.Is(err, exchange.ErrChanged) && !errors.Is(err, exchange.ErrExists):
 		return false, err
@@ -283,6 +289,22 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 	set = is.Run != b.l.o.Run || is.Count <= b.count
 	b.rev = v.Revision
 	return set, nil
+}
+
+// acknowledged notes that a beat sent at a time was acknowledged. After a silence that may have been too long, others may
+// take leases until they have heard of this node again. So it claims its leases once more after some beats, and fetches
+// nothing before.
+func (b *beats) acknowledged(sent time.Duration) {
+	last := time.Duration(b.sent.Load())
+	if last == 0 || sent-last > b.l.o.TTL*8/10 {
+		b.heard.Store(false)
+		b.streak = 0
+	}
+	b.sent.Store(int64(sent))
+	if b.streak++; b.streak == sureBeats {
+		b.l.claimAll()
+		b.proves = true
+	}
 }
 
 // end writes that this node has ended.

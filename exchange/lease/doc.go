@@ -13,7 +13,8 @@
 // outlives its lease, such as a back-off, the next holder does not know.
 //
 // Life. Each node writes its beat, "beat.<node>", all TTL/60. A node whose last acknowledged beat was sent more than 9/10
-// of TTL ago fetches nothing. A node that has seen no beat of another for TTL, connected all the while, takes that node's
+// of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only
+// then goes on. A process begins in the same way, so its first request comes three beats later. A node that has seen no beat of another for TTL, connected all the while, takes that node's
 // leases. A node that has ended says so in its beat. A new process waits until it has seen that no other process beats
 // for its node, so two processes for one node do not fetch at once: the later one is refused.
 //

@@ -334,13 +334,13 @@ func TestTwice(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte("wnet.0a0001"))
 	f.Add([]byte("hnet.20010db80001"))
-	f.Add(encode(value{Node: 1, Open: 2, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []int{0}}))
+	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []int{0}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, key, net, err := parseRequest(data); err == nil && netKey(net) != key {
 			t.Errorf("%q: network %v has the key %q", data, net, netKey(net))
 		}
 		if v, err := decode(data, 4); err == nil {
-			v.holding(time.Second)
+			v.holding()
 			if _, err := decode(encode(v), 4); err != nil {
 				t.Errorf("%q: %v", data, err)
 			}

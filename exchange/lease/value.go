@@ -21,15 +21,22 @@ const nobody = -1
 const (
 	maxRests = 256 // back-offs: a /24 has no more addresses
 	maxOpen  = 1 << 20
+	maxOpens = 32
 )
 
 // value is the value of a lease.
 type value struct {
 	Node  int              `json:"node"`            // the holder, or nobody
 	Run   uint64           `json:"run,omitempty"`   // of the holder's process; 0: it was handed over, and is not taken yet
-	Open  int              `json:"open,omitempty"`  // exchanges of earlier holders that may be in progress
+	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may be open
 	Rests map[string]int64 `json:"rests,omitempty"` // by server: what is left of a back-off, in ms
 	Line  []int            `json:"line,omitempty"`  // nodes that wait, the next one first
+}
+
+// open are connections that must have ended after a time.
+type open struct {
+	N    int   `json:"n"`
+	Left int64 `json:"left"` // ms
 }
 
 // beat is the value of a node's beat.
@@ -82,7 +89,7 @@ func decode(data []byte, nodes int) (*value, error) {
 	if err := json.Unmarshal(data, &v); err != nil {
 		return nil, fmt.Errorf("%w: %w", errValue, err)
 	}
-	if v.Node < nobody || v.Node >= nodes || v.Open < 0 || v.Open > maxOpen || len(v.Rests) > maxRests || len(v.Line) > nodes {
+	if v.Node < nobody || v.Node >= nodes || len(v.Open) > maxOpens || len(v.Rests) > maxRests || len(v.Line) > nodes {
 		return nil, errValue
 	}
 	for _, node := range v.Line {
@@ -93,9 +100,11 @@ func decode(data []byte, nodes int) (*value, error) {
 	return &v, nil
 }
 
-// holding returns what the value says to its next holder. Exchanges end within longest.
-func (v *value) holding(longest time.Duration) polite.Holding {
-	h := polite.Holding{Open: v.Open, OpenFor: longest}
+// holding returns what the value says to its next holder.
+func (v *value) holding() (h polite.Holding) {
+	for _, o := range v.Open {
+		h.Open = append(h.Open, polite.Open{N: max(0, min(o.N, maxOpen)), Left: time.Duration(min(o.Left, maxRest)) * time.Millisecond})
+	}
 	for server, left := range v.Rests {
 		if a, err := netip.ParseAddr(server); err == nil && left > 0 {
 			h.Rests = append(h.Rests, polite.Rest{Server: a, Left: time.Duration(min(left, maxRest)) * time.Millisecond})
@@ -107,12 +116,17 @@ func (v *value) holding(longest time.Duration) polite.Holding {
 // maxRest is the longest back-off that a lease can hand over, in ms: polite bounds what it takes.
 const maxRest = int64(1000 * 24 * time.Hour / time.Millisecond)
 
-func rests(list []polite.Rest) map[string]int64 {
-	m := map[string]int64{}
-	for _, r := range list {
-		m[r.Server.String()] = max(1, r.Left.Milliseconds())
+// bring sets what the value says to the next holder.
+func (v *value) bring(h polite.Holding) {
+	for _, o := range h.Open {
+		v.Open = append(v.Open, open{o.N, o.Left.Milliseconds() + 1})
 	}
-	return m
+	if len(h.Rests) > 0 {
+		v.Rests = map[string]int64{}
+	}
+	for _, r := range h.Rests {
+		v.Rests[r.Server.String()] = r.Left.Milliseconds() + 1
+	}
 }
 
 // encode encodes a value or a beat.

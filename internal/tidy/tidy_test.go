@@ -93,7 +93,6 @@ var layers = map[string]layer{
 
 	"exchange/lease": {21, []string{"exchange", "exchange/enginetest", "polite"}},
 
-
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},
 	"crawl/admit": {26, []string{"disk", "drum", "exchange", "star", "weburl", "internal/ports", "internal/scope",
