@@ -79,6 +79,7 @@ type clusterStage struct {
 	wanted []time.Time // when want rose last
 
 	seen         *seenStage
+	requests     *robotsRequests
 	budgets      *budgetStage
 	space        *space
 	checkpointer *checkpointer
@@ -185,6 +186,7 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "marks", s.putMarks)
 	s.engine.start(s.running, "watchmarks", s.watchMarks)
 	s.engine.start(s.running, "exchange", s.hurry)
+	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.
