@@ -1,8 +1,11 @@
 package exchange
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -178,5 +181,72 @@ func TestMarkBytes(t *testing.T) {
 		if got := int64(len(data)); got < want*8/10 || got > want*12/10 {
 			t.Errorf("%d nodes: a mark takes %d bytes, planned %d", nodes, got, want)
 		}
+	}
+}
+
+// BenchmarkOutboxes measures what a checkpoint of a node with many peers costs: the end of all messages, and the outboxes'
+// part of tails and manifest. Each outbox has got its part of 40,000 links.
+func BenchmarkOutboxes(b *testing.B) {
+	for _, nodes := range []int{4, 64, 1000} {
+		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {
+			enc, err := NewEncoder()
+			must(b, err)
+			dir, pool := b.TempDir(), new(queue.Pool)
+			must(b, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
+			set := disk.Set{FS: disk.OS(), Paths: []string{dir}}
+			f := newFiller(b)
+			var boxes []*Outbox
+			for i := range nodes - 1 {
+				boxes = append(boxes, openSized(b, dir, fmt.Sprint("outbox/", i), 128<<10, enc, pool))
+			}
+			gen, manifest := uint64(0), 0
+			for b.Loop() {
+				b.StopTimer()
+				for i := range 40_000 {
+					f.add(boxes[i%len(boxes)])
+				}
+				gen++
+				b.StartTimer()
+				tails, err := disk.CreateTails(set, gen)
+				must(b, err)
+				manifest = 0
+				var frozen []*OutboxFrozen
+				for _, o := range boxes {
+					must(b, o.Flush())
+					frozen = append(frozen, o.Freeze())
+				}
+				for _, fr := range frozen {
+					st, err := fr.Save(tails)
+					must(b, err)
+					data, err := json.Marshal(st)
+					must(b, err)
+					manifest += len(data)
+				}
+				must(b, tails.Close())
+				for _, fr := range frozen {
+					must(b, fr.Commit())
+				}
+				b.StopTimer()
+				for _, o := range boxes { // all is published and taken
+					for {
+						msg, number, ok, err := o.Next()
+						must(b, err)
+						if !ok {
+							break
+						}
+						h, err := ReadHeader(msg)
+						must(b, err)
+						must(b, o.Published())
+						_, err = o.Taken(number, h.After)
+						must(b, err)
+					}
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(manifest), "manifest-B")
+			for _, o := range boxes {
+				must(b, o.Close())
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ type clusterFlags struct {
 	ClusterKey      string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
 	ClusterCreds    string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
 	ClusterSeed     string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
-	ClusterStream   flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders."`
+	ClusterStream   flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
 	ClusterReplicas int           `group:"cluster" placeholder:"N" default:"1" help:"Let external servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
 	ClusterSync     time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
 

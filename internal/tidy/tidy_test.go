@@ -132,6 +132,7 @@ var layers = map[string]layer{
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
