@@ -17,6 +17,14 @@ func PlannedCluster(nodes int) (*Cluster, error) {
 	return &Cluster{Table: t}, nil
 }
 
+// nodes returns the number of nodes of the crawl.
+func (o *Options) nodes() int {
+	if o.Cluster == nil {
+		return 1
+	}
+	return o.Cluster.Table.Nodes()
+}
+
 // exchangeRAM is the RAM of a node for its outboxes and for a broker in this process.
 func (o *Options) exchangeRAM() int64 {
 	n := o.BrokerRAM

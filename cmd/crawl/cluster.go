@@ -12,24 +12,27 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/nats"
 )
 
 // clusterFlags make the crawl one node of several.
 type clusterFlags struct {
-	Cluster         []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
-	ClusterFile     string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
-	Node            *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
-	ClusterDir      string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
-	ClusterListen   string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
-	ClusterCA       string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
-	ClusterCert     string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
-	ClusterKey      string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
-	ClusterCreds    string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
-	ClusterSeed     string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
-	ClusterStream   flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
-	ClusterReplicas int           `group:"cluster" placeholder:"N" default:"1" help:"Let external servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
-	ClusterSync     time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
+	Cluster           []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
+	ClusterFile       string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
+	Node              *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
+	ClusterDir        string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
+	ClusterListen     string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
+	ClusterCA         string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
+	ClusterCert       string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
+	ClusterKey        string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
+	ClusterCreds      string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
+	ClusterSeed       string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
+	ClusterStream     flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
+	ClusterReplicas   int           `group:"cluster" placeholder:"N" default:"1" help:"Let external servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
+	ClusterPoliteness string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
+	ClusterLease      time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
+	ClusterSync       time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
 
 	crawl string // id, of the file
 }
@@ -51,6 +54,8 @@ func (c *clusterFlags) check() error {
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
 		return fmt.Errorf("--cluster-sync %v is negative", c.ClusterSync)
+	case c.ClusterLease < lease.LeastTTL || c.ClusterLease > lease.MostTTL:
+		return fmt.Errorf("--cluster-lease %v is not in %v to %v", c.ClusterLease, lease.LeastTTL, lease.MostTTL)
 	}
 	return nil
 }
@@ -73,7 +78,8 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	if *c.Node < 0 || *c.Node >= f.Table.Nodes() {
 		return term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
 	}
-	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret}
+	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
+		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock}
 	c.crawl = f.Crawl
 	if c.embeds() {
 		return flags.SetBroker(o, c.ClusterStream)
@@ -81,8 +87,9 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	return nil
 }
 
-// openCluster connects to the other nodes of the cluster that ReadCluster has read. stop ends the connection.
-func (c *clusterFlags) openCluster(o *crawl.Options, warn func(text string)) (stop func() error, err error) {
+// openCluster connects to the other nodes of the cluster that ReadCluster has read. No exchange with a site takes longer
+// than longest. stop ends the connection.
+func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
 	if o.Cluster == nil {
 		return func() error { return nil }, nil
 	}
@@ -101,6 +108,6 @@ func (c *clusterFlags) openCluster(o *crawl.Options, warn func(text string)) (st
 	if err != nil {
 		return nil, err
 	}
-	o.Cluster.Engine = e
+	o.Cluster.Engine, o.Cluster.Longest = e, longest
 	return e.Close, nil
 }
