@@ -39,15 +39,13 @@ type node struct {
 	due        []uint32 // hosts whose delay is over, oldest first
 	calendar   [][]uint32
 	cache      []uint32
-	checkpoint int // second of the last one
-	unmarked   float64
+	checkpoint int     // second of the last one
 	held       float64 // bytes in outboxes: waiting, or not covered by a checkpoint of the receiver
 	mostHeld   float64
 
 	fetched, last int // pages: all, and when the last sample ended
 	lastPage      int // second of the last page
 	received      int64
-	perSample     []int // pages of each sample
 }
 
 // sim is a crawl in virtual time.
