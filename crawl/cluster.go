@@ -24,6 +24,8 @@ type Cluster struct {
 	Crawl  uint64 // identifies the crawl of the cluster
 	Secret weburl.Secret
 	Engine exchange.Engine // Run does not close it
+	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
+	Reconfigure bool
 }
 
 // nodes returns the number of nodes of the crawl. Several nodes may visit the hosts of one address or network, and each
@@ -51,7 +53,8 @@ func (c *Cluster) validate(o *Options) error {
 }
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
-// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks" and "exchange".
+// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange"
+// and "config".
 //
 // A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
 // What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
@@ -76,15 +79,22 @@ type clusterStage struct {
 	want   []uint64
 	wanted []time.Time // when want rose last
 
+	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
+	agreed, replacing bool             // compared successfully; this node writes its own
+	warned            string           // digest of the configuration that a warning was about
+	reloads           atomic.Int64     // of rules, that config does not have yet
+	wakeConfig        signal
+
 	seen         *seenStage
 	budgets      *budgetStage
 	space        *space
 	checkpointer *checkpointer
 	doneHere     func() bool // crawler.doneHere
+	seedsText    func() string
 }
 
 func newClusterStage(e *engine) *clusterStage {
-	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal()}
+	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal(), wakeConfig: newSignal()}
 }
 
 // on reports whether the crawl has several nodes.
@@ -183,6 +193,7 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "marks", s.putMarks)
 	s.engine.start(s.running, "watchmarks", s.watchMarks)
 	s.engine.start(s.running, "exchange", s.hurry)
+	s.engine.start(s.running, "config", s.keepConfig)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.

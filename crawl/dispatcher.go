@@ -42,6 +42,7 @@ type dispatcher struct {
 	pages     *pageStage
 	space     *space
 	stock     *stockKeeper
+	reloaded  func() // told of each reload
 }
 
 func newDispatcher(e *engine) *dispatcher {

@@ -132,6 +132,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 			return &Result{Stop: c.stop.get(), Snapshot: *c.snapshot()}, nil
 		}
 	}
+	if err := c.cluster.agree(inner); err != nil {
+		return nil, err
+	}
 	if err := c.restoreRAM(); err != nil {
 		return nil, err
 	}
