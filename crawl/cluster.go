@@ -53,8 +53,8 @@ func (c *Cluster) validate(o *Options) error {
 }
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
-// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange"
-// and "config".
+// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange",
+// "config" and "pages".
 //
 // A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
 // What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
@@ -79,6 +79,12 @@ type clusterStage struct {
 	want   []uint64
 	wanted []time.Time // when want rose last
 
+	pages         int64        // this node's share of Options.MaxPages
+	reserved      atomic.Int64 // of its allowance, about to be lent
+	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
+	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
+	short, urgent atomic.Bool  // it runs short of pages; a checkpoint should be made soon
+
 	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
 	agreed, replacing bool             // compared successfully; this node writes its own
 	warned            string           // digest of the configuration that a warning was about
@@ -89,6 +95,7 @@ type clusterStage struct {
 	budgets      *budgetStage
 	space        *space
 	checkpointer *checkpointer
+	dispatcher   *dispatcher
 	doneHere     func() bool // crawler.doneHere
 	seedsText    func() string
 }
@@ -151,6 +158,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
 	}
 	s.fresh = m == nil
+	s.openLimits(m)
 	for node, o := range s.outboxes {
 		if o == nil {
 			continue
@@ -170,7 +178,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			state.ErrIncompatible)
 	}
 	if m != nil {
-		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outs()})
+		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outs(), full: m.Full})
 	}
 	return nil
 }
@@ -194,6 +202,7 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "watchmarks", s.watchMarks)
 	s.engine.start(s.running, "exchange", s.hurry)
 	s.engine.start(s.running, "config", s.keepConfig)
+	s.engine.start(s.running, "pages", s.sharePages)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.

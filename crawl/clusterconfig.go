@@ -98,7 +98,7 @@ func (s *clusterStage) configLines() ([]string, error) {
 	add("delay by answers", []any{o.HostDelayFactor, o.AdaptiveDelay})
 	add("network rate, network connections", []any{o.NetworkRate, o.NetworkConnections})
 	add("rate", o.Rate.String())
-	add("bandwidth", o.Bandwidth.Schedule().String())
+	add("bandwidth", s.dispatcher.flagBandwidth().String())
 	return lines, errors.Join(faults...)
 }
 

@@ -175,6 +175,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	}
 	if done != "" {
 		c.cluster.end(ctx)
+	} else if why == StopPages {
+		c.cluster.endPages(ctx)
 	}
 	c.extraction.finish(ctx)
 	if err := c.uploads.finish(ctx, done); err != nil {
@@ -377,6 +379,7 @@ func (c *crawler) close() error {
 	c.seen.close()
 	c.content.close()
 	c.budgets.close()
+	c.dispatcher.closeLimits()
 	errs = append(errs, c.seeds.close(), c.operator.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

@@ -100,6 +100,9 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.outages.outageText(); why != "" {
 		return why
 	}
+	if c.cluster.pagesWait() {
+		return "pages of other nodes (--max-pages)"
+	}
 	if why := c.dispatcher.heldBy(s.Time); why != "" && c.slotMeter.somethingDue(s.Time) {
 		return why
 	}
