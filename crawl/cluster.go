@@ -54,7 +54,7 @@ func (c *Cluster) validate(o *Options) error {
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
 // Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange",
-// "config" and "pages".
+// "config", "pages", "status" and "watchstatus".
 //
 // A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
 // What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
@@ -90,6 +90,11 @@ type clusterStage struct {
 	warned            string           // digest of the configuration that a warning was about
 	reloads           atomic.Int64     // of rules, that config does not have yet
 	wakeConfig        signal
+	configNow         atomic.Pointer[exchange.Config] // config, for other goroutines
+
+	statuses []atomic.Pointer[exchange.Status] // the last that were seen, by node
+	progress []progressOf                      // by node; guarded by markMu
+	taken    []atomic.Int64                    // records taken from each node
 
 	seen         *seenStage
 	budgets      *budgetStage
@@ -98,6 +103,7 @@ type clusterStage struct {
 	dispatcher   *dispatcher
 	doneHere     func() bool // crawler.doneHere
 	seedsText    func() string
+	look         func() *Snapshot
 }
 
 func newClusterStage(e *engine) *clusterStage {
@@ -124,6 +130,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	s.outboxes = make([]*exchange.Outbox, s.nodes)
 	s.publishers = make([]*exchange.Publisher, s.nodes)
 	s.marks = make([]atomic.Pointer[exchange.Mark], s.nodes)
+	s.statuses, s.progress = make([]atomic.Pointer[exchange.Status], s.nodes), make([]progressOf, s.nodes)
 	for node := range s.nodes {
 		if node == s.node {
 			continue
@@ -156,6 +163,10 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		}
 		s.intake = *m.Intake
 		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
+	}
+	s.taken = make([]atomic.Int64, s.nodes)
+	for node := range s.taken {
+		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
 	s.fresh = m == nil
 	s.openLimits(m)
@@ -203,6 +214,8 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "exchange", s.hurry)
 	s.engine.start(s.running, "config", s.keepConfig)
 	s.engine.start(s.running, "pages", s.sharePages)
+	s.engine.start(s.running, "status", s.tellStatus)
+	s.engine.start(s.running, "watchstatus", s.watchStatus)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.

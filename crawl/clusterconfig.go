@@ -110,6 +110,7 @@ func (s *clusterStage) configure() error {
 	lines, err := s.configLines()
 	if err == nil {
 		s.config = exchange.NewConfig(lines)
+		s.configNow.Store(s.config)
 	}
 	return err
 }

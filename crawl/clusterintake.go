@@ -111,6 +111,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 			return nil
 		}
 		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+		s.taken[h.From].Store(h.After.Records())
 		return s.seen.takeLinks(s.inlet, tx)
 	})
 }

@@ -173,6 +173,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
 		return nil, err
 	}
+	c.cluster.tellEnd(ctx, why)
 	if done != "" {
 		c.cluster.end(ctx)
 	} else if why == StopPages {

@@ -71,6 +71,7 @@ func (c *crawler) snapshot() *Snapshot {
 	}
 	c.extraction.show(s)
 	c.uploads.show(s)
+	c.cluster.show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
 	}

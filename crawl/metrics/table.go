@@ -10,7 +10,7 @@ import (
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), byCoding(), totals(), gauges(), structures(), dirTotals(), histograms())
+var table = slices.Concat(counters(), byCoding(), totals(), gauges(), cluster(), structures(), dirTotals(), histograms())
 
 type (
 	snap = snapshot.Snapshot
