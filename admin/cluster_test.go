@@ -12,7 +12,6 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
-	"drumbeat/weburl"
 )
 
 // inCluster makes a crawl node 0 of several, and returns the connections of the others.
@@ -38,7 +37,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Eng
 			others = append(others, e)
 			continue
 		}
-		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Secret: weburl.Secret{1}, Engine: e}
+		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Engine: e}
 	}
 	return others
 }
