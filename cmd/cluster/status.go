@@ -118,7 +118,7 @@ func (r *report) print(out io.Writer) error {
 	for node, st := range r.Nodes {
 		stream := "none"
 		if s := r.Streams[node]; !s.Missing {
-			stream = fmt.Sprintf("%s messages, %s of %s", n(int64(s.Messages)), humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
+			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"), humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
 		}
 		if st == nil {
 			fmt.Fprintf(t, "%d\t–\tnever heard of\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
