@@ -145,6 +145,9 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 func (s *clusterStage) lend(need int64, busy bool) error {
 	var to []int
 	for node := range s.marks {
+		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
+			continue // it was short when it was stopped
+		}
 		if m := s.marks[node].Load(); node != s.node && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)
 		}

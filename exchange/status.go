@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Status is what a node says of itself, in the value "status.<node>" of BucketCrawl, for people: nothing depends on it. A node
-// writes it every StatusEvery, and when it ends.
+// Status is what a node says of itself, in the value "status.<node>" of BucketCrawl, for people: nothing depends on it, but
+// that a node that has ended is lent no pages. A node writes it every StatusEvery, and when it ends.
 type Status struct {
 	Node    int       `json:"node"`
 	Time    time.Time `json:"time"` // by the node's clock
