@@ -12,6 +12,7 @@ import (
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/nats"
 )
 
@@ -28,6 +29,8 @@ type clusterFlags struct {
 	ClusterCreds       string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
 	ClusterSeed        string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
 	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders."`
+	ClusterPoliteness  string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
+	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
 	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
 	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
 }
@@ -49,14 +52,16 @@ func (c *clusterFlags) check() error {
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
 		return fmt.Errorf("--cluster-sync %v is negative", c.ClusterSync)
+	case c.ClusterLease < lease.LeastTTL || c.ClusterLease > lease.MostTTL:
+		return fmt.Errorf("--cluster-lease %v is not in %v to %v", c.ClusterLease, lease.LeastTTL, lease.MostTTL)
 	}
 	return nil
 }
 
 func (c *clusterFlags) embeds() bool { return len(c.Cluster) > 0 && c.Cluster[0] == "embed" }
 
-// openCluster connects to the other nodes. stop ends the connection.
-func (c *clusterFlags) openCluster(o *crawl.Options, warn func(text string)) (stop func() error, err error) {
+// openCluster connects to the other nodes. No exchange with a site takes longer than longest. stop ends the connection.
+func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
 	if len(c.Cluster) == 0 {
 		return func() error { return nil }, nil
 	}
@@ -87,6 +92,7 @@ func (c *clusterFlags) openCluster(o *crawl.Options, warn func(text string)) (st
 		return nil, err
 	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret, Engine: e,
+		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Longest: longest, Clock: sleeplessClock,
 		Reconfigure: c.ClusterReconfigure}
 	return e.Close, nil
 }
