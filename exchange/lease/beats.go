@@ -228,7 +228,7 @@ func (b *beats) run(ctx context.Context) error {
 
 // first takes over the beat of an earlier process of this node. It returns ErrTwice if that process runs.
 func (b *beats) first(ctx context.Context) error {
-	var was []byte
+	var was beat // Run 0: none was seen
 	for begun := b.l.now(); ctx.Err() == nil; pause(ctx, b.every()/2) {
 		v, err := b.l.o.Engine.Get(ctx, exchange.BucketNet, beatKey(b.l.o.Node))
 		var is beat
@@ -236,14 +236,14 @@ func (b *beats) first(ctx context.Context) error {
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
 		case err != nil:
-			begun, was = b.l.now(), nil
+			begun, was = b.l.now(), beat{}
 			continue
 		case json.Unmarshal(v.Data, &is) == nil && is.Ended:
 			b.rev = v.Revision
 			return nil
-		case was == nil:
-			begun, was = b.l.now(), v.Data
-		case string(was) != string(v.Data):
+		case was.Run != is.Run || is.Count < was.Count:
+			begun, was = b.l.now(), is // the first one, or the broker was set back: a process that runs beats again
+		case is.Count > was.Count:
 			return fmt.Errorf("exchange/lease: node %d: %w: its beat changes", b.l.o.Node, ErrTwice)
 		}
 		if b.rev = v.Revision; b.l.now()-begun > twiceBeats*b.every() {
