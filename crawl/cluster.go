@@ -99,6 +99,7 @@ type clusterStage struct {
 	taken    []atomic.Int64                    // records taken from each node
 
 	seen         *seenStage
+	requests     *robotsRequests
 	budgets      *budgetStage
 	space        *space
 	checkpointer *checkpointer
@@ -218,6 +219,7 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "pages", s.sharePages)
 	s.engine.start(s.running, "status", s.tellStatus)
 	s.engine.start(s.running, "watchstatus", s.watchStatus)
+	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.

@@ -143,7 +143,6 @@ func TestCluster(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-				o.Robots.RedirectHost = 0 // two nodes would ask one host
 			})
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 			defer c.close()
@@ -310,7 +309,7 @@ func TestClusterGates(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
-			o.PLDs, o.Hosts, o.Pages, o.IPs, o.Robots.RedirectHost = 20, 40, 400, 8, 0
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.Robots.RedirectHost = 20, 40, 400, 8, 0.2 // read by their owners
 		})
 		c := newCluster(t, web, 3, mem.Faults{Delay: 20 * time.Millisecond}, func(node int, o *Options) {
 			polite := politeOptions(t, web, o.FS.(*memfs.FS))

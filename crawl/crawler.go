@@ -126,12 +126,13 @@ func (c *crawler) wire() {
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
 	c.extraction.output, c.extraction.space, c.checkpointer.extraction = c.output, c.space, c.extraction
+	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
 	c.cluster.dispatcher, c.dispatcher.pageLimit = c.dispatcher, c.cluster.pageLimit
 	c.cluster.look = c.snapshot
 	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
-	c.checkpointer.cluster, c.seen.cluster = c.cluster, c.cluster
+	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
 	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
 	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction
 	c.leases.deferrals, c.dispatcher.leases = c.deferrals, c.leases

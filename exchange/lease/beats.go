@@ -228,23 +228,30 @@ func (b *beats) run(ctx context.Context) error {
 
 // first takes over the beat of an earlier process of this node. It returns ErrTwice if that process runs.
 func (b *beats) first(ctx context.Context) error {
-	var was beat // Run 0: none was seen
-	for begun := b.l.now(); ctx.Err() == nil; pause(ctx, b.every()/2) {
+	var was, is beat
+	begun, beats := time.Duration(0), 0
+	for ; ctx.Err() == nil; pause(ctx, b.every()/2) {
 		v, err := b.l.o.Engine.Get(ctx, exchange.BucketNet, beatKey(b.l.o.Node))
-		var is beat
 		switch {
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
 		case err != nil:
-			begun, was = b.l.now(), beat{}
+			begun = 0
 			continue
 		case json.Unmarshal(v.Data, &is) == nil && is.Ended:
 			b.rev = v.Revision
 			return nil
-		case was.Run != is.Run || is.Count < was.Count:
-			begun, was = b.l.now(), is // the first one, or the broker was set back: a process that runs beats again
-		case is.Count > was.Count:
-			return fmt.Errorf("exchange/lease: node %d: %w: its beat changes", b.l.o.Node, ErrTwice)
+		case begun == 0:
+			begun, was = b.l.now(), is
+		case is != was:
+			// One may have been under way when that process was killed. A broker that was set back shows an older one.
+			if is.Run == was.Run && is.Count > was.Count {
+				beats++
+			}
+			if beats == 2 {
+				return fmt.Errorf("exchange/lease: node %d: %w: its beat changes", b.l.o.Node, ErrTwice)
+			}
+			begun, was = b.l.now(), is
 		}
 		if b.rev = v.Revision; b.l.now()-begun > twiceBeats*b.every() {
 			return nil
