@@ -3,8 +3,12 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -117,5 +121,92 @@ func TestClusterKill(t *testing.T) {
 	t.Logf("%d kills; %d URLs, %d fetched more than once", killed, want.Fetched, twice)
 	if missing > 0 || killed < nodes || twice > want.Fetched/2 {
 		t.Errorf("%d of %d URLs missing, %d fetched more than once, %d nodes killed", missing, want.Fetched, twice, killed)
+	}
+}
+
+// TestClusterPages: three processes stop at a limit of pages that holds for all of them. A process with another option is refused
+// with exit code 4, and cluster status shows the nodes meanwhile.
+func TestClusterPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three processes take seconds of a processor")
+	}
+	t.Parallel()
+	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
+		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0
+	})
+	const nodes, limit = 3, 300
+	dir := t.TempDir()
+	file := filepath.Join(dir, "cluster.json")
+	wantExit(t, term.ExitDone, "", "cluster", "init", "--nodes=3", file)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker := "nats://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seeds := cmdtest.SeedFile(t, web)
+	args := func(node int, more ...string) []string {
+		list := append([]string{}, webArgs...)
+		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
+			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file,
+			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60",
+			fmt.Sprintf("--summary=%s", filepath.Join(dir, fmt.Sprintf("%d.json", node))))
+		if node == 0 {
+			list = append(list, "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))
+		} else {
+			list = append(list, "--cluster="+broker)
+		}
+		return append(list, more...)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var ended sync.WaitGroup
+	start := func(node int) {
+		cmd := cmdtest.Child(ctx, args(node)...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended.Go(func() {
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != term.ExitPages {
+				t.Errorf("node %d: %v: %s", node, err, said.String())
+			}
+		})
+	}
+	start(0)
+	for requests := 0; requests == 0 && ctx.Err() == nil; requests, _, _ = web.Log().Totals() {
+		<-time.After(10 * time.Millisecond)
+	}
+	said, err := cmdtest.Child(ctx, args(1, "--max-depth=3")...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != term.ExitDirectory || !bytes.Contains(said, []byte("depth is 3 here, ")) {
+		t.Errorf("another depth: %v: %s", err, said)
+	}
+	start(1)
+	start(2)
+	out, _ := wantExit(t, term.ExitDone, "", "cluster", "status", file, "--cluster="+broker)
+	if !strings.Contains(out, "3 nodes: ") || !strings.Contains(out, "pages/s") {
+		t.Errorf("status: %s", out)
+	}
+	ended.Wait()
+	sum := int64(0)
+	for node := range nodes {
+		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.json", node)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var figures struct{ Pages int64 }
+		if err := json.Unmarshal(data, &figures); err != nil {
+			t.Fatal(err)
+		}
+		sum += figures.Pages
+	}
+	if sum != limit {
+		t.Errorf("%d pages, want %d", sum, limit)
 	}
 }

@@ -10,8 +10,9 @@
 // Nodes are for life: their number cannot change. With more nodes than machines, a machine runs several, each
 // with directories and a share of RAM of its own, and a node moves to another machine with its directories.
 //
-// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others); this command connects
-// to nothing. It starts no goroutine.
+// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to the broker,
+// changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster permissions prints what the broker
+// must allow. The others connect to nothing. The package starts no goroutine.
 //
 // Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; 1 for everything else.
 package cluster
@@ -28,8 +29,10 @@ import (
 
 // Command is the table of cluster's commands.
 type Command struct {
-	Init initCmd `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
-	Show showCmd `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
+	Init        initCmd        `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
+	Show        showCmd        `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
+	Status      statusCmd      `cmd:"" help:"Print a table of all nodes, by what they say of themselves every 10 seconds, and of the broker's streams."`
+	Permissions permissionsCmd `cmd:"" help:"Print the permissions that a user of the NATS account needs for a crawl, as configuration of the server."`
 }
 
 type initCmd struct {

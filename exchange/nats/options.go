@@ -45,6 +45,9 @@ type Options struct {
 	StreamBytes int64 // limit of this node's stream; 0: DefaultStreamBytes
 	Replicas    int   // of streams and buckets that this node makes, 1 to 5; 0: 1
 
+	// Observe connects to look only: buckets that are missing are not made, and calls about them return ErrNotFound.
+	Observe bool
+
 	Warn func(text string) // receives warnings of client and server, of many goroutines at once; nil: nobody
 
 	retry time.Duration // between attempts to connect, in tests; 0: 1 s

@@ -115,7 +115,7 @@ var layers = map[string]layer{
 	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
 	"internal/report":    {31, []string{"crawl/explain", "crawl/export", "crawl/history", "crawl/snapshot", "crawl/state", "disk", "internal/human"}},
 
-	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
+	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "exchange", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
 
 	"bench/report":       {0, nil},
@@ -148,7 +148,7 @@ var layers = map[string]layer{
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/term", "exchange"}},
+	"cmd/cluster": {46, []string{"cmd/term", "exchange", "exchange/nats", "internal/human"}},
 	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
