@@ -68,7 +68,7 @@ type clusterStage struct {
 
 	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
 	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
-	fresh     bool                            // the crawl begins with this run
+	began     uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
 	wakeMark  signal
 	wakeEarly signal
 
@@ -143,7 +143,9 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.intake = *m.Intake
 		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
 	}
-	s.fresh = m == nil
+	if m != nil {
+		s.began = m.Gen
+	}
 	for node, o := range s.outboxes {
 		if o == nil {
 			continue

@@ -139,7 +139,7 @@ var layers = map[string]layer{
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope", "internal/human"}},
+	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
 	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "fetch", "internal/pace", "internal/profile",
 		"internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
