@@ -93,9 +93,6 @@ func newClusterStage(e *engine) *clusterStage {
 // on reports whether the crawl has several nodes.
 func (s *clusterStage) on() bool { return s.opt.Cluster != nil }
 
-// outboxName returns the name of the outbox for a node.
-func outboxName(node int) string { return fmt.Sprint(state.OutboxPrefix, node) }
-
 // structures returns the outboxes.
 func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*structure, _ error) {
 	if !s.on() {
@@ -114,7 +111,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		if node == s.node {
 			continue
 		}
-		name := outboxName(node)
+		name := state.OutboxName(node)
 		q := opt(name)
 		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
 			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: c.Crawl, From: s.node, To: node,

@@ -118,8 +118,7 @@ func (s *outboxScanner) run() error {
 		return err
 	}
 	want := st.Out
-	want.Links.Remove(st.Gone.Links)
-	want.Edges.Remove(st.Gone.Edges)
+	want.Sub(st.Gone)
 	if s.found.Files != want && !s.hurt {
 		return s.report(s.corrupt(fmt.Sprintf("%d links and %d edges", want.Links.N, want.Edges.N),
 			fmt.Sprintf("%d and %d, or others", s.found.Files.Links.N, s.found.Files.Edges.N)))

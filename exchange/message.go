@@ -56,6 +56,18 @@ type Totals struct {
 // Records returns the number of links and edges.
 func (t *Totals) Records() int64 { return t.Links.N + t.Edges.N }
 
+// Add adds the records of o.
+func (t *Totals) Add(o Totals) {
+	t.Links.Merge(o.Links)
+	t.Edges.Merge(o.Edges)
+}
+
+// Sub removes the records of o.
+func (t *Totals) Sub(o Totals) {
+	t.Links.Remove(o.Links)
+	t.Edges.Remove(o.Edges)
+}
+
 func (t *Totals) append(dst []byte) []byte {
 	for _, s := range [...]weburl.Sum{t.Links, t.Edges} {
 		dst = binary.LittleEndian.AppendUint64(dst, s.Hi)

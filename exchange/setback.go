@@ -67,8 +67,7 @@ type Sent struct {
 // It returns the records that were not taken.
 func (s *Sent) Check(from, to int, t Taken) (above Totals, _ error) {
 	above = s.Out
-	above.Links.Remove(t.Totals.Links)
-	above.Edges.Remove(t.Totals.Edges)
+	above.Sub(t.Totals)
 	switch {
 	case t.Number > s.Last:
 		return above, unsent(from, to, t.Number, s.Last)

@@ -13,7 +13,12 @@
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others); this command connects
 // to nothing. It starts no goroutine.
 //
-// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; 1 for everything else.
+// cluster audit compares the accounts of the stopped nodes (package crawl/audit), from their directories, which it
+// locks, or from what audit --json has written of each.
+//
+// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit also term.ExitFailure (1) if the
+// accounts do not balance, term.ExitDirectory (4) if the nodes are not of one crawl, run, or have different tables, and
+// term.ExitDamage (5) for damage and a node that was set back; 1 for everything else.
 package cluster
 
 import (
@@ -30,6 +35,8 @@ import (
 type Command struct {
 	Init initCmd `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
 	Show showCmd `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
+
+	Audit auditCmd `cmd:"" help:"Compare the accounts of all stopped nodes of a crawl: what each has sent is what the others have taken or will get. Exit code 5 if a node was set back to an older copy."`
 }
 
 type initCmd struct {

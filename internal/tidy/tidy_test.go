@@ -147,7 +147,7 @@ var layers = map[string]layer{
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/term", "exchange"}},
+	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "exchange"}},
 	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},

@@ -1,0 +1,369 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/repair"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/drum"
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/internal/simweb"
+	"drumbeat/queue"
+	"drumbeat/weburl"
+)
+
+// stoppedCluster runs three nodes on one file system, and stops them one after the other, so that records stand in
+// outboxes. early is a copy of the files from the time when the first node had stopped.
+func stoppedCluster(t *testing.T) (c *cluster, fs, early *memfs.FS) {
+	t.Helper()
+	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
+	fs = memfs.New(*seedFlag)
+	c = newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
+		o.FS, o.Dirs = fs, []string{fmt.Sprintf("n%d/a", node), fmt.Sprintf("n%d/b", node)}
+		o.CheckpointEvery = 3 * time.Second
+	})
+	var wg sync.WaitGroup
+	for node := range c.options {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(10+10*node)*time.Second)
+			defer cancel()
+			if res, err := Run(ctx, c.options[node]); err != nil || res.Stop == StopDone {
+				t.Errorf("node %d: %v, %+v", node, err, res)
+			}
+			if node == 0 {
+				early = fs.Fork(*seedFlag)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return c, fs, early
+}
+
+// audit audits all nodes on a file system.
+func (c *cluster) audit(fs disk.FS, deep bool) (*audit.ClusterReport, error) {
+	opt := audit.ClusterOptions{Options: audit.Options{FS: fs}, Deep: deep, Table: c.options[0].Cluster.Table}
+	for i := range c.options {
+		opt.Dirs = append(opt.Dirs, c.options[i].Dirs...)
+	}
+	slices.Reverse(opt.Dirs) // any order
+	return audit.AuditDirs(opt)
+}
+
+// replace replaces the directories of a node by those on another file system.
+func (c *cluster) replace(node int, to, from *memfs.FS) {
+	c.t.Helper()
+	for _, dir := range c.options[node].Dirs {
+		old, err := repair.FilesIn(to, dir, true)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, name := range old {
+			if err := to.Remove(name); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		files, err := repair.FilesIn(from, dir, true)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, name := range files {
+			data, err := disk.ReadFile(from, name)
+			if err == nil {
+				if at := strings.LastIndexByte(name, '/'); at > 0 {
+					err = to.MkdirAll(name[:at])
+				}
+			}
+			if err == nil {
+				err = disk.WriteFileAtomic(to, name, data)
+			}
+			if err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// outboxFile returns a file of the outbox of a node for another one.
+func (c *cluster) outboxFile(fs disk.FS, from, to int) string {
+	c.t.Helper()
+	set, m, err := lastManifest(fs, c.options[from].Dirs)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	st, err := state.Part[exchange.OutboxState](m, state.OutboxName(to))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for name, q := range st.Queues(state.OutboxName(to)) {
+		if files := queue.Files(set, name, q); len(files) > 0 {
+			return files[0]
+		}
+	}
+	return ""
+}
+
+// fullOutbox returns a pair of nodes of which the outbox has a file.
+func (c *cluster) fullOutbox(fs disk.FS) (from, to int, file string) {
+	c.t.Helper()
+	for from := range c.options {
+		for to := range c.options {
+			if from != to {
+				if file := c.outboxFile(fs, from, to); file != "" {
+					return from, to, file
+				}
+			}
+		}
+	}
+	c.t.Fatal("no outbox has a file")
+	return 0, 0, ""
+}
+
+// TestClusterAudit: nodes that stopped at different times balance, from their directories and from the JSON of their
+// audits, and each kind of fault is found and named.
+func TestClusterAudit(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c, fs, early := stoppedCluster(t)
+		defer c.close()
+		for _, deep := range []bool{false, true} {
+			rep, err := c.audit(fs, deep)
+			if err != nil || !rep.Balanced() || rep.Above.Links.N == 0 || rep.Taken.Links.N == 0 || rep.Pairs != 6 {
+				t.Fatalf("deep %v: %v, %+v", deep, err, rep)
+			}
+			if deep && (rep.Deep.Own == 0 || rep.Deep.Keys == 0 || rep.Deep.Foreign+rep.Deep.Twice > 0) {
+				t.Errorf("deep: %+v", rep.Deep)
+			}
+			t.Logf("%d links sent, %d taken, %d in outboxes; %+v", rep.Out.Links.N, rep.Taken.Links.N, rep.Above.Links.N, rep.Deep)
+		}
+		c.auditFiles(fs, early)
+		from, to, file := c.fullOutbox(fs)
+		for _, f := range []struct {
+			what    string
+			hurt    func(fs *memfs.FS)
+			deep    bool
+			damaged bool
+			back    int // the node, -1 for none
+			says    []string
+		}{
+			{what: "a byte of an outbox", damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file}, hurt: func(fs *memfs.FS) {
+				c.flip(fs, file)
+			}},
+			{what: "a byte of an outbox, deep", deep: true, damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file},
+				hurt: func(fs *memfs.FS) { c.flip(fs, file) }},
+			{what: "a file of an outbox is missing", damaged: true, back: -1, says: []string{fmt.Sprintf("node %d (", from), file},
+				hurt: func(fs *memfs.FS) {
+					if err := fs.Remove(file); err != nil {
+						t.Fatal(err)
+					}
+				}},
+			{what: "a node set back", back: 1, says: []string{"node 1 was set back"}, hurt: func(fs *memfs.FS) { c.replace(1, fs, early) }},
+			{what: "a URL on two nodes", deep: true, back: -1, says: []string{"node 0 (", "node 1 (", "both have the key"},
+				hurt: func(fs *memfs.FS) { c.copyKey(fs, 1, 0) }},
+			{what: "a URL of another node", deep: true, back: -1, says: []string{"has a URL of node"}, hurt: c.moveURL},
+			{what: "other totals", back: -2, says: []string{fmt.Sprint("node ", from), fmt.Sprint("node ", to)}, hurt: func(fs *memfs.FS) {
+				c.tamper(fs, to, func(m *state.Manifest) { m.Intake.Taken[from].Totals.Links.Lo++ })
+			}},
+		} {
+			hurt := fs.Fork(1)
+			f.hurt(hurt)
+			rep, err := c.audit(hurt, f.deep)
+			if err != nil {
+				t.Errorf("%s: %v", f.what, err)
+				continue
+			}
+			text := strings.Join(rep.Bad, "\n")
+			for _, want := range f.says {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s: %q is not in %s", f.what, want, text)
+				}
+			}
+			back := -1
+			if rep.Back != nil {
+				if back = rep.Back.Back; back < 0 {
+					back = -2 // one of two nodes
+				}
+			}
+			if rep.Balanced() || rep.Damaged != f.damaged || back != f.back {
+				t.Errorf("%s: %+v", f.what, rep)
+			}
+		}
+		hurt := fs.Fork(1)
+		c.tamper(hurt, 2, func(m *state.Manifest) { m.Frozen.Table++ })
+		if _, err := c.audit(hurt, false); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "node 2 (") {
+			t.Errorf("another table: %v", err)
+		}
+	})
+}
+
+// auditFiles compares the audits as JSON.
+func (c *cluster) auditFiles(fs, early *memfs.FS) {
+	c.t.Helper()
+	node := func(fs disk.FS, number int) audit.Node {
+		rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		data, err := json.Marshal(map[string]any{"checkpoint": rep.Checkpoint, "balanced": rep.Balanced(), "cluster": rep.Cluster})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(data))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return n
+	}
+	nodes := []audit.Node{node(fs, 2), node(fs, 0), node(fs, 1)}
+	rep, err := audit.CompareNodes(nodes)
+	if err != nil || !rep.Balanced() || rep.Above.Links.N == 0 || len(rep.Missing) > 0 {
+		c.t.Errorf("as JSON: %v, %+v", err, rep)
+	}
+	rep, err = audit.CompareNodes(nodes[:2])
+	if err != nil || !rep.Balanced() || !slices.Equal(rep.Missing, []int{1}) || rep.Pairs != 2 {
+		c.t.Errorf("without node 1: %v, %+v", err, rep)
+	}
+	nodes[2] = node(early, 1)
+	rep, err = audit.CompareNodes(nodes)
+	if err != nil || rep.Back == nil || rep.Back.Back != 1 {
+		c.t.Errorf("node 1 set back, as JSON: %v, %+v", err, rep)
+	}
+	if _, err = audit.CompareNodes(append(nodes, nodes[0])); !errors.Is(err, state.ErrIncompatible) {
+		c.t.Errorf("a node twice: %v", err)
+	}
+}
+
+// flip changes a byte in the middle of a file.
+func (c *cluster) flip(fs disk.FS, name string) {
+	c.t.Helper()
+	data, err := disk.ReadFile(fs, name)
+	if err == nil {
+		data[len(data)/2] ^= 1
+		err = disk.WriteFileAtomic(fs, name, data)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// tamper changes the manifest of a node.
+func (c *cluster) tamper(fs disk.FS, node int, change func(m *state.Manifest)) {
+	c.t.Helper()
+	tamper(c.t, fs, &c.options[node], func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error {
+		change(m)
+		return nil
+	})
+}
+
+// copyKey copies a key of one node's URLseen to that of another.
+func (c *cluster) copyKey(fs disk.FS, from, to int) {
+	c.t.Helper()
+	set, m, err := lastManifest(fs, c.options[from].Dirs)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	st, err := state.Part[drum.State](m, state.NameURLSeen)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var key drum.Key
+	if _, err := drum.ScanState(set, state.NameURLSeen, st.Cache(), drum.Scan{Entry: func(k drum.Key, _ []byte) error {
+		key = k
+		return nil
+	}}); err != nil || key == 0 {
+		c.t.Fatal(err, key)
+	}
+	tamper(c.t, fs, &c.options[to], func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+		return addSeen(c.t.Context(), set, m, tails, key)
+	})
+}
+
+// moveURL gives the oldest record of a place of node 0 a URL of another node.
+func (c *cluster) moveURL(fs *memfs.FS) {
+	c.t.Helper()
+	var foreign []byte
+	for i := 0; foreign == nil; i++ {
+		host := fmt.Sprintf("x%d.com", i)
+		h := weburl.NewHasher(c.options[0].Cluster.Secret)
+		if c.options[0].Cluster.Table.Owner(h.PLDKey([]byte(host))) != 0 {
+			foreign = []byte("http://" + host + "/")
+		}
+	}
+	fault := func(data []byte, add func([]byte) error) error {
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return err
+		}
+		rec.URL = foreign
+		return add(rec.Append(nil))
+	}
+	before, err := audit.Run(fs, c.options[0].Dirs)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for place, breaker := range breakers(fault) {
+		if before.Rows[place].Files.N > 0 {
+			tamper(c.t, fs, &c.options[0], breaker)
+			return
+		}
+	}
+	c.t.Fatal("node 0 has no URL in a place")
+}
+
+
+// TestClusterSetBack: a node that was set back to an older copy of its directories stops when it starts again, by its
+// own mark, and if the broker has lost that, or all marks, a pair of nodes stops; the error names the node.
+func TestClusterSetBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c, fs, early := stoppedCluster(t)
+		defer c.close()
+		for _, lost := range []string{"no mark", "its own mark", "all marks"} {
+			hurt := fs.Fork(2)
+			c.replace(1, hurt, early)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			switch lost {
+			case "its own mark":
+				if err := c.engines[0].Delete(ctx, exchange.BucketCrawl, exchange.MarkKey(1), 0); err != nil {
+					t.Fatal(err)
+				}
+			case "all marks":
+				c.net.Wipe()
+			}
+			var wg sync.WaitGroup
+			errs := make([]error, 3)
+			for node := range errs {
+				o := c.options[node]
+				o.FS = hurt
+				wg.Go(func() {
+					if _, errs[node] = Run(ctx, o); errs[node] != nil {
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			cancel()
+			var back *exchange.SetBackError
+			if err := errors.Join(errs...); !errors.As(err, &back) || back.Back != 1 && back.Back != -1 ||
+				!strings.Contains(err.Error(), "node 1") || lost == "no mark" && back.Peer != -1 {
+				t.Errorf("%s lost: %v", lost, err)
+			}
+			t.Logf("%s lost: %v", lost, errors.Join(errs...))
+		}
+	})
+}
