@@ -214,22 +214,7 @@ func TestClusterAudit(t *testing.T) {
 // auditFiles compares the audits as JSON.
 func (c *cluster) auditFiles(fs, early *memfs.FS) {
 	c.t.Helper()
-	node := func(fs disk.FS, number int) audit.Node {
-		rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		data, err := json.Marshal(map[string]any{"checkpoint": rep.Checkpoint, "balanced": rep.Balanced(), "cluster": rep.Cluster})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(data))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		return n
-	}
-	nodes := []audit.Node{node(fs, 2), node(fs, 0), node(fs, 1)}
+	nodes := []audit.Node{c.auditNode(fs, 2), c.auditNode(fs, 0), c.auditNode(fs, 1)}
 	rep, err := audit.CompareNodes(nodes)
 	if err != nil || !rep.Balanced() || rep.Above.Links.N == 0 || len(rep.Missing) > 0 {
 		c.t.Errorf("as JSON: %v, %+v", err, rep)
@@ -238,7 +223,7 @@ func (c *cluster) auditFiles(fs, early *memfs.FS) {
 	if err != nil || !rep.Balanced() || !slices.Equal(rep.Missing, []int{1}) || rep.Pairs != 2 {
 		c.t.Errorf("without node 1: %v, %+v", err, rep)
 	}
-	nodes[2] = node(early, 1)
+	nodes[2] = c.auditNode(early, 1)
 	rep, err = audit.CompareNodes(nodes)
 	if err != nil || rep.Back == nil || rep.Back.Back != 1 {
 		c.t.Errorf("node 1 set back, as JSON: %v, %+v", err, rep)
@@ -246,6 +231,24 @@ func (c *cluster) auditFiles(fs, early *memfs.FS) {
 	if _, err = audit.CompareNodes(append(nodes, nodes[0])); !errors.Is(err, state.ErrIncompatible) {
 		c.t.Errorf("a node twice: %v", err)
 	}
+}
+
+// auditNode returns the audit of a node, by way of JSON.
+func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
+	c.t.Helper()
+	rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	data, err := json.Marshal(map[string]any{"checkpoint": rep.Checkpoint, "balanced": rep.Balanced(), "cluster": rep.Cluster})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(data))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n
 }
 
 // flip changes a byte in the middle of a file.
@@ -324,7 +327,6 @@ func (c *cluster) moveURL(fs *memfs.FS) {
 	}
 	c.t.Fatal("node 0 has no URL in a place")
 }
-
 
 // TestClusterSetBack: a node that was set back to an older copy of its directories stops when it starts again, by its
 // own mark, and if the broker has lost that, or all marks, a pair of nodes stops; the error names the node.

@@ -36,6 +36,9 @@ type OutboxFound struct {
 	Messages, Lost      int64
 	LostFirst, LostLast uint64
 	OpenLost            bool // the records of the open message are not readable
+	// Wrong counts what contradicts the manifest or itself, other than by what is lost: nothing that is written by this
+	// package does.
+	Wrong int
 	// Sums has, for each message from number Taken+1, the hash of the totals after it; 0 for one that is lost. So a
 	// receiver's account can be compared at each message. It takes 8 bytes a message.
 	Sums []uint64
@@ -94,11 +97,11 @@ func (s *outboxScanner) Scope(uint64) error { return nil }
 func (s *outboxScanner) run() error {
 	st := s.State
 	if st.Pending == nil || st.Sent == nil || st.Last < st.Taken {
-		return s.report(s.corrupt("the state of an outbox", fmt.Sprintf("messages %d to %d", st.Taken+1, st.Last)))
+		return s.wrong("the state of an outbox", fmt.Sprintf("messages %d to %d", st.Taken+1, st.Last))
 	}
 	n := st.Last - st.Taken
 	if have := st.Pending.Records + st.Sent.Records; uint64(have) != n {
-		return s.report(s.corrupt(fmt.Sprintf("%d messages, numbers %d to %d", n, st.Taken+1, st.Last), fmt.Sprintf("%d messages", have)))
+		return s.wrong(fmt.Sprintf("%d messages, numbers %d to %d", n, st.Taken+1, st.Last), fmt.Sprintf("%d messages", have))
 	}
 	s.found.Sums, s.before = make([]uint64, n), make([]uint64, n)
 	for _, part := range [...]struct {
@@ -120,8 +123,8 @@ func (s *outboxScanner) run() error {
 	want := st.Out
 	want.Sub(st.Gone)
 	if s.found.Files != want && !s.hurt {
-		return s.report(s.corrupt(fmt.Sprintf("%d links and %d edges", want.Links.N, want.Edges.N),
-			fmt.Sprintf("%d and %d, or others", s.found.Files.Links.N, s.found.Files.Edges.N)))
+		return s.wrong(fmt.Sprintf("%d links and %d edges", want.Links.N, want.Edges.N),
+			fmt.Sprintf("%d and %d, or others", s.found.Files.Links.N, s.found.Files.Edges.N))
 	}
 	return nil
 }
@@ -137,6 +140,12 @@ func (s *outboxScanner) report(err error) error {
 		return err
 	}
 	return s.Damaged(err)
+}
+
+// wrong reports a contradiction.
+func (s *outboxScanner) wrong(want, got string) error {
+	s.found.Wrong++
+	return s.report(s.corrupt(want, got))
 }
 
 func (s *outboxScanner) corrupt(want, got string) error {
@@ -157,14 +166,13 @@ func (s *outboxScanner) message(msg []byte) error {
 	i := h.Number - s.State.Taken - 1
 	switch {
 	case h.From != s.From || h.To != s.To:
-		return s.report(s.corrupt(fmt.Sprintf("messages of node %d to node %d", s.From, s.To),
-			fmt.Sprintf("%s of node %d to node %d", what, h.From, h.To)))
+		return s.wrong(fmt.Sprintf("messages of node %d to node %d", s.From, s.To), fmt.Sprintf("%s of node %d to node %d", what, h.From, h.To))
 	case s.found.Crawl != 0 && h.Crawl != s.found.Crawl:
-		return s.report(s.corrupt(fmt.Sprintf("messages of crawl %016x", s.found.Crawl), fmt.Sprintf("%s of crawl %016x", what, h.Crawl)))
+		return s.wrong(fmt.Sprintf("messages of crawl %016x", s.found.Crawl), fmt.Sprintf("%s of crawl %016x", what, h.Crawl))
 	case i >= uint64(len(s.found.Sums)):
-		return s.report(s.corrupt(fmt.Sprintf("messages %d to %d", s.State.Taken+1, s.State.Last), what))
+		return s.wrong(fmt.Sprintf("messages %d to %d", s.State.Taken+1, s.State.Last), what)
 	case s.found.Sums[i] != 0:
-		return s.report(s.corrupt("each message once", what+" twice"))
+		return s.wrong("each message once", what+" twice")
 	}
 	was := s.found.Files
 	if err := s.decoder.Records(msg, &h, s); err != nil {
@@ -189,14 +197,14 @@ func (s *outboxScanner) chain() error {
 			s.found.LostLast = number
 			s.found.Lost++
 		} else if last != 0 && s.before[i] != last {
-			if err := s.report(s.corrupt(fmt.Sprintf("message %d to continue the sums of those before it", number), "other sums")); err != nil {
+			if err := s.wrong(fmt.Sprintf("message %d to continue the sums of those before it", number), "other sums"); err != nil {
 				return err
 			}
 		}
 		last = sum
 	}
 	if last != 0 && last != s.State.Whole.hash() {
-		return s.report(s.corrupt(fmt.Sprintf("message %d to end with the sums of the manifest", s.State.Last), "other sums"))
+		return s.wrong(fmt.Sprintf("message %d to end with the sums of the manifest", s.State.Last), "other sums")
 	}
 	if s.found.Lost > 0 && !s.hurt {
 		return s.report(s.corrupt(fmt.Sprintf("messages %d to %d", s.State.Taken+1, s.State.Last),
@@ -208,21 +216,19 @@ func (s *outboxScanner) chain() error {
 // open checks the records of the open message.
 func (s *outboxScanner) open() error {
 	raw, err := disk.ReadTail(s.Set, s.State.Open)
-	after := s.State.Whole
-	was := s.found.Files
-	if err == nil {
-		if err = eachRecord(raw, &after, s); err != nil {
-			err = s.corrupt("the records of the message that is open", err.Error())
-		}
+	if err != nil {
+		s.found.OpenLost = true
+		return s.report(err)
 	}
-	if err == nil && after != s.State.Out {
-		err = s.corrupt("the sums of the manifest", "other sums of the message that is open")
+	after, was := s.State.Whole, s.found.Files
+	if err := eachRecord(raw, &after, s); err != nil {
+		s.found.Files = was
+		return s.wrong("the records of the message that is open", err.Error())
 	}
-	if err == nil {
-		return nil
+	if after != s.State.Out {
+		return s.wrong("the sums of the manifest", "other sums of the message that is open")
 	}
-	s.found.Files, s.found.OpenLost = was, true
-	return s.report(err)
+	return nil
 }
 
 // AppendSums appends hashes to dst, 8 bytes each.

@@ -156,6 +156,9 @@ func TestScanOutboxFaults(t *testing.T) {
 		if len(all) == 0 || !strings.Contains(all[0], name) {
 			t.Errorf("%s: found %q, want %s", c.what, all, name)
 		}
+		if c.other != (found.Wrong > 0) {
+			t.Errorf("%s: %d contradictions", c.what, found.Wrong)
+		}
 		if !c.other && (c.lost != (found.Lost > 0) || c.open != found.OpenLost) {
 			t.Errorf("%s: found %+v", c.what, found)
 		}

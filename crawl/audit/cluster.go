@@ -139,6 +139,9 @@ func (c *Cluster) pair(other int) *Pair {
 	return &c.Pairs[other]
 }
 
+// TakenFrom returns what a node has taken from another.
+func (c *Cluster) TakenFrom(other int) exchange.Taken { return c.pair(other).Taken }
+
 // pair compares what node from has sent, by sent, with what node to has taken, by received.
 func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	r.Pairs++
