@@ -25,12 +25,21 @@ type Cluster struct {
 	Crawl  uint64 // identifies the crawl of the cluster
 	Secret weburl.Secret
 	Engine exchange.Engine // Run does not close it
+	File   string          // name of the file that has all this, for explain; "" for none
 
 	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
 	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
 	Longest    time.Duration // no exchange takes longer; 0: 5 minutes
 	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
+}
+
+// clusterFile returns the name of the cluster's file.
+func (o *Options) clusterFile() string {
+	if o.Cluster == nil {
+		return ""
+	}
+	return o.Cluster.File
 }
 
 // validate returns what is wrong with the options of a node.

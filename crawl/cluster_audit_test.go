@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/audit"
+	"drumbeat/crawl/explain"
 	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
@@ -35,7 +36,15 @@ func stoppedCluster(t *testing.T) (c *cluster, fs, early *memfs.FS) {
 	c = newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 		o.FS, o.Dirs = fs, []string{fmt.Sprintf("n%d/a", node), fmt.Sprintf("n%d/b", node)}
 		o.CheckpointEvery = 3 * time.Second
+		o.Cluster.File, o.Cluster.Politeness = "cluster.json", PolitenessShare
 	})
+	data, err := (&exchange.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}).Encode()
+	if err == nil {
+		err = disk.WriteFileAtomic(fs, "cluster.json", data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	var wg sync.WaitGroup
 	for node := range c.options {
 		wg.Go(func() {
@@ -300,14 +309,7 @@ func (c *cluster) copyKey(fs disk.FS, from, to int) {
 // moveURL gives the oldest record of a place of node 0 a URL of another node.
 func (c *cluster) moveURL(fs *memfs.FS) {
 	c.t.Helper()
-	var foreign []byte
-	for i := 0; foreign == nil; i++ {
-		host := fmt.Sprintf("x%d.com", i)
-		h := weburl.NewHasher(c.options[0].Cluster.Secret)
-		if c.options[0].Cluster.Table.Owner(h.PLDKey([]byte(host))) != 0 {
-			foreign = []byte("http://" + host + "/")
-		}
-	}
+	foreign := []byte(web404(c, 1))
 	fault := func(data []byte, add func([]byte) error) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
@@ -424,4 +426,83 @@ func TestClusterAuditAnyTime(t *testing.T) {
 			t.Error("no look found links in outboxes")
 		}
 	})
+}
+
+// TestExplainOtherNode: explain names the owner of a URL of another node, and says where a link to it stands in the
+// outbox.
+func TestExplainOtherNode(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c, fs, _ := stoppedCluster(t)
+		defer c.close()
+		where := map[string]int{}
+		for node := range c.options {
+			o := &c.options[node]
+			set, m, err := lastManifest(fs, o.Dirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]*explain.OutboxReport{}
+			owner := map[string]int{}
+			var urls []string
+			for other := range c.options {
+				if other == node {
+					continue
+				}
+				st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := exchange.EachLink(set, state.OutboxName(other), st, func(data []byte, in string, number uint64) error {
+					var rec weburl.Record
+					if err := rec.Decode(data); err != nil {
+						return err
+					}
+					url := string(rec.URL)
+					if want[url] == nil {
+						want[url], owner[url] = &explain.OutboxReport{Where: in, Message: number}, other
+						urls = append(urls, url)
+					}
+					return nil
+				}, func(err error) error { return err }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			e, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.Dirs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reports, err := e.URLs(append(urls, web404(c, 1-min(node, 1))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := reports[len(reports)-1]
+			if last.Node == nil || *last.Node != 1-min(node, 1) || last.Outbox != nil || !strings.Contains(last.Why[1], "no link") {
+				t.Errorf("node %d: a URL without link: %+v", node, last)
+			}
+			for _, rep := range reports[:len(reports)-1] {
+				w := want[rep.URL]
+				if rep.Place != explain.PlaceOtherNode || rep.Node == nil || *rep.Node != owner[rep.URL] || rep.Outbox == nil || *rep.Outbox != *w ||
+					!strings.Contains(rep.Why[1], fmt.Sprint("message ", w.Message)) && w.Where != exchange.InOpen {
+					t.Fatalf("node %d: %s: %+v, want %+v", node, rep.URL, rep, w)
+				}
+				where[w.Where]++
+			}
+		}
+		if where[exchange.InSent] == 0 || where[exchange.InPending] == 0 {
+			t.Errorf("links stood in %v only", where)
+		}
+		t.Log(where)
+	})
+}
+
+// web404 returns a URL of a node to which nothing leads.
+func web404(c *cluster, node int) string {
+	h := weburl.NewHasher(c.options[0].Cluster.Secret)
+	for i := 0; ; i++ {
+		host := fmt.Sprintf("nowhere%d.com", i)
+		if c.options[0].Cluster.Table.Owner(h.PLDKey([]byte(host))) == node {
+			return "http://" + host + "/"
+		}
+	}
 }

@@ -70,7 +70,10 @@ func TestClusterRepair(t *testing.T) {
 		for i := range c.options {
 			c.options[i].FS = mended
 		}
-		c.check(c.run(t.Context()))
+		c.run(t.Context())
+		if doubled := c.checkCuts(); doubled > 0 {
+			t.Errorf("%d URLs were fetched more than once", doubled)
+		}
 	})
 }
 

@@ -152,6 +152,9 @@ type Sink interface {
 	Scope(key uint64) error
 }
 
+// errSums means that the records of a message are well formed, but others than the sender has counted.
+var errSums = errors.New("its records do not have the sums of its header")
+
 // Decoder decodes messages. It belongs to one goroutine.
 type Decoder struct {
 	zstd *zstd.Decoder
@@ -184,7 +187,7 @@ func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 		return err
 	}
 	if after != h.After {
-		return fmt.Errorf("exchange: %w: its records do not have the sums of its header", ErrMessage)
+		return fmt.Errorf("exchange: %w: %w", ErrMessage, errSums)
 	}
 	return nil
 }

@@ -59,6 +59,14 @@ func (c *clusterFlags) check() error {
 
 func (c *clusterFlags) embeds() bool { return len(c.Cluster) > 0 && c.Cluster[0] == "embed" }
 
+// absoluteFile returns the path of the cluster's file from the root, so that explain finds it.
+func (c *clusterFlags) absoluteFile() string {
+	if path, err := filepath.Abs(c.ClusterFile); err == nil {
+		return path
+	}
+	return c.ClusterFile
+}
+
 // openCluster connects to the other nodes. No exchange with a site takes longer than longest. stop ends the connection.
 func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
 	if len(c.Cluster) == 0 {
@@ -90,7 +98,7 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	if err != nil {
 		return nil, err
 	}
-	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret, Engine: e,
+	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret, Engine: e, File: c.absoluteFile(),
 		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Longest: longest, Clock: sleeplessClock}
 	return e.Close, nil
 }
