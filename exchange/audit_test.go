@@ -59,6 +59,17 @@ func TestScanOutbox(t *testing.T) {
 	if found.Messages != 9 || found.Lost != 0 || found.Crawl != 7 || found.Files.Links.N != 9*2000+1 || found.Files.Edges.N != 9 {
 		t.Errorf("found %+v", found)
 	}
+	where := map[string]int{}
+	must(t, EachLink(b.set(), "outbox/1", st, func(rec []byte, in string, number uint64) error {
+		if got := string(rec); in != InOpen && !strings.Contains(got, fmt.Sprintf("-%d.example", number-1)) {
+			t.Fatalf("%s in message %d", got, number)
+		}
+		where[in]++
+		return nil
+	}, func(err error) error { return err }))
+	if where[InSent] != 6*2000 || where[InPending] != 3*2000 || where[InOpen] != 1 {
+		t.Errorf("links are in %v", where)
+	}
 	sums, err := ParseSums(AppendSums(nil, found.Sums))
 	must(t, err)
 	s := Sent{Out: st.Out, Gone: st.Gone, Last: st.Last, GoneNumber: st.Taken, Sums: sums}
