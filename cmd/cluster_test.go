@@ -116,6 +116,7 @@ func TestClusterKill(t *testing.T) {
 			t.Errorf("audit of node %d: %s", node, out)
 		}
 	}
+	checkClusterAudit(t, dir, file, nodes)
 	killed := 0
 	kills.Range(func(any, any) bool { killed++; return true })
 	t.Logf("%d kills; %d URLs, %d fetched more than once", killed, want.Fetched, twice)
@@ -209,4 +210,33 @@ func TestClusterPages(t *testing.T) {
 	if sum != limit {
 		t.Errorf("%d pages, want %d", sum, limit)
 	}
+}
+
+// checkClusterAudit audits the nodes together, from their directories and from the JSON of each.
+func checkClusterAudit(t *testing.T, dir, file string, nodes int) {
+	t.Helper()
+	var dirs, files []string
+	for node := range nodes {
+		dirs = append(dirs, filepath.Join(dir, fmt.Sprint(node)))
+		out, _ := wantExit(t, term.ExitDone, "", "audit", "--json", dirs[node])
+		files = append(files, filepath.Join(dir, fmt.Sprintf("%d.json", node)))
+		if err := os.WriteFile(files[node], []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{append([]string{"--deep", "--cluster-file=" + file}, dirs...), files, append([]string{files[0]}, dirs[1:]...)} {
+		out, _ := wantExit(t, term.ExitDone, "", append([]string{"cluster", "audit"}, args...)...)
+		if !strings.Contains(out, "3 of 3 nodes, 6 pairs: balanced") || !strings.Contains(out, " 0 and 0 stand in outboxes") {
+			t.Errorf("cluster audit %v: %s", args, out)
+		}
+	}
+	out, _ := wantExit(t, term.ExitDone, "", "cluster", "audit", "--json", dirs[0], files[2])
+	if !strings.Contains(out, `"missing": [
+    1
+  ]`) {
+		t.Errorf("without node 1: %s", out)
+	}
+	wantExit(t, term.ExitDirectory, "", "cluster", "audit", dirs[0], files[0])
+	wantExit(t, term.ExitUsage, "", append([]string{"cluster", "audit", "--deep"}, dirs...)...)
+	wantExit(t, term.ExitUsage, "", "cluster", "audit", file)
 }

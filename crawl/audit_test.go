@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -335,30 +336,35 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 	}
 }
 
+// addSeen adds a key to URLseen.
+func addSeen(ctx context.Context, set disk.Set, m *state.Manifest, tails *disk.Tails, key drum.Key) error {
+	st, err := state.Part[drum.State](m, state.NameURLSeen)
+	if err != nil {
+		return err
+	}
+	d, err := drum.Open(drum.Options{Set: set, Name: state.NameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog,
+		BufferBytes: 64 << 10}, st)
+	if err != nil {
+		return err
+	}
+	if err := d.Add([]drum.Tuple{{Key: key, Op: drum.CheckUpdate, Aux: []byte("nobody's")}}); err != nil {
+		return err
+	}
+	if _, err := d.Pass(ctx, true); err != nil {
+		return err
+	}
+	d.Pause()
+	f := d.Freeze()
+	d.Resume()
+	return saved(m, state.NameURLSeen, f, tails)
+}
+
 // TestAuditFindsKeysInURLseen: an audit must find an extra key in URLseen.
 func TestAuditFindsKeysInURLseen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		tamper(t, fs, &opt, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[drum.State](m, state.NameURLSeen)
-			if err != nil {
-				return err
-			}
-			d, err := drum.Open(drum.Options{Set: set, Name: state.NameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog,
-				BufferBytes: 64 << 10}, st)
-			if err != nil {
-				return err
-			}
-			if err := d.Add([]drum.Tuple{{Key: 12345, Op: drum.CheckUpdate, Aux: []byte("nobody's")}}); err != nil {
-				return err
-			}
-			if _, err := d.Pass(t.Context(), true); err != nil {
-				return err
-			}
-			d.Pause()
-			f := d.Freeze()
-			d.Resume()
-			return saved(m, state.NameURLSeen, f, tails)
+			return addSeen(t.Context(), set, m, tails, 12345)
 		})
 		rep, err := audit.Run(fs, opt.Dirs)
 		if err != nil {

@@ -27,12 +27,21 @@ type Cluster struct {
 	Engine exchange.Engine // Run does not close it
 	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
 	Reconfigure bool
+	File        string // name of the file that has all this, for explain; "" for none
 
 	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
 	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
 	Longest    time.Duration // no exchange takes longer; 0: 5 minutes
 	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
+}
+
+// clusterFile returns the name of the cluster's file.
+func (o *Options) clusterFile() string {
+	if o.Cluster == nil {
+		return ""
+	}
+	return o.Cluster.File
 }
 
 // validate returns what is wrong with the options of a node.
@@ -71,7 +80,7 @@ type clusterStage struct {
 
 	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
 	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
-	fresh     bool                            // the crawl begins with this run
+	began     uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
 	wakeMark  signal
 	wakeEarly signal
 
@@ -116,9 +125,6 @@ func newClusterStage(e *engine) *clusterStage {
 // on reports whether the crawl has several nodes.
 func (s *clusterStage) on() bool { return s.opt.Cluster != nil }
 
-// outboxName returns the name of the outbox for a node.
-func outboxName(node int) string { return fmt.Sprint(state.OutboxPrefix, node) }
-
 // structures returns the outboxes.
 func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*structure, _ error) {
 	if !s.on() {
@@ -138,7 +144,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		if node == s.node {
 			continue
 		}
-		name := outboxName(node)
+		name := state.OutboxName(node)
 		q := opt(name)
 		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
 			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: c.Crawl, From: s.node, To: node,
@@ -171,8 +177,10 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	for node := range s.taken {
 		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
-	s.fresh = m == nil
 	s.openLimits(m)
+	if m != nil {
+		s.began = m.Gen
+	}
 	for node, o := range s.outboxes {
 		if o == nil {
 			continue

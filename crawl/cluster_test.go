@@ -298,6 +298,9 @@ func (c *cluster) checkCuts() (doubled int) {
 	if sent != taken || edgesSent != edgesTaken {
 		c.t.Errorf("%d links sent, %d taken; %d edges sent, %d taken", sent, taken, edgesSent, edgesTaken)
 	}
+	if rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs }); err != nil || !rep.Balanced() || rep.Above.Records() != 0 {
+		c.t.Errorf("audit of all nodes: %v, %+v", err, rep)
+	}
 	if fetched != int64(want.Fetched) {
 		c.t.Errorf("the nodes have fetched %d URLs, want %d", fetched, want.Fetched)
 	}

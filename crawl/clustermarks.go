@@ -36,6 +36,17 @@ func (s *clusterStage) outs() []int64 {
 	return outs
 }
 
+// gones returns, for each outbox, the number of the last message that its node has for good.
+func (s *clusterStage) gones() []uint64 {
+	gones := make([]uint64, s.nodes)
+	for node, o := range s.outboxes {
+		if o != nil {
+			gones[node] = o.Figures().TakenNumber
+		}
+	}
+	return gones
+}
+
 // flush ends the open messages, so that the checkpoint that follows covers all records.
 func (s *clusterStage) flush() error {
 	if !s.on() {
@@ -127,7 +138,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	mark := &exchange.Mark{Node: s.node, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Idle: m.idle,
-		Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs}
+		Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones()}
 	s.markMu.Lock()
 	s.mark, s.marked = mark, *m.intake
 	s.markMu.Unlock()
@@ -137,7 +148,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 // putMarks writes the mark of each checkpoint, and then drops what it covers from the stream. It writes the last
 // one again from time to time, in case the broker has lost it.
 func (s *clusterStage) putMarks(ctx context.Context) error {
-	if err := s.checkFresh(ctx); err != nil {
+	if err := s.checkOwn(ctx); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
@@ -161,15 +172,23 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 	return nil
 }
 
-// checkFresh returns an error if this crawl is new, but the broker has a mark of this node: then the cluster's file is that
-// of an earlier crawl, whose messages would be taken for those of this one, or the node has lost its directories.
-func (s *clusterStage) checkFresh(ctx context.Context) error {
-	for s.fresh && ctx.Err() == nil {
-		_, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
+// checkOwn compares the broker's mark of this node, if there is one, with the directories. If this crawl is new, the
+// cluster's file is that of an earlier crawl, whose messages would be taken for those of this one, or the node has lost
+// its directories. If the mark is of a later checkpoint, the node was set back.
+func (s *clusterStage) checkOwn(ctx context.Context) error {
+	for ctx.Err() == nil {
+		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
 		switch {
-		case err == nil:
+		case err == nil && s.began == 0:
 			return fmt.Errorf("crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
 				"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
+		case err == nil:
+			m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
+			if err != nil {
+				s.opt.Log.Error("the mark of this node is refused", "error", err)
+				return nil
+			}
+			return m.CheckOwn(s.began)
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
 		}
@@ -236,12 +255,23 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		if m.Table != s.opt.Cluster.Table.Sum() {
 			return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
 		}
+		if err := s.checkGone(m); err != nil {
+			return err
+		}
 		s.marks[m.Node].Store(m)
 		if p := s.publishers[m.Node]; p != nil {
 			p.Mark(m)
 		}
 		s.wakeWatch.raise()
 	}
+}
+
+// checkGone returns an error if another node has dropped messages for this one that it has not taken.
+func (s *clusterStage) checkGone(m *exchange.Mark) error {
+	s.txLock.RLock()
+	taken := s.intake.Taken[m.Node].Number
+	s.txLock.RUnlock()
+	return m.CheckGone(s.node, taken)
 }
 
 // concluded reports whether the crawl is over on all nodes. This node has nothing left to do.

@@ -17,5 +17,5 @@ func (o *Options) lastRun() *state.LastRun {
 		HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
 		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(),
 		MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, Sites: o.Sites, URLRules: o.URLRules,
-		CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
+		ClusterFile: o.clusterFile(), CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
 }

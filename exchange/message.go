@@ -60,6 +60,18 @@ type Totals struct {
 // Records returns the number of links and edges.
 func (t *Totals) Records() int64 { return t.Links.N + t.Edges.N }
 
+// Add adds the records of o.
+func (t *Totals) Add(o Totals) {
+	t.Links.Merge(o.Links)
+	t.Edges.Merge(o.Edges)
+}
+
+// Sub removes the records of o.
+func (t *Totals) Sub(o Totals) {
+	t.Links.Remove(o.Links)
+	t.Edges.Remove(o.Edges)
+}
+
 func (t *Totals) append(dst []byte) []byte {
 	for _, s := range [...]weburl.Sum{t.Links, t.Edges} {
 		dst = binary.LittleEndian.AppendUint64(dst, s.Hi)
@@ -145,6 +157,9 @@ type Sink interface {
 	Pages(n int64) error
 }
 
+// errSums means that the records of a message are well formed, but others than the sender has counted.
+var errSums = errors.New("its records do not have the sums of its header")
+
 // Decoder decodes messages. It belongs to one goroutine.
 type Decoder struct {
 	zstd *zstd.Decoder
@@ -173,6 +188,17 @@ func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 		return fmt.Errorf("exchange: %w: %d bytes of records, want %d", ErrMessage, len(raw), h.raw)
 	}
 	after := h.Before
+	if err := eachRecord(raw, &after, sink); err != nil {
+		return err
+	}
+	if after != h.After {
+		return fmt.Errorf("exchange: %w: %w", ErrMessage, errSums)
+	}
+	return nil
+}
+
+// eachRecord gives the records in raw to sink and adds them to sum.
+func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 	for len(raw) > 0 {
 		kind := raw[0]
 		n, size := binary.Uvarint(raw[1:])
@@ -187,13 +213,13 @@ func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 			if err != nil {
 				return err
 			}
-			after.Links.Add(key)
+			sum.Links.Add(key)
 		case kind == kindEdge && n > 2 && rec[0] > 0 && int(rec[0]) < len(rec)-1:
 			from, to := rec[1:1+rec[0]], rec[1+rec[0]:]
 			if err := sink.Edge(from, to); err != nil {
 				return err
 			}
-			after.Edges.Add(edgeKey(from, to))
+			sum.Edges.Add(edgeKey(from, to))
 		case kind == kindScope && n == 8:
 			if err := sink.Scope(binary.LittleEndian.Uint64(rec)); err != nil {
 				return err
@@ -205,9 +231,6 @@ func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 		default:
 			return fmt.Errorf("exchange: %w: a record of kind %q with %d bytes", ErrMessage, kind, n)
 		}
-	}
-	if after != h.After {
-		return fmt.Errorf("exchange: %w: its records do not have the sums of its header", ErrMessage)
 	}
 	return nil
 }

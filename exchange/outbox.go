@@ -236,7 +236,7 @@ func (o *Outbox) peek(q *queue.Queue, durable uint64) (msg []byte, number uint64
 // *SetBackError if this node never published the number, or other records under it.
 func (o *Outbox) Taken(number uint64, total Totals) (all bool, err error) {
 	if number > o.Durable() {
-		return false, &SetBackError{Node: o.opt.From, Peer: o.opt.To, Want: number, Have: o.Durable()}
+		return false, unsent(o.opt.From, o.opt.To, number, o.Durable())
 	}
 	for range dropAtOnce {
 		q := o.sent
@@ -256,7 +256,7 @@ func (o *Outbox) Taken(number uint64, total Totals) (all bool, err error) {
 			return true, nil
 		}
 		if h.Number == number && h.After != total {
-			return false, &SetBackError{Node: o.opt.From, Peer: o.opt.To, Want: number, Have: number}
+			return false, disagree(o.opt.From, o.opt.To, number)
 		}
 		q.Advance()
 		o.mu.Lock()
@@ -268,21 +268,6 @@ func (o *Outbox) Taken(number uint64, total Totals) (all bool, err error) {
 
 // dropAtOnce bounds the work of Taken in one transaction.
 const dropAtOnce = 256
-
-// SetBackError means that a node or its peer was set back to an older copy of its directories.
-type SetBackError struct {
-	Node, Peer int
-	Want, Have uint64 // numbers of messages
-}
-
-func (e *SetBackError) Error() string {
-	if e.Want == e.Have {
-		return fmt.Sprintf("exchange: nodes %d and %d disagree about message %d: one of them was set back to an older copy "+
-			"of its directories", e.Node, e.Peer, e.Want)
-	}
-	return fmt.Sprintf("exchange: node %d has taken message %d of node %d, which has sent %d: node %d was set back to an "+
-		"older copy of its directories", e.Peer, e.Want, e.Node, e.Have, e.Node)
-}
 
 // Durable returns the number of the last message that may be published.
 func (o *Outbox) Durable() uint64 {

@@ -195,22 +195,23 @@ func TestSetBack(t *testing.T) {
 	b := newBox(t, memfs.New(1))
 	must(t, b.AddLink(1, []byte("one")))
 	b.save(true)
-	var back *SetBackError
-	if _, err := b.Taken(2, Totals{}); !errors.As(err, &back) {
-		t.Errorf("a message that was never sent: %v", err)
-	}
-	if _, err := b.Taken(1, Totals{}); !errors.As(err, &back) {
-		t.Errorf("another message 1: %v", err)
-	}
+	_, err := b.Taken(2, Totals{}) // a message that was never sent
+	wantBack(t, err, 0)
+	_, err = b.Taken(1, Totals{}) // another message 1
+	wantBack(t, err, -1)
 	msg, _, _, err := b.Next()
 	must(t, err)
 	h, err := ReadHeader(msg)
 	must(t, err)
-	h.Before.Links.Add(5)
+	h.Before.Links.Add(5) // other records before message 1
 	in := Intake{Taken: make([]Taken, 2)}
-	if _, err := in.Judge(&h, 7, 1); !errors.As(err, &back) {
-		t.Errorf("other records before message 1: %v", err)
-	}
+	_, err = in.Judge(&h, 7, 1)
+	wantBack(t, err, -1)
+	m := &Mark{Node: 0, Checkpoint: 4, Gone: []uint64{0, 3}}
+	must(t, m.CheckGone(1, 3))
+	wantBack(t, m.CheckGone(1, 2), 1)
+	must(t, m.CheckOwn(4))
+	wantBack(t, m.CheckOwn(3), 0)
 }
 
 // FuzzMessage: bytes from outside are decoded, or refused with ErrMessage.
@@ -241,7 +242,7 @@ func FuzzMessage(f *testing.F) {
 func TestOver(t *testing.T) {
 	t.Parallel()
 	mark := func(node int, taken, out int64) *Mark {
-		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Want: make([]uint64, 2)}
+		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2), Want: make([]uint64, 2)}
 		m.Taken[1-node].Totals.Links.N, m.Out[1-node] = taken, out
 		return m
 	}

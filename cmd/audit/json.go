@@ -15,6 +15,7 @@ type auditJSON struct {
 	Places     []placeJSON      `json:"places"`
 	Refused    map[string]int64 `json:"refused"`
 	Bad        []string         `json:"bad"`
+	Cluster    *audit.Cluster   `json:"cluster,omitempty"` // of a node of a cluster
 }
 
 type placeJSON struct {
@@ -85,7 +86,7 @@ func placeOf(r *audit.Row) placeJSON {
 
 func auditOf(rep *audit.Report) auditJSON {
 	j := auditJSON{Crawl: rep.Crawl, Checkpoint: rep.Checkpoint, Balanced: rep.Balanced(), Unique: placeOf(&rep.Unique),
-		Refused: rep.Refused, Bad: append([]string{}, rep.Bad...)}
+		Refused: rep.Refused, Bad: append([]string{}, rep.Bad...), Cluster: rep.Cluster}
 	for i := range rep.Rows {
 		j.Places = append(j.Places, placeOf(&rep.Rows[i]))
 	}

@@ -14,7 +14,12 @@
 // changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster permissions prints what the broker
 // must allow. The others connect to nothing. The package starts no goroutine.
 //
-// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; 1 for everything else.
+// cluster audit compares the accounts of the stopped nodes (package crawl/audit), from their directories, which it
+// locks, or from what audit --json has written of each.
+//
+// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit also term.ExitFailure (1) if the
+// accounts do not balance, term.ExitDirectory (4) if the nodes are not of one crawl, run, or have different tables, and
+// term.ExitDamage (5) for damage and a node that was set back; 1 for everything else.
 package cluster
 
 import (
@@ -33,6 +38,7 @@ type Command struct {
 	Show        showCmd        `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
 	Status      statusCmd      `cmd:"" help:"Print a table of all nodes, by what they say of themselves every 10 seconds, and of the broker's streams."`
 	Permissions permissionsCmd `cmd:"" help:"Print the permissions that a user of the NATS account needs for a crawl, as configuration of the server."`
+	Audit       auditCmd       `cmd:"" help:"Compare the accounts of all stopped nodes of a crawl: what each has sent is what the others have taken or will get. Exit code 5 if a node was set back to an older copy."`
 }
 
 type initCmd struct {

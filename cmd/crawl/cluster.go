@@ -63,6 +63,14 @@ func (c *clusterFlags) check() error {
 
 func (c *clusterFlags) embeds() bool { return len(c.Cluster) > 0 && c.Cluster[0] == "embed" }
 
+// absoluteFile returns the path of the cluster's file from the root, so that explain finds it.
+func (c *clusterFlags) absoluteFile() string {
+	if path, err := filepath.Abs(c.ClusterFile); err == nil {
+		return path
+	}
+	return c.ClusterFile
+}
+
 // ReadCluster reads the file of the cluster into o, without an engine, and sets RAM and disk aside for the broker.
 func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	if len(c.Cluster) == 0 {
@@ -80,7 +88,8 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 		return term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
 	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
-		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, Reconfigure: c.ClusterReconfigure}
+		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
+		Reconfigure: c.ClusterReconfigure}
 	c.crawl = f.Crawl
 	if c.embeds() {
 		return flags.SetBroker(o, c.ClusterStream)

@@ -11,15 +11,18 @@
 // prints all of it as one object, whose field found is audit's report.
 //
 // Exit codes: 0 if the crawl is sound now, term.ExitFailure (1) if --dry-run found something to repair,
-// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl.
+// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, term.ExitDamage (5) if
+// the outbox of a cluster's node has lost messages that another node may lack.
 //
 // It takes the locks of the directories and runs in the caller's goroutine; progress goes to standard error,
 // as audit's.
 package repair
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	auditcmd "drumbeat/cmd/audit"
@@ -34,13 +37,18 @@ import (
 type Command struct {
 	Dir    []string `arg:"" name:"dir" help:"All directories of the crawl."`
 	DryRun bool     `help:"Print what would be done and what would be lost, and change nothing."`
+	Taken  []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
 	flags.Audit
 }
 
 // Run repairs a stopped crawl.
 func (c *Command) Run(a *term.App) error {
+	others, err := c.others()
+	if err != nil {
+		return term.Usage(err)
+	}
 	p := term.NewProgress(a.Stderr)
-	rep, err := repair.Run(repair.Options{DryRun: c.DryRun, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+	rep, err := repair.Run(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
 		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}})
 	p.Clear()
 	if err != nil {
@@ -55,6 +63,22 @@ func (c *Command) Run(a *term.App) error {
 		return &term.Ended{Code: term.ExitFailure, Why: "there is something to repair", Quiet: true}
 	}
 	return err
+}
+
+// others reads the audits of the other nodes.
+func (c *Command) others() (nodes []audit.Node, _ error) {
+	for _, path := range flags.Clean(c.Taken) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		n, err := audit.ReadNode(path, f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
 func (c *Command) print(w io.Writer, rep *repair.Report) error {

@@ -30,6 +30,7 @@ import (
 
 	"drumbeat/crawl"
 	"drumbeat/disk"
+	"drumbeat/exchange"
 	"drumbeat/internal/bug"
 )
 
@@ -127,7 +128,11 @@ func (a *App) Fail(err error) int {
 // advice returns what to do about an error, to be printed after it; "" if there is nothing to say.
 func advice(err error) string {
 	var added *crawl.NewDirectoryError
+	var back *exchange.SetBackError
 	switch {
+	case errors.As(err, &back):
+		return "; start each node with its newest directories. If they are lost, set all nodes back to copies that fit together, which drumbeat " +
+			"cluster audit tells, and delete the crawl's streams and values at the broker"
 	case errors.As(err, &added) && added.Out:
 		return fmt.Sprintf("\n  more disk for WARC files: --add-out %s", PlainText(added.New))
 	case errors.As(err, &added):

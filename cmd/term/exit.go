@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/exchange"
 	"drumbeat/internal/scope"
 )
 
@@ -18,7 +19,7 @@ const (
 	ExitUsage     = 2  // a bad flag or bad input
 	ExitDiskFull  = 3  // no space left
 	ExitDirectory = 4  // the directory is in use, belongs to something else, or exists and --new was given
-	ExitDamage    = 5  // bytes on disk differ from those written
+	ExitDamage    = 5  // bytes on disk differ from those written, or a node was set back to an older copy
 	ExitSignal    = 11 // orderly stop by a signal
 	ExitBug       = 12 // a panic: a bug in this program
 	ExitForced    = 13 // immediate stop by a second signal
@@ -77,13 +78,14 @@ func ExitCode(err error) int {
 	var end *Ended
 	var input usageError
 	var damage *disk.CorruptError
+	var back *exchange.SetBackError
 	var rules *scope.Faults
 	switch {
 	case errors.As(err, &end):
 		return end.Code
 	case errors.As(err, &input), errors.As(err, &rules):
 		return ExitUsage
-	case errors.As(err, &damage), errors.Is(err, state.ErrRepairing):
+	case errors.As(err, &damage), errors.As(err, &back), errors.Is(err, state.ErrRepairing):
 		return ExitDamage
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return ExitDiskFull

@@ -40,6 +40,7 @@ type Report struct {
 	Refused    map[string]int64 // ended and held URLs by reason
 	Placed     weburl.Sum       // sum of Files over Rows
 	Bad        []string         // every discrepancy, in words
+	Cluster    *Cluster         // accounts of a node of a cluster; nil for one node
 }
 
 // Balanced reports whether the audit found no discrepancy.
@@ -67,6 +68,11 @@ func (a *Report) Write(w io.Writer) error {
 	row(&a.Names)
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if a.Cluster != nil {
+		if err := a.Cluster.Write(w); err != nil {
+			return err
+		}
 	}
 	for _, why := range a.Bad {
 		if _, err := fmt.Fprintln(w, "AUDIT:", why); err != nil {
@@ -214,7 +220,13 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return balance(m, &files, keys, names), nil
+	cluster, err := auditCluster(r, m)
+	if err != nil {
+		return nil, err
+	}
+	rep := balance(m, &files, keys, names)
+	rep.Cluster = cluster
+	return rep, nil
 }
 
 // balance compares the sums of the files with the accounts.

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/exchange"
 	"drumbeat/internal/crawllog"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -143,6 +144,11 @@ type Scanner struct {
 	orderedKeys int64
 	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
+	// Outboxes is what the outboxes of a node of a cluster hold, by the other node.
+	Outboxes map[int]*exchange.OutboxFound
+	cluster  *Cluster
+	// URL, if set, is called with the URL of each record and response. It is valid during the call.
+	URL func(url []byte) error
 }
 
 const defaultAuditRAM = 256 << 20
@@ -232,9 +238,20 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 		x.row.Records--
 		return rec, x.damage(fmt.Errorf("unreadable record: %w", err))
 	}
+	if err := x.url(rec.URL); err != nil {
+		return rec, err
+	}
 	key := x.Saved.Hasher.URLKey(rec.URL)
 	x.Files[p].Add(key)
 	return rec, x.sorter.Add(TaggedKey{Key: key, Tag: uint8(p)})
+}
+
+// url hands a URL on to URL.
+func (x *Scanner) url(url []byte) error {
+	if x.URL == nil {
+		return nil
+	}
+	return x.URL(url)
 }
 
 // markOf hashes the position and status of a response; never 0.
@@ -307,12 +324,18 @@ func (x *Scanner) capture(c *warc.Capture) error {
 		x.Report.Output.Rendered++
 		return nil
 	}
+	if err := x.url([]byte(c.URL)); err != nil {
+		return err
+	}
 	key := x.Saved.Hasher.URLKey([]byte(c.URL))
 	return x.sorter.Add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
 }
 
 // logEntry adds a line of the crawl log.
 func (x *Scanner) logEntry(e *crawllog.Entry) error {
+	if err := x.url([]byte(e.URL)); err != nil {
+		return err
+	}
 	k := TaggedKey{Key: x.Saved.Hasher.URLKey([]byte(e.URL)), Tag: tagLogRefused}
 	if e.Reason == "" {
 		k.Tag = tagLogFetched
@@ -515,6 +538,7 @@ func (x *Scanner) conclude() {
 	out.StoredAll = x.Fetched.N >= fetched.N
 	out.RefusedAll = x.Refused.N >= refused.N
 	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names)
+	rep.Cluster = x.cluster
 	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
 	ended := func(p state.Place, found weburl.Sum, where string) {
 		account := x.Manifest.Accounts.Places[p]

@@ -8,6 +8,10 @@
 // after it. ForgetMissing removes missing directories from the crawl if they hold nothing of it. ReadGraph
 // reads the names of hosts and PLDs and the edges between PLDs.
 //
+// A node of a cluster has a Cluster in its report: the accounts of its exchange with the others, compared with its outboxes.
+// CompareNodes compares those of several nodes, AuditDirs reads the nodes' directories for it. ReadNode reads the JSON
+// of an audit.
+//
 // All of them lock the crawl's directories and so refuse a running crawl (disk.ErrLocked). They change
 // nothing of the crawl, except that ForgetMissing writes identities. Options.RAMBytes limits memory; the
 // buffers in the last checkpoint come on top. Deep sorts in Options.TempDir what does not fit into RAM.

@@ -22,7 +22,7 @@ import (
 // scanState reads every structure except the cache of URLseen.
 func (x *Scanner) scanState() error {
 	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanContent, x.scanBeast, x.scanRobots, x.scanQueues,
-		x.scanCalendars, x.scanRAM, x.scanIdentity} {
+		x.scanCalendars, x.scanOutboxes, x.scanRAM, x.scanIdentity} {
 		if err := f(); err != nil {
 			return err
 		}

@@ -219,10 +219,12 @@ type URLReport struct {
 
 	Seen bool `json:"seen"` // in URLseen
 	// Place is one of the crawl's places, or unseen, link (found; URLseen has not checked it), ended
-	// (fetched or refused; no file says which), not-scanned (seen; Fast), or unknown (an unreadable file
-	// may hold it).
+	// (fetched or refused; no file says which), not-scanned (seen; Fast), unknown (an unreadable file
+	// may hold it), or other-node (Node).
 	Place  string        `json:"place"`
 	Why    []string      `json:"why"`
+	Node   *int          `json:"node,omitempty"`   // the node of the cluster to which the URL belongs, if it is another one
+	Outbox *OutboxReport `json:"outbox,omitempty"` // where a link to the URL stands in the outbox for Node, if one does
 	Queue  *QueueReport  `json:"queue,omitempty"`
 	Due    time.Time     `json:"due,omitzero"` // when a deferred URL returns
 	Record *RecordReport `json:"record,omitempty"`

@@ -47,7 +47,7 @@ func (v *view) useLastRun() error {
 	v.links.Sites = admit.NewSites(run.Scope, r.HostKey, extended)
 	v.readRules(run)
 	v.readSettings(run)
-	return nil
+	return v.readOwners(run)
 }
 
 // readRules reads the rule files and the seed file in their present state. On an error the scope is

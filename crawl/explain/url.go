@@ -75,6 +75,7 @@ func (v *view) explainURLs(all []*URLReport) error {
 			seen = append(seen, rep)
 		}
 	}
+	v.findOwners(reports)
 	f := v.newFinder(seen)
 	if v.opt.Fast {
 		f = nil
@@ -154,6 +155,7 @@ const (
 	PlaceEnded      = "ended"
 	PlaceNotScanned = "not-scanned"
 	PlaceUnknown    = "unknown"
+	PlaceOtherNode  = "other-node"
 )
 
 // checks returns the matcher for a place; nil if f is nil.

@@ -50,6 +50,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 	switch rep.Place {
 	case placeUnseen:
 		return v.whyUnseen(rep)
+	case PlaceOtherNode:
+		return v.whyOther(rep)
 	case PlaceLink:
 		return say("found as a link; URLseen's next merge checks whether it is new")
 	case PlaceNotScanned:

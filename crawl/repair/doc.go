@@ -13,6 +13,10 @@
 // Run locks the crawl's directories. It needs space for a second copy of each structure that it rebuilds.
 // With Options.DryRun it reports what it would do and changes nothing.
 //
+// The numbers of messages in an outbox of a cluster's node mean the same for ever, because the other node may have taken
+// them. So Run refuses an outbox that has lost messages (ErrOutbox), unless the audit of the other node, in
+// Options.Others, says that it has them for good. Records that have no number yet are dropped and counted.
+//
 // Run can't repair a crawl without the manifest, which names the crawl's files, or without the hash secret,
 // which turns URLs into keys. The error then says so.
 package repair

@@ -52,6 +52,8 @@ type Options struct {
 	audit.Options
 	// DryRun reports what Run would do and lose, and changes nothing.
 	DryRun bool
+	// Others are audits of the other nodes of a cluster. Run drops what they have for good from damaged outboxes.
+	Others []audit.Node
 	// hook is called where tests simulate a crash.
 	hook func(place string)
 }
@@ -94,6 +96,9 @@ func Run(opt Options) (rep *Report, err error) {
 	rep.Deep = x.Report
 	x.Visit = nil
 	w.decide()
+	if err := w.decideOutboxes(); err != nil {
+		return nil, err
+	}
 	if rep.Nothing() || opt.DryRun {
 		return rep, nil
 	}
@@ -197,6 +202,7 @@ type repair struct {
 	unseen   int64                 // keys in a place or ended that are not in URLseen, those of enqueued URLs too
 	known    bool                  // all ended keys are known, so a key in no place is lost
 	deferred map[uint8]int64       // deferred records by reason
+	outboxes []outboxRepair
 
 	gen      uint64
 	shadow   disk.Set
@@ -271,6 +277,9 @@ func (w *repair) decide() {
 		case state.NameWARC, state.NameCrawlLog, state.NameSeedLog, state.NameRobotsLog: // see dropVolumes
 			left := fmt.Sprintf("%s: %d damaged pieces; the rest is readable", s.Name, s.Damages)
 			w.out.Left = append(w.out.Left, left)
+			continue
+		}
+		if strings.HasPrefix(s.Name, state.OutboxPrefix) { // see decideOutboxes
 			continue
 		}
 		w.rebuild[s.Name] = true
@@ -412,7 +421,7 @@ func (w *repair) run() error {
 		}
 	}
 	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
-		w.remakeQueues, w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
+		w.remakeQueues, w.remakeCalendars, w.remakeOutboxes, w.remakeRAM, w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {
 			return err
 		}

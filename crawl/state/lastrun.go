@@ -44,6 +44,7 @@ type LastRun struct {
 	Rules              []string        `json:"rules,omitempty"` // names of the files
 	Blacklist          []string        `json:"blacklist,omitempty"`
 	Sites              string          `json:"sites,omitempty"` // name of the file
+	ClusterFile        string          `json:"cluster_file,omitempty"`
 	URLRules           urlrule.Options `json:"url_rules,omitzero"`
 	CrawlLog           LogLevel        `json:"crawl_log"`
 	Store              bool            `json:"store"`

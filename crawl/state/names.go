@@ -1,5 +1,7 @@
 package state
 
+import "strconv"
+
 // Files of a crawl's first directory besides the manifest, and the kinds of directories in their identities.
 const (
 	SecretName   = "state/SECRET"
@@ -49,6 +51,9 @@ var LogPrefixes = [...]string{"crawl", "seeds", "robots"}
 
 // OutboxPrefix is the beginning of the names of the outboxes of a node of a cluster; the number of the other node follows.
 const OutboxPrefix = "outbox/"
+
+// OutboxName returns the name of the outbox for a node.
+func OutboxName(node int) string { return OutboxPrefix + strconv.Itoa(node) }
 
 // Structures are the structures that every manifest has.
 var Structures = [...]string{NameURLSeen, NameStar, NameNames, NameBeast, NameRobotsCache, NameRobotsRequested,

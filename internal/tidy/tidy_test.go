@@ -140,7 +140,7 @@ var layers = map[string]layer{
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope", "internal/human"}},
+	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
 	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
 		"internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
@@ -148,7 +148,7 @@ var layers = map[string]layer{
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/term", "exchange", "exchange/nats", "internal/human"}},
+	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "exchange", "exchange/nats", "internal/human"}},
 	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},

@@ -1,0 +1,254 @@
+package exchange
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+	"drumbeat/queue"
+)
+
+// The audit of one outbox, from the files of a stopped node. The comparison with its receiver is in pair.go.
+
+// OutboxScan says which outbox to read, and how.
+type OutboxScan struct {
+	Set      disk.Set
+	Name     string // of the outbox, a path under state/
+	From, To int
+	State    *OutboxState
+	// LinkKey returns the key of a link's URL. An error means that the record is none.
+	LinkKey func(record []byte) (uint64, error)
+	// Damaged, if set, is told of each piece of damage, and ScanOutbox goes on unless it returns an error. Without it,
+	// ScanOutbox returns the first one.
+	Damaged func(error) error
+}
+
+// OutboxFound is what an outbox holds.
+type OutboxFound struct {
+	Crawl uint64 // of its messages; 0 without any
+	Files Totals // of all readable records
+	// Messages counts the readable messages, Lost those that the manifest counts and that are not readable. LostFirst
+	// and LostLast are the numbers of the first and the last of these.
+	Messages, Lost      int64
+	LostFirst, LostLast uint64
+	OpenLost            bool // the records of the open message are not readable
+	// Wrong counts what contradicts the manifest or itself, other than by what is lost: nothing that is written by this
+	// package does.
+	Wrong int
+	// Sums has, for each message from number Taken+1, the hash of the totals after it; 0 for one that is lost. So a
+	// receiver's account can be compared at each message. It takes 8 bytes a message.
+	Sums []uint64
+}
+
+// hash returns a hash of the totals, which is never 0.
+func (t *Totals) hash() uint64 {
+	var b [totalsBytes]byte
+	return max(1, xxhash.Sum64(t.append(b[:0])))
+}
+
+// totalsBytes is the size of encoded Totals.
+const totalsBytes = 48
+
+// ScanOutbox reads all messages of an outbox. It checks that each has the sums of its header, that each number from
+// State.Taken+1 to State.Last is there once, that the sums continue from message to message, and that all records
+// together are State.Out less State.Gone. It takes 16 bytes of RAM a message, which is some 40 KiB on disk.
+func ScanOutbox(opt OutboxScan) (*OutboxFound, error) {
+	d, err := NewDecoder()
+	if err != nil {
+		return nil, err
+	}
+	defer d.zstd.Close()
+	s := outboxScanner{OutboxScan: opt, decoder: d}
+	return &s.found, s.run()
+}
+
+// outboxScanner is the state of one ScanOutbox. It is the Sink of the records.
+type outboxScanner struct {
+	OutboxScan
+	decoder *Decoder
+	found   OutboxFound
+	before  []uint64 // hashes of the totals before each message
+	part    string   // of the outbox
+	hurt    bool     // damage was reported
+}
+
+// Link adds a link.
+func (s *outboxScanner) Link(record []byte) (key uint64, err error) {
+	if key, err = s.LinkKey(record); err != nil {
+		return 0, fmt.Errorf("exchange: %w: %w", ErrMessage, err)
+	}
+	s.found.Files.Links.Add(key)
+	return key, nil
+}
+
+// Edge adds an edge.
+func (s *outboxScanner) Edge(from, to []byte) error {
+	s.found.Files.Edges.Add(edgeKey(from, to))
+	return nil
+}
+
+// Scope takes the key of a site, which no account counts.
+func (s *outboxScanner) Scope(uint64) error { return nil }
+func (s *outboxScanner) Pages(int64) error  { return nil }
+func (s *outboxScanner) Pages(int64) error  { return nil }
+
+func (s *outboxScanner) run() error {
+	st := s.State
+	if st.Pending == nil || st.Sent == nil || st.Last < st.Taken {
+		return s.wrong("the state of an outbox", fmt.Sprintf("messages %d to %d", st.Taken+1, st.Last))
+	}
+	n := st.Last - st.Taken
+	if have := st.Pending.Records + st.Sent.Records; uint64(have) != n {
+		return s.wrong(fmt.Sprintf("%d messages, numbers %d to %d", n, st.Taken+1, st.Last), fmt.Sprintf("%d messages", have))
+	}
+	s.found.Sums, s.before = make([]uint64, n), make([]uint64, n)
+	for _, part := range [...]struct {
+		name string
+		st   *queue.State
+	}{{"sent", st.Sent}, {"pending", st.Pending}} {
+		s.part = part.name
+		if _, err := queue.Scan(s.Set, s.Name+"/"+part.name, part.st, s.message, s.report); err != nil {
+			return err
+		}
+	}
+	s.part = ""
+	if err := s.chain(); err != nil {
+		return err
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	want := st.Out
+	want.Sub(st.Gone)
+	if s.found.Files != want && !s.hurt {
+		return s.wrong(fmt.Sprintf("%d links and %d edges", want.Links.N, want.Edges.N),
+			fmt.Sprintf("%d and %d, or others", s.found.Files.Links.N, s.found.Files.Edges.N))
+	}
+	return nil
+}
+
+// report handles damage.
+func (s *outboxScanner) report(err error) error {
+	s.hurt = true
+	var missing *fs.PathError
+	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &missing) {
+		err = &disk.CorruptError{Path: missing.Path, Want: "a file of the outbox", Got: "none"}
+	}
+	if s.Damaged == nil {
+		return err
+	}
+	return s.Damaged(err)
+}
+
+// wrong reports a contradiction.
+func (s *outboxScanner) wrong(want, got string) error {
+	s.found.Wrong++
+	return s.report(s.corrupt(want, got))
+}
+
+func (s *outboxScanner) corrupt(want, got string) error {
+	path := "state/" + s.Name
+	if s.part != "" {
+		path += "/" + s.part
+	}
+	return &disk.CorruptError{Path: path, Want: want, Got: got}
+}
+
+// message checks one message.
+func (s *outboxScanner) message(msg []byte) error {
+	h, err := ReadHeader(msg)
+	if err != nil {
+		return s.report(s.corrupt("a message", err.Error()))
+	}
+	what := fmt.Sprintf("message %d", h.Number)
+	i := h.Number - s.State.Taken - 1
+	switch {
+	case h.From != s.From || h.To != s.To:
+		return s.wrong(fmt.Sprintf("messages of node %d to node %d", s.From, s.To), fmt.Sprintf("%s of node %d to node %d", what, h.From, h.To))
+	case s.found.Crawl != 0 && h.Crawl != s.found.Crawl:
+		return s.wrong(fmt.Sprintf("messages of crawl %016x", s.found.Crawl), fmt.Sprintf("%s of crawl %016x", what, h.Crawl))
+	case i >= uint64(len(s.found.Sums)):
+		return s.wrong(fmt.Sprintf("messages %d to %d", s.State.Taken+1, s.State.Last), what)
+	case s.found.Sums[i] != 0:
+		return s.wrong("each message once", what+" twice")
+	}
+	was := s.found.Files
+	if err := s.decoder.Records(msg, &h, s); err != nil {
+		s.found.Files = was
+		return s.report(s.corrupt("the records of "+what, err.Error()))
+	}
+	s.found.Crawl = h.Crawl
+	s.found.Messages++
+	s.before[i], s.found.Sums[i] = h.Before.hash(), h.After.hash()
+	return nil
+}
+
+// chain checks that the sums continue from each message to the next one, and counts those that are lost.
+func (s *outboxScanner) chain() error {
+	last := s.State.Gone.hash()
+	for i, sum := range s.found.Sums {
+		number := s.State.Taken + 1 + uint64(i)
+		if sum == 0 {
+			if s.found.Lost == 0 {
+				s.found.LostFirst = number
+			}
+			s.found.LostLast = number
+			s.found.Lost++
+		} else if last != 0 && s.before[i] != last {
+			if err := s.wrong(fmt.Sprintf("message %d to continue the sums of those before it", number), "other sums"); err != nil {
+				return err
+			}
+		}
+		last = sum
+	}
+	if last != 0 && last != s.State.Whole.hash() {
+		return s.wrong(fmt.Sprintf("message %d to end with the sums of the manifest", s.State.Last), "other sums")
+	}
+	if s.found.Lost > 0 && !s.hurt {
+		return s.report(s.corrupt(fmt.Sprintf("messages %d to %d", s.State.Taken+1, s.State.Last),
+			fmt.Sprintf("none of %d between %d and %d", s.found.Lost, s.found.LostFirst, s.found.LostLast)))
+	}
+	return nil
+}
+
+// open checks the records of the open message.
+func (s *outboxScanner) open() error {
+	raw, err := disk.ReadTail(s.Set, s.State.Open)
+	if err != nil {
+		s.found.OpenLost = true
+		return s.report(err)
+	}
+	after, was := s.State.Whole, s.found.Files
+	if err := eachRecord(raw, &after, s); err != nil {
+		s.found.Files = was
+		return s.wrong("the records of the message that is open", err.Error())
+	}
+	if after != s.State.Out {
+		return s.wrong("the sums of the manifest", "other sums of the message that is open")
+	}
+	return nil
+}
+
+// AppendSums appends hashes to dst, 8 bytes each.
+func AppendSums(dst []byte, sums []uint64) []byte {
+	for _, sum := range sums {
+		dst = binary.LittleEndian.AppendUint64(dst, sum)
+	}
+	return dst
+}
+
+// ParseSums reads what AppendSums wrote.
+func ParseSums(b []byte) ([]uint64, error) {
+	if len(b)%8 != 0 {
+		return nil, fmt.Errorf("exchange: sums of messages in %d bytes, want a multiple of 8", len(b))
+	}
+	sums := make([]uint64, len(b)/8)
+	for i := range sums {
+		sums[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return sums, nil
+}
