@@ -3,20 +3,14 @@ package exchange
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/weburl"
 )
 
 // Slots is the number of parts into which the PLDs of a crawl are divided. A node owns whole slots.
-const Slots = 4096
-
-// Slot returns the slot of a PLD by its key. It depends on all bits of the key, because the stores of a node
-// use the upper and the lower ones to spread their keys.
-func Slot(pld uint64) int {
-	hi, lo := bits.Mul64(pld, 0x9e3779b97f4a7c15)
-	return int((hi ^ lo) >> (64 - 12))
-}
+const Slots = weburl.Slots
 
 // Table says which node owns a slot, and with it all PLDs of the slot. It does not change during a crawl and is
 // safe for concurrent use.
@@ -79,7 +73,10 @@ func (t *Table) Append(dst []byte) []byte {
 func (t *Table) Nodes() int { return t.nodes }
 
 // Owner returns the node that owns a PLD, given its key.
-func (t *Table) Owner(pld uint64) int { return int(t.owners[Slot(pld)]) }
+func (t *Table) Owner(pld uint64) int { return int(t.owners[weburl.Slot(pld)]) }
+
+// OwnerOf returns the node that owns a slot.
+func (t *Table) OwnerOf(slot int) int { return int(t.owners[slot]) }
 
 // Share returns the number of slots that a node owns.
 func (t *Table) Share(node int) (n int) {

@@ -187,9 +187,11 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 		return nil, err
 	}
 	var keys weburl.Sum
+	foreign := foreignKeys{slots: &m.Frozen.Slots}
 	if seen != nil {
 		sum := func(key drum.Key, _ []byte) error {
 			keys.Add(uint64(key))
+			foreign.note(uint64(key))
 			return nil
 		}
 		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: sum})
@@ -214,7 +216,27 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return balance(m, &files, keys, names), nil
+	rep := balance(m, &files, keys, names)
+	foreign.conclude(rep)
+	return rep, nil
+}
+
+// foreignKeys counts the keys of a node of a cluster whose slots other nodes own. Their URLs would be fetched twice.
+type foreignKeys struct {
+	slots *state.Slots
+	n     int64
+}
+
+func (f *foreignKeys) note(key uint64) {
+	if !f.slots.IsZero() && !f.slots.HasKey(key) {
+		f.n++
+	}
+}
+
+func (f *foreignKeys) conclude(rep *Report) {
+	if f.n > 0 {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: %d keys are of slots that other nodes own", f.n))
+	}
 }
 
 // balance compares the sums of the files with the accounts.

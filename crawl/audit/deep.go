@@ -137,6 +137,8 @@ type Scanner struct {
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
 	Visit func(key uint64, entries []TaggedKey, seen bool) error
 	row   *StructureReport
+	// foreign counts the keys of URLseen.
+	foreign foreignKeys
 	// orders are the URLs of the table of orders, with whether they have a second record.
 	orders map[uint64]bool
 	// orderedKeys is the number of records of the queue of all keys that were enqueued.
@@ -326,10 +328,12 @@ func (x *Scanner) logEntry(e *crawllog.Entry) error {
 // compareKeys merges the keys of URLseen with all others and compares them.
 func (x *Scanner) compareKeys() error {
 	// Crawls of older versions do not have all keys that were enqueued, nor have some after a repair.
+	x.foreign.slots = &x.Manifest.Frozen.Slots
 	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
 	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
 		if seen {
 			x.Seen.Add(key)
+			x.foreign.note(key)
 		}
 		entries, ordered := withoutOrdered(entries)
 		return x.compare(key, entries, seen, ordered || someLost)
@@ -515,6 +519,7 @@ func (x *Scanner) conclude() {
 	out.StoredAll = x.Fetched.N >= fetched.N
 	out.RefusedAll = x.Refused.N >= refused.N
 	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names)
+	x.foreign.conclude(&rep.Report)
 	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
 	ended := func(p state.Place, found weburl.Sum, where string) {
 		account := x.Manifest.Accounts.Places[p]

@@ -58,7 +58,9 @@ func (s *Saved) Take(match disk.Match, m *Manifest, outDirs []string) error {
 	if err != nil {
 		return err
 	}
-	s.Hasher = weburl.NewHasher(secret)
+	if err := s.setHasher(secret, &m.Frozen); err != nil {
+		return err
+	}
 	if s.Hasher.ContentKey([]byte(SecretCheckText)) != m.Frozen.SecretCheck {
 		return fmt.Errorf("crawl: the secret does not belong to the manifest: %w", ErrIncompatible)
 	}
