@@ -1,12 +1,9 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
-	"time"
 
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
@@ -198,13 +195,8 @@ type repair struct {
 	known    bool                  // all ended keys are known, so a key in no place is lost
 	deferred map[uint8]int64       // deferred records by reason
 
-	gen      uint64
-	shadow   disk.Set
-	tails    *disk.Tails
-	next     state.Manifest
-	journal  journal
-	newSeen  weburl.Sum // of URLseen's keys
-	replaced map[string]bool
+	*Shadow
+	newSeen weburl.Sum // of URLseen's keys
 }
 
 // noteKey records the keys that are in more than one place or ended, and counts those that are not in URLseen.
@@ -390,26 +382,9 @@ func meaning(name string) string {
 // run writes the new files to the shadow directories, then installs them.
 func (w *repair) run() error {
 	w.Scanner.Report = &audit.DeepReport{Damaged: map[string]bool{}} // the same damage is read again
-	w.gen = w.Manifest.Gen + 1
-	w.shadow = disk.Set{FS: w.Saved.Set.FS}
-	for i := range w.Saved.Set.Paths {
-		dir := w.Saved.Set.Path(i, state.ShadowDir)
-		if err := w.shadow.FS.MkdirAll(dir); err != nil {
-			return fmt.Errorf("crawl: repair: %w", err)
-		}
-		w.shadow.Paths = append(w.shadow.Paths, dir)
-	}
 	var err error
-	if w.tails, err = disk.CreateTails(w.shadow, w.gen); err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
-	}
-	w.next = *w.Manifest
-	w.next.Gen, w.next.Time = w.gen, time.Now().Unix()
-	w.next.Parts = map[string]json.RawMessage{}
-	for name, part := range w.Manifest.Parts {
-		if w.next.Parts[name], err = w.copyRefs(part); err != nil {
-			return err
-		}
+	if w.Shadow, err = newShadow(w.Saved, w.Manifest, w.opt.RAMBytes, ignore); err != nil {
+		return err
 	}
 	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
 		w.remakeQueues, w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
@@ -419,15 +394,12 @@ func (w *repair) run() error {
 		w.hook("repair")
 	}
 	w.account()
-	if err := w.tails.Close(); err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
-	}
 	return w.install()
 }
 
 // account sets the accounts from the new files.
 func (w *repair) account() {
-	a := &w.next.Accounts
+	a := &w.Next.Accounts
 	unique := w.newSeen
 	if !w.rebuild[state.NameURLSeen] {
 		unique = w.Seen
@@ -447,7 +419,7 @@ func (w *repair) account() {
 	}
 	a.Unique, a.Names = unique, w.Names
 	// An enqueued URL has one record like all others from now on: a second one is in w.doubled.
-	a.Orders, w.next.Orders = weburl.Sum{}, disk.Ref{}
+	a.Orders, w.Next.Orders = weburl.Sum{}, disk.Ref{}
 	before := a.Places[state.PlaceRefused].N
 	fetched := &a.Places[state.PlaceFetched]
 	if w.known {
@@ -476,7 +448,7 @@ func (w *repair) account() {
 		}
 	}
 	if w.out.Forgotten+w.out.Links > 0 {
-		w.next.Done, w.next.Seeds = "", state.Seeds{}
+		w.Next.Done, w.Next.Seeds = "", state.Seeds{}
 	}
 }
 
@@ -501,41 +473,4 @@ func (w *repair) keep(p state.Place, data []byte) bool {
 	}
 	d.kept = true
 	return true
-}
-
-// removeShadow deletes the shadow directories of a repair that did not reach its journal.
-func removeShadow(r *state.Saved) error {
-	for i := range r.Set.Paths {
-		if err := removeTree(r.Set.FS, r.Set.Path(i, state.ShadowDir)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeTree deletes a directory and its contents, if it exists.
-func removeTree(fsys disk.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("crawl: remove %s: %w", dir, err)
-	}
-	for _, name := range names {
-		path := dir + "/" + name
-		if _, err := fsys.List(path); err == nil {
-			if err := removeTree(fsys, path); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := fsys.Remove(path); err != nil {
-			return fmt.Errorf("crawl: remove %s: %w", path, err)
-		}
-	}
-	if err := fsys.Remove(dir); err != nil {
-		return fmt.Errorf("crawl: remove %s: %w", dir, err)
-	}
-	return nil
 }
