@@ -13,12 +13,13 @@ import (
 // costs time: nodes write theirs again.
 type Mark struct {
 	Node       int     `json:"node"`
-	Checkpoint uint64  `json:"checkpoint"`     // its number
-	Table      uint64  `json:"table"`          // Table.Sum
-	Idle       bool    `json:"idle,omitempty"` // the node had nothing to do but wait for others
-	Done       bool    `json:"done,omitempty"` // the node has found that the crawl is over
-	Taken      []Taken `json:"taken"`          // by sender; this node's own is empty
-	Out        []int64 `json:"out"`            // by receiver: records that were added to the outbox
+	Checkpoint uint64  `json:"checkpoint"`      // its number
+	Table      uint64  `json:"table"`           // Table.Sum
+	Moves      int     `json:"moves,omitempty"` // Table.Moves
+	Idle       bool    `json:"idle,omitempty"`  // the node had nothing to do but wait for others
+	Done       bool    `json:"done,omitempty"`  // the node has found that the crawl is over
+	Taken      []Taken `json:"taken"`           // by sender; this node's own is empty
+	Out        []int64 `json:"out"`             // by receiver: records that were added to the outbox
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
 	// taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`

@@ -12,10 +12,11 @@ import (
 // Slots is the number of parts into which the PLDs of a crawl are divided. A node owns whole slots.
 const Slots = weburl.Slots
 
-// Table says which node owns a slot, and with it all PLDs of the slot. It does not change during a crawl and is
-// safe for concurrent use.
+// Table says which node owns a slot, and with it all PLDs of the slot. It does not change while nodes run: Move makes
+// another one. It is safe for concurrent use.
 type Table struct {
 	nodes  int
+	moves  int // how often slots were moved
 	owners [Slots]uint16
 }
 
@@ -75,6 +76,28 @@ func (t *Table) Nodes() int { return t.nodes }
 // Owner returns the node that owns a PLD, given its key.
 func (t *Table) Owner(pld uint64) int { return int(t.owners[weburl.Slot(pld)]) }
 
+// Moves returns how often slots were moved to get this table.
+func (t *Table) Moves() int { return t.moves }
+
+// Move returns a table in which the slots first to last belong to a node.
+func (t *Table) Move(first, last, node int) (*Table, error) {
+	switch {
+	case first < 0 || first > last || last >= Slots:
+		return nil, fmt.Errorf("exchange: slots %d-%d: want a range of 0 to %d", first, last, Slots-1)
+	case node < 0 || node >= t.nodes:
+		return nil, fmt.Errorf("exchange: node %d is not in 0 to %d", node, t.nodes-1)
+	}
+	moved := *t
+	moved.moves++
+	for slot := first; slot <= last; slot++ {
+		moved.owners[slot] = uint16(node)
+	}
+	if moved.owners == t.owners {
+		return nil, fmt.Errorf("exchange: node %d has all slots from %d to %d already", node, first, last)
+	}
+	return &moved, nil
+}
+
 // OwnerOf returns the node that owns a slot.
 func (t *Table) OwnerOf(slot int) int { return int(t.owners[slot]) }
 
@@ -90,5 +113,9 @@ func (t *Table) Share(node int) (n int) {
 
 // Sum returns a hash by which two nodes compare their tables.
 func (t *Table) Sum() uint64 {
-	return xxhash.Sum64(t.Append([]byte{byte(t.nodes), byte(t.nodes >> 8)}))
+	head := []byte{byte(t.nodes), byte(t.nodes >> 8)}
+	if t.moves > 0 {
+		head = fmt.Append(head, t.moves)
+	}
+	return xxhash.Sum64(t.Append(head))
 }

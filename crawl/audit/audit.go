@@ -187,7 +187,7 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 		return nil, err
 	}
 	var keys weburl.Sum
-	foreign := foreignKeys{slots: &m.Frozen.Slots}
+	foreign := foreignKeys{frozen: &m.Frozen}
 	if seen != nil {
 		sum := func(key drum.Key, _ []byte) error {
 			keys.Add(uint64(key))
@@ -223,12 +223,12 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 
 // foreignKeys counts the keys of a node of a cluster whose slots other nodes own. Their URLs would be fetched twice.
 type foreignKeys struct {
-	slots *state.Slots
-	n     int64
+	frozen *state.Frozen
+	n      int64
 }
 
 func (f *foreignKeys) note(key uint64) {
-	if !f.slots.IsZero() && !f.slots.HasKey(key) {
+	if f.frozen.Elsewhere(key) {
 		f.n++
 	}
 }
@@ -275,8 +275,10 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 	}
 	want := rep.Unique.Files
 	rep.Orders = m.Accounts.Orders
-	if want.Merge(rep.Orders); rep.Placed != want {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen and enqueued URLs are %d, all places together hold %d%s",
+	want.Merge(rep.Orders)
+	want.Merge(m.Accounts.Moved)
+	if rep.Placed != want {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen, enqueued and moved URLs are %d, all places together hold %d%s",
 			want.N, rep.Placed.N, sameNumber(rep.Placed, want)))
 	}
 	return rep

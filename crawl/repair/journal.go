@@ -117,6 +117,15 @@ func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// A file in a directory that a power cut has lost would be lost with it.
+	for _, m := range j.Moves {
+		if err := r.Set.FS.MkdirAll(path.Dir(m.To)); err != nil {
+			return false, fmt.Errorf("crawl: repair: %w", err)
+		}
+	}
+	if err := syncAll(r); err != nil {
+		return false, err
+	}
 	// The old files must be aside durably before new ones take their names: after a crash the two look the
 	// same.
 	for _, aside := range []bool{true, false} {
@@ -152,9 +161,6 @@ func moveFile(fsys disk.FS, m journalMove) error {
 	_, fromErr := fsys.Size(m.From)
 	if m.Aside && toErr == nil || !m.Aside && errors.Is(fromErr, fs.ErrNotExist) && toErr == nil {
 		return nil
-	}
-	if err := fsys.MkdirAll(path.Dir(m.To)); err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
 	}
 	if err := fsys.Rename(m.From, m.To); err != nil {
 		return fmt.Errorf("crawl: repair: move %s to %s: %w", m.From, m.To, err)

@@ -109,6 +109,11 @@ func Run(opt Options) (rep *Report, err error) {
 func openRepair(opt *Options, rep *Report) (*state.Saved, *state.Manifest, error) {
 	opt.Repairing = true
 	r, m, err := audit.Open(&opt.Options)
+	if r != nil && r.Set.Len() > 0 {
+		if err := r.RefuseMoving(); err != nil {
+			return r, nil, err
+		}
+	}
 	if r != nil && r.Set.Len() > 0 && !opt.DryRun {
 		finished, finishErr := finishRepair(r, opt.hook)
 		if finishErr != nil {
@@ -201,7 +206,7 @@ type repair struct {
 
 // noteKey records the keys that are in more than one place or ended, and counts those that are not in URLseen.
 func (w *repair) noteKey(key uint64, entries []audit.TaggedKey, seen bool) error {
-	if !seen && anywhere(entries) {
+	if !seen && anywhere(entries) && !w.Elsewhere(key) {
 		w.unseen++
 	}
 	live, ended := 0, false
@@ -289,8 +294,10 @@ func (w *repair) decide() {
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
 	fetched := acc.Places[state.PlaceFetched]
 	fetched.Remove(w.FetchedOrdered)
-	w.known = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused]
-	ended := fetched.N + acc.Places[state.PlaceRefused].N
+	// Of URLs that ended on other nodes, before their slots were moved here, only URLseen has the keys.
+	moved := w.Away.N - acc.Moved.N
+	w.known = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused] && moved == 0
+	ended := fetched.N + acc.Places[state.PlaceRefused].N + moved
 	if w.known {
 		w.out.Forgotten = k.Nowhere
 	} else {
@@ -406,6 +413,7 @@ func (w *repair) account() {
 		unique.Remove(w.Files[state.PlaceUnstreamed])
 	}
 	ended := unique
+	ended.Merge(a.Moved)
 	for p := range state.NumPlaces {
 		if p == state.PlaceFetched || p == state.PlaceRefused {
 			continue

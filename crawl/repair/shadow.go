@@ -34,6 +34,79 @@ type Shadow struct {
 	replaced map[string]bool
 }
 
+// NewShadow begins the next state of a crawl that audit.Open returned. The first damage ends the work. An earlier Shadow
+// that did not get its journal is deleted.
+func NewShadow(r *state.Saved, m *state.Manifest, ramBytes int64) (*Shadow, error) {
+	if err := removeShadow(r); err != nil {
+		return nil, err
+	}
+	return newShadow(r, m, ramBytes, nil)
+}
+
+// CopyTails copies the tails that the manifest itself refers to.
+func (w *Shadow) CopyTails() error {
+	n := &w.Next
+	for _, ref := range []*disk.Ref{&n.RAM, &n.Jobs, &n.Delays, &n.Hosts, &n.Sketches, &n.Scope, &n.Traps, &n.Orders, &n.Renders, &n.Walk} {
+		var err error
+		if *ref, err = w.CopyRef(*ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prepare makes all new files durable and writes the journal to state/MOVE: the crawl does not start again before Commit or
+// Abandon.
+func (w *Shadow) Prepare() error {
+	body, err := w.seal()
+	if err != nil {
+		return err
+	}
+	return disk.WriteFileAtomic(w.saved.Set.FS, w.saved.Set.Path(0, state.MoveName), body)
+}
+
+// Abandon takes back what NewShadow and Prepare did.
+func Abandon(r *state.Saved) error {
+	name := r.Set.Path(0, state.MoveName)
+	err := r.Set.FS.Remove(name)
+	if err == nil {
+		err = r.Set.FS.SyncDir(path.Dir(name))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("crawl: abandon a move: %w", err)
+	}
+	return removeShadow(r)
+}
+
+// Commit makes what Prepare wrote the state of the crawl, and deletes the files that it replaces. After a crash, it goes on
+// where it stopped. It does nothing if there is nothing to do.
+func Commit(r *state.Saved) error {
+	from, to := r.Set.Path(0, state.MoveName), r.Set.Path(0, state.JournalName)
+	if _, err := r.Set.FS.Size(from); err == nil {
+		if err := r.Set.FS.Rename(from, to); err != nil {
+			return fmt.Errorf("crawl: commit a move: %w", err)
+		}
+		if err := r.Set.FS.SyncDir(path.Dir(to)); err != nil {
+			return fmt.Errorf("crawl: commit a move: %w", err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("crawl: commit a move: %w", err)
+	}
+	if _, err := finishRepair(r, func(string) {}); err != nil {
+		return err
+	}
+	m, _, err := state.ReadManifest(r.Set)
+	if err != nil {
+		return err
+	}
+	for i := range r.Set.Paths {
+		if err := removeTree(r.Set.FS, r.Set.Path(i, asideDir(m.Gen))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // newShadow creates the shadow directories of a crawl that has none. It takes about a quarter of ramBytes.
 func newShadow(r *state.Saved, m *state.Manifest, ramBytes int64, damaged func(error) error) (*Shadow, error) {
 	w := &Shadow{saved: r, old: m, ramBytes: ramBytes, damaged: damaged, gen: m.Gen + 1, Set: disk.Set{FS: r.Set.FS}}

@@ -62,7 +62,7 @@ func (w *repair) remakeSeen() error {
 		w.Begin(state.NameURLSeen)
 		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
 			return w.EachKey(func(key uint64, entries []audit.TaggedKey, seen bool) error {
-				if !w.known && seen && len(entries) == 0 || anywhere(entries) {
+				if !w.known && seen && len(entries) == 0 || anywhere(entries) && (seen || !w.Elsewhere(key)) {
 					w.newSeen.Add(key)
 					return add(drum.Key(key), nil)
 				}

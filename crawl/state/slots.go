@@ -30,6 +30,9 @@ func (s *Slots) HasKey(key uint64) bool { return s.Has(weburl.SlotOf(key)) }
 // HasPLD reports whether the slot of a PLD, by its key, is in the set.
 func (s *Slots) HasPLD(pld uint64) bool { return s.Has(weburl.Slot(pld)) }
 
+// Elsewhere reports whether another node of the cluster owns the slot of a key of a URL, a host or an origin.
+func (f *Frozen) Elsewhere(key uint64) bool { return f.Nodes > 0 && !f.Slots.HasKey(key) }
+
 // IsZero reports whether the set is empty.
 func (s Slots) IsZero() bool { return s == Slots{} }
 
