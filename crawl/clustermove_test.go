@@ -80,8 +80,8 @@ func (c *cluster) reopen() {
 }
 
 // moving returns the options of a move.
-func (c *cluster) moving(fs disk.FS, first, last, to int) slotmove.Options {
-	opt := slotmove.Options{FS: fs, File: clusterFile, First: first, Last: last, To: to, RAMBytes: 16 << 20}
+func (c *cluster) moving(fs disk.FS, first, last, from, to int) slotmove.Options {
+	opt := slotmove.Options{FS: fs, File: clusterFile, First: first, Last: last, From: from, To: to, RAMBytes: 16 << 20}
 	for i := range c.options {
 		opt.Nodes = append(opt.Nodes, slotmove.Node{FS: fs, Dirs: c.options[i].Dirs})
 	}
@@ -106,8 +106,8 @@ func (c *cluster) follow(fs disk.FS) {
 	}
 }
 
-// TestClusterMove: nodes are stopped in the middle, twice, and slots move: from one to another, then from all to one that had
-// few. All go on, and together fetch each URL of the web once, and count the edges that one node counts.
+// TestClusterMove: nodes are stopped in the middle, twice, and slots move: all of one node to another, then three quarters of all
+// to a third. All go on, and together fetch each URL of the web once, and count the edges that one node counts.
 func TestClusterMove(t *testing.T) {
 	t.Parallel()
 	var one map[star.Edge]bool
@@ -121,9 +121,9 @@ func TestClusterMove(t *testing.T) {
 			defer c.close()
 			if nodes > 1 {
 				c.stopAfter(4 * time.Second)
-				c.moved(fs, 0, exchange.Slots/2, 1)
+				c.moved(fs, 0, exchange.Slots-1, 0, 1)
 				c.stopAfter(4 * time.Second)
-				c.moved(fs, exchange.Slots/4, exchange.Slots-1, 2)
+				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
 			}
 			c.check(c.run(t.Context()))
 			for i := range c.options {
@@ -141,10 +141,10 @@ func TestClusterMove(t *testing.T) {
 }
 
 // moved moves slots, and audits all nodes.
-func (c *cluster) moved(fs disk.FS, first, last, to int) {
+func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
 	c.t.Helper()
 	before := *c.options[0].Cluster.Table
-	rep, err := slotmove.Run(c.moving(fs, first, last, to))
+	rep, err := slotmove.Run(c.moving(fs, first, last, from, to))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -160,7 +160,8 @@ func (c *cluster) moved(fs disk.FS, first, last, to int) {
 		c.t.Errorf("a node with the table from before the move: %v", err)
 	}
 	c.follow(fs)
-	if t := c.options[0].Cluster.Table; t.Moves() != before.Moves()+1 || t.OwnerOf(first) != to || t.OwnerOf(last) != to {
+	if t := c.options[0].Cluster.Table; t.Moves() != before.Moves()+1 || from < 0 && (t.OwnerOf(first) != to || t.OwnerOf(last) != to) ||
+		from >= 0 && t.Share(from) > 0 {
 		c.t.Errorf("after %d moves, slot %d belongs to node %d", t.Moves(), first, t.OwnerOf(first))
 	}
 	for i := range c.options {
@@ -179,10 +180,10 @@ func TestClusterMoveCuts(t *testing.T) {
 		c, base := movable(t, web, 3, func(o *Options) { o.WARCFileBytes = 30_000 })
 		defer c.close()
 		c.stopAfter(3 * time.Second)
-		const first, last, to = 500, 3000, 1
+		const first, last, from, to = 500, 3000, -1, 1
 		whole := base.Fork(1)
 		before := whole.Ops()
-		if _, err := slotmove.Run(c.moving(whole, first, last, to)); err != nil {
+		if _, err := slotmove.Run(c.moving(whole, first, last, from, to)); err != nil {
 			t.Fatal(err)
 		}
 		ops := whole.Ops() - before
@@ -199,7 +200,7 @@ func TestClusterMoveCuts(t *testing.T) {
 				if cuts < 3 {
 					fs.CrashAfter(at)
 				}
-				rep, err := slotmove.Run(c.moving(fs, first, last, to))
+				rep, err := slotmove.Run(c.moving(fs, first, last, from, to))
 				if err == nil {
 					if rep.Finished {
 						finished++

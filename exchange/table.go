@@ -79,21 +79,24 @@ func (t *Table) Owner(pld uint64) int { return int(t.owners[weburl.Slot(pld)]) }
 // Moves returns how often slots were moved to get this table.
 func (t *Table) Moves() int { return t.moves }
 
-// Move returns a table in which the slots first to last belong to a node.
-func (t *Table) Move(first, last, node int) (*Table, error) {
+// Move returns a table in which the slots first to last belong to a node. If from is not -1, only those of this node move.
+func (t *Table) Move(first, last, from, node int) (*Table, error) {
 	switch {
 	case first < 0 || first > last || last >= Slots:
 		return nil, fmt.Errorf("exchange: slots %d-%d: want a range of 0 to %d", first, last, Slots-1)
-	case node < 0 || node >= t.nodes:
-		return nil, fmt.Errorf("exchange: node %d is not in 0 to %d", node, t.nodes-1)
+	case node < 0 || node >= t.nodes || from < -1 || from >= t.nodes:
+		return nil, fmt.Errorf("exchange: a move from node %d to node %d: want 0 to %d", from, node, t.nodes-1)
 	}
 	moved := *t
 	moved.moves++
 	for slot := first; slot <= last; slot++ {
-		moved.owners[slot] = uint16(node)
+		if from == -1 || t.OwnerOf(slot) == from {
+			moved.owners[slot] = uint16(node)
+		}
 	}
 	if moved.owners == t.owners {
-		return nil, fmt.Errorf("exchange: node %d has all slots from %d to %d already", node, first, last)
+		return nil, fmt.Errorf("exchange: no slot from %d to %d would move to node %d: it has them already, or node %d has none", first, last,
+			node, from)
 	}
 	return &moved, nil
 }

@@ -1,9 +1,11 @@
-// Package cluster is the command cluster, which prepares a crawl of several nodes.
+// Package cluster is the command cluster, which prepares a crawl of several nodes, and divides it anew.
 //
 // cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
 // crawl. It is copied to each node. cluster show prints what is in it, but for the secret.
 //
-// The file is written once, with mode 0600, and never replaced: a crawl whose nodes have different tables would
+// cluster move gives slots of some nodes to another (package crawl/move), with all nodes stopped, and replaces the file.
+//
+// The file has mode 0600, and nothing else replaces it: a crawl whose nodes have different tables would
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
 // refuses directories of another file, and stops when another node's mark has another table.
 //
@@ -13,7 +15,9 @@
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others); this command connects
 // to nothing. It starts no goroutine.
 //
-// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; 1 for everything else.
+// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of move also term.ExitDirectory (4) if a node runs,
+// if directories are not those of the node, or if something cannot be moved, and term.ExitDamage (5) for damage; 1 for
+// everything else.
 package cluster
 
 import (
@@ -29,6 +33,7 @@ import (
 // Command is the table of cluster's commands.
 type Command struct {
 	Init initCmd `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
+	Move moveCmd `cmd:"" help:"Move slots, with their PLDs, between stopped nodes. All nodes must be stopped in order, and all their directories be at hand. If it is interrupted, run it again."`
 	Show showCmd `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
 }
 

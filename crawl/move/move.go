@@ -19,9 +19,9 @@ type Options struct {
 	FS    disk.FS // of File; nil means the machine's
 	File  string  // the file of the cluster
 	Nodes []Node  // all nodes, by number
-	// First to Last are the slots that go to the node To.
-	First, Last, To int
-	RAMBytes        int64 // for all nodes; 0 means 256 MiB
+	// The slots First to Last go to the node To, if From is -1 or owns them.
+	First, Last, From, To int
+	RAMBytes              int64 // for all nodes; 0 means 256 MiB
 }
 
 // Node names the directories of a node.
@@ -72,7 +72,7 @@ func Run(opt Options) (rep *Report, err error) {
 		return nil, fmt.Errorf("move: directories of %d nodes are given, the cluster has %d: %w", len(opt.Nodes), n, state.ErrIncompatible)
 	}
 	if !committed {
-		table, err := f.Table.Move(opt.First, opt.Last, opt.To)
+		table, err := f.Table.Move(opt.First, opt.Last, opt.From, opt.To)
 		if err != nil {
 			return nil, err
 		}
