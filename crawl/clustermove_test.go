@@ -7,11 +7,14 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/crawl/audit"
 	slotmove "drumbeat/crawl/move"
+	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -124,6 +127,7 @@ func TestClusterMove(t *testing.T) {
 				c.moved(fs, 0, exchange.Slots-1, 0, 1)
 				c.stopAfter(4 * time.Second)
 				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
+				c.repaired(fs)
 			}
 			c.check(c.run(t.Context()))
 			for i := range c.options {
@@ -138,6 +142,55 @@ func TestClusterMove(t *testing.T) {
 			}
 		})
 	}
+}
+
+// repaired repairs nodes after moves: there is nothing to do, unless URLseen of a node is damaged. Then the keys of URLs that
+// ended on other nodes are lost with the damage, and the node is balanced nevertheless.
+func (c *cluster) repaired(fs *memfs.FS) {
+	c.t.Helper()
+	for i := range c.options {
+		rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: c.options[i].Dirs}})
+		if err != nil || !rep.Nothing() {
+			c.t.Errorf("repair of node %d after a move: %v, %+v", i, err, rep)
+		}
+	}
+	fs = fs.Fork(1)
+	o := c.options[2]
+	o.FS = fs
+	damaged := 0
+	for _, dir := range o.Dirs {
+		files, err := repair.FilesIn(fs, dir+"/state/"+state.NameURLSeen, false)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, name := range files {
+			if !strings.Contains(name, "/cache-") {
+				continue
+			}
+			f, err := fs.Open(name)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			size, err := f.Size()
+			for at := int64(disk.HeaderBytes); err == nil && at+100 < size; at += 100 {
+				_, err = f.WriteAt([]byte("damage"), at+50)
+			}
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				c.t.Fatal(err)
+			}
+			damaged++
+		}
+	}
+	rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: o.Dirs}})
+	if err != nil || rep.Nothing() || damaged == 0 {
+		c.t.Fatalf("repair of a damaged node after a move: %d files damaged, %v, %+v", damaged, err, rep)
+	}
+	c.t.Logf("repair: %d may be fetched again; %v", rep.Unseen, rep.Actions)
+	checkDeep(c.t, &o)
+	checkBalanced(c.t, fs, o.Dirs)
 }
 
 // moved moves slots, and audits all nodes.
@@ -258,4 +311,98 @@ func (c *cluster) accounts(fs disk.FS) (all []state.Accounts) {
 		all = append(all, m.Accounts)
 	}
 	return all
+}
+
+// TestClusterMovePlaces: nodes are killed at random times and slots move from their last checkpoints, which have URLs in all
+// places, and messages on their way. All nodes together fetch each URL nevertheless, and count it once.
+func TestClusterMovePlaces(t *testing.T) {
+	t.Parallel()
+	var moved [state.NumPlaces]int64
+	moves, messages := 0, int64(0)
+	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](60, 3); seed++ {
+		inBubble(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0x706c6163))
+			o := simweb.Defaults(seed)
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 400, 6, 25, 500, 2
+			o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
+			web, err := simweb.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes := 2 + int(seed%2)
+			c, fs := movable(t, web, nodes, func(o *Options) {
+				small(o)
+				o.DrumBucketBytes, o.CheckpointEvery, o.StockTarget = 4<<10, 700*time.Millisecond, 60
+				o.HostDelay, o.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
+				o.Budget, o.BudgetDefault, o.QueuePages = "paper", 3, 30
+			})
+			defer c.close()
+			for range 5 {
+				fs = c.killAfter(fs, time.Duration(1000+rng.IntN(3000))*time.Millisecond)
+				from := rng.IntN(nodes)
+				to := (from + 1 + rng.IntN(nodes-1)) % nodes
+				first := rng.IntN(exchange.Slots)
+				_, was, err := lastManifest(fs, c.options[from].Dirs)
+				if err != nil || was == nil {
+					t.Fatal(was, err)
+				}
+				rep, err := slotmove.Run(c.moving(fs, first, first+rng.IntN(exchange.Slots-first), from, to))
+				if err != nil {
+					t.Logf("seed %d: %v", seed, err) // a message is not whole, or no slot would move
+					for i := range c.options {
+						checkBalanced(t, fs, c.options[i].Dirs)
+					}
+					continue
+				}
+				moves++
+				for p, sum := range was.Accounts.Places {
+					moved[p] += sum.N
+				}
+				for _, n := range rep.Nodes {
+					messages += n.Messages
+				}
+				c.follow(fs)
+				for i := range c.options {
+					checkDeep(t, &c.options[i])
+				}
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+			c.run(t.Context())
+			c.checkCuts()
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		})
+	}
+	t.Logf("%d moves with %d messages, from nodes with URLs in these places: %v", moves, messages, moved)
+	if moves == 0 {
+		t.Error("no slots moved")
+	}
+}
+
+// killAfter runs all nodes for a time, and kills them. It returns the file system that they leave.
+func (c *cluster) killAfter(fs *memfs.FS, d time.Duration) *memfs.FS {
+	c.t.Helper()
+	next := make(chan *memfs.FS, 1)
+	timer := time.AfterFunc(d, func() { next <- fs.Kill() })
+	var wg sync.WaitGroup
+	for i := range c.options {
+		wg.Go(func() {
+			if _, err := Run(c.t.Context(), c.options[i]); !errors.Is(err, disk.ErrCrashed) {
+				c.t.Errorf("node %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if timer.Stop() {
+		c.t.Fatalf("all nodes ended within %v", d)
+	}
+	fs = <-next
+	for i := range c.options {
+		c.options[i].FS = fs
+	}
+	c.reopen()
+	return fs
 }

@@ -197,6 +197,7 @@ type repair struct {
 	doubled  map[uint64]*doubledKey
 	inPlaces [state.NumPlaces]bool // places that hold doubled keys
 	unseen   int64                 // keys in a place or ended that are not in URLseen, those of enqueued URLs too
+	named    bool                  // output and crawl log have the keys of all URLs that ended here
 	known    bool                  // all ended keys are known, so a key in no place is lost
 	deferred map[uint8]int64       // deferred records by reason
 
@@ -296,7 +297,8 @@ func (w *repair) decide() {
 	fetched.Remove(w.FetchedOrdered)
 	// Of URLs that ended on other nodes, before their slots were moved here, only URLseen has the keys.
 	moved := w.Away.N - acc.Moved.N
-	w.known = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused] && moved == 0
+	w.named = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused]
+	w.known = w.named && moved == 0
 	ended := fetched.N + acc.Places[state.PlaceRefused].N + moved
 	if w.known {
 		w.out.Forgotten = k.Nowhere
@@ -413,7 +415,6 @@ func (w *repair) account() {
 		unique.Remove(w.Files[state.PlaceUnstreamed])
 	}
 	ended := unique
-	ended.Merge(a.Moved)
 	for p := range state.NumPlaces {
 		if p == state.PlaceFetched || p == state.PlaceRefused {
 			continue
@@ -438,6 +439,12 @@ func (w *repair) account() {
 	if w.rebuild[state.NameURLSeen] { // it has their keys now
 		fetched.Merge(w.FetchedUnseen)
 	}
+	if w.named && !w.known { // some of the URLs that were moved here may be lost: the sum of those that remain follows
+		a.Moved = *fetched
+		a.Moved.Merge(a.Places[state.PlaceRefused])
+		a.Moved.Remove(ended)
+	}
+	ended.Merge(a.Moved)
 	if !w.known && ended.N < fetched.N { // unknown keys of fetched URLs are lost
 		*fetched = ended
 	}
