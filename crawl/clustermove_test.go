@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/audit"
+	"drumbeat/crawl/changes"
 	slotmove "drumbeat/crawl/move"
 	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
@@ -230,7 +231,7 @@ func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
 func TestClusterMoveCuts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 30, 300, 0 })
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
 		c, base := movable(t, web, 3, func(o *Options) { o.WARCFileBytes = 30_000 })
 		defer c.close()
 		c.stopAfter(3 * time.Second)
@@ -244,7 +245,7 @@ func TestClusterMoveCuts(t *testing.T) {
 		want := c.accounts(whole)
 		rng := rand.New(rand.NewPCG(*seedFlag, 0x6d6f7665))
 		var finished, refused int
-		for i := range longOr(400, 10) {
+		for i := range longOr(400, 8) {
 			at := 1 + rng.IntN(ops)
 			if i%2 == 0 {
 				at = max(1, ops-rng.IntN(60)) // where it is committed and carried out
@@ -270,10 +271,12 @@ func TestClusterMoveCuts(t *testing.T) {
 				if fs = fs.Kill(); rng.IntN(2) == 0 {
 					fs = fs.Fork(uint64(i)).Crash()
 				}
-				if _, err := audit.Run(fs, c.options[0].Dirs); errors.Is(err, state.ErrMoving) || errors.Is(err, state.ErrRepairing) {
-					refused++
-				} else if err != nil {
-					t.Fatalf("cut at %d of %d: %v", at, ops, err)
+				for j := range c.options {
+					if _, err := audit.Run(fs, c.options[j].Dirs); errors.Is(err, state.ErrMoving) || errors.Is(err, state.ErrRepairing) {
+						refused++
+					} else if err != nil {
+						t.Fatalf("cut at %d of %d: node %d: %v", at, ops, j, err)
+					}
 				}
 				at = 1 + rng.IntN(ops)
 			}
@@ -424,4 +427,86 @@ func (c *cluster) killAfter(fs *memfs.FS, d time.Duration) *memfs.FS {
 	}
 	c.reopen()
 	return fs
+}
+
+// TestClusterMoveRefused: a move that cannot be made whole is refused before anything changes.
+func TestClusterMoveRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 300, 0 })
+		c, base := movable(t, web, 2, nil)
+		defer c.close()
+		c.stopAfter(2 * time.Second)
+		var dirs [2][]string
+		for i := range dirs {
+			dirs[i] = c.options[i].Dirs
+		}
+		edit := func(change func(m *state.Manifest)) func(fs *memfs.FS, _ *slotmove.Options) {
+			return func(fs *memfs.FS, _ *slotmove.Options) {
+				set, m, err := lastManifest(fs, dirs[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				change(m)
+				data, err := state.EncodeManifest(m)
+				if err == nil {
+					err = (&state.Saved{Set: set}).WriteManifest(data)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, x := range []struct {
+			why    string
+			change func(fs *memfs.FS, o *slotmove.Options)
+		}{
+			{"its crawl is over", edit(func(m *state.Manifest) { m.Done = "done" })},
+			{"--lanes", edit(func(m *state.Manifest) { m.Frozen.Lanes = 2 })},
+			{"--recrawl", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountScheduled] = 1 })},
+			{"enqueued URLs", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountEnqueued] = 1 })},
+			{"store of contents", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceContent].N = 1 })},
+			{"no intake", edit(func(m *state.Manifest) { m.Intake = nil })},
+			{"run drumbeat audit", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceRAM].Add(1) })},
+			{"set back", edit(func(m *state.Manifest) { m.Intake.Taken[1].Number += 100 })},
+			{"another table", edit(func(m *state.Manifest) { m.Frozen.Table++ })},
+			{"no cluster", edit(func(m *state.Manifest) { m.Frozen.Nodes, m.Frozen.Node = 0, 0 })},
+			{"holds node 1 of 2", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes[0], o.Nodes[1] = o.Nodes[1], o.Nodes[0] }},
+			{"directories of 1 nodes", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes = o.Nodes[:1] }},
+			{"another process", func(fs *memfs.FS, _ *slotmove.Options) {
+				if _, err := fs.Lock(dirs[1][0]); err != nil {
+					t.Fatal(err)
+				}
+			}},
+			{"the operator has set", func(fs *memfs.FS, _ *slotmove.Options) {
+				j, err := changes.Open(fs, dirs[0][0]+"/"+state.ChangesName, 0)
+				if err == nil {
+					_, err = j.Append(changes.Change{Op: changes.OpHostDelay, Host: "a.test", Delay: 9}, time.Now())
+				}
+				if err == nil {
+					err = j.Close()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}},
+			{"quota exceeded", func(fs *memfs.FS, _ *slotmove.Options) { fs.SetQuota(10_000) }},
+		} {
+			fs := base.Fork(1)
+			o := c.moving(fs, 0, exchange.Slots-1, 0, 1)
+			x.change(fs, &o)
+			if rep, err := slotmove.Run(o); err == nil || !strings.Contains(err.Error(), x.why) {
+				t.Errorf("want an error about %q: %v, %+v", x.why, err, rep)
+			}
+			for i := range dirs {
+				names, err := fs.List(dirs[i][0] + "/state")
+				if err != nil || slices.Contains(names, "MOVE") || slices.Contains(names, "REPAIR") {
+					t.Errorf("%s: node %d is left with %v, %v", x.why, i, names, err)
+				}
+			}
+			if names, err := fs.List("cluster"); err != nil || len(names) != 1 {
+				t.Errorf("%s: beside the file of the cluster: %v, %v", x.why, names, err)
+			}
+		}
+	})
 }
