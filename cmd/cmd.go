@@ -59,7 +59,7 @@ type commands struct {
 	Ctl        ctl.Command      `cmd:"" help:"Watch and steer a running crawl: state, pause, limits, blocks, delays, budgets, seeds."`
 	Report     report.Command   `cmd:"" help:"Write a report of a crawl as HTML or JSON. It has the figures of the paper beside the paper's own, the speed over time and what limited it, top PLDs, codes, reasons and events."`
 	Export     export.Command   `cmd:"" help:"Write what a crawl found as a table in Parquet, CSV or JSON lines. It has PLDs, edges between them, hosts, pages, links, refusals, waiting URLs, or robots.txt. The same command goes on after an interruption."`
-	Cluster    cluster.Command  `cmd:"" help:"Prepare a crawl of several nodes: make and show the file that all of them share. Compare the accounts of its nodes."`
+	Cluster    cluster.Command  `cmd:"" help:"Prepare a crawl of several nodes: make and show the file that all of them share. Show and compare its nodes, and move parts of the web between stopped ones."`
 	Index      export.Index     `cmd:"" help:"Write the indexes of all WARC files as one, sorted. Its format is CDXJ or ZipNum, for replay tools such as pywb and OutbackCDX."`
 	Extract    extract.Command  `cmd:"" help:"Write the texts of the HTML pages for an index. It has main text, title, language, description, canonical URL and JSON-LD, as WET, Parquet, CSV or JSON lines. The same command goes on after an interruption."`
 	Audit      audit.Command    `cmd:"" help:"Read the files of a stopped crawl and check that no URL was lost or duplicated."`

@@ -137,8 +137,8 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	if m.intake == nil {
 		return
 	}
-	mark := &exchange.Mark{Node: s.node, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Idle: m.idle,
-		Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones()}
+	mark := &exchange.Mark{Node: s.node, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
+		Idle: m.idle, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones()}
 	s.markMu.Lock()
 	s.mark, s.marked = mark, *m.intake
 	s.markMu.Unlock()
@@ -251,6 +251,9 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		if err != nil {
 			s.opt.Log.Error("a mark of another node is refused", "error", err)
 			continue
+		}
+		if m.Moves < s.opt.Cluster.Table.Moves() {
+			continue // from before the last move of slots, until that node has started again
 		}
 		if m.Table != s.opt.Cluster.Table.Sum() {
 			return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)

@@ -206,6 +206,9 @@ func (k *checkpointer) openIdentity() error {
 	if err := k.OpenSuffixes(k.opt.PrivateSuffixes, m != nil); err != nil {
 		return err
 	}
+	if k.opt.Cluster != nil {
+		k.Hasher = k.Hasher.WithSlots(k.Suffixes)
+	}
 	if err := k.fixLanes(m); err != nil {
 		return err
 	}
@@ -220,6 +223,7 @@ func (k *checkpointer) openIdentity() error {
 			return fmt.Errorf("crawl: the directories have another secret than the cluster: %w", state.ErrIncompatible)
 		}
 		k.frozen.Nodes, k.frozen.Node, k.frozen.Table = cl.Table.Nodes(), cl.Node, cl.Table.Sum()
+		k.frozen.Slots = state.SlotsOf(cl.Table, cl.Node)
 	}
 	if m == nil {
 		return k.HealCopies(state.SecretName, state.SecretFile(secret))
@@ -284,6 +288,8 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 	}
 	if was.Table != k.frozen.Table {
 		list = append(list, "the table of owners is another")
+	} else if was.Slots != k.frozen.Slots {
+		list = append(list, "the keys have no slots: a development version began the crawl")
 	}
 	if was.Lanes != k.frozen.Lanes {
 		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Lanes))

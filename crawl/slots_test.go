@@ -1,59 +1,77 @@
 package crawl
 
 import (
-	"context"
+	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/disk/memfs"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
+	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 )
 
-// TestSlots: every slot in every sample must have a use. With long delays nearly all slots must wait for
-// politeness, and with a slow site nearly all must be in exchanges.
-func TestSlots(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		connections int
-		delay, slow time.Duration
-		most        SlotUse
-	}{
-		{"delays", 8, 2 * time.Second, 0, snapshot.SlotPolite},
-		{"slow sites", 3, 0, 3 * time.Second, snapshot.SlotRead},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			web, err := simweb.New(simweb.Options{Seed: *seedFlag, PLDs: 8, Hosts: 8, Pages: 200, LinksPerPage: 8, PageBytes: 2000, IPs: 8,
-				SlowHosts: 7, SlowDelay: c.slow})
+// TestClusterSlots: an audit of a node finds keys of slots that other nodes own, and a node whose keys have no slots is
+// refused.
+func TestClusterSlots(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
+		c := newCluster(t, web, 2, mem.Faults{}, nil)
+		defer c.close()
+		c.run(t.Context())
+		o := &c.options[0]
+		set, m, err := lastManifest(o.FS, o.Dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := m.Frozen.Slots
+		keys := m.Accounts.Unique.N
+		if own != state.SlotsOf(o.Cluster.Table, 0) || keys < 50 {
+			t.Fatalf("node 0 has %d keys, and its slots are not those of the table", keys)
+		}
+		write := func(slots state.Slots) {
+			m.Frozen.Slots = slots
+			data, err := state.EncodeManifest(m)
+			if err == nil {
+				err = (&state.Saved{Set: set}).WriteManifest(data)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			opt := simOptions(t, web, memfs.New(1))
-			opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = c.delay, c.delay, 0, 0
-			opt.Connections, opt.Linger = c.connections, time.Second
-			var last Slots
-			opt.Snapshot = func(s *Snapshot) { last = s.Slots }
-			opt.SnapshotEvery = time.Second
-			res, err := Run(context.Background(), opt)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := res.Snapshot.Slots
-			sum := int64(0)
-			for _, u := range SlotUses() {
-				t.Logf("%s: %s: %.2f", c.name, u, got.Mean(u))
-				sum += got.Use[u]
-				if got.Use[u] > got.Use[c.most] {
-					t.Errorf("%s: %q has more slots than %q", c.name, u, c.most)
+		}
+		audits := func() (bad [2]string) {
+			for i, run := range []func() (*audit.Report, error){
+				func() (*audit.Report, error) { return audit.Run(o.FS, o.Dirs) },
+				func() (*audit.Report, error) {
+					deep, err := audit.Deep(audit.Options{FS: o.FS, Dirs: o.Dirs})
+					if err != nil {
+						return nil, err
+					}
+					return &deep.Report, nil
+				},
+			} {
+				rep, err := run()
+				if err != nil {
+					t.Fatal(err)
 				}
+				bad[i] = strings.Join(rep.Bad, "; ")
 			}
-			if got.Samples < 1000 || sum != got.Samples*int64(opt.Connections) {
-				t.Errorf("%s: %d samples of %d slots have %d uses", c.name, got.Samples, opt.Connections, sum)
+			return bad
+		}
+		for i, bad := range audits() {
+			if bad != "" {
+				t.Errorf("audit %d: %s", i, bad)
 			}
-			if d := got.Sub(last); d.Samples < 0 || d.Samples > 2000 {
-				t.Errorf("%s: %d samples since the last snapshot", c.name, d.Samples)
+		}
+		write(state.SlotsOf(o.Cluster.Table, 1))
+		for i, bad := range audits() {
+			if !strings.Contains(bad, "of slots that other nodes own") {
+				t.Errorf("audit %d of keys of other slots: %q", i, bad)
 			}
-		})
-	}
+		}
+		write(state.Slots{})
+		if _, err := Run(t.Context(), *o); err == nil || !strings.Contains(err.Error(), "keys have no slots") {
+			t.Errorf("a node whose keys have no slots: %v", err)
+		}
+	})
 }

@@ -27,13 +27,18 @@ type fileForm struct {
 	Version int    `json:"drumbeat_cluster"`
 	Crawl   string `json:"crawl"`
 	Nodes   int    `json:"nodes"`
-	Owners  string `json:"owners"` // of the slots, 2 bytes each, base64
+	Owners  string `json:"owners"`          // of the slots, 2 bytes each, base64
+	Moves   int    `json:"moves,omitempty"` // how often slots were moved
 	Secret  string `json:"secret"`
-	Sum     string `json:"sum"` // xxhash64 of the fields before, with a newline after each
+	Sum     string `json:"sum"` // xxhash64 of the other fields, each with a newline after it; Moves last, if not 0
 }
 
 func (f *fileForm) sum() string {
-	return fmt.Sprintf("%016x", xxhash.Sum64String(fmt.Sprintf("%d\n%s\n%d\n%s\n%s\n", f.Version, f.Crawl, f.Nodes, f.Owners, f.Secret)))
+	text := fmt.Sprintf("%d\n%s\n%d\n%s\n%s\n", f.Version, f.Crawl, f.Nodes, f.Owners, f.Secret)
+	if f.Moves != 0 {
+		text += fmt.Sprintf("%d\n", f.Moves)
+	}
+	return fmt.Sprintf("%016x", xxhash.Sum64String(text))
 }
 
 // NewFile makes the file of a new cluster, with a secret of its own.
@@ -56,7 +61,7 @@ func NewFile(weights []float64) (*File, error) {
 // Encode returns the content of the file.
 func (f *File) Encode() ([]byte, error) {
 	form := fileForm{Version: fileVersion, Crawl: f.Crawl, Nodes: f.Table.Nodes(),
-		Owners: base64.StdEncoding.EncodeToString(f.Table.Append(nil)), Secret: f.Secret.Hex()}
+		Owners: base64.StdEncoding.EncodeToString(f.Table.Append(nil)), Moves: f.Table.moves, Secret: f.Secret.Hex()}
 	form.Sum = form.sum()
 	data, err := json.MarshalIndent(form, "", "\t")
 	return append(data, '\n'), err
@@ -85,6 +90,10 @@ func DecodeFile(data []byte) (*File, error) {
 	if f.Table, err = ParseTable(form.Nodes, owners); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFile, err)
 	}
+	if form.Moves < 0 {
+		return nil, fmt.Errorf("exchange: %w: %d moves", ErrFile, form.Moves)
+	}
+	f.Table.moves = form.Moves
 	if f.Secret, err = weburl.ParseSecret(form.Secret); err != nil {
 		return nil, fmt.Errorf("exchange: %w: its secret is none", ErrFile)
 	}

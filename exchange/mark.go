@@ -23,6 +23,7 @@ type Mark struct {
 	Taken      []Taken  `json:"taken"`           // by sender; this node's own is empty
 	Out        []int64  `json:"out"`             // by receiver: records that were added to the outbox
 	Gone       []uint64 `json:"gone"`            // by receiver: number of the last message that was dropped, because it has it for good
+	Moves      int      `json:"moves,omitempty"` // Table.Moves
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
 	// taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`

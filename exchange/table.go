@@ -4,26 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/weburl"
 )
 
 // Slots is the number of parts into which the PLDs of a crawl are divided. A node owns whole slots.
-const Slots = 4096
+const Slots = weburl.Slots
 
-// Slot returns the slot of a PLD by its key. It depends on all bits of the key, because the stores of a node
-// use the upper and the lower ones to spread their keys.
-func Slot(pld uint64) int {
-	hi, lo := bits.Mul64(pld, 0x9e3779b97f4a7c15)
-	return int((hi ^ lo) >> (64 - 12))
-}
-
-// Table says which node owns a slot, and with it all PLDs of the slot. It does not change during a crawl and is
-// safe for concurrent use.
+// Table says which node owns a slot, and with it all PLDs of the slot. It does not change while nodes run: Move makes
+// another one. It is safe for concurrent use.
 type Table struct {
 	nodes  int
+	moves  int // how often slots were moved
 	owners [Slots]uint16
 }
 
@@ -110,7 +105,35 @@ func (t *Table) Append(dst []byte) []byte {
 func (t *Table) Nodes() int { return t.nodes }
 
 // Owner returns the node that owns a PLD, given its key.
-func (t *Table) Owner(pld uint64) int { return int(t.owners[Slot(pld)]) }
+func (t *Table) Owner(pld uint64) int { return int(t.owners[weburl.Slot(pld)]) }
+
+// Moves returns how often slots were moved to get this table.
+func (t *Table) Moves() int { return t.moves }
+
+// Move returns a table in which the slots first to last belong to a node. If from is not -1, only those of this node move.
+func (t *Table) Move(first, last, from, node int) (*Table, error) {
+	switch {
+	case first < 0 || first > last || last >= Slots:
+		return nil, fmt.Errorf("exchange: slots %d-%d: want a range of 0 to %d", first, last, Slots-1)
+	case node < 0 || node >= t.nodes || from < -1 || from >= t.nodes:
+		return nil, fmt.Errorf("exchange: a move from node %d to node %d: want 0 to %d", from, node, t.nodes-1)
+	}
+	moved := *t
+	moved.moves++
+	for slot := first; slot <= last; slot++ {
+		if from == -1 || t.OwnerOf(slot) == from {
+			moved.owners[slot] = uint16(node)
+		}
+	}
+	if moved.owners == t.owners {
+		return nil, fmt.Errorf("exchange: no slot from %d to %d would move to node %d: it has them already, or node %d has none", first, last,
+			node, from)
+	}
+	return &moved, nil
+}
+
+// OwnerOf returns the node that owns a slot.
+func (t *Table) OwnerOf(slot int) int { return int(t.owners[slot]) }
 
 // Share returns the number of slots that a node owns.
 func (t *Table) Share(node int) (n int) {
@@ -127,5 +150,9 @@ func LargestShare(nodes int) float64 { return float64((Slots+nodes-1)/nodes) / S
 
 // Sum returns a hash by which two nodes compare their tables.
 func (t *Table) Sum() uint64 {
-	return xxhash.Sum64(t.Append([]byte{byte(t.nodes), byte(t.nodes >> 8)}))
+	head := []byte{byte(t.nodes), byte(t.nodes >> 8)}
+	if t.moves > 0 {
+		head = fmt.Append(head, t.moves)
+	}
+	return xxhash.Sum64(t.Append(head))
 }

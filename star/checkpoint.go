@@ -1,6 +1,7 @@
 package star
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -265,6 +266,39 @@ func WalkEdges(set disk.Set, name string, st *State, fn func(Edge) error) error 
 		Entry: edge, Tuple: func(t drum.Tuple) error { return edge(t.Key, t.Value) },
 	})
 	return err
+}
+
+// EdgeOf returns the edge of an entry or a tuple of the edges drum.
+func EdgeOf(key drum.Key, value []byte) (Edge, error) {
+	if len(value) != EdgeBytes {
+		return Edge{}, fmt.Errorf("star: edge of %d bytes, want %d", len(value), EdgeBytes)
+	}
+	return decodeEdge(uint64(key), value), nil
+}
+
+// Tuple returns the tuple of the edges drum for an edge between two PLDs.
+func (e Edge) Tuple() drum.Tuple {
+	return drum.Tuple{Key: drum.Key(e.key()), Op: drum.CheckUpdate, Value: binary.LittleEndian.AppendUint64(nil, e.To)}
+}
+
+// Tuple returns the tuple of the indegree drum for a check.
+func (c *CheckTuple) Tuple() drum.Tuple {
+	var buf [2]byte
+	return drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Value: append([]byte(nil), checkValue(c, &buf)...), Aux: c.Aux}
+}
+
+// Arrived returns the record of a PLD for another Star, given that of this one: it counts as one of which no URL was placed
+// into a queue.
+func Arrived(record []byte) ([]byte, error) {
+	if len(record) < RecordBytes {
+		return nil, fmt.Errorf("star: record of %d bytes, want %d", len(record), RecordBytes)
+	}
+	var p PLD
+	p.Decode(record)
+	for lane := range p.Lanes() {
+		*p.LedgerOf(lane) = [LedgerBytes]byte{}
+	}
+	return p.Append(nil), nil
 }
 
 // Stores returns the names of a Star's two drums, for code that reads their files.

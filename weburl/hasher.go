@@ -52,6 +52,7 @@ func (k sipKey) sum(b []byte) uint64 { return siphash.Hash(k.k0, k.k1, b) }
 type Hasher struct {
 	url, host, origin, pld, server, content sipKey
 	body, plainBody                         uint64
+	suffixes                                *Suffixes // of keys with slots; nil for keys without
 }
 
 // NewHasher derives the keys of all kinds from secret.
@@ -68,13 +69,30 @@ func NewHasher(secret Secret) *Hasher {
 }
 
 // URLKey returns the key of a canonical URL in URLseen.
-func (h *Hasher) URLKey(canonical []byte) uint64 { return h.url.sum(canonical) }
+func (h *Hasher) URLKey(canonical []byte) uint64 {
+	key := h.url.sum(canonical)
+	if h.suffixes == nil {
+		return key
+	}
+	return h.slotted(key, Split(canonical).Host)
+}
+
+// URLKeyOf is URLKey if the key of the URL's PLD is known, which saves most of the work for keys with slots.
+func (h *Hasher) URLKeyOf(canonical []byte, pld uint64) uint64 {
+	key := h.url.sum(canonical)
+	if h.suffixes == nil {
+		return key
+	}
+	return withSlot(key, pld)
+}
 
 // HostKey returns the key of a host name as in a canonical URL.
-func (h *Hasher) HostKey(host []byte) uint64 { return h.host.sum(host) }
+func (h *Hasher) HostKey(host []byte) uint64 { return h.slotted(h.host.sum(host), host) }
 
 // OriginKey returns the key of an origin as written by Origin, the unit of robots.txt.
-func (h *Hasher) OriginKey(origin []byte) uint64 { return h.origin.sum(origin) }
+func (h *Hasher) OriginKey(origin []byte) uint64 {
+	return h.slotted(h.origin.sum(origin), Split(origin).Host)
+}
 
 // PLDKey returns the key of a pay-level domain as returned by Suffixes.
 func (h *Hasher) PLDKey(pld []byte) uint64 { return h.pld.sum(pld) }

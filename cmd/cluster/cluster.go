@@ -1,9 +1,11 @@
-// Package cluster is the command cluster, which prepares a crawl of several nodes.
+// Package cluster is the command cluster, which prepares a crawl of several nodes, and divides it anew.
 //
 // cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
 // crawl. It is copied to each node. cluster show prints what is in it, but for the secret.
 //
-// The file is written once, with mode 0600, and never replaced: a crawl whose nodes have different tables would
+// cluster move gives slots of some nodes to another (package crawl/move), with all nodes stopped, and replaces the file.
+//
+// The file has mode 0600, and nothing else replaces it: a crawl whose nodes have different tables would
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
 // refuses directories of another file, and stops when another node's mark has another table.
 //
@@ -17,9 +19,10 @@
 // cluster audit compares the accounts of the stopped nodes (package crawl/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
 //
-// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit also term.ExitFailure (1) if the
-// accounts do not balance, term.ExitDirectory (4) if the nodes are not of one crawl, run, or have different tables, and
-// term.ExitDamage (5) for damage and a node that was set back; 1 for everything else.
+// Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit and move also
+// term.ExitDirectory (4) if a node runs, or the directories are not those of the nodes of one crawl, or something cannot be
+// moved, and term.ExitDamage (5) for damage and a node that was set back; 1 for everything else, such as accounts that do not
+// balance.
 package cluster
 
 import (
@@ -39,6 +42,7 @@ type Command struct {
 	Status      statusCmd      `cmd:"" help:"Print a table of all nodes, by what they say of themselves every 10 seconds, and of the broker's streams."`
 	Permissions permissionsCmd `cmd:"" help:"Print the permissions that a user of the NATS account needs for a crawl, as configuration of the server."`
 	Audit       auditCmd       `cmd:"" help:"Compare the accounts of all stopped nodes of a crawl: what each has sent is what the others have taken or will get. Exit code 5 if a node was set back to an older copy."`
+	Move        moveCmd        `cmd:"" help:"Move slots, with their PLDs, between stopped nodes. All nodes must be stopped in order, and all their directories be at hand. If it is interrupted, run it again."`
 }
 
 type initCmd struct {

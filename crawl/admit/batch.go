@@ -148,7 +148,7 @@ func (b *Batch) Add(url []byte) {
 	if site.node == b.p.Node {
 		b.nameHost(site)
 	}
-	b.take(url, drum.Key(b.p.Hasher.URLKey(url)), site.node)
+	b.take(url, drum.Key(b.p.Hasher.URLKeyOf(url, site.pld)), site.node)
 	if b.p.Traced {
 		b.Traced = append(b.Traced, b.Keys[f])
 	}

@@ -25,7 +25,7 @@ type Inlet struct {
 
 	rec   weburl.Record
 	last  []byte // host of the last link, which is often that of the next one
-	plds  int    // length of its PLD
+	pld   uint64 // key of its PLD
 	named map[uint64]struct{}
 }
 
@@ -55,14 +55,14 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 		if node := in.p.owner(pldKey); node != in.p.Node {
 			return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", exchange.ErrMessage, url, node)
 		}
-		in.last, in.plds = host, len(pld)
+		in.last, in.pld = host, pldKey
 		name := bytes.TrimSuffix(host, []byte(".")) // as in Saved.HostKey
 		in.namePLD(pldKey, name[len(name)-len(pld):])
 		if key := in.p.Hasher.HostKey(name); in.first(key) {
 			in.Names.add(key, len(pld), name)
 		}
 	}
-	key = in.p.Hasher.URLKey(url)
+	key = in.p.Hasher.URLKeyOf(url, in.pld)
 	in.Tuples = append(in.Tuples, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: record})
 	in.Text += int64(len(record))
 	return key, nil

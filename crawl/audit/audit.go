@@ -193,9 +193,11 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 		return nil, err
 	}
 	var keys weburl.Sum
+	foreign := foreignKeys{frozen: &m.Frozen}
 	if seen != nil {
 		sum := func(key drum.Key, _ []byte) error {
 			keys.Add(uint64(key))
+			foreign.note(uint64(key))
 			return nil
 		}
 		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: sum})
@@ -226,7 +228,26 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	}
 	rep := balance(m, &files, keys, names)
 	rep.Cluster = cluster
+	foreign.conclude(rep)
 	return rep, nil
+}
+
+// foreignKeys counts the keys of a node of a cluster whose slots other nodes own. Their URLs would be fetched twice.
+type foreignKeys struct {
+	frozen *state.Frozen
+	n      int64
+}
+
+func (f *foreignKeys) note(key uint64) {
+	if f.frozen.Elsewhere(key) {
+		f.n++
+	}
+}
+
+func (f *foreignKeys) conclude(rep *Report) {
+	if f.n > 0 {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: %d keys are of slots that other nodes own", f.n))
+	}
 }
 
 // balance compares the sums of the files with the accounts.
@@ -265,8 +286,10 @@ func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names 
 	}
 	want := rep.Unique.Files
 	rep.Orders = m.Accounts.Orders
-	if want.Merge(rep.Orders); rep.Placed != want {
-		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen and enqueued URLs are %d, all places together hold %d%s",
+	want.Merge(rep.Orders)
+	want.Merge(m.Accounts.Moved)
+	if rep.Placed != want {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen, enqueued and moved URLs are %d, all places together hold %d%s",
 			want.N, rep.Placed.N, sameNumber(rep.Placed, want)))
 	}
 	return rep

@@ -135,9 +135,14 @@ type Scanner struct {
 	// Fetched lacks the URLs below. FetchedUnseen have ended, but URLseen has not merged them yet. FetchedOrdered have
 	// ended and were enqueued again: with Visit, the record of the order counts as that of the URL.
 	FetchedUnseen, FetchedOrdered weburl.Sum
+	// Away are URLs that have ended here, and whose slots were moved to other nodes since.
+	Away weburl.Sum
 	// Visit, if set, is called with every key, its entries, and whether URLseen has it.
-	Visit func(key uint64, entries []TaggedKey, seen bool) error
-	row   *StructureReport
+	Visit   func(key uint64, entries []TaggedKey, seen bool) error
+	nowhere weburl.Sum // of the keys that KeysReport.Nowhere counts
+	row     *StructureReport
+	// foreign counts the keys of URLseen.
+	foreign foreignKeys
 	// orders are the URLs of the table of orders, with whether they have a second record.
 	orders map[uint64]bool
 	// orderedKeys is the number of records of the queue of all keys that were enqueued.
@@ -349,10 +354,12 @@ func (x *Scanner) logEntry(e *crawllog.Entry) error {
 // compareKeys merges the keys of URLseen with all others and compares them.
 func (x *Scanner) compareKeys() error {
 	// Crawls of older versions do not have all keys that were enqueued, nor have some after a repair.
+	x.foreign.frozen = &x.Manifest.Frozen
 	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
 	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
 		if seen {
 			x.Seen.Add(key)
+			x.foreign.note(key)
 		}
 		entries, ordered := withoutOrdered(entries)
 		return x.compare(key, entries, seen, ordered || someLost)
@@ -466,6 +473,9 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 	switch {
 	case live+ended == 0 && seen:
 		k.Nowhere++
+		x.nowhere.Add(key)
+	case live == 0 && !seen && x.Elsewhere(key):
+		x.Away.Add(key)
 	case !seen && !ordered: // URLseen may not have merged an enqueued URL yet
 		k.NotSeen++
 		x.example("not in URLseen", key, entries)
@@ -483,6 +493,9 @@ func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) e
 	}
 	return nil
 }
+
+// Elsewhere reports whether another node of the cluster owns the slot of a key.
+func (x *Scanner) Elsewhere(key uint64) bool { return x.Manifest.Frozen.Elsewhere(key) }
 
 // visited returns the entries of a URL, and how often it has ended, if it may have several responses: any number of them
 // may precede its place or its end.
@@ -539,6 +552,7 @@ func (x *Scanner) conclude() {
 	out.RefusedAll = x.Refused.N >= refused.N
 	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names)
 	rep.Cluster = x.cluster
+	x.foreign.conclude(&rep.Report)
 	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
 	ended := func(p state.Place, found weburl.Sum, where string) {
 		account := x.Manifest.Accounts.Places[p]
@@ -574,8 +588,11 @@ func (x *Scanner) conclude() {
 	if k.Twice > 0 {
 		bad("%d URLs are in more than one place, or ended more than once", k.Twice)
 	}
-	if out.StoredAll && out.RefusedAll && k.Nowhere > 0 {
-		bad("%d keys of URLseen are in no place, and neither fetched nor refused", k.Nowhere)
+	moved := x.Away
+	moved.Remove(x.nowhere)
+	if out.StoredAll && out.RefusedAll && moved != x.Manifest.Accounts.Moved {
+		bad("%d keys of URLseen are in no place, and neither fetched nor refused here; %d URLs have ended here of slots that were "+
+			"moved; the account of moved URLs says %d", k.Nowhere, x.Away.N, x.Manifest.Accounts.Moved.N)
 	}
 	if out.Disagree > 0 {
 		bad("%d URLs have a line in the crawl log that names a response that is not there", out.Disagree)

@@ -43,53 +43,6 @@ func (j *journal) aside(fsys disk.FS, dir, file string, gen uint64) {
 	j.Moves = append(j.Moves, journalMove{Aside: true, From: file, To: to})
 }
 
-// replace records that shadow files replace those of a store or queue.
-func (w *repair) replace(name string) {
-	if w.replaced == nil {
-		w.replaced = map[string]bool{}
-	}
-	w.replaced[name] = true
-}
-
-// moves adds the renames: the files of replaced structures move aside, then the new files move in.
-func (w *repair) moves() error {
-	for name := range w.replaced {
-		for i := range w.Saved.Set.Paths {
-			dir := w.Saved.Set.Path(i, "state", name)
-			files, err := FilesIn(w.Saved.Set.FS, dir, false)
-			if err != nil {
-				return err
-			}
-			for _, file := range files {
-				w.journal.aside(w.Saved.Set.FS, w.Saved.Set.Path(i), file, w.gen)
-			}
-		}
-	}
-	for i := range w.Saved.Set.Paths { // the new tail files hold copies of the old ones' contents
-		files, err := FilesIn(w.Saved.Set.FS, w.Saved.Set.Path(i, "state"), false)
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			if strings.HasPrefix(path.Base(file), "tails-") {
-				w.journal.aside(w.Saved.Set.FS, w.Saved.Set.Path(i), file, w.gen)
-			}
-		}
-	}
-	for i := range w.Saved.Set.Paths {
-		from := w.shadow.Path(i, "state")
-		files, err := FilesIn(w.Saved.Set.FS, from, true)
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			to := w.Saved.Set.Path(i, "state") + strings.TrimPrefix(file, from)
-			w.journal.Moves = append(w.journal.Moves, journalMove{From: file, To: to})
-		}
-	}
-	return nil
-}
-
 // FilesIn lists the files of a directory and, with deep, those of its subdirectories. A missing directory
 // is empty.
 func FilesIn(fsys disk.FS, dir string, deep bool) ([]string, error) {
@@ -118,7 +71,8 @@ func FilesIn(fsys disk.FS, dir string, deep bool) ([]string, error) {
 
 // install writes the journal and carries it out.
 func (w *repair) install() error {
-	if err := w.moves(); err != nil {
+	body, err := w.seal()
+	if err != nil {
 		return err
 	}
 	for _, m := range w.journal.Moves {
@@ -126,21 +80,9 @@ func (w *repair) install() error {
 			w.out.Aside = asideDir(w.gen)
 		}
 	}
-	var err error
-	if w.journal.Manifest, err = state.EncodeManifest(&w.next); err != nil {
-		return err
-	}
-	if err := syncAll(w.Saved); err != nil {
-		return err
-	}
-	body, err := json.Marshal(&w.journal)
-	if err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
-	}
-	head := fmt.Sprintf("%s 1 %d %016x\n", journalMagic, len(body), xxhash.Sum64(body))
 	w.hook("repair")
 	name := w.Saved.Set.Path(0, state.JournalName)
-	if err := disk.WriteFileAtomic(w.Saved.Set.FS, name, append([]byte(head), body...)); err != nil {
+	if err := disk.WriteFileAtomic(w.Saved.Set.FS, name, body); err != nil {
 		return fmt.Errorf("crawl: repair: %w", err)
 	}
 	w.hook("repair")
@@ -173,6 +115,15 @@ func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
 	}
 	j, err := decodeJournal(name, data)
 	if err != nil {
+		return false, err
+	}
+	// A file in a directory that a power cut has lost would be lost with it.
+	for _, m := range j.Moves {
+		if err := r.Set.FS.MkdirAll(path.Dir(m.To)); err != nil {
+			return false, fmt.Errorf("crawl: repair: %w", err)
+		}
+	}
+	if err := syncAll(r); err != nil {
 		return false, err
 	}
 	// The old files must be aside durably before new ones take their names: after a crash the two look the
@@ -210,9 +161,6 @@ func moveFile(fsys disk.FS, m journalMove) error {
 	_, fromErr := fsys.Size(m.From)
 	if m.Aside && toErr == nil || !m.Aside && errors.Is(fromErr, fs.ErrNotExist) && toErr == nil {
 		return nil
-	}
-	if err := fsys.MkdirAll(path.Dir(m.To)); err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
 	}
 	if err := fsys.Rename(m.From, m.To); err != nil {
 		return fmt.Errorf("crawl: repair: move %s to %s: %w", m.From, m.To, err)

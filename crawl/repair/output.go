@@ -87,12 +87,12 @@ func (w *repair) dropVolumes() error {
 		}
 		gone := func(v outfile.Volume) bool { return drop[v.Name] }
 		if o.name == state.NameWARC {
-			err = remakePart(w, o.name, func(_, next *warc.State) error {
+			err = RemakePart(w.Shadow, o.name, func(_, next *warc.State) error {
 				next.Files.Volumes = slices.DeleteFunc(next.Files.Volumes, gone)
 				return nil
 			})
 		} else {
-			err = remakePart(w, o.name, func(_, next *crawllog.State) error {
+			err = RemakePart(w.Shadow, o.name, func(_, next *crawllog.State) error {
 				next.Files.Volumes = slices.DeleteFunc(next.Files.Volumes, gone)
 				return nil
 			})

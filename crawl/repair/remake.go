@@ -1,13 +1,8 @@
 package repair
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-
 	"drumbeat/beast"
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -15,112 +10,6 @@ import (
 
 // ignore drops the error of damage that the audit has already reported.
 func ignore(error) error { return nil }
-
-// copyRefs copies the tails that a structure's state refers to into the new tail files. An unreadable tail
-// becomes empty, because its owner is rebuilt.
-func (w *repair) copyRefs(part json.RawMessage) (json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(part))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("crawl: repair: state: %w", err)
-	}
-	v, err := w.copyRefsIn(v)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
-}
-
-func (w *repair) copyRefsIn(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case []any:
-		for i := range v {
-			if v[i], err = w.copyRefsIn(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		if isRef(v) {
-			var ref disk.Ref
-			data, err := json.Marshal(v)
-			if err == nil {
-				err = json.Unmarshal(data, &ref)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("crawl: repair: reference: %w", err)
-			}
-			return w.copyRef(ref)
-		}
-		for k := range v {
-			if v[k], err = w.copyRefsIn(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
-}
-
-// isRef reports whether an object has exactly the fields of a disk.Ref.
-func isRef(v map[string]any) bool {
-	for _, k := range [...]string{"Dir", "Gen", "Off", "Len", "Sum"} {
-		if _, ok := v[k]; !ok {
-			return false
-		}
-	}
-	return len(v) == 5
-}
-
-func (w *repair) copyRef(ref disk.Ref) (disk.Ref, error) {
-	data, err := disk.ReadTail(w.Saved.Set, ref)
-	if err != nil {
-		return disk.Ref{}, nil
-	}
-	return w.tails.Write(ref.Dir, data)
-}
-
-// remakePart changes the state, of type S, of a structure. change gets the old state and the new one, which
-// already refers to the new tail files.
-func remakePart[S any](w *repair, name string, change func(old, new *S) error) error {
-	old, err := state.Part[S](w.Manifest, name)
-	if err != nil || old == nil {
-		return err
-	}
-	next, err := state.Part[S](&w.next, name)
-	if err != nil {
-		return err
-	}
-	if err := change(old, next); err != nil {
-		return fmt.Errorf("crawl: repair %s: %w", name, err)
-	}
-	w.next.Parts[name], err = json.Marshal(next)
-	return err
-}
-
-const repairBlockBytes = 128 << 10
-
-// remakeQueue copies the readable records of a queue that keep accepts into a new queue.
-func (w *repair) remakeQueue(name string, st *queue.State, keep func(rec []byte) bool) (*queue.State, error) {
-	w.replace(name)
-	q, err := queue.New(queue.Options{Set: w.shadow, Name: name, BlockBytes: repairBlockBytes})
-	if err != nil {
-		return nil, err
-	}
-	if _, err = queue.Scan(w.Saved.Set, name, st, func(rec []byte) error {
-		if !keep(rec) {
-			return nil
-		}
-		return q.Append(rec)
-	}, ignore); err != nil {
-		return nil, err
-	}
-	next, err := q.Freeze().Save(w.tails)
-	if err != nil {
-		return nil, err
-	}
-	return next, q.Close()
-}
 
 // damagedQueue reports whether a part of a queue is unreadable.
 func (w *repair) damagedQueue(name string, st *queue.State) (bool, error) {
@@ -144,7 +33,7 @@ func (w *repair) urlQueue(name string, p state.Place, old, next *queue.State) (*
 	}
 	keep := func(rec []byte) bool { return w.keep(p, rec) }
 	if bad {
-		return w.remakeQueue(name, old, keep)
+		return w.RemakeQueue(name, old, keep)
 	}
 	_, err = queue.Scan(w.Saved.Set, name, old, func(rec []byte) error { keep(rec); return nil }, nil)
 	return next, err
@@ -161,7 +50,7 @@ func (w *repair) remakeQueues() error {
 		if !w.rebuild[q.Name] {
 			continue
 		}
-		err := remakePart(w, q.Name, func(old, next *queue.State) error {
+		err := RemakePart(w.Shadow, q.Name, func(old, next *queue.State) error {
 			st, err := w.urlQueue(q.Name, q.Place, old, next)
 			if err == nil {
 				*next = *st
@@ -180,8 +69,8 @@ func (w *repair) remakeQueues() error {
 		if !w.rebuild[q.name] {
 			continue
 		}
-		if err := remakePart(w, q.name, func(old, next *queue.State) error {
-			st, err := w.remakeQueue(q.name, old, q.valid)
+		if err := RemakePart(w.Shadow, q.name, func(old, next *queue.State) error {
+			st, err := w.RemakeQueue(q.name, old, q.valid)
 			if err == nil {
 				*next = *st
 			}
@@ -217,7 +106,7 @@ func (w *repair) remakeBeast() error {
 	if !w.rebuild[state.NameBeast] {
 		return nil
 	}
-	return remakePart(w, state.NameBeast, func(old, next *beast.State) error {
+	return RemakePart(w.Shadow, state.NameBeast, func(old, next *beast.State) error {
 		olds := map[string]*queue.State{}
 		note := func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
 			olds[name] = q
@@ -242,7 +131,7 @@ func (w *repair) remakeCalendars() error {
 		if !w.rebuild[name] {
 			continue
 		}
-		err := remakePart(w, name, func(old, next *queue.CalendarState) error {
+		err := RemakePart(w.Shadow, name, func(old, next *queue.CalendarState) error {
 			olds := map[string]*queue.State{}
 			note := func(name string, q *queue.State) (*queue.State, error) { olds[name] = q; return q, nil }
 			if err := queue.EachSlot(name, old, note); err != nil {
@@ -252,7 +141,7 @@ func (w *repair) remakeCalendars() error {
 				if name == state.NameDeferred {
 					return w.urlQueue(slot, state.PlaceDeferred, olds[slot], q)
 				}
-				return w.remakeQueue(slot, olds[slot], validJob)
+				return w.RemakeQueue(slot, olds[slot], validJob)
 			})
 		})
 		if err != nil {

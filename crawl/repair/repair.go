@@ -1,12 +1,9 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
-	"time"
 
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
@@ -117,6 +114,11 @@ func Run(opt Options) (rep *Report, err error) {
 func openRepair(opt *Options, rep *Report) (*state.Saved, *state.Manifest, error) {
 	opt.Repairing = true
 	r, m, err := audit.Open(&opt.Options)
+	if r != nil && r.Set.Len() > 0 {
+		if err := r.RefuseMoving(); err != nil {
+			return r, nil, err
+		}
+	}
 	if r != nil && r.Set.Len() > 0 && !opt.DryRun {
 		finished, finishErr := finishRepair(r, opt.hook)
 		if finishErr != nil {
@@ -200,22 +202,18 @@ type repair struct {
 	doubled  map[uint64]*doubledKey
 	inPlaces [state.NumPlaces]bool // places that hold doubled keys
 	unseen   int64                 // keys in a place or ended that are not in URLseen, those of enqueued URLs too
+	named    bool                  // output and crawl log have the keys of all URLs that ended here
 	known    bool                  // all ended keys are known, so a key in no place is lost
 	deferred map[uint8]int64       // deferred records by reason
 	outboxes []outboxRepair
 
-	gen      uint64
-	shadow   disk.Set
-	tails    *disk.Tails
-	next     state.Manifest
-	journal  journal
-	newSeen  weburl.Sum // of URLseen's keys
-	replaced map[string]bool
+	*Shadow
+	newSeen weburl.Sum // of URLseen's keys
 }
 
 // noteKey records the keys that are in more than one place or ended, and counts those that are not in URLseen.
 func (w *repair) noteKey(key uint64, entries []audit.TaggedKey, seen bool) error {
-	if !seen && anywhere(entries) {
+	if !seen && anywhere(entries) && !w.Elsewhere(key) {
 		w.unseen++
 	}
 	live, ended := 0, false
@@ -306,8 +304,11 @@ func (w *repair) decide() {
 	k, acc := &w.Report.Keys, &w.Manifest.Accounts
 	fetched := acc.Places[state.PlaceFetched]
 	fetched.Remove(w.FetchedOrdered)
-	w.known = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused]
-	ended := fetched.N + acc.Places[state.PlaceRefused].N
+	// Of URLs that ended on other nodes, before their slots were moved here, only URLseen has the keys.
+	moved := w.Away.N - acc.Moved.N
+	w.named = w.Fetched == fetched && w.Refused == acc.Places[state.PlaceRefused]
+	w.known = w.named && moved == 0
+	ended := fetched.N + acc.Places[state.PlaceRefused].N + moved
 	if w.known {
 		w.out.Forgotten = k.Nowhere
 	} else {
@@ -399,26 +400,9 @@ func meaning(name string) string {
 // run writes the new files to the shadow directories, then installs them.
 func (w *repair) run() error {
 	w.Scanner.Report = &audit.DeepReport{Damaged: map[string]bool{}} // the same damage is read again
-	w.gen = w.Manifest.Gen + 1
-	w.shadow = disk.Set{FS: w.Saved.Set.FS}
-	for i := range w.Saved.Set.Paths {
-		dir := w.Saved.Set.Path(i, state.ShadowDir)
-		if err := w.shadow.FS.MkdirAll(dir); err != nil {
-			return fmt.Errorf("crawl: repair: %w", err)
-		}
-		w.shadow.Paths = append(w.shadow.Paths, dir)
-	}
 	var err error
-	if w.tails, err = disk.CreateTails(w.shadow, w.gen); err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
-	}
-	w.next = *w.Manifest
-	w.next.Gen, w.next.Time = w.gen, time.Now().Unix()
-	w.next.Parts = map[string]json.RawMessage{}
-	for name, part := range w.Manifest.Parts {
-		if w.next.Parts[name], err = w.copyRefs(part); err != nil {
-			return err
-		}
+	if w.Shadow, err = newShadow(w.Saved, w.Manifest, w.opt.RAMBytes, ignore); err != nil {
+		return err
 	}
 	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
 		w.remakeQueues, w.remakeCalendars, w.remakeOutboxes, w.remakeRAM, w.dropVolumes, w.writeLost} {
@@ -428,15 +412,12 @@ func (w *repair) run() error {
 		w.hook("repair")
 	}
 	w.account()
-	if err := w.tails.Close(); err != nil {
-		return fmt.Errorf("crawl: repair: %w", err)
-	}
 	return w.install()
 }
 
 // account sets the accounts from the new files.
 func (w *repair) account() {
-	a := &w.next.Accounts
+	a := &w.Next.Accounts
 	unique := w.newSeen
 	if !w.rebuild[state.NameURLSeen] {
 		unique = w.Seen
@@ -456,7 +437,7 @@ func (w *repair) account() {
 	}
 	a.Unique, a.Names = unique, w.Names
 	// An enqueued URL has one record like all others from now on: a second one is in w.doubled.
-	a.Orders, w.next.Orders = weburl.Sum{}, disk.Ref{}
+	a.Orders, w.Next.Orders = weburl.Sum{}, disk.Ref{}
 	before := a.Places[state.PlaceRefused].N
 	fetched := &a.Places[state.PlaceFetched]
 	if w.known {
@@ -467,6 +448,12 @@ func (w *repair) account() {
 	if w.rebuild[state.NameURLSeen] { // it has their keys now
 		fetched.Merge(w.FetchedUnseen)
 	}
+	if w.named && !w.known { // some of the URLs that were moved here may be lost: the sum of those that remain follows
+		a.Moved = *fetched
+		a.Moved.Merge(a.Places[state.PlaceRefused])
+		a.Moved.Remove(ended)
+	}
+	ended.Merge(a.Moved)
 	if !w.known && ended.N < fetched.N { // unknown keys of fetched URLs are lost
 		*fetched = ended
 	}
@@ -485,7 +472,7 @@ func (w *repair) account() {
 		}
 	}
 	if w.out.Forgotten+w.out.Links > 0 {
-		w.next.Done, w.next.Seeds = "", state.Seeds{}
+		w.Next.Done, w.Next.Seeds = "", state.Seeds{}
 	}
 }
 
@@ -510,41 +497,4 @@ func (w *repair) keep(p state.Place, data []byte) bool {
 	}
 	d.kept = true
 	return true
-}
-
-// removeShadow deletes the shadow directories of a repair that did not reach its journal.
-func removeShadow(r *state.Saved) error {
-	for i := range r.Set.Paths {
-		if err := removeTree(r.Set.FS, r.Set.Path(i, state.ShadowDir)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeTree deletes a directory and its contents, if it exists.
-func removeTree(fsys disk.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("crawl: remove %s: %w", dir, err)
-	}
-	for _, name := range names {
-		path := dir + "/" + name
-		if _, err := fsys.List(path); err == nil {
-			if err := removeTree(fsys, path); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := fsys.Remove(path); err != nil {
-			return fmt.Errorf("crawl: remove %s: %w", path, err)
-		}
-	}
-	if err := fsys.Remove(dir); err != nil {
-		return fmt.Errorf("crawl: remove %s: %w", dir, err)
-	}
-	return nil
 }

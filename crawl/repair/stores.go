@@ -17,7 +17,7 @@ import (
 func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.Key, []byte) bool,
 	tuple func(drum.Tuple) bool) (*drum.State, error) {
 	name := opt.Name
-	d, err := w.newDrum(opt, old)
+	d, err := w.NewDrum(opt, old)
 	if err != nil {
 		return nil, err
 	}
@@ -45,27 +45,7 @@ func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.K
 	if _, err := drum.ScanState(w.Saved.Set, name, old.Waiting(), scan); err != nil {
 		return nil, err
 	}
-	return w.saveDrum(d)
-}
-
-// newDrum opens an empty store in the shadow directories with the number of buckets of the old one.
-func (w *repair) newDrum(opt drum.Options, old *drum.State) (*drum.Drum, error) {
-	w.replace(opt.Name)
-	opt.Set, opt.Buckets, opt.ValueBytes, opt.Op, opt.Aux = w.shadow, old.Buckets, old.ValueBytes, old.Op, old.Aux
-	least := int64(opt.MaxValueBytes) + 4096
-	opt.BufferBytes = (int(min(max(w.opt.RAMBytes/int64(4*old.Buckets), least), 256<<10)) + 4095) &^ 4095
-	return drum.Open(opt, nil)
-}
-
-func (w *repair) saveDrum(d *drum.Drum) (*drum.State, error) {
-	d.Pause()
-	f := d.Freeze()
-	d.Resume()
-	st, err := f.Save(w.tails)
-	if err != nil {
-		return nil, err
-	}
-	return st, d.Close()
+	return w.SaveDrum(d)
 }
 
 // remakeSeen rebuilds URLseen from the keys of all URLs that are in a place or have ended. It adds again
@@ -74,15 +54,15 @@ func (w *repair) remakeSeen() error {
 	if !w.rebuild[state.NameURLSeen] {
 		return nil
 	}
-	return remakePart(w, state.NameURLSeen, func(old, next *drum.State) error {
-		d, err := w.newDrum(drum.Options{Name: state.NameURLSeen, Codec: drum.Rice}, old)
+	return RemakePart(w.Shadow, state.NameURLSeen, func(old, next *drum.State) error {
+		d, err := w.NewDrum(drum.Options{Name: state.NameURLSeen, Codec: drum.Rice}, old)
 		if err != nil {
 			return err
 		}
 		w.Begin(state.NameURLSeen)
 		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
 			return w.EachKey(func(key uint64, entries []audit.TaggedKey, seen bool) error {
-				if !w.known && seen && len(entries) == 0 || anywhere(entries) {
+				if !w.known && seen && len(entries) == 0 || anywhere(entries) && (seen || !w.Elsewhere(key)) {
 					w.newSeen.Add(key)
 					return add(drum.Key(key), nil)
 				}
@@ -104,7 +84,7 @@ func (w *repair) remakeSeen() error {
 		if _, err := drum.ScanState(w.Saved.Set, state.NameURLSeen, old.Waiting(), scan); err != nil {
 			return err
 		}
-		st, err := w.saveDrum(d)
+		st, err := w.SaveDrum(d)
 		if err == nil {
 			*next = *st
 		}
@@ -124,7 +104,7 @@ func (w *repair) remakeStar() error {
 	if !w.rebuild[edges] && !w.rebuild[indegree] && !w.rebuild[state.NameStar] {
 		return nil
 	}
-	return remakePart(w, state.NameStar, func(old, next *star.State) error {
+	return RemakePart(w.Shadow, state.NameStar, func(old, next *star.State) error {
 		if w.rebuild[edges] {
 			st, err := w.remakeDrum(drum.Options{Name: edges, Codec: drum.Rice}, old.Edges,
 				func(drum.Key, []byte) bool { return true },
@@ -159,10 +139,10 @@ func (w *repair) remakeStar() error {
 		if err != nil {
 			return err
 		}
-		if next.Ranking, err = w.tails.Write(0, ranking); err != nil {
+		if next.Ranking, err = w.Tails.Write(0, ranking); err != nil {
 			return err
 		}
-		next.Tops, err = w.tails.Write(0, tops)
+		next.Tops, err = w.Tails.Write(0, tops)
 		return err
 	})
 }
@@ -175,7 +155,7 @@ func (w *repair) remakeNames() error {
 	if !w.rebuild[state.NameNames] {
 		return nil
 	}
-	return remakePart(w, state.NameNames, func(old, next *drum.State) error {
+	return RemakePart(w.Shadow, state.NameNames, func(old, next *drum.State) error {
 		valid := func(key drum.Key, value []byte) bool {
 			_, _, err := state.CheckName(w.Saved.Hasher, key, value)
 			return err == nil
@@ -202,7 +182,7 @@ func (w *repair) remakeContent() error {
 	if !w.rebuild[state.NameContent] {
 		return nil
 	}
-	return remakePart(w, state.NameContent, func(old, next *drum.State) error {
+	return RemakePart(w.Shadow, state.NameContent, func(old, next *drum.State) error {
 		opt := drum.Options{Name: state.NameContent, MaxValueBytes: state.MaxContentValue, Codec: drum.Rice}
 		st, err := w.remakeDrum(opt, old, func(drum.Key, []byte) bool { return true },
 			func(t drum.Tuple) bool {
@@ -221,7 +201,7 @@ func (w *repair) remakeContent() error {
 
 func (w *repair) remakeRobots() error {
 	if w.rebuild[state.NameRobotsCache] {
-		err := remakePart(w, state.NameRobotsCache, func(old, next *drum.State) error {
+		err := RemakePart(w.Shadow, state.NameRobotsCache, func(old, next *drum.State) error {
 			opt := drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true}
 			st, err := w.remakeDrum(opt, old,
 				func(_ drum.Key, value []byte) bool {
@@ -247,7 +227,7 @@ func (w *repair) remakeRobots() error {
 	if !w.rebuild[state.NameRobotsRequested] {
 		return nil
 	}
-	return remakePart(w, state.NameRobotsRequested, func(old, next *drum.State) error {
+	return RemakePart(w.Shadow, state.NameRobotsRequested, func(old, next *drum.State) error {
 		st, err := w.remakeDrum(drum.Options{Name: state.NameRobotsRequested, Each: true}, old, nil,
 			func(t drum.Tuple) bool { return validJob(t.Aux) })
 		if err == nil {
@@ -272,19 +252,19 @@ func (w *repair) remakeRAM() error {
 	}); err != nil {
 		kept = nil
 	}
-	if w.next.RAM, err = w.tails.Write(0, state.DumpRecords(kept)); err != nil {
+	if w.Next.RAM, err = w.Tails.Write(0, state.DumpRecords(kept)); err != nil {
 		return err
 	}
 	for _, s := range []struct {
 		name string
 		ref  *disk.Ref
-	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts},
-		{state.NameSketches, &w.next.Sketches}, {state.NameScope, &w.next.Scope},
-		{state.NameTraps, &w.next.Traps}, {state.NameRenders, &w.next.Renders},
-		{state.NameWalk, &w.next.Walk}} {
+	}{{state.NameJobs, &w.Next.Jobs}, {state.NameDelays, &w.Next.Delays}, {state.NameHosts, &w.Next.Hosts},
+		{state.NameSketches, &w.Next.Sketches}, {state.NameScope, &w.Next.Scope},
+		{state.NameTraps, &w.Next.Traps}, {state.NameRenders, &w.Next.Renders},
+		{state.NameWalk, &w.Next.Walk}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
-		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {
+		} else if *s.ref, err = w.CopyRef(*s.ref); err != nil {
 			return err
 		}
 	}

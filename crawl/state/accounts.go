@@ -10,9 +10,12 @@ import (
 
 // Accounts are the numbers and key sums that the manifest keeps of a crawl's URLs.
 type Accounts struct {
-	Unique   weburl.Sum            `json:"unique"`
-	Orders   weburl.Sum            `json:"orders,omitzero"` // second records of URLs, which the operator has enqueued
-	Names    weburl.Sum            `json:"names"`           // merged names of hosts and PLDs
+	Unique weburl.Sum `json:"unique"`
+	Orders weburl.Sum `json:"orders,omitzero"` // second records of URLs, which the operator has enqueued
+	Names  weburl.Sum `json:"names"`           // merged names of hosts and PLDs
+	// Moved are the URLs that ended on this node of a cluster and whose slots were moved to others, minus those that ended
+	// on others and whose slots were moved here: Unique, Orders and Moved together are the sum of Places.
+	Moved    weburl.Sum            `json:"moved,omitzero"`
 	Places   [NumPlaces]weburl.Sum `json:"places"`
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Deferred [NumReasons]int64     `json:"later"`

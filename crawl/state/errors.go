@@ -48,6 +48,9 @@ func NoCrawl(dir string) error {
 // ErrRepairing means that a repair of the crawl is unfinished.
 var ErrRepairing = errors.New("a repair of this crawl was interrupted; run drumbeat repair again")
 
+// ErrMoving means that a move of slots from or to this node is unfinished.
+var ErrMoving = errors.New("a move of slots was interrupted; run drumbeat cluster move again")
+
 // Errors that the command turns into exit codes.
 var (
 	// ErrIncompatible means that the directory belongs to another crawl, has another format version, or

@@ -85,6 +85,7 @@ type Frozen struct {
 	Nodes       int    `json:"nodes,omitempty"` // of the cluster; 0 for one node
 	Node        int    `json:"node,omitempty"`  // of them, this one
 	Table       uint64 `json:"table,omitempty"` // exchange.Table.Sum
+	Slots       Slots  `json:"slots,omitzero"`  // those that this node owns; its keys have slots (weburl.Hasher.WithSlots)
 }
 
 // EncodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON

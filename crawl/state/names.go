@@ -21,6 +21,9 @@ const (
 	ShadowDir   = "repair-tmp"
 )
 
+// MoveName is the file of a move of slots between nodes that has not been carried out in this node.
+const MoveName = "state/MOVE"
+
 // Names of the crawler's structures and of their directories under state/. Most are the paper's names.
 const (
 	NameURLSeen         = "urlseen"

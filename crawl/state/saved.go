@@ -58,7 +58,9 @@ func (s *Saved) Take(match disk.Match, m *Manifest, outDirs []string) error {
 	if err != nil {
 		return err
 	}
-	s.Hasher = weburl.NewHasher(secret)
+	if err := s.setHasher(secret, &m.Frozen); err != nil {
+		return err
+	}
 	if s.Hasher.ContentKey([]byte(SecretCheckText)) != m.Frozen.SecretCheck {
 		return fmt.Errorf("crawl: the secret does not belong to the manifest: %w", ErrIncompatible)
 	}
@@ -143,14 +145,26 @@ func (s *Saved) HostKey(host []byte) uint64 {
 	return s.Hasher.HostKey(bytes.TrimSuffix(host, []byte(".")))
 }
 
-// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished.
+// RefuseRepairing returns ErrRepairing if a repair has started to change files and is unfinished, and ErrMoving if a
+// move of slots is.
 func (s *Saved) RefuseRepairing() error {
-	_, err := s.Set.FS.Size(s.Set.Path(0, JournalName))
+	if err := s.refuse(JournalName, ErrRepairing); err != nil {
+		return err
+	}
+	return s.RefuseMoving()
+}
+
+// RefuseMoving returns ErrMoving if a move of slots is unfinished.
+func (s *Saved) RefuseMoving() error { return s.refuse(MoveName, ErrMoving) }
+
+// refuse returns why if a file exists.
+func (s *Saved) refuse(name string, why error) error {
+	_, err := s.Set.FS.Size(s.Set.Path(0, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		err = ErrRepairing
+		err = why
 	}
 	return fmt.Errorf("crawl: %s: %w", s.Set.Path(0), err)
 }

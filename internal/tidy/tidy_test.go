@@ -106,6 +106,7 @@ var layers = map[string]layer{
 	"crawl/explain":  {28, []string{"*"}},
 	"crawl/repair":   {28, []string{"*"}},
 	"crawl/export":   {29, []string{"*", "internal/bug"}},
+	"crawl/move":     {29, []string{"*"}},
 	"crawl/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 
@@ -148,7 +149,7 @@ var layers = map[string]layer{
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "exchange", "exchange/nats", "internal/human"}},
+	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "crawl/move", "disk", "exchange", "exchange/nats", "internal/human"}},
 	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},

@@ -236,15 +236,20 @@ func (t *Table) AppendHosts(dst []byte) []byte {
 			for _, h := range &s.hosts[j] {
 				if h.Pages > 0 && 4*h.Repeated >= h.Pages && n < maxSaved {
 					n++
-					dst = binary.LittleEndian.AppendUint64(dst, h.key)
-					dst = binary.LittleEndian.AppendUint16(dst, h.Pages)
-					dst = binary.LittleEndian.AppendUint16(dst, h.Repeated)
+					dst = AppendHost(dst, h.key, h.Score)
 				}
 			}
 		}
 		s.mu.Unlock()
 	}
 	return dst
+}
+
+// AppendHost appends one host in the form of AppendHosts.
+func AppendHost(dst []byte, key uint64, s Score) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, key)
+	dst = binary.LittleEndian.AppendUint16(dst, s.Pages)
+	return binary.LittleEndian.AppendUint16(dst, s.Repeated)
 }
 
 // errHosts reports hosts that AppendHosts did not write.

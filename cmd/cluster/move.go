@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	slotmove "drumbeat/crawl/move"
+	"drumbeat/exchange"
+)
+
+type moveCmd struct {
+	Slots string     `default:"0-4095" placeholder:"A-B" help:"Slots to move, from 0 to 4095. Those of each node are spread evenly: 0-1023 is a quarter of each. Default: ${default}."`
+	From  int        `default:"-1" placeholder:"J" help:"Move only slots of this node. Default: of all nodes."`
+	To    int        `required:"" placeholder:"K" help:"Node that gets the slots."`
+	File  string     `arg:"" name:"file" help:"File of the cluster. It is replaced at the end: copy it to each node again."`
+	Node  []string   `arg:"" name:"node" help:"Directories of all nodes, those of node 0 first. Separate the directories of one node by commas."`
+	RAM   flags.Size `name:"ram" default:"256MiB" help:"RAM for buffers. Default: ${default}."`
+}
+
+// Run moves slots.
+func (c *moveCmd) Run(a *term.App) error {
+	opt := slotmove.Options{File: c.File, From: c.From, To: c.To, RAMBytes: int64(c.RAM)}
+	from, to, isRange := strings.Cut(c.Slots, "-")
+	if !isRange {
+		to = from
+	}
+	var err error
+	if opt.First, err = strconv.Atoi(from); err == nil {
+		opt.Last, err = strconv.Atoi(to)
+	}
+	if err != nil || opt.First < 0 || opt.First > opt.Last || opt.Last >= exchange.Slots {
+		return term.Usage(fmt.Errorf("--slots %s: want a range of 0-%d", c.Slots, exchange.Slots-1))
+	}
+	f, err := read(c.File)
+	if err != nil {
+		return err
+	}
+	if n := f.Table.Nodes(); c.To < 0 || c.To >= n || c.From < -1 || c.From >= n || len(c.Node) != n {
+		return term.Usage(fmt.Errorf("--from %d --to %d with directories of %d nodes: %s has the nodes 0 to %d", c.From, c.To, len(c.Node),
+			c.File, n-1))
+	}
+	for _, dirs := range c.Node {
+		opt.Nodes = append(opt.Nodes, slotmove.Node{Dirs: flags.Clean(strings.Split(dirs, ","))})
+	}
+	rep, err := slotmove.Run(opt)
+	if err != nil {
+		return err
+	}
+	return printMove(a.Stdout, c.File, rep)
+}
+
+// printMove prints what was moved.
+func printMove(w io.Writer, file string, rep *slotmove.Report) error {
+	var b strings.Builder
+	if rep.Finished {
+		b.WriteString("completed an earlier move that was interrupted; nothing else was moved\n")
+	}
+	for _, n := range rep.Nodes {
+		fmt.Fprintf(&b, "node %d: %d unique URLs, had %d; ", n.Node, n.Unique, n.UniqueBefore)
+		if n.Ended < 0 {
+			fmt.Fprintf(&b, "%d that ended on other nodes moved here", -n.Ended)
+		} else {
+			fmt.Fprintf(&b, "%d that wait and %d that ended moved away", n.Waiting, n.Ended)
+		}
+		fmt.Fprintf(&b, "; took %d messages of other nodes\n", n.Messages)
+	}
+	for node := range rep.Table.Nodes() {
+		fmt.Fprintf(&b, "node %d owns %d of %d slots\n", node, rep.Table.Share(node), exchange.Slots)
+	}
+	fmt.Fprintf(&b, "next: copy %s to each node, run drumbeat audit on each, then start all\n", file)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,512 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/changes"
+	slotmove "drumbeat/crawl/move"
+	"drumbeat/crawl/repair"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/internal/simweb"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+const clusterFile = "cluster/file.json"
+
+// movable is a cluster whose nodes have one file system, and a file of the cluster there.
+func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) (*cluster, *memfs.FS) {
+	t.Helper()
+	fs := memfs.New(*seedFlag)
+	c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
+		dir := string(rune('0'+node)) + "/"
+		o.FS, o.Dirs = fs, []string{dir + "d0", dir + "d1"}
+		if change != nil {
+			change(o)
+		}
+	})
+	f := exchange.File{Crawl: "000102030405060708090a0b0c0d0e0f", Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}
+	data, err := f.Encode()
+	if err == nil {
+		err = fs.MkdirAll("cluster")
+	}
+	if err == nil {
+		err = disk.WriteFileAtomic(fs, clusterFile, data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.options {
+		c.options[i].Cluster.Crawl = f.Key()
+	}
+	return c, fs
+}
+
+// stopAfter runs all nodes for a time, and stops them in order.
+func (c *cluster) stopAfter(d time.Duration) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), d)
+	defer cancel()
+	for node, r := range c.run(ctx) {
+		if r.Stop == StopDone {
+			c.t.Fatalf("node %d ended within %v", node, d)
+		}
+	}
+	c.reopen()
+	time.Sleep(c.options[0].KeepAlive + time.Second) // connections of a process end with it
+}
+
+// reopen replaces the engines, as new processes have them.
+func (c *cluster) reopen() {
+	for i := range c.engines {
+		if err := c.engines[i].Close(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.engines[i] = c.net.Engine(i)
+		cl := *c.options[i].Cluster
+		cl.Engine = c.engines[i]
+		c.options[i].Cluster = &cl
+	}
+}
+
+// moving returns the options of a move.
+func (c *cluster) moving(fs disk.FS, first, last, from, to int) slotmove.Options {
+	opt := slotmove.Options{FS: fs, File: clusterFile, First: first, Last: last, From: from, To: to, RAMBytes: 16 << 20}
+	for i := range c.options {
+		opt.Nodes = append(opt.Nodes, slotmove.Node{FS: fs, Dirs: c.options[i].Dirs})
+	}
+	return opt
+}
+
+// follow gives the nodes the table of the cluster's file.
+func (c *cluster) follow(fs disk.FS) {
+	c.t.Helper()
+	data, err := disk.ReadFile(fs, clusterFile)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	f, err := exchange.DecodeFile(data)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range c.options {
+		cl := *c.options[i].Cluster
+		cl.Table = f.Table
+		c.options[i].Cluster = &cl
+	}
+}
+
+// TestClusterMove: nodes are stopped in the middle, twice, and slots move: all of one node to another, then three quarters of all
+// to a third. All go on, and together fetch each URL of the web once, and count the edges that one node counts.
+func TestClusterMove(t *testing.T) {
+	t.Parallel()
+	var one map[star.Edge]bool
+	for _, nodes := range []int{1, 3} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
+				o.Robots.RedirectHost = 0 // two nodes would ask one host
+			})
+			c, fs := movable(t, web, nodes, nil)
+			defer c.close()
+			if nodes > 1 {
+				c.stopAfter(4 * time.Second)
+				c.moved(fs, 0, exchange.Slots-1, 0, 1)
+				c.stopAfter(4 * time.Second)
+				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
+				c.repaired(fs)
+			}
+			c.check(c.run(t.Context()))
+			for i := range c.options {
+				checkDeep(t, &c.options[i])
+			}
+			edges := c.edges()
+			if one == nil {
+				one = edges
+			}
+			if len(edges) < 100 || !maps.Equal(edges, one) {
+				t.Errorf("%d nodes have %d edges, one has %d", nodes, len(edges), len(one))
+			}
+		})
+	}
+}
+
+// repaired repairs nodes after moves: there is nothing to do, unless URLseen of a node is damaged. Then the keys of URLs that
+// ended on other nodes are lost with the damage, and the node is balanced nevertheless.
+func (c *cluster) repaired(fs *memfs.FS) {
+	c.t.Helper()
+	for i := range c.options {
+		rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: c.options[i].Dirs}})
+		if err != nil || !rep.Nothing() {
+			c.t.Errorf("repair of node %d after a move: %v, %+v", i, err, rep)
+		}
+	}
+	fs = fs.Fork(1)
+	o := c.options[2]
+	o.FS = fs
+	damaged := 0
+	for _, dir := range o.Dirs {
+		files, err := repair.FilesIn(fs, dir+"/state/"+state.NameURLSeen, false)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, name := range files {
+			if !strings.Contains(name, "/cache-") {
+				continue
+			}
+			f, err := fs.Open(name)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			size, err := f.Size()
+			for at := int64(disk.HeaderBytes); err == nil && at+100 < size; at += 100 {
+				_, err = f.WriteAt([]byte("damage"), at+50)
+			}
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				c.t.Fatal(err)
+			}
+			damaged++
+		}
+	}
+	rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: o.Dirs}})
+	if err != nil || rep.Nothing() || damaged == 0 {
+		c.t.Fatalf("repair of a damaged node after a move: %d files damaged, %v, %+v", damaged, err, rep)
+	}
+	c.t.Logf("repair: %d may be fetched again; %v", rep.Unseen, rep.Actions)
+	checkDeep(c.t, &o)
+	checkBalanced(c.t, fs, o.Dirs)
+}
+
+// moved moves slots, and audits all nodes.
+func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
+	c.t.Helper()
+	before := *c.options[0].Cluster.Table
+	rep, err := slotmove.Run(c.moving(fs, first, last, from, to))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var waiting, ended int64
+	for _, n := range rep.Nodes {
+		c.t.Logf("%+v", n)
+		waiting, ended = waiting+n.Waiting, ended+max(0, n.Ended)
+	}
+	if rep.Finished || waiting < 10 || ended < 10 {
+		c.t.Errorf("%d waiting and %d ended URLs moved: %+v", waiting, ended, rep)
+	}
+	if _, err := Run(c.t.Context(), c.options[0]); !errors.Is(err, state.ErrIncompatible) {
+		c.t.Errorf("a node with the table from before the move: %v", err)
+	}
+	c.follow(fs)
+	if t := c.options[0].Cluster.Table; t.Moves() != before.Moves()+1 || from < 0 && (t.OwnerOf(first) != to || t.OwnerOf(last) != to) ||
+		from >= 0 && t.Share(from) > 0 {
+		c.t.Errorf("after %d moves, slot %d belongs to node %d", t.Moves(), first, t.OwnerOf(first))
+	}
+	for i := range c.options {
+		checkBalanced(c.t, fs, c.options[i].Dirs)
+		checkDeep(c.t, &c.options[i])
+	}
+}
+
+// TestClusterMoveCuts: a move is killed, or loses its power, at random operations on the disk, and is run again until it ends.
+// The nodes then have what a move without interruption gives them. Meanwhile, nodes either start with the old file or are
+// refused.
+func TestClusterMoveCuts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
+		c, base := movable(t, web, 3, func(o *Options) { o.WARCFileBytes = 30_000 })
+		defer c.close()
+		c.stopAfter(3 * time.Second)
+		const first, last, from, to = 500, 3000, -1, 1
+		whole := base.Fork(1)
+		before := whole.Ops()
+		if _, err := slotmove.Run(c.moving(whole, first, last, from, to)); err != nil {
+			t.Fatal(err)
+		}
+		ops := whole.Ops() - before
+		want := c.accounts(whole)
+		rng := rand.New(rand.NewPCG(*seedFlag, 0x6d6f7665))
+		var finished, refused int
+		for i := range longOr(400, 8) {
+			at := 1 + rng.IntN(ops)
+			if i%2 == 0 {
+				at = max(1, ops-rng.IntN(60)) // where it is committed and carried out
+			}
+			fs := base.Fork(uint64(i))
+			for cuts := 0; ; cuts++ {
+				if cuts < 3 {
+					fs.CrashAfter(at)
+				}
+				rep, err := slotmove.Run(c.moving(fs, first, last, from, to))
+				if err == nil {
+					if rep.Finished {
+						finished++
+					}
+					break
+				}
+				if !errors.Is(err, disk.ErrCrashed) {
+					if c.follow(fs); c.options[0].Cluster.Table.Moves() == 1 {
+						break // it was published, and its end was lost
+					}
+					t.Fatalf("cut at %d of %d: %v", at, ops, err)
+				}
+				if fs = fs.Kill(); rng.IntN(2) == 0 {
+					fs = fs.Fork(uint64(i)).Crash()
+				}
+				for j := range c.options {
+					if _, err := audit.Run(fs, c.options[j].Dirs); errors.Is(err, state.ErrMoving) || errors.Is(err, state.ErrRepairing) {
+						refused++
+					} else if err != nil {
+						t.Fatalf("cut at %d of %d: node %d: %v", at, ops, j, err)
+					}
+				}
+				at = 1 + rng.IntN(ops)
+			}
+			fs.CrashAfter(0)
+			if got := c.accounts(fs); !reflect.DeepEqual(got, want) {
+				t.Fatalf("cut at %d of %d: the nodes have %+v, want %+v", at, ops, got, want)
+			}
+			for j := range c.options {
+				checkBalanced(t, fs, c.options[j].Dirs)
+				o := c.options[j]
+				o.FS = fs
+				checkDeep(t, &o)
+			}
+			if t.Failed() {
+				t.Fatalf("cut at %d of %d", at, ops)
+			}
+		}
+		t.Logf("%d operations; %d moves were finished by the next run, %d nodes were refused meanwhile", ops, finished, refused)
+		if finished == 0 || refused == 0 {
+			t.Error("no cut was after the commit")
+		}
+	})
+}
+
+// accounts returns the accounts of all nodes.
+func (c *cluster) accounts(fs disk.FS) (all []state.Accounts) {
+	c.t.Helper()
+	for i := range c.options {
+		set, m, err := lastManifest(fs, c.options[i].Dirs)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if names, err := fs.List(set.Path(0, "state")); err != nil || slices.Contains(names, "MOVE") || slices.Contains(names, "REPAIR") {
+			c.t.Errorf("after a move: %v, %v", names, err)
+		}
+		all = append(all, m.Accounts)
+	}
+	return all
+}
+
+// TestClusterMovePlaces: nodes are killed at random times and slots move from their last checkpoints, which have URLs in all
+// places, and messages on their way. All nodes together fetch each URL nevertheless, and count it once.
+func TestClusterMovePlaces(t *testing.T) {
+	t.Parallel()
+	var moved [state.NumPlaces]int64
+	moves, messages := 0, int64(0)
+	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](60, 3); seed++ {
+		inBubble(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0x706c6163))
+			o := simweb.Defaults(seed)
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 12, 24, 400, 6, 25, 500, 2
+			o.HTTPS, o.LogRequests, o.Robots.ServerError, o.Robots.RedirectHost = 0, 1, 0, 0
+			web, err := simweb.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes := 2 + int(seed%2)
+			slow, allow := seed%3 == 0, func(*Options) {}
+			c, fs := movable(t, web, nodes, func(o *Options) {
+				small(o)
+				o.DrumBucketBytes, o.CheckpointEvery, o.StockTarget = 4<<10, 700*time.Millisecond, 60
+				o.HostDelay, o.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
+				o.Budget, o.BudgetDefault, o.QueuePages = "paper", 3, 30
+				if slow { // URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now
+					o.HostDelay, o.HostDelayMin, o.StockTarget = 20*time.Second, 20*time.Second, 2000
+					o.BudgetDefault, o.QueuePages, o.CheckpointEvery = 1000, 10_000, 7*time.Second
+					all := o.AllowedAddr
+					o.NetworkFlags, o.AllowedAddr = "few", func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
+					allow = func(o *Options) { o.NetworkFlags, o.AllowedAddr = "", all }
+				}
+			})
+			defer c.close()
+			for range 5 {
+				d := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
+				if slow {
+					d *= 25
+				}
+				fs = c.killAfter(fs, d)
+				from := rng.IntN(nodes)
+				to := (from + 1 + rng.IntN(nodes-1)) % nodes
+				first := rng.IntN(exchange.Slots)
+				_, was, err := lastManifest(fs, c.options[from].Dirs)
+				if err != nil || was == nil {
+					t.Fatal(was, err)
+				}
+				rep, err := slotmove.Run(c.moving(fs, first, first+rng.IntN(exchange.Slots-first), from, to))
+				if err != nil {
+					t.Logf("seed %d: %v", seed, err) // a message is not whole, or no slot would move
+					for i := range c.options {
+						checkBalanced(t, fs, c.options[i].Dirs)
+					}
+					continue
+				}
+				moves++
+				for p, sum := range was.Accounts.Places {
+					moved[p] += sum.N
+				}
+				for _, n := range rep.Nodes {
+					messages += n.Messages
+				}
+				c.follow(fs)
+				for i := range c.options {
+					checkDeep(t, &c.options[i])
+				}
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+			for i := range c.options {
+				allow(&c.options[i])
+			}
+			c.run(t.Context())
+			c.checkCuts()
+			if t.Failed() {
+				t.Fatalf("seed %d", seed)
+			}
+		})
+	}
+	t.Logf("%d moves with %d messages, from nodes with URLs in these places: %v", moves, messages, moved)
+	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRAM, state.PlaceDeferred,
+		state.PlaceHeld, state.PlaceFetched, state.PlaceRefused} {
+		if moved[p] == 0 {
+			t.Errorf("no slots moved from a node with URLs in %s", p)
+		}
+	}
+}
+
+// killAfter runs all nodes for a time, and kills them. It returns the file system that they leave.
+func (c *cluster) killAfter(fs *memfs.FS, d time.Duration) *memfs.FS {
+	c.t.Helper()
+	next := make(chan *memfs.FS, 1)
+	timer := time.AfterFunc(d, func() { next <- fs.Kill() })
+	var wg sync.WaitGroup
+	for i := range c.options {
+		wg.Go(func() {
+			if _, err := Run(c.t.Context(), c.options[i]); !errors.Is(err, disk.ErrCrashed) {
+				c.t.Errorf("node %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if timer.Stop() {
+		c.t.Fatalf("all nodes ended within %v", d)
+	}
+	fs = <-next
+	for i := range c.options {
+		c.options[i].FS = fs
+	}
+	c.reopen()
+	return fs
+}
+
+// TestClusterMoveRefused: a move that cannot be made whole is refused before anything changes.
+func TestClusterMoveRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 300, 0 })
+		c, base := movable(t, web, 2, nil)
+		defer c.close()
+		c.stopAfter(2 * time.Second)
+		var dirs [2][]string
+		for i := range dirs {
+			dirs[i] = c.options[i].Dirs
+		}
+		edit := func(change func(m *state.Manifest)) func(fs *memfs.FS, _ *slotmove.Options) {
+			return func(fs *memfs.FS, _ *slotmove.Options) {
+				set, m, err := lastManifest(fs, dirs[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				change(m)
+				data, err := state.EncodeManifest(m)
+				if err == nil {
+					err = (&state.Saved{Set: set}).WriteManifest(data)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, x := range []struct {
+			why    string
+			change func(fs *memfs.FS, o *slotmove.Options)
+		}{
+			{"its crawl is over", edit(func(m *state.Manifest) { m.Done = "done" })},
+			{"--lanes", edit(func(m *state.Manifest) { m.Frozen.Lanes = 2 })},
+			{"--recrawl", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountScheduled] = 1 })},
+			{"enqueued URLs", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountEnqueued] = 1 })},
+			{"store of contents", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceContent].N = 1 })},
+			{"no intake", edit(func(m *state.Manifest) { m.Intake = nil })},
+			{"run drumbeat audit", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceRAM].Add(1) })},
+			{"set back", edit(func(m *state.Manifest) { m.Intake.Taken[1].Number += 100 })},
+			{"another table", edit(func(m *state.Manifest) { m.Frozen.Table++ })},
+			{"no cluster", edit(func(m *state.Manifest) { m.Frozen.Nodes, m.Frozen.Node = 0, 0 })},
+			{"holds node 1 of 2", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes[0], o.Nodes[1] = o.Nodes[1], o.Nodes[0] }},
+			{"directories of 1 nodes", func(_ *memfs.FS, o *slotmove.Options) { o.Nodes = o.Nodes[:1] }},
+			{"another process", func(fs *memfs.FS, _ *slotmove.Options) {
+				if _, err := fs.Lock(dirs[1][0]); err != nil {
+					t.Fatal(err)
+				}
+			}},
+			{"the operator has set", func(fs *memfs.FS, _ *slotmove.Options) {
+				j, err := changes.Open(fs, dirs[0][0]+"/"+state.ChangesName, 0)
+				if err == nil {
+					_, err = j.Append(changes.Change{Op: changes.OpHostDelay, Host: "a.test", Delay: 9}, time.Now())
+				}
+				if err == nil {
+					err = j.Close()
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}},
+			{"quota exceeded", func(fs *memfs.FS, _ *slotmove.Options) { fs.SetQuota(10_000) }},
+		} {
+			fs := base.Fork(1)
+			o := c.moving(fs, 0, exchange.Slots-1, 0, 1)
+			x.change(fs, &o)
+			if rep, err := slotmove.Run(o); err == nil || !strings.Contains(err.Error(), x.why) {
+				t.Errorf("want an error about %q: %v, %+v", x.why, err, rep)
+			}
+			for i := range dirs {
+				names, err := fs.List(dirs[i][0] + "/state")
+				if err != nil || slices.Contains(names, "MOVE") || slices.Contains(names, "REPAIR") {
+					t.Errorf("%s: node %d is left with %v, %v", x.why, i, names, err)
+				}
+			}
+			if names, err := fs.List("cluster"); err != nil || len(names) != 1 {
+				t.Errorf("%s: beside the file of the cluster: %v, %v", x.why, names, err)
+			}
+		}
+	})
+}

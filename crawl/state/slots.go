@@ -1,0 +1,71 @@
+package state
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"drumbeat/exchange"
+	"drumbeat/weburl"
+)
+
+// Slots is a set of slots: the bit slot%8 of the byte slot/8.
+type Slots [weburl.Slots / 8]byte
+
+// SlotsOf returns the slots that a node owns.
+func SlotsOf(t *exchange.Table, node int) (s Slots) {
+	for slot := range weburl.Slots {
+		if t.OwnerOf(slot) == node {
+			s[slot/8] |= 1 << (slot % 8)
+		}
+	}
+	return s
+}
+
+// Has reports whether a slot is in the set.
+func (s *Slots) Has(slot int) bool { return s[slot/8]>>(slot%8)&1 != 0 }
+
+// HasKey reports whether the slot in a key of a URL, a host or an origin is in the set.
+func (s *Slots) HasKey(key uint64) bool { return s.Has(weburl.SlotOf(key)) }
+
+// HasPLD reports whether the slot of a PLD, by its key, is in the set.
+func (s *Slots) HasPLD(pld uint64) bool { return s.Has(weburl.Slot(pld)) }
+
+// Elsewhere reports whether another node of the cluster owns the slot of a key of a URL, a host or an origin.
+func (f *Frozen) Elsewhere(key uint64) bool { return f.Nodes > 0 && !f.Slots.HasKey(key) }
+
+// IsZero reports whether the set is empty.
+func (s Slots) IsZero() bool { return s == Slots{} }
+
+// MarshalText implements encoding.TextMarshaler: hexadecimal digits.
+func (s Slots) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, s[:]), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Slots) UnmarshalText(text []byte) error {
+	if len(text) != 2*len(s) {
+		return fmt.Errorf("crawl: %d digits of slots, want %d", len(text), 2*len(s))
+	}
+	_, err := hex.Decode(s[:], text)
+	return err
+}
+
+// setHasher sets Hasher, and Suffixes if keys depend on it: those of a node of a cluster have slots.
+func (s *Saved) setHasher(secret weburl.Secret, f *Frozen) error {
+	s.Hasher = weburl.NewHasher(secret)
+	if f.Nodes == 0 {
+		return nil
+	}
+	err := s.OpenSuffixes(f.Private, true)
+	if err == nil && s.Suffixes.Digest() != f.Suffixes {
+		err = fmt.Errorf("crawl: the suffix list in %s has digest %s, want %s: %w", s.Set.Path(0, SuffixesName),
+			s.Suffixes.Digest(), f.Suffixes, ErrIncompatible)
+	}
+	if err != nil { // repair writes it again if the program's own list is the same
+		own := weburl.NewSuffixes(f.Private)
+		if own.Digest() != f.Suffixes {
+			return err
+		}
+		s.Suffixes = own
+	}
+	s.Hasher = s.Hasher.WithSlots(s.Suffixes)
+	return nil
+}
