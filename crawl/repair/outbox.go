@@ -117,11 +117,11 @@ func (w *repair) remakeOutboxes() error {
 	for i := range w.outboxes {
 		o := &w.outboxes[i]
 		name := state.OutboxName(o.pair.Node)
-		err := remakePart(w, name, func(old, next *exchange.OutboxState) (err error) {
+		err := RemakePart(w.Shadow, name, func(old, next *exchange.OutboxState) (err error) {
 			if o.openLost {
 				lost := w.openRecords(o.pair)
 				next.Open, next.Out = disk.Ref{}, old.Whole
-				count := &w.next.Accounts.Counters
+				count := &w.Next.Accounts.Counters
 				count[state.CountLinksSent] -= lost.Links.N
 				count[state.CountEdgesSent] -= lost.Edges.N
 			}
@@ -132,10 +132,10 @@ func (w *repair) remakeOutboxes() error {
 				h, err := exchange.ReadHeader(msg)
 				return err == nil && h.Number > o.taken.Number
 			}
-			if next.Pending, err = w.remakeQueue(name+"/pending", old.Pending, keep); err != nil {
+			if next.Pending, err = w.RemakeQueue(name+"/pending", old.Pending, keep); err != nil {
 				return err
 			}
-			next.Sent, err = w.remakeQueue(name+"/sent", old.Sent, keep)
+			next.Sent, err = w.RemakeQueue(name+"/sent", old.Sent, keep)
 			next.Taken, next.Gone = o.taken.Number, o.taken.Totals
 			return err
 		})
