@@ -46,12 +46,11 @@ func TestClusterKill(t *testing.T) {
 	seeds := cmdtest.SeedFile(t, web)
 	args := func(node int) []string {
 		list := append([]string{}, webArgs...)
-		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
-			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
-		if node == 0 {
-			return append(list, "--cluster=embed", "--cluster-listen="+broker)
+		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
+		if node == 0 { // 256 MiB are for the broker
+			return append(list, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+broker)
 		}
-		return append(list, "--cluster=nats://"+broker)
+		return append(list, "--ram=192MiB", "--cluster=nats://"+broker)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -39,6 +39,7 @@ type initCmd struct {
 	File   string    `arg:"" name:"file" help:"File to make."`
 	Nodes  int       `required:"" placeholder:"N" help:"Number of nodes, 1 to 4096. It cannot be changed later: take more nodes than machines, if machines may be added; one machine can run several."`
 	Weight []float64 `placeholder:"W" help:"Weights of the nodes, the first of node 0, such as 2,1,1: their shares of the web. Default: equal shares."`
+	Keep   bool      `help:"Leave FILE as it is if it exists and is the file of a cluster with this number of nodes, for a service that makes it at each start."`
 }
 
 // Run makes the file.
@@ -54,6 +55,9 @@ func (c *initCmd) Run(a *term.App) error {
 	}
 	if len(weights) != c.Nodes {
 		return term.Usage(fmt.Errorf("--weight has %d weights for %d nodes", len(weights), c.Nodes))
+	}
+	if _, err := os.Lstat(c.File); c.Keep && err == nil {
+		return c.keep(a)
 	}
 	f, err := exchange.NewFile(weights)
 	if err != nil {
@@ -75,6 +79,19 @@ func (c *initCmd) Run(a *term.App) error {
 		return errors.Join(err, os.Remove(c.File))
 	}
 	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n", c.File, f.Crawl, c.Nodes)
+	return nil
+}
+
+// keep checks the file that exists.
+func (c *initCmd) keep(a *term.App) error {
+	f, err := read(c.File)
+	if err != nil {
+		return err
+	}
+	if n := f.Table.Nodes(); n != c.Nodes {
+		return term.Usage(fmt.Errorf("%s is of %d nodes, not of --nodes %d", c.File, n, c.Nodes))
+	}
+	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes, kept\n", c.File, f.Crawl, c.Nodes)
 	return nil
 }
 

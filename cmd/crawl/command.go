@@ -179,6 +179,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	if opt.WARCDict, err = c.readDict(); err != nil {
 		return term.Usage(err)
 	}
+	if err := c.ReadCluster(&opt); err != nil {
+		return err
+	}
 	plan, err := MakePlan(&opt)
 	if err != nil {
 		return err

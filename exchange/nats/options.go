@@ -22,15 +22,12 @@ import (
 const (
 	DefaultStreamBytes = 1 << 30 // of Options.StreamBytes
 
-	maxMessageBytes = 1 << 20  // with its header; of a stream
-	crawlBytes      = 64 << 20 // limit of the bucket DB_<c>
-	netBytes        = 256 << 20
+	maxMessageBytes = 1 << 20                   // with its header; of a stream
+	crawlBytes      = exchange.BucketCrawlBytes // limit of the bucket DB_<c>
+	netBytes        = exchange.BucketLeasesBytes
 	callTime        = 10 * time.Second // of a call; of Ask only without a deadline
 	markerTime      = time.Hour        // how long the broker remembers that a key was deleted
 )
-
-// BucketBytes is what the buckets of a crawl may take.
-const BucketBytes = crawlBytes + netBytes
 
 // Options of an engine.
 type Options struct {

@@ -91,7 +91,7 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"exchange/lease": {21, []string{"exchange", "exchange/enginetest", "polite"}},
+	"exchange/lease": {21, []string{"exchange", "polite"}},
 
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},
@@ -134,13 +134,14 @@ var layers = map[string]layer{
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "fetch", "internal/pace", "internal/profile",
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
 		"internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
 	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
