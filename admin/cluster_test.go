@@ -37,7 +37,7 @@ func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Eng
 			others = append(others, e)
 			continue
 		}
-		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Engine: e}
+		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Engine: e, Politeness: crawl.PolitenessShare} // which begins at once
 	}
 	return others
 }

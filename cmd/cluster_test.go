@@ -153,7 +153,7 @@ func TestClusterPages(t *testing.T) {
 		list := append([]string{}, webArgs...)
 		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
 			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file,
-			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60",
+			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60", "--cluster-politeness=share",
 			fmt.Sprintf("--summary=%s", filepath.Join(dir, fmt.Sprintf("%d.json", node))))
 		if node == 0 {
 			list = append(list, "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))

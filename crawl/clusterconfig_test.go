@@ -17,7 +17,10 @@ import (
 // configCluster is two nodes with a blacklist on each one's disk.
 func configCluster(t *testing.T) *cluster {
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
-	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) { o.Blacklist = []string{"blacklist"} })
+	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
+		o.Blacklist = []string{"blacklist"}
+		o.Cluster.Politeness = PolitenessShare // which begins at once
+	})
 	for node := range c.options {
 		c.blacklist(node, "- host none.test\n")
 	}
@@ -60,6 +63,7 @@ func TestClusterConfig(t *testing.T) {
 		}
 		for want, change := range map[string]func(o *Options){
 			"depth is 3 here, ":              func(o *Options) { o.MaxDepth = 3 },
+			"networks that several nodes":    func(o *Options) { o.Cluster.Politeness = PolitenessLease },
 			"agent is ":                      func(o *Options) { o.Agent = "other" },
 			"server delay is ":               func(o *Options) { o.ServerDelay++ },
 			"network rate":                   func(o *Options) { o.NetworkRate = 7 },
@@ -71,6 +75,8 @@ func TestClusterConfig(t *testing.T) {
 			"limits of bodies is [{\"Type\"": func(o *Options) { o.BodyCaps = []BodyCap{{Type: "text/html", Bytes: 70_000}} },
 		} {
 			o := c.options[1]
+			of := *o.Cluster
+			o.Cluster = &of
 			change(&o)
 			if o.Sites != "" {
 				c.blacklist(1, "")
