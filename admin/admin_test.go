@@ -210,13 +210,14 @@ func (r *rig) examples() map[string][2]string {
 		"setFunction": {"/api/v1/budget", `{"function":"equal","default":20,"max":20}`}, "clearFunction": {"/api/v1/budget"},
 		"setPriority": {"/api/v1/priority", `{"priority":"depth","weights":[3,1]}`}, "clearPriority": {"/api/v1/priority"},
 		"history": {"/api/v1/history?metrics=pages_total,urls"}, "stop": {"/api/v1/stop"},
+		"cluster": {"/api/v1/cluster"},
 	}
 }
 
 // TestOperations calls each operation of the table: changes need the token, and each answer is as the OpenAPI
 // description says.
 func TestOperations(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *crawl.Options, _ *Options) { inCluster(t, o, 1) })
 	r.await("pages", func() bool { return r.requests() > 100 })
 	schemas := OpenAPI("test")["components"].(object)["schemas"].(object)
 	examples := r.examples()

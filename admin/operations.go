@@ -41,6 +41,8 @@ var operations = []Operation{
 		handle: func(s *Server, _ *http.Request) (any, error) { return s.status() }},
 	{Method: "GET", Path: "/api/v1/structures", ID: "structures", Summary: "Drums, queues and BEAST.", Result: Structures{},
 		handle: func(s *Server, _ *http.Request) (any, error) { return s.structures() }},
+	{Method: "GET", Path: "/api/v1/cluster", ID: "cluster", Summary: "All nodes of a cluster, by what they say of themselves.", Result: Cluster{},
+		handle: func(s *Server, _ *http.Request) (any, error) { return s.cluster() }},
 	{Method: "GET", Path: "/api/v1/slots", ID: "slots", Summary: "Use of connection slots.", Result: Slots{},
 		handle: func(s *Server, _ *http.Request) (any, error) { return s.slots() }},
 	{Method: "GET", Path: "/api/v1/hosts", ID: "hosts", Summary: "Hosts with URLs in RAM, or in trouble.", Result: Hosts{},

@@ -84,6 +84,7 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 			out.Codes[strconv.Itoa(code)] = n
 		}
 	}
+	out.Cluster = nodeOf(snap)
 	space(out, snap)
 	return out
 }
@@ -166,6 +167,9 @@ func healthOf(s *Status, control *crawl.Control) Health {
 		if why.Outage != "" {
 			add("bad", "network", "The network or the name servers fail: %s.", why.Outage)
 		}
+	}
+	if text := brokerTrouble(s); text != "" {
+		add("bad", "network", "%s", text)
 	}
 	if s.State == "paused" {
 		add("warn", "operator", "The operator paused the crawl.")

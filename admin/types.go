@@ -43,6 +43,7 @@ type Status struct {
 	Disk         DiskUse          `json:"disk"`
 	Checkpoint   Checkpoint       `json:"checkpoint"`
 	Model        Model            `json:"model"`
+	Cluster      *NodeOf          `json:"cluster,omitempty" doc:"Missing for a crawl of one node."`
 }
 
 // Health says whether the crawl is healthy.

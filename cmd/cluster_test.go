@@ -3,9 +3,12 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -43,12 +46,11 @@ func TestClusterKill(t *testing.T) {
 	seeds := cmdtest.SeedFile(t, web)
 	args := func(node int) []string {
 		list := append([]string{}, webArgs...)
-		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
-			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
-		if node == 0 {
-			return append(list, "--cluster=embed", "--cluster-listen="+broker)
+		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
+		if node == 0 { // 256 MiB are for the broker
+			return append(list, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+broker)
 		}
-		return append(list, "--cluster=nats://"+broker)
+		return append(list, "--ram=192MiB", "--cluster=nats://"+broker)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -150,4 +152,91 @@ func checkClusterAudit(t *testing.T, dir, file string, nodes int) {
 	wantExit(t, term.ExitDirectory, "", "cluster", "audit", dirs[0], files[0])
 	wantExit(t, term.ExitUsage, "", append([]string{"cluster", "audit", "--deep"}, dirs...)...)
 	wantExit(t, term.ExitUsage, "", "cluster", "audit", file)
+}
+
+// TestClusterPages: three processes stop at a limit of pages that holds for all of them. A process with another option is refused
+// with exit code 4, and cluster status shows the nodes meanwhile.
+func TestClusterPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three processes take seconds of a processor")
+	}
+	t.Parallel()
+	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
+		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0
+	})
+	const nodes, limit = 3, 300
+	dir := t.TempDir()
+	file := filepath.Join(dir, "cluster.json")
+	wantExit(t, term.ExitDone, "", "cluster", "init", "--nodes=3", file)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker := "nats://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seeds := cmdtest.SeedFile(t, web)
+	args := func(node int, more ...string) []string {
+		list := append([]string{}, webArgs...)
+		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
+			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file,
+			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60",
+			fmt.Sprintf("--summary=%s", filepath.Join(dir, fmt.Sprintf("%d.json", node))))
+		if node == 0 {
+			list = append(list, "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))
+		} else {
+			list = append(list, "--cluster="+broker)
+		}
+		return append(list, more...)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var ended sync.WaitGroup
+	start := func(node int) {
+		cmd := cmdtest.Child(ctx, args(node)...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended.Go(func() {
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != term.ExitPages {
+				t.Errorf("node %d: %v: %s", node, err, said.String())
+			}
+		})
+	}
+	start(0)
+	for requests := 0; requests == 0 && ctx.Err() == nil; requests, _, _ = web.Log().Totals() {
+		<-time.After(10 * time.Millisecond)
+	}
+	said, err := cmdtest.Child(ctx, args(1, "--max-depth=3")...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != term.ExitDirectory || !bytes.Contains(said, []byte("depth is 3 here, ")) {
+		t.Errorf("another depth: %v: %s", err, said)
+	}
+	start(1)
+	start(2)
+	out, _ := wantExit(t, term.ExitDone, "", "cluster", "status", file, "--cluster="+broker)
+	if !strings.Contains(out, "3 nodes: ") || !strings.Contains(out, "pages/s") {
+		t.Errorf("status: %s", out)
+	}
+	ended.Wait()
+	sum := int64(0)
+	for node := range nodes {
+		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.json", node)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var figures struct{ Pages int64 }
+		if err := json.Unmarshal(data, &figures); err != nil {
+			t.Fatal(err)
+		}
+		sum += figures.Pages
+	}
+	if sum != limit {
+		t.Errorf("%d pages, want %d", sum, limit)
+	}
 }

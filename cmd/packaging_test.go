@@ -3,6 +3,7 @@ package cmd
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -30,6 +31,7 @@ func TestPackagedCommands(t *testing.T) {
 		{"docker/Dockerfile", `(?m)^CMD \[(.+)\]$`},
 		{"docker/compose.yaml", `(?m)^ +command: \[(\w.+)\]$`},
 		{"systemd/drumbeat.service", `(?m)^ExecStart=/usr/bin/drumbeat (.+)$`},
+		{"systemd/drumbeat@.service", `(?m)^ExecStart=/usr/bin/drumbeat (.+)$`},
 		{"prometheus/alerts.yml", `drumbeat (ctl \w+)`},
 	} {
 		found := regexp.MustCompile(from.line).FindAllStringSubmatch(readPackaging(t, from.file), -1)
@@ -43,7 +45,7 @@ func TestPackagedCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Arguments stand between spaces, or in a list of JSON or YAML.
-			args := strings.Fields(strings.NewReplacer(`"`, "", ", ", " ").Replace(match[1]))
+			args := strings.Fields(strings.NewReplacer(`"`, "", ", ", " ", "%i", "3").Replace(match[1]))
 			if _, err := p.Parse(args); err != nil {
 				t.Errorf("%s: %q: %v", from.file, args, err)
 			}
@@ -72,7 +74,8 @@ func TestPackagedFlags(t *testing.T) {
 			return err
 		}
 		re := word
-		if filepath.Base(path) == "Dockerfile" || strings.HasPrefix(path, packaging+"deb/") {
+		if filepath.Base(path) == "Dockerfile" || strings.Contains(path, clusterDir) || // TestComposeCommands checks its flags
+			strings.HasPrefix(path, packaging+"deb/") {
 			re = variable // these have flags of other programs
 		}
 		text, err := os.ReadFile(path)
@@ -111,6 +114,33 @@ func TestPackagedFiles(t *testing.T) {
 		for _, match := range found {
 			if _, err := os.Stat(filepath.Join(from.dir, match[1])); err != nil {
 				t.Errorf("%s: %v", from.file, err)
+			}
+		}
+	}
+}
+
+// TestPackagedUnits: the unit of a node is that of a crawl but for its names and flags, and systemd takes both.
+func TestPackagedUnits(t *testing.T) {
+	one, node := readPackaging(t, "systemd/drumbeat.service"), readPackaging(t, "systemd/drumbeat@.service")
+	_, one, _ = strings.Cut(one, "Documentation=")
+	_, rest, _ := strings.Cut(node, "Documentation=")
+	rest = strings.NewReplacer("Environment=DRUMBEAT_DIR=/var/lib/drumbeat/node-%i\n", "", "EnvironmentFile=-/etc/drumbeat/node-%i.env\n", "",
+		"cluster.env", "drumbeat.env", " --node %i", "").Replace(rest)
+	if one == "" || one != rest {
+		t.Errorf("drumbeat@.service differs from drumbeat.service:\n%s", rest)
+	}
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	for name, text := range map[string]string{"drumbeat.service": readPackaging(t, "systemd/drumbeat.service"), "drumbeat@1.service": node} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/usr/bin/drumbeat", "/bin/true")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput() // it may exit with 0 all the same
+		for line := range strings.Lines(string(out)) {
+			if strings.Contains(line, name) {
+				t.Errorf("%s", line)
 			}
 		}
 	}

@@ -3,11 +3,13 @@ package cmd
 import (
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/exchange"
 )
 
 // TestPlanIsTheCrawls: plan and crawl make the same plan from the same flags.
@@ -16,7 +18,21 @@ func TestPlanIsTheCrawls(t *testing.T) {
 	if err := os.WriteFile(seeds, []byte("http://example.org/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	file := t.TempDir() + "/cluster.json"
+	cluster, err := exchange.NewFile([]float64{1, 1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := cluster.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, given := range [][]string{
+		{"--ram=4GiB", "--disk=1TB", "--cluster=embed", "--cluster-stream=2GiB"},
+		{"--ram=1GiB", "--disk=100GB", "--cluster=tls://localhost:4222"},
 		{"--ram=1GiB", "--disk=100GB"},
 		{"--ram=96MiB", "--disk=10GB", "--connections=100"},
 		{"--ram=300GiB", "--disk=80TB", "--dir=/a", "--dir=/b", "--dir=/c"},
@@ -25,11 +41,15 @@ func TestPlanIsTheCrawls(t *testing.T) {
 		{"--ram=4GiB", "--disk=1TB", "--cache-ram=100MB"},
 	} {
 		var c, p commands
+		crawled, planned := given, given
+		if len(given) > 2 && strings.HasPrefix(given[2], "--cluster") { // a node of three
+			crawled, planned = append(crawled, "--cluster-file="+file, "--node=1"), append(planned, "--nodes=3")
+		}
 		for _, parse := range []struct {
 			c    *commands
 			args []string
-		}{{&c, append([]string{"crawl", "--seeds=" + seeds, "--contact=a@example.org", "--resolver=127.0.0.1:53"}, given...)},
-			{&p, append([]string{"plan"}, given...)}} {
+		}{{&c, append([]string{"crawl", "--seeds=" + seeds, "--contact=a@example.org", "--resolver=127.0.0.1:53"}, crawled...)},
+			{&p, append([]string{"plan"}, planned...)}} {
 			parser, err := flags.NewParser(parse.c)
 			if err != nil {
 				t.Fatal(err)
@@ -46,6 +66,9 @@ func TestPlanIsTheCrawls(t *testing.T) {
 			t.Fatal(err)
 		}
 		crawlOpt := c.Crawl.Options()
+		if err := c.Crawl.ReadCluster(&crawlOpt); err != nil {
+			t.Fatal(err)
+		}
 		planOpt, err := p.Plan.Options()
 		if err != nil {
 			t.Fatal(err)

@@ -45,6 +45,7 @@ type moment struct {
 	margin   float64
 	intake   *exchange.Intake // nil in a crawl of one node, like outs
 	outs     []int64          // records added to each outbox
+	full     int64            // the limit of pages that all nodes together have reached
 	idle     bool             // the node has nothing left to do but to wait for others
 	written  int64            // bytes written; set after it has been saved
 }
@@ -207,7 +208,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
-		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake,
+		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full,
 		Store: k.uploads.place(), Uploads: mo.uploads,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++

@@ -26,6 +26,8 @@ type Cluster struct {
 	Secret weburl.Secret
 	Engine exchange.Engine // Run does not close it
 	File   string          // name of the file that has all this, for explain; "" for none
+	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
+	Reconfigure bool
 
 	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
 	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
@@ -62,7 +64,8 @@ func (c *Cluster) validate(o *Options) error {
 }
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
-// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks" and "exchange".
+// Its goroutines: "publish-<node>" for each other node, "intake", "marks", "watchmarks", "exchange",
+// "config", "pages", "status" and "watchstatus".
 //
 // A record for another node stays in the outbox for that node until a durable checkpoint of that node covers it.
 // What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
@@ -87,16 +90,36 @@ type clusterStage struct {
 	want   []uint64
 	wanted []time.Time // when want rose last
 
+	pages         int64        // this node's share of Options.MaxPages
+	reserved      atomic.Int64 // of its allowance, about to be lent
+	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
+	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
+	short, urgent atomic.Bool  // it runs short of pages; a checkpoint should be made soon
+
+	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
+	agreed, replacing bool             // compared successfully; this node writes its own
+	warned            string           // digest of the configuration that a warning was about
+	reloads           atomic.Int64     // of rules, that config does not have yet
+	wakeConfig        signal
+	configNow         atomic.Pointer[exchange.Config] // config, for other goroutines
+
+	statuses []atomic.Pointer[exchange.Status] // the last that were seen, by node
+	progress []progressOf                      // by node; guarded by markMu
+	taken    []atomic.Int64                    // records taken from each node
+
 	seen         *seenStage
 	requests     *robotsRequests
 	budgets      *budgetStage
 	space        *space
 	checkpointer *checkpointer
+	dispatcher   *dispatcher
 	doneHere     func() bool // crawler.doneHere
+	seedsText    func() string
+	look         func() *Snapshot
 }
 
 func newClusterStage(e *engine) *clusterStage {
-	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal()}
+	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal(), wakeConfig: newSignal()}
 }
 
 // on reports whether the crawl has several nodes.
@@ -116,6 +139,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	s.outboxes = make([]*exchange.Outbox, s.nodes)
 	s.publishers = make([]*exchange.Publisher, s.nodes)
 	s.marks = make([]atomic.Pointer[exchange.Mark], s.nodes)
+	s.statuses, s.progress = make([]atomic.Pointer[exchange.Status], s.nodes), make([]progressOf, s.nodes)
 	for node := range s.nodes {
 		if node == s.node {
 			continue
@@ -152,6 +176,11 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	if m != nil {
 		s.began = m.Gen
 	}
+	s.taken = make([]atomic.Int64, s.nodes)
+	for node := range s.taken {
+		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
+	}
+	s.openLimits(m)
 	for node, o := range s.outboxes {
 		if o == nil {
 			continue
@@ -171,7 +200,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			state.ErrIncompatible)
 	}
 	if m != nil {
-		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outs()})
+		s.noteMark(m.Gen, &moment{accounts: m.Accounts, intake: m.Intake, outs: s.outs(), full: m.Full})
 	}
 	return nil
 }
@@ -194,6 +223,10 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "marks", s.putMarks)
 	s.engine.start(s.running, "watchmarks", s.watchMarks)
 	s.engine.start(s.running, "exchange", s.hurry)
+	s.engine.start(s.running, "config", s.keepConfig)
+	s.engine.start(s.running, "pages", s.sharePages)
+	s.engine.start(s.running, "status", s.tellStatus)
+	s.engine.start(s.running, "watchstatus", s.watchStatus)
 	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
 }
 

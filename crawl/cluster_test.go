@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -27,6 +28,7 @@ type cluster struct {
 	web     *simweb.Web
 	options []Options
 	engines []*mem.Engine
+	stop    string // why nodes stop; "": StopDone
 }
 
 func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *cluster {
@@ -221,12 +223,12 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
 					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
-						if _, err := Run(ctx, c.options[node]); !errors.Is(err, state.ErrFinished) {
+						if again, err := Run(ctx, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != c.stop) {
 							c.t.Errorf("node %d, which has ended: %v", node, err)
 							return
 						}
 					}
-					if res.Stop != StopDone {
+					if res.Stop != cmp.Or(c.stop, StopDone) {
 						c.t.Errorf("node %d: %s", node, res.Stop)
 					}
 					return

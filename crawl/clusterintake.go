@@ -100,6 +100,9 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	case verdict == exchange.Hole:
 		s.wants(h.From)
 	}
+	if verdict == exchange.Take && s.inlet.Lent > 0 {
+		defer s.dispatcher.morePages()
+	}
 	return s.transact(func(tx *transaction) error {
 		s.testHook("intake")
 		s.intake.Seq = msg.Seq
@@ -108,6 +111,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 			return nil
 		}
 		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+		s.taken[h.From].Store(h.After.Records())
 		return s.seen.takeLinks(s.inlet, tx)
 	})
 }
@@ -137,6 +141,7 @@ func (s *seenStage) takeLinks(in *admit.Inlet, tx *transaction) error {
 	for _, key := range in.Scopes {
 		s.links.Sites.Extend(key)
 	}
+	tx.count(state.CountPagesBorrowed, in.Lent)
 	tx.count(state.CountLinksTaken, int64(len(in.Tuples)))
 	if s.drains() {
 		tx.count(state.CountLinksDraining, int64(len(in.Tuples)))

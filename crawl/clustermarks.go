@@ -21,7 +21,7 @@ func (s *clusterStage) freeze(m *moment) {
 	}
 	in := s.intake
 	in.Taken = slices.Clone(in.Taken)
-	m.intake, m.idle, m.outs = &in, s.doneHere(), s.outs()
+	m.intake, m.idle, m.outs, m.full = &in, s.doneHere(), s.outs(), s.full.Load()
 }
 
 // outs returns how many records were added to each outbox.
@@ -84,9 +84,16 @@ func (s *clusterStage) end(ctx context.Context) {
 	if !s.on() {
 		return
 	}
+	told := func(m *exchange.Mark) bool { return m.Done }
+	s.conclude(ctx, func(m *exchange.Mark) { m.Done = true }, told)
+}
+
+// conclude writes the last mark with a change, and waits until the marks of all nodes have it.
+func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mark), told func(m *exchange.Mark) bool) {
 	s.markMu.Lock()
 	mark := *s.mark
-	mark.Want, mark.Done = slices.Clone(s.want), true
+	mark.Want = slices.Clone(s.want)
+	change(&mark)
 	covered := s.marked
 	s.markMu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
@@ -94,7 +101,7 @@ func (s *clusterStage) end(ctx context.Context) {
 	for {
 		err := s.putMark(ctx, &mark, covered)
 		if err == nil {
-			s.awaitEnd(ctx)
+			s.awaitEnd(ctx, told)
 			return
 		}
 		if !sleep(ctx, engineEvery) {
@@ -106,12 +113,12 @@ func (s *clusterStage) end(ctx context.Context) {
 }
 
 // awaitEnd waits until the other nodes have found that the crawl is over, or ctx ends: the broker may be in this process.
-func (s *clusterStage) awaitEnd(ctx context.Context) {
+func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark) bool) {
 	for node := 0; node < s.nodes; {
 		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
 		if err == nil {
 			var m *exchange.Mark
-			if m, err = exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && m.Done {
+			if m, err = exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && told(m) {
 				node++
 				continue
 			}
@@ -131,7 +138,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	mark := &exchange.Mark{Node: s.node, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Idle: m.idle,
-		Taken: m.intake.Taken, Out: m.outs, Gone: s.gones()}
+		Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones()}
 	s.markMu.Lock()
 	s.mark, s.marked = mark, *m.intake
 	s.markMu.Unlock()
@@ -150,7 +157,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 		have, covered := s.mark != nil, s.marked
 		if have {
 			mark = *s.mark
-			mark.Want = slices.Clone(s.want)
+			mark.Want, mark.Short = slices.Clone(s.want), s.short.Load()
 		}
 		s.markMu.Unlock()
 		if have {
@@ -307,7 +314,7 @@ func (s *clusterStage) hurry(ctx context.Context) error {
 		m := s.marks[s.node].Load()
 		short := s.acct.in(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
 		switch {
-		case bytes >= hurryBytes, waiting > 0 && (idle || short):
+		case bytes >= hurryBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
 		case idle && (m == nil || !m.Idle || s.checkpointer.unsaved()):
 		default:
 			continue

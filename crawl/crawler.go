@@ -129,6 +129,9 @@ func (c *crawler) wire() {
 	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
+	c.cluster.dispatcher, c.dispatcher.pageLimit = c.dispatcher, c.cluster.pageLimit
+	c.cluster.look = c.snapshot
+	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
 	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
 	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
 	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction

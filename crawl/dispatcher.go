@@ -43,6 +43,8 @@ type dispatcher struct {
 	leases    *leaseStage
 	space     *space
 	stock     *stockKeeper
+	reloaded  func()       // told of each reload
+	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
 }
 
 func newDispatcher(e *engine) *dispatcher {
@@ -475,5 +477,22 @@ func (d *dispatcher) mayFetch() bool {
 	if d.opt.MaxPages <= 0 {
 		return true
 	}
-	return d.counter(state.CountPages)+int64(d.workers.inFlight.load()) < d.opt.MaxPages
+	return d.pagesUntilLimit() > 0
+}
+
+// morePages makes dispatch continue after the limit of pages has risen.
+func (d *dispatcher) morePages() { d.wakeDispatch.raise() }
+
+// pagesUntilLimit returns how many exchanges may begin until the limit of pages, if all bring a page. The caller holds
+// granting.
+func (d *dispatcher) pagesUntilLimit() int64 {
+	inFlight := d.workers.inFlight.load() // first: a page is counted before it is no longer in flight
+	return d.pageLimit() - inFlight - d.counter(state.CountPages)
+}
+
+// pagesLeft calls f with the number of pages left until the limit, while no exchange begins.
+func (d *dispatcher) pagesLeft(f func(left int64)) {
+	d.granting.Lock()
+	defer d.granting.Unlock()
+	f(d.pagesUntilLimit())
 }

@@ -366,6 +366,9 @@ func (p *Plan) RAM() []Amount {
 	if p.SupportersBytes > 0 {
 		list = append(list, Amount{Name: "supporters", Bytes: p.SupportersBytes, Of: "of the Go heap"})
 	}
-	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes
+	if p.ExchangeBytes > 0 {
+		list = append(list, Amount{Name: "exchange with other nodes", Bytes: p.ExchangeBytes, Of: "of the Go heap"})
+	}
+	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes - p.ExchangeBytes
 	return append(list, Amount{"rest of the Go heap", rest, "connections, pages, DNS"})
 }

@@ -47,8 +47,12 @@ const (
 // openLimits sets up the limits of the options.
 func (d *dispatcher) openLimits() {
 	l := &d.limits
-	l.rate, l.bandwidth = pace.AdjustableRate(d.opt.Rate, time.Now()), d.opt.Bandwidth
+	now := time.Now()
+	l.rate, l.bandwidth = pace.AdjustableRate(d.opt.rateOf(d.opt.Rate), now), d.opt.Bandwidth
 	l.flag = l.bandwidth.Schedule()
+	if d.opt.Cluster != nil && l.bandwidth != nil {
+		l.bandwidth.Set(d.opt.rateOf(l.flag), now)
+	}
 	l.schedule.Store(&d.opt.ConnectionSchedule)
 	l.slots = cap(d.workers.slots)
 	if d.opt.ConnectionSchedule.Limits() || d.opt.Control != nil {
@@ -62,12 +66,19 @@ func (d *dispatcher) flagBandwidth() pace.Schedule { return d.limits.flag }
 // canLimitBandwidth reports whether the fetcher obeys a limit.
 func (d *dispatcher) canLimitBandwidth() bool { return d.limits.bandwidth != nil }
 
-// setLimits replaces the limits in force.
+// closeLimits gives the limiter of the bandwidth back as it was.
+func (d *dispatcher) closeLimits() {
+	if l := &d.limits; d.opt.Cluster != nil && l.bandwidth != nil {
+		l.bandwidth.Set(l.flag, time.Now())
+	}
+}
+
+// setLimits replaces the limits in force. Rates are those of all nodes of a cluster.
 func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) {
 	now := time.Now()
-	d.limits.rate.Set(rate, now)
+	d.limits.rate.Set(d.opt.rateOf(rate), now)
 	if d.limits.bandwidth != nil {
-		d.limits.bandwidth.Set(bandwidth, now)
+		d.limits.bandwidth.Set(d.opt.rateOf(bandwidth), now)
 	}
 	d.limits.schedule.Store(&connections)
 	d.wakeDispatch.raise()

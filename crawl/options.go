@@ -131,6 +131,8 @@ type Options struct {
 
 	// RAMBytes limits the RAM of the process. DiskBytes limits state and output together.
 	RAMBytes, DiskBytes int64
+	// BrokerRAM is the part of RAMBytes for a broker in this process.
+	BrokerRAM int64
 	// Connections is the limit of concurrent exchanges.
 	Connections int
 	// Rate limits the requests per second, for pages and robots.txt together; zero means no limit.

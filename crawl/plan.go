@@ -62,6 +62,7 @@ type Plan struct {
 	PoliteItems         int
 	QueueBytes          int64
 	QueueBlockBytes     int   // buffer of each open queue
+	ExchangeBytes       int64 // part of the heap for outboxes and a broker in this process; 0 for one node
 	HeapBytes           int64 // Go heap: connections, pages, parsers
 	OutputBufferBytes   int   // buffer of each open WARC file and index
 	KeepFreeBytes       int64 // fetching pauses while a file system has less free
@@ -93,7 +94,7 @@ const (
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
 	heap := int64(o.Connections)*connectionBytes + 24<<20 +
-		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM() + o.supportersRAM()
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM() + o.supportersRAM() + o.exchangeRAM()
 	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
 		hooks := ""
@@ -108,6 +109,9 @@ func MakePlan(o *Options) (Plan, error) {
 		}
 		if n := o.supportersRAM(); n > 0 {
 			hooks += fmt.Sprintf(" and %s for supporters", humanize.IBytes(uint64(n)))
+		}
+		if n := o.exchangeRAM(); n > 0 {
+			hooks += fmt.Sprintf(" and %s for the exchange with other nodes", humanize.IBytes(uint64(n)))
 		}
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
 			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))
@@ -162,7 +166,8 @@ func MakePlan(o *Options) (Plan, error) {
 	if o.supportersRAM() > 0 {
 		p.SupportersBytes = p.SupportBytes() + star.MostVoteBytes
 	}
-	p.BodyBytes = (p.HeapBytes - o.extractRAM() - p.WalkBytes - p.SupportersBytes) * 3 / 8
+	p.ExchangeBytes = o.exchangeRAM()
+	p.BodyBytes = (p.HeapBytes - o.extractRAM() - p.WalkBytes - p.SupportersBytes - p.ExchangeBytes) * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes

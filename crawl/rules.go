@@ -173,6 +173,7 @@ type Reloaded struct {
 // reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors, it logs them
 // and keeps the old ones.
 func (d *dispatcher) reloadFiles(ctx context.Context) (r Reloaded, err error) {
+	defer d.reloaded()
 	d.reloadTrusted()
 	if err := d.reloadSites(ctx, &r); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
 		return r, err

@@ -132,6 +132,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 			return &Result{Stop: c.stop.get(), Snapshot: *c.snapshot()}, nil
 		}
 	}
+	if err := c.cluster.agree(inner); err != nil {
+		return nil, err
+	}
 	if err := c.restoreRAM(); err != nil {
 		return nil, err
 	}
@@ -171,8 +174,11 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	c.leases.end(ctx)
+	c.cluster.tellEnd(ctx, why)
 	if done != "" {
 		c.cluster.end(ctx)
+	} else if why == StopPages {
+		c.cluster.endPages(ctx)
 	}
 	c.extraction.finish(ctx)
 	if err := c.uploads.finish(ctx, done); err != nil {
@@ -375,6 +381,7 @@ func (c *crawler) close() error {
 	c.seen.close()
 	c.content.close()
 	c.budgets.close()
+	c.dispatcher.closeLimits()
 	errs = append(errs, c.seeds.close(), c.operator.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

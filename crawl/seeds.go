@@ -65,6 +65,9 @@ func (f *seedFeeder) open(st state.Seeds) error {
 // freeze copies the position in the file.
 func (f *seedFeeder) freeze(m *moment) { m.seeds = f.state }
 
+// text identifies the content of the file.
+func (f *seedFeeder) text() string { return fmt.Sprintf("%016x (%d bytes)", f.state.Sum, f.state.Size) }
+
 // fed reports whether the whole file has been fed. Call it under the transaction lock or before the stages
 // start.
 func (f *seedFeeder) fed() bool { return f.state.Done }

@@ -71,6 +71,7 @@ func (c *crawler) snapshot() *Snapshot {
 	}
 	c.extraction.show(s)
 	c.uploads.show(s)
+	c.cluster.show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
 	}
@@ -99,6 +100,9 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	}
 	if why := c.outages.outageText(); why != "" {
 		return why
+	}
+	if c.cluster.pagesWait() {
+		return "pages of other nodes (--max-pages)"
 	}
 	if why := c.dispatcher.heldBy(s.Time); why != "" && c.slotMeter.somethingDue(s.Time) {
 		return why

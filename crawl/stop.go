@@ -42,7 +42,7 @@ func (c *crawler) watch(ctx context.Context) error {
 	for sleep(ctx, watchEvery) && c.await(ctx, c.wakeWatch, c.untilLimit()) {
 		why := ""
 		switch {
-		case c.opt.MaxPages > 0 && c.counter(state.CountPages) >= c.opt.MaxPages:
+		case c.cluster.pagesReached():
 			why = StopPages
 		case c.opt.MaxTime > 0 && c.activeMillis() >= c.opt.MaxTime.Milliseconds():
 			why = StopTime

@@ -30,7 +30,7 @@ func EachLink(set disk.Set, name string, st *OutboxState, fn func(record []byte,
 		if _, err := queue.Scan(set, name+"/"+part.where, part.st, func(msg []byte) error {
 			h, err := ReadHeader(msg)
 			if err == nil {
-				err = d.Records(msg, &h, links(func(rec []byte) error { return fn(rec, part.where, h.Number) }))
+				err = d.Records(msg, &h, linkFunc(func(rec []byte) error { return fn(rec, part.where, h.Number) }))
 			}
 			if err != nil && !errors.Is(err, errSums) {
 				return damaged(err)
@@ -42,7 +42,7 @@ func EachLink(set disk.Set, name string, st *OutboxState, fn func(record []byte,
 	}
 	raw, err := disk.ReadTail(set, st.Open)
 	if err == nil {
-		err = eachRecord(raw, new(Totals), links(func(rec []byte) error { return fn(rec, InOpen, st.Last+1) }))
+		err = eachRecord(raw, new(Totals), linkFunc(func(rec []byte) error { return fn(rec, InOpen, st.Last+1) }))
 	}
 	if err != nil {
 		return damaged(err)
@@ -50,9 +50,10 @@ func EachLink(set disk.Set, name string, st *OutboxState, fn func(record []byte,
 	return nil
 }
 
-// links is a Sink that takes links only, and does not know their keys.
-type links func(record []byte) error
+// linkFunc is a Sink that takes links only, and does not know their keys.
+type linkFunc func(record []byte) error
 
-func (f links) Link(record []byte) (uint64, error) { return 0, f(record) }
-func (f links) Edge(_, _ []byte) error             { return nil }
-func (f links) Scope(uint64) error                 { return nil }
+func (f linkFunc) Link(record []byte) (uint64, error) { return 0, f(record) }
+func (f linkFunc) Edge(_, _ []byte) error             { return nil }
+func (f linkFunc) Scope(uint64) error                 { return nil }
+func (f linkFunc) Pages(int64) error                  { return nil }

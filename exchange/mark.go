@@ -13,13 +13,16 @@ import (
 // costs time: nodes write theirs again.
 type Mark struct {
 	Node       int      `json:"node"`
-	Checkpoint uint64   `json:"checkpoint"`     // its number
-	Table      uint64   `json:"table"`          // Table.Sum
-	Idle       bool     `json:"idle,omitempty"` // the node had nothing to do but wait for others
-	Done       bool     `json:"done,omitempty"` // the node has found that the crawl is over
-	Taken      []Taken  `json:"taken"`          // by sender; this node's own is empty
-	Out        []int64  `json:"out"`            // by receiver: records that were added to the outbox
-	Gone       []uint64 `json:"gone"`           // by receiver: number of the last message that was dropped, because it has it for good
+	Checkpoint uint64   `json:"checkpoint"`      // its number
+	Table      uint64   `json:"table"`           // Table.Sum
+	Idle       bool     `json:"idle,omitempty"`  // the node had nothing to do but wait for others
+	Done       bool     `json:"done,omitempty"`  // the node has found that the crawl is over
+	Pages      int64    `json:"pages,omitempty"` // that the node has fetched
+	Short      bool     `json:"short,omitempty"` // the node runs short of pages of the crawl's limit; newer than the checkpoint
+	Full       int64    `json:"full,omitempty"`  // a limit of pages that the node has found to be reached
+	Taken      []Taken  `json:"taken"`           // by sender; this node's own is empty
+	Out        []int64  `json:"out"`             // by receiver: records that were added to the outbox
+	Gone       []uint64 `json:"gone"`            // by receiver: number of the last message that was dropped, because it has it for good
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
 	// taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`
@@ -57,7 +60,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	}
 	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
 	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
-		len(m.Gone) != nodes || len(m.Want) != nodes {
+		len(m.Gone) != nodes || len(m.Want) != nodes || m.Pages < 0 {
 		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
 	}
 	return &m, nil

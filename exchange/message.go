@@ -36,7 +36,11 @@ const (
 	kindLink  = 'L' // a weburl.Record, for URLseen
 	kindEdge  = 'E' // length of the first PLD (1 byte), first PLD, second PLD: a link between their pages
 	kindScope = 'S' // key of a host or PLD that the redirect of a seed added to the scope (8 bytes)
+	kindPages = 'P' // number of pages of the crawl's limit that the receiver may fetch instead of the sender (8 bytes)
 )
+
+// maxPages is the largest number of pages in a record.
+const maxPages = 1 << 60
 
 // Bounds of a message. maxRecord is far more than a record has, maxRaw what Outbox and a last record give.
 const (
@@ -150,6 +154,7 @@ type Sink interface {
 	Link(record []byte) (key uint64, err error)
 	Edge(from, to []byte) error
 	Scope(key uint64) error
+	Pages(n int64) error
 }
 
 // errSums means that the records of a message are well formed, but others than the sender has counted.
@@ -217,6 +222,10 @@ func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 			sum.Edges.Add(edgeKey(from, to))
 		case kind == kindScope && n == 8:
 			if err := sink.Scope(binary.LittleEndian.Uint64(rec)); err != nil {
+				return err
+			}
+		case kind == kindPages && n == 8 && binary.LittleEndian.Uint64(rec)-1 < maxPages:
+			if err := sink.Pages(int64(binary.LittleEndian.Uint64(rec))); err != nil {
 				return err
 			}
 		default:

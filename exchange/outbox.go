@@ -139,6 +139,17 @@ func (o *Outbox) AddScope(key uint64) error {
 	return o.sealFull()
 }
 
+// AddPages adds a number of pages, at least 1, that the receiver may fetch instead of this node.
+func (o *Outbox) AddPages(n int64) error {
+	if n < 1 || n > maxPages {
+		panic(fmt.Sprintf("BUG: exchange: %d pages", n))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindPages, 8), uint64(n))
+	return o.sealFull()
+}
+
 func (o *Outbox) sealFull() error {
 	if len(o.open) < sealBytes {
 		return nil

@@ -15,6 +15,7 @@ import (
 type received struct {
 	links, edges []string
 	scopes       []uint64
+	pages        int64
 }
 
 func (r *received) Link(rec []byte) (uint64, error) {
@@ -29,6 +30,11 @@ func (r *received) Edge(from, to []byte) error {
 
 func (r *received) Scope(key uint64) error {
 	r.scopes = append(r.scopes, key)
+	return nil
+}
+
+func (r *received) Pages(n int64) error {
+	r.pages += n
 	return nil
 }
 

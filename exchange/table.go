@@ -1,9 +1,11 @@
 package exchange
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -25,9 +27,11 @@ type Table struct {
 	owners [Slots]uint16
 }
 
-// NewTable divides the slots among nodes by weighted rendezvous hashing: a node gets slots in proportion to its
-// weight, and a slot keeps its node when nodes are added, unless it goes to one of these. weights has one
+// NewTable divides the slots among nodes by rendezvous hashing with quotas: a node gets its part of the slots by weight,
+// to within one slot, and each slot goes to the node of its highest score that has not got its part yet. weights has one
 // element for each node.
+//
+// Without quotas the largest of 64 equal nodes would have 1.28 times the mean, of 1,000 nodes 2.9 times.
 func NewTable(weights []float64) (*Table, error) {
 	if len(weights) < 1 || len(weights) > MaxNodes {
 		return nil, fmt.Errorf("exchange: %d nodes, want 1 to %d", len(weights), MaxNodes)
@@ -38,17 +42,44 @@ func NewTable(weights []float64) (*Table, error) {
 		}
 	}
 	t := &Table{nodes: len(weights)}
+	left := quotas(weights)
 	for slot := range t.owners {
 		best := math.Inf(-1)
 		for node, w := range weights {
+			if left[node] == 0 {
+				continue
+			}
 			h := xxhash.Sum64([]byte{byte(slot), byte(slot >> 8), byte(node), byte(node >> 8)})
 			u := (float64(h>>11) + 0.5) / (1 << 53) // above 0, below 1
 			if score := -w / math.Log(u); score > best {
 				best, t.owners[slot] = score, uint16(node)
 			}
 		}
+		left[t.owners[slot]]--
 	}
 	return t, nil
+}
+
+// quotas divides the slots in proportion to weights. What rounding down leaves goes to the largest remainders, of equal
+// ones to the first.
+func quotas(weights []float64) []int {
+	largest, sum := slices.Max(weights), 0.0
+	for _, w := range weights {
+		sum += w / largest // weights near the largest number have a finite sum
+	}
+	n, order, left := make([]int, len(weights)), make([]int, len(weights)), Slots
+	remainders := make([]float64, len(weights))
+	for node, w := range weights {
+		part := Slots * (w / largest) / sum
+		n[node], order[node] = int(part), node
+		remainders[node] = part - math.Floor(part)
+		left -= n[node]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainders[b], remainders[a]) })
+	for i := range left {
+		n[order[i%len(order)]]++
+	}
+	return n
 }
 
 // ParseTable reads what Append wrote.
@@ -90,6 +121,9 @@ func (t *Table) Share(node int) (n int) {
 	}
 	return n
 }
+
+// LargestShare returns the part of the web that the largest of a number of nodes with equal weights owns.
+func LargestShare(nodes int) float64 { return float64((Slots+nodes-1)/nodes) / Slots }
 
 // Sum returns a hash by which two nodes compare their tables.
 func (t *Table) Sum() uint64 {

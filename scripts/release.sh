@@ -58,7 +58,7 @@ archive() {
 	dir=$tmp/$name
 	mkdir "$dir"
 	cp "dist/drumbeat-linux-$1" "$dir/drumbeat"
-	cp LICENSE README.md packaging/systemd/drumbeat.service packaging/systemd/drumbeat.env "$tmp/drumbeat.1" "$dir"
+	cp LICENSE README.md packaging/systemd/drumbeat.service packaging/systemd/drumbeat@.service packaging/systemd/drumbeat.env packaging/systemd/cluster.env "$tmp/drumbeat.1" "$dir"
 	scripts/notices.sh "$dir/drumbeat" >"$dir/NOTICES"
 	chmod 644 "$dir"/*
 	chmod 755 "$dir" "$dir/drumbeat"

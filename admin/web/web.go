@@ -31,7 +31,8 @@ type file struct {
 	plain, gzipped []byte
 }
 
-// Handler returns a handler that serves the dashboard at "/". It panics if the embedded files cannot be read,
+// Handler returns a handler that serves the dashboard at "/", and its page about the nodes of a cluster at
+// "/cluster". It panics if the embedded files cannot be read,
 // which is a bug of the build.
 func Handler() http.Handler {
 	served := map[string]*file{}
@@ -49,7 +50,7 @@ func Handler() http.Handler {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: web: embedded files: %v", err))
 	}
-	served["/"] = served["/index.html"]
+	served["/"], served["/cluster"] = served["/index.html"], served["/cluster.html"]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := served[path.Clean("/"+r.URL.Path)]
 		if f == nil {

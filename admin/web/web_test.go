@@ -57,8 +57,10 @@ func TestReferencedFilesExist(t *testing.T) {
 	inPage := regexp.MustCompile(`(?:href|src)="([^"#]+)"`)
 	inModule := regexp.MustCompile(`from "\./([^"]+)"`)
 	used := map[string]bool{"index.html": true, "vendor/uplot.LICENSE.txt": true}
-	for _, m := range inPage.FindAllStringSubmatch(read(t, "static/index.html"), -1) {
-		used[m[1]] = true
+	for _, page := range []string{"index.html", "cluster.html"} {
+		for _, m := range inPage.FindAllStringSubmatch(read(t, "static/"+page), -1) {
+			used[m[1]] = true
+		}
 	}
 	for _, name := range names(t) {
 		if path.Ext(name) == ".js" {
@@ -79,28 +81,31 @@ func TestReferencedFilesExist(t *testing.T) {
 	}
 }
 
-// TestElementsExist: each id that a module looks up is in the page, once.
+// TestElementsExist: each id that a module looks up is in its page, once.
 func TestElementsExist(t *testing.T) {
-	page := read(t, "static/index.html")
-	ids := map[string]int{}
-	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(page, -1) {
-		ids[m[1]]++
-	}
-	for id, n := range ids {
-		if n > 1 {
-			t.Errorf("id %s occurs %d times", id, n)
-		}
-	}
+	ids, inCluster := idsOf(t, "index.html"), idsOf(t, "cluster.html")
 	for _, name := range names(t) {
 		if path.Dir(name) != "static" || path.Ext(name) != ".js" {
 			continue
 		}
 		for _, m := range regexp.MustCompile(`byID\("([^"]+)"\)`).FindAllStringSubmatch(read(t, name), -1) {
-			if ids[m[1]] == 0 {
+			if has := ids[m[1]] > 0; name != "static/cluster.js" && !has || name == "static/cluster.js" && inCluster[m[1]] == 0 {
 				t.Errorf("%s: no element %s", name, m[1])
 			}
 		}
 	}
+}
+
+// idsOf returns how often each id occurs in a page, which must be once.
+func idsOf(t *testing.T, page string) map[string]int {
+	t.Helper()
+	ids := map[string]int{}
+	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(read(t, "static/"+page), -1) {
+		if ids[m[1]]++; ids[m[1]] > 1 {
+			t.Errorf("%s: id %s occurs again", page, m[1])
+		}
+	}
+	return ids
 }
 
 // TestNothingInlineOrOutside: the page obeys its policy. The patterns cover what a browser would block, and what
@@ -133,7 +138,7 @@ func TestHeaders(t *testing.T) {
 		"Cache-Control": "no-cache",
 		"Vary":          "Accept-Encoding"}
 	mediaTypes := map[string]string{"/": "text/html; charset=utf-8",
-		"/index.html": "text/html; charset=utf-8", "/app.css": "text/css; charset=utf-8",
+		"/index.html": "text/html; charset=utf-8", "/cluster": "text/html; charset=utf-8", "/app.css": "text/css; charset=utf-8",
 		"/app.js": "text/javascript; charset=utf-8", "/favicon.svg": "image/svg+xml",
 		"/vendor/uplot.LICENSE.txt": "text/plain; charset=utf-8"}
 	for name, mediaType := range mediaTypes {

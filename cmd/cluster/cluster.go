@@ -10,8 +10,9 @@
 // Nodes are for life: their number cannot change. With more nodes than machines, a machine runs several, each
 // with directories and a share of RAM of its own, and a node moves to another machine with its directories.
 //
-// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others); this command connects
-// to nothing. It starts no goroutine.
+// The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to the broker,
+// changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster permissions prints what the broker
+// must allow. The others connect to nothing. The package starts no goroutine.
 //
 // cluster audit compares the accounts of the stopped nodes (package crawl/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
@@ -33,16 +34,18 @@ import (
 
 // Command is the table of cluster's commands.
 type Command struct {
-	Init initCmd `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
-	Show showCmd `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
-
-	Audit auditCmd `cmd:"" help:"Compare the accounts of all stopped nodes of a crawl: what each has sent is what the others have taken or will get. Exit code 5 if a node was set back to an older copy."`
+	Init        initCmd        `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
+	Show        showCmd        `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
+	Status      statusCmd      `cmd:"" help:"Print a table of all nodes, by what they say of themselves every 10 seconds, and of the broker's streams."`
+	Permissions permissionsCmd `cmd:"" help:"Print the permissions that a user of the NATS account needs for a crawl, as configuration of the server."`
+	Audit       auditCmd       `cmd:"" help:"Compare the accounts of all stopped nodes of a crawl: what each has sent is what the others have taken or will get. Exit code 5 if a node was set back to an older copy."`
 }
 
 type initCmd struct {
 	File   string    `arg:"" name:"file" help:"File to make."`
 	Nodes  int       `required:"" placeholder:"N" help:"Number of nodes, 1 to 4096. It cannot be changed later: take more nodes than machines, if machines may be added; one machine can run several."`
 	Weight []float64 `placeholder:"W" help:"Weights of the nodes, the first of node 0, such as 2,1,1: their shares of the web. Default: equal shares."`
+	Keep   bool      `help:"Leave FILE as it is if it exists and is the file of a cluster with this number of nodes, for a service that makes it at each start."`
 }
 
 // Run makes the file.
@@ -58,6 +61,9 @@ func (c *initCmd) Run(a *term.App) error {
 	}
 	if len(weights) != c.Nodes {
 		return term.Usage(fmt.Errorf("--weight has %d weights for %d nodes", len(weights), c.Nodes))
+	}
+	if _, err := os.Lstat(c.File); c.Keep && err == nil {
+		return c.keep(a)
 	}
 	f, err := exchange.NewFile(weights)
 	if err != nil {
@@ -79,6 +85,19 @@ func (c *initCmd) Run(a *term.App) error {
 		return errors.Join(err, os.Remove(c.File))
 	}
 	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n", c.File, f.Crawl, c.Nodes)
+	return nil
+}
+
+// keep checks the file that exists.
+func (c *initCmd) keep(a *term.App) error {
+	f, err := read(c.File)
+	if err != nil {
+		return err
+	}
+	if n := f.Table.Nodes(); n != c.Nodes {
+		return term.Usage(fmt.Errorf("%s is of %d nodes, not of --nodes %d", c.File, n, c.Nodes))
+	}
+	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes, kept\n", c.File, f.Crawl, c.Nodes)
 	return nil
 }
 

@@ -56,3 +56,30 @@ func TestInit(t *testing.T) {
 		}
 	}
 }
+
+// TestInitKeep: init --keep makes a file once, and refuses one that it would not have made.
+func TestInitKeep(t *testing.T) {
+	var out bytes.Buffer
+	a := &term.App{Stdout: &out}
+	name := filepath.Join(t.TempDir(), "cluster.json")
+	var first []byte
+	for range 2 {
+		if err := (&initCmd{File: name, Nodes: 3, Keep: true}).Run(a); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(name)
+		if err != nil || first != nil && !bytes.Equal(data, first) {
+			t.Fatalf("the file was made again, %v", err)
+		}
+		first = data
+	}
+	if err := (&initCmd{File: name, Nodes: 4, Keep: true}).Run(a); err == nil || !strings.Contains(err.Error(), "is of 3 nodes, not of --nodes 4") {
+		t.Errorf("4 nodes: %v", err)
+	}
+	if err := os.WriteFile(name, first[1:], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&initCmd{File: name, Nodes: 3, Keep: true}).Run(a); err == nil {
+		t.Error("a damaged file was kept")
+	}
+}

@@ -18,27 +18,31 @@ import (
 
 // clusterFlags make the crawl one node of several.
 type clusterFlags struct {
-	Cluster           []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
-	ClusterFile       string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
-	Node              *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
-	ClusterDir        string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
-	ClusterListen     string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
-	ClusterCA         string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
-	ClusterCert       string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
-	ClusterKey        string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
-	ClusterCreds      string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
-	ClusterSeed       string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
-	ClusterStream     flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders."`
-	ClusterPoliteness string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
-	ClusterLease      time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
-	ClusterSync       time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
+	Cluster            []string      `group:"cluster" placeholder:"URL" help:"Crawl as one node of several that exchange links over these NATS servers with JetStream, such as tls://nats1:4222. embed: run the server in this process. Needs --cluster-file and --node."`
+	ClusterFile        string        `group:"cluster" placeholder:"FILE" help:"File of the cluster, made by drumbeat cluster init, the same for all nodes. It says who owns which PLDs."`
+	Node               *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
+	ClusterDir         string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
+	ClusterListen      string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
+	ClusterCA          string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
+	ClusterCert        string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
+	ClusterKey         string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
+	ClusterCreds       string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
+	ClusterSeed        string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
+	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
+	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1" help:"Let external servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
+	ClusterPoliteness  string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
+	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
+	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
+	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
+
+	crawl string // id, of the file
 }
 
 // check returns the first fault of the flags.
 func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
-		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" {
-			return errors.New("--cluster-file, --node and --cluster-listen need --cluster")
+		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.ClusterReconfigure {
+			return errors.New("--cluster-file, --node, --cluster-listen and --cluster-reconfigure need --cluster")
 		}
 		return nil
 	}
@@ -67,27 +71,42 @@ func (c *clusterFlags) absoluteFile() string {
 	return c.ClusterFile
 }
 
-// openCluster connects to the other nodes. No exchange with a site takes longer than longest. stop ends the connection.
-func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
+// ReadCluster reads the file of the cluster into o, without an engine, and sets RAM and disk aside for the broker.
+func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	if len(c.Cluster) == 0 {
-		return func() error { return nil }, nil
+		return nil
 	}
 	data, err := os.ReadFile(c.ClusterFile)
 	if err != nil {
-		return nil, term.Usage(err)
+		return term.Usage(err)
 	}
 	f, err := exchange.DecodeFile(data)
 	if err != nil {
-		return nil, term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
+		return term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
 	}
 	if *c.Node < 0 || *c.Node >= f.Table.Nodes() {
-		return nil, term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
+		return term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
 	}
-	opt := nats.Options{Crawl: f.Crawl, Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
-		StreamBytes: int64(c.ClusterStream), Warn: warn}
+	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret, File: c.absoluteFile(),
+		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, Reconfigure: c.ClusterReconfigure}
+	c.crawl = f.Crawl
+	if c.embeds() {
+		return flags.SetBroker(o, c.ClusterStream)
+	}
+	return nil
+}
+
+// openCluster connects to the other nodes of the cluster that ReadCluster has read. No exchange with a site takes longer
+// than longest. stop ends the connection.
+func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn func(text string)) (stop func() error, err error) {
+	if o.Cluster == nil {
+		return func() error { return nil }, nil
+	}
+	opt := nats.Options{Crawl: c.crawl, Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
+		StreamBytes: int64(c.ClusterStream), Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
 		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
-			Key: c.ClusterKey, StoreBytes: int64(f.Table.Nodes())*int64(c.ClusterStream) + nats.BucketBytes, Sync: c.ClusterSync}
+			Key: c.ClusterKey, StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream)), Sync: c.ClusterSync}
 	} else {
 		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey
 	}
@@ -98,7 +117,6 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	if err != nil {
 		return nil, err
 	}
-	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret, Engine: e, File: c.absoluteFile(),
-		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Longest: longest, Clock: sleeplessClock}
+	o.Cluster.Engine, o.Cluster.Longest = e, longest
 	return e.Close, nil
 }

@@ -51,7 +51,7 @@ type Command struct {
 	Sitemaps    bool        `group:"what" common:"" help:"Follow the sitemaps that robots.txt files name or pages link to. Their URLs are treated as links. Indexes, text lists, feeds and gzip are understood. Without this flag, Sitemap lines are only logged."`
 	SitemapBody *flags.Size `group:"what" placeholder:"SIZE" help:"Read at most this many bytes of a sitemap, as received; decompressed it may have 50MiB. Default: 10MiB, or less if --ram is small."`
 
-	MaxPages flags.Count   `group:"limits" common:"" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs. 0: no limit."`
+	MaxPages flags.Count   `group:"limits" common:"" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs, and of all nodes of a cluster together. 0: no limit."`
 	MaxTime  time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
 	MaxDepth *flags.Count  `group:"limits" common:"" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
 	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"Wait this long before ending when only unreachable hosts and URLs without budget remain."`
@@ -110,8 +110,8 @@ type netFlags struct {
 	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require)."`
 	HTTP2            string             `group:"net" name:"http2" enum:"on,off" default:"on" help:"Speak HTTP/2 with https servers that offer it, one request at a time on one connection (on), or only HTTP/1.1 (off)."`
 	Connections      *flags.Connections `group:"net" common:"" placeholder:"N" help:"Use at most N concurrent connections. N may be a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
-	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none" help:"Send at most N requests per second, pages and robots.txt together. N may be a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first matching entry applies; without one there is no limit. 0 and none: no limit. pause: send no request until the value changes."`
-	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none" help:"Receive at most this many bits per second from sites (headers, bodies, robots.txt and TLS; not DNS or TCP overhead), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
+	Rate             flags.PagesRate    `group:"net" common:"" placeholder:"N" default:"none" help:"Send at most N requests per second, pages and robots.txt together; in a cluster, all nodes together. N may be a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first matching entry applies; without one there is no limit. 0 and none: no limit. pause: send no request until the value changes."`
+	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none" help:"Receive at most this many bits per second from sites (headers, bodies, robots.txt and TLS; not DNS or TCP overhead; in a cluster, all nodes together), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
 	AcceptEncoding   flags.Codings      `group:"net" placeholder:"LIST" default:"gzip" help:"Content codings to ask servers for: a comma list of gzip, br, zstd, deflate and identity, or auto. br saves an eighth to a quarter of gzip's bytes and takes 3.5 times its CPU; zstd saves little, and few tools decode it in WARC files. auto: gzip, and also br while the network limits the speed (--bandwidth, or nearly all connections wait) and processors have room."`
 	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME" help:"Time zone of the schedules, such as Europe/Berlin. Default: the machine's."`
 	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s" help:"Keep a connection open for at most this long for the next page of its host, if one is queued and due within that time. 0: use a connection per page."`
@@ -178,6 +178,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	opt := c.Options()
 	if opt.WARCDict, err = c.readDict(); err != nil {
 		return term.Usage(err)
+	}
+	if err := c.ReadCluster(&opt); err != nil {
+		return err
 	}
 	plan, err := MakePlan(&opt)
 	if err != nil {

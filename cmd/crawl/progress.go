@@ -46,6 +46,7 @@ func progressFields(s *crawl.Snapshot) []any {
 	if u := s.Uploads; u.On {
 		fields = append(fields, "objects", u.Objects, "spool_bytes", u.WaitingBytes, "upload_faults", u.Faults)
 	}
+	fields = append(fields, clusterFields(s)...)
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}
@@ -98,6 +99,12 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	}
 	if text := uploadsText(s); text != "" {
 		lines = append(lines, "  store     "+text)
+	}
+	if s.Cluster.Nodes > 0 {
+		lines = append(lines, "  cluster   "+brokerText(s))
+	}
+	for _, text := range pairTexts(s) {
+		lines = append(lines, "            "+text)
 	}
 	return lines
 }

@@ -101,6 +101,12 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if text := uploadsText(s); text != "" {
 		line("store", "%s", text)
 	}
+	if s.Cluster.Nodes > 0 {
+		line("cluster", "%s", brokerText(s))
+	}
+	for _, text := range pairTexts(s) {
+		line("", "%s", text)
+	}
 	if text := hookText(s); text != "" {
 		line("hook", "%s", text)
 	}

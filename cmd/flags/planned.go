@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/exchange"
 )
 
 // Planned holds the flags that describe a crawl that has not begun: the web, the output and the machine.
@@ -24,6 +25,12 @@ type Planned struct {
 	PageBytes    Size     `group:"what" common:"" placeholder:"SIZE" default:"6kB" help:"Mean compressed size of a page in a WARC file."`
 	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors" help:"As for crawl."`
 
+	Nodes           int      `group:"cluster" common:"" placeholder:"N" default:"1" help:"Plan the largest of N nodes. --pages are those of all nodes, but --ram, --disk and the rates are those of each."`
+	Cluster         []string `group:"cluster" placeholder:"URL" help:"As for crawl. embed: plan the node that runs the broker."`
+	ClusterStream   Size     `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"As for crawl."`
+	ClusterReplicas int      `group:"cluster" placeholder:"N" default:"1" help:"As for crawl."`
+	LinksAway       Fraction `group:"cluster" placeholder:"SHARE" default:"0.52" help:"Share of the links behind the RAM cache that lead to another PLD than their page's. The default was measured on a synthetic web."`
+
 	Dir         []string     `group:"machine" common:"" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; it need not exist. Repeat the flag for several disks."`
 	Out         []string     `group:"machine" placeholder:"DIR" help:"As for crawl."`
 	RAM         *Size        `group:"machine" common:"" name:"ram" placeholder:"SIZE" help:"As for crawl."`
@@ -36,9 +43,13 @@ type Planned struct {
 	Drum
 }
 
-// Load returns the properties of the web and the machine that the flags set.
+// Load returns the properties of the web and the machine that the flags set, for the largest node of several.
 func (p *Planned) Load() crawl.Load {
-	return crawl.Load{Pages: float64(p.Pages), LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
+	pages := float64(p.Pages)
+	if p.Nodes > 1 {
+		pages *= exchange.LargestShare(p.Nodes)
+	}
+	return crawl.Load{Pages: pages, LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
 		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses), PageBytes: float64(p.PageBytes),
 		DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
 }
@@ -58,6 +69,15 @@ func (p *Planned) Check() error {
 	}
 	if n := p.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
 		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
+	}
+	if p.Nodes < 1 || p.Nodes > exchange.MaxNodes {
+		return fmt.Errorf("--nodes %d: must be between 1 and %d", p.Nodes, exchange.MaxNodes)
+	}
+	if p.Nodes == 1 && len(p.Cluster) > 0 {
+		return errors.New("--cluster needs --nodes of 2 or more")
+	}
+	if p.LinksAway == 0 || p.LinksAway > 1 {
+		return fmt.Errorf("--links-away %v: must be above 0 and at most 1", p.LinksAway)
 	}
 	return errors.Join(p.Drum.Check(), p.Load().Validate())
 }
@@ -86,5 +106,28 @@ func (p *Planned) Options() (crawl.Options, error) {
 	o := crawl.Options{Dirs: Clean(p.Dir), Out: Clean(Directories(p.Out)), RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk), Connections: int(p.Connections.Most()),
 		KeepFree: int64(OrZero(p.KeepFree)), QueuesMax: int(p.QueuesMax), Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}
 	p.Drum.Apply(&o)
-	return o, nil
+	if p.Nodes == 1 {
+		return o, nil
+	}
+	if o.Cluster, err = crawl.PlannedCluster(p.Nodes); err != nil {
+		return o, err
+	}
+	if p.embeds() {
+		err = SetBroker(&o, p.ClusterStream)
+	}
+	return o, err
+}
+
+func (p *Planned) embeds() bool { return len(p.Cluster) > 0 && p.Cluster[0] == "embed" }
+
+// SetBroker sets RAM and disk aside for a broker in the process of a node. o.Cluster is set.
+func SetBroker(o *crawl.Options, stream Size) error {
+	store := exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(stream))
+	if store > o.DiskBytes/2 {
+		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %d nodes is %v, more than half of --disk %v", stream,
+			o.Cluster.Table.Nodes(), Size(store), Size(o.DiskBytes)))
+	}
+	o.BrokerRAM = exchange.BrokerRAM
+	o.DiskBytes -= store
+	return nil
 }

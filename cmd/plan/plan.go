@@ -51,6 +51,7 @@ func (*Command) Help() string {
 	return `Examples:
   drumbeat plan --ram 64GiB --disk 40TB --pages 3e9 --dir /disk1/c --dir /disk2/c
   drumbeat plan --pages 1e8 --measure
+  drumbeat plan --nodes 4 --pages 1e10
   drumbeat plan --config crawl.toml --json`
 }
 
@@ -67,6 +68,8 @@ type planned struct {
 	URLSeenDiskBytes int64          `json:"urlSeenDiskBytes"`
 	RAM              []crawl.Amount `json:"ram"`
 	Forecast         crawl.Forecast `json:"forecast"`
+	// Nodes is what the nodes exchange; nil for one node. The other figures are those of the largest node.
+	Nodes *crawl.NodesForecast `json:"nodes,omitempty"`
 	// MostPages is the number of pages that fit on the disk.
 	MostPages float64 `json:"mostPages"`
 }
@@ -97,8 +100,12 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: plan.DiskBytes, Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
+	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
 		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: plan.MostPages(&o, load)}
+	if c.Nodes > 1 {
+		n := plan.Nodes(&o, &f, crawl.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), Replicas: c.ClusterReplicas})
+		p.Nodes = &n
+	}
 	if c.JSON {
 		enc := json.NewEncoder(a.Stdout)
 		enc.SetIndent("", "  ")
@@ -107,7 +114,7 @@ func (c *Command) Run(a *term.App) error {
 		err = p.write(a.Stdout)
 	}
 	if err == nil && !f.Fits {
-		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit", flags.Size(plan.DiskBytes),
+		err = term.Usage(fmt.Errorf("--disk %s is too little: %s pages take %s; about %s pages fit", flags.Size(p.DiskBytes),
 			report.Rough(f.Load.Pages), report.DecimalBytes(float64(f.DiskBytes)), report.Rough(p.MostPages)))
 	}
 	return err
@@ -141,6 +148,11 @@ func (p *planned) write(w io.Writer) error {
 	where := "one directory"
 	if p.Dirs > 1 {
 		where = fmt.Sprintf("%d directories", p.Dirs)
+	}
+	if p.Nodes != nil {
+		if _, err := fmt.Fprintf(w, "The largest of %d nodes owns %.3g %% of the web. This is its plan.\n", p.Nodes.Nodes, 100*p.Nodes.LargestShare); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(w, "%s pages: %s links, of which %s reach URLseen; %s unique URLs\n"+
 		"RAM %s, disk %s in %s, %d connections\n\n"+
@@ -177,7 +189,35 @@ func (p *planned) write(w io.Writer) error {
 		"Limited by %s: %s at %s pages/s. Politeness is another limit: hosts / delay.\n",
 		report.DecimalBytes(f.Load.DiskRate), report.Number(f.DiskRate), report.Number(f.SeenRate), report.Number(f.Load.MaxRate), limit,
 		days(f.Seconds), report.Number(f.Rate))
-	return err
+	if err != nil || p.Nodes == nil {
+		return err
+	}
+	return writeNodes(w, p.Nodes, f)
+}
+
+// writeNodes prints what the nodes exchange.
+func writeNodes(w io.Writer, n *crawl.NodesForecast, f *crawl.Forecast) error {
+	b := func(n float64) string { return report.DecimalBytes(n) }
+	lines := []string{
+		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, report.Number(n.Rate), days(n.Seconds)),
+		fmt.Sprintf("  a page sends %.2g links to other nodes, with their edges: %s links/s of a node, %s/s out and as much in",
+			n.LinksPerPage, report.Number(f.Rate*n.LinksPerPage), b(n.SentBytes)),
+		fmt.Sprintf("  outboxes of a node: %s of RAM, %s of disk; %s more an hour while the broker is away", b(float64(n.OutboxRAM)),
+			b(float64(n.OutboxDiskBytes)), b(3600*n.SentBytes)),
+		fmt.Sprintf("  broker: %s messages/s, %s/s in and as much out, %s/s of marks out, %s in a node's stream between checkpoints",
+			report.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes), b(float64(n.StreamFill)))}
+	if n.BrokerCopies > 0 {
+		lines = append(lines, fmt.Sprintf("  between its servers: %s/s of copies", b(n.BrokerCopies)))
+	}
+	if n.BrokerRAM > 0 {
+		lines = append(lines, fmt.Sprintf("  set aside for it in the node that runs it: %s of RAM, %s of disk", b(float64(n.BrokerRAM)), b(float64(n.BrokerDiskBytes))))
+	}
+	for _, line := range append(lines, n.Warnings...) {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // amounts returns a table of parts and their sum.

@@ -13,14 +13,18 @@ import (
 // planMachine are flags that make the plan independent of the machine.
 var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB", "--drum-workers=2", "--dir=/a", "--dir=/b"}
 
-// TestPlanGolden: the output of plan for one machine.
+// TestPlanGolden: the output of plan for one machine, and for four.
 func TestPlanGolden(t *testing.T) {
+	golden(t, "testdata/plan.txt", "--pages=1e9")
+	golden(t, "testdata/plannodes.txt", "--pages=3e9", "--nodes=4", "--cluster=embed")
+}
+
+func golden(t *testing.T, name string, args ...string) {
 	var out, errs bytes.Buffer
 	a := &term.App{Stdout: &out, Stderr: &errs}
-	if code := run(a, append([]string{"plan", "--pages=1e9"}, planMachine...)); code != 0 {
+	if code := run(a, append(append([]string{"plan"}, args...), planMachine...)); code != 0 {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
-	const name = "testdata/plan.txt"
 	if *update {
 		if err := os.WriteFile(name, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -50,6 +54,14 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--unique=1.5"}, term.ExitUsage, "at most 1"},
 		{[]string{"--pages=0"}, term.ExitUsage, "--pages can't be 0"},
 		{[]string{"--measure"}, term.ExitUsage, "exclude each other"},
+		{[]string{"--nodes=0"}, term.ExitUsage, "must be between 1 and 4096"},
+		{[]string{"--nodes=5000"}, term.ExitUsage, "must be between 1 and 4096"},
+		{[]string{"--cluster=embed"}, term.ExitUsage, "--cluster needs --nodes"},
+		{[]string{"--nodes=2", "--links-away=0"}, term.ExitUsage, "--links-away 0"},
+		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage, "for each of 64 nodes is 65856MiB, more than half of --disk 100GB"},
+		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage, "for the exchange with other nodes; the least that works is"},
+		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},
+		{[]string{"--nodes=1000", "--pages=1e10"}, 0, "The marks of the nodes take more"},
 		{[]string{"--store=none", "--pages=1e10", "--cache-ram=0"}, 0, "1e10 pages"},
 	} {
 		var out bytes.Buffer

@@ -21,6 +21,7 @@ type Inlet struct {
 	Edges  []star.Edge
 	Names  Names
 	Scopes []uint64 // keys of sites to add to the scope
+	Lent   int64    // pages that this node may fetch instead of the sender
 
 	rec   weburl.Record
 	last  []byte // host of the last link, which is often that of the next one
@@ -33,7 +34,7 @@ func NewInlet(p *Policy) *Inlet { return &Inlet{p: p, named: map[uint64]struct{}
 
 // Reset prepares for the next message.
 func (in *Inlet) Reset() {
-	in.Tuples, in.Edges, in.Scopes, in.Text, in.last = in.Tuples[:0], in.Edges[:0], in.Scopes[:0], 0, nil
+	in.Tuples, in.Edges, in.Scopes, in.Text, in.last, in.Lent = in.Tuples[:0], in.Edges[:0], in.Scopes[:0], 0, nil, 0
 	in.Names.Reset()
 	clear(in.named)
 }
@@ -85,6 +86,15 @@ func (in *Inlet) Edge(from, to []byte) error {
 // Scope takes the key of a site.
 func (in *Inlet) Scope(key uint64) error {
 	in.Scopes = append(in.Scopes, key)
+	return nil
+}
+
+// Pages takes a number of pages.
+func (in *Inlet) Pages(n int64) error {
+	if in.Lent+n < 0 {
+		return fmt.Errorf("crawl: %w: too many pages", exchange.ErrMessage)
+	}
+	in.Lent += n
 	return nil
 }
 

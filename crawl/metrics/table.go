@@ -10,7 +10,7 @@ import (
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), byCoding(), totals(), gauges(), structures(), dirTotals(), histograms())
+var table = slices.Concat(counters(), byCoding(), totals(), gauges(), cluster(), structures(), dirTotals(), histograms())
 
 type (
 	snap = snapshot.Snapshot
@@ -199,6 +199,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountEdgesSent:         {help: "PLD-PLD edges sent to the nodes that own their second PLD"},
 	state.CountEdgesTaken:        {help: "PLD-PLD edges taken from other nodes"},
 	state.CountSeedsElsewhere:    {help: "Seeds that other nodes own"},
+	state.CountPagesLent:         {help: "Pages of --max-pages that other nodes may fetch instead of this one"},
+	state.CountPagesBorrowed:     {help: "Pages of --max-pages that this node may fetch instead of others"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -70,6 +70,7 @@ type Manifest struct {
 	Uploads  []objstore.Upload          `json:"uploads,omitempty"` // uploads under way
 
 	Intake *exchange.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
+	Full   int64            `json:"full,omitempty"`   // the limit of pages that all nodes together have reached
 }
 
 // Frozen are the values that can't change after the start of a crawl.

@@ -237,6 +237,8 @@ const (
 	CountEdgesSent      // PLD-PLD edges sent to the nodes that own their second PLD
 	CountEdgesTaken     // PLD-PLD edges taken from other nodes
 	CountSeedsElsewhere // seeds that other nodes own
+	CountPagesLent      // pages of the limit that other nodes may fetch instead of this one
+	CountPagesBorrowed  // pages of the limit that this node may fetch instead of others
 	NumCounters
 )
 
@@ -269,7 +271,7 @@ var counterNames = [NumCounters]string{
 	"urls_enqueued",
 	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
 	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
-	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere"}
+	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent", "pages_borrowed"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -35,12 +35,13 @@ type servers struct {
 	starts map[netip.Addr][]time.Time // by network
 	open   map[netip.Addr]int         // by network
 	who    map[netip.Addr]string
+	by     map[string]int // visits by process
 	visits int
 }
 
 func newServers(t *testing.T, opt polite.Options) *servers {
 	return &servers{t: t, opt: opt, last: map[netip.Addr]time.Time{}, starts: map[netip.Addr][]time.Time{},
-		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}}
+		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}, by: map[string]int{}}
 }
 
 func (v *servers) begin(who string, a netip.Addr) {
@@ -48,6 +49,7 @@ func (v *servers) begin(who string, a netip.Addr) {
 	defer v.mu.Unlock()
 	now, net := time.Now(), polite.Network(a)
 	v.visits++
+	v.by[who]++
 	if last, ok := v.last[a]; ok && now.Sub(last) < v.opt.ServerDelay {
 		v.t.Errorf("%s: %s: %v: %v after the request of %s", now.Format("04:05.000"), who, a, now.Sub(last), v.who[a])
 	}
@@ -301,6 +303,72 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	t.Logf("%d lives: %+v", kills, sum)
+}
+
+// together runs nodes until all is fetched, and happens beside them.
+func together(t *testing.T, nodes []*node, happens func()) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		all.Go(func() {
+			if err := n.live(t.Context(), true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	happens()
+	all.Wait()
+	for _, n := range nodes {
+		if len(n.items) > 0 {
+			t.Errorf("node %d: %d items are left", n.number, len(n.items))
+		}
+	}
+}
+
+// TestSilent: a node that is cut off goes on, and then rests; the others take its networks after TTL; it goes on
+// with its own once it is back.
+func TestSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, nodes, web := testNodes(t, *seedFlag, 2, 400, mem.Faults{Delay: 5 * time.Millisecond})
+		visits := func() (before int) {
+			web.mu.Lock()
+			defer web.mu.Unlock()
+			return web.by["node 0, run 1"]
+		}
+		together(t, nodes, func() {
+			time.Sleep(time.Minute)
+			net.Cut(0)
+			was := visits()
+			time.Sleep(30 * time.Second)
+			on := visits()
+			time.Sleep(25 * time.Second)
+			resting := visits()
+			time.Sleep(5 * time.Minute)
+			if on == was || visits() > resting+8 { // some exchanges are about to begin
+				t.Errorf("node 0, cut off, had %d, %d, %d, %d visits", was, on, resting, visits())
+			}
+			net.Heal(0)
+		})
+	})
+}
+
+// TestLoss: a broker that has lost all leases gives them to another node than the holder, which is cut off, does not know
+// of it, and goes on. The other one does not open them before the holder rests.
+func TestLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, nodes, _ := testNodes(t, *seedFlag, 2, 400, mem.Faults{Delay: 5 * time.Millisecond})
+		together(t, nodes, func() {
+			for range 5 {
+				time.Sleep(50 * time.Second)
+				net.Cut(0)
+				net.Stop()
+				net.Wipe()
+				net.Start()
+				time.Sleep(45 * time.Second)
+				net.Heal(0)
+			}
+		})
+	})
 }
 
 // TestTwice: of two processes for one node the later one is refused, and one that follows a kill is not.

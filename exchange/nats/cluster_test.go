@@ -3,16 +3,21 @@
 package nats
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
 
 	"drumbeat/exchange"
 	"drumbeat/exchange/enginetest"
@@ -26,10 +31,10 @@ type cluster struct {
 	urls    []string
 }
 
-func newCluster(t *testing.T) *cluster {
+// newCluster starts servers with the options that conf returns, given the ports of all for clients and then for routes.
+func newCluster(t *testing.T, scheme string, conf func(i int, ports [6]int) *natsserver.Options) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
-	dir := t.TempDir()
 	// A server of a cluster must know its routes at the start, so the ports are chosen here.
 	var ports [6]int
 	var hold []net.Listener
@@ -44,15 +49,9 @@ func newCluster(t *testing.T) *cluster {
 	for _, l := range hold {
 		l.Close()
 	}
-	var routes []*url.URL
-	for _, port := range ports[3:] {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)})
-	}
 	for i := range c.conf {
-		c.conf[i] = &natsserver.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: ports[i], NoSigs: true,
-			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)), SyncInterval: time.Minute, Routes: routes,
-			Cluster: natsserver.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: ports[3+i]}}
-		c.urls = append(c.urls, fmt.Sprint("nats://127.0.0.1:", ports[i]))
+		c.conf[i] = conf(i, ports)
+		c.urls = append(c.urls, fmt.Sprintf("%s://127.0.0.1:%d", scheme, ports[i]))
 		c.start(i)
 	}
 	t.Cleanup(func() {
@@ -66,6 +65,20 @@ func newCluster(t *testing.T) *cluster {
 		}
 	}
 	return c
+}
+
+// plain returns a function for newCluster of servers without TLS.
+func plain(t *testing.T) func(i int, ports [6]int) *natsserver.Options {
+	dir := t.TempDir()
+	return func(i int, ports [6]int) *natsserver.Options {
+		var routes []*url.URL
+		for _, port := range ports[3:] {
+			routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)})
+		}
+		return &natsserver.Options{ServerName: fmt.Sprint("s", i), Host: "127.0.0.1", Port: ports[i], NoSigs: true,
+			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)), SyncInterval: time.Minute, Routes: routes,
+			Cluster: natsserver.ClusterOpts{Name: "three", Host: "127.0.0.1", Port: ports[3+i]}}
+	}
 }
 
 func (c *cluster) start(i int) {
@@ -120,7 +133,7 @@ func TestCluster(t *testing.T) {
 		t.Skip("use -args -long")
 	}
 	t.Parallel()
-	c := newCluster(t)
+	c := newCluster(t, "nats", plain(t))
 	c.ready(open(t, Options{Crawl: "t", URLs: c.urls, Replicas: 3}))
 	for i, test := range enginetest.Tests() {
 		t.Run(test.Name, func(t *testing.T) {
@@ -133,5 +146,61 @@ func TestCluster(t *testing.T) {
 				return open(t, Options{Crawl: fmt.Sprint("t", i), Node: node, URLs: c.urls, Replicas: 3})
 			}})
 		})
+	}
+}
+
+// TestPackagedCluster: three servers with the configuration and the certificates of packaging/docker/cluster take a node,
+// and nobody without a certificate.
+func TestPackagedCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 10 s")
+	}
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("openssl is not installed")
+	}
+	const from = "../../packaging/docker/cluster/"
+	dir := t.TempDir()
+	if out, err := exec.Command("sh", from+"secrets.sh", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	text, err := os.ReadFile(from + "nats.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, "tls", func(i int, ports [6]int) *natsserver.Options {
+		t.Setenv("NATS_NAME", fmt.Sprint("nats", i))
+		conf := strings.NewReplacer("/run/secrets/nats-cert", dir+"/nats.pem", "/run/secrets/nats-key", dir+"/nats.key", "/run/secrets/ca", dir+"/ca.pem",
+			`"/data"`, fmt.Sprintf("%q", filepath.Join(dir, fmt.Sprint(i))), "0.0.0.0:4222", fmt.Sprint("127.0.0.1:", ports[i]),
+			"0.0.0.0:6222", fmt.Sprint("127.0.0.1:", ports[3+i]), "http: 127.0.0.1:8222\n", "",
+			"nats0:6222", fmt.Sprint("127.0.0.1:", ports[3]), "nats1:6222", fmt.Sprint("127.0.0.1:", ports[4]), "nats2:6222", fmt.Sprint("127.0.0.1:", ports[5])).Replace(string(text))
+		o := new(natsserver.Options)
+		if err := o.ProcessConfigString(conf); err != nil {
+			t.Fatal(err)
+		}
+		if o.ServerName != fmt.Sprint("nats", i) || !o.SyncAlways || o.JetStreamMaxStore != 4<<30 {
+			t.Errorf("server %s: sync always %t, at most %d bytes", o.ServerName, o.SyncAlways, o.JetStreamMaxStore)
+		}
+		o.NoSigs = true
+		return o
+	})
+	node := Options{Crawl: "t", URLs: c.urls, Replicas: 3, CA: dir + "/ca.pem", Cert: dir + "/node.pem", Key: dir + "/node.key"}
+	e := open(t, node)
+	c.ready(e)
+	c.retry(func() error { _, err := e.Put(t.Context(), exchange.BucketCrawl, "k", []byte("v")); return err })
+	c.stop(0)
+	c.retry(func() error { // the others still have it
+		v, err := e.Get(t.Context(), exchange.BucketCrawl, "k")
+		if err == nil && string(v.Data) != "v" {
+			err = fmt.Errorf("got %q", v.Data)
+		}
+		return err
+	})
+	pool, err := (&node).pool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := natsgo.Connect(c.urls[1], natsgo.Secure(&tls.Config{RootCAs: pool})); err == nil {
+		conn.Close()
+		t.Error("a client without a certificate was let in")
 	}
 }

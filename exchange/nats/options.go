@@ -22,15 +22,12 @@ import (
 const (
 	DefaultStreamBytes = 1 << 30 // of Options.StreamBytes
 
-	maxMessageBytes = 1 << 20  // with its header; of a stream
-	crawlBytes      = 64 << 20 // limit of the bucket DB_<c>
-	netBytes        = 256 << 20
+	maxMessageBytes = 1 << 20                   // with its header; of a stream
+	crawlBytes      = exchange.BucketCrawlBytes // limit of the bucket DB_<c>
+	netBytes        = exchange.BucketLeasesBytes
 	callTime        = 10 * time.Second // of a call; of Ask only without a deadline
 	markerTime      = time.Hour        // how long the broker remembers that a key was deleted
 )
-
-// BucketBytes is what the buckets of a crawl may take.
-const BucketBytes = crawlBytes + netBytes
 
 // Options of an engine.
 type Options struct {
@@ -47,6 +44,9 @@ type Options struct {
 
 	StreamBytes int64 // limit of this node's stream; 0: DefaultStreamBytes
 	Replicas    int   // of streams and buckets that this node makes, 1 to 5; 0: 1
+
+	// Observe connects to look only: buckets that are missing are not made, and calls about them return ErrNotFound.
+	Observe bool
 
 	Warn func(text string) // receives warnings of client and server, of many goroutines at once; nil: nobody
 

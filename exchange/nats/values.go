@@ -32,6 +32,9 @@ func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyVa
 	}
 	name := e.bucketName(b)
 	kv, err := e.js.KeyValue(ctx, name)
+	if e.o.Observe && errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, jetstream.ErrKeyNotFound
+	}
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		limit := int64(crawlBytes)
 		if b == exchange.BucketNet {

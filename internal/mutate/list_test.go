@@ -147,6 +147,19 @@ var mutants = []mutant{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
 	{name: "intake-not-saved", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"Intake: mo.intake,", "Intake: nil,"}}},
+	// Leases of networks.
+	{name: "holder-without-delay", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
+		{"	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))\n", ""}}},
+	{name: "rests-not-handed-over", file: "polite/lease.go", pkg: "./polite", test: "TestLeases", edits: []edit{
+		{"	if n.restUntil > at {\n", "	if false {\n"}}},
+	{name: "handed-over-with-requests-to-begin", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestNodes|TestFaults", edits: []edit{
+		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endFor) {\n", "	if state.Pending < 0 {\n"}}},
+	{name: "leases-kept-without-beats", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestSilent", edits: []edit{
+		{"return l.beats.heard.Load() && ", "return l.beats.heard.Load() || "}}},
+	{name: "leases-not-claimed-again", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestFaults", edits: []edit{
+		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
+	{name: "leases-opened-early", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLoss", edits: []edit{
+		{"n.since >= sureBeats, ", "n.since >= 0, "}}},
 	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
 }

@@ -206,6 +206,15 @@ func (s Schedule) AtMost(most float64) Schedule {
 
 var dayNames = [7]string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 
+// Times returns the schedule with each limit multiplied by factor, which is more than 0.
+func (s Schedule) Times(factor float64) Schedule {
+	s.entries = slices.Clone(s.entries)
+	for i := range s.entries {
+		s.entries[i].value *= factor
+	}
+	return s
+}
+
 // String returns the schedule in the syntax of Parse.
 func (s Schedule) String() string {
 	if len(s.entries) == 0 {

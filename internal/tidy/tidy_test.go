@@ -91,7 +91,7 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"exchange/lease": {21, []string{"exchange", "exchange/enginetest", "polite"}},
+	"exchange/lease": {21, []string{"exchange", "polite"}},
 
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},
@@ -115,7 +115,7 @@ var layers = map[string]layer{
 	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
 	"internal/report":    {31, []string{"crawl/explain", "crawl/export", "crawl/history", "crawl/snapshot", "crawl/state", "disk", "internal/human"}},
 
-	"admin": {41, []string{"admin/prom", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "fetch",
+	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "crawl/snapshot", "crawl/audit", "crawl/changes", "crawl/explain", "crawl/history", "crawl/state", "disk", "exchange", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
 
 	"bench/report":       {0, nil},
@@ -134,20 +134,21 @@ var layers = map[string]layer{
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "fetch", "internal/pace", "internal/profile",
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
 		"internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
 	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "crawl/export", "crawl/state", "disk", "internal/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
-	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "exchange"}},
+	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "exchange", "exchange/nats", "internal/human"}},
 	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
 	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},

@@ -69,6 +69,7 @@ function show(s) {
   showResources(s);
   showModel(s.model);
   controls.showState(s);
+  byID("cluster-link").hidden = !s.cluster;
   fresh();
 }
 
@@ -216,7 +217,7 @@ function nameTheme() {
   attr(byID("theme"), "title", "Colours: " + (now === "system" ? "as the system" : now));
 }
 
-const sections = [...document.querySelectorAll(".sections a")];
+const sections = [...document.querySelectorAll('.sections a[href^="#"]')];
 const KEYS = [
   ["/", "Explain a URL, host, domain or address", () => byID("asked").focus()],
   ["r", "Next time range of the trends", () => trends.next()],

@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"drumbeat/crawl"
+	"drumbeat/exchange"
+	"drumbeat/internal/human"
+)
+
+// brokerAway is how long the broker may be away before the health of a crawl says so.
+const brokerAway = time.Minute
+
+// Broker is the connection of a node of a cluster to the broker.
+type Broker struct {
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since" doc:"Since when it is connected, or is not."`
+	Connects  uint64    `json:"connects" doc:"Connections in this run."`
+}
+
+// NodeOf says which node of which cluster a crawl is.
+type NodeOf struct {
+	Node   int    `json:"node"`
+	Nodes  int    `json:"nodes"`
+	Broker Broker `json:"broker"`
+}
+
+// Cluster is the state of all nodes of a cluster, as this node sees it.
+type Cluster struct {
+	Time     time.Time         `json:"time"`
+	Self     NodeOf            `json:"self" doc:"This node."`
+	Nodes    []ClusterNode     `json:"nodes"`
+	Overview exchange.Overview `json:"overview"`
+	Pairs    []Pair            `json:"pairs" doc:"The exchange of this node with each other one."`
+}
+
+// ClusterNode is a node of a cluster.
+type ClusterNode struct {
+	Node   int              `json:"node"`
+	Heard  bool             `json:"heard" doc:"It said something in the last minute, or that it has ended."`
+	Age    float64          `json:"age" doc:"Seconds since it said it, by the clocks of both machines; 0 if it never did."`
+	Status *exchange.Status `json:"status,omitempty" doc:"What it said last; missing if it never said anything."`
+}
+
+// Pair is the exchange of this node with another one. Records are links and edges between PLDs.
+type Pair struct {
+	Node         int     `json:"node" doc:"The other node."`
+	Added        int64   `json:"added" doc:"Records for it, of all runs."`
+	Waiting      int64   `json:"waiting" doc:"Of these, those that it does not have for good."`
+	WaitingBytes int64   `json:"waitingBytes"`
+	Stalled      float64 `json:"stalled" doc:"Seconds in which it has taken none of those that wait."`
+	Published    int64   `json:"published" doc:"Messages published in this run."`
+	Resends      int64   `json:"resends" doc:"How often all messages under way were published again, in this run."`
+	Taken        int64   `json:"taken" doc:"Records taken from it, of all runs."`
+	Holes        int64   `json:"holes" doc:"How often its messages were missing, in this run."`
+}
+
+// nodeOf returns which node a crawl is, nil for a crawl of one node.
+func nodeOf(s *crawl.Snapshot) *NodeOf {
+	c := &s.Cluster
+	if c.Nodes == 0 {
+		return nil
+	}
+	return &NodeOf{c.Node, c.Nodes, Broker{c.Connected, c.Since.UTC(), c.Connects}}
+}
+
+// cluster describes all nodes.
+func (s *Server) cluster() (*Cluster, error) {
+	_, list, err := s.opt.Control.Cluster()
+	if errors.Is(err, crawl.ErrOneNode) {
+		return nil, problem(http.StatusNotFound, "this crawl has one node only")
+	}
+	if err != nil {
+		return nil, err
+	}
+	snap, err := s.opt.Control.Exact()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	out := &Cluster{Time: now.UTC(), Self: *nodeOf(snap), Overview: exchange.Summarize(list, now), Pairs: []Pair{}}
+	for node, st := range list {
+		n := ClusterNode{Node: node, Status: st}
+		if st != nil {
+			n.Heard, n.Age = st.Heard(now), now.Sub(st.Time).Seconds()
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	for _, p := range snap.Cluster.Pairs {
+		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published, p.Resends, p.Taken, p.Holes})
+	}
+	return out, nil
+}
+
+// brokerTrouble says that the broker is away, "" if it is not.
+func brokerTrouble(s *Status) string {
+	if c := s.Cluster; c != nil && !c.Broker.Connected {
+		if away := s.Time.Sub(c.Broker.Since); away > brokerAway {
+			return "The broker of the cluster has been away for " + human.Duration(away) + "."
+		}
+	}
+	return ""
+}

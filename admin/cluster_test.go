@@ -1,0 +1,119 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"drumbeat/admin/web"
+	"drumbeat/crawl"
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+)
+
+// inCluster makes a crawl node 0 of several, and returns the connections of the others.
+func inCluster(t *testing.T, o *crawl.Options, nodes int) (others []exchange.Engine) {
+	t.Helper()
+	net := mem.New(mem.Options{})
+	weights := make([]float64, nodes)
+	for i := range weights {
+		weights[i] = 1
+	}
+	table, err := exchange.NewTable(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node := range nodes {
+		e := net.Engine(node)
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if node > 0 {
+			others = append(others, e)
+			continue
+		}
+		o.Cluster = &crawl.Cluster{Table: table, Crawl: 7, Engine: e}
+	}
+	return others
+}
+
+// TestClusterPage: the page /cluster and what it shows: all nodes by what they say of themselves, those that were not heard of, the
+// fullest one, and the exchange with each other node.
+func TestClusterPage(t *testing.T) {
+	t.Parallel()
+	var others []exchange.Engine
+	r := newRig(t, func(o *crawl.Options, adm *Options) {
+		others = inCluster(t, o, 3)
+		o.Host, adm.Page = "here.test", web.Handler()
+	})
+	code, page := r.ask("GET", "/cluster", "", nil)
+	if code != http.StatusOK || !bytes.Contains(page, []byte(`id="nodes"`)) {
+		t.Errorf("/cluster: %d %.200s", code, page)
+	}
+	said := &exchange.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9, DiskLimit: 10, Config: "x"}
+	data, err := said.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := others[0].Put(t.Context(), exchange.BucketCrawl, exchange.StatusKey(1), data); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := others[1].Put(t.Context(), exchange.BucketCrawl, exchange.StatusKey(2), []byte(`{"node":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	var c Cluster
+	r.await("the statuses of two nodes", func() bool {
+		c = Cluster{}
+		code, body := r.ask("GET", "/api/v1/cluster", "", nil)
+		return code == http.StatusOK && json.Unmarshal(body, &c) == nil && len(c.Nodes) == 3 && c.Nodes[0].Heard && c.Nodes[1].Heard &&
+			len(c.Pairs) == 2 && c.Pairs[0].Waiting+c.Pairs[1].Waiting > 0
+	})
+	if n := c.Nodes[0]; n.Status.Host != "here.test" || n.Status.DiskLimit == 0 {
+		t.Errorf("this node: %+v", n.Status)
+	}
+	if n := c.Nodes[1]; n.Status.Host != said.Host || n.Status.PagesPerSecond != 2.5 || n.Age < 0 || n.Age > 60 {
+		t.Errorf("node 1: %+v %+v", n, n.Status)
+	}
+	if o := c.Overview; c.Nodes[2].Heard || !slices.Equal(o.Missing, []int{2}) || o.Fullest != 1 || o.FullestShare != 0.9 || o.Configs != 2 {
+		t.Errorf("overview %+v", c.Overview)
+	}
+	if s := c.Self; s.Node != 0 || s.Nodes != 3 || !s.Broker.Connected || c.Pairs[0].Node != 1 || c.Pairs[1].Node != 2 {
+		t.Errorf("this node %+v, pairs %+v", s, c.Pairs)
+	}
+	var st Status
+	if _, body := r.ask("GET", "/api/v1/status", "", nil); json.Unmarshal(body, &st) != nil || st.Cluster == nil || st.Cluster.Nodes != 3 {
+		t.Errorf("status: %+v", st.Cluster)
+	}
+}
+
+// TestClusterOfOne: a crawl of one node has no cluster, and says so.
+func TestClusterOfOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	if code, body := r.ask("GET", "/api/v1/cluster", "", nil); code != http.StatusNotFound || !bytes.Contains(body, []byte("one node")) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// TestBrokerTrouble: the health of a crawl names a broker that has been away for more than a minute.
+func TestBrokerTrouble(t *testing.T) {
+	now := time.Now()
+	for _, test := range []struct {
+		c    *NodeOf
+		want string
+	}{
+		{nil, ""},
+		{&NodeOf{Broker: Broker{Connected: true, Since: now.Add(-time.Hour)}}, ""},
+		{&NodeOf{Broker: Broker{Since: now.Add(-time.Second)}}, ""},
+		{&NodeOf{Broker: Broker{Since: now.Add(-time.Hour)}}, "The broker of the cluster has been away for 1 h."},
+	} {
+		if got := brokerTrouble(&Status{Time: now, Cluster: test.c}); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.c, got, test.want)
+		}
+	}
+}

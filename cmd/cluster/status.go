@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/term"
+	"drumbeat/exchange"
+	"drumbeat/exchange/nats"
+	"drumbeat/internal/human"
+)
+
+// connectFlags say how to reach the broker. Their names and meanings are those of crawl.
+type connectFlags struct {
+	Cluster []string `required:"" placeholder:"URL" help:"NATS servers of the crawl, such as tls://nats1:4222; that of --cluster-listen for an embedded one."`
+	CA      string   `name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). Default: the system's."`
+	Cert    string   `name:"cluster-cert" placeholder:"FILE" help:"Client certificate (PEM)."`
+	Key     string   `name:"cluster-key" placeholder:"FILE" help:"Key of --cluster-cert."`
+	Creds   string   `name:"cluster-creds" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
+	Seed    string   `name:"cluster-seed" placeholder:"FILE" help:"NKey seed for the embedded server."`
+}
+
+// connect returns a connection that makes nothing at the broker.
+func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.Engine, error) {
+	opt := nats.Options{Crawl: f.Crawl, URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key, Creds: c.Creds, Seed: c.Seed,
+		Observe: true, Warn: warn}
+	if err := opt.Validate(); err != nil {
+		return nil, term.Usage(err)
+	}
+	e, err := nats.Open(opt)
+	if err == nil && !e.State().Connected {
+		err = errors.Join(fmt.Errorf("no server of %s answers", strings.Join(c.Cluster, ", ")), e.Close())
+	}
+	return e, err
+}
+
+type statusCmd struct {
+	File string `arg:"" name:"file" help:"File of the cluster."`
+	connectFlags
+	JSON bool `help:"Print JSON."`
+}
+
+// report is what cluster status prints as JSON.
+type report struct {
+	Crawl    string             `json:"crawl"`
+	Time     time.Time          `json:"time"`
+	Overview exchange.Overview  `json:"overview"`
+	Nodes    []*exchange.Status `json:"nodes"`   // by node; null if a node never said anything
+	Streams  []nats.StreamInfo  `json:"streams"` // by node
+}
+
+// statusPatience is how long cluster status waits for the broker.
+const statusPatience = 30 * time.Second
+
+// Run prints what the nodes say of themselves.
+func (c *statusCmd) Run(a *term.App) error {
+	f, err := read(c.File)
+	if err != nil {
+		return err
+	}
+	e, err := c.connect(f, func(text string) { fmt.Fprintln(a.Stderr, "cluster: "+term.PlainText(text)) })
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
+	defer cancel()
+	r, err := look(ctx, e, f)
+	if err = errors.Join(err, e.Close()); err != nil {
+		return err
+	}
+	if c.JSON {
+		out := json.NewEncoder(a.Stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	return r.print(a.Stdout)
+}
+
+// look reads the statuses and the figures of the streams.
+func look(ctx context.Context, e *nats.Engine, f *exchange.File) (*report, error) {
+	nodes := f.Table.Nodes()
+	r := &report{Crawl: f.Crawl, Time: time.Now().UTC(), Nodes: make([]*exchange.Status, nodes)}
+	values, err := e.Values(ctx, exchange.BucketCrawl, exchange.StatusPattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range values {
+		if st, err := exchange.DecodeStatus(v.Key, v.Data, nodes); err == nil { // a strange one counts as none
+			r.Nodes[st.Node] = st
+		}
+	}
+	r.Overview = exchange.Summarize(r.Nodes, r.Time)
+	for node := range nodes {
+		info, err := e.StreamInfo(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		r.Streams = append(r.Streams, info)
+	}
+	return r, nil
+}
+
+// print prints a table.
+func (r *report) print(out io.Writer) error {
+	n := humanize.Comma
+	o := &r.Overview
+	fmt.Fprintf(out, "crawl %s, %d nodes: %s pages, %.1f pages/s, %s URLs queued\n", r.Crawl, len(r.Nodes), n(o.Pages), o.PagesPerSecond, n(o.Queued))
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "node\thost\tstate\theard\tpages\tpages/s\tqueued\tkept for others\tdisk\tcheckpoint\tstream")
+	for node, st := range r.Nodes {
+		stream := "none"
+		if s := r.Streams[node]; !s.Missing {
+			stream = fmt.Sprintf("%s, %s of %s", human.Counted(int64(s.Messages), "message", "messages"), humanize.Bytes(s.Bytes), humanize.Bytes(uint64(max(0, s.MaxBytes))))
+		}
+		if st == nil {
+			fmt.Fprintf(t, "%d\t–\tnever heard of\t–\t–\t–\t–\t–\t–\t–\t%s\n", node, stream)
+			continue
+		}
+		disk := "–"
+		if st.DiskLimit > 0 {
+			disk = fmt.Sprintf("%.0f %%", 100*float64(st.DiskUsed)/float64(st.DiskLimit))
+		}
+		kept := n(st.Waiting)
+		if st.Waiting > 0 {
+			kept += fmt.Sprintf(" (%s, most for node %d)", humanize.Bytes(uint64(max(0, st.WaitingBytes))), st.Slowest)
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s ago\t%s\t%.1f\t%s\t%s\t%s\t%d\t%s\n", node, term.PlainText(st.Host), stateText(st, r.Time),
+			human.Duration(max(0, r.Time.Sub(st.Time))), n(st.Pages), st.PagesPerSecond, n(st.Queued), kept, disk, st.Checkpoint, stream)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	var notes strings.Builder
+	for _, node := range o.Missing {
+		fmt.Fprintf(&notes, "Node %d has not been heard of for a minute.\n", node)
+	}
+	if o.Fullest >= 0 && len(r.Nodes) > 1 {
+		fmt.Fprintf(&notes, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest, 100*o.FullestShare)
+	}
+	if o.Configs > 1 {
+		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload, or were started with other options.\n", o.Configs)
+	}
+	_, err := io.WriteString(out, notes.String())
+	return err
+}
+
+// stateText says what a node does.
+func stateText(st *exchange.Status, now time.Time) string {
+	waits := term.PlainText(st.Waits)
+	switch {
+	case st.Ended != "":
+		return "ended: " + term.PlainText(st.Ended)
+	case !st.Heard(now):
+		return "not heard of"
+	case st.Paused:
+		return "paused: " + waits
+	case st.Idle:
+		return "waits for the other nodes"
+	case waits != "":
+		return "waits for " + waits
+	}
+	return "running"
+}

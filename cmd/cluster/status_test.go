@@ -1,0 +1,143 @@
+//go:build !noembed
+
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"drumbeat/cmd/term"
+	"drumbeat/exchange"
+	"drumbeat/exchange/nats"
+)
+
+// TestStatus: status prints what nodes have said, names those that were not heard of, and makes nothing at the broker. A broker that
+// does not answer is an error.
+func TestStatus(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "cluster.json")
+	var out bytes.Buffer
+	a := &term.App{Stdout: &out, Stderr: &out}
+	if err := (&initCmd{File: name, Nodes: 3}).Run(a); err != nil {
+		t.Fatal(err)
+	}
+	f, err := read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
+		StoreBytes: exchange.BrokerDisk(3, nats.DefaultStreamBytes), Sync: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	status := func(json bool) string {
+		t.Helper()
+		out.Reset()
+		c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + e.Addr().String()}}, JSON: json}
+		if err := c.Run(a); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if text := status(false); strings.Count(text, "never heard of") != 3 || strings.Count(text, "\tnone\n")+strings.Count(text, " none\n") != 3 {
+		t.Errorf("an empty broker: %s", text)
+	}
+	for _, st := range []exchange.Status{
+		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1, DiskLimit: 4, Waiting: 7,
+			WaitingBytes: 2000, Slowest: 2, Checkpoint: 9},
+		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4},
+	} {
+		data, err := st.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Put(t.Context(), exchange.BucketCrawl, exchange.StatusKey(st.Node), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-e.Publish(t.Context(), 2, 0, "", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	text := status(false)
+	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 kB, most for node 2)", "25 %", "not heard of", "1 message, ",
+		"Node 1 has not been heard of", "Node 2 has not been heard of", "The fullest disk is that of node 1: 75 %"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("a control character of a node: %q", text)
+	}
+	var r report
+	if err := json.Unmarshal([]byte(status(true)), &r); err != nil || len(r.Nodes) != 3 || r.Nodes[2] != nil || r.Overview.Fullest != 1 ||
+		!r.Streams[1].Missing || r.Streams[2].Messages != 1 {
+		t.Errorf("%v, %+v", err, r)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := statusCmd{File: name, connectFlags: connectFlags{Cluster: []string{"nats://" + l.Addr().String()}}}
+	if err := c.Run(a); err == nil || !strings.Contains(err.Error(), "answers") {
+		t.Errorf("without a broker: %v", err)
+	}
+}
+
+// TestPermissionsText: a NATS server takes the permissions as they are printed.
+func TestPermissionsText(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "cluster.json")
+	var out bytes.Buffer
+	a := &term.App{Stdout: &out}
+	if err := (&initCmd{File: name, Nodes: 3}).Run(a); err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	for _, status := range []bool{false, true} {
+		out.Reset()
+		if err := (&permissionsCmd{File: name, Status: status}).Run(a); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "server.conf")
+		conf := "authorization { users = [ { user = u, password = p, " + out.String() + " } ] }\n"
+		if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o, err := natsserver.ProcessConfigFile(file)
+		if err != nil || len(o.Users) != 1 {
+			t.Fatalf("%v: %s", err, conf)
+		}
+		p := o.Users[0].Permissions
+		f, err := read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := nats.NeededPermissions(f.Crawl, 3, !status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(p.Publish.Allow, " ") != strings.Join(want.Publish, " ") || strings.Join(p.Subscribe.Allow, " ") != strings.Join(want.Subscribe, " ") {
+			t.Errorf("the server takes %v, %v; want %+v", p.Publish.Allow, p.Subscribe.Allow, want)
+		}
+		sizes = append(sizes, len(want.Publish))
+	}
+	if sizes[1] >= sizes[0] {
+		t.Errorf("a node publishes %d subjects, who looks %d", sizes[0], sizes[1])
+	}
+}

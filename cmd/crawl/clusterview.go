@@ -1,0 +1,77 @@
+package crawl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/snapshot"
+	"drumbeat/internal/human"
+)
+
+// pairLines bounds the other nodes of a cluster that progress and summary list: those for which most waits.
+const pairLines = 8
+
+// brokerText says whether a node of a cluster is connected to the broker.
+func brokerText(s *crawl.Snapshot) string {
+	c := &s.Cluster
+	text := fmt.Sprintf("node %d of %d, connected to the broker", c.Node, c.Nodes)
+	if !c.Connected {
+		text = fmt.Sprintf("node %d of %d, without the broker for %s", c.Node, c.Nodes, human.Duration(s.Time.Sub(c.Since)))
+	}
+	if c.Connects > 1 {
+		text += fmt.Sprintf(" (connection %d of this run)", c.Connects)
+	}
+	if c.PagesLeft > 0 {
+		text += fmt.Sprintf("; may fetch %s more pages (--max-pages)", humanize.Comma(c.PagesLeft))
+	}
+	return text
+}
+
+// pairTexts describes the exchange with other nodes, a line each.
+func pairTexts(s *crawl.Snapshot) (lines []string) {
+	n := humanize.Comma
+	pairs := slices.Clone(s.Cluster.Pairs)
+	slices.SortStableFunc(pairs, func(a, b snapshot.Pair) int { return int(min(1, max(-1, b.Waiting-a.Waiting))) })
+	for _, p := range pairs[:min(len(pairs), pairLines)] {
+		text := fmt.Sprintf("node %d: %s of %s records wait", p.Node, n(p.Waiting), n(p.Added))
+		if p.Waiting > 0 {
+			text += ", " + bytesText(p.WaitingBytes)
+		}
+		if p.Stalled > 0 {
+			text += ", none taken for " + human.Duration(p.Stalled)
+		}
+		text += fmt.Sprintf("; %s messages published", n(p.Published))
+		if p.Resends > 0 {
+			text += fmt.Sprintf(", %s times all again", n(p.Resends))
+		}
+		text += fmt.Sprintf("; %s records taken from it", n(p.Taken))
+		if p.Holes > 0 {
+			text += fmt.Sprintf(", %s times some were missing", n(p.Holes))
+		}
+		lines = append(lines, text)
+	}
+	if more := len(pairs) - pairLines; more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more nodes, for which less waits", more))
+	}
+	return lines
+}
+
+// clusterFields are the fields of a progress line in the log.
+func clusterFields(s *crawl.Snapshot) (fields []any) {
+	c := &s.Cluster
+	if c.Nodes == 0 {
+		return nil
+	}
+	records, bytes, slowest := c.Waiting()
+	fields = append(fields, "records_wait", records, "records_wait_bytes", bytes)
+	if records > 0 {
+		fields = append(fields, "most_wait_for_node", slowest)
+	}
+	if !c.Connected {
+		fields = append(fields, "broker_away", short(s.Time.Sub(c.Since)))
+	}
+	return fields
+}

@@ -1,0 +1,224 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/exchange"
+)
+
+// The configuration that all nodes of a cluster share: the options that decide what is fetched, how politely, and what
+// keys mean. The first node writes it as text into the bucket of the crawl; a node with another one refuses to start.
+//
+// A reload of rules is made on each node by its operator. The first reloaded node writes the new text. The others, which
+// have the old rules until they are reloaded, warn of the difference, and a node that starts later compares with the new
+// text. So does a node with other options, once it has begun: it warns, and goes on.
+
+// configLines returns the configuration as lines "name: value". Names of files are left out, since they may differ between
+// machines; their contents are in it by their checksums.
+func (s *clusterStage) configLines() ([]string, error) {
+	o := &s.opt
+	var lines []string
+	var faults []error
+	add := func(name string, value any) {
+		text, err := json.Marshal(value)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
+		}
+		if len(text) > maxConfigLine {
+			text = fmt.Appendf(nil, "%d bytes with the checksum %016x", len(text), xxhash.Sum64(text))
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", name, text))
+	}
+	files := func(name string, list ...string) {
+		sums := []string{}
+		for _, file := range list {
+			data, err := disk.ReadFile(o.FS, file)
+			if err != nil {
+				faults = append(faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
+				continue
+			}
+			sums = append(sums, fmt.Sprintf("%016x (%d bytes)", xxhash.Sum64(data), len(data)))
+		}
+		add(name, sums)
+	}
+	add("suffix list", s.Suffixes.Digest())
+	add("agent", o.Agent)
+	add("contact", o.Contact)
+	add("user agent", o.UserAgent)
+	add("seeds", s.seedsText())
+	add("scope", o.Scope)
+	files("rules", o.Rules...)
+	files("blacklist", o.Blacklist...)
+	if o.Sites != "" {
+		files("sites", o.Sites)
+	}
+	if o.Render != nil {
+		files("pages to render", o.Render.Rules...)
+	}
+	add("networks and ports", o.NetworkFlags)
+	add("depth", o.MaxDepth)
+	add("URL rules", o.URLRules)
+	add("keep escapes", o.KeepEscapes)
+	add("URL bytes", o.MaxURLBytes)
+	add("redirects", o.MaxRedirects)
+	add("link types", o.LinkRels)
+	add("assets, forms, nofollow ignored, sitemaps", []bool{o.Assets, o.Forms, o.IgnoreNofollow, o.Sitemaps})
+	add("types", o.Accept)
+	add("limits of bodies", o.BodyCaps)
+	add("body bytes", []int{o.FetchLimits.BodyBytes, o.FetchLimits.DecodedBytes, o.SitemapBytes})
+	add("pages", o.MaxPages)
+	add("pages of a host", o.MaxPagesPerHost)
+	add("pages of a PLD", o.MaxPagesPerPLD)
+	add("budget", []any{o.Budget, o.BudgetDefault, o.BudgetMax, o.TrapScore})
+	add("visits again", o.Recrawl)
+	add("seconds without robots.txt", o.RobotsWait.Seconds())
+	add("retries", o.Retries)
+	add("failures, rests, refusals of a host", []int{o.HostFailures, o.HostRests, o.HostRefusals})
+	seconds := func(name string, list ...time.Duration) {
+		var all []float64
+		for _, d := range list {
+			all = append(all, d.Seconds())
+		}
+		add(name, all)
+	}
+	seconds("host delay", o.HostDelay, o.HostDelayMin)
+	seconds("server delay", o.ServerDelay, o.ServerDelayMin)
+	seconds("PLD delay", o.PLDDelay, o.PLDDelayMin)
+	seconds("back-off", o.Backoff, o.BackoffMax)
+	seconds("longest Crawl-delay", o.MaxCrawlDelay)
+	add("delay by answers", []any{o.HostDelayFactor, o.AdaptiveDelay})
+	add("network rate, network connections", []any{o.NetworkRate, o.NetworkConnections})
+	add("networks that several nodes visit", []any{cmp.Or(o.Cluster.Politeness, PolitenessLease), o.Cluster.leaseTTL().Seconds()})
+	add("rate", o.Rate.String())
+	add("bandwidth", s.dispatcher.flagBandwidth().String())
+	return lines, errors.Join(faults...)
+}
+
+// maxConfigLine is the longest value that the configuration has as text: a bucket takes values of a megabyte.
+const maxConfigLine = 4 << 10
+
+// configure computes the configuration of this node. It reads the files of rules.
+func (s *clusterStage) configure() error {
+	lines, err := s.configLines()
+	if err == nil {
+		s.config = exchange.NewConfig(lines)
+		s.configNow.Store(s.config)
+	}
+	return err
+}
+
+// agree compares the configuration with that of the cluster, or writes it if there is none. A broker that is away is no
+// error: keepConfig does it later.
+func (s *clusterStage) agree(ctx context.Context) error {
+	if !s.on() {
+		return nil
+	}
+	if err := s.configure(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, agreePatience)
+	defer cancel()
+	for {
+		err := s.compareConfig(ctx)
+		if err == nil || errors.Is(err, state.ErrIncompatible) {
+			return err
+		}
+		if !sleep(ctx, engineEvery) {
+			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
+			return nil
+		}
+	}
+}
+
+// How long a node waits for the broker before it crawls without having compared its configuration, and how often it
+// compares again.
+const (
+	agreePatience = 5 * time.Second
+	configEvery   = time.Minute
+)
+
+// keepConfig compares the configuration again from time to time: the broker may lose it, and other nodes may change it.
+func (s *clusterStage) keepConfig(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if s.reloads.Swap(0) > 0 {
+			was := s.config
+			if err := s.configure(); err != nil {
+				s.opt.Log.Error("the configuration of the cluster stays as it was: the files have errors", "error", err)
+			}
+			s.replacing = s.replacing || s.config.Digest != was.Digest
+		}
+		every := configEvery
+		if err := s.compareConfig(ctx); errors.Is(err, state.ErrIncompatible) {
+			return err
+		} else if err != nil {
+			every = engineEvery
+		}
+		s.await(ctx, s.wakeConfig, every)
+	}
+	return nil
+}
+
+// reloaded notes that files of rules were read again.
+func (s *clusterStage) reloaded() {
+	if s.on() {
+		s.reloads.Add(1)
+		s.wakeConfig.raise()
+	}
+}
+
+// compareConfig compares the configuration with that in the bucket once. It writes it if there is none, or if this node
+// replaces it. Before the first success, a difference is an error; later it is a warning.
+func (s *clusterStage) compareConfig(ctx context.Context) error {
+	e := s.opt.Cluster.Engine
+	v, err := e.Get(ctx, exchange.BucketCrawl, exchange.ConfigKey)
+	if errors.Is(err, exchange.ErrNotFound) {
+		data, err := s.config.Encode()
+		if err == nil {
+			_, err = e.Create(ctx, exchange.BucketCrawl, exchange.ConfigKey, data)
+		}
+		if err == nil {
+			s.agreed, s.replacing = true, false
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	other, err := exchange.DecodeConfig(v.Data)
+	switch {
+	case err == nil && other.Digest == s.config.Digest:
+		s.agreed, s.replacing, s.warned = true, false, ""
+		return nil
+	case s.replacing || !s.agreed && s.opt.Cluster.Reconfigure:
+		data, err := s.config.Encode()
+		if err == nil {
+			_, err = e.Update(ctx, exchange.BucketCrawl, exchange.ConfigKey, data, v.Revision)
+		}
+		if err == nil {
+			s.agreed, s.replacing = true, false
+			s.opt.Log.Warn("this node has replaced the configuration of the cluster: give it to all nodes")
+		}
+		return err
+	case err != nil:
+		return fmt.Errorf("crawl: the configuration that another node has written: %w: %w", err, state.ErrIncompatible)
+	case !s.agreed:
+		return fmt.Errorf("crawl: this node has other options than the cluster: %s: %w", strings.Join(other.Differ(s.config), "; "),
+			state.ErrIncompatible)
+	}
+	if s.warned != other.Digest {
+		s.warned = other.Digest
+		s.opt.Log.Warn("the nodes have different configurations: reload the rules here or there, or start the nodes again",
+			"differences", strings.Join(other.Differ(s.config), "; "))
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/internal/simweb"
+)
+
+// configCluster is two nodes with a blacklist on each one's disk.
+func configCluster(t *testing.T) *cluster {
+	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
+	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) { o.Blacklist = []string{"blacklist"} })
+	for node := range c.options {
+		c.blacklist(node, "- host none.test\n")
+	}
+	return c
+}
+
+// blacklist writes the blacklist of a node.
+func (c *cluster) blacklist(node int, text string) {
+	c.t.Helper()
+	if err := disk.WriteFileAtomic(c.options[node].FS, "blacklist", []byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// shared returns the lines of the configuration in the bucket.
+func (c *cluster) shared() []string {
+	c.t.Helper()
+	v, err := c.engines[0].Get(c.t.Context(), exchange.BucketCrawl, exchange.ConfigKey)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	config, err := exchange.DecodeConfig(v.Data)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return config.Lines
+}
+
+// TestClusterConfig: a node with other options, seeds or rules than the first one is refused, and its error names what differs.
+// Names of files do not matter. A node that is told to replaces the configuration.
+func TestClusterConfig(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := configCluster(t)
+		defer c.close()
+		o := c.options[0]
+		o.MaxTime = time.Minute
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		for want, change := range map[string]func(o *Options){
+			"depth is 3 here, ":              func(o *Options) { o.MaxDepth = 3 },
+			"agent is ":                      func(o *Options) { o.Agent = "other" },
+			"server delay is ":               func(o *Options) { o.ServerDelay++ },
+			"network rate":                   func(o *Options) { o.NetworkRate = 7 },
+			"seeds is ":                      func(o *Options) { o.SeedLines, o.Seeds = []string{"http://other.test/"}, "" },
+			"pages is 5 here, 0 there":       func(o *Options) { o.MaxPages = 5 },
+			"blacklist is [] here, [":        func(o *Options) { o.Blacklist = nil },
+			"sites is [":                     func(o *Options) { o.Sites = "blacklist" },
+			"URL rules is ":                  func(o *Options) { o.URLRules.MaxPathDepth = 3 },
+			"limits of bodies is [{\"Type\"": func(o *Options) { o.BodyCaps = []BodyCap{{Type: "text/html", Bytes: 70_000}} },
+		} {
+			o := c.options[1]
+			change(&o)
+			if o.Sites != "" {
+				c.blacklist(1, "")
+			}
+			_, err := Run(t.Context(), o)
+			if !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", want, err)
+			}
+			c.blacklist(1, "- host none.test\n")
+		}
+		n := len(c.web.Log().Snapshot().Fetches)
+		o = c.options[1]
+		o.Blacklist = []string{"another"}
+		if err := disk.WriteFileAtomic(o.FS, "another", []byte("- host none.test\n")); err != nil {
+			t.Fatal(err)
+		}
+		o.MaxTime = time.Minute
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Error("another name of a file: ", err)
+		}
+		if len(c.web.Log().Snapshot().Fetches) == n {
+			t.Error("the node has fetched nothing")
+		}
+		for node := range c.options {
+			c.options[node].MaxDepth = 4
+		}
+		c.options[1].Cluster.Reconfigure = true
+		o = c.options[1]
+		o.MaxTime = 2 * time.Minute
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+		if text := strings.Join(c.shared(), "\n"); !strings.Contains(text, "depth: 4\n") {
+			t.Errorf("the configuration is %s", text)
+		}
+		for node, r := range c.run(t.Context()) {
+			if r.Stop != StopDone {
+				t.Errorf("node %d: %s", node, r.Stop)
+			}
+		}
+	})
+}
+
+// TestClusterConfigAway: a node that starts while the broker is away crawls, and stops once the broker says that its options
+// differ. A configuration that the broker loses is written again.
+func TestClusterConfigAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := configCluster(t)
+		defer c.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { _, err := Run(ctx, c.options[0]); first <- err }()
+		sleep(ctx, 10*time.Second)
+		want := strings.Join(c.shared(), "\n")
+		if err := c.engines[0].Delete(ctx, exchange.BucketCrawl, exchange.ConfigKey, 0); err != nil {
+			t.Fatal(err)
+		}
+		sleep(ctx, 2*configEvery)
+		if got := strings.Join(c.shared(), "\n"); got != want {
+			t.Errorf("the configuration is %s\n\nwas %s", got, want)
+		}
+		c.net.Cut(1)
+		o := c.options[1]
+		o.MaxDepth = 3
+		second := make(chan error, 1)
+		before := time.Now()
+		go func() { _, err := Run(t.Context(), o); second <- err }()
+		sleep(ctx, time.Minute)
+		select {
+		case err := <-second:
+			t.Fatalf("it has ended without the broker: %v", err)
+		default:
+		}
+		c.net.Heal(1)
+		if err := <-second; !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "depth") {
+			t.Errorf("after %v: %v", time.Since(before), err)
+		}
+		cancel()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestClusterConfigReload: the first node whose rules are reloaded writes the new configuration. A node with the old rules goes
+// on; one that starts with them is refused.
+func TestClusterConfigReload(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := configCluster(t)
+		defer c.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		reload := make(chan struct{})
+		c.options[0].Reload = reload
+		for node := range c.options {
+			o := c.options[node]
+			go func() { _, err := Run(ctx, o); ended <- err }()
+		}
+		sleep(ctx, 2*time.Second)
+		before := strings.Join(c.shared(), "\n")
+		c.blacklist(0, "- host other.test\n")
+		reload <- struct{}{}
+		sleep(ctx, 2*time.Second)
+		if after := strings.Join(c.shared(), "\n"); after == before {
+			t.Error("the configuration has not changed")
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("a node has ended: %v", err)
+		default:
+		}
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := Run(t.Context(), c.options[1]); !errors.Is(err, state.ErrIncompatible) {
+			t.Errorf("a node with the old blacklist: %v", err)
+		}
+		c.blacklist(1, "- host other.test\n")
+		for node, r := range c.run(t.Context()) {
+			if r.Stop != StopDone {
+				t.Errorf("node %d: %s", node, r.Stop)
+			}
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"drumbeat/crawl/snapshot"
+	"drumbeat/crawl/state"
+	"drumbeat/exchange"
+)
+
+// What a node of a cluster says of itself to people, and what it hears of the others.
+
+// progressOf is when another node took something last, or nothing waited for it. The goroutine "status" keeps it.
+type progressOf struct {
+	gone int64
+	at   time.Time
+}
+
+// show puts the figures of the exchange into a snapshot.
+func (s *clusterStage) show(sn *Snapshot) {
+	if !s.on() {
+		return
+	}
+	st := s.opt.Cluster.Engine.State()
+	c := &sn.Cluster
+	c.Node, c.Nodes, c.Connected, c.Since, c.Connects = s.node, s.nodes, st.Connected, st.Since, st.Connects
+	if m := s.marks[s.node].Load(); m != nil {
+		c.Idle = m.Idle
+	}
+	if s.opt.MaxPages > 0 {
+		c.PagesLeft = max(0, s.pageLimit()-s.counter(state.CountPages))
+	}
+	s.markMu.Lock()
+	defer s.markMu.Unlock()
+	for node, o := range s.outboxes {
+		if o == nil {
+			continue
+		}
+		f := o.Figures()
+		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Added.Records() - f.Gone.Records(), WaitingBytes: f.Bytes,
+			Taken: s.taken[node].Load(), Holes: int64(s.want[node])}
+		p.Published, p.Resends = s.publishers[node].Figures()
+		if was := s.progress[node]; p.Waiting > 0 && !was.at.IsZero() {
+			p.Stalled = sn.Time.Sub(was.at)
+		}
+		c.Pairs = append(c.Pairs, p)
+	}
+}
+
+// noteProgressOf notes which nodes have taken something.
+func (s *clusterStage) noteProgressOf(now time.Time) {
+	s.markMu.Lock()
+	defer s.markMu.Unlock()
+	for node, o := range s.outboxes {
+		if o == nil {
+			continue
+		}
+		f := o.Figures()
+		if gone := f.Gone.Records(); gone != s.progress[node].gone || gone == f.Added.Records() || s.progress[node].at.IsZero() {
+			s.progress[node] = progressOf{gone, now}
+		}
+	}
+}
+
+// status returns what the node says of itself. pagesPerSecond is the rate since the last time.
+func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
+	sn := s.look()
+	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host), Version: cut(s.opt.Version),
+		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
+		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
+		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects}
+	if config := s.configNow.Load(); config != nil {
+		st.Config = config.Digest
+	}
+	for p := range state.PlaceFetched {
+		st.Queued += sn.Place(p)
+	}
+	st.Waiting, st.WaitingBytes, st.Slowest = sn.Cluster.Waiting()
+	return st
+}
+
+// cut bounds a text of a status.
+func cut(text string) string { return text[:min(len(text), 500)] }
+
+// tellStatus writes the status of the node from time to time.
+func (s *clusterStage) tellStatus(ctx context.Context) error {
+	last, at := s.counter(state.CountPages), time.Now()
+	for ctx.Err() == nil {
+		now := time.Now()
+		s.noteProgressOf(now)
+		rate := 0.0
+		if seconds := now.Sub(at).Seconds(); seconds > 0 {
+			pages := s.counter(state.CountPages)
+			rate = float64(pages-last) / seconds
+			last, at = pages, now
+		}
+		if err := s.putStatus(ctx, s.status(rate)); err != nil {
+			s.opt.Log.Debug("writing the status waits", "error", err)
+		}
+		sleep(ctx, exchange.StatusEvery)
+	}
+	return nil
+}
+
+func (s *clusterStage) putStatus(ctx context.Context, st *exchange.Status) error {
+	data, err := st.Encode()
+	if err == nil {
+		_, err = s.opt.Cluster.Engine.Put(ctx, exchange.BucketCrawl, exchange.StatusKey(s.node), data)
+	}
+	return err
+}
+
+// tellEnd writes that the node has ended.
+func (s *clusterStage) tellEnd(ctx context.Context, why string) {
+	if !s.on() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sayPatience)
+	defer cancel()
+	st := s.status(0)
+	st.Ended, st.Waits = why, ""
+	if err := s.putStatus(ctx, st); err != nil {
+		s.opt.Log.Debug("the end of the node is not written", "error", err)
+	}
+}
+
+// sayPatience is how long a node that has ended tries to say so.
+const sayPatience = 2 * time.Second
+
+// watchStatus follows the statuses of all nodes.
+func (s *clusterStage) watchStatus(ctx context.Context) error {
+	for ctx.Err() == nil {
+		w, err := s.opt.Cluster.Engine.Watch(ctx, exchange.BucketCrawl, exchange.StatusPattern)
+		for err == nil {
+			var v exchange.Value
+			var ok bool
+			if v, ok, err = w.Next(ctx); err != nil || !ok || v.Deleted {
+				continue
+			}
+			st, bad := exchange.DecodeStatus(v.Key, v.Data, s.nodes)
+			if bad != nil {
+				s.opt.Log.Debug("a status is refused", "error", bad)
+				continue
+			}
+			s.statuses[st.Node].Store(st)
+		}
+		if w != nil {
+			w.Close()
+		}
+		sleep(ctx, engineEvery)
+	}
+	return nil
+}
+
+// ErrOneNode is returned by Control.Cluster for a crawl of one node.
+var ErrOneNode = errors.New("crawl: this crawl has one node only")
+
+// Cluster returns the number of this node, and the last status of each node, nil for those of which nothing was heard.
+func (k *Control) Cluster() (node int, list []*exchange.Status, err error) {
+	err = k.with(func(c *crawler) error {
+		s := c.cluster
+		if !s.on() {
+			return ErrOneNode
+		}
+		node = s.node
+		for i := range s.statuses {
+			list = append(list, s.statuses[i].Load())
+		}
+		return nil
+	})
+	return node, list, err
+}

@@ -1,0 +1,84 @@
+package crawl
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/internal/simweb"
+)
+
+// TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a minute, and its
+// snapshot says that the broker is away and what waits for the others. A node that has ended says so.
+func TestClusterStatus(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		c := newCluster(t, web, 3, mem.Faults{}, func(node int, o *Options) {
+			o.Control, o.Host, o.ServerDelay = &Control{}, string(rune('a'+node)), 2*time.Second
+		})
+		defer c.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 3)
+		for node := range c.options {
+			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
+		}
+		overview := func(node int) ([]*exchange.Status, exchange.Overview) {
+			t.Helper()
+			self, list, err := c.options[node].Control.Cluster()
+			if err != nil || self != node || len(list) != 3 {
+				t.Fatalf("node %d, %d statuses, %v", self, len(list), err)
+			}
+			return list, exchange.Summarize(list, time.Now())
+		}
+		sleep(ctx, 25*time.Second)
+		list, o := overview(0)
+		if len(o.Missing) != 0 || o.Configs != 1 || o.Pages == 0 || o.PagesPerSecond == 0 {
+			t.Errorf("after 25 s: %+v", o)
+		}
+		for node, st := range list {
+			if st == nil || st.Host != string(rune('a'+node)) || st.Pages == 0 || st.DiskLimit == 0 {
+				t.Errorf("node %d: %+v", node, st)
+			}
+		}
+		c.net.Cut(2)
+		sleep(ctx, 75*time.Second)
+		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {
+			t.Errorf("with node 2 cut off: %+v", o)
+		}
+		s, err := c.options[2].Control.Exact()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cl := &s.Cluster; cl.Connected || s.Time.Sub(cl.Since) < 70*time.Second || len(cl.Pairs) != 2 {
+			t.Errorf("node 2 says %+v", cl)
+		}
+		if records, bytes, _ := s.Cluster.Waiting(); records == 0 || bytes == 0 || s.Cluster.Pairs[0].Stalled < 30*time.Second {
+			t.Errorf("node 2 keeps %d records in %d bytes: %+v", records, bytes, s.Cluster.Pairs)
+		}
+		c.net.Heal(2)
+		sleep(ctx, 75*time.Second)
+		if _, o := overview(0); len(o.Missing) != 0 {
+			t.Errorf("with node 2 back: %+v", o)
+		}
+		if s, err := c.options[2].Control.Exact(); err != nil || !s.Cluster.Connected || s.Cluster.Pairs[0].Taken == 0 {
+			t.Errorf("node 2 says %+v, %v", s.Cluster, err)
+		}
+		cancel()
+		for range 3 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.StatusKey(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, err := exchange.DecodeStatus(v.Key, v.Data, 3); err != nil || st.Ended != StopCancelled {
+			t.Errorf("node 1 says at its end: %+v, %v", st, err)
+		}
+	})
+}

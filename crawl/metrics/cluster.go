@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"strconv"
+
+	"drumbeat/crawl/snapshot"
+)
+
+// cluster returns the metrics of a node of a cluster. Those of pairs have the other node as their label.
+func cluster() []Metric {
+	list := []Metric{
+		gauge("broker_connected", "", "1 while a node of a cluster is connected to the broker, otherwise 0", func(s *snap) float64 {
+			return flag(s.Cluster.Connected)
+		}),
+		gauge("broker_away_seconds", "seconds", "How long a node of a cluster has been without the broker", func(s *snap) float64 {
+			if s.Cluster.Nodes == 0 || s.Cluster.Connected {
+				return 0
+			}
+			return s.Time.Sub(s.Cluster.Since).Seconds()
+		}),
+		gauge("broker_connections", "", "Connections to the broker in this run", func(s *snap) float64 { return float64(s.Cluster.Connects) }),
+		gauge("cluster_nodes", "", "Nodes of the cluster; 0 for a crawl of one node", func(s *snap) float64 { return float64(s.Cluster.Nodes) }),
+		gauge("cluster_idle", "", "1 while a node of a cluster only waits for others, by its last checkpoint", func(s *snap) float64 {
+			return flag(s.Cluster.Idle)
+		}),
+		gauge("pages_left", "", "Pages that a node of a cluster may fetch until --max-pages", func(s *snap) float64 { return float64(s.Cluster.PagesLeft) }),
+	}
+	for _, row := range []struct {
+		name, help, unit string
+		kind             Kind
+		v                func(p *snapshot.Pair) float64
+	}{
+		{"pair_added_records_total", "Links and edges for another node", "", Counter, func(p *snapshot.Pair) float64 { return float64(p.Added) }},
+		{"pair_taken_records_total", "Links and edges taken from another node", "", Counter, func(p *snapshot.Pair) float64 { return float64(p.Taken) }},
+		{"pair_waiting_records", "Links and edges that another node does not have for good", "", Gauge,
+			func(p *snapshot.Pair) float64 { return float64(p.Waiting) }},
+		{"pair_waiting_bytes", "Bytes of them", "bytes", Gauge, func(p *snapshot.Pair) float64 { return float64(p.WaitingBytes) }},
+		{"pair_stalled_seconds", "How long another node has taken none of them", "seconds", Gauge,
+			func(p *snapshot.Pair) float64 { return p.Stalled.Seconds() }},
+		{"pair_published", "Messages published for another node in this run", "", Gauge, func(p *snapshot.Pair) float64 { return float64(p.Published) }},
+		{"pair_resends", "How often all messages under way were published again in this run", "", Gauge,
+			func(p *snapshot.Pair) float64 { return float64(p.Resends) }},
+		{"pair_holes", "How often messages of another node were missing in this run", "", Gauge,
+			func(p *snapshot.Pair) float64 { return float64(p.Holes) }},
+	} {
+		list = append(list, Metric{Name: row.name, Help: row.help, Unit: row.unit, Kind: row.kind, Label: "node",
+			each: func(s *snap, f emit) {
+				for i := range s.Cluster.Pairs {
+					f(strconv.Itoa(s.Cluster.Pairs[i].Node), row.v(&s.Cluster.Pairs[i]))
+				}
+			}})
+	}
+	return list
+}

@@ -1,0 +1,41 @@
+package snapshot
+
+import "time"
+
+// Cluster says how a node of a cluster exchanges records with the others. Nodes is 0 in a crawl of one node.
+type Cluster struct {
+	Node, Nodes int
+	Connected   bool      // to the broker
+	Since       time.Time // when Connected changed last
+	Connects    uint64    // connections in this run
+	Idle        bool      // the node only waits for others
+	PagesLeft   int64     // of the node's part of Options.MaxPages; 0 without
+	Pairs       []Pair    // one for each other node
+}
+
+// Pair are the figures of this node and another one. Records are links and edges between PLDs.
+type Pair struct {
+	Node         int           // the other one
+	Added        int64         // records for it, of all runs
+	Waiting      int64         // of these, those that it does not have for good
+	WaitingBytes int64         // of the messages of these, in RAM and on disk
+	Stalled      time.Duration // how long it has taken none of those that wait
+	Published    int64         // messages published in this run
+	Resends      int64         // how often all messages under way were published again, in this run
+	Taken        int64         // records taken from it, of all runs
+	Holes        int64         // how often its messages were missing, in this run
+}
+
+// Waiting sums up what waits for all other nodes. Slowest is the one that most waits for, if any waits.
+func (c *Cluster) Waiting() (records, bytes int64, slowest int) {
+	most := int64(-1)
+	for i := range c.Pairs {
+		p := &c.Pairs[i]
+		records += p.Waiting
+		bytes += p.WaitingBytes
+		if p.Waiting > most {
+			most, slowest = p.Waiting, p.Node
+		}
+	}
+	return records, bytes, slowest
+}

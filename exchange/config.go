@@ -1,0 +1,90 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Config is the configuration that all nodes of a crawl share, in the value "config" of BucketCrawl.
+type Config struct {
+	Version int      `json:"version"`
+	Digest  string   `json:"digest"` // of Lines
+	Lines   []string `json:"lines"`  // "name: value", each name once
+}
+
+// ConfigKey is the key of the configuration.
+const ConfigKey = "config"
+
+const configVersion = 1
+
+// ErrConfig means that bytes are not a configuration. It comes wrapped.
+var ErrConfig = errors.New("not the configuration of a cluster")
+
+// NewConfig returns the configuration of lines.
+func NewConfig(lines []string) *Config {
+	return &Config{Version: configVersion, Digest: configDigest(lines), Lines: slices.Clone(lines)}
+}
+
+func configDigest(lines []string) string {
+	return fmt.Sprintf("%016x", xxhash.Sum64String(strings.Join(lines, "\n")))
+}
+
+// Encode returns the value of the configuration.
+func (c *Config) Encode() ([]byte, error) {
+	data, err := json.Marshal(c)
+	if err == nil && len(data) > MaxValueBytes {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("exchange: configuration: %w", err)
+	}
+	return data, nil
+}
+
+// DecodeConfig decodes the value of a configuration. It comes from outside.
+func DecodeConfig(data []byte) (*Config, error) {
+	var c Config
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("exchange: %w: %w", ErrConfig, err)
+	}
+	switch {
+	case c.Version != configVersion:
+		return nil, fmt.Errorf("exchange: %w: version %d, want %d", ErrConfig, c.Version, configVersion)
+	case c.Digest != configDigest(c.Lines):
+		return nil, fmt.Errorf("exchange: %w: the digest is wrong", ErrConfig)
+	}
+	return &c, nil
+}
+
+// Differ lists how the configuration of a node differs from this one, which is that of the cluster.
+func (c *Config) Differ(node *Config) (list []string) {
+	values := func(c *Config) map[string]string {
+		m := map[string]string{}
+		for _, line := range c.Lines {
+			name, value, _ := strings.Cut(line, ": ")
+			m[name] = value
+		}
+		return m
+	}
+	theirs, ours := values(c), values(node)
+	for _, line := range node.Lines {
+		name, value, _ := strings.Cut(line, ": ")
+		if was, ok := theirs[name]; !ok {
+			list = append(list, fmt.Sprintf("%s is %s here and not set there", name, value))
+		} else if was != value {
+			list = append(list, fmt.Sprintf("%s is %s here, %s there", name, value, was))
+		}
+	}
+	for _, line := range c.Lines {
+		name, value, _ := strings.Cut(line, ": ")
+		if _, ok := ours[name]; !ok {
+			list = append(list, fmt.Sprintf("%s is %s there and not set here", name, value))
+		}
+	}
+	return list
+}

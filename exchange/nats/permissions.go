@@ -1,0 +1,63 @@
+package nats
+
+import (
+	"fmt"
+	"slices"
+
+	"drumbeat/exchange"
+)
+
+// Permissions are the subjects that a user of a NATS account needs for a crawl.
+type Permissions struct {
+	Publish, Subscribe []string
+}
+
+// NeededPermissions returns what the nodes of a crawl need, and nothing else: its streams and buckets, which they make if they are
+// missing, its subjects, and the inboxes below them. With all, it is what a node needs; otherwise, what looking at the status
+// needs.
+func NeededPermissions(crawl string, nodes int, all bool) (Permissions, error) {
+	if !validCrawl(crawl) || nodes < 1 || nodes > exchange.MaxNodes {
+		return Permissions{}, fmt.Errorf("exchange/nats: crawl %q of %d nodes", crawl, nodes)
+	}
+	e := Engine{o: Options{Crawl: crawl}}
+	var p Permissions
+	own := fmt.Sprintf("db.%s.>", crawl)
+	if all {
+		p.Publish = append(p.Publish, own, "$JS.API.INFO") // links, requests and answers; the client asks before it makes a bucket
+	}
+	for b := range exchange.Buckets {
+		name := e.bucketName(b)
+		if all {
+			p.Publish = append(p.Publish, "$KV."+name+".>")
+		}
+		p.Publish = append(p.Publish, streamAPI("KV_"+name, all)...)
+		p.Publish = append(p.Publish, "$JS.API.DIRECT.GET.KV_"+name+".>")
+	}
+	for node := range nodes {
+		if name := e.streamName(node); all {
+			p.Publish = append(p.Publish, streamAPI(name, all)...)
+		} else {
+			p.Publish = append(p.Publish, "$JS.API.STREAM.INFO."+name)
+		}
+	}
+	p.Subscribe = []string{own}
+	if !all {
+		p.Subscribe = []string{fmt.Sprintf("db.%s.i.>", crawl)}
+	}
+	slices.Sort(p.Publish)
+	return p, nil
+}
+
+// streamAPI returns the subjects of JetStream's API for a stream: to read it, and with all also to make, change and purge it.
+func streamAPI(name string, all bool) []string {
+	list := []string{"$JS.API.STREAM.INFO." + name}
+	for _, call := range []string{"CREATE", "MSG.NEXT", "DELETE"} {
+		list = append(list, fmt.Sprintf("$JS.API.CONSUMER.%s.%s.>", call, name))
+	}
+	if all {
+		for _, call := range []string{"CREATE", "UPDATE", "PURGE"} {
+			list = append(list, fmt.Sprintf("$JS.API.STREAM.%s.%s", call, name))
+		}
+	}
+	return list
+}

@@ -1,0 +1,55 @@
+package exchange
+
+// Sizes for plans. TestMessageBytes and TestOutboxRAM measure them, with links of 111 bytes and the pages that they are on.
+const (
+	// linkBytes is a link on its way, with the edges that go with it, compressed; messageBytes is what each message adds:
+	// header, checksum, and the texts that no link before has had.
+	linkBytes    = 60
+	messageBytes = 350
+	// rawLinkBytes is a link with its edges before compression.
+	rawLinkBytes = 300
+	// codecBytes is an encoder for one processor, or a decoder.
+	codecBytes = 1 << 20
+	// mostPending is the least buffer of an outbox's queue that holds a whole message.
+	mostPending = 80 << 10
+)
+
+// Limits of a broker.
+const (
+	// BucketCrawlBytes and BucketLeasesBytes limit what the values of BucketCrawl and of the leases may take.
+	BucketCrawlBytes  = 64 << 20
+	BucketLeasesBytes = 256 << 20
+	// BrokerRAM is set aside for a broker in the process of a node: 64 MiB for consumers, 64 MiB for a slow connection,
+	// what waits to be written to streams, and the garbage of messages.
+	BrokerRAM = 256 << 20
+)
+
+// BrokerDisk returns what a broker may store for nodes with streams of streamBytes each.
+func BrokerDisk(nodes int, streamBytes int64) int64 {
+	return int64(nodes)*streamBytes + BucketCrawlBytes + BucketLeasesBytes
+}
+
+// Traffic is what one node sends to another between two checkpoints of its own.
+type Traffic struct {
+	Messages float64
+	Bytes    float64
+}
+
+// TrafficOf returns the traffic for a number of links between two checkpoints. A checkpoint ends a message.
+func TrafficOf(links float64) Traffic {
+	if links <= 0 {
+		return Traffic{}
+	}
+	n := max(min(1, links), 0.5+links*rawLinkBytes/sealBytes) // less than a link: not in each interval
+	return Traffic{Messages: n, Bytes: n*messageBytes + links*linkBytes}
+}
+
+// OutboxRAM returns the RAM of an outbox in use: the open message, and a tail and a head for each of its queues of
+// blockBytes.
+func OutboxRAM(blockBytes int) int64 { return 2*sealBytes + 4*int64(max(blockBytes, mostPending)) }
+
+// CodecRAM returns the RAM of the encoder and decoders of a process with this number of processors.
+func CodecRAM(processors int) int64 { return int64(processors+1) * codecBytes }
+
+// MarkBytes returns the size of a mark in a cluster of nodes that have exchanged much.
+func MarkBytes(nodes int) int64 { return 100 + 190*int64(nodes) }

@@ -1,0 +1,124 @@
+package exchange
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Status is what a node says of itself, in the value "status.<node>" of BucketCrawl, for people: nothing depends on it, but
+// that a node that has ended is lent no pages. A node writes it every StatusEvery, and when it ends.
+type Status struct {
+	Node    int       `json:"node"`
+	Time    time.Time `json:"time"` // by the node's clock
+	Host    string    `json:"host,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Config  string    `json:"config,omitempty"` // Config.Digest of the node
+	Ended   string    `json:"ended,omitempty"`  // why its run has ended; "" while it runs
+
+	Pages          int64   `json:"pages"` // of all runs
+	PagesPerSecond float64 `json:"pagesPerSecond"`
+	PagesLeft      int64   `json:"pagesLeft,omitempty"` // of its part of --max-pages
+	Queued         int64   `json:"queued"`              // URLs that have not ended
+	Idle           bool    `json:"idle,omitempty"`      // it only waits for the others
+	Waits          string  `json:"waits,omitempty"`     // what fetching waits for
+	Paused         bool    `json:"paused,omitempty"`    // by the operator or for disk space
+	DiskUsed       int64   `json:"diskUsed"`
+	DiskLimit      int64   `json:"diskLimit"`
+
+	Checkpoint uint64    `json:"checkpoint"` // number of the last one
+	Saved      time.Time `json:"saved,omitzero"`
+
+	Waiting      int64  `json:"waiting"` // records for other nodes that these do not have for good
+	WaitingBytes int64  `json:"waitingBytes"`
+	Slowest      int    `json:"slowest,omitempty"` // the node that most of them wait for, if any wait
+	Connects     uint64 `json:"connects"`          // connections to the broker in this run
+}
+
+// StatusEvery is how often a node writes its status, StatusOld after what time without one it counts as not heard of.
+const (
+	StatusEvery = 10 * time.Second
+	StatusOld   = time.Minute
+)
+
+// StatusPattern matches the keys of all statuses.
+const StatusPattern = "status.*"
+
+// StatusKey returns the key of a node's status.
+func StatusKey(node int) string { return "status." + strconv.Itoa(node) }
+
+// maxStatusBytes bounds a status: its texts are short.
+const maxStatusBytes = 16 << 10
+
+// Encode returns the value of the status.
+func (st *Status) Encode() ([]byte, error) {
+	data, err := json.Marshal(st)
+	if err == nil && len(data) > maxStatusBytes {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("exchange: status of node %d: %w", st.Node, err)
+	}
+	return data, nil
+}
+
+// DecodeStatus decodes the value of a key in a cluster of nodes. It comes from outside.
+func DecodeStatus(key string, data []byte, nodes int) (*Status, error) {
+	if len(data) > maxStatusBytes {
+		return nil, fmt.Errorf("exchange: %s: %w", key, ErrTooLarge)
+	}
+	var st Status
+	if err := json.Unmarshal(data, &st); err != nil {
+		return nil, fmt.Errorf("exchange: %s: %w", key, err)
+	}
+	number, err := strconv.Atoi(strings.TrimPrefix(key, "status."))
+	if err != nil || number != st.Node || st.Node < 0 || st.Node >= nodes {
+		return nil, fmt.Errorf("exchange: %s is not the status of one of %d nodes", key, nodes)
+	}
+	return &st, nil
+}
+
+// Heard reports whether the node has said something lately, or that it has ended.
+func (st *Status) Heard(now time.Time) bool { return st.Ended != "" || now.Sub(st.Time) < StatusOld }
+
+// Overview sums up the statuses of all nodes.
+type Overview struct {
+	Pages          int64   `json:"pages"`
+	PagesPerSecond float64 `json:"pagesPerSecond"`
+	Queued         int64   `json:"queued"`
+	Waiting        int64   `json:"waiting" doc:"Records that the nodes keep for others."`
+	Missing        []int   `json:"missing" doc:"Nodes that have not been heard of for a minute, or never."`
+	Fullest        int     `json:"fullest" doc:"The node whose disk is the fullest, by its own --disk; -1 if none is known."`
+	FullestShare   float64 `json:"fullestShare" doc:"The share of --disk that it uses."`
+	Configs        int     `json:"configs" doc:"Number of different configurations; more than 1 after a reload that some nodes lack."`
+}
+
+// Summarize sums up statuses by node, nil for those of which nothing is known.
+func Summarize(list []*Status, now time.Time) Overview {
+	o := Overview{Missing: []int{}, Fullest: -1}
+	configs := map[string]bool{}
+	for node, st := range list {
+		if st == nil || !st.Heard(now) {
+			o.Missing = append(o.Missing, node)
+		}
+		if st == nil {
+			continue
+		}
+		o.Pages += st.Pages
+		o.Queued += st.Queued
+		o.Waiting += st.Waiting
+		if st.Ended == "" && st.Heard(now) {
+			o.PagesPerSecond += st.PagesPerSecond
+		}
+		if st.Config != "" {
+			configs[st.Config] = true
+		}
+		if share := float64(st.DiskUsed) / float64(max(1, st.DiskLimit)); st.DiskLimit > 0 && (o.Fullest < 0 || share > o.FullestShare) {
+			o.Fullest, o.FullestShare = node, share
+		}
+	}
+	o.Configs = len(configs)
+	return o
+}
