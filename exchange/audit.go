@@ -95,6 +95,9 @@ func (s *outboxScanner) Edge(from, to []byte) error {
 func (s *outboxScanner) Scope(uint64) error { return nil }
 func (s *outboxScanner) Pages(int64) error  { return nil }
 
+// Pages takes a loan of pages, which no total counts.
+func (s *outboxScanner) Pages(int64) error { return nil }
+
 func (s *outboxScanner) run() error {
 	st := s.State
 	if st.Pending == nil || st.Sent == nil || st.Last < st.Taken {
