@@ -43,7 +43,7 @@ func TestClusterKill(t *testing.T) {
 	args := func(node int) []string {
 		list := append([]string{}, webArgs...)
 		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
-			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=20ms", "--server-delay=1ms", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
+			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
 		if node == 0 {
 			return append(list, "--cluster=embed", "--cluster-listen="+broker)
 		}

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/queue"
 	"drumbeat/weburl"
 )
@@ -24,15 +25,12 @@ type Cluster struct {
 	Crawl  uint64 // identifies the crawl of the cluster
 	Secret weburl.Secret
 	Engine exchange.Engine // Run does not close it
-}
 
-// nodes returns the number of nodes of the crawl. Several nodes may visit the hosts of one address or network, and each
-// takes its share of what is allowed there: the rates hold over all nodes, the gaps between two requests only in the mean.
-func (o *Options) nodes() int {
-	if o.Cluster == nil {
-		return 1
-	}
-	return o.Cluster.Table.Nodes()
+	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
+	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
+	Longest    time.Duration // no exchange takes longer; 0: 5 minutes
+	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
+	Clock func() time.Duration
 }
 
 // validate returns what is wrong with the options of a node.
@@ -44,6 +42,10 @@ func (c *Cluster) validate(o *Options) error {
 		return errors.New("crawl: a cluster needs a table and an engine")
 	case c.Node < 0 || c.Node >= c.Table.Nodes():
 		return fmt.Errorf("crawl: node %d is not in 0 to %d", c.Node, c.Table.Nodes()-1)
+	case c.Politeness != "" && c.Politeness != PolitenessLease && c.Politeness != PolitenessShare:
+		return fmt.Errorf("crawl: politeness %q is neither %s nor %s", c.Politeness, PolitenessLease, PolitenessShare)
+	case c.LeaseTTL != 0 && (c.LeaseTTL < lease.LeastTTL || c.LeaseTTL > lease.MostTTL):
+		return fmt.Errorf("crawl: leases of %v; want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
 	case o.walks():
 		return fmt.Errorf("crawl: the strategy %s works with one node only", strategy.RandomWalk)
 	}
@@ -77,6 +79,7 @@ type clusterStage struct {
 	wanted []time.Time // when want rose last
 
 	seen         *seenStage
+	requests     *robotsRequests
 	budgets      *budgetStage
 	space        *space
 	checkpointer *checkpointer
@@ -183,6 +186,7 @@ func (s *clusterStage) start() {
 	s.engine.start(s.running, "marks", s.putMarks)
 	s.engine.start(s.running, "watchmarks", s.watchMarks)
 	s.engine.start(s.running, "exchange", s.hurry)
+	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.

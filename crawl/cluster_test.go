@@ -83,9 +83,7 @@ func (c *cluster) close() {
 // check compares the web's log with what one node would fetch, and audits all nodes.
 func (c *cluster) check(results []*Result) {
 	c.t.Helper()
-	opt := c.options[0]
-	opt.ServerDelayMin = 0 // each node keeps it alone
-	checkFetched(c.t, c.web, &opt)
+	checkFetched(c.t, c.web, &c.options[0])
 	var sent, taken, edgesSent, edgesTaken int64
 	for node, r := range results {
 		if r.Stop != StopDone {
@@ -143,7 +141,6 @@ func TestCluster(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.PLDs, o.Hosts, o.Pages = 30, 60, 1200
-				o.Robots.RedirectHost = 0 // two nodes would ask one host
 			})
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, nil)
 			defer c.close()
@@ -273,6 +270,11 @@ func (c *cluster) checkCuts() (doubled int) {
 			doubled++
 		}
 	}
+	for ip, tr := range snap.Servers {
+		if least := c.options[0].ServerDelayMin; tr.StartToStart >= 0 && tr.StartToStart < least {
+			c.t.Errorf("server %s: two requests within %v", ip, tr.StartToStart)
+		}
+	}
 	for url := range snap.Fetches {
 		if fetched, _, _ := want.Has(url); !fetched {
 			c.t.Errorf("fetched, but must not be: %s", url)
@@ -298,6 +300,24 @@ func (c *cluster) checkCuts() (doubled int) {
 		c.t.Errorf("the nodes have fetched %d URLs, want %d", fetched, want.Fetched)
 	}
 	return doubled
+}
+
+// TestClusterGates: the delays and limits of PLDs, addresses and networks hold over all nodes, by the web's log.
+func TestClusterGates(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.Robots.RedirectHost = 20, 40, 400, 8, 0.2 // read by their owners
+		})
+		c := newCluster(t, web, 3, mem.Faults{Delay: 20 * time.Millisecond}, func(node int, o *Options) {
+			polite := politeOptions(t, web, o.FS.(*memfs.FS))
+			polite.Cluster, polite.MaxTime = o.Cluster, 24*time.Hour
+			*o = polite
+		})
+		defer c.close()
+		c.check(c.run(t.Context()))
+		checkGates(t, web.Log().Snapshot().Requests, &c.options[0])
+	})
 }
 
 // TestClusterFresh: a node without its directories is refused, because its number has crawled before. Marks that a run begins with

@@ -40,6 +40,7 @@ type crawler struct {
 	render       *renderStage
 	walk         *walkStage
 	cluster      *clusterStage
+	leases       *leaseStage
 	deferrals    *deferrals
 	passes       *passRunner
 	stock        *stockKeeper
@@ -67,7 +68,7 @@ func (c *crawler) wire() {
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
-	c.cluster = newClusterStage(e)
+	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
 	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
@@ -125,11 +126,13 @@ func (c *crawler) wire() {
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
 	c.extraction.output, c.extraction.space, c.checkpointer.extraction = c.output, c.space, c.extraction
+	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
-	c.checkpointer.cluster, c.seen.cluster = c.cluster, c.cluster
+	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
 	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
 	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction
+	c.leases.deferrals, c.dispatcher.leases = c.deferrals, c.leases
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 }
 
@@ -143,6 +146,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "render", c.render.run)
 	c.start(ctx, "walk", c.walk.run)
 	c.cluster.start()
+	c.leases.start(ctx)
 	c.start(ctx, "beast", c.budgets.readBeast)
 	c.start(ctx, "scan", c.budgets.scanFailed)
 	c.start(ctx, "supporters", c.budgets.computeSupporters)

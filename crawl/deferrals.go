@@ -148,7 +148,7 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 	rec.Reason, rec.Extra = uint8(why), nil
 	tx.wake(d.wakeDeferred)
 	now := time.Now()
-	if why == state.ReasonHostBacklog || why == state.ReasonEvicted {
+	if why == state.ReasonHostBacklog || why == state.ReasonEvicted || why == state.ReasonNetworkLease {
 		due = due.Add(-lead(due.Sub(now)))
 	}
 	return d.deferred.Append(now, due, rec.Append(nil))

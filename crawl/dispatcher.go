@@ -40,6 +40,7 @@ type dispatcher struct {
 	outages   *outages
 	output    *output
 	pages     *pageStage
+	leases    *leaseStage
 	space     *space
 	stock     *stockKeeper
 }
@@ -86,7 +87,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 	if d.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may use all of RAM
 	}
-	nodes := time.Duration(d.opt.nodes())
+	nodes := time.Duration(d.opt.shares())
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
 		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
@@ -96,7 +97,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
 		NetworkRate: d.opt.NetworkRate / float64(nodes), NetworkConnections: perNode(d.opt.NetworkConnections, int(nodes)),
-		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "",
+		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "", Leased: d.opt.leases(),
 		MaxItems: max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
@@ -468,7 +469,7 @@ func (d *dispatcher) endGrants() {
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.ended || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
+	if d.ended || !d.leases.mayFetch() || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

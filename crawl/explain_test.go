@@ -355,7 +355,7 @@ func TestExplainEveryURL(t *testing.T) {
 	}
 	t.Logf("places: %v", all)
 	for _, place := range []string{"unseen", "beast", "failed", "deferred", "fetched", "refused"} {
-		if all[place] == 0 {
+		if all[place] == 0 && (place != "failed" || *longRuns) { // few rounds may have none
 			t.Errorf("no URL was in place %s", place)
 		}
 	}

@@ -214,10 +214,22 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 		f.Kind = robots.NetworkFailure
 		return false, nil
 	}
-	for hop := 0; ; hop++ {
+	return q.follow(ctx, job, url, addrs, 0, resp, f)
+}
+
+// follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each further redirect.
+func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, resp *fetch.Response,
+	f *robots.Fetched) (doubt bool, err error) {
+	for ; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
 			return doubt, nil
+		}
+		if len(addrs) == 0 {
+			var ended bool
+			if addrs, ended, doubt, err = q.target(ctx, job, url, hop, f); ended || err != nil {
+				return doubt, err
+			}
 		}
 		err := q.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
 		if err != nil {
@@ -255,37 +267,7 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		url = next
-		target := weburl.Split([]byte(url))
-		if !q.links.Ports.Contains(target.Port) {
-			f.Kind = robots.BadRedirect
-			return doubt, nil
-		}
-		// Without a request we cannot know the rules, so they count as unreachable.
-		if q.rules.BlockedHost(target.Host) {
-			f.Kind = robots.NetworkFailure
-			return false, nil
-		}
-		addrs, _, err = q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown)
-		if errors.Is(err, errForbidden) {
-			f.Kind = robots.BadRedirect // as above: the origin itself is not forbidden
-			return doubt, nil
-		} else if err != nil {
-			f.Kind = robots.DNSFailure
-			var le *LookupError
-			if !errors.As(err, &le) || !le.NotFound {
-				return true, nil
-			} else if !le.Certain { // the absence of this name needs the same confirmation as that of the origin's
-				if _, confirmed := q.outages.absence(ctx, job, string(target.Host)); !confirmed {
-					return false, errUnconfirmed
-				}
-			}
-			return false, nil
-		}
-		if addrs = q.rules.Open(addrs); len(addrs) == 0 { // read the blacklist once: a reload may change it at any time
-			f.Kind = robots.NetworkFailure
-			return false, nil
-		}
+		url, addrs = next, nil
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
 		doubt = cutOff(resp)
@@ -296,6 +278,47 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 	f.RetryAfter = retryAfter(resp, time.Now())
 	f.MaxAge, f.HasMaxAge = freshness(resp, time.Now())
 	return doubt, nil
+}
+
+// target returns the addresses of a redirect's target. ended says that f has the outcome already, from the target's owner
+// or because it cannot be asked.
+func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string, hop int, f *robots.Fetched) (addrs []netip.Addr,
+	ended, doubt bool, _ error) {
+	target := weburl.Split([]byte(url))
+	if !q.links.Ports.Contains(target.Port) {
+		f.Kind = robots.BadRedirect
+		return nil, true, false, nil
+	}
+	// Without a request we cannot know the rules, so they count as unreachable.
+	if q.rules.BlockedHost(target.Host) {
+		f.Kind = robots.NetworkFailure
+		return nil, true, false, nil
+	}
+	if q.cluster.elsewhere(target.Host) {
+		doubt, err := q.cluster.askRobots(ctx, url, hop, job.Waits, f)
+		return nil, true, doubt, err
+	}
+	addrs, _, err := q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown)
+	if errors.Is(err, errForbidden) {
+		f.Kind = robots.BadRedirect // a redirect to a forbidden address does not make the origin forbidden
+		return nil, true, false, nil
+	} else if err != nil {
+		f.Kind = robots.DNSFailure
+		var le *LookupError
+		if !errors.As(err, &le) || !le.NotFound {
+			return nil, true, true, nil
+		} else if !le.Certain { // the absence of this name needs the same confirmation as that of the origin's
+			if _, confirmed := q.outages.absence(ctx, job, string(target.Host)); !confirmed {
+				return nil, true, false, errUnconfirmed
+			}
+		}
+		return nil, true, false, nil
+	}
+	if addrs = q.rules.Open(addrs); len(addrs) == 0 { // read the blacklist once: a reload may change it at any time
+		f.Kind = robots.NetworkFailure
+		return nil, true, false, nil
+	}
+	return addrs, false, false, nil
 }
 
 // enoughRules reports whether a robots.txt was received to its end, or up to the size that is read (RFC

@@ -35,6 +35,7 @@ type robotsRequests struct {
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
 
 	check     *robotsCheck
+	cluster   *clusterStage
 	deferrals *deferrals
 	health    *hostHealth
 	outages   *outages

@@ -130,7 +130,7 @@ var bindingTexts = map[polite.Binding]string{
 	polite.BindsAnswer:  "slow answers (--host-delay-factor)",
 	polite.BindsBackoff: "back-off after failures (--backoff)",
 	polite.BindsServer:  "--server-delay", polite.BindsPLD: "--pld-delay",
-	polite.BindsNetwork: "--network-rate, --network-connections",
+	polite.BindsNetwork: "--network-rate, --network-connections", polite.BindsLease: "networks that other nodes visit",
 }
 
 // politenessText names the delay for which most hosts wait.

@@ -147,7 +147,8 @@ func depthIn(i, n int) (depth int) {
 }
 
 // TestBestFirst: PLDs to which many others link come before those with one link. Pages of hub PLDs are linked from all
-// others, and there are many pages of both kinds at all times.
+// others, and there are many pages of both kinds at all times. How early depends on whether the first check of their URLs
+// comes before or after the first merge of edges, so the test takes the median of three crawls.
 func TestBestFirst(t *testing.T) {
 	t.Parallel()
 	const plds, hubs, pages = 40, 4, 25
@@ -165,8 +166,8 @@ func TestBestFirst(t *testing.T) {
 		}
 		return answer{200, "", body}
 	}
-	place := map[string]float64{} // mean place of the hubs' pages
-	for _, name := range []string{DefaultStrategy, strategy.BestFirst} {
+	var places [3]float64 // mean place of the hubs' pages
+	for i := range places {
 		inBubble(t, func(t *testing.T) {
 			tiny := &tinyWeb{serve: serve}
 			var seeds []string
@@ -174,7 +175,7 @@ func TestBestFirst(t *testing.T) {
 				seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", p))
 			}
 			opt := tiny.options(t, memfs.New(*seedFlag), seeds...)
-			opt.Strategy, opt.StockTarget, opt.HostDelay, opt.MaxTime = name, 10, time.Millisecond, 100*time.Hour
+			opt.Strategy, opt.StockTarget, opt.HostDelay, opt.MaxTime = strategy.BestFirst, 10, time.Millisecond, 100*time.Hour
 			opt.Rate = schedule(t, "5", pace.Pages)
 			mustRun(t, t.Context(), opt)
 			n := 0
@@ -184,18 +185,19 @@ func TestBestFirst(t *testing.T) {
 					continue
 				}
 				if n++; p < hubs {
-					place[name] += float64(n) / (hubs * pages)
+					places[i] += float64(n) / (hubs * pages)
 				}
 			}
 			if n != plds*pages {
-				t.Errorf("%s: %d requests for %d pages", name, n, plds*pages)
+				t.Errorf("%d requests for %d pages", n, plds*pages)
 			}
 			checkBalanced(t, opt.FS, opt.Dirs)
 		})
 	}
-	t.Logf("mean place of the hubs' pages: %v", place)
-	if place[strategy.BestFirst] > 0.6*place[DefaultStrategy] {
-		t.Errorf("mean place of the hubs' pages: %v", place)
+	t.Logf("mean place of the hubs' pages: %v", places)
+	slices.Sort(places[:])
+	if inNoOrder := plds * pages / 2.; places[1] > 0.7*inNoOrder {
+		t.Errorf("mean place of the hubs' pages: %v, in no order it would be %v", places, inNoOrder)
 	}
 }
 

@@ -128,7 +128,7 @@ func (s *walkStage) deferred(tx *transaction, url []byte, due time.Time, why sta
 		return nil
 	}
 	switch why {
-	case state.ReasonHostBacklog, state.ReasonEvicted, state.ReasonRevisit:
+	case state.ReasonHostBacklog, state.ReasonEvicted, state.ReasonRevisit, state.ReasonNetworkLease:
 		return nil
 	}
 	return s.change(tx, func(w *walk.Walk) { w.GiveUp(s.Hasher.URLKey(url)) })

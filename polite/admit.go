@@ -145,6 +145,9 @@ func (s *Scheduler) link(it *Item, now int64) {
 		v.budgets += s.budgetOf(it)
 		if v.net != nil {
 			v.net.items++
+			if s.opt.Leased {
+				s.want(v.net, now)
+			}
 		}
 		s.place(v, now)
 	}

@@ -15,6 +15,7 @@ const (
 	BindsServer             // Options.ServerDelay
 	BindsPLD                // Options.PLDDelay
 	BindsNetwork            // Options.NetworkRate and NetworkConnections
+	BindsLease              // Options.Leased: others hold the network
 	numBindings
 )
 
@@ -72,6 +73,9 @@ func (s *Scheduler) binds(h *host, now int64) Binding {
 		}
 		later(k, v.when)
 		if v.net != nil {
+			if s.opt.Leased && !v.net.held {
+				return BindsLease
+			}
 			later(BindsNetwork, v.net.next)
 		}
 	}

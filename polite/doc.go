@@ -47,6 +47,11 @@
 // item of a host counts as a connection of the network; at most half of a network's connections may be left
 // open.
 //
+// Leases. With Options.Leased other crawlers visit the same networks. A network is then visited only between Hold and
+// Release (lease.go); whoever waits for one is in its line as if it had no room. After Hold its servers and limits count as
+// just visited, and exchanges that others have left open count as connections. So all gaps and limits of servers and
+// networks hold over all crawlers, whatever their clocks say. Hosts and PLDs must be one crawler's.
+//
 // Deferral. A host with more URLs than its share could be offered them again and again. So each deferred
 // item gets its own time in a line of future slots, one spacing (the host's delay) apart. There is a line
 // for each number of past deferrals: items that return in one batch, because the disk keeps distant times
@@ -62,7 +67,7 @@
 // channels of capacity one, for one receiver each.
 //
 // Memory. There are at most MaxItems items (Rec + ItemOverhead bytes each) and MaxHosts entries in each of
-// the tables of hosts (336 bytes), servers (256), PLDs (208), networks (320, and 8 for each start in the
+// the tables of hosts (336 bytes), servers (256), PLDs (208), networks (376, and 8 for each start in the
 // window) and deferral lines (288). Together they take at most MaxBytes as long as the tables take at most
 // half of it. At these bounds Admit returns Full until an item is granted or evicted or the delay of an
 // entry has passed. Deferral lines are instead dropped at random, which costs further deferrals but no URL.

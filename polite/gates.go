@@ -41,6 +41,13 @@ type network struct {
 	idle    []idleConn
 	stuck   bool // all servers in line have too many flights: one must end first
 
+	// With Options.Leased:
+	held      bool  // between Hold and Release
+	wanted    bool  // announced by TakeWanted
+	wantedAt  int64 // since when
+	foreign   []foreign
+	restUntil int64 // no back-off of its servers ends later
+
 	line serverLine
 }
 
@@ -80,7 +87,7 @@ const maxNetBurst = 1024
 // window, unlike a gap between starts, allows connections to be set up concurrently.
 func (s *Scheduler) setGates() {
 	s.gatePLDs = s.opt.PLDDelay > 0 || s.opt.UseTerms
-	s.gateNets = s.opt.NetworkRate > 0 || s.opt.NetworkConnections > 0
+	s.gateNets = s.opt.NetworkRate > 0 || s.opt.NetworkConnections > 0 || s.opt.Leased
 	if s.opt.NetworkRate > 0 {
 		s.netBurst = int(math.Min(math.Ceil(s.opt.NetworkRate), maxNetBurst))
 		s.netApart = int64(1e9 / s.opt.NetworkRate)
@@ -248,7 +255,13 @@ func (s *Scheduler) networkOf(k serverKey, now int64) *network {
 	if !s.gateNets {
 		return nil
 	}
-	k = k.network()
+	n := s.entryOf(k.network(), now)
+	n.servers++
+	return n
+}
+
+// entryOf returns the entry of a network. The caller calls placeNet.
+func (s *Scheduler) entryOf(k serverKey, now int64) *network {
 	n := s.nets[k]
 	if n == nil {
 		n = &network{key: k, next: now}
@@ -258,7 +271,6 @@ func (s *Scheduler) networkOf(k serverKey, now int64) *network {
 		}
 		s.nets[k] = n
 	}
-	n.servers++
 	return n
 }
 
@@ -279,14 +291,20 @@ func (n *network) remove(v *server) {
 // netTime returns when the network may be visited next. known is false if that depends on the start or end
 // of a visit.
 func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
-	if c := s.opt.NetworkConnections; c > 0 && n.flights+n.open(now) >= c {
-		if n.flights >= c {
+	if s.opt.Leased && !n.held {
+		return 0, false
+	}
+	if c := s.opt.NetworkConnections; c > 0 && n.flights+n.open(now)+n.others(now) >= c {
+		switch {
+		case n.flights >= c:
 			return 0, false
+		case len(n.idle) == 0:
+			return slices.MinFunc(n.foreign, func(a, b foreign) int { return cmp.Compare(a.until, b.until) }).until, true
 		}
 		return slices.MinFunc(n.idle, func(a, b idleConn) int { return cmp.Compare(a.until, b.until) }).until, true
 	}
 	if s.netBurst == 0 {
-		return now, true
+		return n.next, true
 	}
 	n.forget(now - s.netWindow)
 	// This number of starts, and one more, must leave the window first.
@@ -321,7 +339,7 @@ func (s *Scheduler) mayVisit(n *network, v *server, now int64) bool {
 
 func (s *Scheduler) fair(n *network, v *server) bool {
 	c := s.opt.NetworkConnections
-	return c == 0 || v.flights == 0 || v.flights < c-n.flights-len(n.idle)
+	return c == 0 || v.flights == 0 || v.flights < c-n.flights-len(n.idle)-n.others(0)
 }
 
 // serverTurn grants a host of a server that is ready, or adds the server to its network's line.
@@ -364,7 +382,7 @@ func (s *Scheduler) placeNet(n *network, now int64) {
 		}
 		return
 	}
-	if n.servers > 0 {
+	if n.servers > 0 || n.held || n.wanted {
 		s.hang(&n.node, nil, 0)
 		return
 	}

@@ -178,6 +178,9 @@ func (s *Scheduler) joinLine(h *host, now int64) (atOnce bool) {
 		}
 		if n := v.net; n != nil {
 			turn = max(turn, n.next+int64(n.line.Len())*s.netApart)
+			if s.opt.Leased && !n.held {
+				turn += int64(leaseWait)
+			}
 		}
 		if best == nil || turn < bestTurn {
 			best, bestTurn = v, turn

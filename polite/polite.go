@@ -24,7 +24,7 @@ const (
 	hostBytes    = 336
 	serverBytes  = 256
 	pldBytes     = 208
-	networkBytes = 320
+	networkBytes = 376
 	spreadBytes  = 288
 )
 
@@ -86,6 +86,8 @@ type Options struct {
 	// StartAtGrant makes the grant the start of the request. Started need not be called, but jitter in
 	// connecting may shorten the gaps that a server sees.
 	StartAtGrant bool
+	// Leased says that a network may be visited only while it is held: see Hold.
+	Leased bool
 }
 
 func (o *Options) setDefaults() {
@@ -221,10 +223,11 @@ type Verdict struct {
 
 // Scheduler schedules the items in RAM. See the package comment for its contract.
 type Scheduler struct {
-	opt   Options
-	base  time.Time // internal times are nanoseconds since base
-	ready chan struct{}
-	room  chan struct{}
+	opt    Options
+	base   time.Time // internal times are nanoseconds since base
+	ready  chan struct{}
+	room   chan struct{}
+	wanted chan struct{}
 
 	mu          sync.Mutex // guards the fields below; not held during I/O or callbacks, except Each's
 	hosts       map[uint64]*host
@@ -243,10 +246,11 @@ type Scheduler struct {
 	idleNets    heap    // networks without servers whose last visits still count
 	lines       []*host // hosts with queued items
 	flights     []*Grant
-	landed      []*Grant // ended exchanges whose items are still in RAM
-	items       int      // queued and in flight
-	resting     int      // hosts in the usual delay after a visit
-	bare        int      // hosts in that delay or in flight, without queued items
+	landed      []*Grant    // ended exchanges whose items are still in RAM
+	items       int         // queued and in flight
+	resting     int         // hosts in the usual delay after a visit
+	bare        int         // hosts in that delay or in flight, without queued items
+	wants       []serverKey // of networks that TakeWanted returns
 	peak        peak
 	gaps        Gaps
 	adapted     Adapted
@@ -271,7 +275,7 @@ func New(opt Options, now time.Time) *Scheduler {
 	opt.setDefaults()
 	s := &Scheduler{
 		opt: opt, base: now,
-		ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		ready: make(chan struct{}, 1), room: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
 		hosts: map[uint64]*host{}, servers: map[serverKey]*server{}, plds: map[uint64]*pld{},
 		spreads: map[spreadKey]*spread{}, nets: map[serverKey]*network{}, gaps: Gaps{Forever, Forever},
 	}

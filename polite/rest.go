@@ -104,7 +104,15 @@ func (s *Scheduler) restoreServer(k serverKey, now, until int64) {
 		v = s.newServer(k, now)
 	}
 	s.restServer(v, now, until)
+	v.setRest(until)
+}
+
+// setRest notes a back-off of the server.
+func (v *server) setRest(until int64) {
 	v.rest = max(v.rest, until)
+	if v.net != nil {
+		v.net.restUntil = max(v.net.restUntil, until)
+	}
 }
 
 // restServer blocks visits of the server until the given time, which is a back-off if it exceeds the plain
@@ -115,7 +123,7 @@ func (s *Scheduler) restServer(v *server, now, until int64) {
 	}
 	v.setWhen(until)
 	if until-now > s.serverDelay(v) {
-		v.rest = max(v.rest, until)
+		v.setRest(until)
 	}
 	s.place(v, now)
 }

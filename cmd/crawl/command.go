@@ -201,7 +201,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return err
 	}
 	view.Say(rules.String())
-	stop, err := c.openCluster(&opt, func(text string) { view.log.Warn("cluster: " + text) })
+	stop, err := c.openCluster(&opt, c.Timeout, func(text string) { view.log.Warn("cluster: " + text) })
 	if err != nil {
 		return err
 	}

@@ -223,6 +223,7 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonTooMany:           "the server reported too many requests",
 	state.ReasonServerError:       "the server reported an error",
 	state.ReasonEvicted:           "other URLs needed the room in RAM",
+	state.ReasonNetworkLease:      "another node visits the network of its host",
 	state.ReasonRevisit:           "fetched; this is its next visit (--recrawl)",
 	state.ReasonHTTPSFallback:     "the https request failed; the http URL is tried",
 	state.ReasonAwaitRobots:       "robots.txt was requested again before a response came",

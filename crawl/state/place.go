@@ -61,15 +61,16 @@ const (
 	ReasonUnconfirmed
 	ReasonLost
 	ReasonPLDBusy
-	ReasonNotWelcome  // the host refused us several times
-	ReasonHostBackoff // the host failed many times in a row
-	ReasonHostGivenUp // the host failed again after its long back-offs
-	ReasonHostPages   // the host reached --max-pages-per-host
-	ReasonPLDPages    // the PLD reached --max-pages-per-pld
-	ReasonBlocked     // the blacklist names host, PLD or network
-	ReasonInternal    // a panic of this program on its response or its robots.txt
-	ReasonRevisit     // fetched; deferred until its next visit
-	ReasonDepth       // its site's max-depth has become less than its depth
+	ReasonNotWelcome   // the host refused us several times
+	ReasonHostBackoff  // the host failed many times in a row
+	ReasonHostGivenUp  // the host failed again after its long back-offs
+	ReasonHostPages    // the host reached --max-pages-per-host
+	ReasonPLDPages     // the PLD reached --max-pages-per-pld
+	ReasonBlocked      // the blacklist names host, PLD or network
+	ReasonInternal     // a panic of this program on its response or its robots.txt
+	ReasonRevisit      // fetched; deferred until its next visit
+	ReasonDepth        // its site's max-depth has become less than its depth
+	ReasonNetworkLease // another node visits its network
 	NumReasons
 )
 
@@ -77,7 +78,7 @@ var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure"
 	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
 	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
 	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
-	"internal-error", "revisit", "too-deep"}
+	"internal-error", "revisit", "too-deep", "network-lease"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {

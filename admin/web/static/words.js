@@ -68,6 +68,7 @@ export const REASONS = {
   "forbidden-address": "The address is private or reserved.",
   "robots-unavailable": "robots.txt cannot be fetched.",
   "host-backlog": "Its host already has its share of URLs in RAM.",
+  "network-lease": "Another node visits the network of its host.",
   "too-many-requests": "The site answered 429 or 503.",
   "server-error": "The site answered with another 5xx.",
   evicted: "It left RAM to make room for hosts that can be visited sooner.",

@@ -1,0 +1,124 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/exchange/lease"
+)
+
+// How the nodes of a cluster share networks and addresses.
+const (
+	PolitenessLease = "lease" // one node at a time visits a network: all gaps and limits hold over all nodes
+	PolitenessShare = "share" // each node takes its share of what is allowed: rates hold, gaps only in the mean
+)
+
+const (
+	DefaultLeaseTTL  = 10 * time.Minute
+	longestExchange  = 5 * time.Minute  // if Cluster.Longest says nothing
+	leasePatience    = 2 * time.Minute  // a URL that waits longer for a network moves to disk
+	evictUnheldEvery = 10 * time.Second // and that is how often it is looked for
+	endLeasesFor     = 10 * time.Second // the longest time to tell the others that leases are free
+)
+
+// leaseStage takes the leases of networks for the URLs in RAM. Its goroutines are "leases" and "leasewait".
+type leaseStage struct {
+	*engine
+	leases    *lease.Leases // nil: this crawl has one node, or its nodes share networks
+	deferrals *deferrals
+}
+
+// leases reports whether nodes visit networks in turn.
+func (o *Options) leases() bool {
+	return o.Cluster != nil && o.Cluster.Table.Nodes() > 1 && o.Cluster.Politeness != PolitenessShare
+}
+
+// shares returns among how many nodes the limits of addresses and networks are divided.
+func (o *Options) shares() int {
+	if o.Cluster == nil || o.leases() {
+		return 1
+	}
+	return o.Cluster.Table.Nodes()
+}
+
+// open creates the leases. The scheduler must be there.
+func (s *leaseStage) open(m *state.Manifest) error {
+	if !s.opt.leases() {
+		return nil
+	}
+	c := s.opt.Cluster
+	longest := c.Longest
+	if longest == 0 {
+		longest = longestExchange
+	}
+	s.leases = lease.New(lease.Options{Engine: c.Engine, Polite: s.polite, Node: c.Node, Nodes: c.Table.Nodes(),
+		Run: rand.Uint64() | 1, TTL: c.leaseTTL(), Longest: longest, New: m == nil, Clock: c.Clock,
+		Problem: func(text string, err error) { s.opt.Log.Error(text, "error", err) }})
+	return nil
+}
+
+func (c *Cluster) leaseTTL() time.Duration {
+	if c.LeaseTTL == 0 {
+		return DefaultLeaseTTL
+	}
+	return c.LeaseTTL
+}
+
+// start starts the goroutines.
+func (s *leaseStage) start(ctx context.Context) {
+	if s.leases == nil {
+		return
+	}
+	s.engine.start(ctx, "leases", s.run)
+	s.engine.start(ctx, "leasewait", s.evictWaiting)
+}
+
+func (s *leaseStage) run(ctx context.Context) error {
+	err := s.leases.Run(ctx)
+	if errors.Is(err, lease.ErrTwice) {
+		return fmt.Errorf("crawl: %w: %w", err, state.ErrIncompatible)
+	}
+	return err
+}
+
+// mayFetch reports whether requests may begin. They rest if this node has not reached the broker for long: other nodes may
+// then visit its networks.
+func (s *leaseStage) mayFetch() bool { return s.leases == nil || s.leases.MayFetch() }
+
+// evictWaiting moves URLs that wait long for a network to disk, so that RAM has room for others.
+func (s *leaseStage) evictWaiting(ctx context.Context) error {
+	for sleep(ctx, evictUnheldEvery) {
+		if err := s.transact(func(tx *transaction) error {
+			items := s.polite.EvictUnheld(time.Now(), leasePatience)
+			tx.nothing = len(items) == 0
+			return s.deferrals.evicted(tx, items, state.ReasonNetworkLease)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end says that nothing is in progress here any more, so that the other nodes need not wait.
+func (s *leaseStage) end(ctx context.Context) {
+	if s.leases == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeasesFor)
+	defer cancel()
+	if err := s.leases.End(ctx); err != nil {
+		s.opt.Log.Warn("other nodes get the networks of this one only after --cluster-lease", "error", err)
+	}
+}
+
+// figures returns the figures of leases; ok is false without leases.
+func (s *leaseStage) figures() (f lease.Figures, ok bool) {
+	if s.leases == nil {
+		return f, false
+	}
+	return s.leases.Figures(), true
+}

@@ -1,0 +1,142 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"drumbeat/exchange"
+	"drumbeat/internal/bug"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// A robots.txt that redirects to a host of another node is asked of that node: the host's delays are kept there. The owner
+// follows all further redirects, asking other nodes in turn, and answers with the outcome.
+
+const (
+	robotsAskKind = "robots"
+	robotsAskFor  = 5 * time.Minute  // then the owner may be away: the request is made again later
+	robotsAskWait = 30 * time.Second // a busy owner is asked again
+	robotsAnswers = 16               // requests of others at once, 500 KiB each; more are told to ask again
+)
+
+// robotsAsk is the request.
+type robotsAsk struct {
+	URL string `json:"url"` // the redirect's target, canonical
+	Hop int    `json:"hop"` // number of redirects that led there
+}
+
+// robotsAnswer is the answer: the outcome, or a reason to ask again.
+type robotsAnswer struct {
+	Doubt       bool          `json:"doubt,omitempty"`       // the failure may be ours
+	Unconfirmed bool          `json:"unconfirmed,omitempty"` // ask again: it is not confirmed
+	Later       time.Duration `json:"later,omitempty"`       // ask again after it
+	Kind        robots.Kind   `json:"kind"`
+	Status      int           `json:"status,omitempty"`
+	Body        []byte        `json:"body,omitempty"`
+	MaxAge      time.Duration `json:"max_age,omitempty"`
+	HasMaxAge   bool          `json:"has_max_age,omitempty"`
+	RetryAfter  time.Duration `json:"retry_after,omitempty"`
+}
+
+// owner returns the node that owns a host.
+func (s *clusterStage) owner(host []byte) int {
+	if !s.on() {
+		return s.node
+	}
+	return s.opt.Cluster.Table.Owner(s.PLDKey(host))
+}
+
+// elsewhere reports whether another node owns a host.
+func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.node }
+
+// askRobots asks the owner of a redirect's target for the outcome.
+func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8, f *robots.Fetched) (doubt bool, _ error) {
+	data, err := json.Marshal(robotsAsk{url, hop})
+	if err != nil {
+		return false, err
+	}
+	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
+	defer cancel()
+	data, err = s.opt.Cluster.Engine.Ask(limited, s.owner(weburl.Split([]byte(url)).Host), robotsAskKind, data)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	var a robotsAnswer
+	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > robotsBodyBytes {
+		s.opt.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
+		return false, &deferredError{until: time.Now().Add(robotsAskWait), waits: min(waits+1, robots.MaxWaits)}
+	}
+	switch {
+	case a.Later > 0:
+		return false, &deferredError{until: time.Now().Add(min(a.Later, robots.Lifetime)), waits: min(waits+1, robots.MaxWaits)}
+	case a.Unconfirmed:
+		return false, errUnconfirmed
+	}
+	f.Kind, f.Status, f.Body, f.MaxAge, f.HasMaxAge = a.Kind, a.Status, a.Body, max(0, a.MaxAge), a.HasMaxAge
+	f.RetryAfter = max(0, min(a.RetryAfter, robots.Lifetime))
+	return a.Doubt, nil
+}
+
+// answerRobots answers the requests of other nodes until ctx ends.
+func (q *robotsRequests) answerRobots(ctx context.Context) error {
+	places := make(chan struct{}, robotsAnswers)
+	stop, err := q.opt.Cluster.Engine.Answer(robotsAskKind, func(ctx context.Context, from int, data []byte) []byte {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
+		}
+		return encodeRobots(q.robotsFor(ctx, data))
+	})
+	if err != nil {
+		return fmt.Errorf("crawl: answers to other nodes: %w", err)
+	}
+	<-ctx.Done()
+	stop()
+	return nil
+}
+
+func encodeRobots(a *robotsAnswer) []byte {
+	data, err := json.Marshal(a)
+	if err != nil || len(data) > exchange.MaxMessageBytes {
+		panic("BUG: crawl: a robots.txt's outcome cannot be encoded") // its body has 500 KiB
+	}
+	return data
+}
+
+// robotsFor makes a request of another node. What it asks for comes from outside.
+func (q *robotsRequests) robotsFor(ctx context.Context, data []byte) *robotsAnswer {
+	bad := &robotsAnswer{Kind: robots.BadRedirect}
+	var ask robotsAsk
+	if json.Unmarshal(data, &ask) != nil || ask.Hop < 1 || ask.Hop > robots.MaxRedirects {
+		return bad
+	}
+	url, err := weburl.Canonical(ask.URL)
+	if err != nil || url != ask.URL || q.cluster.elsewhere(weburl.Split([]byte(url)).Host) {
+		return bad
+	}
+	resp := q.workers.response()
+	defer q.workers.release(resp)
+	var f robots.Fetched
+	var doubt bool
+	if panicked := bug.Contained(func() (err error) {
+		doubt, err = q.follow(ctx, &robots.Job{Tries: confirmTries}, url, nil, ask.Hop, resp, &f)
+		return err
+	}); panicked != nil {
+		var late *deferredError
+		switch {
+		case errors.As(panicked, &late):
+			return &robotsAnswer{Later: max(time.Millisecond, time.Until(late.until))}
+		default:
+			q.logBug(url, panicked)
+			return &robotsAnswer{Unconfirmed: true}
+		}
+	}
+	return &robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge, HasMaxAge: f.HasMaxAge,
+		RetryAfter: f.RetryAfter}
+}

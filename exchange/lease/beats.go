@@ -1,0 +1,342 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/exchange"
+)
+
+// Times of beats, as parts of Options.TTL.
+const (
+	beatsPerTTL = 60 // 10 s of 10 minutes
+	aliveBeats  = 3  // a node whose last beat is not older may be handed a lease
+	sureBeats   = 3  // after a loss: the first may be older, and the second may have been under way
+	absentBeats = 3  // a node that has begun to beat has done so after as many
+	twiceBeats  = 3  // a new process looks that long for another one of its node; it begins to beat then
+)
+
+// beats are the beats of all nodes.
+type beats struct {
+	l       *Leases
+	rev     uint64        // of the own beat
+	count   uint64        // of the own beat
+	sent    atomic.Int64  // when the last own beat that was acknowledged was sent; 0: none
+	highest atomic.Uint64 // revision that the bucket has given
+	guarded atomic.Bool   // new leases are not opened
+
+	streak   int           // own beats since the last long silence
+	proves   bool          // the next claim of all leases ends the time after that silence
+	heard    atomic.Bool   // the others have heard of this node since its last long silence
+	connects atomic.Uint64 // exchange.State.Connects at the last look for a loss
+
+	mu       sync.Mutex // guards the fields below
+	nodes    []seen
+	watching bool
+	event    time.Duration // when the last loss was found
+}
+
+// seen is what was seen of a node's beats.
+type seen struct {
+	known bool // it has beaten
+	beat  beat
+	last  time.Duration // when it changed, or when watching began
+	since int           // beats since the event, at least
+}
+
+func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
+
+// saw notes a revision of the bucket.
+func (b *beats) saw(rev uint64) {
+	for {
+		old := b.highest.Load()
+		if rev <= old || b.highest.CompareAndSwap(old, rev) {
+			return
+		}
+	}
+}
+
+// MayFetch reports whether the node may begin requests: others take its leases only later.
+func (l *Leases) MayFetch() bool {
+	return l.beats.heard.Load() && l.now()-time.Duration(l.beats.sent.Load()) < l.o.TTL*9/10
+}
+
+// void reports whether a lease may be taken from its holder, and whether all of its exchanges have ended: its process
+// has said so, or the node was silent for TTL. A lease that was handed over, but not taken, may be taken if the node has
+// ended: if it has begun again, only one of both changes the lease.
+func (b *beats) void(lease *value) (void, ended bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := &b.nodes[lease.Node]
+	ended = n.known && n.beat.Ended && (lease.Run == n.beat.Run || lease.Run == 0)
+	return b.watching && (ended || b.l.now()-n.last > b.l.o.TTL), ended
+}
+
+// lives reports whether a node has beaten lately.
+func (b *beats) lives(node int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := &b.nodes[node]
+	return n.known && !n.beat.Ended && b.l.now()-n.last < aliveBeats*b.every()
+}
+
+// open reports whether leases that are new may be opened: all nodes have claimed theirs since the last loss.
+func (b *beats) open() bool {
+	if b.l.o.Engine.State().Connects != b.connects.Load() {
+		return false // there may have been a loss
+	}
+	if !b.guarded.Load() {
+		return b.heard.Load()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.watching {
+		return false
+	}
+	waited := b.l.now() - b.event
+	for node := range b.nodes {
+		n := &b.nodes[node]
+		switch {
+		case node == b.l.o.Node, n.since >= sureBeats, waited > b.l.o.TTL:
+		case n.known && n.beat.Ended && waited > absentBeats*b.every():
+		case !n.known && b.l.o.New && waited > absentBeats*b.every():
+			// A crawl that begins waits for no node that has never begun.
+		default:
+			return false
+		}
+	}
+	b.guarded.Store(false)
+	return b.heard.Load()
+}
+
+// lost notes that the broker may have lost leases.
+func (b *beats) lost() {
+	b.guarded.Store(true)
+	b.mu.Lock()
+	b.event = b.l.now()
+	for i := range b.nodes {
+		b.nodes[i].since = 0
+	}
+	b.mu.Unlock()
+	b.l.claimAll()
+}
+
+// watch follows the beats of the other nodes until ctx ends.
+func (b *beats) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		w, err := b.l.o.Engine.Watch(ctx, exchange.BucketNet, beatPattern)
+		if err == nil {
+			b.follow(ctx, w)
+			w.Close()
+		}
+		b.mu.Lock()
+		b.watching = false
+		b.mu.Unlock()
+		pause(ctx, b.l.short(tryAgain))
+	}
+}
+
+func (b *beats) follow(ctx context.Context, w exchange.Watcher) {
+	b.mu.Lock()
+	now := b.l.now()
+	for i := range b.nodes {
+		b.nodes[i].last = now // silence counts while this node listens
+	}
+	b.mu.Unlock()
+	for {
+		v, ok, err := w.Next(ctx)
+		if err != nil {
+			return
+		}
+		if !ok {
+			b.mu.Lock()
+			b.watching = true
+			b.mu.Unlock()
+			continue
+		}
+		b.note(v)
+	}
+}
+
+// note notes the beat of a node.
+func (b *beats) note(v exchange.Value) {
+	node, err := strconv.Atoi(strings.TrimPrefix(v.Key, beatPrefix))
+	var is beat
+	if err != nil || node < 0 || node >= len(b.nodes) || v.Deleted || json.Unmarshal(v.Data, &is) != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := &b.nodes[node]
+	if n.known && n.beat == is {
+		return
+	}
+	n.known, n.beat, n.last = true, is, b.l.now()
+	if b.watching { // those before may be old
+		n.since++
+	}
+}
+
+// run writes the beats of this node until ctx ends. The error is ErrTwice.
+func (b *beats) run(ctx context.Context) error {
+	b.connects.Store(b.l.o.Engine.State().Connects)
+	b.lost() // whatever the broker has lost before this process began
+	if err := b.first(ctx); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		state := b.l.o.Engine.State()
+		last, err := b.l.o.Engine.Last(ctx, exchange.BucketNet)
+		if err != nil || !state.Connected {
+			pause(ctx, b.l.short(tryAgain))
+			continue
+		}
+		if state.Connects != b.connects.Load() || last < b.highest.Load() {
+			b.lost()
+			b.connects.Store(state.Connects)
+			b.highest.Store(last)
+		}
+		if !b.l.allClaimed() {
+			pause(ctx, b.l.short(lookAgain))
+			continue
+		}
+		if b.proves {
+			b.proves = false
+			b.heard.Store(true)
+		}
+		set, err := b.beat(ctx, false)
+		switch {
+		case errors.Is(err, ErrTwice):
+			return err
+		case err != nil:
+			pause(ctx, b.l.short(tryAgain))
+		case set: // set back: claim first, then beat again
+			b.lost()
+		default:
+			pause(ctx, b.every())
+		}
+	}
+	return nil
+}
+
+// first takes over the beat of an earlier process of this node. It returns ErrTwice if that process runs.
+func (b *beats) first(ctx context.Context) error {
+	var was, is beat
+	begun, beats := time.Duration(0), 0
+	for ; ctx.Err() == nil; pause(ctx, b.every()/2) {
+		v, err := b.l.o.Engine.Get(ctx, exchange.BucketNet, beatKey(b.l.o.Node))
+		switch {
+		case errors.Is(err, exchange.ErrNotFound):
+			return nil
+		case err != nil:
+			begun = 0
+			continue
+		case json.Unmarshal(v.Data, &is) == nil && is.Ended:
+			b.rev = v.Revision
+			return nil
+		case begun == 0:
+			begun, was = b.l.now(), is
+		case is != was:
+			// One may have been under way when that process was killed. A broker that was set back shows an older one.
+			if is.Run == was.Run && is.Count > was.Count {
+				beats++
+			}
+			if beats == 2 {
+				return fmt.Errorf("exchange/lease: node %d: %w: its beat changes", b.l.o.Node, ErrTwice)
+			}
+			begun, was = b.l.now(), is
+		}
+		if b.rev = v.Revision; b.l.now()-begun > twiceBeats*b.every() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// beat writes the beat of this node. set says that the broker has an older one: it has lost changes.
+func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
+	engine, sent := b.l.o.Engine, b.l.now()
+	key := beatKey(b.l.o.Node)
+	data := encode(beat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended})
+	rev := uint64(0)
+	if b.rev == 0 {
+		rev, err = engine.Create(ctx, exchange.BucketNet, key, data)
+	} else {
+		rev, err = engine.Update(ctx, exchange.BucketNet, key, data, b.rev)
+	}
+	switch {
+	case err == nil:
+		b.rev = rev
+		b.count++
+		b.saw(rev)
+		b.acknowledged(sent)
+		return false, nil
+	case !errors.Is(err, exchange.ErrChanged) && !errors.Is(err, exchange.ErrExists):
+		return false, err
+	}
+	v, err := engine.Get(ctx, exchange.BucketNet, key)
+	if errors.Is(err, exchange.ErrNotFound) {
+		b.rev = 0
+		return true, nil
+	} else if err != nil {
+		return false, err
+	}
+	var is beat
+	if json.Unmarshal(v.Data, &is) == nil && is.Run != b.l.o.Run && b.rev != 0 && v.Revision > b.rev {
+		return false, fmt.Errorf("exchange/lease: node %d: %w: it has written a beat", b.l.o.Node, ErrTwice)
+	}
+	// An earlier call that seemed to fail may have written this one.
+	set = is.Run != b.l.o.Run || is.Count <= b.count
+	b.rev = v.Revision
+	return set, nil
+}
+
+// acknowledged notes that a beat sent at a time was acknowledged. After a silence that may have been too long, others may
+// take leases until they have heard of this node again. So it claims its leases once more after some beats, and fetches
+// nothing before.
+func (b *beats) acknowledged(sent time.Duration) {
+	last := time.Duration(b.sent.Load())
+	if last == 0 || sent-last > b.l.o.TTL*8/10 {
+		b.heard.Store(false)
+		b.streak = 0
+	}
+	b.sent.Store(int64(sent))
+	if b.streak++; b.streak == sureBeats {
+		b.l.claimAll()
+		b.proves = true
+	}
+}
+
+// end writes that this node has ended.
+func (b *beats) end(ctx context.Context) error {
+	if b.count == 0 {
+		return nil
+	}
+	for try := 0; ; try++ {
+		before := b.count
+		_, err := b.beat(ctx, true)
+		if b.count > before {
+			return nil
+		}
+		if try == 3 || ctx.Err() != nil {
+			return fmt.Errorf("exchange/lease: the other nodes do not know that this one has ended: %w",
+				errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,32 @@
+// Package lease makes one node at a time the visitor of a network, an IPv4 /24 or IPv6 /48, so that the delays and
+// limits of addresses and networks hold over all nodes of a cluster.
+//
+// A lease is a value "net.<network>" of exchange.BucketNet. It names its holder. Whoever creates the value has the
+// lease; all further changes are compare-and-set, so the package depends on Create and Update alone: what Get returns
+// may be old. A node takes the lease of each network that has URLs in its RAM, and gives it back after idleFor without
+// any. It never visits a network without its lease (polite.Options.Leased).
+//
+// Hand-over. Who wants a network that another node holds asks that node, again and again. The holder keeps a network
+// that it uses for stay, then lets no more requests begin there, and writes the next node's name into the lease, with
+// those that wait behind it, the exchanges still in progress and the back-offs of servers. The next holder waits the
+// plain delays from the instant at which it learns of it. No clocks are compared. What an exchange finds out that
+// outlives its lease, such as a back-off, the next holder does not know.
+//
+// Life. Each node writes its beat, "beat.<node>", all TTL/60. A node whose last acknowledged beat was sent more than 9/10
+// of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only
+// then goes on. A process begins in the same way, so its first request comes three beats later. A node that has seen no beat of another for TTL, connected all the while, takes that node's
+// leases. A node that has ended says so in its beat. A new process waits until it has seen that no other process beats
+// for its node, so two processes for one node do not fetch at once: the later one is refused.
+//
+// A broker may lose what it acknowledged. After each connection, if the bucket's revisions have fallen, and if a node's
+// beat was set back, the node claims all its leases again, before its next beat. Networks that it gets later are opened
+// only when all other nodes have beaten twice since, so that they have claimed theirs, or after TTL. Left over: changes of
+// the last seconds that a broker with replicas loses without breaking connections, while as many others are made; and a
+// process that is frozen for longer than a tenth of TTL between its check of the time and its request, which then sends
+// that request late.
+//
+// Times are those of Options.Clock, a clock that goes on while a machine sleeps.
+//
+// Cost: two changes of a value for each stay of a network in RAM, three and a request for each hand-over; some 300 bytes
+// of RAM a network. A lease works off at most maxSteps calls of the engine at once.
+package lease

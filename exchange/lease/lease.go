@@ -1,0 +1,364 @@
+package lease
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"drumbeat/exchange"
+	"drumbeat/polite"
+)
+
+// Options configure Leases.
+type Options struct {
+	Engine      exchange.Engine
+	Polite      *polite.Scheduler
+	Node, Nodes int
+	Run         uint64        // identifies this process; not 0
+	TTL         time.Duration // after which the leases of a silent node are void; LeastTTL to MostTTL
+	Longest     time.Duration // no exchange takes longer
+	New         bool          // the node has not crawled before
+	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
+	Clock func() time.Duration
+	// Problem is told what an operator should know; nil: nobody.
+	Problem func(text string, err error)
+}
+
+// Bounds of TTL.
+const (
+	LeastTTL = 3 * time.Second
+	MostTTL  = 24 * time.Hour
+)
+
+// Times of leases; a tenth of TTL if that is less.
+const (
+	stay    = 10 * time.Second // a holder keeps a network that it uses, if another wants it
+	idleFor = 10 * time.Second // an unused network is given back after it
+
+	askAgain  = 5 * time.Second        // who waits asks again
+	askFor    = 2 * time.Second        // the longest time for an answer
+	tryAgain  = time.Second            // after an error of the engine
+	lookAgain = 300 * time.Millisecond // after a lease was found to be another's than it seemed
+	endFor    = time.Second            // exchanges in progress have that long to end before a network is handed over
+	begun     = 50 * time.Millisecond  // between two looks whether all requests have begun
+)
+
+const (
+	maxSteps  = 32      // calls of the engine at once: 40,000/s with 1 ms each
+	maxClaims = 100_000 // leases that are looked after although this node has no URLs of the network
+)
+
+// ErrTwice means that another process runs for the same node. It comes wrapped.
+var ErrTwice = errors.New("another process crawls as this node")
+
+// Leases are the leases of a node. All methods are safe for concurrent use.
+type Leases struct {
+	o     Options
+	began time.Time
+	beats beats
+
+	mu      sync.Mutex // guards the fields below; held during no call of the engine
+	entries map[netip.Addr]*entry
+	queue   entryQueue // those that no step is working on, by when the next one is due
+	claims  int        // entries that were made by requests of others
+	claimed int        // entries that are still to be claimed again after a loss
+	steps   chan struct{}
+	wake    chan struct{}
+	figures Figures
+}
+
+// Figures describe the leases of a node.
+type Figures struct {
+	Held, Wanted int   // networks now
+	Taken        int64 // leases that this node has got
+	HandedOver   int64 // of these, handed to another node
+	Lost         int64 // of these, found in other hands: the node was silent for too long, or the broker lost changes
+	Resting      bool  // nothing is fetched, since no beat was acknowledged for too long
+	Guarded      bool  // new leases wait until other nodes have claimed theirs, after a loss or at the start
+}
+
+type stage uint8
+
+const (
+	waiting stage = iota // the lease is another's
+	held
+	leaving // no request may begin; the lease is still this node's
+	gone    // the lease is lost; requests or exchanges are in progress
+)
+
+// entry is a network that has URLs here, or whose lease is this node's.
+type entry struct {
+	net     netip.Addr
+	key     string
+	stage   stage
+	due     time.Duration // of the next step
+	stepped time.Duration // when the last one ended
+	index   int           // in the queue; -1: a step works on it
+	poked   bool          // another step is due at once
+	claim   bool          // made by a request of another: this node may have the lease without wanting it
+	again   bool          // claim the lease again: the broker may have lost it
+	shut    bool          // held, but not open before others have claimed theirs
+	bring   polite.Holding
+	rev     uint64        // of the lease's value
+	since   time.Duration // when the lease was got
+	left    time.Duration // when the stage leaving began
+	unused  time.Duration // since when it has no URLs; 0: it has
+	line    []int         // nodes that wait
+}
+
+// New returns Leases. Call Run.
+func New(o Options) *Leases {
+	l := &Leases{o: o, began: time.Now(), entries: map[netip.Addr]*entry{}, steps: make(chan struct{}, maxSteps),
+		wake: make(chan struct{}, 1)}
+	if l.o.Clock == nil {
+		l.o.Clock = func() time.Duration { return time.Since(l.began) }
+	}
+	l.beats.l = l
+	l.beats.nodes = make([]seen, o.Nodes)
+	return l
+}
+
+// now is the time of the leases' clock. It is above 0.
+func (l *Leases) now() time.Duration { return l.o.Clock() + time.Nanosecond }
+
+// short shortens a time if TTL is short.
+func (l *Leases) short(d time.Duration) time.Duration { return min(d, l.o.TTL/10) }
+
+func (l *Leases) problem(text string, err error) {
+	if l.o.Problem != nil {
+		l.o.Problem(text, err)
+	}
+}
+
+// Figures returns the figures.
+func (l *Leases) Figures() Figures {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.figures
+	for _, e := range l.entries {
+		if e.stage == waiting {
+			f.Wanted++
+		} else {
+			f.Held++
+		}
+	}
+	f.Resting, f.Guarded = !l.MayFetch(), l.beats.guarded.Load()
+	return f
+}
+
+// Run works until ctx ends. It returns an error if another process runs for this node: ErrTwice.
+func (l *Leases) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop, err := l.o.Engine.Answer(askKind, l.answer)
+	if err != nil {
+		return fmt.Errorf("exchange/lease: %w", err)
+	}
+	defer stop()
+	var running sync.WaitGroup
+	running.Go(func() { l.beats.watch(ctx) })
+	running.Go(func() {
+		if err := l.beats.run(ctx); err != nil {
+			cancel(err)
+		}
+	})
+	l.loop(ctx)
+	for range maxSteps { // wait for the steps
+		l.steps <- struct{}{}
+	}
+	running.Wait()
+	if err := context.Cause(ctx); errors.Is(err, ErrTwice) {
+		return err
+	}
+	return nil
+}
+
+// loop begins the steps that are due.
+func (l *Leases) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.o.Polite.Wanted():
+			for _, net := range l.o.Polite.TakeWanted() {
+				l.look(net, false)
+			}
+		case <-l.wake:
+		case <-timer.C:
+		}
+		for {
+			e, wait := l.next()
+			if e == nil {
+				timer.Reset(wait)
+				break
+			}
+			select {
+			case l.steps <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				defer func() { <-l.steps }()
+				l.step(ctx, e)
+			}()
+		}
+	}
+}
+
+// next takes an entry whose step is due from the queue, or returns how long to wait.
+func (l *Leases) next() (*entry, time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return nil, time.Minute
+	}
+	if wait := l.queue[0].due - l.now(); wait > 0 {
+		return nil, min(wait, time.Minute)
+	}
+	return heap.Pop(&l.queue).(*entry), 0
+}
+
+// look makes a step of a network's entry due, and makes the entry if there is none. claim is for requests of others.
+func (l *Leases) look(net netip.Addr, claim bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[net]
+	if e == nil {
+		if claim {
+			if l.claims >= maxClaims {
+				return // who wants the network asks again
+			}
+			l.claims++
+		}
+		e = &entry{net: net, key: netKey(net), index: -1, claim: claim}
+		l.entries[net] = e
+		heap.Push(&l.queue, e)
+	}
+	l.poke(e)
+}
+
+// poke makes the entry's next step due at once. The caller has the lock.
+func (l *Leases) poke(e *entry) {
+	if e.index < 0 {
+		e.poked = true
+		return
+	}
+	e.due = min(e.due, e.stepped+begun) // nodes that ask each other in turn do so at that rate
+	heap.Fix(&l.queue, e.index)
+	l.wakeUp()
+}
+
+func (l *Leases) wakeUp() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// step does what is due for an entry, and puts it back into the queue, or forgets it.
+func (l *Leases) step(ctx context.Context, e *entry) {
+	wait, done := time.Duration(0), false
+	switch e.stage {
+	case waiting:
+		wait, done = l.take(ctx, e)
+	case held:
+		wait = l.keep(ctx, e)
+	case leaving:
+		wait, done = l.leave(ctx, e)
+	case gone:
+		wait = l.drain(e)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.stepped = l.now()
+	if e.stage == waiting {
+		l.settle(e) // there is nothing to claim again
+	}
+	if done && !e.poked {
+		delete(l.entries, e.net)
+		if e.claim {
+			l.claims--
+		}
+		return
+	}
+	e.due = e.stepped + wait
+	if e.poked {
+		e.poked, e.due = false, e.stepped+begun
+	}
+	heap.Push(&l.queue, e)
+	l.wakeUp()
+}
+
+// answer answers the requests of other nodes.
+func (l *Leases) answer(_ context.Context, from int, data []byte) []byte {
+	op, _, net, err := parseRequest(data)
+	if err != nil || from < 0 || from >= l.o.Nodes || from == l.o.Node || op != opWant && op != opHand {
+		return []byte{answerNo}
+	}
+	if op == opWant {
+		l.mu.Lock()
+		if e := l.entries[net]; e != nil && e.stage == held {
+			if !slices.Contains(e.line, from) {
+				e.line = append(e.line, from)
+				l.poke(e)
+			}
+			l.mu.Unlock()
+			return []byte{answerLine}
+		}
+		l.mu.Unlock()
+	}
+	l.look(net, true) // the lease may name this node
+	return []byte{answerNo}
+}
+
+// End says that no exchange is in progress and none will begin, so that other nodes may take this node's leases at once.
+// Run must have returned.
+func (l *Leases) End(ctx context.Context) error {
+	for _, e := range l.entries {
+		if e.stage != held && e.stage != leaving {
+			continue
+		}
+		if h := l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests); len(h.Rests) > 0 {
+			v := value{Node: nobody}
+			v.bring(polite.Holding{Rests: h.Rests})
+			if _, err := l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev); err != nil &&
+				!errors.Is(err, exchange.ErrChanged) {
+				return fmt.Errorf("exchange/lease: end: %w", err)
+			}
+		}
+	}
+	return l.beats.end(ctx)
+}
+
+// entryQueue is a heap of entries by due.
+type entryQueue []*entry
+
+func (q entryQueue) Len() int           { return len(q) }
+func (q entryQueue) Less(i, j int) bool { return q[i].due < q[j].due }
+func (q entryQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push is that of heap.Interface.
+func (q *entryQueue) Push(x any) {
+	e := x.(*entry)
+	e.index = len(*q)
+	*q = append(*q, e)
+}
+
+// Pop is that of heap.Interface.
+func (q *entryQueue) Pop() any {
+	e := (*q)[len(*q)-1]
+	(*q)[len(*q)-1] = nil
+	*q = (*q)[:len(*q)-1]
+	e.index = -1
+	return e
+}

@@ -1,0 +1,349 @@
+package lease
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/polite"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 1, "first seed of the simulations")
+	longFlag = flag.Bool("long", false, "run many simulations")
+)
+
+// servers are what all nodes visit. They keep the log.
+type servers struct {
+	t   *testing.T
+	opt polite.Options
+
+	mu     sync.Mutex
+	last   map[netip.Addr]time.Time
+	starts map[netip.Addr][]time.Time // by network
+	open   map[netip.Addr]int         // by network
+	who    map[netip.Addr]string
+	visits int
+}
+
+func newServers(t *testing.T, opt polite.Options) *servers {
+	return &servers{t: t, opt: opt, last: map[netip.Addr]time.Time{}, starts: map[netip.Addr][]time.Time{},
+		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}}
+}
+
+func (v *servers) begin(who string, a netip.Addr) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now, net := time.Now(), polite.Network(a)
+	v.visits++
+	if last, ok := v.last[a]; ok && now.Sub(last) < v.opt.ServerDelay {
+		v.t.Errorf("%s: %s: %v: %v after the request of %s", now.Format("04:05.000"), who, a, now.Sub(last), v.who[a])
+	}
+	v.last[a], v.who[a] = now, who
+	v.starts[net] = append(v.starts[net], now)
+	burst := int(v.opt.NetworkRate)
+	if n := len(v.starts[net]); n > burst && now.Sub(v.starts[net][n-1-burst]) < time.Second {
+		v.t.Errorf("%s: %v: %d requests in %v", who, net, burst+1, now.Sub(v.starts[net][n-1-burst]))
+	}
+	if v.open[net]++; v.open[net] > v.opt.NetworkConnections {
+		v.t.Errorf("%s: %v: %d exchanges", who, net, v.open[net])
+	}
+}
+
+func (v *servers) end(a netip.Addr) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.open[polite.Network(a)]--
+}
+
+const longest = 2 * time.Second
+
+// node is a crawler without anything but politeness.
+type node struct {
+	t       *testing.T
+	web     *servers
+	net     *mem.Net
+	number  int
+	nodes   int
+	ttl     time.Duration
+	rng     *rand.Rand
+	mu      sync.Mutex
+	items   map[*polite.Item]bool // that are not fetched
+	run     uint64
+	figures Figures
+}
+
+// live is one life of a node. It returns nil when all is fetched or ctx has ended; clean says that it then says so.
+func (n *node) live(ctx context.Context, clean bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	engine := n.net.Engine(n.number)
+	defer engine.Close()
+	opt := n.web.opt
+	if n.run > 0 {
+		opt.Visited = time.Now()
+	}
+	n.run++
+	s := polite.New(opt, time.Now())
+	l := New(Options{Engine: engine, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
+		Longest: longest, New: n.run == 1})
+	n.mu.Lock()
+	for _, it := range slices.Collect(maps.Keys(n.items)) {
+		fresh := &polite.Item{Host: it.Host, PLD: it.PLD, Addrs: it.Addrs}
+		delete(n.items, it)
+		n.items[fresh] = true
+		if v := s.Admit(time.Now(), fresh); v.Kind != polite.Admitted {
+			n.t.Errorf("admit: %+v", v)
+		}
+	}
+	left := len(n.items)
+	n.mu.Unlock()
+	var running, exchanges sync.WaitGroup
+	var failed error
+	running.Go(func() {
+		if failed = l.Run(ctx); failed != nil {
+			cancel()
+		}
+	})
+	for left > 0 && ctx.Err() == nil {
+		if !l.MayFetch() {
+			pause(ctx, 50*time.Millisecond)
+			continue
+		}
+		g, wait := s.Next(time.Now())
+		if g == nil {
+			timer := time.NewTimer(min(wait, time.Second))
+			select {
+			case <-s.Ready():
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		} else {
+			setup, took := n.random(300*time.Millisecond), n.random(longest)
+			exchanges.Go(func() { n.exchange(ctx, s, g, setup, took) })
+		}
+		n.mu.Lock()
+		left = len(n.items)
+		n.mu.Unlock()
+	}
+	exchanges.Wait()
+	n.figures = l.Figures()
+	cancel()
+	running.Wait()
+	if failed == nil && clean {
+		end, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := l.End(end); err != nil {
+			n.t.Logf("node %d: %v", n.number, err)
+		}
+	}
+	return failed
+}
+
+// exchange is a request. If the process ends, it ends with it.
+func (n *node) exchange(ctx context.Context, s *polite.Scheduler, g *polite.Grant, setup, took time.Duration) {
+	pause(ctx, setup)
+	if ctx.Err() != nil {
+		return
+	}
+	s.Started(time.Now(), g)
+	n.web.begin(fmt.Sprintf("node %d, run %d", n.number, n.run), g.Addr)
+	pause(ctx, took)
+	n.web.end(g.Addr)
+	if ctx.Err() != nil {
+		return
+	}
+	s.Done(time.Now(), g, polite.Result{})
+	n.mu.Lock()
+	delete(n.items, g.Item)
+	n.mu.Unlock()
+}
+
+func (n *node) random(d time.Duration) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Duration(n.rng.Int64N(int64(d)))
+}
+
+func testNodes(t *testing.T, seed uint64, nodes, items int, faults mem.Faults) (*mem.Net, []*node, *servers) {
+	opt := polite.Options{HostDelay: 5 * time.Second, ServerDelay: time.Second, ServerDelayMin: time.Second, NetworkRate: 5,
+		NetworkConnections: 4, Leased: true, MaxPerServer: polite.Unlimited, MaxPerHost: polite.Unlimited}
+	web, net := newServers(t, opt), mem.New(mem.Options{Seed: seed, Faults: faults})
+	var all []*node
+	for i := range nodes {
+		n := &node{t: t, web: web, net: net, number: i, nodes: nodes, ttl: time.Minute, rng: rand.New(rand.NewPCG(seed, uint64(i))),
+			items: map[*polite.Item]bool{}}
+		for k := range items {
+			host := k % 8
+			a := netip.AddrFrom4([4]byte{10, 0, byte(host % 3), byte(host % 4)})
+			it := &polite.Item{Host: uint64(i*100 + host), PLD: uint64(i*100 + host), Addrs: []netip.Addr{a}}
+			if host == 5 { // it has an address in a network of its own, too
+				it.Addrs = append(it.Addrs, netip.AddrFrom4([4]byte{10, 1, byte(i), 1}))
+			}
+			n.items[it] = true
+		}
+		all = append(all, n)
+	}
+	return net, all, web
+}
+
+// TestNodes: nodes that share all networks visit them in turn, keep all limits together, and give leases back at the end.
+func TestNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, nodes, web := testNodes(t, *seedFlag, 3, 80, mem.Faults{Delay: 5 * time.Millisecond})
+		begun := time.Now()
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			all.Go(func() {
+				if err := n.live(t.Context(), true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		var sum Figures
+		for _, n := range nodes {
+			sum.Taken += n.figures.Taken
+			sum.HandedOver += n.figures.HandedOver
+			sum.Lost += n.figures.Lost
+		}
+		took := time.Since(begun)
+		t.Logf("%d visits in %v: %+v", web.visits, took, sum)
+		if web.visits != 240 || sum.HandedOver < 10 || sum.Lost > 0 {
+			t.Errorf("%d visits, want 240: %+v", web.visits, sum)
+		}
+		// A host alone takes a minute. Each node has a network for a third of the time; stays are short.
+		if took > 4*time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		e := net.Engine(0)
+		defer e.Close()
+		for i := range nodes {
+			v, err := e.Get(t.Context(), exchange.BucketNet, beatKey(i))
+			var b beat
+			if err != nil || json.Unmarshal(v.Data, &b) != nil || !b.Ended {
+				t.Errorf("node %d: beat %s, %v", i, v.Data, err)
+			}
+		}
+	})
+}
+
+// TestFaults: nodes are killed and restarted, cut off, and the broker loses leases, while all limits hold and all is fetched.
+func TestFaults(t *testing.T) {
+	rounds := uint64(8)
+	if *longFlag {
+		rounds = 300
+	}
+	var kills int
+	var sum Figures
+	for seed := *seedFlag; seed < *seedFlag+rounds; seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			net, nodes, web := testNodes(t, seed, 2+int(seed%3), 60, mem.Faults{Delay: 100 * time.Millisecond, NoAsk: 0.1})
+			chaos, stop := context.WithCancel(t.Context())
+			var events []string
+			var ended, all sync.WaitGroup
+			ended.Go(func() {
+				net.Chaos(chaos, mem.Chaos{Nodes: len(nodes), Every: 30 * time.Second, Away: 100 * time.Second,
+					Log: func(event string) { events = append(events, fmt.Sprint(time.Now().Format("04:05 "), event)) }})
+			})
+			var mu sync.Mutex
+			for _, n := range nodes {
+				all.Go(func() {
+					for life := range 5 {
+						ctx, cancel := context.WithCancel(t.Context())
+						if life < 4 {
+							ctx, cancel = context.WithTimeout(t.Context(), n.random(2*time.Minute))
+						}
+						err := n.live(ctx, life%2 == 1)
+						cancel()
+						if err != nil {
+							t.Errorf("node %d: %v", n.number, err)
+						}
+						mu.Lock()
+						kills++
+						sum.Taken += n.figures.Taken
+						sum.HandedOver += n.figures.HandedOver
+						sum.Lost += n.figures.Lost
+						events = append(events, fmt.Sprint(time.Now().Format("04:05 "), "node ", n.number, " ends"))
+						mu.Unlock()
+						if len(n.items) == 0 {
+							return
+						}
+						pause(t.Context(), n.random(90*time.Second))
+					}
+				})
+			}
+			all.Wait()
+			stop()
+			ended.Wait()
+			for _, n := range nodes {
+				if len(n.items) > 0 {
+					t.Errorf("node %d: %d items are left", n.number, len(n.items))
+				}
+			}
+			_ = web
+			if t.Failed() {
+				t.Fatalf("seed %d: %v", seed, events)
+			}
+		})
+	}
+	t.Logf("%d lives: %+v", kills, sum)
+}
+
+// TestTwice: of two processes for one node the later one is refused, and one that follows a kill is not.
+func TestTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, nodes, _ := testNodes(t, *seedFlag, 2, 100, mem.Faults{})
+		ctx, cancel := context.WithCancel(t.Context())
+		n := nodes[0]
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := n.live(ctx, false); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(20 * time.Second)
+		twin := nodes[1]
+		twin.number, twin.run = 0, 100
+		if err := twin.live(t.Context(), false); !errors.Is(err, ErrTwice) {
+			t.Errorf("another process for node 0: %v", err)
+		}
+		cancel()
+		all.Wait()
+		twin.run, twin.items = 200, map[*polite.Item]bool{}
+		if err := twin.live(t.Context(), false); err != nil {
+			t.Errorf("after a kill: %v", err)
+		}
+	})
+}
+
+// FuzzRequest: no request and no value of a lease from outside does harm.
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte("wnet.0a0001"))
+	f.Add([]byte("hnet.20010db80001"))
+	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []int{0}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, key, net, err := parseRequest(data); err == nil && netKey(net) != key {
+			t.Errorf("%q: network %v has the key %q", data, net, netKey(net))
+		}
+		if v, err := decode(data, 4); err == nil {
+			v.holding()
+			if _, err := decode(encode(v), 4); err != nil {
+				t.Errorf("%q: %v", data, err)
+			}
+		}
+	})
+}

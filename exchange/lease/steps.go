@@ -1,0 +1,301 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"drumbeat/exchange"
+	"drumbeat/polite"
+)
+
+// The steps of an entry. One step of an entry runs at a time.
+
+// take tries to get a lease.
+func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done bool) {
+	if !e.claim && !l.o.Polite.StillWanted(time.Now(), e.net) {
+		return 0, true
+	}
+	if !l.beats.heard.Load() {
+		return l.short(lookAgain), false // others would take it again
+	}
+	engine := l.o.Engine
+	mine := value{Node: l.o.Node, Run: l.o.Run}
+	if !e.claim {
+		rev, err := engine.Create(ctx, exchange.BucketNet, e.key, encode(mine))
+		if err == nil {
+			l.got(e, rev, nil)
+			return 0, false
+		}
+		if !errors.Is(err, exchange.ErrExists) {
+			return l.short(tryAgain), false
+		}
+	}
+	v, err := engine.Get(ctx, exchange.BucketNet, e.key)
+	if errors.Is(err, exchange.ErrNotFound) {
+		return l.short(lookAgain), l.unclaim(e)
+	} else if err != nil {
+		return l.short(tryAgain), false
+	}
+	was, err := decode(v.Data, l.o.Nodes)
+	if err != nil {
+		l.problem("the lease of network "+e.net.String()+" is not understood: the network waits", err)
+		return l.o.TTL, l.unclaim(e)
+	}
+	void, ended := true, true
+	if was.Node != nobody && was.Node != l.o.Node {
+		if void, ended = l.beats.void(was); void && !ended {
+			was.Open = []open{{maxOpen, l.o.Longest.Milliseconds()}} // nothing is known of its exchanges
+		}
+	}
+	switch {
+	case void:
+		if was.Node != l.o.Node && e.claim {
+			return 0, l.unclaim(e)
+		}
+		rev, err := engine.Update(ctx, exchange.BucketNet, e.key, encode(mine), v.Revision)
+		switch {
+		case err == nil:
+			l.got(e, rev, was)
+			return 0, false
+		case errors.Is(err, exchange.ErrChanged):
+			return l.short(lookAgain), false
+		}
+		return l.short(tryAgain), false
+	case l.unclaim(e):
+		return 0, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	answer, err := engine.Ask(ctx, was.Node, askKind, request(opWant, e.key))
+	switch {
+	case err != nil:
+		return l.short(askAgain), false
+	case len(answer) == 1 && answer[0] == answerLine:
+		return l.short(askAgain), false
+	}
+	return l.short(lookAgain), false
+}
+
+// unclaim ends a claim: the lease is not this node's. It reports whether the entry is to be forgotten; with URLs in RAM it
+// is one like any other.
+func (l *Leases) unclaim(e *entry) bool {
+	if !e.claim {
+		return false
+	}
+	if !l.o.Polite.StillWanted(time.Now(), e.net) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.claim = false
+	l.claims--
+	return false
+}
+
+// got notes that the lease is this node's. was is the value before; nil: none.
+func (l *Leases) got(e *entry, rev uint64, was *value) {
+	l.beats.saw(rev)
+	e.bring = polite.Holding{}
+	l.mu.Lock()
+	e.stage, e.rev, e.since, e.unused, e.shut = held, rev, l.now(), 0, true
+	if was != nil {
+		e.bring = was.holding()
+		for _, node := range was.Line {
+			if node != l.o.Node && !slices.Contains(e.line, node) {
+				e.line = append(e.line, node)
+			}
+		}
+	}
+	l.figures.Taken++
+	l.mu.Unlock()
+}
+
+// keep looks after a lease of this node.
+func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
+	l.mu.Lock()
+	again := e.again
+	l.mu.Unlock()
+	if again {
+		if ok, wait := l.claimAgain(ctx, e); !ok {
+			return wait
+		}
+	}
+	now := l.now()
+	if e.shut {
+		if !l.beats.open() {
+			return l.short(lookAgain)
+		}
+		e.shut = false
+		e.since = now + l.o.Polite.Hold(time.Now(), e.net, e.bring)
+		e.bring = polite.Holding{}
+	}
+	if l.o.Polite.Lease(time.Now(), e.net).Items > 0 {
+		e.unused = 0
+	} else if e.unused == 0 {
+		e.unused = now
+	}
+	l.mu.Lock()
+	waits := len(e.line) > 0
+	l.mu.Unlock()
+	end := time.Duration(1<<63 - 1)
+	switch {
+	case waits && e.unused > 0:
+		end = now
+	case waits:
+		end = e.since + l.short(stay)
+	case e.unused > 0:
+		end = e.unused + l.short(idleFor)
+	}
+	// What is given up while the broker is away could not be had again.
+	if end <= now && l.o.Engine.State().Connected {
+		l.o.Polite.Release(time.Now(), e.net)
+		l.mu.Lock()
+		e.stage, e.left = leaving, now
+		l.mu.Unlock()
+		return 0
+	}
+	return min(max(end-now, l.short(lookAgain)), l.short(idleFor))
+}
+
+// leave gives a lease to the next node in the line, or back, once all requests have begun.
+func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done bool) {
+	state := l.o.Polite.Lease(time.Now(), e.net)
+	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endFor) {
+		return begun, false
+	}
+	next := value{Node: nobody}
+	next.bring(l.o.Polite.HandOver(time.Now(), e.net, l.o.Longest, maxRests))
+	l.mu.Lock()
+	for len(e.line) > 0 && next.Node == nobody {
+		if l.beats.lives(e.line[0]) {
+			next.Node = e.line[0]
+		}
+		e.line = e.line[1:]
+	}
+	next.Line = slices.Clone(e.line)
+	l.mu.Unlock()
+	var err error
+	if next.Node == nobody && len(next.Open) == 0 && len(next.Rests) == 0 {
+		err = l.o.Engine.Delete(ctx, exchange.BucketNet, e.key, e.rev)
+	} else {
+		var rev uint64
+		if rev, err = l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(next), e.rev); err == nil {
+			l.beats.saw(rev)
+		}
+	}
+	switch {
+	case err == nil && next.Node != nobody:
+		l.mu.Lock()
+		l.figures.HandedOver++
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		// If that is lost, the next node finds its name when it asks again.
+		_, _ = l.o.Engine.Ask(ctx, next.Node, askKind, request(opHand, e.key))
+	case err == nil:
+	case errors.Is(err, exchange.ErrChanged):
+		l.mu.Lock() // the call before has done it, or the lease is lost
+		e.stage, e.line = gone, nil
+		l.mu.Unlock()
+		return 0, false
+	default:
+		l.mu.Lock()
+		if next.Node != nobody {
+			e.line = slices.Insert(e.line, 0, next.Node)
+		}
+		l.mu.Unlock()
+		return l.short(tryAgain), false
+	}
+	l.mu.Lock()
+	l.settle(e)
+	e.stage, e.line = waiting, nil
+	l.mu.Unlock()
+	return 0, l.unclaimLeft(e)
+}
+
+// drain waits until nothing is in progress any more in a network whose lease is lost: the next holder does not know of it.
+func (l *Leases) drain(e *entry) (wait time.Duration) {
+	if l.o.Polite.Lease(time.Now(), e.net).Flights > 0 {
+		return begun
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.stage = waiting
+	return 0
+}
+
+// unclaimLeft reports whether nothing is left to do for a network whose lease was given away.
+func (l *Leases) unclaimLeft(e *entry) bool {
+	if e.claim {
+		return l.unclaim(e)
+	}
+	return !l.o.Polite.StillWanted(time.Now(), e.net)
+}
+
+// claimAgain makes sure of a lease after the broker may have lost changes. ok is false if the lease is another's now, or
+// if it must be tried again.
+func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
+	engine := l.o.Engine
+	mine := encode(value{Node: l.o.Node, Run: l.o.Run})
+	rev, err := engine.Create(ctx, exchange.BucketNet, e.key, mine)
+	if errors.Is(err, exchange.ErrExists) {
+		v, err := engine.Get(ctx, exchange.BucketNet, e.key)
+		if err != nil {
+			return false, l.short(tryAgain)
+		}
+		was, err := decode(v.Data, l.o.Nodes)
+		if err != nil || was.Node != l.o.Node || was.Run != l.o.Run {
+			l.o.Polite.Release(time.Now(), e.net)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.figures.Lost++
+			e.stage, e.line, e.shut = gone, nil, false
+			return false, 0
+		}
+		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
+			return false, l.short(lookAgain)
+		}
+	} else if err != nil {
+		return false, l.short(tryAgain)
+	}
+	l.beats.saw(rev)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.rev = rev
+	l.settle(e)
+	return true, 0
+}
+
+// claimAll makes all leases be claimed again.
+func (l *Leases) claimAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if e.stage == waiting && e.index >= 0 {
+			continue
+		}
+		// A step may be getting the lease just now, from a broker that has lost it since.
+		if !e.again {
+			e.again = true
+			l.claimed++
+		}
+		l.poke(e)
+	}
+}
+
+// settle notes that a lease is sure again, or gone. The caller has the lock.
+func (l *Leases) settle(e *entry) {
+	if e.again {
+		e.again = false
+		l.claimed--
+	}
+}
+
+// allClaimed reports whether all leases have been claimed again.
+func (l *Leases) allClaimed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.claimed == 0
+}

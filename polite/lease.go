@@ -1,0 +1,252 @@
+package polite
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// With Options.Leased several crawlers share the networks. A network is visited only between Hold and Release: the
+// caller sees to it that no other crawler holds it then. Package exchange/lease is that caller in a cluster.
+
+// Holding is what is known of a network that another crawler may have visited until now.
+type Holding struct {
+	Open  []Open // connections of others that may be open there; they count as those of the network
+	Rests []Rest // back-offs of its servers
+}
+
+// Open are connections that must have ended after a time.
+type Open struct {
+	N    int
+	Left time.Duration
+}
+
+// Rest is the rest of a server's back-off.
+type Rest struct {
+	Server netip.Addr // an IPv4 address, or the first of an IPv6 /64
+	Left   time.Duration
+}
+
+// Lease is the state of a network for whoever holds it.
+type Lease struct {
+	Held    bool
+	Items   int // queued and in flight, by address
+	Pending int // grants whose request has not begun
+	Flights int // grants that have not ended
+}
+
+// wantedFor is how long a network counts as wanted after its last item has left: AdmitNow offers items again and again.
+const wantedFor = 10 * time.Second
+
+// leaseWait is what a host's choice among its servers assumes of the time until a network is held.
+const leaseWait = 20 * time.Second
+
+// Hold allows visits of a network, given by any of its addresses. Its servers and its limits count as just visited: it
+// returns how long the first visit waits for them.
+func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	n := s.entryOf(serverOf(addr).network(), at)
+	n.held, n.wanted = true, false
+	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))
+	n.foreign = nil
+	for _, o := range h.Open {
+		if o.N > 0 && o.Left > 0 {
+			n.foreign = append(n.foreign, foreign{o.N, at + int64(o.Left)})
+		}
+	}
+	for _, r := range h.Rests {
+		if k := serverOf(r.Server); k.network() == n.key && r.Left > 0 {
+			s.restoreServer(k, at, at+min(int64(r.Left), int64(s.opt.MaxDefer)))
+		}
+	}
+	n.stuck = false
+	s.placeNet(n, at)
+	s.tell(at)
+	return time.Duration(n.next - at)
+}
+
+// Release forbids further grants for a network. Grants whose request has not begun remain: see Lease.
+func (s *Scheduler) Release(now time.Time, addr netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nets[serverOf(addr).network()]
+	if n == nil {
+		return
+	}
+	at := s.at(now)
+	n.held = false
+	if n.items > 0 {
+		s.want(n, at)
+	}
+	// Hosts that have addresses elsewhere need not wait for this network.
+	for v := n.line.Front(); v != nil; {
+		next := n.line.Next(v)
+		s.rejoin(v, at)
+		v = next
+	}
+	s.placeNet(n, at)
+	signal(s.room)
+}
+
+// rejoin moves the hosts in a server's line to the lines of their best servers.
+func (s *Scheduler) rejoin(v *server, now int64) {
+	for i := v.line.Len(); i > 0; i-- {
+		h := v.line.Front()
+		if h.front().nservers < 2 {
+			v.line.Remove(h)
+			v.line.PushBack(h) // so all keep their order
+			continue
+		}
+		s.leave(h, now)
+		s.joinLine(h, now)
+	}
+}
+
+// Lease returns the state of a network.
+func (s *Scheduler) Lease(now time.Time, addr netip.Addr) Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.nets[serverOf(addr).network()]
+	if n == nil {
+		return Lease{}
+	}
+	return Lease{n.held, n.items, n.pending, n.flights}
+}
+
+// HandOver returns what the next holder of a network must know. Exchanges in progress end within longest. Beyond most, it
+// leaves out the shortest back-offs. If there are any, it holds the lock for O(servers in RAM).
+func (s *Scheduler) HandOver(now time.Time, addr netip.Addr, longest time.Duration, most int) (h Holding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, key := s.at(now), serverOf(addr).network()
+	n := s.nets[key]
+	if n == nil {
+		return h
+	}
+	if n.flights > 0 {
+		h.Open = append(h.Open, Open{n.flights, longest})
+	}
+	if idle := n.open(at); idle > 0 {
+		last := slices.MaxFunc(n.idle, func(a, b idleConn) int { return cmp.Compare(a.until, b.until) })
+		h.Open = append(h.Open, Open{idle, time.Duration(last.until - at)})
+	}
+	n.others(at)
+	for _, f := range n.foreign {
+		if len(h.Open) == maxOpens {
+			h.Open[maxOpens-1].N += f.n
+			h.Open[maxOpens-1].Left = max(h.Open[maxOpens-1].Left, time.Duration(f.until-at))
+			continue
+		}
+		h.Open = append(h.Open, Open{f.n, time.Duration(f.until - at)})
+	}
+	if n.restUntil > at {
+		h.Rests = s.rests(key, at, most)
+	}
+	return h
+}
+
+// maxOpens bounds Holding.Open that HandOver returns. Beyond, connections count for longer than they may be open.
+const maxOpens = 16
+
+// rests returns the back-offs of a network's servers.
+func (s *Scheduler) rests(key serverKey, at int64, most int) (rests []Rest) {
+	for k, v := range s.servers {
+		if v.rest <= at || k.network() != key {
+			continue
+		}
+		r := Rest{k.addr(), time.Duration(v.rest - at)}
+		if len(rests) < most {
+			rests = append(rests, r)
+			continue
+		}
+		for i := range rests { // the longest ones stay
+			if rests[i].Left < r.Left {
+				rests[i], r = r, rests[i]
+			}
+		}
+	}
+	return rests
+}
+
+// Wanted is signalled when TakeWanted may have networks. It has one receiver.
+func (s *Scheduler) Wanted() <-chan struct{} { return s.wanted }
+
+// TakeWanted returns the networks that are not held and have got items since the last call. Each is returned once,
+// until StillWanted has returned false for it.
+func (s *Scheduler) TakeWanted() []netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]netip.Addr, 0, len(s.wants))
+	for _, k := range s.wants {
+		all = append(all, k.addr())
+	}
+	s.wants = s.wants[:0]
+	return all
+}
+
+// StillWanted reports whether a network that TakeWanted has returned is still wanted.
+func (s *Scheduler) StillWanted(now time.Time, addr netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, at := s.nets[serverOf(addr).network()], s.at(now)
+	switch {
+	case n == nil || n.held:
+		return false
+	case n.items > 0 || at-n.wantedAt < int64(wantedFor):
+		return true
+	}
+	n.wanted = false
+	s.placeNet(n, at)
+	signal(s.room)
+	return false
+}
+
+// EvictUnheld removes and returns the pages of hosts that wait for a network which is not held, and have waited for longer
+// than over. It sets their Due to now+over.
+func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	for i := len(s.lines) - 1; i >= 0; i-- { // a host without items leaves lines
+		h := s.lines[i]
+		if v := h.waiting; v == nil || v.net == nil || v.net.held || at-v.net.wantedAt < int64(over) {
+			continue
+		}
+		for it := h.pages.Back(); it != nil; it = h.pages.Back() {
+			it.Due = now.Add(over)
+			s.dequeue(it, at)
+			s.unlink(it, at)
+			out = append(out, it)
+		}
+	}
+	s.tell(at)
+	return out
+}
+
+// want notes that a network is wanted.
+func (s *Scheduler) want(n *network, now int64) {
+	if n.held || n.wanted {
+		return
+	}
+	n.wanted, n.wantedAt = true, now
+	s.wants = append(s.wants, n.key)
+	signal(s.wanted)
+}
+
+// foreign are connections of others.
+type foreign struct {
+	n     int
+	until int64
+}
+
+// others returns the number of connections of others that may be open in the network.
+func (n *network) others(now int64) (sum int) {
+	n.foreign = slices.DeleteFunc(n.foreign, func(f foreign) bool { return f.until <= now })
+	for _, f := range n.foreign {
+		sum += f.n
+	}
+	return sum
+}
