@@ -208,7 +208,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
-		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full,
+		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(),
 		Store: k.uploads.place(), Uploads: mo.uploads,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++

@@ -91,6 +91,7 @@ type clusterStage struct {
 	wanted []time.Time // when want rose last
 
 	pages         int64        // this node's share of Options.MaxPages
+	pageSlots     *[2]int64    // that this share follows from: before this node, and its own
 	reserved      atomic.Int64 // of its allowance, about to be lent
 	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
 	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest

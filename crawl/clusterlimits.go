@@ -41,6 +41,10 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 		s.full.Store(m.Full)
 	}
 	before, own := s.opt.Cluster.slotsBefore()
+	if m != nil && m.PageSlots != nil {
+		before, own = m.PageSlots[0], m.PageSlots[1]
+	}
+	s.pageSlots = &[2]int64{before, own}
 	if n := s.opt.MaxPages; n > 0 {
 		s.pages = slotsPart(n, before+own) - slotsPart(n, before)
 	}
@@ -51,6 +55,9 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 		}
 	}
 }
+
+// slotsOfPages returns what state.Manifest.PageSlots says; nil for a crawl of one node.
+func (s *clusterStage) slotsOfPages() *[2]int64 { return s.pageSlots }
 
 // rateOf returns the node's share of a rate that holds for all nodes.
 func (o *Options) rateOf(all pace.Schedule) pace.Schedule {

@@ -57,14 +57,25 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 	return c, fs
 }
 
-// stopAfter runs all nodes for a time, and stops them in order.
-func (c *cluster) stopAfter(d time.Duration) {
+// fetched calls then once the web has had requests for n more URLs, or ctx ends.
+func (c *cluster) fetched(ctx context.Context, n int, then func()) {
+	n += len(c.web.Log().Snapshot().Fetches)
+	go func() {
+		for len(c.web.Log().Snapshot().Fetches) < n && sleep(ctx, 100*time.Millisecond) {
+		}
+		then()
+	}()
+}
+
+// stopAfter runs all nodes until they have fetched n URLs, and stops them in order.
+func (c *cluster) stopAfter(n int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), d)
+	ctx, cancel := context.WithCancel(c.t.Context())
 	defer cancel()
+	c.fetched(ctx, n, cancel)
 	for node, r := range c.run(ctx) {
 		if r.Stop == StopDone {
-			c.t.Fatalf("node %d ended within %v", node, d)
+			c.t.Fatalf("node %d ended within %d URLs", node, n)
 		}
 	}
 	c.reopen()
@@ -125,9 +136,9 @@ func TestClusterMove(t *testing.T) {
 			c, fs := movable(t, web, nodes, nil)
 			defer c.close()
 			if nodes > 1 {
-				c.stopAfter(4 * time.Second)
+				c.stopAfter(300)
 				c.moved(fs, 0, exchange.Slots-1, 0, 1)
-				c.stopAfter(4 * time.Second)
+				c.stopAfter(300)
 				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
 				c.repaired(fs)
 			}
@@ -208,7 +219,7 @@ func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
 		c.t.Logf("%+v", n)
 		waiting, ended = waiting+n.Waiting, ended+max(0, n.Ended)
 	}
-	if rep.Finished || waiting < 10 || ended < 10 {
+	if rep.Finished || waiting < 10 || ended == 0 {
 		c.t.Errorf("%d waiting and %d ended URLs moved: %+v", waiting, ended, rep)
 	}
 	if _, err := Run(c.t.Context(), c.options[0]); !errors.Is(err, state.ErrIncompatible) {
@@ -234,7 +245,7 @@ func TestClusterMoveCuts(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
 		c, base := movable(t, web, 3, func(o *Options) { o.WARCFileBytes = 30_000 })
 		defer c.close()
-		c.stopAfter(3 * time.Second)
+		c.stopAfter(80)
 		const first, last, from, to = 500, 3000, -1, 1
 		whole := base.Fork(1)
 		before := whole.Ops()
@@ -349,12 +360,8 @@ func TestClusterMovePlaces(t *testing.T) {
 				}
 			})
 			defer c.close()
-			for range 5 {
-				d := time.Duration(1000+rng.IntN(3000)) * time.Millisecond
-				if slow {
-					d *= 25
-				}
-				fs = c.killAfter(fs, d)
+			for range 3 {
+				fs = c.killAfter(fs, 10+rng.IntN(20))
 				from := rng.IntN(nodes)
 				to := (from + 1 + rng.IntN(nodes-1)) % nodes
 				first := rng.IntN(exchange.Slots)
@@ -404,11 +411,11 @@ func TestClusterMovePlaces(t *testing.T) {
 	}
 }
 
-// killAfter runs all nodes for a time, and kills them. It returns the file system that they leave.
-func (c *cluster) killAfter(fs *memfs.FS, d time.Duration) *memfs.FS {
+// killAfter runs all nodes until they have fetched n URLs, and kills them. It returns the file system that they leave.
+func (c *cluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 	c.t.Helper()
 	next := make(chan *memfs.FS, 1)
-	timer := time.AfterFunc(d, func() { next <- fs.Kill() })
+	c.fetched(c.t.Context(), n, func() { next <- fs.Kill() })
 	var wg sync.WaitGroup
 	for i := range c.options {
 		wg.Go(func() {
@@ -418,10 +425,11 @@ func (c *cluster) killAfter(fs *memfs.FS, d time.Duration) *memfs.FS {
 		})
 	}
 	wg.Wait()
-	if timer.Stop() {
-		c.t.Fatalf("all nodes ended within %v", d)
+	select {
+	case fs = <-next:
+	default:
+		c.t.Fatalf("all nodes ended within %d URLs", n)
 	}
-	fs = <-next
 	for i := range c.options {
 		c.options[i].FS = fs
 	}
@@ -436,7 +444,7 @@ func TestClusterMoveRefused(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 300, 0 })
 		c, base := movable(t, web, 2, nil)
 		defer c.close()
-		c.stopAfter(2 * time.Second)
+		c.stopAfter(80)
 		var dirs [2][]string
 		for i := range dirs {
 			dirs[i] = c.options[i].Dirs

@@ -93,7 +93,6 @@ func (s *outboxScanner) Edge(from, to []byte) error {
 
 // Scope takes the key of a site, which no account counts.
 func (s *outboxScanner) Scope(uint64) error { return nil }
-func (s *outboxScanner) Pages(int64) error  { return nil }
 
 // Pages takes a loan of pages, which no total counts.
 func (s *outboxScanner) Pages(int64) error { return nil }

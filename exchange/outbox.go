@@ -236,7 +236,7 @@ func (o *Outbox) peek(q *queue.Queue, durable uint64) (msg []byte, number uint64
 // *SetBackError if this node never published the number, or other records under it.
 func (o *Outbox) Taken(number uint64, total Totals) (all bool, err error) {
 	if number > o.Durable() {
-		return false, unsent(o.opt.From, o.opt.To, number, o.Durable())
+		return false, Unsent(o.opt.From, o.opt.To, number, o.Durable())
 	}
 	for range dropAtOnce {
 		q := o.sent

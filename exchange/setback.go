@@ -17,8 +17,8 @@ func (e *SetBackError) Error() string {
 	return fmt.Sprintf("exchange: %s: node %d was set back to an older copy of its directories", e.Why, e.Back)
 }
 
-// unsent is the error if node to has taken a message that node from has not sent.
-func unsent(from, to int, taken, last uint64) *SetBackError {
+// Unsent is the error if node to has taken a message that node from has not sent.
+func Unsent(from, to int, taken, last uint64) *SetBackError {
 	return &SetBackError{Node: from, Peer: to, Back: from,
 		Why: fmt.Sprintf("node %d has taken message %d of node %d, which has sent only %d", to, taken, from, last)}
 }
@@ -70,7 +70,7 @@ func (s *Sent) Check(from, to int, t Taken) (above Totals, _ error) {
 	above.Sub(t.Totals)
 	switch {
 	case t.Number > s.Last:
-		return above, unsent(from, to, t.Number, s.Last)
+		return above, Unsent(from, to, t.Number, s.Last)
 	case t.Number < s.GoneNumber:
 		return above, dropped(from, to, t.Number, s.GoneNumber)
 	case t.Number == s.GoneNumber:

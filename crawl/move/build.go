@@ -270,6 +270,7 @@ func (n *node) saveIntake() error {
 	next.Accounts.Counters[state.CountLinksTaken] += n.links
 	next.Accounts.Counters[state.CountLinksChecked] += n.links
 	next.Accounts.Counters[state.CountEdgesTaken] += n.edges
+	next.Accounts.Counters[state.CountPagesBorrowed] += n.lent
 	if len(n.scopes) == 0 {
 		return nil
 	}

@@ -41,6 +41,7 @@ type node struct {
 	taken    map[int]exchange.Taken
 	messages int64
 	links    int64 // records of these messages
+	lent     int64 // pages that they lend
 	edges    int64
 }
 

@@ -45,7 +45,7 @@ func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder
 	}
 	taken := to.m.Intake.Taken[from.number]
 	if taken.Number > st.Last {
-		return &exchange.SetBackError{Node: from.number, Peer: to.number, Want: taken.Number, Have: st.Last}
+		return exchange.Unsent(from.number, to.number, taken.Number, st.Last)
 	}
 	if st.Open.Len > 0 {
 		return fmt.Errorf("node %d has begun a message for it: start node %d and stop it in order: %w", from.number, from.number,
@@ -103,5 +103,6 @@ func (m *mover) deliver(to *node, in *admit.Inlet) error {
 	to.scopes = append(to.scopes, in.Scopes...)
 	to.links += int64(len(in.Tuples))
 	to.edges += int64(len(in.Edges))
+	to.lent += in.Lent
 	return nil
 }

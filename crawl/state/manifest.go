@@ -71,6 +71,9 @@ type Manifest struct {
 
 	Intake *exchange.Intake `json:"intake,omitempty"` // what a node of a cluster has taken from the others
 	Full   int64            `json:"full,omitempty"`   // the limit of pages that all nodes together have reached
+	// PageSlots are the slots of the nodes before this one, and of this one, when the crawl began: its part of the limit of
+	// pages, which slots that move do not change.
+	PageSlots *[2]int64 `json:"page_slots,omitempty"`
 }
 
 // Frozen are the values that can't change after the start of a crawl.
