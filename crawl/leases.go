@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"drumbeat/crawl/snapshot"
 	"drumbeat/crawl/state"
 	"drumbeat/exchange/lease"
 )
@@ -115,10 +116,19 @@ func (s *leaseStage) end(ctx context.Context) {
 	}
 }
 
-// figures returns the figures of leases; ok is false without leases.
-func (s *leaseStage) figures() (f lease.Figures, ok bool) {
+// show puts the figures of leases into a snapshot.
+func (s *leaseStage) show(sn *Snapshot) {
 	if s.leases == nil {
-		return f, false
+		return
 	}
-	return s.leases.Figures(), true
+	f := s.leases.Figures()
+	sn.Cluster.Leases = snapshot.Leases{Held: f.Held, Wanted: f.Wanted, Taken: f.Taken, HandedOver: f.HandedOver, Lost: f.Lost, Resting: f.Resting}
+}
+
+// why returns why nothing may be fetched; "" if requests may begin.
+func (s *leaseStage) why() string {
+	if s.mayFetch() {
+		return ""
+	}
+	return "the other nodes: they must hear of this one (--cluster-lease)"
 }

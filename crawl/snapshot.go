@@ -72,6 +72,7 @@ func (c *crawler) snapshot() *Snapshot {
 	c.extraction.show(s)
 	c.uploads.show(s)
 	c.cluster.show(s)
+	c.leases.show(s)
 	if c.traps != nil {
 		s.TrapHosts = c.traps.Traps()
 	}
@@ -99,6 +100,9 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return "disk space: " + why
 	}
 	if why := c.outages.outageText(); why != "" {
+		return why
+	}
+	if why := c.leases.why(); why != "" {
 		return why
 	}
 	if c.cluster.pagesWait() {

@@ -394,11 +394,11 @@ func (c *beastCrawl) count() moved {
 	return c.now
 }
 
-// endStage ends a stage, unless another lane has begun its scan in this round: lanes move together, so their scans are
-// due in one round.
+// endStage ends a stage, unless another lane has begun its scan in this round or the one before: lanes move together, so
+// their scans are due at one time.
 func (c *beastCrawl) endStage() {
 	round := c.beast.Round()
-	if c.beast.Len() > 1 && round == c.scanned {
+	if c.beast.Len() > 1 && len(c.stages) > 0 && round-c.scanned <= 1 {
 		return
 	}
 	c.scanned = round

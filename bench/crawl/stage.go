@@ -101,7 +101,6 @@ var partOfStage = map[string]crawlStage{
 	"watch": stageCrawler, "space": stageCrawler, "progress": stageCrawler, "pulse": stageCrawler, "slots": stageCrawler,
 	"slowdirs": stageCrawler, "codings": stageCrawler, "held": stageCrawler, "names": stageStarBeast, "canaries": stageRobots, "operator": stageCrawler,
 	"history": stageCrawler, "render": stageStore, "supporters": stageStarBeast, "extract": stageStore, "upload": stageStore, "walk": stageCrawler,
-	"robotsasks": stageRobots, "leases": stagePolite, "leasewait": stagePolite,
 }
 
 // stageOfFunction returns the stage of a function by the given rules; ok is false if none matches.

@@ -24,6 +24,9 @@ func brokerText(s *crawl.Snapshot) string {
 	if c.Connects > 1 {
 		text += fmt.Sprintf(" (connection %d of this run)", c.Connects)
 	}
+	if l := c.Leases; l.Held > 0 || l.Wanted > 0 {
+		text += fmt.Sprintf("; visits %s networks, waits for %s", humanize.Comma(int64(l.Held)), humanize.Comma(int64(l.Wanted)))
+	}
 	if c.PagesLeft > 0 {
 		text += fmt.Sprintf("; may fetch %s more pages (--max-pages)", humanize.Comma(c.PagesLeft))
 	}

@@ -11,6 +11,16 @@ type Cluster struct {
 	Idle        bool      // the node only waits for others
 	PagesLeft   int64     // of the node's part of Options.MaxPages; 0 without
 	Pairs       []Pair    // one for each other node
+	Leases      Leases
+}
+
+// Leases are those of networks that several nodes may visit.
+type Leases struct {
+	Held, Wanted int   // networks that this node visits, and that it waits for
+	Taken        int64 // leases that it has got in this run
+	HandedOver   int64 // of these, handed to another node
+	Lost         int64 // of these, found in other hands
+	Resting      bool  // nothing is fetched: the other nodes have not heard of this one for long
 }
 
 // Pair are the figures of this node and another one. Records are links and edges between PLDs.
