@@ -266,7 +266,7 @@ func (c *cluster) flip(fs disk.FS, name string) {
 	c.t.Helper()
 	data, err := disk.ReadFile(fs, name)
 	if err == nil {
-		data[len(data)/2] ^= 1
+		data[max(0, len(data)-64)] ^= 1 // of the newest message: older ones may have been taken
 		err = disk.WriteFileAtomic(fs, name, data)
 	}
 	if err != nil {
@@ -332,7 +332,7 @@ func (c *cluster) moveURL(fs *memfs.FS) {
 }
 
 // TestClusterSetBack: a node that was set back to an older copy of its directories stops when it starts again, by its
-// own mark, and if the broker has lost that, or all marks, a pair of nodes stops; the error names the node.
+// own mark or by that of another, and if the broker has lost all marks, by a message; the error names the node.
 func TestClusterSetBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestClusterSetBack(t *testing.T) {
 			cancel()
 			var back *exchange.SetBackError
 			if err := errors.Join(errs...); !errors.As(err, &back) || back.Back != 1 && back.Back != -1 ||
-				!strings.Contains(err.Error(), "node 1") || lost == "no mark" && back.Peer != -1 {
+				!strings.Contains(err.Error(), "node 1") {
 				t.Errorf("%s lost: %v", lost, err)
 			}
 			t.Logf("%s lost: %v", lost, errors.Join(errs...))

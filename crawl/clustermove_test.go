@@ -356,7 +356,7 @@ func TestClusterMovePlaces(t *testing.T) {
 					o.BudgetDefault, o.QueuePages, o.CheckpointEvery = 1000, 10_000, 7*time.Second
 					all := o.AllowedAddr
 					o.NetworkFlags, o.AllowedAddr = "few", func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
-					allow = func(o *Options) { o.NetworkFlags, o.AllowedAddr = "", all }
+					allow = func(o *Options) { o.NetworkFlags, o.AllowedAddr, o.Cluster.Reconfigure = "", all, true }
 				}
 			})
 			defer c.close()
