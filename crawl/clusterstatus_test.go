@@ -14,6 +14,7 @@ import (
 // TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a minute, and its
 // snapshot says that the broker is away and what waits for the others. A node that has ended says so.
 func TestClusterStatus(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
