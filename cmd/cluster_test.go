@@ -151,14 +151,14 @@ func TestClusterPages(t *testing.T) {
 	seeds := cmdtest.SeedFile(t, web)
 	args := func(node int, more ...string) []string {
 		list := append([]string{}, webArgs...)
-		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--ram=192MiB",
+		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB",
 			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file,
 			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60", "--cluster-politeness=share",
 			fmt.Sprintf("--summary=%s", filepath.Join(dir, fmt.Sprintf("%d.json", node))))
-		if node == 0 {
-			list = append(list, "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))
+		if node == 0 { // 256 MiB are for the broker
+			list = append(list, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))
 		} else {
-			list = append(list, "--cluster="+broker)
+			list = append(list, "--ram=192MiB", "--cluster="+broker)
 		}
 		return append(list, more...)
 	}
@@ -176,6 +176,7 @@ func TestClusterPages(t *testing.T) {
 			var exit *exec.ExitError
 			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != term.ExitPages {
 				t.Errorf("node %d: %v: %s", node, err, said.String())
+				cancel()
 			}
 		})
 	}
