@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,23 @@ import (
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/simweb"
 )
+
+// brokerAddr returns an address for a broker that a process will start: one that no listener on port 0 gets meanwhile.
+func brokerAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000))) // below Linux's range for port 0
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return l.Addr().String()
+	}
+	t.Fatal("no port is free")
+	return ""
+}
 
 // TestClusterKill: three processes crawl as one, over the broker of the first. Each is killed by kill -9 once, the broker
 // with the first. Together they fetch each URL, and each deep audit balances.
@@ -35,14 +54,7 @@ func TestClusterKill(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "cluster.json")
 	wantExit(t, term.ExitDone, "", "cluster", "init", "--nodes=3", file)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	broker := brokerAddr(t)
 	seeds := cmdtest.SeedFile(t, web)
 	args := func(node int) []string {
 		list := append([]string{}, webArgs...)
@@ -140,14 +152,7 @@ func TestClusterPages(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "cluster.json")
 	wantExit(t, term.ExitDone, "", "cluster", "init", "--nodes=3", file)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	broker := "nats://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	broker := "nats://" + brokerAddr(t)
 	seeds := cmdtest.SeedFile(t, web)
 	args := func(node int, more ...string) []string {
 		list := append([]string{}, webArgs...)
@@ -181,10 +186,15 @@ func TestClusterPages(t *testing.T) {
 		})
 	}
 	start(0)
-	for requests := 0; requests == 0 && ctx.Err() == nil; requests, _, _ = web.Log().Totals() {
-		<-time.After(10 * time.Millisecond)
+	// Its configuration is that of the cluster. It need not have a seed.
+	for said := []byte{}; !bytes.Contains(said, []byte(`"configs": 1`)) && ctx.Err() == nil; <-time.After(100 * time.Millisecond) {
+		said, _ = cmdtest.Child(ctx, "cluster", "status", file, "--cluster="+broker, "--json").Output() // fails at first
 	}
-	said, err := cmdtest.Child(ctx, args(1, "--max-depth=3")...).CombinedOutput()
+	refused, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	cmd := cmdtest.Child(refused, args(1, "--max-depth=3")...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // with its goroutines
+	said, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != term.ExitDirectory || !bytes.Contains(said, []byte("depth is 3 here, ")) {
 		t.Errorf("another depth: %v: %s", err, said)

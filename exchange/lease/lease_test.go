@@ -253,15 +253,19 @@ func TestFaults(t *testing.T) {
 	var sum Figures
 	for seed := *seedFlag; seed < *seedFlag+rounds; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			net, nodes, web := testNodes(t, seed, 2+int(seed%3), 60, mem.Faults{Delay: 100 * time.Millisecond, NoAsk: 0.1})
+			net, nodes, _ := testNodes(t, seed, 2+int(seed%3), 60, mem.Faults{Delay: 100 * time.Millisecond, NoAsk: 0.1})
 			chaos, stop := context.WithCancel(t.Context())
+			var mu sync.Mutex
 			var events []string
 			var ended, all sync.WaitGroup
 			ended.Go(func() {
 				net.Chaos(chaos, mem.Chaos{Nodes: len(nodes), Every: 30 * time.Second, Away: 100 * time.Second,
-					Log: func(event string) { events = append(events, fmt.Sprint(time.Now().Format("04:05 "), event)) }})
+					Log: func(event string) {
+						mu.Lock()
+						defer mu.Unlock()
+						events = append(events, fmt.Sprint(time.Now().Format("04:05 "), event))
+					}})
 			})
-			var mu sync.Mutex
 			for _, n := range nodes {
 				all.Go(func() {
 					for life := range 5 {
@@ -296,7 +300,6 @@ func TestFaults(t *testing.T) {
 					t.Errorf("node %d: %d items are left", n.number, len(n.items))
 				}
 			}
-			_ = web
 			if t.Failed() {
 				t.Fatalf("seed %d: %v", seed, events)
 			}
