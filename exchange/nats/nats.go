@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -85,6 +86,7 @@ func (e *Engine) connect(list []natsgo.Option) error {
 	nc, err := natsgo.Connect(urls, list...)
 	var network *net.OpError
 	if errors.Is(err, natsgo.ErrNoServers) || errors.Is(err, natsgo.ErrTimeout) ||
+		errors.Is(err, io.EOF) || // closed at once, as by a balancer whose servers are away
 		errors.As(err, &network) && network.Op != "remote error" { // that is an alert of TLS
 		e.warn("no connection yet: " + err.Error())
 		nc, err = natsgo.Connect(urls, append(list, natsgo.RetryOnFailedConnect(true))...)
