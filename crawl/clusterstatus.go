@@ -157,7 +157,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 // ErrOneNode is returned by Control.Cluster for a crawl of one node.
 var ErrOneNode = errors.New("crawl: this crawl has one node only")
 
-// Cluster returns the number of this node, and the last status of each node, nil for those of which nothing was heard.
+// Cluster returns the number of this node, and the last status of each node; nil for a node that has not reported.
 func (k *Control) Cluster() (node int, list []*exchange.Status, err error) {
 	err = k.with(func(c *crawler) error {
 		s := c.cluster

@@ -95,7 +95,7 @@ type Overview struct {
 	Configs        int     `json:"configs" doc:"Number of different configurations; more than 1 after a reload that some nodes lack."`
 }
 
-// Summarize sums up statuses by node, nil for those of which nothing is known.
+// Summarize adds up the statuses of all nodes, by number; nil for a node that has not reported.
 func Summarize(list []*Status, now time.Time) Overview {
 	o := Overview{Missing: []int{}, Fullest: -1}
 	configs := map[string]bool{}

@@ -62,7 +62,7 @@
 // visited at the restart. Delays returns longer delays, and Restore of the next run sets them.
 //
 // Concurrency. All methods are safe for concurrent use. They hold one mutex for O(log n), except
-// EvictLater, EvictForFirst, Each and Snapshot for O(items), and Delays and Restore for O(table entries). The package has
+// EvictLater, EvictForFirst, EvictUnheld, Each and Snapshot for O(items), and Delays and Restore for O(table entries). The package has
 // no goroutines and no clock: callers pass now, which should have a monotonic reading. Ready and Room are
 // channels of capacity one, for one receiver each.
 //

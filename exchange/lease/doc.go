@@ -28,5 +28,5 @@
 // Times are those of Options.Clock, a clock that goes on while a machine sleeps.
 //
 // Cost: two changes of a value for each stay of a network in RAM, three and a request for each hand-over; some 300 bytes
-// of RAM a network. A lease works off at most maxSteps calls of the engine at once.
+// of RAM a network. At most maxSteps calls of the engine run at once.
 package lease

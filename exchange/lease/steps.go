@@ -148,7 +148,7 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	case e.unused > 0:
 		end = e.unused + l.short(idleFor)
 	}
-	// What is given up while the broker is away could not be had again.
+	// Without the broker, a lease that is given up cannot be taken again.
 	if end <= now && l.o.Engine.State().Connected {
 		l.o.Polite.Release(time.Now(), e.net)
 		l.mu.Lock()
