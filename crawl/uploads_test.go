@@ -192,6 +192,8 @@ func TestObjectStoreKilled(t *testing.T) {
 		var opt Options
 		kills, done := map[string]int{}, false
 		const latency = 100 * time.Millisecond
+		places := []string{"before Create", "after Create", "before PutPart", "after PutPart", "before Complete", "after Complete",
+			"before Head", "after Head", "there", "named"}
 		runs := 0
 		for run := 0; !done; run++ {
 			runs++
@@ -204,36 +206,35 @@ func TestObjectStoreKilled(t *testing.T) {
 			opt.WARCFileBytes = 60_000
 			var mu sync.Mutex
 			var next *memfs.FS
-			left := 1 + run%13 + run*run/20
-			kill := func(at string) error {
+			at := places[run%len(places)]
+			left := 1 + run%3
+			kill := func(place string) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if next != nil {
 					return disk.ErrCrashed
 				}
+				if place != at {
+					return nil
+				}
 				if left--; left > 0 {
 					return nil
 				}
 				kills[at]++
-				if next = mem.Kill(); run%3 == 2 {
+				if next = mem.Kill(); run%4 >= 2 {
 					next = next.Crash()
 				}
 				return disk.ErrCrashed
 			}
-			b.Before, b.After = nil, nil
-			switch run % 4 {
-			case 0:
-				b.Before = func(call, _ string) error { time.Sleep(latency); return kill("before " + call) }
-			case 1:
-				b.After = func(call, _ string) error { time.Sleep(latency); return kill("after " + call) }
-			default:
-				left = 1 + run%5 + run/20
-				opt.hook = func(place string) {
-					if place == "there" || place == "named" {
-						kill(place)
-					}
+			b.Before = func(call, _ string) error {
+				time.Sleep(latency)
+				if call == "PutPart" && at == "before PutPart" {
+					time.Sleep(2 * opt.CheckpointEvery) // a manifest has the upload's id
 				}
+				return kill("before " + call)
 			}
+			b.After = func(call, _ string) error { return kill("after " + call) }
+			opt.hook = func(place string) { kill(place) }
 			res, err := Run(t.Context(), opt)
 			switch {
 			case next != nil:
@@ -255,8 +256,7 @@ func TestObjectStoreKilled(t *testing.T) {
 			t.Error("no upload went on with the id in the manifest")
 		}
 		t.Logf("kills: %v in %d runs", kills, runs)
-		for _, at := range []string{"before Create", "before PutPart", "before Complete", "after Create", "after PutPart", "after Complete",
-			"after Head", "there", "named"} {
+		for _, at := range places {
 			if kills[at] == 0 {
 				t.Errorf("never killed %s", at)
 			}
