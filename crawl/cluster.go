@@ -76,7 +76,7 @@ type clusterStage struct {
 	publishers  []*exchange.Publisher
 	intake      exchange.Intake // guarded by the transaction lock
 	inlet       *admit.Inlet    // of the goroutine "intake"
-	decoder     *exchange.Decoder
+	decoder     exchange.Decoder
 
 	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
 	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
@@ -131,10 +131,6 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	if !s.on() {
 		return nil, nil
 	}
-	enc, err := exchange.NewEncoder()
-	if err != nil {
-		return nil, err
-	}
 	c := s.opt.Cluster
 	s.node, s.nodes = c.Node, c.Table.Nodes()
 	s.outboxes = make([]*exchange.Outbox, s.nodes)
@@ -149,7 +145,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		q := opt(name)
 		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
 			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: c.Crawl, From: s.node, To: node,
-				BlockBytes: q.BlockBytes, Pool: q.Pool, Encoder: enc}, st)
+				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
 	return all, nil
@@ -162,9 +158,6 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	}
 	s.links.Table, s.links.Node = s.opt.Cluster.Table, s.node
 	s.inlet = admit.NewInlet(s.links)
-	if s.decoder, err = exchange.NewDecoder(); err != nil {
-		return err
-	}
 	s.want, s.wanted = make([]uint64, s.nodes), make([]time.Time, s.nodes)
 	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {

@@ -57,19 +57,14 @@ const totalsBytes = 48
 // State.Taken+1 to State.Last is there once, that the sums continue from message to message, and that all records
 // together are State.Out less State.Gone. It takes 16 bytes of RAM a message, which is some 40 KiB on disk.
 func ScanOutbox(opt OutboxScan) (*OutboxFound, error) {
-	d, err := NewDecoder()
-	if err != nil {
-		return nil, err
-	}
-	defer d.zstd.Close()
-	s := outboxScanner{OutboxScan: opt, decoder: d}
+	s := outboxScanner{OutboxScan: opt}
 	return &s.found, s.run()
 }
 
 // outboxScanner is the state of one ScanOutbox. It is the Sink of the records.
 type outboxScanner struct {
 	OutboxScan
-	decoder *Decoder
+	decoder Decoder
 	found   OutboxFound
 	before  []uint64 // hashes of the totals before each message
 	part    string   // of the outbox

@@ -18,11 +18,7 @@ const (
 // is the next one. damaged is told of what is not readable; an error of it ends the reading.
 func EachLink(set disk.Set, name string, st *OutboxState, fn func(record []byte, where string, number uint64) error,
 	damaged func(error) error) error {
-	d, err := NewDecoder()
-	if err != nil {
-		return err
-	}
-	defer d.zstd.Close()
+	var d Decoder
 	for _, part := range [...]struct {
 		where string
 		st    *queue.State

@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"drumbeat/weburl"
 )
@@ -14,19 +15,19 @@ import (
 // A message carries records from one node to another. Integers are little-endian.
 //
 //	offset size field    meaning
-//	0      4    magic    "dbx1"
+//	0      4    magic    "dbx2"
 //	4      8    crawl    identifies the cluster's crawl
 //	12     2+2  from, to nodes
 //	16     8    number   of the message, from 1, of this pair of nodes
 //	24     48   before   Totals of all messages of the pair before this one
 //	72     48   after    Totals with this one
 //	120    4    raw      bytes of the records before compression
-//	124    n    records  compressed by zstd
+//	124    n    records  a block of S2
 //	124+n  8    checksum xxhash64 of bytes [0, 124+n)
 //
 // A record is its kind (1 byte), its length as uvarint, and its payload.
 const (
-	messageMagic = "dbx1"
+	messageMagic = "dbx2"
 	messageHead  = 124
 	messageSum   = 8
 )
@@ -132,7 +133,7 @@ func ReadHeader(msg []byte) (h Header, err error) {
 }
 
 // appendMessage appends a message with the records raw.
-func appendMessage(dst []byte, h *Header, raw []byte, enc *zstd.Encoder) []byte {
+func appendMessage(dst []byte, h *Header, raw []byte) []byte {
 	start := len(dst)
 	dst = append(dst, messageMagic...)
 	dst = binary.LittleEndian.AppendUint64(dst, h.Crawl)
@@ -141,7 +142,9 @@ func appendMessage(dst []byte, h *Header, raw []byte, enc *zstd.Encoder) []byte 
 	dst = binary.LittleEndian.AppendUint64(dst, h.Number)
 	dst = h.After.append(h.Before.append(dst))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(raw)))
-	dst = enc.EncodeAll(raw, dst)
+	n := len(dst)
+	dst = slices.Grow(dst, s2.MaxEncodedLen(len(raw)))
+	dst = dst[:n+len(s2.Encode(dst[n:cap(dst)], raw))]
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
 }
 
@@ -160,33 +163,21 @@ type Sink interface {
 // errSums means that the records of a message are well formed, but others than the sender has counted.
 var errSums = errors.New("its records do not have the sums of its header")
 
-// Decoder decodes messages. It belongs to one goroutine.
-type Decoder struct {
-	zstd *zstd.Decoder
-	raw  []byte
-}
-
-// NewDecoder returns a Decoder. It takes about 1 MiB.
-func NewDecoder() (*Decoder, error) {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRaw),
-		zstd.WithDecoderMaxWindow(1<<20))
-	if err != nil {
-		return nil, fmt.Errorf("exchange: decoder: %w", err)
-	}
-	return &Decoder{zstd: z}, nil
-}
+// Decoder decodes messages. The zero value is ready. It belongs to one goroutine.
+type Decoder struct{ raw []byte }
 
 // Records gives the records of a message, whose header is h, to sink. An error of sink is returned as it is.
 // Any other is ErrMessage; sink may then have got some of the records.
 func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
-	raw, err := d.zstd.DecodeAll(msg[messageHead:len(msg)-messageSum], d.raw[:0])
+	block := msg[messageHead : len(msg)-messageSum]
+	if n, err := s2.DecodedLen(block); err != nil || n != int(h.raw) { // ReadHeader has bounded it
+		return fmt.Errorf("exchange: %w: %d bytes of records, want %d", ErrMessage, n, h.raw)
+	}
+	raw, err := s2.Decode(d.raw[:cap(d.raw)], block)
 	if err != nil {
 		return fmt.Errorf("exchange: %w: %w", ErrMessage, err)
 	}
 	d.raw = raw
-	if len(raw) != int(h.raw) {
-		return fmt.Errorf("exchange: %w: %d bytes of records, want %d", ErrMessage, len(raw), h.raw)
-	}
 	after := h.Before
 	if err := eachRecord(raw, &after, sink); err != nil {
 		return err

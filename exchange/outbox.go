@@ -4,10 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
-
-	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/disk"
 	"drumbeat/queue"
@@ -20,8 +17,8 @@ const sealBytes = 128 << 10
 // Outbox keeps the records for one other node until that node has them for good. It has three parts:
 //
 //   - the open message in RAM, to which records are added;
-//   - the queue pending, of whole messages that were not published yet;
-//   - the queue sent, of published messages that the receiver's durable checkpoint does not cover yet.
+//   - the queue pending, of whole messages that were not given to the engine yet;
+//   - the queue sent, of those that were, and that the receiver's durable checkpoint does not cover yet.
 //
 // Messages have numbers from 1. A message is published only once a durable manifest covers it, so its number
 // never means anything else, whatever crashes. If the receiver misses messages, or the engine has lost some,
@@ -42,20 +39,6 @@ type Outbox struct {
 	whole   Totals     // of those in whole messages
 	gone    Totals     // of those that the receiver has for good
 	taken   uint64     // number of the last message that the receiver has for good
-	scratch []byte
-}
-
-// Encoder compresses messages. It takes a megabyte for each processor. It is safe for concurrent use.
-type Encoder = zstd.Encoder
-
-// NewEncoder returns an encoder for OutboxOptions.
-func NewEncoder() (*Encoder, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
-		zstd.WithWindowSize(sealBytes), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return nil, fmt.Errorf("exchange: encoder: %w", err)
-	}
-	return enc, nil
 }
 
 // OutboxOptions configure an Outbox.
@@ -66,7 +49,6 @@ type OutboxOptions struct {
 	From, To   int
 	BlockBytes int         // of the queues
 	Pool       *queue.Pool // nil for a private one
-	Encoder    *Encoder    // shared by all outboxes
 }
 
 // OutboxState is the state of an outbox in a manifest.
@@ -167,11 +149,16 @@ func (o *Outbox) Flush() error {
 	return o.seal()
 }
 
+// scratches are buffers for messages, one for each processor that makes one.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
 // seal makes the open message whole. The caller holds mu.
 func (o *Outbox) seal() error {
+	scratch := scratches.Get().(*[]byte)
+	defer scratches.Put(scratch)
 	h := Header{Crawl: o.opt.Crawl, From: o.opt.From, To: o.opt.To, Number: o.last + 1, Before: o.whole, After: o.out}
-	o.scratch = appendMessage(o.scratch[:0], &h, o.open, o.opt.Encoder)
-	if err := o.pending.Append(o.scratch); err != nil {
+	*scratch = appendMessage((*scratch)[:0], &h, o.open)
+	if err := o.pending.Append(*scratch); err != nil {
 		return err
 	}
 	o.last, o.whole, o.open = h.Number, o.out, o.open[:0]
@@ -184,7 +171,7 @@ func (o *Outbox) Next() (msg []byte, number uint64, ok bool, err error) {
 	return o.peek(o.pending, o.Durable())
 }
 
-// Published notes that the engine acknowledged the message that Next returned.
+// Published notes that the engine has got the message that Next returned. It need not have acknowledged it.
 func (o *Outbox) Published() error {
 	msg, ok, err := o.pending.Peek()
 	if err != nil || !ok {
@@ -205,7 +192,7 @@ func (o *Outbox) Oldest() (msg []byte, number uint64, ok bool, err error) {
 	return o.peek(o.sent, o.Durable())
 }
 
-// Resent notes that the engine acknowledged the message that Oldest returned once more. The message becomes the
+// Resent notes that the engine has got the message that Oldest returned once more. The message becomes the
 // last of those that were published: whoever resends goes through all of them, so that their order is kept.
 func (o *Outbox) Resent() error {
 	msg, ok, err := o.sent.Peek()

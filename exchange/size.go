@@ -2,14 +2,16 @@ package exchange
 
 // Sizes for plans. TestMessageBytes and TestOutboxRAM measure them, with links of 111 bytes and the pages that they are on.
 const (
-	// linkBytes is a link on its way, with the edges that go with it, compressed; messageBytes is what each message adds:
-	// header, checksum, and the texts that no link before has had.
-	linkBytes    = 60
-	messageBytes = 350
+	// linkBytes is a link on its way, with the edges that go with it, compressed. Each of the first earlyLinks of a message
+	// takes earlyBytes more: no link before has had its texts. messageBytes are the header, the checksum and what is left.
+	linkBytes    = 71
+	earlyLinks   = 30
+	earlyBytes   = 60
+	messageBytes = 200
 	// rawLinkBytes is a link with its edges before compression.
 	rawLinkBytes = 300
-	// codecBytes is an encoder for one processor, or a decoder.
-	codecBytes = 1 << 20
+	// codecBytes is a message that is being made or read.
+	codecBytes = 256 << 10
 	// mostPending is the least buffer of an outbox's queue that holds a whole message.
 	mostPending = 80 << 10
 )
@@ -41,14 +43,14 @@ func TrafficOf(links float64) Traffic {
 		return Traffic{}
 	}
 	n := max(min(1, links), 0.5+links*rawLinkBytes/sealBytes) // less than a link: not in each interval
-	return Traffic{Messages: n, Bytes: n*messageBytes + links*linkBytes}
+	return Traffic{Messages: n, Bytes: n*(messageBytes+earlyBytes*min(links/n, earlyLinks)) + links*linkBytes}
 }
 
 // OutboxRAM returns the RAM of an outbox in use: the open message, and a tail and a head for each of its queues of
 // blockBytes.
 func OutboxRAM(blockBytes int) int64 { return 2*sealBytes + 4*int64(max(blockBytes, mostPending)) }
 
-// CodecRAM returns the RAM of the encoder and decoders of a process with this number of processors.
+// CodecRAM returns the RAM for messages that a process with this number of processors makes and reads.
 func CodecRAM(processors int) int64 { return int64(processors+1) * codecBytes }
 
 // MarkBytes returns the size of a mark in a cluster of nodes that have exchanged much.

@@ -69,10 +69,8 @@ func hostOf(url []byte) []byte {
 
 // TestMessageBytes: what a link costs on the way, by the number of links that go at a time, is what TrafficOf says.
 func TestMessageBytes(t *testing.T) {
-	enc, err := NewEncoder()
-	must(t, err)
 	for _, n := range []int{1, 10, 100, 300, 1000} {
-		o := openSized(t, t.TempDir(), "outbox/1", 64<<10, enc, nil)
+		o := openSized(t, t.TempDir(), "outbox/1", 64<<10, nil)
 		f := newFiller(t)
 		times := max(8, 200/n)
 		for range times {
@@ -100,9 +98,9 @@ func TestMessageBytes(t *testing.T) {
 	}
 }
 
-func openSized(t testing.TB, dir, name string, block int, enc *Encoder, pool *queue.Pool) *Outbox {
+func openSized(t testing.TB, dir, name string, block int, pool *queue.Pool) *Outbox {
 	set := disk.Set{FS: disk.OS(), Paths: []string{dir}}
-	o, err := OpenOutbox(OutboxOptions{Encoder: enc, Set: set, Name: name, Crawl: 7, To: 1, BlockBytes: block, Pool: pool}, nil)
+	o, err := OpenOutbox(OutboxOptions{Set: set, Name: name, Crawl: 7, To: 1, BlockBytes: block, Pool: pool}, nil)
 	must(t, err)
 	return o
 }
@@ -110,8 +108,6 @@ func openSized(t testing.TB, dir, name string, block int, enc *Encoder, pool *qu
 // TestOutboxRAM: an outbox in use takes no more than OutboxRAM.
 func TestOutboxRAM(t *testing.T) {
 	const boxes = 16
-	enc, err := NewEncoder()
-	must(t, err)
 	for _, block := range []int{4 << 10, 32 << 10, 128 << 10} {
 		pool := new(queue.Pool)
 		dir := t.TempDir()
@@ -125,7 +121,7 @@ func TestOutboxRAM(t *testing.T) {
 		heap(&before)
 		var all []*Outbox
 		for i := range boxes {
-			o := openSized(t, dir, fmt.Sprint("outbox/", i), block, enc, pool)
+			o := openSized(t, dir, fmt.Sprint("outbox/", i), block, pool)
 			all = append(all, o)
 			for o.last < 12 {
 				f.add(o)
@@ -189,15 +185,13 @@ func TestMarkBytes(t *testing.T) {
 func BenchmarkOutboxes(b *testing.B) {
 	for _, nodes := range []int{4, 64, 1000} {
 		b.Run(fmt.Sprint("nodes=", nodes), func(b *testing.B) {
-			enc, err := NewEncoder()
-			must(b, err)
 			dir, pool := b.TempDir(), new(queue.Pool)
 			must(b, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
 			set := disk.Set{FS: disk.OS(), Paths: []string{dir}}
 			f := newFiller(b)
 			var boxes []*Outbox
 			for i := range nodes - 1 {
-				boxes = append(boxes, openSized(b, dir, fmt.Sprint("outbox/", i), 128<<10, enc, pool))
+				boxes = append(boxes, openSized(b, dir, fmt.Sprint("outbox/", i), 128<<10, pool))
 			}
 			gen, manifest := uint64(0), 0
 			for b.Loop() {

@@ -16,10 +16,7 @@ func (m *mover) outboxes(n *node) error {
 	if !n.gives {
 		return nil
 	}
-	dec, err := exchange.NewDecoder()
-	if err != nil {
-		return err
-	}
+	dec := new(exchange.Decoder)
 	inlet := admit.NewInlet(&admit.Policy{Hasher: n.saved.Hasher, Suffixes: n.saved.Suffixes, Table: m.file.Table, Node: n.number})
 	n.taken = map[int]exchange.Taken{}
 	for _, from := range m.nodes {
