@@ -1,11 +1,12 @@
 //go:build !noembed
 
-package nats
+package cluster
 
 import (
-	"bytes"
 	"context"
+	"fmt"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/exchange/nats"
 	"drumbeat/weburl"
 )
 
@@ -53,69 +55,89 @@ func (f *linkSource) next() (page, url []byte, key uint64) {
 }
 
 // BenchmarkExchange: a link and an edge from the outbox of a node, with a checkpoint each 100,000 links, over the broker, to the
-// tuples and edges of another node. In process own-cpu includes the broker's.
+// tuples and edges of another node. The CPU time includes the broker's, and making the links.
 func BenchmarkExchange(b *testing.B) {
-	brokers(b, func(b *testing.B, br benchBroker) {
-		const from, to, checkpoint = 0, 1, 100_000
-		set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
-		if err := set.FS.MkdirAll(set.Path(0, "state")); err != nil {
-			b.Fatal(err)
-		}
-		o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: set, Name: "outbox", From: from, To: to, BlockBytes: 64 << 10}, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer o.Close()
-		var tx sync.Mutex
-		transact := func(f func() error) error {
-			tx.Lock()
-			defer tx.Unlock()
-			return f()
-		}
-		p := exchange.NewPublisher()
-		p.Outbox, p.Engine, p.ResendAfter, p.Transact = o, br, time.Minute, transact
-		p.Waits = func(err error, _ time.Duration) { b.Log(err) }
-		reader, err := br.Read(b.Context(), to, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer reader.Close()
-		policy := &admit.Policy{Hasher: weburl.NewHasher(weburl.Secret{}), Suffixes: weburl.NewSuffixes(true), Node: to}
-		br.report(b, func() {
-			b.ResetTimer()
-			ctx, cancel := context.WithCancel(b.Context())
-			var all sync.WaitGroup
-			all.Go(func() {
-				if err := p.Run(ctx); err != nil {
-					b.Error(err)
-				}
-			})
-			all.Go(func() {
-				defer cancel()
-				takeLinks(b, br, reader, p, policy)
-			})
-			gen := uint64(0)
-			src := newLinkSource(b, policy)
-			for i := range b.N {
-				page, url, key := src.next()
-				err := o.AddLink(key, src.coded)
-				if err == nil {
-					err = o.AddEdge(weburl.Split(page).Host, weburl.Split(url).Host)
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				if (i+1)%checkpoint == 0 || i == b.N-1 {
-					if gen++; saveOutbox(o, set, gen, transact) != nil {
-						b.Fatal("no checkpoint")
-					}
-					p.Wake()
-				}
+	for _, sync := range []time.Duration{0, 10 * time.Second} {
+		b.Run(fmt.Sprintf("sync=%v", sync), func(b *testing.B) {
+			br, err := nats.Open(nats.Options{Crawl: "bench", Embed: &nats.Embed{Dir: b.TempDir(), Sync: sync}})
+			if err != nil {
+				b.Fatal(err)
 			}
-			all.Wait()
+			defer br.Close()
+			benchExchange(b, br)
 		})
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "links/s")
+	}
+}
+
+func benchExchange(b *testing.B, br exchange.Engine) {
+	const from, to, checkpoint = 0, 1, 100_000
+	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
+	if err := set.FS.MkdirAll(set.Path(0, "state")); err != nil {
+		b.Fatal(err)
+	}
+	o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: set, Name: "outbox", From: from, To: to, BlockBytes: 64 << 10}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer o.Close()
+	var tx sync.Mutex
+	transact := func(f func() error) error {
+		tx.Lock()
+		defer tx.Unlock()
+		return f()
+	}
+	p := exchange.NewPublisher()
+	p.Outbox, p.Engine, p.ResendAfter, p.Transact = o, br, time.Minute, transact
+	p.Waits = func(err error, _ time.Duration) { b.Log(err) }
+	reader, err := br.Read(b.Context(), to, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer reader.Close()
+	policy := &admit.Policy{Hasher: weburl.NewHasher(weburl.Secret{}), Suffixes: weburl.NewSuffixes(true), Node: to}
+	before := cpuTime(b)
+	b.ResetTimer()
+	ctx, cancel := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := p.Run(ctx); err != nil {
+			b.Error(err)
+		}
 	})
+	all.Go(func() {
+		defer cancel()
+		takeLinks(b, br, reader, p, policy)
+	})
+	gen := uint64(0)
+	src := newLinkSource(b, policy)
+	for i := range b.N {
+		page, url, key := src.next()
+		err := o.AddLink(key, src.coded)
+		if err == nil {
+			err = o.AddEdge(weburl.Split(page).Host, weburl.Split(url).Host)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		if (i+1)%checkpoint == 0 || i == b.N-1 {
+			if gen++; saveOutbox(o, set, gen, transact) != nil {
+				b.Fatal("no checkpoint")
+			}
+			p.Wake()
+		}
+	}
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "links/s")
+	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // saveOutbox makes a checkpoint.
@@ -141,7 +163,7 @@ func saveOutbox(o *exchange.Outbox, set disk.Set, gen uint64, transact func(func
 }
 
 // takeLinks takes b.N links as a node does. A checkpoint covers each 64 messages.
-func takeLinks(b *testing.B, br benchBroker, reader exchange.Reader, p *exchange.Publisher, policy *admit.Policy) {
+func takeLinks(b *testing.B, br exchange.Engine, reader exchange.Reader, p *exchange.Publisher, policy *admit.Policy) {
 	var dec exchange.Decoder
 	to, inlet := policy.Node, admit.NewInlet(policy)
 	var taken exchange.Taken
@@ -151,7 +173,7 @@ func takeLinks(b *testing.B, br benchBroker, reader exchange.Reader, p *exchange
 			b.Error(err)
 			return
 		}
-		h, err := exchange.ReadHeader(bytes.Clone(m.Data))
+		h, err := exchange.ReadHeader(m.Data)
 		inlet.Reset()
 		if err == nil {
 			err = dec.Records(m.Data, &h, inlet)
