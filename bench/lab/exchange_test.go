@@ -1,6 +1,6 @@
 //go:build !noembed
 
-package cluster
+package main
 
 import (
 	"context"
