@@ -3,60 +3,58 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"drumbeat/bench/links"
+	"drumbeat/bench/measure"
 	"drumbeat/crawl/admit"
 	"drumbeat/disk"
-	"drumbeat/exchange"
+	nodes "drumbeat/exchange"
 	"drumbeat/exchange/nats"
 	"drumbeat/weburl"
 )
 
-// linkSource makes links of pages with their edges, for a node's outbox.
-type linkSource struct {
-	policy *admit.Policy
-	stream *links.Stream
-	batch  links.Batch
-	rec    weburl.Record
-	coded  []byte
-	n      int
+// sentLinks are links of pages with their edges, as a node puts them into an outbox.
+type sentLinks struct {
+	records, from, to [][]byte
+	keys              []uint64
 }
 
-func newLinkSource(b *testing.B, policy *admit.Policy) *linkSource {
+// makeLinks makes n links. Two have one page.
+func makeLinks(b *testing.B, n int, policy *admit.Policy) *sentLinks {
 	s, err := links.New(links.Options{Seed: 1, LocalShare: 0.01})
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := &linkSource{policy: policy, stream: s}
+	var batch links.Batch
 	for range 1000 { // the first links of a stream are to few hosts
-		s.Next(&f.batch, 100)
+		s.Next(&batch, 100)
 	}
-	return f
+	all := new(sentLinks)
+	for i := range n {
+		if i%2 == 0 {
+			s.Next(&batch, 3)
+		}
+		page, url := batch.Texts[0], batch.Texts[1+i%2]
+		host := weburl.Split(url).Host
+		rec := weburl.Record{URL: url, Depth: 5, Found: 1_800_000_000 + int64(i/1000)}
+		rec.SetVia(page, batch.Keys[0])
+		all.records = append(all.records, rec.Append(nil))
+		all.from = append(all.from, bytes.Clone(weburl.Split(page).Host))
+		all.to = append(all.to, bytes.Clone(host))
+		all.keys = append(all.keys, policy.Hasher.URLKeyOf(url, policy.Hasher.PLDKey(policy.Suffixes.PLDBytes(host))))
+	}
+	return all
 }
 
-// next makes the next link, and returns its page. Two links have one page.
-func (f *linkSource) next() (page, url []byte, key uint64) {
-	if f.n%2 == 0 {
-		f.stream.Next(&f.batch, 3)
-	}
-	page, url = f.batch.Texts[0], f.batch.Texts[1+f.n%2]
-	key = f.policy.Hasher.URLKeyOf(url, f.policy.Hasher.PLDKey(f.policy.Suffixes.PLDBytes(weburl.Split(url).Host)))
-	f.n++
-	f.rec = weburl.Record{URL: url, Depth: 5, Found: 1_800_000_000 + int64(f.n/1000)}
-	f.rec.SetVia(page, f.batch.Keys[0])
-	f.coded = f.rec.Append(f.coded[:0])
-	return page, url, key
-}
-
-// BenchmarkExchange: a link and an edge from the outbox of a node, with a checkpoint each 100,000 links, over the broker, to the
-// tuples and edges of another node. The CPU time includes the broker's, and making the links.
-func BenchmarkExchange(b *testing.B) {
+// BenchmarkNodes: a link and an edge from the outbox of a node, with a checkpoint each 100,000 links, over the broker, to the
+// tuples and edges of another node. The CPU time includes the broker's. The links are made before.
+func BenchmarkNodes(b *testing.B) {
 	for _, sync := range []time.Duration{0, 10 * time.Second} {
 		b.Run(fmt.Sprintf("sync=%v", sync), func(b *testing.B) {
 			br, err := nats.Open(nats.Options{Crawl: "bench", Embed: &nats.Embed{Dir: b.TempDir(), Sync: sync}})
@@ -64,18 +62,18 @@ func BenchmarkExchange(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer br.Close()
-			benchExchange(b, br)
+			benchNodes(b, br)
 		})
 	}
 }
 
-func benchExchange(b *testing.B, br exchange.Engine) {
+func benchNodes(b *testing.B, br nodes.Engine) {
 	const from, to, checkpoint = 0, 1, 100_000
 	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
 	if err := set.FS.MkdirAll(set.Path(0, "state")); err != nil {
 		b.Fatal(err)
 	}
-	o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: set, Name: "outbox", From: from, To: to, BlockBytes: 64 << 10}, nil)
+	o, err := nodes.OpenOutbox(nodes.OutboxOptions{Set: set, Name: "outbox", From: from, To: to, BlockBytes: 64 << 10}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -86,7 +84,7 @@ func benchExchange(b *testing.B, br exchange.Engine) {
 		defer tx.Unlock()
 		return f()
 	}
-	p := exchange.NewPublisher()
+	p := nodes.NewPublisher()
 	p.Outbox, p.Engine, p.ResendAfter, p.Transact = o, br, time.Minute, transact
 	p.Waits = func(err error, _ time.Duration) { b.Log(err) }
 	reader, err := br.Read(b.Context(), to, 1)
@@ -95,7 +93,9 @@ func benchExchange(b *testing.B, br exchange.Engine) {
 	}
 	defer reader.Close()
 	policy := &admit.Policy{Hasher: weburl.NewHasher(weburl.Secret{}), Suffixes: weburl.NewSuffixes(true), Node: to}
-	before := cpuTime(b)
+	const made = 1 << 17 // used again and again
+	sent := makeLinks(b, min(b.N, made), policy)
+	before := measure.CPUTime()
 	b.ResetTimer()
 	ctx, cancel := context.WithCancel(b.Context())
 	var all sync.WaitGroup
@@ -109,12 +109,10 @@ func benchExchange(b *testing.B, br exchange.Engine) {
 		takeLinks(b, br, reader, p, policy)
 	})
 	gen := uint64(0)
-	src := newLinkSource(b, policy)
 	for i := range b.N {
-		page, url, key := src.next()
-		err := o.AddLink(key, src.coded)
+		err := o.AddLink(sent.keys[i%made], sent.records[i%made])
 		if err == nil {
-			err = o.AddEdge(weburl.Split(page).Host, weburl.Split(url).Host)
+			err = o.AddEdge(sent.from[i%made], sent.to[i%made])
 		}
 		if err != nil {
 			b.Fatal(err)
@@ -128,21 +126,12 @@ func benchExchange(b *testing.B, br exchange.Engine) {
 	}
 	all.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "links/s")
-	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	b.ReportMetric(float64((measure.CPUTime()-before))/float64(b.N), "cpu-ns/op")
 }
 
 // saveOutbox makes a checkpoint.
-func saveOutbox(o *exchange.Outbox, set disk.Set, gen uint64, transact func(func() error) error) error {
-	var f *exchange.OutboxFrozen
+func saveOutbox(o *nodes.Outbox, set disk.Set, gen uint64, transact func(func() error) error) error {
+	var f *nodes.OutboxFrozen
 	if err := transact(func() error {
 		defer func() { f = o.Freeze() }()
 		return o.Flush()
@@ -163,17 +152,17 @@ func saveOutbox(o *exchange.Outbox, set disk.Set, gen uint64, transact func(func
 }
 
 // takeLinks takes b.N links as a node does. A checkpoint covers each 64 messages.
-func takeLinks(b *testing.B, br exchange.Engine, reader exchange.Reader, p *exchange.Publisher, policy *admit.Policy) {
-	var dec exchange.Decoder
+func takeLinks(b *testing.B, br nodes.Engine, reader nodes.Reader, p *nodes.Publisher, policy *admit.Policy) {
+	var dec nodes.Decoder
 	to, inlet := policy.Node, admit.NewInlet(policy)
-	var taken exchange.Taken
+	var taken nodes.Taken
 	for n, messages := 0, 0; n < b.N; messages++ {
 		m, err := reader.Next(b.Context())
 		if err != nil {
 			b.Error(err)
 			return
 		}
-		h, err := exchange.ReadHeader(m.Data)
+		h, err := nodes.ReadHeader(m.Data)
 		inlet.Reset()
 		if err == nil {
 			err = dec.Records(m.Data, &h, inlet)
@@ -183,9 +172,9 @@ func takeLinks(b *testing.B, br exchange.Engine, reader exchange.Reader, p *exch
 			return
 		}
 		n += len(inlet.Tuples)
-		taken = exchange.Taken{Number: h.Number, Totals: h.After}
+		taken = nodes.Taken{Number: h.Number, Totals: h.After}
 		if messages%64 == 63 || n == b.N {
-			p.Mark(&exchange.Mark{Node: to, Taken: []exchange.Taken{taken, {}}, Want: make([]uint64, 2)})
+			p.Mark(&nodes.Mark{Node: to, Taken: []nodes.Taken{taken, {}}, Want: make([]uint64, 2)})
 			if err := br.Purge(b.Context(), to, m.Seq+1); err != nil {
 				b.Error(err)
 			}

@@ -9,7 +9,8 @@
 //	go test ./bench/lab -bench Decode -corpus DIR,DIR -count 5
 //
 // Decode decompresses pages (fetch/inflate), Encode compresses them (warc/deflate), Links finds links
-// (parse), URL makes canonical URLs (weburl), Fetch fetches (fetch) and Lookup looks up names (dnscache).
+// (parse), URL makes canonical URLs (weburl), Fetch fetches (fetch), Lookup looks up names (dnscache), and Nodes
+// sends links from one node to another (exchange).
 // cpu-ns/op is the CPU time of this process; servers are separate processes. -corpus takes directories of
 // HTML files instead of generated pages; then the tests also compare all links and URLs of those files with
 // the results of libraries.
