@@ -23,7 +23,7 @@ import (
 )
 
 // brokerAddr returns an address for a broker that a process will start: one that no listener on port 0 gets meanwhile.
-func brokerAddr(t *testing.T) string {
+func brokerAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000))) // below Linux's range for port 0

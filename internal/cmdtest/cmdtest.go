@@ -116,7 +116,7 @@ func Terminal(t *testing.T, columns, rows uint16) (person, terminal *os.File) {
 }
 
 // SmallWeb serves a web of some hundred pages and returns the flags that crawl it.
-func SmallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string) {
+func SmallWeb(t testing.TB, change func(*simweb.Options)) (*simweb.Web, []string) {
 	t.Helper()
 	o := simweb.Defaults(1)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.HTTPS, o.SeedURLs = 10, 30, 300, 10, 0, 3
@@ -149,7 +149,7 @@ func SmallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string
 }
 
 // SeedFile writes the web's seeds into a file.
-func SeedFile(t *testing.T, web *simweb.Web) string {
+func SeedFile(t testing.TB, web *simweb.Web) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "seeds.txt")
 	if err := os.WriteFile(name, []byte("# seeds\n"+strings.Join(web.Seeds(), "\n")+"\n"), 0o600); err != nil {
