@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/trapscore"
 	"drumbeat/star"
@@ -328,7 +329,15 @@ func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place)
 func (b *budgetStage) flagBudgets() (star.Budgets, error) {
 	f, err := star.ParseFunction(string(b.opt.Budget))
 	return star.Budgets{Function: f, Default: b.opt.BudgetDefault, Max: b.opt.BudgetMax,
-		Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages}, err
+		Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages, Share: b.opt.budgetShare()}, err
+}
+
+// budgetShare returns the share of all PLDs that this node has; 0 if there is one node.
+func (o *Options) budgetShare() float64 {
+	if o.Cluster == nil {
+		return 0
+	}
+	return float64(o.Cluster.Table.Share(o.Cluster.Node)) / exchange.Slots
 }
 
 // checkFunction reports why a budget function cannot be used; nil is that of the options.

@@ -55,14 +55,20 @@ func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, cha
 	return c
 }
 
-// run runs all nodes until they end.
+// run runs all nodes until they end. If one fails, or runs for longer than a day, all stop: the others would wait for it.
 func (c *cluster) run(ctx context.Context) []*Result {
 	c.t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 24*time.Hour)
+	defer cancel()
 	results := make([]*Result, len(c.options))
 	errs := make([]error, len(c.options))
 	var wg sync.WaitGroup
 	for node := range c.options {
-		wg.Go(func() { results[node], errs[node] = Run(ctx, c.options[node]) })
+		wg.Go(func() {
+			if results[node], errs[node] = Run(ctx, c.options[node]); errs[node] != nil {
+				cancel()
+			}
+		})
 	}
 	wg.Wait()
 	for node, err := range errs {
@@ -186,7 +192,7 @@ func TestClusterCuts(t *testing.T) {
 				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
 					Log: func(event string) { events = append(events, event) }})
 			})
-			c.lives(rng, 4, &kills)
+			c.lives(atRandom(rng, 4), &kills)
 			stop()
 			ended.Wait()
 			doubled += c.checkCuts()
@@ -198,28 +204,56 @@ func TestClusterCuts(t *testing.T) {
 	t.Logf("%d cuts, %d URLs fetched more than once", kills, doubled)
 }
 
-// lives runs all nodes until they end. Each is cut off up to n times.
-func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
+// cutting says when and how nodes are cut off.
+type cutting struct {
+	// arm prepares a life of a node: at some moment its file system fails, or cut ends it. Its engine may be replaced.
+	arm   func(node, life int, fs *memfs.FS, cut func())
+	power func() bool          // a power cut; else kill -9
+	rest  func() time.Duration // until the node comes back
+}
+
+// atRandom cuts each node off up to n times, at random operations on its disk.
+func atRandom(rng *rand.Rand, n int) cutting {
+	var mu sync.Mutex
+	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) }
+	return cutting{
+		arm: func(_, life int, fs *memfs.FS, _ func()) {
+			if life < n {
+				fs.CrashAfter(1 + random(600))
+			}
+		},
+		power: func() bool { return random(2) == 0 },
+		rest:  func() time.Duration { return time.Duration(random(30)) * time.Second },
+	}
+}
+
+// lives runs all nodes until they end, and cuts them off.
+func (c *cluster) lives(how cutting, kills *int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var ended atomic.Int64
-	random := func(n int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) }
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Hour)
+	ctx, cancel := context.WithTimeout(c.t.Context(), clusterTime)
 	defer cancel()
 	for node := range c.options {
-		fs := c.options[node].FS.(*memfs.FS)
 		wg.Go(func() {
 			for life := 0; ; life++ {
-				if cut := 0; life < n {
-					cut = 1 + random(600)
-					fs.CrashAfter(cut)
-				}
-				o := c.options[node]
-				o.FS = fs
-				res, err := Run(ctx, o)
-				if err == nil || errors.Is(err, state.ErrFinished) {
+				fs := c.options[node].FS.(*memfs.FS)
+				alive, end := context.WithCancel(ctx)
+				how.arm(node, life, fs, func() {
+					fs.CrashAfter(1)
+					end()
+				})
+				res, err := Run(alive, c.options[node])
+				cut := errors.Is(err, disk.ErrCrashed) || err == nil && alive.Err() != nil && res.Stop == StopCancelled
+				end()
+				switch {
+				case ctx.Err() != nil:
+					if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+						c.t.Errorf("node %d, life %d, has not ended within %v: %v", node, life, clusterTime, err)
+					}
+					return
+				case errors.Is(err, state.ErrFinished) || err == nil && !cut:
 					fs.CrashAfter(0)
-					c.options[node].FS = fs
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
 					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
@@ -232,13 +266,12 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 						c.t.Errorf("node %d: %s", node, res.Stop)
 					}
 					return
-				}
-				if !errors.Is(err, disk.ErrCrashed) {
+				case !cut:
 					c.t.Errorf("node %d, life %d: %v", node, life, err)
 					cancel()
 					return
 				}
-				if random(2) == 0 {
+				if how.power() {
 					fs = fs.Crash()
 				} else {
 					fs = fs.Kill()
@@ -246,12 +279,12 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 				if err := c.options[node].Cluster.Engine.Close(); err != nil {
 					c.t.Error(err)
 				}
-				sleep(ctx, time.Duration(random(30))*time.Second)
+				sleep(ctx, how.rest())
+				cl := *c.options[node].Cluster
 				e := c.net.Engine(node)
-				o.Cluster = &Cluster{Node: node, Table: o.Cluster.Table, Crawl: o.Cluster.Crawl, Secret: o.Cluster.Secret, Engine: e}
+				cl.Engine = e
 				mu.Lock()
-				c.options[node].Cluster = o.Cluster
-				c.engines[node] = e
+				c.options[node].FS, c.options[node].Cluster, c.engines[node] = fs, &cl, e
 				*kills++
 				mu.Unlock()
 			}
@@ -259,6 +292,9 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 	}
 	wg.Wait()
 }
+
+// clusterTime bounds the virtual time of a cluster whose nodes are cut off.
+const clusterTime = 2 * time.Hour
 
 // checkCuts checks a cluster whose nodes were cut off. It returns how many URLs were fetched more than once.
 func (c *cluster) checkCuts() (doubled int) {
@@ -272,11 +308,7 @@ func (c *cluster) checkCuts() (doubled int) {
 			doubled++
 		}
 	}
-	for ip, tr := range snap.Servers {
-		if least := c.options[0].ServerDelayMin; tr.StartToStart >= 0 && tr.StartToStart < least {
-			c.t.Errorf("server %s: two requests within %v", ip, tr.StartToStart)
-		}
-	}
+	checkDelays(c.t, snap, &c.options[0], 0)
 	for url := range snap.Fetches {
 		if fetched, _, _ := want.Has(url); !fetched {
 			c.t.Errorf("fetched, but must not be: %s", url)

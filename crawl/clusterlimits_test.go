@@ -128,7 +128,7 @@ func TestClusterPagesCuts(t *testing.T) {
 				c.net.Chaos(chaos, mem.Chaos{Nodes: nodes, Every: 20 * time.Second, Away: 15 * time.Second,
 					Log: func(event string) { events = append(events, event) }})
 			})
-			c.lives(rng, 4, &kills)
+			c.lives(atRandom(rng, 4), &kills)
 			stop()
 			ended.Wait()
 			for node := range c.options {

@@ -1,6 +1,7 @@
 package star
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -56,6 +57,9 @@ type Budgets struct {
 	// QueuePages is the target for the sum of budgets: if Default for all known PLDs adds up to less, all
 	// budgets are scaled up to reach it. Default 10,000; Unscaled disables this.
 	QueuePages int64
+	// Share is the share of all PLDs that this Star has, if several share a crawl; 0 means 1. Budgets are then about those that
+	// one Star with all PLDs would give: its PLDs are a sample, so their ranks are about Share of those among all.
+	Share float64
 }
 
 func (b *Budgets) complete() error {
@@ -90,6 +94,9 @@ func (b *Budgets) Validate() error {
 	if b.Ranks < 0 || b.Ranks > 1<<20 {
 		errs = append(errs, fmt.Errorf("%d ranks: want at most 2^20", b.Ranks))
 	}
+	if !(b.Share >= 0 && b.Share <= 1) {
+		errs = append(errs, fmt.Errorf("a share of %g of all PLDs: want 0 to 1", b.Share))
+	}
 	if b.QueuePages < Unscaled {
 		errs = append(errs, fmt.Errorf("QueuePages is %d: want %d or more", b.QueuePages, Unscaled))
 	}
@@ -114,9 +121,9 @@ type curve struct {
 // newCurve computes the parameters for plds known PLDs. degrees are the largest in-degrees, descending.
 func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 	c := &curve{Budgets: b, plds: plds, scale: 1}
-	pages := float64(plds) * float64(b.Default)
-	c.k = int(min(int64(b.Ranks), plds/100))
-	c.top = math.Min(math.Max(pages/100, float64(b.Default)), float64(b.Max))
+	pages, share := float64(plds)*float64(b.Default), cmp.Or(b.Share, 1)
+	c.k = int(math.Min(float64(b.Ranks)*share, float64(plds)/100))
+	c.top = math.Min(math.Max(pages/share/100, float64(b.Default)), float64(b.Max))
 	if b.QueuePages > 0 {
 		c.scale = math.Max(1, float64(b.QueuePages)/math.Max(pages, float64(b.Default)))
 	}

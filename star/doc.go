@@ -21,7 +21,8 @@
 // million PLDs share budgets up to 10,000 pages) are upper bounds here. With V PLDs known, K = V/100, and
 // the top budget is V·B0/100, limited to the range from B0 to the maximum. All budgets are scaled up until
 // V default budgets add up to QueuePages, so that small crawls do not scan QF all the time. PLDs of equal
-// in-degree get equal budgets: the lowest of their ranks. PLDs tied with rank K+1 get B0. Only Refresh
+// in-degree get equal budgets: the lowest of their ranks. PLDs tied with rank K+1 get B0. If several Stars share a crawl, K is this
+// one's share of that of all, and V in the top budget is the number of all PLDs (Budgets.Share). Only Refresh
 // changes the function; the owner calls it when BEAST moves to another queue, or after SetBudgets. A growing in-degree counts at
 // once.
 //

@@ -435,7 +435,8 @@ func BudgetsOf(run *state.LastRun, changed *changes.Settings) (b star.Budgets, o
 		return b, false, nil
 	}
 	name := run.Budget
-	b = star.Budgets{Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks, QueuePages: run.QueuePages}
+	b = star.Budgets{Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks, QueuePages: run.QueuePages,
+		Share: run.BudgetShare}
 	if f := changed.Function; f != nil {
 		name, b.Default, b.Max = f.Name, f.Default, f.Max
 	}

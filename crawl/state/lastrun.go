@@ -22,7 +22,8 @@ type LastRun struct {
 	BudgetMax          uint32          `json:"budget_max"`
 	BudgetRanks        int             `json:"budget_ranks"`
 	QueuePages         int64           `json:"queue_pages,omitempty"`
-	HostDelay          int64           `json:"host_delay_ms"` // with the default budget
+	BudgetShare        float64         `json:"budget_share,omitempty"` // of all PLDs that the node of a cluster has
+	HostDelay          int64           `json:"host_delay_ms"`          // with the default budget
 	HostDelayMin       int64           `json:"host_delay_min_ms"`
 	ServerDelay        int64           `json:"server_delay_ms"`
 	ServerDelayMin     int64           `json:"server_delay_min_ms"`

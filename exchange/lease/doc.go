@@ -10,7 +10,10 @@
 // that it uses for stay, then lets no more requests begin there, and writes the next node's name into the lease, with
 // those that wait behind it, the exchanges still in progress and the back-offs of servers. The next holder waits the
 // plain delays from the instant at which it learns of it. No clocks are compared. What an exchange finds out that
-// outlives its lease, such as a back-off, the next holder does not know.
+// outlives its lease, such as a back-off, the next holder does not know. What a holder was told stays in the lease's value,
+// with the holder's time: a process that is killed may not have had a checkpoint since, and the next one of its node finds its
+// own lease and takes off what has passed. Another node that takes the lease of a node that is gone does not know that time, so
+// it counts the whole back-off again.
 //
 // Life. Each node writes its beat, "beat.<node>", all TTL/60. A node whose last acknowledged beat was sent more than 9/10
 // of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only

@@ -104,6 +104,7 @@ type entry struct {
 	again   bool          // claim the lease again: the broker may have lost it
 	shut    bool          // held, but not open before others have claimed theirs
 	bring   polite.Holding
+	kept    *value        // the lease's value, if it tells the next process of this node something
 	rev     uint64        // of the lease's value
 	since   time.Duration // when the lease was got
 	left    time.Duration // when the stage leaving began
@@ -322,12 +323,12 @@ func (l *Leases) answer(_ context.Context, from int, data []byte) []byte {
 // Run must have returned.
 func (l *Leases) End(ctx context.Context) error {
 	for _, e := range l.entries {
-		if e.stage != held && e.stage != leaving {
+		if e.stage != held && e.stage != leaving || e.shut { // what a lease that was not opened has brought is in its value
 			continue
 		}
-		if h := l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests); len(h.Rests) > 0 {
+		if h := l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests); len(h.Rests) > 0 || e.kept != nil {
 			v := value{Node: nobody}
-			v.bring(polite.Holding{Rests: h.Rests})
+			v.bring(h)
 			if _, err := l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev); err != nil &&
 				!errors.Is(err, exchange.ErrChanged) {
 				return fmt.Errorf("exchange/lease: end: %w", err)

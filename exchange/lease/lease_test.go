@@ -37,11 +37,13 @@ type servers struct {
 	who    map[netip.Addr]string
 	by     map[string]int // visits by process
 	visits int
+	refuse time.Duration // the next visit finds a back-off of that long; nobody knows it before
+	until  map[netip.Addr]time.Time
 }
 
 func newServers(t *testing.T, opt polite.Options) *servers {
 	return &servers{t: t, opt: opt, last: map[netip.Addr]time.Time{}, starts: map[netip.Addr][]time.Time{},
-		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}, by: map[string]int{}}
+		open: map[netip.Addr]int{}, who: map[netip.Addr]string{}, by: map[string]int{}, until: map[netip.Addr]time.Time{}}
 }
 
 func (v *servers) begin(who string, a netip.Addr) {
@@ -52,6 +54,9 @@ func (v *servers) begin(who string, a netip.Addr) {
 	v.by[who]++
 	if last, ok := v.last[a]; ok && now.Sub(last) < v.opt.ServerDelay {
 		v.t.Errorf("%s: %s: %v: %v after the request of %s", now.Format("04:05.000"), who, a, now.Sub(last), v.who[a])
+	}
+	if left := v.until[a].Sub(now); left > 0 {
+		v.t.Errorf("%s: %v rests for another %v", who, a, left)
 	}
 	v.last[a], v.who[a] = now, who
 	v.starts[net] = append(v.starts[net], now)
@@ -64,10 +69,14 @@ func (v *servers) begin(who string, a netip.Addr) {
 	}
 }
 
-func (v *servers) end(a netip.Addr) {
+func (v *servers) end(a netip.Addr) (r polite.Result) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.open[polite.Network(a)]--
+	if v.refuse > 0 {
+		r.ServerBackoff, v.until[a], v.refuse = v.refuse, time.Now().Add(v.refuse), 0
+	}
+	return r
 }
 
 const longest = 2 * time.Second
@@ -164,11 +173,11 @@ func (n *node) exchange(ctx context.Context, s *polite.Scheduler, g *polite.Gran
 	s.Started(time.Now(), g)
 	n.web.begin(fmt.Sprintf("node %d, run %d", n.number, n.run), g.Addr)
 	pause(ctx, took)
-	n.web.end(g.Addr)
+	result := n.web.end(g.Addr)
 	if ctx.Err() != nil {
 		return
 	}
-	s.Done(time.Now(), g, polite.Result{})
+	s.Done(time.Now(), g, result)
 	n.mu.Lock()
 	delete(n.items, g.Item)
 	n.mu.Unlock()
@@ -374,6 +383,42 @@ func TestLoss(t *testing.T) {
 	})
 }
 
+// TestRestsOutliveKills: a node gets a lease whose server rests, and is killed before anything of its own says so. Its next
+// processes keep the rest, no longer than it was, and so does another node that takes the lease.
+func TestRestsOutliveKills(t *testing.T) {
+	for _, taker := range []int{1, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			_, nodes, web := testNodes(t, *seedFlag, 2, 0, mem.Faults{Delay: 5 * time.Millisecond})
+			a := netip.AddrFrom4([4]byte{10, 0, 0, 1})
+			give := func(node int) {
+				nodes[node].items[&polite.Item{Host: uint64(node), PLD: uint64(node), Addrs: []netip.Addr{a}}] = true
+			}
+			live := func(node int, d time.Duration) {
+				ctx, cancel := context.WithTimeout(t.Context(), d)
+				defer cancel()
+				if err := nodes[node].live(ctx, d > time.Hour); err != nil {
+					t.Error(err)
+				}
+			}
+			web.refuse = 20 * time.Minute
+			give(0)
+			live(0, 2*time.Hour)
+			give(1)
+			for range 3 {
+				live(1, 2*time.Minute)
+				time.Sleep(time.Minute)
+			}
+			give(taker)
+			live(taker, 2*time.Hour)
+			over := time.Since(web.until[a])
+			t.Logf("node %d visits %v after the rest", taker, over)
+			if most := time.Duration(1-taker)*10*time.Minute + 20*time.Second; len(nodes[taker].items) > 0 || over > most {
+				t.Errorf("node %d visits %v after the rest, want at most %v", taker, over, most)
+			}
+		})
+	}
+}
+
 // TestTwice: of two processes for one node the later one is refused, and one that follows a kill is not.
 func TestTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -406,14 +451,17 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte("wnet.0a0001"))
 	f.Add([]byte("hnet.20010db80001"))
 	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []int{0}}))
+	f.Add(encode(value{Node: 1, Run: 3, Open: []open{{2, -1 << 63}}, Rests: map[string]int64{"10.0.0.1": 5000}, At: -1 << 63}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, key, net, err := parseRequest(data); err == nil && netKey(net) != key {
 			t.Errorf("%q: network %v has the key %q", data, net, netKey(net))
 		}
 		if v, err := decode(data, 4); err == nil {
 			v.holding()
-			if _, err := decode(encode(v), 4); err != nil {
-				t.Errorf("%q: %v", data, err)
+			for _, mine := range []value{*v, v.takenBy(max(v.Node, 0), 7, time.Unix(1e9, 0))} {
+				if _, err := decode(encode(mine), 4); err != nil {
+					t.Errorf("%q: %v", data, err)
+				}
 			}
 		}
 	})

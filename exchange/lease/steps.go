@@ -21,11 +21,11 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		return l.short(lookAgain), false // others would take it again
 	}
 	engine := l.o.Engine
-	mine := value{Node: l.o.Node, Run: l.o.Run}
 	if !e.claim {
+		mine := value{Node: l.o.Node, Run: l.o.Run}
 		rev, err := engine.Create(ctx, exchange.BucketNet, e.key, encode(mine))
 		if err == nil {
-			l.got(e, rev, nil)
+			l.got(e, rev, &mine, nil)
 			return 0, false
 		}
 		if !errors.Is(err, exchange.ErrExists) {
@@ -54,10 +54,11 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		if was.Node != l.o.Node && e.claim {
 			return 0, l.unclaim(e)
 		}
+		mine := was.takenBy(l.o.Node, l.o.Run, time.Now())
 		rev, err := engine.Update(ctx, exchange.BucketNet, e.key, encode(mine), v.Revision)
 		switch {
 		case err == nil:
-			l.got(e, rev, was)
+			l.got(e, rev, &mine, was.Line)
 			return 0, false
 		case errors.Is(err, exchange.ErrChanged):
 			return l.short(lookAgain), false
@@ -94,18 +95,18 @@ func (l *Leases) unclaim(e *entry) bool {
 	return false
 }
 
-// got notes that the lease is this node's. was is the value before; nil: none.
-func (l *Leases) got(e *entry, rev uint64, was *value) {
+// got notes that the lease is this node's. mine is its value, line are those that wait.
+func (l *Leases) got(e *entry, rev uint64, mine *value, line []int) {
 	l.beats.saw(rev)
-	e.bring = polite.Holding{}
+	e.bring = mine.holding()
 	l.mu.Lock()
-	e.stage, e.rev, e.since, e.unused, e.shut = held, rev, l.now(), 0, true
-	if was != nil {
-		e.bring = was.holding()
-		for _, node := range was.Line {
-			if node != l.o.Node && !slices.Contains(e.line, node) {
-				e.line = append(e.line, node)
-			}
+	e.stage, e.rev, e.since, e.unused, e.shut, e.kept = held, rev, l.now(), 0, true, nil
+	if mine.tells() {
+		e.kept = mine
+	}
+	for _, node := range line {
+		if node != l.o.Node && !slices.Contains(e.line, node) {
+			e.line = append(e.line, node)
 		}
 	}
 	l.figures.Taken++
@@ -239,6 +240,10 @@ func (l *Leases) unclaimLeft(e *entry) bool {
 func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
 	engine := l.o.Engine
 	mine := encode(value{Node: l.o.Node, Run: l.o.Run})
+	if e.kept != nil {
+		e.kept.age(time.Now())
+		mine = encode(e.kept)
+	}
 	rev, err := engine.Create(ctx, exchange.BucketNet, e.key, mine)
 	if errors.Is(err, exchange.ErrExists) {
 		v, err := engine.Get(ctx, exchange.BucketNet, e.key)

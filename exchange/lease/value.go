@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,43 @@ type value struct {
 	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may be open
 	Rests map[string]int64 `json:"rests,omitempty"` // by server: what is left of a back-off, in ms
 	Line  []int            `json:"line,omitempty"`  // nodes that wait, the next one first
+	// At is when Open and Rests were so, if Node has taken the lease: Unix time in ms by that node's clock. It is for that
+	// node alone. Others take what is left as if no time had passed.
+	At int64 `json:"at,omitempty"`
+}
+
+// takenBy returns the value of the lease once a node has taken it, for the next process of the node, which does not know
+// what this one was told: the checkpoint that it begins with may be older.
+func (v *value) takenBy(node int, run uint64, now time.Time) value {
+	if v.Node == node {
+		v.age(now)
+	}
+	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}
+	if next.tells() {
+		next.At = now.UnixMilli()
+	}
+	return next
+}
+
+// tells reports whether the next holder must know more than that it may take the lease.
+func (v *value) tells() bool { return len(v.Open) > 0 || len(v.Rests) > 0 }
+
+// age takes off the time that has passed since At.
+func (v *value) age(now time.Time) {
+	passed := now.UnixMilli() - v.At
+	if v.At == 0 || passed <= 0 {
+		return
+	}
+	for i := range v.Open {
+		v.Open[i].Left -= passed
+	}
+	v.Open = slices.DeleteFunc(v.Open, func(o open) bool { return o.Left <= 0 })
+	for server, left := range v.Rests {
+		if v.Rests[server] = left - passed; left <= passed {
+			delete(v.Rests, server)
+		}
+	}
+	v.At += passed
 }
 
 // open are connections that must have ended after a time.

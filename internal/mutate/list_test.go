@@ -18,6 +18,7 @@ const (
 	checkpointFile = "crawl/checkpoint.go"
 	runFile        = "crawl/run.go"
 	atomicFile     = "disk/atomic.go"
+	intakeFile     = "crawl/clusterintake.go"
 )
 
 // mutants are the changes, grouped by what they omit or do too early. One is missing since it has no effect:
@@ -139,8 +140,40 @@ var mutants = []mutant{
 	{name: "dropped-when-published", file: "exchange/outbox.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	if err := o.sent.Append(msg); err != nil {\n		return err\n	}\n",
 			"	msg, ok, err := o.pending.Peek()\n	if err != nil || !ok {\n		return errors.Join(err, errNoMessage)\n	}\n	_ = msg\n"}}},
-	{name: "mark-before-manifest", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
-		{"	if err := k.saveMoment(m, clean, done); err != nil {\n", "	k.cluster.checkpointed(k.gen+1, m)\n	time.Sleep(time.Second)\n	if err := k.saveMoment(m, clean, done); err != nil {\n"}}},
+	// The mutant writes the mark itself: it must not wait for another goroutine, because the lock of checkpoints stops a bubble.
+	{name: "mark-before-manifest", file: checkpointFile, pkg: "./crawl", test: "TestClusterCutsInTurn", edits: []edit{
+		{"	if err := k.saveMoment(m, clean, done); err != nil {\n", `	if c := k.cluster; c.on() && k.gen > 0 {
+		c.noteMark(k.gen+1, m)
+		mark := *c.mark
+		mark.Want = make([]uint64, c.nodes)
+		if err := c.putMark(context.Background(), &mark, c.marked); err != nil {
+			return nil
+		}
+	}
+	if err := k.saveMoment(m, clean, done); err != nil {
+`}}},
+	// That the two are not one transaction shows if a checkpoint comes between them, so the mutant waits for one.
+	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl", test: "TestClusterCutsInTurn|TestClusterCuts$", edits: []edit{
+		{"	return s.transact(func(tx *transaction) error {\n		s.testHook(\"intake\")\n", `	if verdict == exchange.Take {
+		if err := s.transact(func(tx *transaction) error {
+			s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+			return nil
+		}); err != nil {
+			return err
+		}
+		time.Sleep(3 * time.Second)
+	}
+	return s.transact(func(tx *transaction) error {
+		s.testHook("intake")
+`}, {"		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}\n		s.taken", "		s.taken"}}},
+	{name: "skipped-by-sequence", file: intakeFile, pkg: "./crawl", test: "TestClusterCuts$", edits: []edit{
+		{"		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)\n", `		verdict = exchange.Take
+		if msg.Seq <= s.intake.Seq {
+			verdict = exchange.Skip
+		}
+`}}},
+	{name: "edge-to-the-owner-of-its-source", file: "crawl/admit/batch.go", pkg: "./crawl", test: "TestCluster$", edits: []edit{
+		{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
 	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
 	{name: "taken-again", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
@@ -156,6 +189,8 @@ var mutants = []mutant{
 		{"	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endFor) {\n", "	if state.Pending < 0 {\n"}}},
 	{name: "leases-kept-without-beats", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestSilent", edits: []edit{
 		{"return l.beats.heard.Load() && ", "return l.beats.heard.Load() || "}}},
+	{name: "brought-rests-not-kept", file: "exchange/lease/value.go", pkg: "./exchange/lease", test: "TestRestsOutliveKills", edits: []edit{
+		{"	next := value{Node: node, Run: run, Open: v.Open, Rests: v.Rests}\n", "	next := value{Node: node, Run: run, Open: v.Open}\n"}}},
 	{name: "leases-not-claimed-again", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestFaults", edits: []edit{
 		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
 	{name: "leases-opened-early", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLoss", edits: []edit{
