@@ -35,6 +35,7 @@ type beats struct {
 	streak   int           // own beats since the last long silence
 	proves   bool          // the next claim of all leases ends the time after that silence
 	heard    atomic.Bool   // the others have heard of this node since its last long silence
+	ever     atomic.Bool   // heard was true once
 	connects atomic.Uint64 // exchange.State.Connects at the last look for a loss
 
 	mu       sync.Mutex // guards the fields below
@@ -210,6 +211,7 @@ func (b *beats) run(ctx context.Context) error {
 		if b.proves {
 			b.proves = false
 			b.heard.Store(true)
+			b.ever.Store(true)
 		}
 		set, err := b.beat(ctx, false)
 		switch {

@@ -89,8 +89,9 @@ func (l *Leases) unclaim(e *entry) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.discount(e)
 	e.claim = false
-	l.claims--
+	l.count(e)
 	return false
 }
 
@@ -99,7 +100,8 @@ func (l *Leases) got(e *entry, rev uint64, was *value) {
 	l.beats.saw(rev)
 	e.bring = polite.Holding{}
 	l.mu.Lock()
-	e.stage, e.rev, e.since, e.unused, e.shut = held, rev, l.now(), 0, true
+	l.enter(e, held)
+	e.rev, e.since, e.unused, e.shut = rev, l.now(), 0, true
 	if was != nil {
 		e.bring = was.holding()
 		for _, node := range was.Line {
@@ -152,7 +154,8 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	if end <= now && l.o.Engine.State().Connected {
 		l.o.Polite.Release(time.Now(), e.net)
 		l.mu.Lock()
-		e.stage, e.left = leaving, now
+		l.enter(e, leaving)
+		e.left = now
 		l.mu.Unlock()
 		return 0
 	}
@@ -197,7 +200,8 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	case err == nil:
 	case errors.Is(err, exchange.ErrChanged):
 		l.mu.Lock() // the call before has done it, or the lease is lost
-		e.stage, e.line = gone, nil
+		l.enter(e, gone)
+		e.line = nil
 		l.mu.Unlock()
 		return 0, false
 	default:
@@ -210,7 +214,8 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	}
 	l.mu.Lock()
 	l.settle(e)
-	e.stage, e.line = waiting, nil
+	l.enter(e, waiting)
+	e.line = nil
 	l.mu.Unlock()
 	return 0, l.unclaimLeft(e)
 }
@@ -222,7 +227,7 @@ func (l *Leases) drain(e *entry) (wait time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.stage = waiting
+	l.enter(e, waiting)
 	return 0
 }
 
@@ -251,7 +256,8 @@ func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.D
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.figures.Lost++
-			e.stage, e.line, e.shut = gone, nil, false
+			l.enter(e, gone)
+			e.line, e.shut = nil, false
 			return false, 0
 		}
 		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
