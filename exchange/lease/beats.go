@@ -54,6 +54,9 @@ type seen struct {
 
 func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
 
+// StartTakes returns how long the others must hear of a process before it fetches.
+func (l *Leases) StartTakes() time.Duration { return sureBeats * l.beats.every() }
+
 // saw notes a revision of the bucket.
 func (b *beats) saw(rev uint64) {
 	for {
