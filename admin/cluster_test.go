@@ -55,7 +55,8 @@ func TestClusterPage(t *testing.T) {
 	if code != http.StatusOK || !bytes.Contains(page, []byte(`id="nodes"`)) {
 		t.Errorf("/cluster: %d %.200s", code, page)
 	}
-	said := &exchange.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9, DiskLimit: 10, Config: "x"}
+	said := &exchange.Status{Node: 1, Time: time.Now(), Host: "<b>there</b>", Pages: 5, PagesPerSecond: 2.5, DiskUsed: 9, DiskLimit: 10, Config: "x",
+		Leases: &exchange.LeaseStatus{Held: 4, URLs: 7}}
 	data, err := said.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,7 @@ func TestClusterPage(t *testing.T) {
 	if n := c.Nodes[0]; n.Status.Host != "here.test" || n.Status.DiskLimit == 0 {
 		t.Errorf("this node: %+v", n.Status)
 	}
-	if n := c.Nodes[1]; n.Status.Host != said.Host || n.Status.PagesPerSecond != 2.5 || n.Age < 0 || n.Age > 60 {
+	if n := c.Nodes[1]; n.Status.Leases == nil || *n.Status.Leases != *said.Leases || c.Nodes[0].Status.Leases != nil || n.Status.Host != said.Host || n.Status.PagesPerSecond != 2.5 || n.Age < 0 || n.Age > 60 {
 		t.Errorf("node 1: %+v %+v", n, n.Status)
 	}
 	if o := c.Overview; c.Nodes[2].Heard || !slices.Equal(o.Missing, []int{2}) || o.Fullest != 1 || o.FullestShare != 0.9 || o.Configs != 2 {

@@ -78,6 +78,10 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 		st.Queued += sn.Place(p)
 	}
 	st.Waiting, st.WaitingBytes, st.Slowest = sn.Cluster.Waiting()
+	if l := &sn.Cluster.Leases; l.On {
+		st.Leases = &exchange.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
+			Taken: l.Taken, HandedOver: l.HandedOver, Lost: l.Lost, Resting: l.Resting, Starting: l.Starting}
+	}
 	return st
 }
 
@@ -121,6 +125,9 @@ func (s *clusterStage) tellEnd(ctx context.Context, why string) {
 	defer cancel()
 	st := s.status(0)
 	st.Ended, st.Waits = why, ""
+	if l := st.Leases; l != nil { // they are free
+		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
+	}
 	if err := s.putStatus(ctx, st); err != nil {
 		s.opt.Log.Debug("the end of the node is not written", "error", err)
 	}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,83 @@ func TestClusterStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		if st, err := exchange.DecodeStatus(v.Key, v.Data, 3); err != nil || st.Ended != StopCancelled {
+			t.Errorf("node 1 says at its end: %+v, %v", st, err)
+		}
+	})
+}
+
+// TestClusterLeaseStatus: a node says of its leases that it starts, which networks it visits and waits for, and that it rests once
+// it has been cut off for long. What fetching waits for says the same in words. At its end it holds nothing.
+func TestClusterLeaseStatus(t *testing.T) {
+	takesLong(t)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
+			o.Cluster.LeaseTTL = time.Minute
+			o.Control, o.ServerDelay = &Control{}, 2*time.Second
+		})
+		defer c.close()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		for node := range c.options {
+			go func() { _, err := Run(ctx, c.options[node]); ended <- err }()
+		}
+		at := func(when string, node int, waits string, ok func(l *exchange.LeaseStatus) bool) {
+			t.Helper()
+			_, list, err := c.options[node].Control.Cluster()
+			s, err2 := c.options[node].Control.Exact()
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			if st := list[node]; st == nil || st.Leases == nil || !ok(st.Leases) {
+				t.Errorf("%s, node %d says %+v", when, node, st)
+			} else if st.Leases != nil {
+				t.Logf("%s, node %d says %+v, waits for %q", when, node, *st.Leases, s.Waiting)
+			}
+			if l := s.Cluster.Leases; !l.On || !strings.Contains(s.Waiting, waits) {
+				t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Waiting, waits)
+			}
+		}
+		sleep(ctx, time.Second)
+		at("at the start", 0, "must hear of this one, for 3s from its start", func(l *exchange.LeaseStatus) bool {
+			return l.Starting && l.Resting && l.Held == 0
+		})
+		var wanted, urls, handed int64
+		for range 6 {
+			sleep(ctx, 10*time.Second)
+			_, list, err := c.options[0].Control.Cluster()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, st := range list {
+				wanted, urls, handed = wanted+int64(st.Leases.Wanted), urls+st.Leases.URLs, max(handed, st.Leases.HandedOver)
+			}
+		}
+		if wanted == 0 || urls == 0 || handed == 0 {
+			t.Errorf("%d networks were waited for with %d URLs, %d handed over", wanted, urls, handed)
+		}
+		at("after a minute", 0, "", func(l *exchange.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
+		c.net.Cut(1)
+		sleep(ctx, 90*time.Second)
+		if s, err := c.options[1].Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
+			!strings.Contains(s.Waiting, "the broker: after so long without it") {
+			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Waiting, err)
+		}
+		c.net.Heal(1)
+		sleep(ctx, 30*time.Second)
+		at("back", 1, "", func(l *exchange.LeaseStatus) bool { return !l.Resting && l.Held+l.Wanted > 0 })
+		cancel()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.StatusKey(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st, err := exchange.DecodeStatus(v.Key, v.Data, 2); err != nil || st.Leases == nil || st.Leases.Held != 0 || st.Leases.Taken == 0 {
 			t.Errorf("node 1 says at its end: %+v, %v", st, err)
 		}
 	})

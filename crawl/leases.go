@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/snapshot"
@@ -31,6 +32,7 @@ type leaseStage struct {
 	*engine
 	leases    *lease.Leases // nil: this crawl has one node, or its nodes share networks
 	deferrals *deferrals
+	waiting   atomic.Int64 // URLs in RAM that waited for a network when evictWaiting looked last
 }
 
 // leases reports whether nodes visit networks in turn.
@@ -94,7 +96,8 @@ func (s *leaseStage) mayFetch() bool { return s.leases == nil || s.leases.MayFet
 func (s *leaseStage) evictWaiting(ctx context.Context) error {
 	for sleep(ctx, evictUnheldEvery) {
 		if err := s.transact(func(tx *transaction) error {
-			items := s.polite.EvictUnheld(time.Now(), leasePatience)
+			items, left := s.polite.EvictUnheld(time.Now(), leasePatience)
+			s.waiting.Store(int64(left))
 			tx.nothing = len(items) == 0
 			return s.deferrals.evicted(tx, items, state.ReasonNetworkLease)
 		}); err != nil {
@@ -122,7 +125,8 @@ func (s *leaseStage) show(sn *Snapshot) {
 		return
 	}
 	f := s.leases.Figures()
-	sn.Cluster.Leases = snapshot.Leases{Held: f.Held, Wanted: f.Wanted, Taken: f.Taken, HandedOver: f.HandedOver, Lost: f.Lost, Resting: f.Resting}
+	sn.Cluster.Leases = snapshot.Leases{On: true, Held: f.Held, Wanted: f.Wanted, Longest: f.Longest, Taken: f.Taken, HandedOver: f.HandedOver,
+		Lost: f.Lost, Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() + sn.Deferred[state.ReasonNetworkLease.String()]}
 }
 
 // why returns why nothing may be fetched; "" if requests may begin.
@@ -130,5 +134,16 @@ func (s *leaseStage) why() string {
 	if s.mayFetch() {
 		return ""
 	}
-	return "the other nodes: they must hear of this one (--cluster-lease)"
+	f, broker := s.leases.Figures(), s.opt.Cluster.Engine.State().Connected
+	switch {
+	case !f.Resting:
+		return ""
+	case f.Starting && broker:
+		return fmt.Sprintf("the other nodes: they must hear of this one, for %v from its start (--cluster-lease)", s.leases.StartTakes())
+	case f.Starting:
+		return "the broker (--cluster): the other nodes must hear of this one first"
+	case broker:
+		return fmt.Sprintf("the other nodes: they must hear of this one again, for %v (--cluster-lease)", s.leases.StartTakes())
+	}
+	return "the broker: after so long without it, other nodes may visit the networks of this one (--cluster-lease)"
 }

@@ -35,6 +35,21 @@ type Status struct {
 	WaitingBytes int64  `json:"waitingBytes"`
 	Slowest      int    `json:"slowest,omitempty"` // the node that most of them wait for, if any wait
 	Connects     uint64 `json:"connects"`          // connections to the broker in this run
+
+	Leases *LeaseStatus `json:"leases,omitempty"` // nil: the nodes share networks, or the node is older than the field
+}
+
+// LeaseStatus is what a node says of the networks that nodes visit in turn.
+type LeaseStatus struct {
+	Held       int     `json:"held" doc:"Networks that the node may visit now."`
+	Wanted     int     `json:"wanted" doc:"Networks that it waits for."`
+	Longest    float64 `json:"longest,omitempty" doc:"Seconds for which it has waited for one of them."`
+	URLs       int64   `json:"urls" doc:"URLs that wait for them, in RAM and on disk."`
+	Taken      int64   `json:"taken" doc:"Leases that it has got in this run."`
+	HandedOver int64   `json:"handedOver" doc:"Of these, handed to another node."`
+	Lost       int64   `json:"lost" doc:"Of these, found in other hands: the node was silent for too long, or the broker lost changes."`
+	Resting    bool    `json:"resting,omitempty" doc:"It fetches nothing, since the other nodes have not heard of it for long."`
+	Starting   bool    `json:"starting,omitempty" doc:"So since it has started."`
 }
 
 // StatusEvery is how often a node writes its status, StatusOld after what time without one it counts as not heard of.

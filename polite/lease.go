@@ -205,14 +205,20 @@ func (s *Scheduler) StillWanted(now time.Time, addr netip.Addr) bool {
 }
 
 // EvictUnheld removes and returns the pages of hosts that wait for a network which is not held, and have waited for longer
-// than over. It sets their Due to now+over.
-func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item) {
+// than over. It sets their Due to now+over. left is the number of queued items of all other hosts that wait for such a
+// network.
+func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
 	for i := len(s.lines) - 1; i >= 0; i-- { // a host without items leaves lines
 		h := s.lines[i]
-		if v := h.waiting; v == nil || v.net == nil || v.net.held || at-v.net.wantedAt < int64(over) {
+		v := h.waiting
+		if v == nil || v.net == nil || v.net.held {
+			continue
+		}
+		if at-v.net.wantedAt < int64(over) {
+			left += h.len()
 			continue
 		}
 		for it := h.pages.Back(); it != nil; it = h.pages.Back() {
@@ -223,7 +229,7 @@ func (s *Scheduler) EvictUnheld(now time.Time, over time.Duration) (out []*Item)
 		}
 	}
 	s.tell(at)
-	return out
+	return out, left
 }
 
 // want notes that a network is wanted.

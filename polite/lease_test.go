@@ -221,15 +221,15 @@ func TestNotHeld(t *testing.T) {
 		t.Fatalf("wanted: %v", w)
 	}
 	now := t0.Add(time.Minute)
-	if out := s.EvictUnheld(now, 2*time.Minute); len(out) > 0 {
-		t.Errorf("%d pages evicted early", len(out))
+	if out, left := s.EvictUnheld(now, 2*time.Minute); len(out) > 0 || left != 1 {
+		t.Errorf("%d pages evicted early, %d left", len(out), left)
 	}
 	now = t0.Add(2 * time.Minute)
 	if !s.StillWanted(now, a) {
 		t.Error("no longer wanted, with an item")
 	}
-	if out := s.EvictUnheld(now, 2*time.Minute); len(out) != 1 || !out[0].Due.After(now) {
-		t.Errorf("evicted: %v", out)
+	if out, left := s.EvictUnheld(now, 2*time.Minute); len(out) != 1 || left != 0 || !out[0].Due.After(now) {
+		t.Errorf("evicted: %v, %d left", out, left)
 	}
 	if s.StillWanted(now, a) {
 		t.Error("still wanted, without items")

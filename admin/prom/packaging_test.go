@@ -95,7 +95,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	if rows != 9 {
+	if rows != 10 {
 		t.Errorf("%d rows", rows)
 	}
 	var all []string

@@ -138,6 +138,9 @@ func (r *report) print(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := r.printLeases(out); err != nil {
+		return err
+	}
 	var notes strings.Builder
 	for _, node := range o.Missing {
 		fmt.Fprintf(&notes, "Node %d has not been heard of for a minute.\n", node)
@@ -151,6 +154,42 @@ func (r *report) print(out io.Writer) error {
 	_, err := io.WriteString(out, notes.String())
 	return err
 }
+
+// printLeases prints a table of the networks that nodes visit in turn, if they do.
+func (r *report) printLeases(out io.Writer) error {
+	n := humanize.Comma
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	any := false
+	for node, st := range r.Nodes {
+		if st == nil || st.Leases == nil {
+			continue
+		}
+		if !any {
+			fmt.Fprintln(t, "\nnode\tvisits\twaits for\tlongest wait\tURLs that wait\tleases taken\thanded over\tlost\trests")
+			any = true
+		}
+		l := st.Leases
+		longest, rests := "–", "no"
+		if l.Wanted > 0 {
+			longest = human.Duration(time.Duration(min(max(l.Longest, 0), maxWait) * float64(time.Second)))
+		}
+		switch {
+		case l.Starting:
+			rests = "since its start"
+		case l.Resting:
+			rests = "yes"
+		}
+		fmt.Fprintf(t, "%d\t%s networks\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", node, n(int64(l.Held)), n(int64(l.Wanted)), longest, n(l.URLs), n(l.Taken),
+			n(l.HandedOver), n(l.Lost), rests)
+	}
+	if any {
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// maxWait bounds a time that a node says, in seconds: a hundred years.
+const maxWait = 100 * 365 * 24 * 3600
 
 // stateText says what a node does.
 func stateText(st *exchange.Status, now time.Time) string {

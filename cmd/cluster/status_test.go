@@ -57,7 +57,8 @@ func TestStatus(t *testing.T) {
 	}
 	for _, st := range []exchange.Status{
 		{Node: 0, Time: time.Now(), Host: "a\x1b[2J", Pages: 1234, PagesPerSecond: 5.5, Waits: "new links", DiskUsed: 1, DiskLimit: 4, Waiting: 7,
-			WaitingBytes: 2000, Slowest: 2, Checkpoint: 9},
+			WaitingBytes: 2000, Slowest: 2, Checkpoint: 9, Leases: &exchange.LeaseStatus{Held: 1200, Wanted: 3, Longest: 75, URLs: 45, Taken: 6789,
+				HandedOver: 10, Lost: 2, Resting: true, Starting: true}},
 		{Node: 1, Time: time.Now().Add(-time.Hour), Host: "b", Pages: 6, DiskUsed: 3, DiskLimit: 4},
 	} {
 		data, err := st.Encode()
@@ -73,8 +74,8 @@ func TestStatus(t *testing.T) {
 	}
 	text := status(false)
 	for _, want := range []string{"1,240 pages, 5.5 pages/s", "waits for new links", "7 (2.0 kB, most for node 2)", "25 %", "not heard of", "1 message, ",
-		"Node 1 has not been heard of", "Node 2 has not been heard of", "The fullest disk is that of node 1: 75 %"} {
-		if !strings.Contains(text, want) {
+		"networks 3 1 min 15 s 45 6,789 10 2 since its start", "Node 1 has not been heard of", "Node 2 has not been heard of", "The fullest disk is that of node 1: 75 %"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("no %q in %s", want, text)
 		}
 	}
@@ -83,6 +84,7 @@ func TestStatus(t *testing.T) {
 	}
 	var r report
 	if err := json.Unmarshal([]byte(status(true)), &r); err != nil || len(r.Nodes) != 3 || r.Nodes[2] != nil || r.Overview.Fullest != 1 ||
+		r.Nodes[0].Leases == nil || r.Nodes[0].Leases.HandedOver != 10 || r.Nodes[1].Leases != nil ||
 		!r.Streams[1].Missing || r.Streams[2].Messages != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}

@@ -24,11 +24,33 @@ func brokerText(s *crawl.Snapshot) string {
 	if c.Connects > 1 {
 		text += fmt.Sprintf(" (connection %d of this run)", c.Connects)
 	}
-	if l := c.Leases; l.Held > 0 || l.Wanted > 0 {
-		text += fmt.Sprintf("; visits %s networks, waits for %s", humanize.Comma(int64(l.Held)), humanize.Comma(int64(l.Wanted)))
-	}
 	if c.PagesLeft > 0 {
 		text += fmt.Sprintf("; may fetch %s more pages (--max-pages)", humanize.Comma(c.PagesLeft))
+	}
+	return text
+}
+
+// leaseText says which networks a node may visit, "" if the nodes share them.
+func leaseText(s *crawl.Snapshot) string {
+	l, n := &s.Cluster.Leases, humanize.Comma
+	if !l.On {
+		return ""
+	}
+	text := fmt.Sprintf("visits %s networks, waits for %s", n(int64(l.Held)), n(int64(l.Wanted)))
+	if l.Wanted > 0 {
+		text += fmt.Sprintf(" (for up to %s)", human.Duration(l.Longest))
+	}
+	if l.URLs > 0 {
+		text += fmt.Sprintf(" with %s URLs", n(l.URLs))
+	}
+	if text += fmt.Sprintf("; %s leases taken, %s handed over", n(l.Taken), n(l.HandedOver)); l.Lost > 0 {
+		text += fmt.Sprintf(", %s lost", n(l.Lost))
+	}
+	switch {
+	case l.Starting:
+		text += "; fetches nothing yet: the other nodes must hear of it first"
+	case l.Resting:
+		text += "; fetches nothing: the other nodes have not heard of it for too long"
 	}
 	return text
 }
@@ -75,6 +97,15 @@ func clusterFields(s *crawl.Snapshot) (fields []any) {
 	}
 	if !c.Connected {
 		fields = append(fields, "broker_away", short(s.Time.Sub(c.Since)))
+	}
+	if l := &c.Leases; l.On {
+		fields = append(fields, "networks_held", l.Held, "networks_wanted", l.Wanted)
+		if l.Wanted > 0 {
+			fields = append(fields, "longest_wait", short(l.Longest), "urls_wait_for_networks", l.URLs)
+		}
+		if l.Resting {
+			fields = append(fields, "rests", true)
+		}
 	}
 	return fields
 }

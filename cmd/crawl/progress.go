@@ -103,6 +103,9 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	if s.Cluster.Nodes > 0 {
 		lines = append(lines, "  cluster   "+brokerText(s))
 	}
+	if text := leaseText(s); text != "" {
+		lines = append(lines, "  leases    "+text)
+	}
 	for _, text := range pairTexts(s) {
 		lines = append(lines, "            "+text)
 	}

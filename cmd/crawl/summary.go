@@ -103,6 +103,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	}
 	if s.Cluster.Nodes > 0 {
 		line("cluster", "%s", brokerText(s))
+		if text := leaseText(s); text != "" {
+			line("leases", "%s", text)
+		}
 	}
 	for _, text := range pairTexts(s) {
 		line("", "%s", text)

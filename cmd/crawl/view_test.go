@@ -91,6 +91,36 @@ func TestJSONLog(t *testing.T) {
 	}
 }
 
+// TestLeaseText: progress and summary say which networks a node visits and waits for, and why it rests.
+func TestLeaseText(t *testing.T) {
+	for _, x := range []struct {
+		l    snapshot.Leases
+		want string
+	}{
+		{snapshot.Leases{}, ""},
+		{snapshot.Leases{On: true, Held: 1200, Taken: 3400, HandedOver: 5}, "visits 1,200 networks, waits for 0; 3,400 leases taken, 5 handed over"},
+		{snapshot.Leases{On: true, Held: 1, Wanted: 2, Longest: 15 * time.Second, URLs: 3000, Lost: 4}, "visits 1 networks, waits for 2 (for up to 15 s) " +
+			"with 3,000 URLs; 0 leases taken, 0 handed over, 4 lost"},
+		{snapshot.Leases{On: true, Starting: true, Resting: true}, "visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing yet: " +
+			"the other nodes must hear of it first"},
+		{snapshot.Leases{On: true, Resting: true}, "visits 0 networks, waits for 0; 0 leases taken, 0 handed over; fetches nothing: the other nodes " +
+			"have not heard of it for too long"},
+	} {
+		s := &crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Leases: x.l}}
+		if got := leaseText(s); got != x.want {
+			t.Errorf("%+v: got %q, want %q", x.l, got, x.want)
+		}
+		if lines := strings.Join(progressLines(s, 0), "\n"); strings.Contains(lines, "  leases    "+x.want) != x.l.On {
+			t.Errorf("%+v: progress is %s", x.l, lines)
+		}
+	}
+	fields := fmt.Sprint(clusterFields(&crawl.Snapshot{Cluster: snapshot.Cluster{Nodes: 2, Connected: true, Leases: snapshot.Leases{On: true, Held: 1,
+		Wanted: 2, Longest: 15 * time.Second, URLs: 3, Resting: true}}}))
+	if want := "networks_held 1 networks_wanted 2 longest_wait 15s urls_wait_for_networks 3 rests true"; !strings.Contains(fields, want) {
+		t.Errorf("fields %s", fields)
+	}
+}
+
 // TestBar: a bar never leaves its brackets.
 func TestBar(t *testing.T) {
 	for _, c := range []struct {

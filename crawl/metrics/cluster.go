@@ -27,12 +27,18 @@ func cluster() []Metric {
 		gauge("leases_held", "", "Networks that this node of a cluster may visit now", func(s *snap) float64 { return float64(s.Cluster.Leases.Held) }),
 		gauge("leases_wanted", "", "Networks that this node waits for, since another visits them",
 			func(s *snap) float64 { return float64(s.Cluster.Leases.Wanted) }),
+		gauge("leases_longest_wait_seconds", "seconds", "How long this node has waited for one of them",
+			func(s *snap) float64 { return s.Cluster.Leases.Longest.Seconds() }),
+		gauge("leases_waiting_urls", "", "URLs that wait for such networks, in RAM and on disk",
+			func(s *snap) float64 { return float64(s.Cluster.Leases.URLs) }),
 		gauge("leases_taken", "", "Leases of networks that this node got in this run", func(s *snap) float64 { return float64(s.Cluster.Leases.Taken) }),
 		gauge("leases_handed_over", "", "Leases that this node handed to another one in this run",
 			func(s *snap) float64 { return float64(s.Cluster.Leases.HandedOver) }),
 		gauge("leases_lost", "", "Leases that this node found in other hands in this run", func(s *snap) float64 { return float64(s.Cluster.Leases.Lost) }),
 		gauge("leases_resting", "", "1 while nothing is fetched because other nodes have not heard of this one",
 			func(s *snap) float64 { return flag(s.Cluster.Leases.Resting) }),
+		gauge("leases_starting", "", "1 while that is so since the start of the process",
+			func(s *snap) float64 { return flag(s.Cluster.Leases.Starting) }),
 	}
 	for _, row := range []struct {
 		name, help, unit string

@@ -16,11 +16,15 @@ type Cluster struct {
 
 // Leases are those of networks that several nodes may visit.
 type Leases struct {
-	Held, Wanted int   // networks that this node visits, and that it waits for
-	Taken        int64 // leases that it has got in this run
-	HandedOver   int64 // of these, handed to another node
-	Lost         int64 // of these, found in other hands
-	Resting      bool  // nothing is fetched: the other nodes have not heard of this one for long
+	On           bool          // the nodes visit networks in turn
+	Held, Wanted int           // networks that this node visits, and that it waits for
+	Longest      time.Duration // how long it has waited for one of them
+	URLs         int64         // that wait for such networks, in RAM, some seconds ago, and on disk
+	Taken        int64         // leases that it has got in this run
+	HandedOver   int64         // of these, handed to another node
+	Lost         int64         // of these, found in other hands
+	Resting      bool          // nothing is fetched: the other nodes have not heard of this one for long
+	Starting     bool          // so since the start of the process
 }
 
 // Pair are the figures of this node and another one. Records are links and edges between PLDs.

@@ -35,6 +35,7 @@ type beats struct {
 	streak   int           // own beats since the last long silence
 	proves   bool          // the next claim of all leases ends the time after that silence
 	heard    atomic.Bool   // the others have heard of this node since its last long silence
+	ever     atomic.Bool   // heard was true once
 	connects atomic.Uint64 // exchange.State.Connects at the last look for a loss
 
 	mu       sync.Mutex // guards the fields below
@@ -52,6 +53,9 @@ type seen struct {
 }
 
 func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
+
+// StartTakes returns how long the others must hear of a process before it fetches.
+func (l *Leases) StartTakes() time.Duration { return sureBeats * l.beats.every() }
 
 // saw notes a revision of the bucket.
 func (b *beats) saw(rev uint64) {
@@ -210,6 +214,7 @@ func (b *beats) run(ctx context.Context) error {
 		if b.proves {
 			b.proves = false
 			b.heard.Store(true)
+			b.ever.Store(true)
 		}
 		set, err := b.beat(ctx, false)
 		switch {

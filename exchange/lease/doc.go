@@ -17,9 +17,13 @@
 //
 // Life. Each node writes its beat, "beat.<node>", all TTL/60. A node whose last acknowledged beat was sent more than 9/10
 // of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only
-// then goes on. A process begins in the same way, so its first request comes three beats later. A node that has seen no beat of another for TTL, connected all the while, takes that node's
-// leases. A node that has ended says so in its beat. A new process waits until it has seen that no other process beats
-// for its node, so two processes for one node do not fetch at once: the later one is refused.
+// then goes on. A node that has seen no beat of another for TTL, connected all the while, takes that node's leases. A node
+// that has ended says so in its beat.
+//
+// Start. A process begins as after a silence, so its first request comes three beats after its start. If the process before
+// it was killed, it first looks for three beats whether that one still beats, so two processes for one node do not fetch at
+// once: the later one is refused. No start skips this, not even the first of a crawl on an empty broker: the broker may have
+// lost everything, and the marks and leases with it, while other nodes go on with leases that they hold.
 //
 // A broker may lose what it acknowledged. After each connection, if the bucket's revisions have fallen, and if a node's
 // beat was set back, the node claims all its leases again, before its next beat. Networks that it gets later are opened

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/exchange"
+	"drumbeat/internal/list"
 	"drumbeat/polite"
 )
 
@@ -65,6 +66,8 @@ type Leases struct {
 	mu      sync.Mutex // guards the fields below; held during no call of the engine
 	entries map[netip.Addr]*entry
 	queue   entryQueue // those that no step is working on, by when the next one is due
+	line    waitLine   // entries that wait for another node, the longest first
+	held    int        // entries that do not wait
 	claims  int        // entries that were made by requests of others
 	claimed int        // entries that are still to be claimed again after a loss
 	steps   chan struct{}
@@ -74,12 +77,14 @@ type Leases struct {
 
 // Figures describe the leases of a node.
 type Figures struct {
-	Held, Wanted int   // networks now
-	Taken        int64 // leases that this node has got
-	HandedOver   int64 // of these, handed to another node
-	Lost         int64 // of these, found in other hands: the node was silent for too long, or the broker lost changes
-	Resting      bool  // nothing is fetched, since no beat was acknowledged for too long
-	Guarded      bool  // new leases wait until other nodes have claimed theirs, after a loss or at the start
+	Held, Wanted int           // networks now
+	Longest      time.Duration // how long one has been wanted; 0: none is
+	Taken        int64         // leases that this node has got
+	HandedOver   int64         // of these, handed to another node
+	Lost         int64         // of these, found in other hands: the node was silent for too long, or the broker lost changes
+	Resting      bool          // nothing is fetched: no beat was acknowledged for too long, or the others must hear of this node
+	Starting     bool          // so since the start of the process
+	Guarded      bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
 }
 
 type stage uint8
@@ -93,6 +98,7 @@ const (
 
 // entry is a network that has URLs here, or whose lease is this node's.
 type entry struct {
+	waitLink
 	net     netip.Addr
 	key     string
 	stage   stage
@@ -106,11 +112,17 @@ type entry struct {
 	bring   polite.Holding
 	kept    *value        // the lease's value, if it tells the next process of this node something
 	rev     uint64        // of the lease's value
+	wanted  time.Duration // since when it is in Leases.line
 	since   time.Duration // when the lease was got
 	left    time.Duration // when the stage leaving began
 	unused  time.Duration // since when it has no URLs; 0: it has
 	line    []int         // nodes that wait
 }
+
+type (
+	waitLink = list.Link[entry]
+	waitLine = list.List[entry, *entry]
+)
 
 // New returns Leases. Call Run.
 func New(o Options) *Leases {
@@ -136,20 +148,51 @@ func (l *Leases) problem(text string, err error) {
 	}
 }
 
-// Figures returns the figures.
+// Figures returns the figures, in constant time.
 func (l *Leases) Figures() Figures {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.figures
-	for _, e := range l.entries {
-		if e.stage == waiting {
-			f.Wanted++
-		} else {
-			f.Held++
-		}
+	f.Held, f.Wanted = l.held, l.line.Len()
+	if e := l.line.Front(); e != nil {
+		f.Longest = l.now() - e.wanted
 	}
-	f.Resting, f.Guarded = !l.MayFetch(), l.beats.guarded.Load()
+	f.Resting, f.Starting, f.Guarded = !l.MayFetch(), !l.beats.ever.Load(), l.beats.guarded.Load()
 	return f
+}
+
+// count counts a new entry. The caller has the lock.
+func (l *Leases) count(e *entry) {
+	if e.claim {
+		l.claims++
+	}
+	switch {
+	case e.stage != waiting:
+		l.held++
+	case !e.claim:
+		e.wanted = l.now()
+		l.line.PushBack(e)
+	}
+}
+
+// discount takes back what count did. The caller has the lock.
+func (l *Leases) discount(e *entry) {
+	if e.claim {
+		l.claims--
+	}
+	switch {
+	case e.stage != waiting:
+		l.held--
+	case !e.claim:
+		l.line.Remove(e)
+	}
+}
+
+// enter puts an entry into a stage. The caller has the lock.
+func (l *Leases) enter(e *entry, to stage) {
+	l.discount(e)
+	e.stage = to
+	l.count(e)
 }
 
 // Run works until ctx ends. It returns an error if another process runs for this node: ErrTwice.
@@ -232,14 +275,12 @@ func (l *Leases) look(net netip.Addr, claim bool) {
 	defer l.mu.Unlock()
 	e := l.entries[net]
 	if e == nil {
-		if claim {
-			if l.claims >= maxClaims {
-				return // who wants the network asks again
-			}
-			l.claims++
+		if claim && l.claims >= maxClaims {
+			return // who wants the network asks again
 		}
 		e = &entry{net: net, key: netKey(net), index: -1, claim: claim}
 		l.entries[net] = e
+		l.count(e)
 		heap.Push(&l.queue, e)
 	}
 	l.poke(e)
@@ -284,9 +325,7 @@ func (l *Leases) step(ctx context.Context, e *entry) {
 	}
 	if done && !e.poked {
 		delete(l.entries, e.net)
-		if e.claim {
-			l.claims--
-		}
+		l.discount(e)
 		return
 	}
 	e.due = e.stepped + wait

@@ -94,6 +94,8 @@ type node struct {
 	items   map[*polite.Item]bool // that are not fetched
 	run     uint64
 	figures Figures
+	stages  [gone + 1]int // that count has seen
+	claims  int
 }
 
 // live is one life of a node. It returns nil when all is fetched or ctx has ended; clean says that it then says so.
@@ -126,6 +128,12 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	running.Go(func() {
 		if failed = l.Run(ctx); failed != nil {
 			cancel()
+		}
+	})
+	running.Go(func() {
+		for ctx.Err() == nil {
+			n.count(l)
+			pause(ctx, n.random(100*time.Millisecond))
 		}
 	})
 	for left > 0 && ctx.Err() == nil {
@@ -162,6 +170,32 @@ func (n *node) live(ctx context.Context, clean bool) error {
 		}
 	}
 	return failed
+}
+
+// count compares the counters of leases with their entries.
+func (n *node) count(l *Leases) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var held, wanted, claims int
+	var longest time.Duration
+	for _, e := range l.entries {
+		if e.claim {
+			claims++
+		}
+		switch {
+		case e.stage != waiting:
+			held++
+		case !e.claim:
+			wanted++
+			longest = max(longest, l.now()-e.wanted)
+		}
+		n.stages[e.stage]++
+	}
+	n.claims += claims
+	if e := l.line.Front(); held != l.held || wanted != l.line.Len() || claims != l.claims || e != nil && l.now()-e.wanted != longest {
+		n.t.Errorf("node %d: %d networks held, %d wanted, for %v, %d claims; the counters say %d, %d, %+v, %d", n.number, held, wanted, longest,
+			claims, l.held, l.line.Len(), e, l.claims)
+	}
 }
 
 // exchange is a request. If the process ends, it ends with it.
@@ -233,6 +267,9 @@ func TestNodes(t *testing.T) {
 		}
 		took := time.Since(begun)
 		t.Logf("%d visits in %v: %+v", web.visits, took, sum)
+		if f := nodes[0].figures; f.Resting || f.Starting {
+			t.Errorf("at the end: %+v", f)
+		}
 		if web.visits != 240 || sum.HandedOver < 10 || sum.Lost > 0 {
 			t.Errorf("%d visits, want 240: %+v", web.visits, sum)
 		}
@@ -258,7 +295,8 @@ func TestFaults(t *testing.T) {
 	if *longFlag {
 		rounds = 300
 	}
-	var kills int
+	var kills, claims int
+	var stages [gone + 1]int
 	var sum Figures
 	for seed := *seedFlag; seed < *seedFlag+rounds; seed++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -308,13 +346,23 @@ func TestFaults(t *testing.T) {
 				if len(n.items) > 0 {
 					t.Errorf("node %d: %d items are left", n.number, len(n.items))
 				}
+				claims += n.claims
+				for i, seen := range n.stages {
+					stages[i] += seen
+				}
 			}
 			if t.Failed() {
 				t.Fatalf("seed %d: %v", seed, events)
 			}
 		})
 	}
-	t.Logf("%d lives: %+v", kills, sum)
+	t.Logf("%d lives: %+v; entries seen by stage %v, %d of them claims", kills, sum, stages, claims)
+	if !*longFlag {
+		stages[gone] = 1 // that stage is rare and short
+	}
+	if slices.Contains(stages[:], 0) || claims == 0 {
+		t.Error("the counters were not compared in all stages")
+	}
 }
 
 // together runs nodes until all is fetched, and happens beside them.
@@ -442,6 +490,66 @@ func TestTwice(t *testing.T) {
 		twin.run, twin.items = 200, map[*polite.Item]bool{}
 		if err := twin.live(t.Context(), false); err != nil {
 			t.Errorf("after a kill: %v", err)
+		}
+	})
+}
+
+// TestStart: a process rests for three beats after its start, and for three more if the process before it was killed. Its
+// figures say that it starts, and later, when it was silent for long, that it rests.
+func TestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := mem.New(mem.Options{})
+		run := uint64(0)
+		rests := func(end bool, during func(l *Leases)) time.Duration {
+			t.Helper()
+			run++
+			engine := net.Engine(0)
+			defer engine.Close()
+			l := New(Options{Engine: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
+				Longest: longest, New: run == 1})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- l.Run(ctx) }()
+			begun := time.Now()
+			for !l.MayFetch() && time.Since(begun) < time.Hour {
+				if f := l.Figures(); !f.Resting || !f.Starting {
+					t.Errorf("at the start: %+v", f)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			took := time.Since(begun)
+			if f := l.Figures(); f.Resting || f.Starting {
+				t.Errorf("after the start: %+v", f)
+			}
+			if during != nil {
+				during(l)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if end {
+				if err := l.End(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			return took
+		}
+		beat := time.Minute / beatsPerTTL
+		first := rests(true, nil)
+		ended := rests(false, nil)
+		killed := rests(false, func(l *Leases) {
+			net.Cut(0)
+			time.Sleep(2 * time.Minute)
+			if f := l.Figures(); !f.Resting || f.Starting {
+				t.Errorf("silent for long: %+v", f)
+			}
+			net.Heal(0)
+		})
+		for i, is := range []time.Duration{first, ended, killed - 3*beat} {
+			if is < 3*beat || is > 4*beat {
+				t.Errorf("start %d took %v, a beat takes %v", i, is, beat)
+			}
 		}
 	})
 }

@@ -90,8 +90,9 @@ func (l *Leases) unclaim(e *entry) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.discount(e)
 	e.claim = false
-	l.claims--
+	l.count(e)
 	return false
 }
 
@@ -100,7 +101,8 @@ func (l *Leases) got(e *entry, rev uint64, mine *value, line []int) {
 	l.beats.saw(rev)
 	e.bring = mine.holding()
 	l.mu.Lock()
-	e.stage, e.rev, e.since, e.unused, e.shut, e.kept = held, rev, l.now(), 0, true, nil
+	l.enter(e, held)
+	e.rev, e.since, e.unused, e.shut, e.kept = rev, l.now(), 0, true, nil
 	if mine.tells() {
 		e.kept = mine
 	}
@@ -153,7 +155,8 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 	if end <= now && l.o.Engine.State().Connected {
 		l.o.Polite.Release(time.Now(), e.net)
 		l.mu.Lock()
-		e.stage, e.left = leaving, now
+		l.enter(e, leaving)
+		e.left = now
 		l.mu.Unlock()
 		return 0
 	}
@@ -198,7 +201,8 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	case err == nil:
 	case errors.Is(err, exchange.ErrChanged):
 		l.mu.Lock() // the call before has done it, or the lease is lost
-		e.stage, e.line = gone, nil
+		l.enter(e, gone)
+		e.line = nil
 		l.mu.Unlock()
 		return 0, false
 	default:
@@ -211,7 +215,8 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	}
 	l.mu.Lock()
 	l.settle(e)
-	e.stage, e.line = waiting, nil
+	l.enter(e, waiting)
+	e.line = nil
 	l.mu.Unlock()
 	return 0, l.unclaimLeft(e)
 }
@@ -223,7 +228,7 @@ func (l *Leases) drain(e *entry) (wait time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e.stage = waiting
+	l.enter(e, waiting)
 	return 0
 }
 
@@ -256,7 +261,8 @@ func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.D
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.figures.Lost++
-			e.stage, e.line, e.shut = gone, nil, false
+			l.enter(e, gone)
+			e.line, e.shut = nil, false
 			return false, 0
 		}
 		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {

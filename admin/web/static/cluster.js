@@ -39,6 +39,22 @@ function nodeRow(n, fullest) {
   ]);
 }
 
+function leaseRow(n) {
+  const l = n.status.leases;
+  const rests = l.starting ? "since its start" : l.resting ? badge("yes") : "no";
+  return row([
+    [String(n.node)],
+    [count(l.held), "n"],
+    [count(l.wanted), "n"],
+    [l.wanted ? duration(Math.round(l.longest || 0)) : NONE, "n"],
+    [count(l.urls), "n"],
+    [count(l.taken), "n"],
+    [count(l.handedOver), "n"],
+    [count(l.lost), "n"],
+    [rests],
+  ]);
+}
+
 function pairRow(p) {
   return row([
     ["node " + p.node],
@@ -68,6 +84,9 @@ function show(c) {
     c.self.broker.connected ? "Connected to the broker since " + since + "." : "Without the broker since " + since + ".",
   );
   byID("nodes").replaceChildren(...c.nodes.map((n) => nodeRow(n, o.fullest)));
+  const leases = c.nodes.filter((n) => n.status?.leases);
+  byID("leases-card").hidden = !leases.length;
+  byID("leases").replaceChildren(...leases.map(leaseRow));
   byID("pairs").replaceChildren(...c.pairs.map(pairRow));
 }
 
