@@ -29,6 +29,16 @@ type cluster struct {
 	options []Options
 	engines []*mem.Engine
 	stop    string // why nodes stop; "": StopDone
+	// over lays a file system over that of a node for a run; nil: none
+	over func(node int, fsys disk.FS) disk.FS
+}
+
+// start runs a node once.
+func (c *cluster) start(ctx context.Context, node int, o Options) (*Result, error) {
+	if c.over != nil {
+		o.FS = c.over(node, o.FS)
+	}
+	return Run(ctx, o)
 }
 
 func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *cluster {
@@ -62,7 +72,7 @@ func (c *cluster) run(ctx context.Context) []*Result {
 	errs := make([]error, len(c.options))
 	var wg sync.WaitGroup
 	for node := range c.options {
-		wg.Go(func() { results[node], errs[node] = Run(ctx, c.options[node]) })
+		wg.Go(func() { results[node], errs[node] = c.start(ctx, node, c.options[node]) })
 	}
 	wg.Wait()
 	for node, err := range errs {
@@ -216,14 +226,14 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 				}
 				o := c.options[node]
 				o.FS = fs
-				res, err := Run(ctx, o)
+				res, err := c.start(ctx, node, o)
 				if err == nil || errors.Is(err, state.ErrFinished) {
 					fs.CrashAfter(0)
 					c.options[node].FS = fs
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
 					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
-						if again, err := Run(ctx, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != c.stop) {
+						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != c.stop) {
 							c.t.Errorf("node %d, which has ended: %v", node, err)
 							return
 						}
