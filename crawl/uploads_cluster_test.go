@@ -60,15 +60,15 @@ func newStoredCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Fault
 	return s
 }
 
-// checkStore checks that the objects are all finished files of all nodes, under their numbers, and that each node reads its own
+// checkStore checks that the objects are all finished files of all nodes, under their numbers or that of node 0, and that each node reads its own
 // there: an audit that reads all records knows the keys of all URLs.
-func (s *storedCluster) checkStore(twins map[int]bool) {
+func (s *storedCluster) checkStore(zero map[int]bool) {
 	s.t.Helper()
 	files := 0
 	for node := range s.options {
 		o := &s.options[node]
 		of := fmt.Sprintf("%s/%d", crawlID(s.t, o.FS, o.Dirs), node)
-		if twins[node] {
+		if zero[node] {
 			of = strings.TrimSuffix(of, fmt.Sprint(node)) + "0"
 		}
 		checkObjectsOf(s.t, s.bucket, s.finals[node].on(o.FS), of, o.Dirs)
@@ -88,6 +88,9 @@ func (s *storedCluster) checkStore(twins map[int]bool) {
 // TestClusterObjectStore: the objects of one node, of two and of three are the files that they wrote, byte for byte, and have the
 // same URLs, each once.
 func TestClusterObjectStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of a processor")
+	}
 	t.Parallel()
 	var one map[string]int
 	for _, nodes := range []int{1, 2, 3} {
@@ -117,6 +120,9 @@ func TestClusterObjectStore(t *testing.T) {
 // TestClusterObjectStoreCuts: nodes are killed, or lose their power, at random operations on their disks, while requests to the
 // store and answers are lost. The objects have each URL that one node would store, and nothing else.
 func TestClusterObjectStoreCuts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of a processor")
+	}
 	t.Parallel()
 	kills, objects, refetched := 0, 0, 0
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](30, 3); seed++ {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -107,8 +108,11 @@ func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
 		return err
 	}
 	tmp := f.Path + ".tmp"
-	if err := copyWhole(fsys, tmp, src, f); err != nil {
+	if err := removeFile(fsys, tmp); err != nil { // of a repair that was killed
 		return err
+	}
+	if err := copyWhole(fsys, tmp, src, f); err != nil {
+		return errors.Join(err, removeFile(fsys, tmp))
 	}
 	if f.Here == audit.FileDamaged {
 		root := strings.TrimSuffix(dir, "/"+path.Base(dir))
@@ -125,6 +129,13 @@ func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
 		return err
 	}
 	return fsys.SyncDir(dir)
+}
+
+func removeFile(fsys disk.FS, name string) error {
+	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // copyWhole writes a file and makes it durable, if it has the bytes that the list of objects says.
