@@ -202,6 +202,14 @@ func (s *Server) Objects(tb testing.TB, prefix string) map[string][]byte {
 	return all
 }
 
+// Remove removes an object as another program would.
+func (s *Server) Remove(tb testing.TB, key string) {
+	tb.Helper()
+	if _, err := s.client.DeleteObject(tb.Context(), &s3.DeleteObjectInput{Bucket: &s.Bucket, Key: &key}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Pending returns the uploads of some keys that are neither complete nor aborted. MinIO lists no prefixes.
 func (s *Server) Pending(tb testing.TB, keys iter.Seq[string]) (pending []string) {
 	tb.Helper()
