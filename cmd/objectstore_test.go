@@ -162,7 +162,44 @@ func checkRemoteAudits(t *testing.T, s *objtest.Server, d string) {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		checkRemoteRepair(t, s, d, key, data)
 		return
+	}
+}
+
+// checkRemoteRepair: repair fetches an index from the store, and puts a file there again.
+func checkRemoteRepair(t *testing.T, s *objtest.Server, d, key string, data []byte) {
+	t.Helper()
+	warc := d + "/warc/" + path.Base(key)
+	index := strings.TrimSuffix(warc, ".warc.gz") + ".cdxj"
+	was := readFile(t, index)
+	for name, text := range map[string]string{index: "damaged", warc: string(data)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Remove(t, key)
+	wantExit(t, term.ExitDamage, "as in the object store", "audit", "--deep", d)
+	wants := []string{"fetch " + index + " from the object store: it is damaged here", "put " + warc + " into the object store again: it is missing there"}
+	for _, command := range []struct {
+		code int
+		args []string
+	}{{term.ExitFailure, []string{"repair", "--dry-run", d}}, {term.ExitDone, []string{"repair", d}}} {
+		out, _ := wantExit(t, command.code, "", command.args...)
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q: %s; want %s", command.args, out, want)
+			}
+		}
+	}
+	if readFile(t, index) != was || string(s.Objects(t, key)[key]) != string(data) {
+		t.Error("repair did not mend the index and the object")
+	}
+	if err := os.Remove(warc); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "repair", "--dry-run", d); !strings.Contains(out, "nothing to repair") {
+		t.Errorf("after the repair: %s", out)
 	}
 }
 

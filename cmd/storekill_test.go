@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +85,19 @@ func TestObjectStoreKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	s := objtest.Serve(t)
+	checkStoreKill(t, objtest.Serve(t))
+}
+
+// TestMinIOKill does the same with another server.
+func TestMinIOKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	checkStoreKill(t, objtest.ServeMinIO(t))
+}
+
+func checkStoreKill(t *testing.T, s *objtest.Server) {
+	t.Helper()
 	target, err := url.Parse(s.Endpoint)
 	if err != nil {
 		t.Fatal(err)
@@ -169,19 +181,12 @@ func TestObjectStoreKill(t *testing.T) {
 		}
 	}
 	for name := range seen {
-		if !slices.ContainsFunc(keys(objects), func(key string) bool { return path.Base(key) == name }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(objects)), func(key string) bool { return path.Base(key) == name }) {
 			t.Errorf("%s is not in the store", name)
 		}
 	}
-	if parts, _ := filepath.Glob(filepath.Join(s.Dir(), ".sgwtmp", "multipart", "*", "*")); len(parts) > 0 {
-		t.Errorf("unfinished uploads: %q", parts)
+	if keys := s.Pending(t, maps.Keys(objects)); len(keys) > 0 {
+		t.Errorf("unfinished uploads: %q", keys)
 	}
 	t.Logf("10 kills in %d crawls, %d objects, %d compared, %v", crawls, len(objects), compared, time.Since(began))
-}
-
-func keys(m map[string][]byte) (list []string) {
-	for key := range m {
-		list = append(list, key)
-	}
-	return list
 }

@@ -29,6 +29,16 @@ type cluster struct {
 	options []Options
 	engines []*mem.Engine
 	stop    string // why nodes stop; "": StopDone
+	// over lays a file system over that of a node for a run; nil: none
+	over func(node int, fsys disk.FS) disk.FS
+}
+
+// start runs a node once.
+func (c *cluster) start(ctx context.Context, node int, o Options) (*Result, error) {
+	if c.over != nil {
+		o.FS = c.over(node, o.FS)
+	}
+	return Run(ctx, o)
 }
 
 func newCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Faults, change func(node int, o *Options)) *cluster {
@@ -65,7 +75,7 @@ func (c *cluster) run(ctx context.Context) []*Result {
 	var wg sync.WaitGroup
 	for node := range c.options {
 		wg.Go(func() {
-			if results[node], errs[node] = Run(ctx, c.options[node]); errs[node] != nil {
+			if results[node], errs[node] = c.start(ctx, node, c.options[node]); errs[node] != nil {
 				cancel()
 			}
 		})
@@ -243,7 +253,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 					fs.CrashAfter(1)
 					end()
 				})
-				res, err := Run(alive, c.options[node])
+				res, err := c.start(alive, node, c.options[node])
 				cut := errors.Is(err, disk.ErrCrashed) || err == nil && alive.Err() != nil && res.Stop == StopCancelled
 				end()
 				switch {
@@ -257,7 +267,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
 					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
-						if again, err := Run(ctx, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != c.stop) {
+						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != c.stop) {
 							c.t.Errorf("node %d, which has ended: %v", node, err)
 							return
 						}

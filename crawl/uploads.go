@@ -71,6 +71,7 @@ type uploads struct {
 
 	objects  *queue.Queue // of state.Object; never read while the crawl runs
 	uploader objstore.Uploader
+	node     int    // part of the keys: this node's number when the crawl got its store
 	wake     signal // a checkpoint has finished files, or a file may be removed
 
 	mu       sync.Mutex         // guards the fields below; a leaf
@@ -109,7 +110,11 @@ const (
 )
 
 func newUploads(e *engine) *uploads {
-	return &uploads{engine: e, wake: newSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
+	u := &uploads{engine: e, wake: newSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
+	if e.opt.Cluster != nil {
+		u.node = e.opt.Cluster.Node
+	}
+	return u
 }
 
 // on reports whether the crawl has an object store.
@@ -120,10 +125,10 @@ func (u *uploads) place() *state.Store {
 	if !u.on() {
 		return nil
 	}
-	return &state.Store{Place: u.opt.ObjectStore.Place}
+	return &state.Store{Place: u.opt.ObjectStore.Place, Node: u.node}
 }
 
-// accept returns an error if the crawl of a manifest has another store.
+// accept takes the number in the keys from a manifest. It returns an error if its crawl has another store.
 func (u *uploads) accept(m *state.Manifest) error {
 	switch {
 	case m.Store == nil:
@@ -133,6 +138,7 @@ func (u *uploads) accept(m *state.Manifest) error {
 	case !m.Store.Same(u.opt.ObjectStore.Place):
 		return state.Incompatible("crawl: finished files of crawl %s are in %s, not in %s", m.Crawl, m.Store, u.opt.ObjectStore.Place)
 	}
+	u.node = m.Store.Node
 	return nil
 }
 
@@ -142,7 +148,7 @@ func (u *uploads) access(ctx context.Context) error {
 		return nil
 	}
 	o := u.opt.ObjectStore
-	err := o.Bucket.Check(ctx, o.Place.Key(u.CrawlID, 0, ""))
+	err := o.Bucket.Check(ctx, u.place().Key(u.CrawlID, ""))
 	if errors.Is(err, objstore.ErrDenied) {
 		return state.Incompatible("crawl: %s: %w", o.Place, err)
 	}

@@ -10,6 +10,9 @@
 // losses by kind: URLs that links and seeds will bring again, URLs that cannot be named, links. --json
 // prints all of it as one object, whose field found is audit's report.
 //
+// Of a crawl with an object store, repair also fetches damaged files and missing indexes from there, and puts whole files there
+// again whose objects are damaged or missing; --remote off leaves the store out.
+//
 // Exit codes: 0 if the crawl is sound now, term.ExitFailure (1) if --dry-run found something to repair,
 // term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, term.ExitDamage (5) if
 // the outbox of a cluster's node has lost messages that another node may lack.
@@ -38,6 +41,7 @@ type Command struct {
 	Dir    []string `arg:"" name:"dir" help:"All directories of the crawl."`
 	DryRun bool     `help:"Print what would be done and what would be lost, and change nothing."`
 	Taken  []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
+	Remote string   `placeholder:"MODE" enum:"head,read,off" default:"head" help:"Of files in an object store: compare size and checksums and mend what differs (head), also read every record there (read), or leave the store out (off)."`
 	flags.Audit
 }
 
@@ -49,7 +53,8 @@ func (c *Command) Run(a *term.App) error {
 	}
 	p := term.NewProgress(a.Stderr)
 	rep, err := repair.Run(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
-		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}})
+		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show,
+		Remote: audit.Remote(c.Remote)}})
 	p.Clear()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/objstore"
 	"drumbeat/queue"
 	"drumbeat/star"
 	"drumbeat/weburl"
@@ -112,6 +113,8 @@ type Options struct {
 
 	// Remote says what Deep does about files that are only in an object store; "": RemoteHead.
 	Remote Remote
+	// OpenStore opens the object store; nil: by S3.
+	OpenStore func(objstore.Place) (objstore.Bucket, error)
 
 	Repairing bool // open a crawl although its repair is unfinished
 	without   bool // the directories with the highest numbers may be missing
@@ -176,7 +179,7 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 	if m == nil {
 		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit", opt.Dirs[0])
 	}
-	r.HideRemote = opt.remote().hide()
+	r.HideRemote, r.OpenStore = opt.remote().hide(), opt.OpenStore
 	if err := r.Take(match, m, opt.Out); err != nil {
 		return r, nil, err
 	}

@@ -152,6 +152,7 @@ type Scanner struct {
 	// Outboxes is what the outboxes of a node of a cluster hold, by the other node.
 	Outboxes map[int]*exchange.OutboxFound
 	cluster  *Cluster
+	Stored   []StoredFile // those of the list of objects
 	// URL, if set, is called with the URL of each record and response. It is valid during the call.
 	URL func(url []byte) error
 }

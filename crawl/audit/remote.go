@@ -2,10 +2,12 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +22,7 @@ type Remote string
 
 // These are the values of Options.Remote.
 const (
-	RemoteHead Remote = "head" // ask the store for size and checksums of each object, and read the logs; the default
+	RemoteHead Remote = "head" // ask the store for size and checksums of each object, and read logs and indexes; the default
 	RemoteRead Remote = "read" // also read every record of WARC files there
 	RemoteOff  Remote = "off"  // do not use the store
 )
@@ -42,7 +44,30 @@ func (m Remote) hide() func(*state.Object) bool {
 	case RemoteOff:
 		return func(*state.Object) bool { return true }
 	}
-	return func(o *state.Object) bool { return !o.Log }
+	return (*state.Object).Data
+}
+
+// NameStore is the name of the object store among structures: damage of it is that of files there, and of their copies here.
+// state.NameObjects is the list of these files.
+const NameStore = "object-store"
+
+// FileState says what an audit found of one of the two copies of a file.
+type FileState uint8
+
+// The values of FileState.
+const (
+	FileUnknown FileState = iota // not looked for
+	FileWhole
+	FileMissing
+	FileDamaged // another size or checksum
+)
+
+// StoredFile is a file in the list of objects.
+type StoredFile struct {
+	*state.Object
+	Path        string // here; "" if its directory was not given
+	Here, There FileState
+	here, there error // the damage
 }
 
 // headsAtOnce is the number of requests at once; headTime limits one.
@@ -51,8 +76,9 @@ const (
 	headTime    = time.Minute
 )
 
-// objects asks the store for each object. Objects that are missing or differ are damage; a store that does not answer is an
-// error.
+// objects compares what is here and in the store of each file in the list of objects with the list. An object that is missing
+// or differs is damage, and so is a file here that differs: it is read in the store from then on, if that has it. A store that
+// does not answer is an error.
 func (x *Scanner) objects() error {
 	store := x.Manifest.Store
 	if store == nil {
@@ -60,78 +86,121 @@ func (x *Scanner) objects() error {
 	}
 	out := &x.Report.Output.Remote
 	out.Store, out.Mode, out.Objects = store.String(), x.opt.remote(), int64(len(x.Saved.Objects))
+	x.Begin(NameStore)
+	x.Stored = make([]StoredFile, len(x.Saved.Objects))
 	for i := range x.Saved.Objects {
-		o := &x.Saved.Objects[i]
-		path := o.Path(x.Saved.Set, x.Saved.Out)
-		if o.Log || strings.HasSuffix(o.File, ".cdxj") || path == "" || out.Mode == RemoteRead {
-			continue
-		}
-		if _, err := x.Saved.Meter.Size(path); errors.Is(err, fs.ErrNotExist) {
-			out.Unread++
+		f := &x.Stored[i]
+		f.Object, f.Path = &x.Saved.Objects[i], x.Saved.Objects[i].Path(x.Saved.Set, x.Saved.Out)
+		if f.Path != "" {
+			f.Here, f.here = x.lookHere(f)
 		}
 	}
-	if out.Mode == RemoteOff || len(x.Saved.Objects) == 0 {
-		return nil
-	}
-	x.Begin(state.NameObjects)
-	b, err := x.Saved.OpenBucket()
-	if err != nil {
-		return err
-	}
-	found := make([]error, len(x.Saved.Objects))
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range headsAtOnce {
-		workers.Go(func() {
-			defer bug.Fatal()
-			for i := range next {
-				var failed error
-				if found[i], failed = x.look(ctx, b, &x.Saved.Objects[i]); failed != nil {
-					cancel(failed)
-				}
-			}
-		})
-	}
-	for i := range x.Saved.Objects {
-		if ctx.Err() == nil {
-			next <- i
-		}
-	}
-	close(next)
-	workers.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err := x.lookThere(); err != nil {
 		return fmt.Errorf("crawl: audit of %s: %w (--remote off leaves it out)", store, err)
 	}
-	for _, err := range found {
-		out.Checked++
-		if err != nil {
+	for i := range x.Stored {
+		f := &x.Stored[i]
+		if f.Here == FileDamaged && f.There == FileWhole {
+			x.Saved.Ignore(f.Path)
+		}
+		if f.There != FileUnknown {
+			out.Checked++
+		}
+		if f.Data() && out.Mode != RemoteRead && (f.Here == FileMissing || f.Here == FileDamaged && f.There == FileWhole) {
+			out.Unread++
+		}
+		for _, err := range []error{f.here, f.there} {
+			if err == nil {
+				continue
+			}
 			if err := x.damage(err); err != nil {
 				return err
 			}
 		}
 	}
+	x.row.Records = out.Objects
 	return nil
 }
 
-// look asks the store for an object. damage says how it differs.
-func (x *Scanner) look(ctx context.Context, b objstore.Bucket, o *state.Object) (damage, err error) {
+// lookHere compares a file here with the list.
+func (x *Scanner) lookHere(o *StoredFile) (FileState, error) {
+	f, err := x.Saved.Meter.OpenRead(o.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return FileMissing, nil
+	}
+	if err != nil {
+		return FileDamaged, err
+	}
+	defer f.Close() // read only
+	size, err := f.Size()
+	if err == nil && size != o.Size {
+		err = &disk.CorruptError{Path: o.Path, Offset: min(size, o.Size), Want: fmt.Sprintf("%d bytes, as in the object store", o.Size), Got: fmt.Sprint(size)}
+	}
+	sha := sha256.New()
+	if err == nil {
+		_, err = io.Copy(sha, io.NewSectionReader(f, 0, size))
+	}
+	if err == nil && hex.EncodeToString(sha.Sum(nil)) != o.SHA256 {
+		err = &disk.CorruptError{Path: o.Path, Want: "SHA-256 " + o.SHA256 + ", as in the object store", Got: hex.EncodeToString(sha.Sum(nil))}
+	}
+	if err != nil {
+		return FileDamaged, err
+	}
+	return FileWhole, nil
+}
+
+// lookThere asks the store for all files.
+func (x *Scanner) lookThere() error {
+	if x.opt.remote() == RemoteOff || len(x.Stored) == 0 {
+		return nil
+	}
+	b, err := x.Saved.OpenBucket()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	next := make(chan *StoredFile)
+	var workers sync.WaitGroup
+	for range headsAtOnce {
+		workers.Go(func() {
+			defer bug.Fatal()
+			for f := range next {
+				if err := x.ask(ctx, b, f); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range x.Stored {
+		if ctx.Err() == nil {
+			next <- &x.Stored[i]
+		}
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// ask asks the store for a file.
+func (x *Scanner) ask(ctx context.Context, b objstore.Bucket, f *StoredFile) error {
 	ctx, cancel := context.WithTimeout(ctx, headTime)
 	defer cancel()
-	key := x.Manifest.Store.Key(x.Manifest.Crawl, o.File)
+	key := x.Manifest.Store.Key(x.Manifest.Crawl, f.File)
 	at := objstore.Scheme + x.Manifest.Store.Bucket + "/" + key
 	found, err := b.Head(ctx, key)
 	if errors.Is(err, objstore.ErrNotExist) {
-		return &disk.CorruptError{Path: at, Want: fmt.Sprintf("an object of %d bytes", o.Size), Got: "none"}, nil
+		f.There, f.there = FileMissing, &disk.CorruptError{Path: at, Want: fmt.Sprintf("an object of %d bytes", f.Size), Got: "none"}
+		return nil
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if diff := o.Sums().Same(found); diff != nil {
-		return &disk.CorruptError{Path: at, Want: "the object that was put", Got: diff.Error()}, nil
+	f.There = FileWhole
+	if diff := f.Sums().Same(found); diff != nil {
+		f.There, f.there = FileDamaged, &disk.CorruptError{Path: at, Want: "the object that was put", Got: diff.Error()}
 	}
-	return nil, nil
+	return nil
 }
 
 // remote returns the mode.

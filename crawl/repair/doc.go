@@ -10,6 +10,12 @@
 // committed: after a crash the next Run finishes it, and until then the crawl refuses to run
 // (state.ErrRepairing). The replaced files are in state/damaged/<checkpoint>; the operator may delete them.
 //
+// Output files that are in an object store have a copy there and may have one here. Run compares both with the list of objects
+// (audit.Scanner.Stored) and reads the whole one. It fetches files that are damaged here, and indexes that are missing: an
+// index belongs here as well, other files do not. It puts whole files whose objects are damaged or missing: the only case in
+// which an object is overwritten. Neither changes the crawl's state, and each step may be repeated, so no journal has them; it
+// carries them out first.
+//
 // Run locks the crawl's directories. It needs space for a second copy of each structure that it rebuilds.
 // With Options.DryRun it reports what it would do and changes nothing.
 //

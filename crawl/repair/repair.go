@@ -206,6 +206,7 @@ type repair struct {
 	known    bool                  // all ended keys are known, so a key in no place is lost
 	deferred map[uint8]int64       // deferred records by reason
 	outboxes []outboxRepair
+	stored   storedFiles
 
 	*Shadow
 	newSeen weburl.Sum // of URLseen's keys
@@ -277,7 +278,7 @@ func (w *repair) decide() {
 			w.out.Left = append(w.out.Left, left)
 			continue
 		}
-		if strings.HasPrefix(s.Name, state.OutboxPrefix) { // see decideOutboxes
+		if strings.HasPrefix(s.Name, state.OutboxPrefix) || s.Name == audit.NameStore { // see decideOutboxes and decideStore
 			continue
 		}
 		w.rebuild[s.Name] = true
@@ -339,6 +340,7 @@ func (w *repair) decide() {
 		w.rebuild[state.NameURLSeen] = true
 	}
 	w.decideOutput(do)
+	w.decideStore(do)
 	if len(w.out.Actions) == 0 && !w.Report.Report.Balanced() {
 		do("recompute the accounts")
 	}
@@ -404,7 +406,7 @@ func (w *repair) run() error {
 	if w.Shadow, err = newShadow(w.Saved, w.Manifest, w.opt.RAMBytes, ignore); err != nil {
 		return err
 	}
-	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
+	for _, f := range []func() error{w.mendStored, w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeContent, w.remakeBeast, w.remakeRobots,
 		w.remakeQueues, w.remakeCalendars, w.remakeOutboxes, w.remakeRAM, w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 // rest is how the last run reached it.
 type Store struct {
 	objstore.Place
-	Node int `json:"node"` // part of the keys; 0 with one node
+	Node int `json:"node"` // of the cluster when the crawl got its store, part of the keys; 0 with one node, and in earlier versions
 }
 
 // Key returns the key of a file of the crawl.
@@ -67,6 +67,12 @@ func (o *Object) Sums() *objstore.Sums {
 	return &objstore.Sums{Size: o.Size, SHA256: o.SHA256, CRC: o.CRC}
 }
 
+// Data reports whether the file is a WARC file. Indexes and logs are small beside it.
+func (o *Object) Data() bool { return !o.Log && !o.Index() }
+
+// Index reports whether the file is the index of a WARC file, which stays here.
+func (o *Object) Index() bool { return !o.Log && strings.HasSuffix(o.File, ".cdxj") }
+
 // Path returns the local path of the file; "" if its directory is not given.
 func (o *Object) Path(state, out disk.Set) string {
 	set, sub := out, "warc"
@@ -105,7 +111,7 @@ func (s *Saved) remote(m *Manifest) error {
 		}
 		return nil
 	}, func(error) error { return nil })
-	if err != nil || len(files) == 0 {
+	if err != nil || len(s.Objects) == 0 {
 		return err
 	}
 	s.overlay = objstore.NewOverlay(s.Set.FS, files, s.OpenBucket)
@@ -127,7 +133,17 @@ func (s *Saved) OpenBucket() (objstore.Bucket, error) {
 	if s.Manifest == nil || s.Manifest.Store == nil {
 		return nil, errors.New("crawl: the crawl has no object store")
 	}
+	if s.OpenStore != nil {
+		return s.OpenStore(s.Manifest.Store.Place)
+	}
 	return objstore.OpenS3(context.Background(), s.Manifest.Store.Place)
+}
+
+// Ignore has readers take a local file that is in the object store for gone, because it is damaged.
+func (s *Saved) Ignore(path string) {
+	if s.overlay != nil {
+		s.overlay.Ignore(path)
+	}
 }
 
 // ReadRemote returns directories of state of a crawl in which the logs that are in its object store are read there. all are its

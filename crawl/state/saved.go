@@ -29,9 +29,10 @@ type Saved struct {
 	Locks       []io.Closer
 
 	// Objects are the crawl's files in the object store, set by Take. HideRemote, set before, says which of them are not read
-	// when the local file is gone; nil: none.
+	// when the local file is gone; nil: none. OpenStore, set before, opens the store; nil: by S3.
 	Objects    []Object
 	HideRemote func(*Object) bool
+	OpenStore  func(objstore.Place) (objstore.Bucket, error)
 	overlay    *objstore.Overlay // nil without them
 }
 

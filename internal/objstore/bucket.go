@@ -36,8 +36,8 @@ type Bucket interface {
 	PutPart(ctx context.Context, key, id string, part Part, body io.ReadSeeker) (etag string, err error)
 	// Parts returns the parts that an upload has, by number.
 	Parts(ctx context.Context, key, id string) ([]Part, error)
-	// Complete makes an object of the parts, unless the key has one.
-	Complete(ctx context.Context, key, id string, parts []Part, sums *Sums) error
+	// Complete makes an object of the parts. If the key has one, it is ErrExists without replace.
+	Complete(ctx context.Context, key, id string, parts []Part, sums *Sums, replace bool) error
 	// Abort ends an upload. No such upload is no error.
 	Abort(ctx context.Context, key, id string) error
 	// Get reads n bytes of an object from off on.

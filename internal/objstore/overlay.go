@@ -30,7 +30,8 @@ type Overlay struct {
 	files map[string]Remote
 	dirs  map[string][]string // sorted names
 
-	failed atomic.Pointer[error]
+	ignored sync.Map // paths of files that are here, and are not read
+	failed  atomic.Pointer[error]
 }
 
 // Failed returns the error for which the store could not be read; nil if there was none. A file that is read afterwards has
@@ -59,9 +60,19 @@ func NewOverlay(fsys disk.FS, files []Remote, open func() (Bucket, error)) *Over
 	return o
 }
 
+// Ignore has readers take a file that is here for gone.
+func (o *Overlay) Ignore(name string) { o.ignored.Store(name, true) }
+
+func (o *Overlay) ignores(name string) bool { _, yes := o.ignored.Load(name); return yes }
+
+// gone is the error of reading an ignored file.
+func gone(name string) error { return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist} }
+
 // OpenRead implements disk.FS.
-func (o *Overlay) OpenRead(name string) (disk.File, error) {
-	f, err := o.FS.OpenRead(name)
+func (o *Overlay) OpenRead(name string) (f disk.File, err error) {
+	if err = gone(name); !o.ignores(name) {
+		f, err = o.FS.OpenRead(name)
+	}
 	r, known := o.files[name]
 	if !known || !errors.Is(err, fs.ErrNotExist) {
 		return f, err
@@ -75,8 +86,10 @@ func (o *Overlay) OpenRead(name string) (disk.File, error) {
 }
 
 // Size implements disk.FS.
-func (o *Overlay) Size(name string) (int64, error) {
-	size, err := o.FS.Size(name)
+func (o *Overlay) Size(name string) (size int64, err error) {
+	if err = gone(name); !o.ignores(name) {
+		size, err = o.FS.Size(name)
+	}
 	if r, known := o.files[name]; known && errors.Is(err, fs.ErrNotExist) {
 		return r.Size, nil
 	}
@@ -87,6 +100,7 @@ func (o *Overlay) Size(name string) (int64, error) {
 func (o *Overlay) List(dir string) ([]string, error) {
 	names, err := o.FS.List(dir)
 	more := o.dirs[dir]
+	names = slices.DeleteFunc(names, func(name string) bool { return o.ignores(path.Join(dir, name)) })
 	if len(more) == 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return names, err
 	}

@@ -204,15 +204,19 @@ func (b *s3Bucket) Parts(ctx context.Context, key, id string) (parts []Part, err
 }
 
 // Complete implements Bucket.
-func (b *s3Bucket) Complete(ctx context.Context, key, id string, parts []Part, sums *Sums) error {
+func (b *s3Bucket) Complete(ctx context.Context, key, id string, parts []Part, sums *Sums, replace bool) error {
 	all := make([]types.CompletedPart, len(parts))
 	for i := range parts {
 		p := &parts[i]
 		all[i] = types.CompletedPart{PartNumber: &p.Number, ETag: &p.ETag, ChecksumCRC64NVME: &p.CRC}
 	}
-	_, err := b.client.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: &b.name, Key: &key, UploadId: &id,
-		ChecksumType: types.ChecksumTypeFullObject, ChecksumCRC64NVME: &sums.CRC, IfNoneMatch: aws.String("*"),
-		MpuObjectSize: &sums.Size, MultipartUpload: &types.CompletedMultipartUpload{Parts: all}})
+	in := &s3.CompleteMultipartUploadInput{Bucket: &b.name, Key: &key, UploadId: &id,
+		ChecksumType: types.ChecksumTypeFullObject, ChecksumCRC64NVME: &sums.CRC,
+		MpuObjectSize: &sums.Size, MultipartUpload: &types.CompletedMultipartUpload{Parts: all}}
+	if !replace {
+		in.IfNoneMatch = aws.String("*")
+	}
+	_, err := b.client.CompleteMultipartUpload(ctx, in)
 	return sort(err)
 }
 

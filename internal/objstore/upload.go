@@ -29,6 +29,7 @@ type Uploader struct {
 	Bucket    Bucket
 	PartBytes int64 // least size of parts; 0: 16 MiB
 	InFlight  int   // parts at once; 0: 2
+	Replace   bool  // another object of that key: overwrite it, for a repair
 }
 
 // Limits of calls. A part also gets the time that it takes at 32 KiB/s.
@@ -69,7 +70,7 @@ func (u *Uploader) Sum(ctx context.Context, file io.ReaderAt, size int64) (*Sums
 // zero value, and note receives it whenever it changes. After an error other than ErrForeign the caller may try again.
 func (u *Uploader) Put(ctx context.Context, key string, file io.ReaderAt, sums *Sums, was Upload, note func(Upload)) error {
 	fail := func(what string, err error) error { return fmt.Errorf("objstore: %s %s: %w", what, key, err) }
-	if there, err := u.there(ctx, key, sums); err != nil || there {
+	if there, err := u.there(ctx, key, sums); there || err != nil && !(u.Replace && errors.Is(err, ErrForeign)) {
 		return err
 	}
 	p := put{u: u, key: key, file: file, sums: sums}
@@ -87,7 +88,7 @@ func (u *Uploader) Put(ctx context.Context, key string, file io.ReaderAt, sums *
 		return fail("upload", err)
 	}
 	done, cancel := context.WithTimeout(ctx, completeTime)
-	err := u.Bucket.Complete(done, key, p.id, p.parts, sums)
+	err := u.Bucket.Complete(done, key, p.id, p.parts, sums, u.Replace)
 	cancel()
 	there, lookErr := u.there(ctx, key, sums)
 	switch {

@@ -236,13 +236,13 @@ func (b *Bucket) Parts(ctx context.Context, key, id string) (parts []objstore.Pa
 }
 
 // Complete implements objstore.Bucket.
-func (b *Bucket) Complete(ctx context.Context, key, id string, parts []objstore.Part, sums *objstore.Sums) error {
+func (b *Bucket) Complete(ctx context.Context, key, id string, parts []objstore.Part, sums *objstore.Sums, replace bool) error {
 	return b.call(ctx, "Complete", key, func() error {
 		u, err := b.upload(key, id)
 		if err != nil {
 			return err
 		}
-		if _, ok := b.objects[key]; ok {
+		if _, ok := b.objects[key]; ok && !replace {
 			return objstore.ErrExists
 		}
 		var data []byte

@@ -2,8 +2,14 @@ package objtest
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -32,20 +39,42 @@ type Server struct {
 	cmd  *exec.Cmd
 	bin  string
 
-	minio bool
+	client *s3.Client // past any proxy that the test sets as Endpoint
+	minio  bool
 }
 
 // Serve starts a server for a test, or skips the test if the machine has none.
 func Serve(tb testing.TB) *Server {
 	tb.Helper()
-	bin, err := exec.LookPath("versitygw")
+	s := newServer(tb, program(tb, "versitygw"))
+	s.serve(tb)
+	return s
+}
+
+// ServeTLS starts a versitygw that speaks TLS, and has the SDK trust it.
+func ServeTLS(tb testing.TB) *Server {
+	tb.Helper()
+	s := newServer(tb, program(tb, "versitygw"))
+	lend := httptest.NewTLSServer(nil) // has a certificate for loopback
+	defer lend.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(lend.TLS.Certificates[0].PrivateKey)
 	if err != nil {
-		home, _ := os.UserHomeDir()
-		if bin, err = exec.LookPath(filepath.Join(home, "go", "bin", "versitygw")); err != nil {
-			tb.Skip("no versitygw, a server of S3: scripts/versitygw.sh installs it")
+		tb.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: lend.Certificate().Raw}, "key": {Type: "PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			tb.Fatal(err)
 		}
 	}
-	s := newServer(tb, bin)
+	tb.Setenv("AWS_CA_BUNDLE", filepath.Join(s.dir, "cert"))
+	s.Endpoint = "https://127.0.0.1:" + s.port
+	s.serve(tb)
+	return s
+}
+
+// serve starts a versitygw.
+func (s *Server) serve(tb testing.TB) {
+	tb.Helper()
 	for _, sub := range []string{"data/" + BucketName, "sidecar"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o700); err != nil {
 			tb.Fatal(err)
@@ -53,7 +82,19 @@ func Serve(tb testing.TB) *Server {
 	}
 	s.Start(tb)
 	tb.Cleanup(s.Stop)
-	return s
+}
+
+// program returns the path of a server's program, or skips the test.
+func program(tb testing.TB, name string) string {
+	tb.Helper()
+	bin, err := exec.LookPath(name)
+	if err != nil {
+		home, _ := os.UserHomeDir()
+		if bin, err = exec.LookPath(filepath.Join(home, "go", "bin", name)); err != nil {
+			tb.Skipf("no %s, a server of S3: scripts/%s.sh installs it", name, name)
+		}
+	}
+	return bin
 }
 
 // newServer chooses the directory and the port.
@@ -67,25 +108,20 @@ func newServer(tb testing.TB, bin string) *Server {
 	_, s.port, _ = net.SplitHostPort(l.Addr().String())
 	l.Close() // the server takes the port
 	s.Place = objstore.Place{Bucket: BucketName, Prefix: "some/crawls", Endpoint: "http://127.0.0.1:" + s.port, PathStyle: true}
+	s.client = s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: aws.String(s.Endpoint), UsePathStyle: true,
+		Credentials: credentials.NewStaticCredentialsProvider("drumbeat", "drumbeat-secret", "")})
 	return s
 }
 
-// ServeMinIO starts a MinIO, for tests that ask for nothing but its answers, or skips the test if the machine has none. It is
-// another program, which is run and never linked.
+// ServeMinIO starts a MinIO, or skips the test if the machine has none. It is another program, which is run and never linked.
+// Its disk has another form, so tests of damage there need Serve.
 func ServeMinIO(tb testing.TB) *Server {
 	tb.Helper()
-	bin, err := exec.LookPath("minio")
-	if err != nil {
-		tb.Skip("no minio, another server of S3")
-	}
-	s := newServer(tb, bin)
+	s := newServer(tb, program(tb, "minio"))
 	s.minio = true
 	s.Start(tb)
 	tb.Cleanup(s.Stop)
-	client := s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &s.Endpoint, UsePathStyle: true,
-		Credentials: credentials.NewStaticCredentialsProvider("drumbeat", "drumbeat-secret", "")})
-	bucket := BucketName
-	if _, err := client.CreateBucket(tb.Context(), &s3.CreateBucketInput{Bucket: &bucket}); err != nil {
+	if _, err := s.client.CreateBucket(tb.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
 		tb.Fatal(err)
 	}
 	return s
@@ -94,8 +130,11 @@ func ServeMinIO(tb testing.TB) *Server {
 // Start starts the server again after Stop.
 func (s *Server) Start(tb testing.TB) {
 	tb.Helper()
-	s.cmd = exec.Command(s.bin, "--port", "127.0.0.1:"+s.port, "--access", "drumbeat", "--secret", "drumbeat-secret", "--quiet",
-		"posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))
+	args := []string{"--port", "127.0.0.1:" + s.port, "--access", "drumbeat", "--secret", "drumbeat-secret", "--quiet"}
+	if strings.HasPrefix(s.Endpoint, "https:") {
+		args = append(args, "--cert", filepath.Join(s.dir, "cert"), "--key", filepath.Join(s.dir, "key"))
+	}
+	s.cmd = exec.Command(s.bin, append(args, "posix", "--sidecar", filepath.Join(s.dir, "sidecar"), filepath.Join(s.dir, "data"))...)
 	if s.minio {
 		s.cmd = exec.Command(s.bin, "server", "--quiet", "--address", "127.0.0.1:"+s.port, "--console-address", "127.0.0.1:0", filepath.Join(s.dir, "minio"))
 		s.cmd.Env = append(s.cmd.Environ(), "MINIO_ROOT_USER=drumbeat", "MINIO_ROOT_PASSWORD=drumbeat-secret", "MINIO_UPDATE=off", "MINIO_BROWSER=off")
@@ -111,11 +150,13 @@ func (s *Server) Start(tb testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // only to see it answer
+	defer client.CloseIdleConnections()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint, nil)
-		if resp, err := http.DefaultClient.Do(req); err == nil {
+		if resp, err := client.Do(req); err == nil {
 			resp.Body.Close()
 			return
 		}
@@ -123,7 +164,7 @@ func (s *Server) Start(tb testing.TB) {
 		case <-tick.C:
 		case <-ctx.Done():
 			text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			tb.Fatalf("versitygw does not answer: %s", text)
+			tb.Fatalf("%s does not answer: %s", s.bin, text)
 		}
 	}
 }
@@ -137,29 +178,51 @@ func (s *Server) Stop() {
 	}
 }
 
-// Objects returns the objects below a prefix, from the server's directory.
+// Objects returns the objects below a prefix, as the server answers.
 func (s *Server) Objects(tb testing.TB, prefix string) map[string][]byte {
 	tb.Helper()
-	all, root := map[string][]byte{}, filepath.Join(s.dir, "data", BucketName)
-	err := filepath.Walk(filepath.Join(root, prefix), func(name string, info os.FileInfo, err error) error {
-		if os.IsNotExist(err) || err == nil && info.IsDir() {
-			return nil
-		}
+	all := map[string][]byte{}
+	pages := s3.NewListObjectsV2Paginator(s.client, &s3.ListObjectsV2Input{Bucket: &s.Bucket, Prefix: &prefix})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(tb.Context())
 		if err != nil {
-			return err
+			tb.Fatal(err)
 		}
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return err
+		for _, o := range page.Contents {
+			got, err := s.client.GetObject(tb.Context(), &s3.GetObjectInput{Bucket: &s.Bucket, Key: o.Key})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if all[*o.Key], err = io.ReadAll(got.Body); err != nil {
+				tb.Fatal(err)
+			}
+			got.Body.Close()
 		}
-		rel, err := filepath.Rel(root, name)
-		all[filepath.ToSlash(rel)] = data
-		return err
-	})
-	if err != nil {
-		tb.Fatal(err)
 	}
 	return all
+}
+
+// Remove removes an object as another program would.
+func (s *Server) Remove(tb testing.TB, key string) {
+	tb.Helper()
+	if _, err := s.client.DeleteObject(tb.Context(), &s3.DeleteObjectInput{Bucket: &s.Bucket, Key: &key}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Pending returns the uploads of some keys that are neither complete nor aborted. MinIO lists no prefixes.
+func (s *Server) Pending(tb testing.TB, keys iter.Seq[string]) (pending []string) {
+	tb.Helper()
+	for key := range keys {
+		list, err := s.client.ListMultipartUploads(tb.Context(), &s3.ListMultipartUploadsInput{Bucket: &s.Bucket, Prefix: &key})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, u := range list.Uploads {
+			pending = append(pending, *u.Key)
+		}
+	}
+	return pending
 }
 
 // Args returns the flags of crawl for this store.
@@ -168,11 +231,11 @@ func (s *Server) Args() []string {
 }
 
 // Setenv gives a test the credentials.
-func (s *Server) Setenv(t *testing.T) {
-	t.Helper()
+func (s *Server) Setenv(tb testing.TB) {
+	tb.Helper()
 	for _, v := range Credentials {
 		name, value, _ := strings.Cut(v, "=")
-		t.Setenv(name, value)
+		tb.Setenv(name, value)
 	}
 }
 
