@@ -248,7 +248,8 @@ func (c *cluster) lives(rng *rand.Rand, n int, kills *int) {
 				}
 				sleep(ctx, time.Duration(random(30))*time.Second)
 				e := c.net.Engine(node)
-				o.Cluster = &Cluster{Node: node, Table: o.Cluster.Table, Crawl: o.Cluster.Crawl, Secret: o.Cluster.Secret, Engine: e}
+				of := *o.Cluster
+				of.Engine, o.Cluster = e, &of
 				mu.Lock()
 				c.options[node].Cluster = o.Cluster
 				c.engines[node] = e
