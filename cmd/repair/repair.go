@@ -31,13 +31,16 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/repair"
 	"drumbeat/disk"
+	"drumbeat/exchange"
 )
 
 // Command is the table of repair's flags.
 type Command struct {
-	Dir    []string `arg:"" name:"dir" help:"All directories of the crawl."`
-	DryRun bool     `help:"Print what would be done and what would be lost, and change nothing."`
-	Taken  []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
+	Dir         []string `arg:"" name:"dir" help:"All directories of the crawl."`
+	DryRun      bool     `help:"Print what would be done and what would be lost, and change nothing."`
+	Taken       []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
+	Resync      *int     `placeholder:"N" help:"Let a cluster go on whose node N was set back to an older copy of its directories. Stop all nodes, audit them (drumbeat audit --json), and run it on node N with the audits of all others (--taken). Audit node N again, and run it on each other node with this audit."`
+	ClusterFile string   `placeholder:"FILE" help:"With --resync: the file of the cluster."`
 	flags.Audit
 }
 
@@ -48,7 +51,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	p := term.NewProgress(a.Stderr)
-	rep, err := repair.Run(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+	rep, err := c.repair(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
 		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show}})
 	p.Clear()
 	if err != nil {
@@ -63,6 +66,28 @@ func (c *Command) Run(a *term.App) error {
 		return &term.Ended{Code: term.ExitFailure, Why: "there is something to repair", Quiet: true}
 	}
 	return err
+}
+
+// repair repairs or resyncs.
+func (c *Command) repair(opt repair.Options) (*repair.Report, error) {
+	if c.Resync == nil {
+		if c.ClusterFile != "" {
+			return nil, term.Usage(errors.New("--cluster-file needs --resync"))
+		}
+		return repair.Run(opt)
+	}
+	if c.ClusterFile == "" {
+		return nil, term.Usage(errors.New("--resync needs --cluster-file"))
+	}
+	data, err := os.ReadFile(c.ClusterFile)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	f, err := exchange.DecodeFile(data)
+	if err != nil {
+		return nil, term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
+	}
+	return repair.Resync(repair.ResyncOptions{Options: opt, Back: *c.Resync, File: f})
 }
 
 // others reads the audits of the other nodes.
