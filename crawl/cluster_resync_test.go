@@ -102,31 +102,55 @@ func TestClusterResync(t *testing.T) {
 	takesLong(t)
 	t.Parallel()
 	var again, missing, lostLinks int64
+	var kills int
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](40, 3); seed++ {
 		inBubble(t, func(t *testing.T) {
 			back := int(seed % 3)
 			c := setBackCluster(t, seed, back, func(*Options) {})
 			defer c.close()
 			c.refuseResync(back)
-			lost := c.resyncAll(back)
-			if seed%2 == 0 { // a second time, from an older copy of the new life
-				c.refusedResync("a second time", back, "fit together", func() error { _, err := c.resync(back, back, c.audits()...); return err })
-			}
-			for node, r := range c.run(t.Context()) {
-				if r.Stop != StopDone {
-					t.Errorf("node %d: %s", node, r.Stop)
+			old := c.options[back].FS.(*memfs.FS).Fork(seed)
+			lost, times := c.resyncAll(back), 2
+			c.refusedResync("a second time", back, "fit together", func() error { _, err := c.resync(back, back, c.audits()...); return err })
+			switch seed % 3 {
+			case 0: // it is set back again, to the copy before the first resync
+				c.together(time.Minute, func(int, *Options) {}, func(node int, _ *Result, err error) {
+					if err != nil {
+						t.Fatalf("node %d: %v", node, err)
+					}
+				})
+				c.options[back].FS = old
+				lost, times = c.resyncAll(back), 3
+				if life := c.auditNode(c.options[back].FS, back).Cluster.Life; life != 2 {
+					t.Errorf("life %d after two resyncs", life)
 				}
+				c.finish()
+			case 1: // nodes are killed
+				times = 0
+				c.lives(rand.New(rand.NewPCG(seed, 2)), 3, &kills)
+			default:
+				c.finish()
 			}
-			a, m := c.checkResynced(back, lost)
+			a, m := c.checkResynced(back, times, lost)
 			again, missing, lostLinks = again+a, missing+m, lostLinks+lost.Links.N
 			if t.Failed() {
 				t.Fatalf("seed %d", seed)
 			}
 		})
 	}
-	t.Logf("%d URLs were fetched again, %d links were lost, %d URLs were not found again", again, lostLinks, missing)
+	t.Logf("%d URLs were fetched again, %d links were lost, %d URLs were not found again; %d kills", again, lostLinks, missing, kills)
 	if again == 0 || lostLinks == 0 {
 		t.Error("nothing was fetched again or lost: the test shows nothing")
+	}
+}
+
+// finish runs all nodes to the end of the crawl.
+func (c *cluster) finish() {
+	c.t.Helper()
+	for node, r := range c.run(c.t.Context()) {
+		if r.Stop != StopDone {
+			c.t.Errorf("node %d: %s", node, r.Stop)
+		}
 	}
 }
 
@@ -179,9 +203,10 @@ func (c *cluster) refuseResync(back int) {
 	})
 }
 
-// checkResynced checks the end of a crawl after a resync. It returns how many URLs were fetched again, and how many were not
+// checkResynced checks the end of a crawl after a resync. URLs of node back were fetched at most so many times, others once; 0: any
+// URL may have been fetched again. It returns how many URLs were fetched again, and how many were not
 // found again.
-func (c *cluster) checkResynced(back int, lost exchange.Totals) (again, missing int64) {
+func (c *cluster) checkResynced(back, times int, lost exchange.Totals) (again, missing int64) {
 	c.t.Helper()
 	h := weburl.NewHasher(c.options[0].Cluster.Secret)
 	plds := map[string]int{}
@@ -202,7 +227,7 @@ func (c *cluster) checkResynced(back int, lost exchange.Totals) (again, missing 
 		switch {
 		case !fetched:
 			c.t.Errorf("fetched, but must not be: %s", url)
-		case n > 2 || n > 1 && owner != back:
+		case times > 0 && (n > times || n > 1 && owner != back):
 			c.t.Errorf("fetched %d times, by node %d: %s", n, owner, url)
 		case n > 1:
 			again++

@@ -110,6 +110,10 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	if rep.Finished {
 		say("completed an earlier repair that was interrupted")
+		if c.Resync != nil {
+			say("nothing else was done; if that was no resync, audit all nodes again, and run it again")
+			return nil
+		}
 	}
 	for i := range rep.Deep.Damages {
 		if i == shownDamage {
@@ -136,13 +140,17 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		"%d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
-		_, err := fmt.Fprintf(w, "nothing was changed; run drumbeat repair %s\n", dirs)
+		_, err := fmt.Fprintf(w, "nothing was changed; run it without --dry-run to repair %s\n", dirs)
 		return err
 	}
 	if rep.Aside != "" {
 		say("replaced files are in %s of each directory; you may delete them", rep.Aside)
 	}
-	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then the crawl's own command to resume\n", dirs)
+	next := "the crawl's own command to resume"
+	if c.Resync != nil {
+		next = fmt.Sprintf("the resync of the other nodes with the audit of node %d after its own (--taken); start no node before", *c.Resync)
+	}
+	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then %s\n", dirs, next)
 	return err
 }
 

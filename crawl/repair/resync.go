@@ -38,7 +38,7 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
 	}
-	rep = &Report{Dry: opt.DryRun}
+	rep = &Report{Dry: opt.DryRun, Deep: &audit.DeepReport{}}
 	if opt.hook == nil {
 		opt.hook = func(string) {}
 	}
@@ -62,7 +62,7 @@ func Resync(all ResyncOptions) (rep *Report, err error) {
 	case back < 0 || back >= found.Cluster.Nodes:
 		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", back, found.Cluster.Nodes-1)
 	}
-	rep.Deep = &audit.DeepReport{Report: *found}
+	rep.Deep.Report = *found
 	w := &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster}, back: back,
 		crawl: all.File.Key(), saved: r, m: m, opt: &opt, out: rep}
 	if w.own.Cluster.Node == back {
