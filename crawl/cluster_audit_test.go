@@ -253,6 +253,16 @@ func (c *cluster) auditFiles(fs, early *memfs.FS) {
 // auditNode returns the audit of a node, by way of JSON.
 func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
 	c.t.Helper()
+	n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(c.auditJSON(fs, number)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+// auditJSON returns the JSON of the audit of a node.
+func (c *cluster) auditJSON(fs disk.FS, number int) []byte {
+	c.t.Helper()
 	rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
 	if err != nil {
 		c.t.Fatal(err)
@@ -261,11 +271,7 @@ func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(data))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return n
+	return data
 }
 
 // flip changes a byte in the middle of a file.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -247,6 +248,55 @@ func (c *cluster) checkResynced(back, times int, lost exchange.Totals) (again, m
 	}
 	c.t.Logf("%d URLs fetched again, %d links lost, %d URLs not found again", again, lost.Links.N, missing)
 	return again, missing
+}
+
+// TestClusterResyncDamagedAudits: an audit with changed bytes is refused, or taken for another one. Nothing panics, and a dry run
+// changes nothing.
+func TestClusterResyncDamagedAudits(t *testing.T) {
+	takesLong(t)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(*seedFlag, 2))
+		c := setBackCluster(t, *seedFlag, 1, func(*Options) {})
+		defer c.close()
+		all, whole := c.audits(), c.auditJSON(c.options[0].FS, 0)
+		before := c.auditJSON(c.options[1].FS, 1)
+		results := map[string]int{}
+		for range longOr(1000, 60) {
+			data := bytes.Clone(whole)
+			for range 1 + rng.IntN(3) {
+				at := rng.IntN(len(data))
+				if digits := "0123456789"; strings.IndexByte(digits, data[at]) >= 0 { // more of them are still JSON
+					data[at] = digits[rng.IntN(10)]
+				} else if rng.IntN(4) == 0 {
+					data[at] = byte(rng.IntN(256))
+				}
+			}
+			n, err := audit.ReadNode("0.json", bytes.NewReader(data))
+			if err != nil {
+				results["no audit"]++
+				continue
+			}
+			o := &c.options[1]
+			_, err = repair.Resync(repair.ResyncOptions{Back: 1, File: c.file(), Options: repair.Options{DryRun: true, Others: []audit.Node{n, all[2]},
+				Options: audit.Options{FS: o.FS, Dirs: o.Dirs, RAMBytes: 1 << 20}}})
+			switch {
+			case err == nil:
+				results["taken"]++
+			case errors.Is(err, state.ErrIncompatible), errors.Is(err, exchange.ErrMessage):
+				results["refused"]++
+			default:
+				t.Errorf("%v\n%s", err, data)
+			}
+		}
+		if after := c.auditJSON(c.options[1].FS, 1); !bytes.Equal(after, before) {
+			t.Error("a dry run has changed the node")
+		}
+		t.Log(results)
+		if results["no audit"] == 0 || results["refused"] == 0 {
+			t.Error("the test shows nothing")
+		}
+	})
 }
 
 // TestClusterResyncCuts: a resync that is cut off at any operation ends when it is run again.
