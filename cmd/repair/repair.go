@@ -5,13 +5,16 @@
 // and --json). Package crawl/repair reads all files as audit --deep does, writes new ones beside the damaged
 // ones, and moves the replaced files to DIR/state/damaged: it deletes nothing. --dry-run changes nothing.
 //
+// With --resync it mends no damage, but the accounts of a node of a cluster that was set back to an older copy of its
+// directories, or of another node of this cluster (repair.Resync); --cluster-file names the file of the cluster.
+//
 // The next repair completes an interrupted one and says so; until then audit, explain and crawl refuse the
 // directories. The output lists first the damages, at most fifty, then what stays, the actions, and the
 // losses by kind: URLs that links and seeds will bring again, URLs that cannot be named, links. --json
 // prints all of it as one object, whose field found is audit's report.
 //
 // Exit codes: 0 if the crawl is sound now, term.ExitFailure (1) if --dry-run found something to repair,
-// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, term.ExitDamage (5) if
+// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, or a resync is refused, term.ExitDamage (5) if
 // the outbox of a cluster's node has lost messages that another node may lack.
 //
 // It takes the locks of the directories and runs in the caller's goroutine; progress goes to standard error,

@@ -106,6 +106,9 @@ func (w *resync) planBack() error {
 	if err != nil {
 		return err
 	}
+	if slices.Contains(all.GivenUp, w.back) {
+		return refuseResync("the others have given up node %d", w.back)
+	}
 	others := map[int]*audit.Cluster{}
 	for i := range all.Nodes {
 		others[all.Nodes[i].Cluster.Node] = all.Nodes[i].Cluster
@@ -113,7 +116,7 @@ func (w *resync) planBack() error {
 	w.openIntake()
 	broken := false
 	for node := range c.Nodes {
-		if node == w.back || c.Pair(node).Sent.GivenUp {
+		if node == w.back || slices.Contains(all.GivenUp, node) { // also by others, after the copy of this node was made
 			continue
 		}
 		o := others[node]
@@ -134,8 +137,8 @@ func (w *resync) planBack() error {
 		}
 	}
 	if !broken {
-		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the broker's mark of it is of a "+
-			"later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
+		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the broker's mark of it "+
+			"is of a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
 	}
 	w.intake.Life++
 	w.do("begin life %d of node %d", w.intake.Life, w.back)
@@ -178,13 +181,13 @@ func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
 	if taken != nil {
 		ours := &w.intake.Taken[o.Node]
 		if there.Sent.GoneNumber <= ours.Number {
-			return false, refuseResync("node %d has taken %d messages of node %d, which has them otherwise: node %[3]d was set back, or both were: %v",
-				c.Node, ours.Number, o.Node, taken)
+			return false, refuseResync("node %d has taken %d messages of node %d, which has them otherwise: node %[3]d was set back, or both "+
+				"were: %v", c.Node, ours.Number, o.Node, taken)
 		}
 		lost := there.Sent.Gone
 		lost.Sub(ours.Totals)
-		w.do("go on after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, because node %[2]d has dropped them",
-			there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
+		w.do("go on after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, because node %[2]d has "+
+			"dropped them", there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
 		w.out.Links += lost.Links.N
 		w.intake.Lost[o.Node].Add(lost)
 		*ours = exchange.Taken{Number: there.Sent.GoneNumber, Totals: there.Sent.Gone}
@@ -212,7 +215,8 @@ func (w *resync) planOther() error {
 			"that it has then", w.back, o.Life, c.Pair(w.back).Life)
 	}
 	if err := errors.Join(check(o, c), check(c, o)); err != nil {
-		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has no node run since? %v", w.back, err)
+		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has no node run since? %v",
+			w.back, err)
 	}
 	w.openIntake()
 	w.intake.Lives[w.back] = o.Life
@@ -254,7 +258,8 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 		start := w.starts[node]
 		shadow.replace(name + "/pending")
 		shadow.replace(name + "/sent")
-		o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: shadow.Set, Name: name, Crawl: exchange.CrawlKey(w.crawl, w.intake.Life), From: w.back, To: node,
+		key := exchange.CrawlKey(w.crawl, w.intake.Life)
+		o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key, From: w.back, To: node,
 			BlockBytes: repairBlockBytes, Encoder: enc}, &exchange.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
 			Whole: start.Totals, Gone: start.Totals})
 		if err != nil {
