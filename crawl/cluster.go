@@ -27,7 +27,9 @@ type Cluster struct {
 	Engine exchange.Engine // Run does not close it
 	// Reconfigure replaces the configuration that nodes compare at their start by that of this node.
 	Reconfigure bool
-	File        string // name of the file that has all this, for explain; "" for none
+	// GivenUp lists nodes that are lost for good: nothing is kept for them, and the crawl ends without them.
+	GivenUp []int
+	File    string // name of the file that has all this, for explain; "" for none
 
 	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
 	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
@@ -60,7 +62,7 @@ func (c *Cluster) validate(o *Options) error {
 	case o.walks():
 		return fmt.Errorf("crawl: the strategy %s works with one node only", strategy.RandomWalk)
 	}
-	return nil
+	return c.ValidateGivenUp()
 }
 
 // clusterStage exchanges links, edges and scope extensions with the other nodes. Producers: pages, by sendLinks.
@@ -96,6 +98,8 @@ type clusterStage struct {
 	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
 	full          atomic.Int64 // the limit of pages that all nodes together have reached; also in the manifest
 	short, urgent atomic.Bool  // it runs short of pages; a checkpoint should be made soon
+	spent         atomic.Bool  // spentHere at the last look
+	gaveUp        []bool       // by node; fixed before the goroutines start
 
 	config            *exchange.Config // of this node. This and the next line are of the goroutine "config", before that of Run
 	agreed, replacing bool             // compared successfully; this node writes its own
@@ -133,6 +137,10 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 	}
 	c := s.opt.Cluster
 	s.node, s.nodes = c.Node, c.Table.Nodes()
+	crawl := c.Crawl
+	if m := s.Manifest; m != nil && m.Intake != nil {
+		crawl = exchange.CrawlKey(crawl, m.Intake.Life)
+	}
 	s.outboxes = make([]*exchange.Outbox, s.nodes)
 	s.publishers = make([]*exchange.Publisher, s.nodes)
 	s.marks = make([]atomic.Pointer[exchange.Mark], s.nodes)
@@ -144,7 +152,7 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 		name := state.OutboxName(node)
 		q := opt(name)
 		all = append(all, row(name, &s.outboxes[node], func(st *exchange.OutboxState) (*exchange.Outbox, error) {
-			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: c.Crawl, From: s.node, To: node,
+			return exchange.OpenOutbox(exchange.OutboxOptions{Set: q.Set, Name: name, Crawl: crawl, From: s.node, To: node,
 				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
@@ -171,12 +179,15 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	for node := range s.taken {
 		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
+	if err := s.openGivenUp(); err != nil {
+		return err
+	}
 	s.openLimits(m)
 	if m != nil {
 		s.began = m.Gen
 	}
 	for node, o := range s.outboxes {
-		if o == nil {
+		if o == nil || s.gaveUp[node] {
 			continue
 		}
 		p := exchange.NewPublisher()
@@ -230,7 +241,7 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 		return nil
 	}
 	own := b.Tuples[:0]
-	sent := int64(0)
+	sent, lost := int64(0), int64(0) // lost: of those that were sent, those of nodes that were given up
 	for i, t := range b.Tuples {
 		node := int(b.Nodes[i])
 		if node == s.node {
@@ -238,18 +249,24 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 			continue
 		}
 		sent++
+		if s.gaveUp[node] {
+			lost++
+		}
 		if err := s.outboxes[node].AddLink(uint64(t.Key), t.Aux); err != nil {
 			return err
 		}
 	}
 	b.Tuples = own
-	edges := int64(0)
+	edges, lostEdges := int64(0), int64(0)
 	for i := range b.Away {
 		e := &b.Away[i]
 		if s.budgets.recentEdge(e.Edge) {
 			continue // an earlier transaction has sent it
 		}
 		edges++
+		if s.gaveUp[e.Node] {
+			lostEdges++
+		}
 		if err := s.outboxes[e.Node].AddEdge(e.From, e.To); err != nil {
 			return err
 		}
@@ -265,5 +282,7 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 	}
 	tx.count(state.CountLinksSent, sent)
 	tx.count(state.CountEdgesSent, edges)
+	tx.count(state.CountLinksGivenUp, lost)
+	tx.count(state.CountEdgesGivenUp, lostEdges)
 	return nil
 }

@@ -38,13 +38,7 @@ func stoppedCluster(t *testing.T) (c *cluster, fs, early *memfs.FS) {
 		o.CheckpointEvery = 3 * time.Second
 		o.Cluster.File, o.Cluster.Politeness = "cluster.json", PolitenessShare
 	})
-	data, err := (&exchange.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}).Encode()
-	if err == nil {
-		err = disk.WriteFileAtomic(fs, "cluster.json", data)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.writeFile(fs)
 	var wg sync.WaitGroup
 	for node := range c.options {
 		wg.Go(func() {
@@ -63,6 +57,18 @@ func stoppedCluster(t *testing.T) (c *cluster, fs, early *memfs.FS) {
 		t.FailNow()
 	}
 	return c, fs, early
+}
+
+// writeFile writes the file of the cluster, for explain.
+func (c *cluster) writeFile(fs disk.FS) {
+	c.t.Helper()
+	data, err := (&exchange.File{Crawl: strings.Repeat("0", 32), Secret: weburl.Secret{1, 2, 3}, Table: c.options[0].Cluster.Table}).Encode()
+	if err == nil {
+		err = disk.WriteFileAtomic(fs, "cluster.json", data)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // audit audits all nodes on a file system.
@@ -247,6 +253,16 @@ func (c *cluster) auditFiles(fs, early *memfs.FS) {
 // auditNode returns the audit of a node, by way of JSON.
 func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
 	c.t.Helper()
+	n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(c.auditJSON(fs, number)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+// auditJSON returns the JSON of the audit of a node.
+func (c *cluster) auditJSON(fs disk.FS, number int) []byte {
+	c.t.Helper()
 	rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
 	if err != nil {
 		c.t.Fatal(err)
@@ -255,11 +271,7 @@ func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n, err := audit.ReadNode(fmt.Sprintf("%d.json", number), bytes.NewReader(data))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return n
+	return data
 }
 
 // flip changes a byte in the middle of a file.

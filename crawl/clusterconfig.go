@@ -101,7 +101,7 @@ func (s *clusterStage) configLines() ([]string, error) {
 	add("networks that several nodes visit", []any{cmp.Or(o.Cluster.Politeness, PolitenessLease), o.Cluster.leaseTTL().Seconds()})
 	add("rate", o.Rate.String())
 	add("bandwidth", s.dispatcher.flagBandwidth().String())
-	return lines, errors.Join(faults...)
+	return append(lines, s.givenUpLine()...), errors.Join(faults...)
 }
 
 // maxConfigLine is the longest value that the configuration has as text: a bucket takes values of a megabyte.
@@ -130,12 +130,15 @@ func (s *clusterStage) agree(ctx context.Context) error {
 	defer cancel()
 	for {
 		err := s.compareConfig(ctx)
-		if err == nil || errors.Is(err, state.ErrIncompatible) {
+		if err == nil {
+			return s.dropGivenUp()
+		}
+		if errors.Is(err, state.ErrIncompatible) {
 			return err
 		}
 		if !sleep(ctx, engineEvery) {
 			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
-			return nil
+			return s.dropGivenUp()
 		}
 	}
 }
@@ -195,11 +198,20 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 		return err
 	}
 	other, err := exchange.DecodeConfig(v.Data)
+	var missed, ahead bool
+	if err == nil {
+		if missed, ahead, err = s.checkGivenUp(other); err != nil {
+			return err
+		}
+	}
 	switch {
 	case err == nil && other.Digest == s.config.Digest:
 		s.agreed, s.replacing, s.warned = true, false, ""
 		return nil
-	case s.replacing || !s.agreed && s.opt.Cluster.Reconfigure:
+	case missed && !s.agreed:
+		return fmt.Errorf("crawl: the cluster has given up nodes %v, this node %v: give it the same --give-up-node; nodes cannot be taken back: %w",
+			other.GivenUp(), s.givenUp(), state.ErrIncompatible)
+	case !missed && (s.replacing || !s.agreed && s.opt.Cluster.Reconfigure || ahead):
 		data, err := s.config.Encode()
 		if err == nil {
 			_, err = e.Update(ctx, exchange.BucketCrawl, exchange.ConfigKey, data, v.Revision)

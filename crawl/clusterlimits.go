@@ -92,7 +92,7 @@ func (s *clusterStage) pagesReached() bool {
 			pages, full = pages+m.Pages, max(full, m.Full)
 		}
 	}
-	if max(pages, full) < s.opt.MaxPages {
+	if max(pages, full) < s.opt.MaxPages && !s.allSpent() {
 		return false
 	}
 	s.full.Store(s.opt.MaxPages)
@@ -135,6 +135,9 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 		if short := busy && left < need; s.short.Swap(short) != short {
 			s.wakeMark.raise()
 		}
+		if spent := s.spentHere(left); s.spent.Swap(spent) != spent {
+			s.wakeMark.raise()
+		}
 		if m := s.marks[s.node].Load(); m != nil && left <= 0 && m.Pages < now {
 			s.urgent.Store(true) // a mark must say so before the crawl can end
 		}
@@ -155,7 +158,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {
 			continue // it was short when it was stopped
 		}
-		if m := s.marks[node].Load(); node != s.node && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
+		if m := s.marks[node].Load(); node != s.node && !s.gaveUp[node] && m != nil && m.Short && m.Taken[s.node].Number >= s.lent[node] {
 			to = append(to, node)
 		}
 	}

@@ -115,6 +115,10 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 // awaitEnd waits until the other nodes have found that the crawl is over, or ctx ends: the broker may be in this process.
 func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark) bool) {
 	for node := 0; node < s.nodes; {
+		if s.gaveUp[node] {
+			node++
+			continue
+		}
 		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node))
 		if err == nil {
 			var m *exchange.Mark
@@ -137,8 +141,8 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	if m.intake == nil {
 		return
 	}
-	mark := &exchange.Mark{Node: s.node, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
-		Idle: m.idle, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones()}
+	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
+		Idle: m.idle, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
 	s.markMu.Lock()
 	s.mark, s.marked = mark, *m.intake
 	s.markMu.Unlock()
@@ -157,7 +161,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 		have, covered := s.mark != nil, s.marked
 		if have {
 			mark = *s.mark
-			mark.Want, mark.Short = slices.Clone(s.want), s.short.Load()
+			mark.Want, mark.Short, mark.Spent = slices.Clone(s.want), s.short.Load(), s.spent.Load()
 		}
 		s.markMu.Unlock()
 		if have {
@@ -188,7 +192,7 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 				s.opt.Log.Error("the mark of this node is refused", "error", err)
 				return nil
 			}
-			return m.CheckOwn(s.began)
+			return m.CheckOwn(s.intake.Life, s.began)
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
 		}
@@ -252,11 +256,20 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 			s.opt.Log.Error("a mark of another node is refused", "error", err)
 			continue
 		}
+		if life := s.lifeOf(m.Node); m.Life < life {
+			continue // from before the node was set back, until it has started again
+		} else if m.Life > life {
+			return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
+				"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
+		}
 		if m.Moves < s.opt.Cluster.Table.Moves() {
 			continue // from before the last move of slots, until that node has started again
 		}
 		if m.Table != s.opt.Cluster.Table.Sum() {
 			return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
+		}
+		if slices.Contains(m.GivenUp, s.node) {
+			return s.errGivenUp()
 		}
 		if err := s.checkGone(m); err != nil {
 			return err
@@ -267,6 +280,14 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		}
 		s.wakeWatch.raise()
 	}
+}
+
+// lifeOf returns the life whose marks of a node hold. Nothing changes it while the node runs.
+func (s *clusterStage) lifeOf(node int) uint64 {
+	if node == s.node {
+		return s.intake.Life
+	}
+	return s.intake.LifeOf(node)
 }
 
 // checkGone returns an error if another node has dropped messages for this one that it has not taken.
@@ -288,7 +309,7 @@ func (s *clusterStage) concluded() bool {
 	for node := range marks {
 		marks[node] = s.marks[node].Load()
 	}
-	return exchange.Over(marks)
+	return exchange.Over(marks, s.gaveUp)
 }
 
 // Bounds of the checkpoints that the exchange asks for: a record can be published only after one.

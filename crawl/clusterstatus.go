@@ -39,9 +39,11 @@ func (s *clusterStage) show(sn *Snapshot) {
 			continue
 		}
 		f := o.Figures()
-		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Added.Records() - f.Gone.Records(), WaitingBytes: f.Bytes,
-			Taken: s.taken[node].Load(), Holes: int64(s.want[node])}
-		p.Published, p.Resends = s.publishers[node].Figures()
+		p := snapshot.Pair{Node: node, Added: f.Added.Records(), Waiting: f.Waiting(), WaitingBytes: f.Bytes,
+			Taken: s.taken[node].Load(), Holes: int64(s.want[node]), GivenUp: s.gaveUp[node], Dropped: f.Dropped.Records()}
+		if publisher := s.publishers[node]; publisher != nil {
+			p.Published, p.Resends = publisher.Figures()
+		}
 		if was := s.progress[node]; p.Waiting > 0 && !was.at.IsZero() {
 			p.Stalled = sn.Time.Sub(was.at)
 		}
@@ -58,7 +60,7 @@ func (s *clusterStage) noteProgressOf(now time.Time) {
 			continue
 		}
 		f := o.Figures()
-		if gone := f.Gone.Records(); gone != s.progress[node].gone || gone == f.Added.Records() || s.progress[node].at.IsZero() {
+		if gone := f.Gone.Records(); gone != s.progress[node].gone || f.Waiting() == 0 || s.progress[node].at.IsZero() {
 			s.progress[node] = progressOf{gone, now}
 		}
 	}

@@ -55,13 +55,18 @@ func (s *clusterStage) elsewhere(host []byte) bool { return s.owner(host) != s.n
 
 // askRobots asks the owner of a redirect's target for the outcome.
 func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits uint8, f *robots.Fetched) (doubt bool, _ error) {
+	owner := s.owner(weburl.Split([]byte(url)).Host)
+	if s.gaveUp[owner] {
+		lostRobots(f)
+		return false, nil
+	}
 	data, err := json.Marshal(robotsAsk{url, hop})
 	if err != nil {
 		return false, err
 	}
 	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
 	defer cancel()
-	data, err = s.opt.Cluster.Engine.Ask(limited, s.owner(weburl.Split([]byte(url)).Host), robotsAskKind, data)
+	data, err = s.opt.Cluster.Engine.Ask(limited, owner, robotsAskKind, data)
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}

@@ -20,6 +20,9 @@ type Config struct {
 // ConfigKey is the key of the configuration.
 const ConfigKey = "config"
 
+// GivenUpName is the name of the line that lists the nodes that were given up; there is none without any.
+const GivenUpName = "nodes given up"
+
 const configVersion = 1
 
 // ErrConfig means that bytes are not a configuration. It comes wrapped.
@@ -59,6 +62,22 @@ func DecodeConfig(data []byte) (*Config, error) {
 		return nil, fmt.Errorf("exchange: %w: the digest is wrong", ErrConfig)
 	}
 	return &c, nil
+}
+
+// GivenUp returns the nodes that were given up.
+func (c *Config) GivenUp() (nodes []int) {
+	for _, line := range c.Lines {
+		if name, value, _ := strings.Cut(line, ": "); name == GivenUpName && json.Unmarshal([]byte(value), &nodes) != nil {
+			return nil
+		}
+	}
+	return nodes
+}
+
+// SameBut reports whether two configurations differ in a line of this name at most.
+func (c *Config) SameBut(o *Config, name string) bool {
+	named := func(line string) bool { return strings.HasPrefix(line, name+": ") }
+	return slices.Equal(slices.DeleteFunc(slices.Clone(c.Lines), named), slices.DeleteFunc(slices.Clone(o.Lines), named))
 }
 
 // Differ lists how the configuration of a node differs from this one, which is that of the cluster.

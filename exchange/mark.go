@@ -13,17 +13,20 @@ import (
 // costs time: nodes write theirs again.
 type Mark struct {
 	Node       int      `json:"node"`
-	Checkpoint uint64   `json:"checkpoint"`      // its number
-	Table      uint64   `json:"table"`           // Table.Sum
-	Idle       bool     `json:"idle,omitempty"`  // the node had nothing to do but wait for others
-	Done       bool     `json:"done,omitempty"`  // the node has found that the crawl is over
-	Pages      int64    `json:"pages,omitempty"` // that the node has fetched
-	Short      bool     `json:"short,omitempty"` // the node runs short of pages of the crawl's limit; newer than the checkpoint
-	Full       int64    `json:"full,omitempty"`  // a limit of pages that the node has found to be reached
-	Taken      []Taken  `json:"taken"`           // by sender; this node's own is empty
-	Out        []int64  `json:"out"`             // by receiver: records that were added to the outbox
-	Gone       []uint64 `json:"gone"`            // by receiver: number of the last message that was dropped, because it has it for good
-	Moves      int      `json:"moves,omitempty"` // Table.Moves
+	Life       uint64   `json:"life,omitempty"`     // how often the node was resynced
+	Checkpoint uint64   `json:"checkpoint"`         // its number
+	Table      uint64   `json:"table"`              // Table.Sum
+	Idle       bool     `json:"idle,omitempty"`     // the node had nothing to do but wait for others
+	Done       bool     `json:"done,omitempty"`     // the node has found that the crawl is over
+	Pages      int64    `json:"pages,omitempty"`    // that the node has fetched
+	Short      bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
+	Full       int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
+	Taken      []Taken  `json:"taken"`              // by sender; this node's own is empty
+	Out        []int64  `json:"out"`                // by receiver: records that were added to the outbox
+	Gone       []uint64 `json:"gone"`               // by receiver: number of the last message that was dropped, because it has it for good
+	Moves      int      `json:"moves,omitempty"`    // Table.Moves
+	GivenUp    []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
+	Spent      bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
 	// taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`
@@ -61,7 +64,8 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	}
 	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
 	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
-		len(m.Gone) != nodes || len(m.Want) != nodes || m.Pages < 0 {
+		len(m.Gone) != nodes || len(m.Want) != nodes || m.Pages < 0 || len(m.GivenUp) > nodes ||
+		CheckLife(m.Life) != nil {
 		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
 	}
 	return &m, nil
@@ -76,18 +80,21 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 // sender's mark is of that checkpoint or a later one, the message is in Out, and Taken lacks it: a
 // contradiction. If its mark is older, the sender, idle then, added the records later, after taking a message
 // that its mark does not have, and so this message is not the first: a contradiction, too.
-func Over(marks []*Mark) bool {
+//
+// Nodes that were given up do not count: givenUp has one element for each node, or is nil.
+func Over(marks []*Mark, givenUp []bool) bool {
 	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done }) {
 		return true
 	}
-	for _, m := range marks {
-		if m == nil || !m.Idle {
+	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
+	for node, m := range marks {
+		if waits(node) && (m == nil || !m.Idle) {
 			return false
 		}
 	}
 	for to, m := range marks {
 		for from := range marks {
-			if from != to && m.Taken[from].Totals.Records() != marks[from].Out[to] {
+			if from != to && waits(from) && waits(to) && m.Taken[from].Totals.Records() != marks[from].Out[to] {
 				return false
 			}
 		}
@@ -100,6 +107,10 @@ type Intake struct {
 	Epoch int64   `json:"epoch"` // of the stream
 	Seq   uint64  `json:"seq"`   // of the last message that was taken or skipped
 	Taken []Taken `json:"taken"` // by sender
+
+	Life  uint64   `json:"life,omitempty"`  // how often this node was resynced
+	Lives []uint64 `json:"lives,omitempty"` // by sender: the life whose messages and marks are taken; nil: all 0
+	Lost  []Totals `json:"lost,omitempty"`  // by sender: of those in Taken, those that were lost when the node was set back; nil: none
 }
 
 // Verdict says what to do with a message.
@@ -115,7 +126,15 @@ const (
 // Judge returns the verdict on a message of node h.From. It returns an error if the message cannot come from a
 // node of this crawl.
 func (in *Intake) Judge(h *Header, crawl uint64, node int) (Verdict, error) {
-	if h.Crawl != crawl || h.To != node || h.From == node || h.From < 0 || h.From >= len(in.Taken) {
+	if h.To != node || h.From == node || h.From < 0 || h.From >= len(in.Taken) {
+		return Skip, fmt.Errorf("exchange: %w: from node %d to node %d, crawl %016x", ErrMessage, h.From, h.To, h.Crawl)
+	}
+	if life := in.LifeOf(h.From); h.Crawl != CrawlKey(crawl, life) {
+		for old := range life {
+			if h.Crawl == CrawlKey(crawl, old) {
+				return Skip, nil // the node was set back since, and numbers anew
+			}
+		}
 		return Skip, fmt.Errorf("exchange: %w: from node %d to node %d, crawl %016x", ErrMessage, h.From, h.To, h.Crawl)
 	}
 	t := &in.Taken[h.From]

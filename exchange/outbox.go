@@ -39,6 +39,8 @@ type Outbox struct {
 	whole   Totals     // of those in whole messages
 	gone    Totals     // of those that the receiver has for good
 	taken   uint64     // number of the last message that the receiver has for good
+	dropped Totals     // of those that were dropped because the receiver was given up
+	givenUp bool       // records are counted and dropped
 }
 
 // OutboxOptions configure an Outbox.
@@ -61,6 +63,8 @@ type OutboxState struct {
 	Out     Totals       `json:"out"`
 	Whole   Totals       `json:"whole"`
 	Gone    Totals       `json:"gone"`
+	Dropped Totals       `json:"dropped,omitzero"`
+	GivenUp bool         `json:"given_up,omitempty"` // the receiver was given up: the outbox stays empty
 }
 
 // Queues returns the states of the queues of an outbox of a name, by their names.
@@ -88,7 +92,33 @@ func OpenOutbox(opt OutboxOptions, st *OutboxState) (o *Outbox, err error) {
 	}
 	o.last, o.durable, o.taken = st.Last, st.Last, st.Taken
 	o.out, o.whole, o.gone = st.Out, st.Whole, st.Gone
+	o.dropped, o.givenUp = st.Dropped, st.GivenUp
 	return o, nil
+}
+
+// GiveUp drops all records, and those that are added from now on, because the receiver will not come back. It returns
+// what it has dropped. It cannot be taken back: the numbers of the messages that are dropped are used. Nothing else may
+// use the outbox meanwhile.
+func (o *Outbox) GiveUp() (dropped Totals) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.givenUp {
+		return Totals{}
+	}
+	o.pending.Clear()
+	o.sent.Clear()
+	dropped = o.out
+	dropped.Sub(o.gone)
+	o.open, o.whole, o.taken = nil, o.out, o.last
+	o.dropped, o.givenUp = dropped, true
+	return dropped
+}
+
+// GivenUp reports whether the receiver was given up.
+func (o *Outbox) GivenUp() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.givenUp
 }
 
 // Close closes the outbox. As after a crash, the next Open finds only what was saved.
@@ -98,8 +128,13 @@ func (o *Outbox) Close() error { return errors.Join(o.pending.Close(), o.sent.Cl
 func (o *Outbox) AddLink(key uint64, record []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.open = append(appendHead(o.open, kindLink, len(record)), record...)
 	o.out.Links.Add(key)
+	if o.givenUp {
+		o.dropped.Links.Add(key)
+		o.whole = o.out
+		return nil
+	}
+	o.open = append(appendHead(o.open, kindLink, len(record)), record...)
 	return o.sealFull()
 }
 
@@ -107,9 +142,15 @@ func (o *Outbox) AddLink(key uint64, record []byte) error {
 func (o *Outbox) AddEdge(from, to []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	key := edgeKey(from, to)
+	o.out.Edges.Add(key)
+	if o.givenUp {
+		o.dropped.Edges.Add(key)
+		o.whole = o.out
+		return nil
+	}
 	o.open = append(appendHead(o.open, kindEdge, 1+len(from)+len(to)), byte(len(from)))
 	o.open = append(append(o.open, from...), to...)
-	o.out.Edges.Add(edgeKey(from, to))
 	return o.sealFull()
 }
 
@@ -117,6 +158,9 @@ func (o *Outbox) AddEdge(from, to []byte) error {
 func (o *Outbox) AddScope(key uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.givenUp {
+		return nil
+	}
 	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindScope, 8), key)
 	return o.sealFull()
 }
@@ -128,6 +172,9 @@ func (o *Outbox) AddPages(n int64) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.givenUp {
+		panic("BUG: exchange: pages for a node that was given up")
+	}
 	o.open = binary.LittleEndian.AppendUint64(appendHead(o.open, kindPages, 8), uint64(n))
 	return o.sealFull()
 }
@@ -266,6 +313,7 @@ func (o *Outbox) Durable() uint64 {
 // OutboxFigures are figures about an outbox.
 type OutboxFigures struct {
 	Added, Gone Totals // all records, and those that the receiver has for good
+	Dropped     Totals // those that were dropped because the receiver was given up
 	Last        uint64 // number of the last whole message
 	Durable     uint64 // of the last that may be published
 	TakenNumber uint64 // of the last that the receiver has for good
@@ -275,13 +323,18 @@ type OutboxFigures struct {
 	OpenBytes   int64  // of the open message
 }
 
+// Waiting returns how many records the receiver does not have for good.
+func (f *OutboxFigures) Waiting() int64 {
+	return f.Added.Records() - f.Gone.Records() - f.Dropped.Records()
+}
+
 // Figures returns the current figures.
 func (o *Outbox) Figures() OutboxFigures {
 	pending, pendingBytes := o.pending.Len()
 	sent, sentBytes := o.sent.Len()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return OutboxFigures{Added: o.out, Gone: o.gone, Last: o.last, Durable: o.durable, TakenNumber: o.taken, Unpublished: pending, Sent: sent,
+	return OutboxFigures{Added: o.out, Gone: o.gone, Dropped: o.dropped, Last: o.last, Durable: o.durable, TakenNumber: o.taken, Unpublished: pending, Sent: sent,
 		Bytes: pendingBytes + sentBytes + int64(len(o.open)), OpenBytes: int64(len(o.open))}
 }
 
@@ -298,7 +351,7 @@ func (o *Outbox) Freeze() *OutboxFrozen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return &OutboxFrozen{o: o, pending: o.pending.Freeze(), sent: o.sent.Freeze(), open: append([]byte(nil), o.open...),
-		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone}}
+		st: OutboxState{Last: o.last, Taken: o.taken, Out: o.out, Whole: o.whole, Gone: o.gone, Dropped: o.dropped, GivenUp: o.givenUp}}
 }
 
 // Save writes the records in RAM to the tail files and returns the state for the manifest.

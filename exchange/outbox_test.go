@@ -208,8 +208,8 @@ func TestSetBack(t *testing.T) {
 	m := &Mark{Node: 0, Checkpoint: 4, Gone: []uint64{0, 3}}
 	must(t, m.CheckGone(1, 3))
 	wantBack(t, m.CheckGone(1, 2), 1)
-	must(t, m.CheckOwn(4))
-	wantBack(t, m.CheckOwn(3), 0)
+	must(t, m.CheckOwn(0, 4))
+	wantBack(t, m.CheckOwn(0, 3), 0)
 }
 
 // FuzzMessage: bytes from outside are decoded, or refused with ErrMessage.
@@ -252,7 +252,7 @@ func TestOver(t *testing.T) {
 		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, true}, {[]*Mark{mark(0, 4, 3), nil}, false}, {[]*Mark{mark(0, 4, 3), busy}, false},
 		{[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, false}, {[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, false}, {[]*Mark{nil, done}, true},
 	} {
-		if got := Over(c.marks); got != c.want {
+		if got := Over(c.marks, nil); got != c.want {
 			t.Errorf("case %d: %v", i, got)
 		}
 		for _, m := range c.marks {

@@ -105,8 +105,18 @@ func (w *world) run(steps int) error {
 	return nil
 }
 
-// step appends or reads some records.
+// step appends or reads some records, or drops all.
 func (w *world) step() error {
+	if w.rng.IntN(30) == 0 {
+		if w.rng.IntN(2) == 0 { // with a record at hand
+			if _, _, err := w.q.Peek(); err != nil {
+				return err
+			}
+		}
+		w.q.Clear()
+		w.from = w.to
+		return nil
+	}
 	if w.rng.IntN(2) == 0 {
 		for range w.rng.IntN(60) {
 			if err := w.q.Append(record(w.to, w.maxLen)); err != nil {

@@ -201,6 +201,25 @@ func (q *Queue) Len() (records, bytes int64) {
 
 func (q *Queue) Name() string { return q.opt.Name }
 
+// Clear drops all records without reading them: a queue whose blocks are damaged can be cleared, too. The next Commit
+// deletes its files. No Append may run meanwhile. For the reader goroutine.
+func (q *Queue) Clear() {
+	q.wmu.Lock()
+	defer q.wmu.Unlock()
+	q.settle()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.out = q.in
+	for len(q.segments) > 0 {
+		q.retireFirst()
+	}
+	q.segments, q.readOff, q.readSeq, q.skip = nil, 0, 0, 0 // the next block starts a new segment
+	q.tail, q.tailRecords = nil, 0                          // a Frozen may refer to the buffers
+	q.head, q.headAt, q.headRead, q.headOff, q.headSeq = nil, 0, 0, 0, 0
+	q.peek, q.peekSize = nil, 0
+	q.appended = true
+}
+
 // Close closes the queue. As after a crash, the next Open finds only what was saved.
 func (q *Queue) Close() error { return q.failure.close() }
 

@@ -98,6 +98,9 @@ type reportJSON struct {
 	Sent     sumsJSON `json:"sent"`
 	Taken    sumsJSON `json:"taken"`
 	Waiting  sumsJSON `json:"waiting"`
+	GivenUp  []int    `json:"given_up,omitempty"` // nodes
+	Dropped  sumsJSON `json:"dropped,omitzero"`   // for these
+	Lost     sumsJSON `json:"lost,omitzero"`      // of taken, by resyncs
 	SetBack  *int     `json:"set_back,omitempty"` // the node; -1 if it can be either of two
 	Damaged  bool     `json:"damaged"`
 	Own      *int64   `json:"urls_of_own_slots,omitempty"`
@@ -115,7 +118,7 @@ type sumsJSON struct {
 func reportOf(rep *audit.ClusterReport) reportJSON {
 	sums := func(t exchange.Totals) sumsJSON { return sumsJSON{Links: t.Links.N, Edges: t.Edges.N} }
 	j := reportJSON{Balanced: rep.Balanced(), Nodes: []int{}, Missing: append([]int{}, rep.Missing...), Pairs: rep.Pairs, Sent: sums(rep.Out),
-		Taken: sums(rep.Taken), Waiting: sums(rep.Above), Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
+		Taken: sums(rep.Taken), Waiting: sums(rep.Above), GivenUp: rep.GivenUp, Dropped: sums(rep.Dropped), Lost: sums(rep.Lost), Damaged: rep.Damaged, Wrong: rep.BadCount, Bad: append([]string{}, rep.Bad...)}
 	for i := range rep.Nodes {
 		j.Nodes = append(j.Nodes, rep.Nodes[i].Cluster.Node)
 	}

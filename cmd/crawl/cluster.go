@@ -34,6 +34,7 @@ type clusterFlags struct {
 	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
 	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
 	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
+	GiveUpNode         []int         `group:"cluster" placeholder:"N" help:"Go on without node N, which is lost for good: drop what waits for it and all further links to its sites, and end without it. Cannot be taken back, and node N is refused from then on. Give it to all nodes, with --cluster-reconfigure to the first. Can be repeated."`
 
 	crawl string // id, of the file
 }
@@ -41,8 +42,8 @@ type clusterFlags struct {
 // check returns the first fault of the flags.
 func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
-		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.ClusterReconfigure {
-			return errors.New("--cluster-file, --node, --cluster-listen and --cluster-reconfigure need --cluster")
+		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.ClusterReconfigure || len(c.GiveUpNode) > 0 {
+			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-reconfigure and --give-up-node need --cluster")
 		}
 		return nil
 	}
@@ -89,7 +90,10 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
 		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
-		Reconfigure: c.ClusterReconfigure}
+		Reconfigure: c.ClusterReconfigure, GivenUp: c.GiveUpNode}
+	if err := o.Cluster.ValidateGivenUp(); err != nil {
+		return term.Usage(fmt.Errorf("--give-up-node: %w", err))
+	}
 	c.crawl = f.Crawl
 	if c.embeds() {
 		return flags.SetBroker(o, c.ClusterStream)

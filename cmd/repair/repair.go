@@ -5,6 +5,9 @@
 // and --json). Package crawl/repair reads all files as audit --deep does, writes new ones beside the damaged
 // ones, and moves the replaced files to DIR/state/damaged: it deletes nothing. --dry-run changes nothing.
 //
+// With --resync it mends no damage, but the accounts of a node of a cluster that was set back to an older copy of its
+// directories, or of another node of this cluster (repair.Resync); --cluster-file names the file of the cluster.
+//
 // The next repair completes an interrupted one and says so; until then audit, explain and crawl refuse the
 // directories. The output lists first the damages, at most fifty, then what stays, the actions, and the
 // losses by kind: URLs that links and seeds will bring again, URLs that cannot be named, links. --json
@@ -14,7 +17,7 @@
 // again whose objects are damaged or missing; --remote off leaves the store out.
 //
 // Exit codes: 0 if the crawl is sound now, term.ExitFailure (1) if --dry-run found something to repair,
-// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, term.ExitDamage (5) if
+// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl, or a resync is refused, term.ExitDamage (5) if
 // the outbox of a cluster's node has lost messages that another node may lack.
 //
 // It takes the locks of the directories and runs in the caller's goroutine; progress goes to standard error,
@@ -34,14 +37,17 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/repair"
 	"drumbeat/disk"
+	"drumbeat/exchange"
 )
 
 // Command is the table of repair's flags.
 type Command struct {
-	Dir    []string `arg:"" name:"dir" help:"All directories of the crawl."`
-	DryRun bool     `help:"Print what would be done and what would be lost, and change nothing."`
-	Taken  []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
-	Remote string   `placeholder:"MODE" enum:"head,read,off" default:"head" help:"Of files in an object store: compare size and checksums and mend what differs (head), also read every record there (read), or leave the store out (off)."`
+	Dir         []string `arg:"" name:"dir" help:"All directories of the crawl."`
+	DryRun      bool     `help:"Print what would be done and what would be lost, and change nothing."`
+	Taken       []string `placeholder:"FILE" help:"For a node of a cluster whose outbox is damaged: what drumbeat audit --json has written of the other nodes, stopped. What they have taken is dropped from the outbox. Without it, an outbox that has lost messages is not repaired."`
+	Remote      string   `placeholder:"MODE" enum:"head,read,off" default:"head" help:"Of files in an object store: compare size and checksums and mend what differs (head), also read every record there (read), or leave the store out (off)."`
+	Resync      *int     `placeholder:"N" help:"Let a cluster go on whose node N was set back to an older copy of its directories. Stop all nodes, audit them (drumbeat audit --json), and run it on node N with the audits of all others (--taken). Audit node N again, and run it on each other node with this audit."`
+	ClusterFile string   `placeholder:"FILE" help:"With --resync: the file of the cluster."`
 	flags.Audit
 }
 
@@ -52,7 +58,7 @@ func (c *Command) Run(a *term.App) error {
 		return term.Usage(err)
 	}
 	p := term.NewProgress(a.Stderr)
-	rep, err := repair.Run(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
+	rep, err := c.repair(repair.Options{DryRun: c.DryRun, Others: others, Options: audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir),
 		Out: flags.Clean(flags.Directories(c.Out)), RAMBytes: int64(c.RAM), TempDir: c.Tmp, Progress: p.Show,
 		Remote: audit.Remote(c.Remote)}})
 	p.Clear()
@@ -68,6 +74,28 @@ func (c *Command) Run(a *term.App) error {
 		return &term.Ended{Code: term.ExitFailure, Why: "there is something to repair", Quiet: true}
 	}
 	return err
+}
+
+// repair repairs or resyncs.
+func (c *Command) repair(opt repair.Options) (*repair.Report, error) {
+	if c.Resync == nil {
+		if c.ClusterFile != "" {
+			return nil, term.Usage(errors.New("--cluster-file needs --resync"))
+		}
+		return repair.Run(opt)
+	}
+	if c.ClusterFile == "" {
+		return nil, term.Usage(errors.New("--resync needs --cluster-file"))
+	}
+	data, err := os.ReadFile(c.ClusterFile)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	f, err := exchange.DecodeFile(data)
+	if err != nil {
+		return nil, term.Usage(fmt.Errorf("%s: %w", c.ClusterFile, err))
+	}
+	return repair.Resync(repair.ResyncOptions{Options: opt, Back: *c.Resync, File: f})
 }
 
 // others reads the audits of the other nodes.
@@ -90,6 +118,10 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	if rep.Finished {
 		say("completed an earlier repair that was interrupted")
+		if c.Resync != nil {
+			say("nothing else was done; if that was no resync, audit all nodes again, and run it again")
+			return nil
+		}
 	}
 	for i := range rep.Deep.Damages {
 		if i == shownDamage {
@@ -116,13 +148,17 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		"%d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
-		_, err := fmt.Fprintf(w, "nothing was changed; run drumbeat repair %s\n", dirs)
+		_, err := fmt.Fprintf(w, "nothing was changed; run it without --dry-run to repair %s\n", dirs)
 		return err
 	}
 	if rep.Aside != "" {
 		say("replaced files are in %s of each directory; you may delete them", rep.Aside)
 	}
-	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then the crawl's own command to resume\n", dirs)
+	next := "the crawl's own command to resume"
+	if c.Resync != nil {
+		next = fmt.Sprintf("the resync of the other nodes with the audit of node %d after its own (--taken); start no node before", *c.Resync)
+	}
+	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then %s\n", dirs, next)
 	return err
 }
 

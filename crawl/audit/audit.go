@@ -138,7 +138,7 @@ func Balance(opt Options) (rep *Report, err error) {
 	}
 	p := r.StartProgress(opt.Progress, opt.ProgressEvery, "state")
 	defer p.End()
-	return auditSaved(r, m)
+	return BalanceSaved(r, m)
 }
 
 // Open locks the directories of a crawl and reads its manifest. The caller must unlock a non-nil Saved,
@@ -186,7 +186,8 @@ func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
 	return r, m, nil
 }
 
-func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
+// BalanceSaved is Balance for a crawl that Open has returned.
+func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	var files [state.NumPlaces]weburl.Sum
 	if err := auditPlaces(r, m, &files); err != nil {
 		return nil, err
@@ -231,6 +232,7 @@ func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
 	}
 	rep := balance(m, &files, keys, names)
 	rep.Cluster = cluster
+	cluster.check(m, rep)
 	foreign.conclude(rep)
 	return rep, nil
 }

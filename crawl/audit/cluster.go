@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"drumbeat/crawl/state"
@@ -53,9 +54,12 @@ type ClusterReport struct {
 	Nodes   []Node // by number
 	Of      int    // nodes of the cluster
 	Missing []int  // nodes that were not given; pairs with them are not compared
+	GivenUp []int  // nodes that others have given up
 	// Out, Taken and Above are sums over all pairs that were compared: what was sent, what was taken, and what stands in
 	// outboxes above that.
 	Out, Taken, Above exchange.Totals
+	Dropped           exchange.Totals // for nodes that were given up; Out has them, and Taken what these had, by their senders
+	Lost              exchange.Totals // of Taken, what was lost when a receiver was set back, by its resync
 	Pairs             int
 	// Bad are the discrepancies in words, the first maxBad of BadCount.
 	Bad      []string
@@ -117,13 +121,20 @@ func CompareNodes(nodes []Node) (*ClusterReport, error) {
 	}
 	for from, sender := range byNumber {
 		for to, receiver := range byNumber {
-			if from != to && sender != nil && receiver != nil {
+			if from != to && sender != nil && sender.Cluster.pair(to).Sent.GivenUp {
+				rep.givenUp(&sender.Cluster.pair(to).Sent, to)
+			} else if from != to && sender != nil && receiver != nil {
 				rep.pair(sender.Cluster.pair(to), receiver.Cluster.pair(from), from, to)
+				if l := receiver.Cluster.pair(from).Life; l != sender.Cluster.Life {
+					rep.bad("node %d has the life %d, and node %d takes messages of its life %d: run drumbeat repair --resync %[1]d on node %[3]d",
+						from, sender.Cluster.Life, to, l)
+				}
 			}
 		}
 	}
 	all := rep.Taken
 	all.Add(rep.Above)
+	all.Add(rep.Dropped)
 	if rep.Out != all && rep.Balanced() {
 		rep.bad("%d links and %d edges were sent, %d and %d were taken or stand in outboxes", rep.Out.Links.N, rep.Out.Edges.N, all.Links.N,
 			all.Edges.N)
@@ -139,6 +150,20 @@ func (c *Cluster) pair(other int) *Pair {
 	return &c.Pairs[other]
 }
 
+// givenUp adds what a node has sent to one that it has given up.
+func (r *ClusterReport) givenUp(s *exchange.Sent, to int) {
+	if !slices.Contains(r.GivenUp, to) {
+		r.GivenUp = append(r.GivenUp, to)
+		slices.Sort(r.GivenUp)
+	}
+	r.Out.Add(s.Out)
+	r.Taken.Add(s.Gone)
+	r.Dropped.Add(s.Dropped)
+}
+
+// Pair returns what a node says of its exchange with another.
+func (c *Cluster) Pair(other int) *Pair { return c.pair(other) }
+
 // TakenFrom returns what a node has taken from another.
 func (c *Cluster) TakenFrom(other int) exchange.Taken { return c.pair(other).Taken }
 
@@ -148,6 +173,7 @@ func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
 	above, err := sent.Sent.Check(from, to, received.Taken)
 	r.Out.Add(sent.Sent.Out)
 	r.Taken.Add(received.Taken.Totals)
+	r.Lost.Add(received.Lost)
 	var back *exchange.SetBackError
 	if errors.As(err, &back) && r.Back == nil {
 		r.Back = back
@@ -197,6 +223,9 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	if r.BadCount > len(r.Bad) {
 		fmt.Fprintf(w, "AUDIT: and %d more\n", r.BadCount-len(r.Bad))
 	}
+	for _, node := range r.GivenUp {
+		fmt.Fprintf(w, "node %d was given up: links and edges for it were dropped\n", node)
+	}
 	for _, node := range r.Missing {
 		fmt.Fprintf(w, "node %d is missing: nothing is said of what it has sent and taken\n", node)
 	}
@@ -204,6 +233,12 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	if r.Balanced() {
 		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d stand in outboxes", r.Out.Links.N,
 			r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N, r.Above.Links.N, r.Above.Edges.N)
+		if r.Lost.Records() > 0 {
+			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N, r.Lost.Edges.N)
+		}
+		if len(r.GivenUp) > 0 {
+			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)
+		}
 	}
 	_, err := fmt.Fprintf(w, "%d of %d nodes, %d pairs: %s\n", len(r.Nodes), r.Of, r.Pairs, verdict)
 	return err

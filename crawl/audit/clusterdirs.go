@@ -166,7 +166,7 @@ func (n *openNode) audit(opt *ClusterOptions, deep *ClusterDeep, found *ClusterR
 	}
 	p := n.saved.StartProgress(opt.Progress, opt.ProgressEvery, "state")
 	defer p.End()
-	rep, err := auditSaved(n.saved, n.m)
+	rep, err := BalanceSaved(n.saved, n.m)
 	var damage *disk.CorruptError
 	if errors.As(err, &damage) {
 		found.Damaged = true

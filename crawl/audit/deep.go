@@ -553,6 +553,7 @@ func (x *Scanner) conclude() {
 	out.RefusedAll = x.Refused.N >= refused.N
 	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names)
 	rep.Cluster = x.cluster
+	x.cluster.check(x.Manifest, &rep.Report)
 	x.foreign.conclude(&rep.Report)
 	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
 	ended := func(p state.Place, found weburl.Sum, where string) {

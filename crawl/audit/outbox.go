@@ -18,6 +18,7 @@ type Cluster struct {
 	Node, Nodes int
 	Table       uint64 // exchange.Table.Sum
 	Secret      uint64 // keyed hash of a constant: equal for nodes of one crawl
+	Life        uint64 // how often the node was resynced
 	Pairs       []Pair // one for each other node
 }
 
@@ -28,6 +29,8 @@ type Pair struct {
 	// Files are the records in the outbox. They are Sent.Out less Sent.Gone, unless the outbox is damaged.
 	Files exchange.Totals
 	Taken exchange.Taken
+	Lost  exchange.Totals // of those in Taken, those that were lost when this node was set back
+	Life  uint64          // of the other node, whose messages this one takes
 }
 
 // clusterOf returns the Cluster of a manifest, without Files; nil for a crawl of one node.
@@ -39,7 +42,7 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 	if m.Intake == nil || len(m.Intake.Taken) != f.Nodes {
 		return nil, state.Incompatible("crawl: manifest: node %d of %d has no account of what it has taken", f.Node, f.Nodes)
 	}
-	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck}
+	c := &Cluster{Node: f.Node, Nodes: f.Nodes, Table: f.Table, Secret: f.SecretCheck, Life: m.Intake.Life}
 	for node := range f.Nodes {
 		if node == f.Node {
 			continue
@@ -48,8 +51,12 @@ func clusterOf(m *state.Manifest) (*Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Pairs = append(c.Pairs, Pair{Node: node, Taken: m.Intake.Taken[node],
-			Sent: exchange.Sent{Out: st.Out, Gone: st.Gone, Last: st.Last, GoneNumber: st.Taken}})
+		var lost exchange.Totals
+		if node < len(m.Intake.Lost) {
+			lost = m.Intake.Lost[node]
+		}
+		c.Pairs = append(c.Pairs, Pair{Node: node, Taken: m.Intake.Taken[node], Lost: lost, Life: m.Intake.LifeOf(node),
+			Sent: exchange.Sent{Out: st.Out, Gone: st.Gone, Dropped: st.Dropped, GivenUp: st.GivenUp, Last: st.Last, GoneNumber: st.Taken}})
 	}
 	return c, nil
 }
@@ -113,7 +120,7 @@ func (x *Scanner) scanOutboxes() error {
 		}
 		x.Outboxes[p.Node] = found
 		x.row.Records = found.Files.Records()
-		x.lost(max(0, p.Sent.Out.Records()-p.Sent.Gone.Records()-found.Files.Records()))
+		x.lost(max(0, p.Sent.Out.Records()-p.Sent.Gone.Records()-p.Sent.Dropped.Records()-found.Files.Records()))
 	}
 	x.cluster = c
 	return nil
@@ -129,7 +136,35 @@ func (c *Cluster) Write(w io.Writer) error {
 		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.Node, s.Out.Links.N, s.Gone.Links.N, p.Files.Links.N,
 			p.Taken.Totals.Links.N, s.Out.Edges.N, s.Gone.Edges.N, p.Files.Edges.N, p.Taken.Totals.Edges.N)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range c.Pairs {
+		if p := &c.Pairs[i]; p.Sent.GivenUp {
+			fmt.Fprintf(w, "node %d was given up: %d links and %d edges for it were dropped\n", p.Node, p.Sent.Dropped.Links.N, p.Sent.Dropped.Edges.N)
+		}
+	}
+	return nil
+}
+
+// given returns the records that were dropped because their nodes were given up.
+func (c *Cluster) given() (dropped exchange.Totals) {
+	for i := range c.Pairs {
+		dropped.Add(c.Pairs[i].Sent.Dropped)
+	}
+	return dropped
+}
+
+// check compares the accounts of the exchange with the counters of the manifest.
+func (c *Cluster) check(m *state.Manifest, rep *Report) {
+	if c == nil {
+		return
+	}
+	count, dropped := &m.Accounts.Counters, c.given()
+	if links, edges := count[state.CountLinksGivenUp], count[state.CountEdgesGivenUp]; links != dropped.Links.N || edges != dropped.Edges.N {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("outboxes: %d links and %d edges were dropped because their nodes were given up, by the counters "+
+			"%d and %d", dropped.Links.N, dropped.Edges.N, links, edges))
+	}
 }
 
 // The JSON form of Cluster. Sums are hexadecimal, because not every program keeps 64 bits of a number.
@@ -138,6 +173,7 @@ type clusterJSON struct {
 	Nodes  int        `json:"nodes"`
 	Table  string     `json:"table"`
 	Secret string     `json:"secret_check"`
+	Life   uint64     `json:"life,omitempty"`
 	Pairs  []pairJSON `json:"pairs"`
 }
 
@@ -150,7 +186,11 @@ type pairJSON struct {
 	OutNumber   uint64     `json:"out_message"`
 	GoneNumber  uint64     `json:"gone_message"`
 	TakenNumber uint64     `json:"taken_message"`
-	Sums        []byte     `json:"message_sums"` // 8 bytes for each message after GoneNumber
+	Sums        []byte     `json:"message_sums"`     // 8 bytes for each message after GoneNumber
+	Dropped     totalsJSON `json:"dropped,omitzero"` // of a node that was given up
+	GivenUp     bool       `json:"given_up,omitempty"`
+	Lost        totalsJSON `json:"lost,omitzero"` // when this node was set back
+	Life        uint64     `json:"life,omitempty"`
 }
 
 type totalsJSON struct {
@@ -187,13 +227,20 @@ func (f *totalsJSON) totals() (t exchange.Totals, err error) {
 
 // MarshalJSON implements json.Marshaler.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
-	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table), Secret: fmt.Sprintf("%016x", c.Secret)}
+	form := clusterJSON{Node: c.Node, Nodes: c.Nodes, Table: fmt.Sprintf("%016x", c.Table), Secret: fmt.Sprintf("%016x", c.Secret),
+		Life: c.Life}
 	for i := range c.Pairs {
 		p := &c.Pairs[i]
 		s := &p.Sent
 		form.Pairs = append(form.Pairs, pairJSON{Node: p.Node, Out: totalsForm(s.Out), Gone: totalsForm(s.Gone), Files: totalsForm(p.Files),
 			Taken: totalsForm(p.Taken.Totals), OutNumber: s.Last, GoneNumber: s.GoneNumber, TakenNumber: p.Taken.Number,
-			Sums: exchange.AppendSums(nil, s.Sums)})
+			Sums: exchange.AppendSums(nil, s.Sums), GivenUp: s.GivenUp, Life: p.Life})
+		if p.Lost != (exchange.Totals{}) {
+			form.Pairs[i].Lost = totalsForm(p.Lost)
+		}
+		if s.GivenUp {
+			form.Pairs[i].Dropped = totalsForm(s.Dropped)
+		}
 	}
 	return json.Marshal(&form)
 }
@@ -207,8 +254,11 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 	if form.Nodes < 1 || form.Nodes > exchange.MaxNodes || form.Node < 0 || form.Node >= form.Nodes || len(form.Pairs) != form.Nodes-1 {
 		return fmt.Errorf("node %d of %d with %d others", form.Node, form.Nodes, len(form.Pairs))
 	}
-	*c = Cluster{Node: form.Node, Nodes: form.Nodes}
-	var err error
+	*c = Cluster{Node: form.Node, Nodes: form.Nodes, Life: form.Life}
+	err := exchange.CheckLife(form.Life)
+	if err != nil {
+		return err
+	}
 	if c.Table, err = strconv.ParseUint(form.Table, 16, 64); err == nil {
 		c.Secret, err = strconv.ParseUint(form.Secret, 16, 64)
 	}
@@ -232,12 +282,25 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 }
 
 func (f *pairJSON) pair() (p Pair, err error) {
-	p = Pair{Node: f.Node, Taken: exchange.Taken{Number: f.TakenNumber}, Sent: exchange.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
+	p = Pair{Node: f.Node, Life: f.Life, Taken: exchange.Taken{Number: f.TakenNumber}, Sent: exchange.Sent{Last: f.OutNumber, GoneNumber: f.GoneNumber}}
 	for _, s := range [...]struct {
 		to   *exchange.Totals
 		form *totalsJSON
 	}{{&p.Sent.Out, &f.Out}, {&p.Sent.Gone, &f.Gone}, {&p.Files, &f.Files}, {&p.Taken.Totals, &f.Taken}} {
 		if *s.to, err = s.form.totals(); err != nil {
+			return p, err
+		}
+	}
+	if err = exchange.CheckLife(f.Life); err != nil {
+		return p, err
+	}
+	if f.Lost != (totalsJSON{}) {
+		if p.Lost, err = f.Lost.totals(); err != nil {
+			return p, err
+		}
+	}
+	if p.Sent.GivenUp = f.GivenUp; f.GivenUp {
+		if p.Sent.Dropped, err = f.Dropped.totals(); err != nil {
 			return p, err
 		}
 	}

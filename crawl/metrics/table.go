@@ -201,6 +201,8 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountSeedsElsewhere:    {help: "Seeds that other nodes own"},
 	state.CountPagesLent:         {help: "Pages of --max-pages that other nodes may fetch instead of this one"},
 	state.CountPagesBorrowed:     {help: "Pages of --max-pages that this node may fetch instead of others"},
+	state.CountLinksGivenUp:      {help: "Links sent that were dropped because their owner was given up (--give-up-node)"},
+	state.CountEdgesGivenUp:      {help: "PLD-PLD edges sent that were dropped because the owner of their second PLD was given up"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

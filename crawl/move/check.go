@@ -73,6 +73,12 @@ func (n *node) check() error {
 			return err
 		}
 	}
+	for other := range m.Frozen.Nodes {
+		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
+		if err == nil && st != nil && st.GivenUp {
+			return refuse("it has given up node %d, whose slots are lost", other)
+		}
+	}
 	switch {
 	case m.Done != "":
 		return refuse("its crawl is over")

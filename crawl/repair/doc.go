@@ -23,6 +23,9 @@
 // them. So Run refuses an outbox that has lost messages (ErrOutbox), unless the audit of the other node, in
 // Options.Others, says that it has them for good. Records that have no number yet are dropped and counted.
 //
+// Resync is for a cluster of which a node was set back to an older copy of its directories: it lets all nodes go on, and
+// counts what is lost. It installs its manifest as Run does.
+//
 // Run can't repair a crawl without the manifest, which names the crawl's files, or without the hash secret,
 // which turns URLs into keys. The error then says so.
 package repair

@@ -239,6 +239,8 @@ const (
 	CountSeedsElsewhere // seeds that other nodes own
 	CountPagesLent      // pages of the limit that other nodes may fetch instead of this one
 	CountPagesBorrowed  // pages of the limit that this node may fetch instead of others
+	CountLinksGivenUp   // links sent that were dropped, because their owner was given up
+	CountEdgesGivenUp   // PLD-PLD edges sent that were dropped, because the owner of their second PLD was given up
 	NumCounters
 )
 
@@ -271,7 +273,8 @@ var counterNames = [NumCounters]string{
 	"urls_enqueued",
 	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
 	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
-	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent", "pages_borrowed"}
+	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent", "pages_borrowed",
+	"links_given_up", "edges_given_up"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

@@ -1,0 +1,149 @@
+package crawl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"drumbeat/crawl/state"
+	"drumbeat/exchange"
+	"drumbeat/robots"
+)
+
+// Nodes that were given up, because they are lost for good. All nodes must agree on them, so they are a line of the
+// configuration. The manifest keeps them, too: what an outbox has dropped is lost, so a node cannot be taken back.
+
+// ValidateGivenUp returns what is wrong with GivenUp.
+func (c *Cluster) ValidateGivenUp() error {
+	others := map[int]bool{}
+	for _, node := range c.GivenUp {
+		switch {
+		case node < 0 || node >= c.Table.Nodes():
+			return fmt.Errorf("crawl: node %d is to be given up, but the nodes are 0 to %d", node, c.Table.Nodes()-1)
+		case node == c.Node:
+			return fmt.Errorf("crawl: node %d cannot give itself up", node)
+		}
+		others[node] = true
+	}
+	if len(others) > 0 && len(others) >= c.Table.Nodes()-1 {
+		return errors.New("crawl: a node cannot give up all others")
+	}
+	return nil
+}
+
+// openGivenUp notes the nodes that are given up: those of the options, and those of the manifest. The outboxes must be
+// open.
+func (s *clusterStage) openGivenUp() error {
+	s.gaveUp = make([]bool, s.nodes)
+	for _, node := range s.opt.Cluster.GivenUp {
+		s.gaveUp[node] = true
+	}
+	for node, o := range s.outboxes {
+		if o != nil && o.GivenUp() {
+			s.gaveUp[node] = true
+		}
+	}
+	if list := s.givenUp(); len(list) > 0 && len(list) >= s.nodes-1 {
+		return fmt.Errorf("crawl: nodes %v are given up, which are all others: %w", list, state.ErrIncompatible)
+	}
+	return nil
+}
+
+// givenUp lists the nodes that were given up.
+func (s *clusterStage) givenUp() (list []int) {
+	for node, gone := range s.gaveUp {
+		if gone {
+			list = append(list, node)
+		}
+	}
+	return list
+}
+
+// givenUpLine returns the line of the configuration; none if no node was given up.
+func (s *clusterStage) givenUpLine() []string {
+	list := s.givenUp()
+	if len(list) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic("BUG: crawl: numbers cannot be encoded: " + err.Error())
+	}
+	return []string{exchange.GivenUpName + ": " + string(text)}
+}
+
+// dropGivenUp empties the outboxes for the nodes that were given up. No other goroutine of the exchange runs yet.
+func (s *clusterStage) dropGivenUp() error {
+	for _, node := range s.givenUp() {
+		o := s.outboxes[node]
+		if o.GivenUp() {
+			continue
+		}
+		if err := s.transact(func(tx *transaction) error {
+			dropped := o.GiveUp()
+			tx.count(state.CountLinksGivenUp, dropped.Links.N)
+			tx.count(state.CountEdgesGivenUp, dropped.Edges.N)
+			s.opt.Log.Warn("a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
+				"links", dropped.Links.N, "edges", dropped.Edges.N)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errGivenUp is the error of a node that another one has given up.
+func (s *clusterStage) errGivenUp() error {
+	return fmt.Errorf("crawl: the other nodes have given up node %d (--give-up-node): they have dropped what waited for it, so it cannot "+
+		"go on with this cluster: %w", s.node, state.ErrIncompatible)
+}
+
+// checkGivenUp compares the nodes that the configuration of the cluster gives up with those of this node. missed: the
+// cluster has given up nodes that this one waits for. ahead: this one has agreed to give up more, and the broker has lost
+// that, or a node that was given up has written its own configuration; then this node's replaces it.
+func (s *clusterStage) checkGivenUp(other *exchange.Config) (missed, ahead bool, _ error) {
+	theirs := other.GivenUp()
+	if slices.Contains(theirs, s.node) {
+		return false, false, s.errGivenUp()
+	}
+	for node, gone := range s.gaveUp {
+		in := slices.Contains(theirs, node)
+		missed, ahead = missed || in && !gone, ahead || gone && !in && s.outboxes[node].GivenUp()
+	}
+	return missed, ahead && (s.agreed || other.SameBut(s.config, exchange.GivenUpName)), nil
+}
+
+// lostRobots is the outcome of a robots.txt that redirects to a host of a node that was given up: its rules are unknown.
+func lostRobots(f *robots.Fetched) { f.Kind = robots.NetworkFailure }
+
+// spentHere reports whether this node has fetched all pages that it may, and whether no loan of it is on its way.
+func (s *clusterStage) spentHere(left int64) bool {
+	if left > 0 {
+		return false
+	}
+	for node := range s.marks {
+		if node == s.node || s.gaveUp[node] {
+			continue
+		}
+		if m := s.marks[node].Load(); m == nil || m.Taken[s.node].Number < s.lent[node] {
+			return false
+		}
+	}
+	return true
+}
+
+// allSpent reports whether a node was given up, whose part of Options.MaxPages nobody knows, and all others have fetched
+// theirs.
+func (s *clusterStage) allSpent() bool {
+	if !slices.Contains(s.gaveUp, true) {
+		return false
+	}
+	for node := range s.marks {
+		if m := s.marks[node].Load(); !s.gaveUp[node] && (m == nil || !m.Spent) {
+			return false
+		}
+	}
+	return true
+}
