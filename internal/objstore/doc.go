@@ -5,8 +5,8 @@
 //
 // A file's bytes never change, so putting it twice is the same as once. Uploader.Put ends without error only when the store
 // itself says that an object of that key has the file's size and checksums. It never overwrites: another object of that key
-// is ErrForeign. Uploader.Replace, for a repair, overwrites it. A key belongs to one crawl and one file, and one process at a time puts it, so a half upload of that key is
-// an earlier attempt of ours.
+// is ErrForeign, but for Uploader.Replace, with which a repair overwrites it. A key belongs to one crawl and one file, and one
+// process at a time puts it, so a half upload of that key is an earlier attempt of ours.
 //
 // An upload has these states. The first three are those of Put; the caller makes the last one, because only it knows when
 // its list of objects is durable:
