@@ -64,14 +64,14 @@ func newStoredCluster(t *testing.T, web *simweb.Web, nodes int, faults mem.Fault
 // there: an audit that reads all records knows the keys of all URLs.
 func (s *storedCluster) checkStore(zero map[int]bool) {
 	s.t.Helper()
-	files := 0
+	files, warcs := 0, 0
 	for node := range s.options {
 		o := &s.options[node]
 		of := fmt.Sprintf("%s/%d", crawlID(s.t, o.FS, o.Dirs), node)
 		if zero[node] {
 			of = strings.TrimSuffix(of, fmt.Sprint(node)) + "0"
 		}
-		checkObjectsOf(s.t, s.bucket, s.finals[node].on(o.FS), of, o.Dirs)
+		warcs += checkObjectsOf(s.t, s.bucket, s.finals[node].on(o.FS), of, o.Dirs)
 		files += len(s.finals[node].seen)
 		look := lookAt(o.FS, o.Dirs, s.bucket)
 		look.Remote = audit.RemoteRead
@@ -80,8 +80,8 @@ func (s *storedCluster) checkStore(zero map[int]bool) {
 			s.t.Errorf("node %d: deep audit: %v, %+v", node, err, rep)
 		}
 	}
-	if n := len(s.bucket.Objects()); n != files || s.bucket.Pending() != 0 {
-		s.t.Errorf("%d objects of %d files, %d unfinished uploads", n, files, s.bucket.Pending())
+	if n := len(s.bucket.Objects()); n != files || warcs < 3 || s.bucket.Pending() != 0 {
+		s.t.Errorf("%d objects of %d files, %d WARC files, %d unfinished uploads", n, files, warcs, s.bucket.Pending())
 	}
 }
 

@@ -156,7 +156,7 @@ func TestRepairObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 		rep := s.audit(audit.RemoteHead)
-		if rep.Balanced() || !rep.Damaged[audit.NameStore] || rep.Damaged[state.NameObjects] || !slices.Equal(rep.Bad, nil) || rep.DamageCount != 7 {
+		if !rep.Damaged[audit.NameStore] || rep.Damaged[state.NameObjects] || len(rep.Bad) > 0 || rep.DamageCount != 7 {
 			t.Errorf("%d damages: %v, %v", rep.DamageCount, rep.Damages, rep.Bad)
 		}
 		want := []string{

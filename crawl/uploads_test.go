@@ -71,17 +71,16 @@ func withStore(opt *Options, b objstore.Bucket) {
 // indexes.
 func checkObjects(t *testing.T, b *objtest.Bucket, f *finals, crawl string, dirs []string) {
 	t.Helper()
-	checkObjectsOf(t, b, f, crawl+"/0", dirs)
-	if n := len(b.Objects()); n != len(f.seen) || b.Pending() != 0 {
-		t.Errorf("%d objects of %d files, %d unfinished uploads", n, len(f.seen), b.Pending())
+	warcs := checkObjectsOf(t, b, f, crawl+"/0", dirs)
+	if n := len(b.Objects()); n != len(f.seen) || warcs < 3 || b.Pending() != 0 {
+		t.Errorf("%d objects of %d files, %d WARC files, %d unfinished uploads", n, len(f.seen), warcs, b.Pending())
 	}
 }
 
-// checkObjectsOf does so for the objects of a node, whose keys begin with of.
-func checkObjectsOf(t *testing.T, b *objtest.Bucket, f *finals, of string, dirs []string) {
+// checkObjectsOf does so for the objects of a node, whose keys begin with of. It returns the number of WARC files.
+func checkObjectsOf(t *testing.T, b *objtest.Bucket, f *finals, of string, dirs []string) (warcs int) {
 	t.Helper()
 	objects := b.Objects()
-	warcs := 0
 	for name, data := range f.seen {
 		if got, ok := objects["pages/"+of+"/"+name]; !ok || string(got) != data {
 			t.Errorf("%s: in the store: %v, with the same bytes: %v", name, ok, string(got) == data)
@@ -90,14 +89,12 @@ func checkObjectsOf(t *testing.T, b *objtest.Bucket, f *finals, of string, dirs 
 			warcs++
 		}
 	}
-	if warcs < 3 {
-		t.Errorf("%d WARC files", warcs)
-	}
 	for _, name := range outputNames(f.FS, dirs) {
 		if !strings.HasSuffix(name, ".cdxj") {
 			t.Errorf("%s is still here", name)
 		}
 	}
+	return warcs
 }
 
 // restored returns a file system with the crawl's state and all finished files, as if there had been no store.

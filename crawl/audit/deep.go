@@ -118,7 +118,7 @@ func Deep(opt Options) (rep *DeepReport, err error) {
 	return x.Report, nil
 }
 
-// Scanner runs a deep audit. A repair uses one too.
+// Scanner runs a deep audit, also for a repair.
 type Scanner struct {
 	Saved    *state.Saved
 	Manifest *state.Manifest
@@ -144,9 +144,8 @@ type Scanner struct {
 	// foreign counts the keys of URLseen.
 	foreign foreignKeys
 	// orders are the URLs of the table of orders, with whether they have a second record.
-	orders map[uint64]bool
-	// orderedKeys is the number of records of the queue of all keys that were enqueued.
-	orderedKeys int64
+	orders      map[uint64]bool
+	orderedKeys int64 // records of the queue of all keys that were enqueued
 	// LostTexts counts lost texts of links that URLseen had not checked or not passed on.
 	LostTexts int64
 	// Outboxes is what the outboxes of a node of a cluster hold, by the other node.

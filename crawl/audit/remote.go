@@ -134,14 +134,15 @@ func (x *Scanner) lookHere(o *StoredFile) (FileState, error) {
 	defer f.Close() // read only
 	size, err := f.Size()
 	if err == nil && size != o.Size {
-		err = &disk.CorruptError{Path: o.Path, Offset: min(size, o.Size), Want: fmt.Sprintf("%d bytes, as in the object store", o.Size), Got: fmt.Sprint(size)}
+		err = &disk.CorruptError{Path: o.Path, Offset: min(size, o.Size), Got: fmt.Sprint(size),
+			Want: fmt.Sprintf("%d bytes, as in the object store", o.Size)}
 	}
 	sha := sha256.New()
 	if err == nil {
 		_, err = io.Copy(sha, io.NewSectionReader(f, 0, size))
 	}
-	if err == nil && hex.EncodeToString(sha.Sum(nil)) != o.SHA256 {
-		err = &disk.CorruptError{Path: o.Path, Want: "SHA-256 " + o.SHA256 + ", as in the object store", Got: hex.EncodeToString(sha.Sum(nil))}
+	if got := hex.EncodeToString(sha.Sum(nil)); err == nil && got != o.SHA256 {
+		err = &disk.CorruptError{Path: o.Path, Want: "SHA-256 " + o.SHA256 + ", as in the object store", Got: got}
 	}
 	if err != nil {
 		return FileDamaged, err

@@ -96,8 +96,8 @@ const fetchChunk = 1 << 20
 // nothing else changes.
 func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
 	fsys, dir := w.Saved.Meter, path.Dir(f.Path)
-	from := objstore.NewOverlay(fsys, []objstore.Remote{{Path: f.Path, Key: w.Manifest.Store.Key(w.Manifest.Crawl, f.File), Size: f.Size}},
-		func() (objstore.Bucket, error) { return b, nil })
+	remote := objstore.Remote{Path: f.Path, Key: w.Manifest.Store.Key(w.Manifest.Crawl, f.File), Size: f.Size}
+	from := objstore.NewOverlay(fsys, []objstore.Remote{remote}, func() (objstore.Bucket, error) { return b, nil })
 	from.Ignore(f.Path)
 	src, err := from.OpenRead(f.Path)
 	if err != nil {

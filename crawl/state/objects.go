@@ -16,7 +16,8 @@ import (
 // rest is how the last run reached it.
 type Store struct {
 	objstore.Place
-	Node int `json:"node"` // of the cluster when the crawl got its store, part of the keys; 0 with one node, and in earlier versions
+	// Node is part of the keys: the node's number when the crawl got its store; 0 without a cluster, and in earlier versions.
+	Node int `json:"node"`
 }
 
 // Key returns the key of a file of the crawl.

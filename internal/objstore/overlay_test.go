@@ -95,3 +95,35 @@ func TestOverlay(t *testing.T) {
 		}
 	})
 }
+
+// TestOverlayIgnore: a file that is to be ignored is read in the store, or is not there if the store has none.
+func TestOverlayIgnore(t *testing.T) {
+	t.Parallel()
+	mem, b := memfs.New(1), &objtest.Bucket{}
+	if err := mem.MkdirAll("d/warc"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"d/warc/alone", "d/warc/both", "d/warc/other"} {
+		if err := disk.WriteFileAtomic(mem, name, []byte("damaged")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Set("k/both", []byte("whole"))
+	o := objstore.NewOverlay(mem, []objstore.Remote{{Path: "d/warc/both", Key: "k/both", Size: 5}}, func() (objstore.Bucket, error) { return b, nil })
+	o.Ignore("d/warc/both")
+	o.Ignore("d/warc/alone")
+	if names, err := o.List("d/warc"); err != nil || !slices.Equal(names, []string{"both", "other"}) {
+		t.Errorf("names %q, %v", names, err)
+	}
+	for name, want := range map[string]string{"d/warc/both": "whole", "d/warc/other": "damaged"} {
+		got, err := disk.ReadFile(o, name)
+		size, sizeErr := o.Size(name)
+		if err != nil || sizeErr != nil || string(got) != want || size != int64(len(want)) {
+			t.Errorf("%s: %q, %d bytes, %v, %v", name, got, size, err, sizeErr)
+		}
+	}
+	_, err := o.OpenRead("d/warc/alone")
+	if _, sizeErr := o.Size("d/warc/alone"); !errors.Is(err, fs.ErrNotExist) || !errors.Is(sizeErr, fs.ErrNotExist) {
+		t.Errorf("an ignored file without an object: %v, %v", err, sizeErr)
+	}
+}

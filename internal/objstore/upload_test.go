@@ -210,6 +210,44 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestReplace overwrites another object, and only when it is asked to; killed at any call, it does so the next time.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	data, other := file(250), file(251)
+	full := &objtest.Bucket{}
+	full.Set(key, other)
+	u := uploaderOf(full)
+	u.Replace = true
+	if err := put(t, u, data, new(objstore.Upload)); err != nil {
+		t.Fatal(err)
+	}
+	check(t, full, data)
+	for at, call := range full.Calls() {
+		n := 0
+		b := &objtest.Bucket{}
+		b.Set(key, other)
+		b.After = func(string, string) error {
+			if n++; n > at {
+				return errKilled
+			}
+			return nil
+		}
+		u := uploaderOf(b)
+		u.Replace = true
+		if err := put(t, u, data, new(objstore.Upload)); err == nil {
+			t.Fatalf("killed after %s: no error", call)
+		}
+		b.After = nil
+		if got := b.Objects()[key]; !bytes.Equal(got, other) && !bytes.Equal(got, data) {
+			t.Fatalf("killed after %s: an object of %d bytes", call, len(got))
+		}
+		if err := put(t, u, data, new(objstore.Upload)); err != nil {
+			t.Fatalf("killed after %s: %v", call, err)
+		}
+		check(t, b, data)
+	}
+}
+
 // changing is a file whose bytes change between the sums and the upload.
 type changing struct{ *bytes.Reader }
 

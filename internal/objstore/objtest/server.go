@@ -61,7 +61,8 @@ func ServeTLS(tb testing.TB) *Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: lend.Certificate().Raw}, "key": {Type: "PRIVATE KEY", Bytes: key}} {
+	for name, block := range map[string]*pem.Block{"cert": {Type: "CERTIFICATE", Bytes: lend.Certificate().Raw},
+		"key": {Type: "PRIVATE KEY", Bytes: key}} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			tb.Fatal(err)
 		}
@@ -150,7 +151,8 @@ func (s *Server) Start(tb testing.TB) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // only to see it answer
+	trusting := &tls.Config{InsecureSkipVerify: true} // only to see it answer
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting}}
 	defer client.CloseIdleConnections()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
