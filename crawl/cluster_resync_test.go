@@ -128,7 +128,7 @@ func TestClusterResync(t *testing.T) {
 				c.finish()
 			case 1: // nodes are killed
 				times = 0
-				c.lives(rand.New(rand.NewPCG(seed, 2)), 3, &kills)
+				c.lives(atRandom(rand.New(rand.NewPCG(seed, 2)), 3), &kills)
 			default:
 				c.finish()
 			}

@@ -139,6 +139,7 @@ func TestClusterMove(t *testing.T) {
 			if nodes > 1 {
 				c.stopAfter(300)
 				c.moved(fs, 0, exchange.Slots-1, 0, 1)
+				c.foreignFound(fs)
 				c.stopAfter(300)
 				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
 				c.repaired(fs)
@@ -146,6 +147,9 @@ func TestClusterMove(t *testing.T) {
 			c.check(c.run(t.Context()))
 			for i := range c.options {
 				checkDeep(t, &c.options[i])
+			}
+			if nodes > 1 {
+				c.auditedTogether(fs)
 			}
 			edges := c.edges()
 			if one == nil {
@@ -171,33 +175,7 @@ func (c *cluster) repaired(fs *memfs.FS) {
 	fs = fs.Fork(1)
 	o := c.options[2]
 	o.FS = fs
-	damaged := 0
-	for _, dir := range o.Dirs {
-		files, err := repair.FilesIn(fs, dir+"/state/"+state.NameURLSeen, false)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		for _, name := range files {
-			if !strings.Contains(name, "/cache-") {
-				continue
-			}
-			f, err := fs.Open(name)
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			size, err := f.Size()
-			for at := int64(disk.HeaderBytes); err == nil && at+100 < size; at += 100 {
-				_, err = f.WriteAt([]byte("damage"), at+50)
-			}
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				c.t.Fatal(err)
-			}
-			damaged++
-		}
-	}
+	damaged := c.damageSeen(fs, o.Dirs)
 	rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: o.Dirs}})
 	if err != nil || rep.Nothing() || damaged == 0 {
 		c.t.Fatalf("repair of a damaged node after a move: %d files damaged, %v, %+v", damaged, err, rep)
@@ -205,6 +183,9 @@ func (c *cluster) repaired(fs *memfs.FS) {
 	c.t.Logf("repair: %d may be fetched again; %v", rep.Unseen, rep.Actions)
 	checkDeep(c.t, &o)
 	checkBalanced(c.t, fs, o.Dirs)
+	if _, err := slotmove.Run(c.moving(fs, 0, exchange.Slots/2, -1, 0)); err == nil || !strings.Contains(err.Error(), "repairs have lost") {
+		c.t.Errorf("a move after that repair: %v", err)
+	}
 }
 
 // moved moves slots, and audits all nodes.
@@ -235,6 +216,7 @@ func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
 		checkBalanced(c.t, fs, c.options[i].Dirs)
 		checkDeep(c.t, &c.options[i])
 	}
+	c.auditedTogether(fs)
 }
 
 // TestClusterMoveCuts: a move is killed, or loses its power, at random operations on the disk, and is run again until it ends.
@@ -307,6 +289,7 @@ func TestClusterMoveCuts(t *testing.T) {
 				t.Fatalf("cut at %d of %d", at, ops)
 			}
 		}
+		c.auditedAfter(base)
 		t.Logf("%d operations; %d moves were finished by the next run, %d nodes were refused meanwhile", ops, finished, refused)
 		if finished == 0 || refused == 0 {
 			t.Error("no cut was after the commit")
@@ -478,7 +461,9 @@ func TestClusterMoveRefused(t *testing.T) {
 			{"enqueued URLs", edit(func(m *state.Manifest) { m.Accounts.Counters[state.CountEnqueued] = 1 })},
 			{"store of contents", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceContent].N = 1 })},
 			{"no intake", edit(func(m *state.Manifest) { m.Intake = nil })},
-			{"run drumbeat audit", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceRAM].Add(1) })},
+			{"audit before the move; nothing has changed: node 0", edit(func(m *state.Manifest) { m.Accounts.Places[state.PlaceRAM].Add(1) })},
+			{"audit before the move; nothing has changed: node", func(fs *memfs.FS, _ *slotmove.Options) { c.damageSeen(fs, dirs[1]) }},
+			{"add up to 1, not 0", edit(func(m *state.Manifest) { m.Accounts.Moved.Add(1) })},
 			{"set back", edit(func(m *state.Manifest) { m.Intake.Taken[1].Number += 100 })},
 			{"another table", edit(func(m *state.Manifest) { m.Frozen.Table++ })},
 			{"no cluster", edit(func(m *state.Manifest) { m.Frozen.Nodes, m.Frozen.Node = 0, 0 })},

@@ -105,6 +105,7 @@ type reportJSON struct {
 	Damaged  bool     `json:"damaged"`
 	Own      *int64   `json:"urls_of_own_slots,omitempty"`
 	Foreign  *int64   `json:"urls_of_others,omitempty"`
+	History  *int64   `json:"urls_ended_before_moves,omitempty"`
 	Twice    *int64   `json:"keys_on_two_nodes,omitempty"`
 	Wrong    int      `json:"wrong"`
 	Bad      []string `json:"bad"` // the first ones
@@ -126,7 +127,7 @@ func reportOf(rep *audit.ClusterReport) reportJSON {
 		j.SetBack = &rep.Back.Back
 	}
 	if d := rep.Deep; d != nil {
-		j.Own, j.Foreign, j.Twice = &d.Own, &d.Foreign, &d.Twice
+		j.Own, j.Foreign, j.History, j.Twice = &d.Own, &d.Foreign, &d.History, &d.Twice
 	}
 	return j
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -47,10 +48,10 @@ func (c *moveCmd) Run(a *term.App) error {
 		opt.Nodes = append(opt.Nodes, slotmove.Node{Dirs: flags.Clean(strings.Split(dirs, ","))})
 	}
 	rep, err := slotmove.Run(opt)
-	if err != nil {
-		return err
+	if rep != nil { // also if the audit after the move has found something
+		err = errors.Join(err, printMove(a.Stdout, c.File, rep))
 	}
-	return printMove(a.Stdout, c.File, rep)
+	return err
 }
 
 // printMove prints what was moved.
@@ -71,7 +72,7 @@ func printMove(w io.Writer, file string, rep *slotmove.Report) error {
 	for node := range rep.Table.Nodes() {
 		fmt.Fprintf(&b, "node %d owns %d of %d slots\n", node, rep.Table.Share(node), exchange.Slots)
 	}
-	fmt.Fprintf(&b, "next: copy %s to each node, run drumbeat audit on each, then start all\n", file)
+	fmt.Fprintf(&b, "next: copy %s to each node, then start all\n", file)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

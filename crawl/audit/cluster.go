@@ -216,6 +216,9 @@ func (r *ClusterReport) Write(w io.Writer) error {
 	if d := r.Deep; d != nil {
 		fmt.Fprintf(w, "%d URLs of records, responses and logs are of their nodes' slots, %d are not; %d keys of URLseen, %d on two nodes\n",
 			d.Own, d.Foreign, d.Keys, d.Twice)
+		if d.History > 0 {
+			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that ended before their slots moved to other nodes\n", d.History)
+		}
 	}
 	for _, why := range r.Bad {
 		fmt.Fprintln(w, "AUDIT:", why)

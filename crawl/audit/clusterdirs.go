@@ -31,6 +31,7 @@ type ClusterOptions struct {
 // ClusterDeep is what a deep audit of a cluster has found besides.
 type ClusterDeep struct {
 	Own, Foreign int64 // URLs in records, responses and logs that belong to their node, and that do not
+	History      int64 // responses and lines of logs from before their slots moved to other nodes
 	Keys, Twice  int64 // keys of URLseen of all nodes, and those that two nodes have
 }
 
@@ -80,14 +81,52 @@ func AuditDirs(opt ClusterOptions) (rep *ClusterReport, err error) {
 			return nil, err
 		}
 	}
-	if rep, err = CompareNodes(nodes); err != nil {
+	if rep, err = compare(nodes, found); err != nil {
+		return nil, err
+	}
+	if opt.Deep {
+		rep.Deep = deep
+	}
+	return rep, nil
+}
+
+// Opened is a node whose directories the caller has locked: Open returned it.
+type Opened struct {
+	Saved    *state.Saved
+	Manifest *state.Manifest
+}
+
+// AuditOpened audits the nodes of a cluster as AuditDirs does without Deep.
+func AuditOpened(nodes []Opened) (*ClusterReport, error) {
+	found := &ClusterReport{}
+	var list []Node
+	for _, o := range nodes {
+		m := *o.Manifest // an audit adds to its accounts
+		n := &openNode{opt: Options{Dirs: o.Saved.Set.Paths}, saved: o.Saved, m: &m}
+		var err error
+		if n.cluster, err = clusterOf(n.m); err == nil && n.cluster == nil {
+			err = state.Incompatible("crawl: %s is not of a cluster's node", n.name())
+		}
+		if err != nil {
+			return nil, err
+		}
+		node, err := n.audit(&ClusterOptions{}, nil, found)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, node)
+	}
+	return compare(list, found)
+}
+
+// compare compares the audits of nodes, and adds what was found before.
+func compare(nodes []Node, found *ClusterReport) (*ClusterReport, error) {
+	rep, err := CompareNodes(nodes)
+	if err != nil {
 		return nil, err
 	}
 	rep.Bad, rep.BadCount = append(found.Bad, rep.Bad...), found.BadCount+rep.BadCount
 	rep.Damaged = found.Damaged
-	if opt.Deep {
-		rep.Deep = deep
-	}
 	return rep, nil
 }
 
@@ -193,7 +232,8 @@ func (n *openNode) tell(bad []string, found *ClusterReport) {
 	}
 }
 
-// deep is Deep with a look at the owners of all URLs.
+// deep is Deep with a look at the owners of all URLs. What has ended stays where it was when slots move: whether it is as
+// much as was moved is part of the audit of each node (state.Accounts.Moved).
 func (n *openNode) deep(table *exchange.Table, deep *ClusterDeep, found *ClusterReport) (_ *DeepReport, err error) {
 	x, err := NewScanner(n.saved, n.m, &n.opt)
 	if err != nil {
@@ -201,13 +241,17 @@ func (n *openNode) deep(table *exchange.Table, deep *ClusterDeep, found *Cluster
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
 	var last []byte // host of the last URL that is the node's own
-	x.URL = func(url []byte) error {
+	x.URL = func(url []byte, ended bool) error {
 		host := weburl.Split(url).Host
 		if len(last) > 0 && bytes.Equal(host, last) {
 			deep.Own++
 			return nil
 		}
 		if owner := table.Owner(n.saved.PLDKey(host)); owner != n.cluster.Node {
+			if ended && table.Moves() > 0 {
+				deep.History++
+				return nil
+			}
 			deep.Foreign++
 			found.bad("node %d (%s) has a URL of node %d: %.200q", n.cluster.Node, n.name(), owner, url)
 			return nil

@@ -152,8 +152,9 @@ type Scanner struct {
 	Outboxes map[int]*exchange.OutboxFound
 	cluster  *Cluster
 	Stored   []StoredFile // those of the list of objects
-	// URL, if set, is called with the URL of each record and response. It is valid during the call.
-	URL func(url []byte) error
+	// URL, if set, is called with the URL of each record, and of each response and line of the crawl log: with ended.
+	// The URL is valid during the call.
+	URL func(url []byte, ended bool) error
 }
 
 const defaultAuditRAM = 256 << 20
@@ -243,7 +244,7 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 		x.row.Records--
 		return rec, x.damage(fmt.Errorf("unreadable record: %w", err))
 	}
-	if err := x.url(rec.URL); err != nil {
+	if err := x.url(rec.URL, false); err != nil {
 		return rec, err
 	}
 	key := x.Saved.Hasher.URLKey(rec.URL)
@@ -252,11 +253,11 @@ func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
 }
 
 // url hands a URL on to URL.
-func (x *Scanner) url(url []byte) error {
+func (x *Scanner) url(url []byte, ended bool) error {
 	if x.URL == nil {
 		return nil
 	}
-	return x.URL(url)
+	return x.URL(url, ended)
 }
 
 // markOf hashes the position and status of a response; never 0.
@@ -329,7 +330,7 @@ func (x *Scanner) capture(c *warc.Capture) error {
 		x.Report.Output.Rendered++
 		return nil
 	}
-	if err := x.url([]byte(c.URL)); err != nil {
+	if err := x.url([]byte(c.URL), true); err != nil {
 		return err
 	}
 	key := x.Saved.Hasher.URLKey([]byte(c.URL))
@@ -338,7 +339,7 @@ func (x *Scanner) capture(c *warc.Capture) error {
 
 // logEntry adds a line of the crawl log.
 func (x *Scanner) logEntry(e *crawllog.Entry) error {
-	if err := x.url([]byte(e.URL)); err != nil {
+	if err := x.url([]byte(e.URL), true); err != nil {
 		return err
 	}
 	k := TaggedKey{Key: x.Saved.Hasher.URLKey([]byte(e.URL)), Tag: tagLogRefused}

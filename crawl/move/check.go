@@ -3,13 +3,16 @@ package move
 import (
 	"errors"
 	"fmt"
+	"strings"
 
+	"drumbeat/crawl/audit"
 	"drumbeat/crawl/changes"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/weburl"
 )
 
 // belongs returns an error if the directories are not those of this node of the cluster, at a table.
@@ -39,6 +42,15 @@ func (m *mover) check() error {
 			m.nodes[from].gives, m.nodes[to].gets = true, true
 			m.nodes[to].loads[from] = true
 		}
+	}
+	var moved weburl.Sum
+	for _, n := range m.nodes {
+		moved.Merge(n.m.Accounts.Moved)
+	}
+	if moved != (weburl.Sum{}) {
+		return fmt.Errorf("move: repairs have lost URLs that ended on other nodes than their owners, or records of them: the accounts of moved "+
+			"URLs add up to %d, not 0. Slots that return to such a node would not balance there, so none move any more: %w", moved.N,
+			state.ErrIncompatible)
 	}
 	for _, n := range m.nodes {
 		if !n.gives && !n.gets {
@@ -107,6 +119,51 @@ func (n *node) check() error {
 	if len(set.HostDelays)+len(set.Budgets)+len(set.Blocked) > 0 {
 		return refuse("the operator has set delays of hosts, budgets of PLDs or a blacklist there, which do not move: take them back, " +
 			"and set them again after the move")
+	}
+	return nil
+}
+
+// audit compares the files of all nodes with their accounts, and what they say of one another, as drumbeat cluster audit
+// does without --deep. It reads keys and URLs of all nodes once.
+func (m *mover) audit() error {
+	var nodes []audit.Opened
+	for _, n := range m.nodes {
+		nodes = append(nodes, audit.Opened{Saved: n.saved, Manifest: n.m})
+	}
+	rep, err := audit.AuditOpened(nodes)
+	switch {
+	case err != nil:
+		return err
+	case rep.Balanced():
+		return nil
+	case rep.Back != nil:
+		return rep.Back
+	}
+	more := ""
+	if n := rep.BadCount - min(len(rep.Bad), auditExamples); n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	err = fmt.Errorf("%s%s; run drumbeat cluster audit", strings.Join(rep.Bad[:min(len(rep.Bad), auditExamples)], "; "), more)
+	if rep.Damaged {
+		err = fmt.Errorf("%w: %w", err, &disk.CorruptError{Path: m.opt.File, Want: "undamaged nodes", Got: "a damaged one"})
+	}
+	return err
+}
+
+// auditExamples bounds what an error tells of an audit.
+const auditExamples = 3
+
+// reread reads the manifests that a move has made.
+func (m *mover) reread() error {
+	for _, n := range m.nodes {
+		is, _, err := state.ReadManifest(n.saved.Set)
+		switch {
+		case err != nil:
+			return err
+		case is == nil:
+			return state.NoCrawl(n.saved.Set.Path(0))
+		}
+		n.m = is
 	}
 	return nil
 }

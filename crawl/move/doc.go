@@ -23,8 +23,9 @@
 // and FILE.next becomes FILE at the end. After a crash, the next Run finishes a committed move, and drops the files of
 // one that was not. A node with the old table is refused, because its manifest has another.
 //
-// Numbers and key sums of all nodes together are compared before the commit: unique URLs, ended ones, names, records
-// between nodes. A difference ends the move, and nothing has changed.
+// All nodes are audited before and after (audit.AuditOpened). Numbers and key sums of all nodes together are compared before
+// the commit: unique URLs, ended ones, names, records between nodes. A difference ends the move, and nothing has changed, but
+// for one that the audit after it finds.
 //
 // Memory: Options.RAMBytes for the buffers of the new stores, one record, one message. Disk: a second copy of the stores of
 // the nodes that give or get slots, in their own directories; deleted at the end. Run starts no goroutine.

@@ -51,7 +51,8 @@ const defaultRAM = 256 << 20
 // nextSuffix ends the name of the next file of a cluster.
 const nextSuffix = ".next"
 
-// Run moves slots, or finishes an interrupted move.
+// Run moves slots, or finishes an interrupted move. It audits the nodes before and after: not before a move that it only
+// finishes. With an error, a report says that the slots have moved, and the audit has found something.
 func Run(opt Options) (rep *Report, err error) {
 	if opt.FS == nil {
 		opt.FS = disk.OS()
@@ -88,7 +89,16 @@ func Run(opt Options) (rep *Report, err error) {
 			return nil, errors.Join(err, m.abandon(err))
 		}
 	}
-	return m.rep, m.carryOut()
+	if err := m.carryOut(); err != nil {
+		return nil, err
+	}
+	if err := m.reread(); err != nil {
+		return m.rep, fmt.Errorf("move: the slots have moved; the audit after the move: %w", err)
+	}
+	if err := m.audit(); err != nil {
+		return m.rep, fmt.Errorf("move: the slots have moved; the audit after the move: %w", err)
+	}
+	return m.rep, nil
 }
 
 // readFile reads the file of a cluster.
@@ -167,6 +177,9 @@ func (m *mover) openNode(i int, committed bool) (*node, error) {
 func (m *mover) prepare() error {
 	if err := m.check(); err != nil {
 		return err
+	}
+	if err := m.audit(); err != nil {
+		return fmt.Errorf("move: the audit before the move; nothing has changed: %w", err)
 	}
 	if err := m.build(); err != nil {
 		return err
