@@ -175,7 +175,7 @@ var mutants = []mutant{
 `}}},
 	{name: "edge-to-the-owner-of-its-source", file: "crawl/admit/batch.go", pkg: "./crawl", test: "TestCluster$", edits: []edit{
 		{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
-	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
 	{name: "taken-again", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
