@@ -25,7 +25,7 @@ func TestClusterCutsInTurn(t *testing.T) {
 	t.Parallel()
 	stride := *every
 	if stride == 0 {
-		stride = longOr(1, 48)
+		stride = longOr(1, 16)
 	}
 	var cuts turnCounts
 	for turn := range *turns {

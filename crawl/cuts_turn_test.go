@@ -19,7 +19,7 @@ import (
 
 var (
 	turns    = flag.Int("turns", 1, "number of crawls of TestCutsInTurn and TestClusterCutsInTurn")
-	every    = flag.Int("every", 0, "the same tests cut before 1 in N operations (0: 16, for a cluster 48; 1 with -long)")
+	every    = flag.Int("every", 0, "the same tests cut before 1 in N operations (0: 16; 1 with -long)")
 	oneIn    = flag.Int("finish", 40, "TestCutsInTurn resumes the crawl after 1 in N cuts")
 	imageDir = flag.String("image", "", "write the files that a failed run found to this directory")
 	replay   = flag.String("replay", "", "TestReplay resumes the crawl in this directory, written by -image; -seed is the number of its world")

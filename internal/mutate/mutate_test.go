@@ -154,7 +154,7 @@ func (m *mutant) try(t *testing.T) (how string, err error) {
 var (
 	testLine  = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^=== NAME +(\S+)`)
 	panicLine = regexp.MustCompile(`(?m)^(panic|fatal error): (.*)$`)
-	skipLine  = regexp.MustCompile(`^(world|life|run \d+: at|cut before|step) `)
+	skipLine  = regexp.MustCompile(`^(world|life|run \d+: at|cut before|step|node \d+: \d+ pages,) `)
 )
 
 // firstFault returns the first failure message of a test, or its panic.
