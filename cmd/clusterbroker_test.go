@@ -23,7 +23,7 @@ var fleetLimits = outsideLimits{host: 50 * time.Millisecond, pld: 50 * time.Mill
 // returns about how many requests the crawl takes.
 func brokerFleet(t *testing.T) (f *fleet, requests int) {
 	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks, o.SeedURLs = 30, 60, 700, 24, 6, 30
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks, o.SeedURLs = 30, 45, 450, 24, 6, 30
 		o.LinksPerPage = 40      // short ways to all pages: a link to another node's waits for a checkpoint
 		o.Robots.ServerError = 0 // would be waited for
 	})

@@ -126,7 +126,6 @@ func (f *fleet) startBroker() {
 	if _, err := cmd.StdinPipe(); err != nil { // it ends with this process
 		f.t.Fatal(err)
 	}
-	fmt.Println(time.Now().Format("05.000"), "broker")
 	f.broker = f.run(cmd)
 }
 
@@ -153,10 +152,7 @@ func (f *fleet) restartBroker(wipe bool) {
 // requests waits until the web has had so many.
 func (f *fleet) requests(least int) {
 	f.t.Helper()
-	for i, n := 0, 0; n < least; n, _, _ = f.web.Log().Totals() {
-		if i++; i%200 == 0 {
-			fmt.Println(time.Now().Format("05.000"), n)
-		}
+	for n := 0; n < least; n, _, _ = f.web.Log().Totals() {
 		for node, p := range f.processes {
 			select {
 			case <-p.ended:
@@ -173,13 +169,6 @@ func (f *fleet) requests(least int) {
 // wait waits for the end of the crawl, and reports whether all nodes ended well.
 func (f *fleet) wait() bool {
 	f.t.Helper()
-	go func() {
-		for f.ctx.Err() == nil {
-			n, _, open := f.web.Log().Totals()
-			fmt.Println(time.Now().Format("05.000"), n, open)
-			<-time.After(time.Second)
-		}
-	}()
 	var all sync.WaitGroup
 	for node, p := range f.processes {
 		all.Go(func() {
