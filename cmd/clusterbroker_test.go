@@ -17,7 +17,8 @@ var (
 )
 
 // fleetLimits are the limits of brokerFleet.
-var fleetLimits = outsideLimits{host: 50 * time.Millisecond, pld: 50 * time.Millisecond, address: 50 * time.Millisecond, rate: 60, connections: 8}
+var fleetLimits = outsideLimits{host: 50 * time.Millisecond, pld: 50 * time.Millisecond, address: 50 * time.Millisecond,
+	rate: 60, connections: 8}
 
 // brokerFleet starts three nodes and a broker of its own, on a web of six networks that all nodes visit. It
 // returns about how many requests the crawl takes.
@@ -27,8 +28,8 @@ func brokerFleet(t *testing.T) (f *fleet, requests int) {
 		o.LinksPerPage = 40      // short ways to all pages: a link to another node's waits for a checkpoint
 		o.Robots.ServerError = 0 // would be waited for
 	})
-	f = newFleet(t, web, webArgs, "--host-delay=50ms", "--pld-delay=50ms", "--pld-delay-min=50ms", "--server-delay=50ms", "--network-rate=60",
-		"--network-connections=8", "--cluster-lease=5s")
+	f = newFleet(t, web, webArgs, "--host-delay=50ms", "--pld-delay=50ms", "--pld-delay-min=50ms", "--server-delay=50ms",
+		"--network-rate=60", "--network-connections=8", "--cluster-lease=5s")
 	f.startBroker()
 	for node := range fleetNodes {
 		f.start(node, join(f.listen)...)
@@ -36,8 +37,8 @@ func brokerFleet(t *testing.T) (f *fleet, requests int) {
 	return f, web.Expected("drumbeat").Fetched
 }
 
-// TestClusterBroker: a broker is killed by kill -9 and loses all that it has, and later is killed again. Three nodes crawl on
-// meanwhile and fetch each URL once.
+// TestClusterBroker: a broker is killed by kill -9 and loses all that it has, and later is killed again. Three nodes crawl
+// on meanwhile and fetch each URL once.
 func TestClusterBroker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four processes take seconds of a processor")
@@ -53,7 +54,8 @@ func TestClusterBroker(t *testing.T) {
 	}
 }
 
-// TestClusterKillRandom: nodes and broker are killed by kill -9 at random moments, and every other broker loses all that it has.
+// TestClusterKillRandom: nodes and broker are killed by kill -9 at random moments. Half of the brokers lose all that they
+// have.
 func TestClusterKillRandom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four processes take seconds of a processor")

@@ -145,7 +145,8 @@ func (o *outside) fetches(owners map[string]int) {
 		list := byURL[url]
 		for i := range list[1:] {
 			if first, again := &list[i], &list[i+1]; !o.excused(owners[url], first, again) {
-				o.fault("%s of node %d was fetched after %v and again after %v, without a kill of the node in between", url, owners[url], first.Start, again.Start)
+				o.fault("%s was fetched after %v and again after %v, without a kill of node %d in between", url, first.Start,
+					again.Start, owners[url])
 			}
 		}
 		if len(list) > 1 {
@@ -173,20 +174,22 @@ func (o *outside) excused(node int, first, again *simweb.Request) bool {
 
 // gaps checks all delays over the requests of all nodes.
 func (o *outside) gaps() {
-	byHost, byPLD, byAddr, byNet := map[string][]simweb.Request{}, map[string][]simweb.Request{}, map[string][]simweb.Request{}, map[string][]simweb.Request{}
+	type lists = map[string][]simweb.Request
+	byHost, byPLD, byAddr, byNet := lists{}, lists{}, lists{}, lists{}
 	for _, q := range o.log.Requests { // by their start
 		network, err := q.IP.Prefix(map[bool]int{true: 24, false: 48}[q.IP.Is4()])
 		if err != nil {
 			o.fault("%s: %v", q.IP, err)
 		}
 		for _, by := range []struct {
-			m    map[string][]simweb.Request
+			m    lists
 			name string
 		}{{byHost, q.Host}, {byPLD, o.pld(q.Host)}, {byAddr, q.IP.String()}, {byNet, network.String()}} {
 			by.m[by.name] = append(by.m[by.name], q)
 		}
 	}
-	o.places = fmt.Sprintf("%d hosts of %d PLDs at %d addresses in %d networks", len(byHost), len(byPLD), len(byAddr), len(byNet))
+	o.places = fmt.Sprintf("%d hosts of %d PLDs at %d addresses in %d networks", len(byHost), len(byPLD), len(byAddr),
+		len(byNet))
 	for host, list := range byHost {
 		for i := range list[1:] {
 			// From the end, which the client cannot see before the web: no tolerance is needed.
@@ -328,8 +331,10 @@ func parseRecord(text []byte) (r warcRecord, err error) {
 		}
 	}
 	r.isResponse = r.kind == "response" || r.kind == "revisit"
-	if r.kind == "" || r.id == "" || r.isResponse && r.url == "" || len(block) != length+4 || !bytes.HasSuffix(block, []byte("\r\n\r\n")) {
-		return r, fmt.Errorf("%s %s of %q: %d bytes follow the head, Content-Length is %d", r.kind, r.id, r.url, len(block), length)
+	if r.kind == "" || r.id == "" || r.isResponse && r.url == "" || len(block) != length+4 ||
+		!bytes.HasSuffix(block, []byte("\r\n\r\n")) {
+		return r, fmt.Errorf("%s %s of %q: %d bytes follow the head, Content-Length is %d", r.kind, r.id, r.url, len(block),
+			length)
 	}
 	return r, nil
 }

@@ -57,7 +57,8 @@ func newFleet(t *testing.T, web *simweb.Web, webArgs []string, more ...string) *
 	f := &fleet{t: t, web: web, dir: t.TempDir(), listen: brokerAddr(t)}
 	f.file = filepath.Join(f.dir, "cluster.json")
 	wantExit(t, term.ExitDone, "", "cluster", "init", fmt.Sprintf("--nodes=%d", fleetNodes), f.file)
-	f.args = slices.Concat(webArgs, []string{"--seeds=" + cmdtest.SeedFile(t, web), "--disk=4GB", "--checkpoint-every=1s", "--linger=2s",
+	f.args = slices.Concat(webArgs, []string{"--seeds=" + cmdtest.SeedFile(t, web), "--disk=4GB", "--checkpoint-every=1s",
+		"--linger=2s",
 		"--admin=127.0.0.1:0", fmt.Sprintf("--cluster-stream=%d", fleetStream), "--cluster-file=" + f.file}, more)
 	f.ctx, f.cancel = context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(f.cancel)
@@ -251,7 +252,8 @@ func watchCheckpoints(manifest string, ended <-chan struct{}) *checkpoints {
 	return c
 }
 
-// lastButOne returns the time of the last checkpoint but one; zero if there is none. What was done by then is in the last one.
+// lastButOne returns the time of the last checkpoint but one; zero if there is none. What was done by then is in the last
+// one.
 func (c *checkpoints) lastButOne() time.Time {
 	<-c.done
 	return c.before
