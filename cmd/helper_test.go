@@ -10,8 +10,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(term.ChildMode) == "bug" {
+	switch os.Getenv(term.ChildMode) {
+	case "bug":
 		commandWithBug()
+	case "broker":
+		brokerProcess(os.Args[1], os.Args[2])
+		return
 	}
 	cmdtest.Main[commands](m)
 }

@@ -77,6 +77,7 @@ type clusterStage struct {
 	outboxes    []*exchange.Outbox // by node; nil for this one
 	publishers  []*exchange.Publisher
 	intake      exchange.Intake // guarded by the transaction lock
+	reading     uint64          // exchange.State.Connects when the stream was read from the beginning; the same lock
 	inlet       *admit.Inlet    // of the goroutine "intake"
 	decoder     exchange.Decoder
 
@@ -86,11 +87,12 @@ type clusterStage struct {
 	wakeMark  signal
 	wakeEarly signal
 
-	markMu sync.Mutex // guards the fields below
-	mark   *exchange.Mark
-	marked exchange.Intake // of the checkpoint of mark
-	want   []uint64
-	wanted []time.Time // when want rose last
+	markMu   sync.Mutex // guards the fields below
+	mark     *exchange.Mark
+	marked   exchange.Intake // of the checkpoint of mark
+	markedIn uint64          // the connection whose numbers marked has; 0: of an earlier run
+	want     []uint64
+	wanted   []time.Time // when want rose last
 
 	pages         int64        // this node's share of Options.MaxPages
 	pageSlots     *[2]int64    // that this share follows from: before this node, and its own

@@ -64,7 +64,7 @@ func TestClusterRepair(t *testing.T) {
 		}
 		c.dropOpen(fs)
 		if mended == nil {
-			t.Fatal("no outbox could be mended")
+			t.Fatal("no outbox could be mended: ", tried)
 		}
 		t.Log(tried)
 		for i := range c.options {

@@ -14,34 +14,31 @@ import (
 // The intake of a node of a cluster: what other nodes send it.
 
 // readStream takes the messages of this node's stream. It waits for an engine that is away as long as it takes.
+//
+// It always reads from the beginning, where purges leave what came since the last checkpoint; messages that were taken
+// are skipped by their own numbers. The stream's numbers tell nothing after a new connection: a broker that lost the end of the
+// stream may have used them again for messages that nodes with an earlier connection have sent.
 func (s *clusterStage) readStream(ctx context.Context) error {
+	e := s.opt.Cluster.Engine
 	for ctx.Err() == nil {
-		s.txLock.RLock()
-		seq, epoch := s.intake.Seq, s.intake.Epoch
-		s.txLock.RUnlock()
-		r, err := s.opt.Cluster.Engine.Read(ctx, s.node, seq+1)
+		connects := e.State().Connects
+		r, err := e.Read(ctx, s.node, 1)
 		if err != nil {
 			sleep(ctx, engineEvery)
 			continue
 		}
-		if st := r.Stream(); st.Epoch != epoch || st.Last < seq {
-			if seq > 0 { // another stream, or one that has lost its end: its numbers begin anew
-				r.Close()
-				err := s.transact(func(*transaction) error {
-					s.intake.Epoch, s.intake.Seq = st.Epoch, 0
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-				continue
-			}
-			if err := s.transact(func(*transaction) error { s.intake.Epoch = st.Epoch; return nil }); err != nil {
-				r.Close()
-				return err
-			}
+		if e.State().Connects != connects {
+			r.Close()
+			continue
 		}
-		err = s.takeAll(ctx, r)
+		err = s.transact(func(tx *transaction) error {
+			tx.nothing = true
+			s.intake.Epoch, s.intake.Seq, s.reading = r.Stream().Epoch, 0, connects
+			return nil
+		})
+		if err == nil {
+			err = s.takeAll(ctx, r)
+		}
 		r.Close()
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ func (s *clusterStage) freeze(m *moment) {
 	}
 	in := s.intake
 	in.Taken = slices.Clone(in.Taken)
-	m.intake, m.idle, m.outs, m.full = &in, s.doneHere(), s.outs(), s.full.Load()
+	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere(), s.outs(), s.full.Load()
 }
 
 // outs returns how many records were added to each outbox.
@@ -94,12 +94,12 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 	mark := *s.mark
 	mark.Want = slices.Clone(s.want)
 	change(&mark)
-	covered := s.marked
+	covered, in := s.marked, s.markedIn
 	s.markMu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
 	defer cancel()
 	for {
-		err := s.putMark(ctx, &mark, covered)
+		err := s.putMark(ctx, &mark, covered.Seq, in)
 		if err == nil {
 			s.awaitEnd(ctx, told)
 			return
@@ -144,7 +144,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
 		Idle: m.idle, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
 	s.markMu.Lock()
-	s.mark, s.marked = mark, *m.intake
+	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
 	s.wakeMark.raise()
 }
@@ -158,14 +158,14 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 	for ctx.Err() == nil {
 		s.markMu.Lock()
 		var mark exchange.Mark
-		have, covered := s.mark != nil, s.marked
+		have, covered, in := s.mark != nil, s.marked, s.markedIn
 		if have {
 			mark = *s.mark
 			mark.Want, mark.Short, mark.Spent = slices.Clone(s.want), s.short.Load(), s.spent.Load()
 		}
 		s.markMu.Unlock()
 		if have {
-			if err := s.putMark(ctx, &mark, covered); err != nil {
+			if err := s.putMark(ctx, &mark, covered.Seq, in); err != nil {
 				s.opt.Log.Debug("writing the mark waits", "error", err)
 				sleep(ctx, engineEvery)
 				continue
@@ -201,7 +201,8 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 	return nil
 }
 
-func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, covered exchange.Intake) error {
+// putMark writes a mark, and purges the stream up to seq, a number of that connection.
+func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, connection uint64) error {
 	data, err := mark.Encode()
 	if err != nil {
 		return err
@@ -212,16 +213,10 @@ func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, covered
 	}
 	s.marks[s.node].Store(mark)
 	s.wakeWatch.raise()
-	if covered.Seq == 0 {
-		return nil
+	if seq == 0 || connection != e.State().Connects {
+		return nil // nothing to purge, or numbers that the broker may have used again
 	}
-	s.txLock.RLock()
-	same := s.intake.Epoch == covered.Epoch
-	s.txLock.RUnlock()
-	if !same {
-		return nil // the numbers are those of a stream that is gone
-	}
-	return e.Purge(ctx, s.node, covered.Seq+1)
+	return e.Purge(ctx, s.node, seq+1)
 }
 
 // watchMarks follows the marks of the other nodes.

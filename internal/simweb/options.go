@@ -19,6 +19,7 @@ type Options struct {
 	PageBytes    int          // mean bytes of an HTML page; links are never cut to fit
 	IPs          int          // number of addresses that the hosts share, skewed; 0 means 1
 	FirstIP      netip.Addr   // lowest of these addresses; zero means 127.16.0.1
+	Networks     int          // number of IPv4 /24s of these addresses; 0: as few as hold them
 	IPv6Addrs    []netip.Addr // addresses of hosts drawn by IPv6; empty means ::1
 	Suffixes     []string     // public suffixes of the PLDs; empty means invented one-label suffixes
 	SeedURLs     int          // roots among Seeds(); 0 means 1
@@ -178,6 +179,7 @@ func (o *Options) Validate() error {
 	count("LinksPerPage", o.LinksPerPage, 10_000)
 	count("PageBytes", o.PageBytes, 1<<26)
 	count("IPs", o.IPs, maxIPs)
+	count("Networks", o.Networks, max(o.IPs, 1))
 	count("SeedURLs", o.SeedURLs, maxHosts)
 	count("SlowHosts", o.SlowHosts, maxHosts)
 	count("Skew", o.Skew, 3)

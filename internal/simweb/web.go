@@ -211,7 +211,7 @@ func (w *Web) Seeds() []string {
 	return urls
 }
 
-// makeAddrs assigns the addresses, without last bytes 0 and 255.
+// makeAddrs assigns the addresses, without last bytes 0 and 255. Those of one network follow each other.
 func (w *Web) makeAddrs() {
 	spam := 0
 	if w.opt.Spam.On {
@@ -226,6 +226,10 @@ func (w *Web) makeAddrs() {
 	for len(all) < n+spam {
 		if b := a.As4()[3]; b != 0 && b != 255 {
 			all = append(all, a)
+			if k := len(all); k < n && k*w.opt.Networks/n > (k-1)*w.opt.Networks/n {
+				b := a.As4()
+				a = netip.AddrFrom4([4]byte{b[0], b[1], b[2], 255}) // the next one is of the next network
+			}
 		}
 		a = a.Next()
 	}
