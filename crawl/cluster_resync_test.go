@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,9 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 	}
 	copied := make(chan *memfs.FS, 1)
 	c.together(time.Duration(20+rng.IntN(20))*time.Second, func(node int, o *Options) {
+		if node == (back+1)%3 { // messages of the life that is lost stay in its stream
+			o.MaxTime -= 6 * time.Second
+		}
 		if node == back {
 			fs := o.FS.(*memfs.FS)
 			go func() {
@@ -125,12 +129,12 @@ func TestClusterResync(t *testing.T) {
 				if life := c.auditNode(c.options[back].FS, back).Cluster.Life; life != 2 {
 					t.Errorf("life %d after two resyncs", life)
 				}
-				c.finish()
+				c.finish(back, 0)
 			case 1: // nodes are killed
 				times = 0
 				c.lives(atRandom(rand.New(rand.NewPCG(seed, 2)), 3), &kills)
-			default:
-				c.finish()
+			default: // the others start first, and see the mark of the lost life
+				c.finish(back, time.Minute)
 			}
 			a, m := c.checkResynced(back, times, lost)
 			again, missing, lostLinks = again+a, missing+m, lostLinks+lost.Links.N
@@ -145,14 +149,21 @@ func TestClusterResync(t *testing.T) {
 	}
 }
 
-// finish runs all nodes to the end of the crawl.
-func (c *cluster) finish() {
+// finish runs all nodes to the end of the crawl; node late begins some time after the others.
+func (c *cluster) finish(late int, after time.Duration) {
 	c.t.Helper()
-	for node, r := range c.run(c.t.Context()) {
-		if r.Stop != StopDone {
-			c.t.Errorf("node %d: %s", node, r.Stop)
-		}
+	var wg sync.WaitGroup
+	for node := range c.options {
+		wg.Go(func() {
+			if node == late {
+				time.Sleep(after)
+			}
+			if res, err := Run(c.t.Context(), c.options[node]); err != nil || res.Stop != StopDone {
+				c.t.Errorf("node %d: %v, %+v", node, err, res)
+			}
+		})
 	}
+	wg.Wait()
 }
 
 // refusedResync requires that a resync is refused.

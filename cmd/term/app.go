@@ -131,8 +131,8 @@ func advice(err error) string {
 	var back *exchange.SetBackError
 	switch {
 	case errors.As(err, &back):
-		return "; start each node with its newest directories. If they are lost, set all nodes back to copies that fit together, which drumbeat " +
-			"cluster audit tells, and delete the crawl's streams and values at the broker"
+		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync lets all nodes go on with the " +
+			"older copy, and says what is lost"
 	case errors.As(err, &added) && added.Out:
 		return fmt.Sprintf("\n  more disk for WARC files: --add-out %s", PlainText(added.New))
 	case errors.As(err, &added):
