@@ -134,10 +134,12 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 			t.Errorf("audit: %s", out)
 		}
 	}
+	last := "" // what the last run said
 	run := func(place string) (killed bool) {
 		cmd := cmdtest.Child(t.Context(), args...)
 		var said bytes.Buffer
 		cmd.Stderr = &said
+		defer func() { last = said.String() }()
 		k.mu.Lock()
 		k.at = place
 		k.kill = func() { killed = true; cmd.Process.Kill() }
@@ -187,6 +189,9 @@ func checkStoreKill(t *testing.T, s *objtest.Server) {
 	}
 	if keys := s.Pending(t, maps.Keys(objects)); len(keys) > 0 {
 		t.Errorf("unfinished uploads: %q", keys)
+	}
+	if t.Failed() {
+		t.Logf("the last run said: %s", last)
 	}
 	t.Logf("10 kills in %d crawls, %d objects, %d compared, %v", crawls, len(objects), compared, time.Since(began))
 }

@@ -134,6 +134,9 @@ func (s *storedCrawl) wantWhole() {
 // TestRepairObjects: a file that is damaged or missing here comes back from the store, an object that is damaged or missing there
 // is put again, and what has no whole copy is named. A dry run says the same and changes nothing.
 func TestRepairObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds of a processor")
+	}
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		s := newStoredCrawl(t)
