@@ -5,7 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"drumbeat/crawl/audit"
 	slotmove "drumbeat/crawl/move"
+	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -82,13 +84,20 @@ func (c *cluster) largest(fs disk.FS) (node int) {
 // URLs are not emitted yet. It returns how many.
 func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 {
 	t.Helper()
-	set, m, err := lastManifest(fs, dirs)
+	r, m, err := audit.Open(&audit.Options{FS: fs, Dirs: dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := repair.NewShadow(r, m, 16<<20) // writes the next checkpoint
+	if err == nil {
+		err = w.CopyTails()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	st := partOf[drum.State](t, m, state.NameURLSeen)
 	enough, rounds := errors.New("enough"), 0
-	d, err := drum.Open(drum.Options{Set: set, Name: state.NameURLSeen, Codec: drum.Rice, Buckets: st.Buckets, Op: st.Op, Aux: st.Aux,
+	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Codec: drum.Rice, Buckets: st.Buckets, Op: st.Op, Aux: st.Aux,
 		BufferBytes: 4 << 10, BucketBytes: 64 << 10, Reserve: func(int64) (func(), error) {
 			if rounds++; rounds > buckets {
 				return nil, enough
@@ -104,22 +113,16 @@ func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 
 	d.Pause()
 	f := d.Freeze()
 	d.Resume()
-	m.Gen++
-	tails, err := disk.CreateTails(set, m.Gen)
-	if err != nil {
-		t.Fatal(err)
+	if st, err = f.Save(w.Tails); err == nil {
+		w.Next.Parts[state.NameURLSeen], err = json.Marshal(st)
 	}
-	if st, err = f.Save(tails); err == nil {
-		m.Parts[state.NameURLSeen], err = json.Marshal(st)
+	if err = errors.Join(err, d.Close()); err == nil {
+		err = w.Prepare()
 	}
-	if err = errors.Join(err, tails.Close(), d.Close()); err != nil {
-		t.Fatal(err)
-	}
-	data, err := state.EncodeManifest(m)
 	if err == nil {
-		err = (&state.Saved{Set: set}).WriteManifest(data)
+		err = repair.Commit(r)
 	}
-	if err != nil {
+	if err = errors.Join(err, r.Unlock()); err != nil {
 		t.Fatal(err)
 	}
 	checkBalanced(t, fs, dirs)
