@@ -91,7 +91,7 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"exchange/lease": {21, []string{"exchange", "polite"}},
+	"exchange/lease": {21, []string{"exchange", "exchange/nats", "internal/list", "polite"}}, // exchange/nats for a benchmark
 
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},

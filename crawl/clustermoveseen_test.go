@@ -1,0 +1,130 @@
+package crawl
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"drumbeat/crawl/audit"
+	slotmove "drumbeat/crawl/move"
+	"drumbeat/crawl/repair"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"drumbeat/drum"
+	"drumbeat/exchange"
+	"drumbeat/internal/simweb"
+)
+
+// TestClusterMoveUnstreamed: slots move from a node that was killed in the middle of a pass over URLseen, after a checkpoint there:
+// unique URLs are merged, but their texts are still in the log. They move too, and each is fetched once.
+func TestClusterMoveUnstreamed(t *testing.T) {
+	takesLong(t)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		c, fs := movable(t, web, 2, func(o *Options) { o.StockTarget = 20 }) // links wait: no pass runs early
+		defer c.close()
+		c.stopAfter(200)
+		from := c.largest(fs)
+		unstreamed := partlyMerged(t, fs, c.options[from].Dirs, 3)
+		if unstreamed == 0 {
+			t.Fatal("no unique URL waits for its emission")
+		}
+		rep, err := slotmove.Run(c.moving(fs, 0, exchange.Slots/2, from, 1-from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d unique URLs were not emitted; %+v", unstreamed, rep.Nodes)
+		c.follow(fs)
+		for i := range c.options {
+			checkBalanced(t, fs, c.options[i].Dirs)
+			checkDeep(t, &c.options[i])
+		}
+		audited := func() {
+			t.Helper()
+			if rep, err := c.audit(fs, true); err != nil || !rep.Balanced() {
+				t.Errorf("cluster audit: %v, %+v", err, rep)
+			}
+		}
+		audited()
+		c.check(c.run(t.Context()))
+		audited()
+	})
+}
+
+// TestClusterPartlyMerged: a node that was killed in the middle of a pass over URLseen goes on with it.
+func TestClusterPartlyMerged(t *testing.T) {
+	takesLong(t)
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
+		c, fs := movable(t, web, 2, func(o *Options) { o.StockTarget = 20 })
+		defer c.close()
+		c.stopAfter(200)
+		if partlyMerged(t, fs, c.options[c.largest(fs)].Dirs, 3) == 0 {
+			t.Fatal("no unique URL waits for its emission")
+		}
+		c.check(c.run(t.Context()))
+	})
+}
+
+// largest returns the node with the most unique URLs.
+func (c *cluster) largest(fs disk.FS) (node int) {
+	all := c.accounts(fs)
+	for i := range all {
+		if all[i].Unique.N > all[node].Unique.N {
+			node = i
+		}
+	}
+	return node
+}
+
+// partlyMerged merges some buckets of a node's URLseen, as a pass does before it is killed after a checkpoint: the texts of unique
+// URLs are not emitted yet. It returns how many.
+func partlyMerged(t *testing.T, fs *memfs.FS, dirs []string, buckets int) int64 {
+	t.Helper()
+	r, m, err := audit.Open(&audit.Options{FS: fs, Dirs: dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := repair.NewShadow(r, m, 16<<20) // writes the next checkpoint
+	if err == nil {
+		err = w.CopyTails()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := partOf[drum.State](t, m, state.NameURLSeen)
+	enough, rounds := errors.New("enough"), 0
+	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Codec: drum.Rice, Buckets: st.Buckets, Op: st.Op, Aux: st.Aux,
+		BufferBytes: 4 << 10, BucketBytes: 64 << 10, Reserve: func(int64) (func(), error) {
+			if rounds++; rounds > buckets {
+				return nil, enough
+			}
+			return func() {}, nil
+		}, Emit: func([]drum.Result) error { return errors.New("all buckets were merged") }}, st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Pass(t.Context(), true); !errors.Is(err, enough) {
+		t.Fatalf("a pass over links in more than %d buckets: %v", buckets, err)
+	}
+	d.Pause()
+	f := d.Freeze()
+	d.Resume()
+	if st, err = f.Save(w.Tails); err == nil {
+		w.Next.Parts[state.NameURLSeen], err = json.Marshal(st)
+	}
+	if err = errors.Join(err, d.Close()); err == nil {
+		err = w.Prepare()
+	}
+	if err == nil {
+		err = repair.Commit(r)
+	}
+	if err = errors.Join(err, r.Unlock()); err != nil {
+		t.Fatal(err)
+	}
+	checkBalanced(t, fs, dirs)
+	return st.Unstreamed
+}
