@@ -296,7 +296,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
 					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
-						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != c.stop) {
+						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != cmp.Or(c.stop, StopDone)) {
 							c.t.Errorf("node %d, which has ended: %v", node, err)
 							return
 						}
@@ -362,6 +362,9 @@ func (c *cluster) checkCuts() (doubled int) {
 			c.t.Fatal(err)
 		}
 		fetched += m.Accounts.Places[state.PlaceFetched].N
+		if c.t.Failed() {
+			c.t.Logf("node %d: places %+v, refused %v, deferred %v", node, m.Accounts.Places, m.Accounts.Refused, m.Accounts.Deferred)
+		}
 		count := &m.Accounts.Counters
 		sent, taken = sent+count[state.CountLinksSent], taken+count[state.CountLinksTaken]
 		edgesSent, edgesTaken = edgesSent+count[state.CountEdgesSent], edgesTaken+count[state.CountEdgesTaken]

@@ -177,7 +177,7 @@ var mutants = []mutant{
 		{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
 	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},
-	{name: "taken-again", file: "exchange/mark.go", pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
+	{name: "taken-again", file: "exchange/mark.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"	case h.Number <= t.Number:\n", "	case h.Number <= t.Number && h.Number%2 == 0:\n"}}},
 	{name: "intake-not-saved", file: checkpointFile, pkg: "./crawl", test: "TestClusterCuts", edits: []edit{
 		{"Intake: mo.intake,", "Intake: nil,"}}},
