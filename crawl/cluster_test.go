@@ -151,35 +151,6 @@ func (c *cluster) edges() map[star.Edge]bool {
 	return all
 }
 
-// TestClusterNumbersAgain: a broker loses the end of a stream, and uses its numbers again before the receiver is connected. The receiver
-// misses none of the messages that have them now.
-func TestClusterNumbersAgain(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 2000, 0 })
-		c := newCluster(t, web, 2, mem.Faults{Delay: time.Millisecond}, func(_ int, o *Options) { o.CheckpointEvery = time.Second })
-		defer c.close()
-		var lost sync.WaitGroup
-		lost.Go(func() {
-			sleep(t.Context(), 8*time.Second)
-			c.net.Cut(1)
-			c.net.Stop()
-			c.net.LoseTail(1, 3)
-			c.net.Start()
-			sleep(t.Context(), 10*time.Second)
-			c.net.Heal(1)
-		})
-		results := c.run(t.Context())
-		lost.Wait()
-		c.check(results)
-		marks := c.net.Values(exchange.BucketCrawl)
-		m, err := exchange.DecodeMark(exchange.MarkKey(1), []byte(marks[exchange.MarkKey(1)]), 2)
-		if err != nil || m.Want[0] > 0 {
-			t.Errorf("the receiver has missed messages: %+v, %v", m, err)
-		}
-	})
-}
-
 // TestCluster: several nodes together fetch what one fetches, each URL once, and count the same edges between PLDs.
 func TestCluster(t *testing.T) {
 	t.Parallel()

@@ -205,7 +205,7 @@ func (n *Net) SetFull(full bool) {
 	n.isFull = full
 }
 
-// LoseTail loses the newest count messages of a node's stream, purged ones included. It uses their numbers again. Readers of the
+// LoseTail loses the newest count messages of a node's stream. It uses their numbers again. Readers of the
 // stream are interrupted.
 func (n *Net) LoseTail(to, count int) {
 	n.mu.Lock()

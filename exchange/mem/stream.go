@@ -98,7 +98,6 @@ func (s *stream) loseTail(count int) {
 		s.next = m.seq
 		s.ids = slices.DeleteFunc(s.ids, func(i id) bool { return i.id == m.id })
 	}
-	s.next -= min(uint64(count), s.next-1) // of messages that were purged
 }
 
 // post is a message under way from an engine to the broker and its acknowledgement back.
