@@ -88,7 +88,8 @@ func sort(err error) error {
 		code = api.ErrorCode()
 	}
 	switch {
-	case code == "NoSuchUpload":
+	case code == "NoSuchUpload", code == "InvalidPart", code == "XAmzContentChecksumMismatch":
+		// The last two: the store cannot complete what it has of the upload, so it must begin anew. MinIO does so at times.
 		err = fmt.Errorf("%w: %w", ErrNoUpload, err)
 	case code == "NoSuchBucket", status == http.StatusForbidden, status == http.StatusUnauthorized:
 		err = fmt.Errorf("%w: %w", ErrDenied, err)
