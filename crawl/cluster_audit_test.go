@@ -29,7 +29,7 @@ import (
 
 // stoppedCluster runs three nodes on one file system, and stops them one after the other, so that records stand in
 // outboxes. early is a copy of the files from the time when the first node had stopped.
-func stoppedCluster(t *testing.T) (c *cluster, fs, early *memfs.FS) {
+func stoppedCluster(t *testing.T, change ...func(c *cluster)) (c *cluster, fs, early *memfs.FS) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
 	fs = memfs.New(*seedFlag)
@@ -39,6 +39,9 @@ func stoppedCluster(t *testing.T) (c *cluster, fs, early *memfs.FS) {
 		o.Cluster.File, o.Cluster.Politeness = "cluster.json", PolitenessShare
 	})
 	c.writeFile(fs)
+	for _, f := range change {
+		f(c)
+	}
 	var wg sync.WaitGroup
 	for node := range c.options {
 		wg.Go(func() {
