@@ -50,7 +50,7 @@ func benchCluster(b *testing.B, nodes int) {
 	for node := range nodes {
 		summary := filepath.Join(dir, fmt.Sprintf("%d.json", node))
 		args := append(append([]string{}, webArgs...), "--dir="+filepath.Join(dir, fmt.Sprint(node)), "--seeds="+seeds, "--disk=4GB",
-			"--connections=200", "--host-delay=0s", "--server-delay=0s", "--linger=2s", "--admin=127.0.0.1:0", "--summary="+summary)
+			"--connections=200", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s", "--linger=2s", "--admin=127.0.0.1:0", "--summary="+summary)
 		switch {
 		case nodes == 1:
 			args = append(args, "--ram=512MiB")

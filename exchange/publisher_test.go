@@ -56,7 +56,6 @@ type receiver struct {
 	next   int // in stored
 	taken  Taken
 	want   uint64
-	links  int64
 	double int
 }
 
