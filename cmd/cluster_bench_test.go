@@ -31,7 +31,8 @@ func BenchmarkCluster(b *testing.B) {
 
 func benchCluster(b *testing.B, nodes int) {
 	web, webArgs := cmdtest.SmallWeb(b, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.CrawlDelay = 500, 2000, 60_000, 250, 0
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 500, 2000, 40_000, 250, 100
+		o.Page.ServerError, o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0, 0 // a crawl that waits for nothing
 	})
 	dir := b.TempDir()
 	file := filepath.Join(dir, "cluster.json")
@@ -50,7 +51,7 @@ func benchCluster(b *testing.B, nodes int) {
 	for node := range nodes {
 		summary := filepath.Join(dir, fmt.Sprintf("%d.json", node))
 		args := append(append([]string{}, webArgs...), "--dir="+filepath.Join(dir, fmt.Sprint(node)), "--seeds="+seeds, "--disk=4GB",
-			"--connections=200", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s", "--linger=2s", "--admin=127.0.0.1:0", "--summary="+summary)
+			"--connections=200", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s", "--linger=0s", "--admin=127.0.0.1:0", "--summary="+summary)
 		switch {
 		case nodes == 1:
 			args = append(args, "--ram=512MiB")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"drumbeat/cmd/flags"
@@ -34,7 +35,7 @@ type clusterFlags struct {
 	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
 	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
 	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
-	GiveUpNode         []int         `group:"cluster" placeholder:"N" help:"Go on without node N, which is lost for good: drop what waits for it and all further links to its sites, and end without it. Cannot be taken back, and node N is refused from then on. Give it to all nodes, with --cluster-reconfigure to the first. Can be repeated."`
+	GiveUpNode         []string      `group:"cluster" placeholder:"NODE" help:"Go on without this node, which is lost for good: drop what waits for it and all further links to its sites, and end without it. Cannot be taken back, and the node is refused from then on. Give it to all nodes, with --cluster-reconfigure to the first. Can be repeated."`
 
 	crawl string // id, of the file
 }
@@ -88,9 +89,15 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	if *c.Node < 0 || *c.Node >= f.Table.Nodes() {
 		return term.Usage(fmt.Errorf("--node %d: %s has nodes 0 to %d", *c.Node, c.ClusterFile, f.Table.Nodes()-1))
 	}
+	givenUp := make([]int, len(c.GiveUpNode))
+	for i, text := range c.GiveUpNode {
+		if givenUp[i], err = strconv.Atoi(text); err != nil {
+			return term.Usage(fmt.Errorf("--give-up-node: %q is not the number of a node", text))
+		}
+	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
 		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
-		Reconfigure: c.ClusterReconfigure, GivenUp: c.GiveUpNode}
+		Reconfigure: c.ClusterReconfigure, GivenUp: givenUp}
 	if err := o.Cluster.ValidateGivenUp(); err != nil {
 		return term.Usage(fmt.Errorf("--give-up-node: %w", err))
 	}
