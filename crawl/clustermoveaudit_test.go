@@ -49,7 +49,7 @@ func (c *cluster) auditedTogether(fs disk.FS) {
 	}
 }
 
-// damageSeen damages the cache of a node's URLseen, and returns the number of its files.
+// damageSeen damages the cache of a node's URLseen, and returns the number of changed places.
 func (c *cluster) damageSeen(fs *memfs.FS, dirs []string) int {
 	c.t.Helper()
 	damaged := 0
@@ -69,6 +69,7 @@ func (c *cluster) damageSeen(fs *memfs.FS, dirs []string) int {
 			size, err := f.Size()
 			for at := int64(disk.HeaderBytes); err == nil && at+100 < size; at += 100 {
 				_, err = f.WriteAt([]byte("damage"), at+50)
+				damaged++
 			}
 			if err != nil {
 				c.t.Fatal(err)
@@ -76,7 +77,6 @@ func (c *cluster) damageSeen(fs *memfs.FS, dirs []string) int {
 			if err := f.Close(); err != nil {
 				c.t.Fatal(err)
 			}
-			damaged++
 		}
 	}
 	return damaged
