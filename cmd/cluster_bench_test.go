@@ -19,7 +19,7 @@ import (
 // first, until half of a web is fetched, so that no node waits for its last hosts. Each crawls the same web with the same options, as processes; the web's server is none of them. A cluster's
 // broker takes what the first node takes more than the others for the same number of pages.
 //
-//	go test ./cmd -run XXX -bench BenchmarkCluster -benchtime 1x
+//	go test ./cmd -run '^$' -bench BenchmarkCluster -benchtime 1x
 func BenchmarkCluster(b *testing.B) {
 	for _, nodes := range []int{1, 2, 3} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

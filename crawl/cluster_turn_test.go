@@ -18,7 +18,7 @@ import (
 )
 
 // TestClusterCutsInTurn cuts one node of a small cluster before each of its disk operations (by default before a sample of
-// them), and before and after each of its calls of the broker: each cut in a crawl of its own, by turns by kill -9 and by
+// them), and before and after each of its calls of the broker: each cut in a crawl of its own, alternately by kill -9 and by
 // power cut. The node comes back, and all together fetch each URL nevertheless, and count it once.
 func TestClusterCutsInTurn(t *testing.T) {
 	takesLong(t)

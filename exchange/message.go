@@ -170,10 +170,14 @@ type Decoder struct{ raw []byte }
 // Any other is ErrMessage; sink may then have got some of the records.
 func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 	block := msg[messageHead : len(msg)-messageSum]
-	if n, err := s2.DecodedLen(block); err != nil || n != int(h.raw) { // ReadHeader has bounded it
-		return fmt.Errorf("exchange: %w: %d bytes of records, want %d", ErrMessage, n, h.raw)
+	n, err := s2.DecodedLen(block)
+	if err == nil && n != int(h.raw) { // ReadHeader has bounded it
+		err = fmt.Errorf("%d bytes of records, want %d", n, h.raw)
 	}
-	raw, err := s2.Decode(d.raw[:cap(d.raw)], block)
+	if err != nil {
+		return fmt.Errorf("exchange: %w: %w", ErrMessage, err)
+	}
+	raw, err := s2.Decode(d.raw[:cap(d.raw)], block) // at most h.raw bytes
 	if err != nil {
 		return fmt.Errorf("exchange: %w: %w", ErrMessage, err)
 	}

@@ -32,7 +32,7 @@ type Publisher struct {
 	flight  []inFlight // the oldest first; of Run
 	failed  bool       // the engine did not take a message of flight
 	retries uint64
-	excused bool // the receiver may see a gap that a retry has filled
+	excused bool // the receiver may have seen a gap that a retry fills; until it has taken more
 
 	published, resends atomic.Int64 // messages, and how often all was sent again
 }
@@ -148,8 +148,7 @@ func (p *Publisher) sleep(ctx context.Context, d time.Duration, wakes bool) {
 func (p *Publisher) gap() (found bool) {
 	if m := p.mark.Load(); m != nil {
 		if want := m.Want[p.Outbox.opt.From]; want != p.want {
-			p.want, found = want, !p.excused // a real gap stops the receiver, and so leads to a resend after a while
-			p.excused = false
+			p.want, found = want, !p.excused // a gap that a retry does not fill stops the receiver, which ends in a resend, too
 		}
 	}
 	if c := p.Engine.State().Connects; c != p.connects {
@@ -256,7 +255,7 @@ func (p *Publisher) publish(ctx context.Context) (more bool, _ error) {
 
 // retry gives all messages in flight to the engine again, and waits for it. So they keep their order.
 func (p *Publisher) retry(ctx context.Context) (more bool, _ error) {
-	p.failed, p.excused = false, true
+	p.failed = false
 	p.retries++
 	again := p.flight
 	p.flight = nil
@@ -287,7 +286,7 @@ func (p *Publisher) arrive() error {
 		for _, later := range p.flight[1:] {
 			<-later.result
 		}
-		p.failed = true
+		p.failed, p.excused = true, true
 		return fmt.Errorf("exchange: message %d to node %d: %w: %w", m.number, p.Outbox.opt.To, errEngine, err)
 	}
 	p.flight = slices.Delete(p.flight, 0, 1)

@@ -126,6 +126,9 @@ func TestPublisher(t *testing.T) {
 			if faults == 0 && (r.double > 0 || published != messages || took > 4*time.Second) {
 				t.Errorf("%d published, %d doubles, in %v", published, r.double, took)
 			}
+			if faults == 0.02 && resends > 0 { // the messages in flight are given again, and no others
+				t.Errorf("%d resends after %d refusals", resends, e.refused)
+			}
 			if f := b.Figures(); f.Sent != 0 || f.Unpublished != 0 || f.Gone != f.Added {
 				t.Errorf("left: %+v", f)
 			}
