@@ -55,7 +55,8 @@ const totalsBytes = 48
 
 // ScanOutbox reads all messages of an outbox. It checks that each has the sums of its header, that each number from
 // State.Taken+1 to State.Last is there once, that the sums continue from message to message, and that all records
-// together are State.Out less State.Gone. One of a node that was given up must be empty. It takes 16 bytes of RAM a message, which is some 40 KiB on disk.
+// together are State.Out less State.Gone. One of a node that was given up must be empty. It takes 16 bytes of RAM a message,
+// which is some 40 KiB on disk.
 func ScanOutbox(opt OutboxScan) (*OutboxFound, error) {
 	s := outboxScanner{OutboxScan: opt}
 	return &s.found, s.run()

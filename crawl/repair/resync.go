@@ -250,7 +250,7 @@ func (w *resync) run() error {
 // renumber rebuilds the outbox for a node: its records get numbers that follow what that node has taken.
 func (w *resync) renumber(shadow *Shadow, node int) error {
 	name := state.OutboxName(node)
-	return RemakePart(shadow, name, func(old, next *exchange.OutboxState) error {
+	return RemakePart(shadow, name, func(old, next *exchange.OutboxState) (err error) {
 		start := w.starts[node]
 		shadow.replace(name + "/pending")
 		shadow.replace(name + "/sent")
@@ -261,6 +261,7 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 		if err != nil {
 			return err
 		}
+		defer func() { err = errors.Join(err, o.Close()) }()
 		if _, err := exchange.Renumber(w.saved.Set, name, old, o, func(record []byte) (uint64, error) {
 			var rec weburl.Record
 			if err := rec.Decode(record); err != nil {
@@ -275,6 +276,6 @@ func (w *resync) renumber(shadow *Shadow, node int) error {
 			return err
 		}
 		*next = *st
-		return o.Close()
+		return nil
 	})
 }
