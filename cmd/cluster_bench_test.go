@@ -2,22 +2,24 @@ package cmd
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/simweb"
 )
 
-// BenchmarkCluster: the CPU time that a page takes in a crawl alone, and in one of two and three nodes over the broker of the
-// first, until half of a web is fetched, so that no node waits for its last hosts. Each crawls the same web with the same options, as processes; the web's server is none of them. A cluster's
-// broker takes what the first node takes more than the others for the same number of pages.
+// BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of two and three nodes, and what the broker
+// takes for it. All of them are processes, and the web's server is none of them. They are measured from a quarter to three
+// quarters of the web, so that neither the start nor the wait for the last hosts counts.
 //
 //	go test ./cmd -run '^$' -bench BenchmarkCluster -benchtime 1x
 func BenchmarkCluster(b *testing.B) {
@@ -31,70 +33,91 @@ func BenchmarkCluster(b *testing.B) {
 }
 
 func benchCluster(b *testing.B, nodes int) {
-	web, webArgs := cmdtest.SmallWeb(b, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 500, 2000, 40_000, 250, 100
+	web, args := cmdtest.SmallWeb(b, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 2000, 8000, 200_000, 4000, 2000
+		o.SeedURLs = 200
 		o.Page.ServerError, o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0, 0 // a crawl that waits for nothing
 	})
 	dir := b.TempDir()
-	file := filepath.Join(dir, "cluster.json")
+	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", "--connections=200",
+		"--host-delay=500ms", "--server-delay=100ms", "--pld-delay=0s", "--checkpoint-every=10s", "--linger=2s", "--admin=127.0.0.1:0"})
+	var all sync.WaitGroup
+	start := func(cmd *exec.Cmd) int {
+		said := new(bytes.Buffer)
+		cmd.Stderr = said
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		all.Go(func() {
+			if err := cmd.Wait(); err != nil && b.Context().Err() == nil && cmd.ProcessState.ExitCode() != -1 {
+				b.Errorf("%v: %v: %s", cmd.Args, err, said)
+			}
+		})
+		b.Cleanup(func() {
+			_ = cmd.Process.Kill() // it may have ended
+			all.Wait()
+		})
+		return cmd.Process.Pid
+	}
+	var broker int
 	if nodes > 1 {
+		file, listen := filepath.Join(dir, "cluster.json"), brokerAddr(b)
 		if out, err := cmdtest.Child(b.Context(), "cluster", "init", fmt.Sprintf("--nodes=%d", nodes), file).CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
+		cmd := exec.CommandContext(b.Context(), os.Args[0], filepath.Join(dir, "broker"), listen)
+		cmd.Env = append(os.Environ(), term.ChildMode+"=broker")
+		if _, err := cmd.StdinPipe(); err != nil {
+			b.Fatal(err)
+		}
+		broker = start(cmd)
+		args = append(args, "--cluster=nats://"+listen, "--cluster-stream=64MiB", "--cluster-file="+file)
 	}
-	broker, seeds := brokerAddr(b), cmdtest.SeedFile(b, web)
-	type figures struct {
-		Pages int64
-		cpu   time.Duration
-	}
-	each := make([]figures, nodes)
-	var all sync.WaitGroup
+	var pids []int
 	for node := range nodes {
-		summary := filepath.Join(dir, fmt.Sprintf("%d.json", node))
-		args := append(append([]string{}, webArgs...), "--dir="+filepath.Join(dir, fmt.Sprint(node)), "--seeds="+seeds, "--disk=4GB",
-			"--connections=200", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s", "--linger=2s", "--max-pages=20000", "--admin=127.0.0.1:0", "--summary="+summary)
-		switch {
-		case nodes == 1:
-			args = append(args, "--ram=512MiB")
-		case node == 0: // 256 MiB are for the broker
-			args = append(args, "--ram=768MiB", "--cluster=embed", "--cluster-listen="+broker)
-		default:
-			args = append(args, "--ram=512MiB", "--cluster=nats://"+broker)
-		}
+		more := []string{"--dir=" + filepath.Join(dir, fmt.Sprint(node))}
 		if nodes > 1 {
-			args = append(args, "--cluster-stream=64MiB", "--cluster-file="+file, fmt.Sprintf("--node=%d", node))
+			more = append(more, fmt.Sprintf("--node=%d", node))
 		}
-		all.Go(func() {
-			cmd := cmdtest.Child(b.Context(), args...)
-			var said bytes.Buffer
-			cmd.Stderr = &said
-			if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != term.ExitPages {
-				b.Errorf("node %d: %v: %s", node, err, said.String())
-				return
-			}
-			data, err := os.ReadFile(summary)
-			if err == nil {
-				err = json.Unmarshal(data, &each[node])
-			}
-			if err != nil {
-				b.Error(err)
-			}
-			each[node].cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		})
+		pids = append(pids, start(cmdtest.Child(b.Context(), slices.Concat(args, more)...)))
 	}
-	all.Wait()
-	var pages int64
-	var cpu, others time.Duration
-	for node, f := range each {
-		pages, cpu = pages+f.Pages, cpu+f.cpu
-		if node > 0 {
-			others += f.cpu
+	type figures struct {
+		at            time.Time
+		requests      int
+		nodes, broker time.Duration
+	}
+	reach := func(requests int) (f figures) {
+		for f.requests < requests {
+			if b.Failed() {
+				b.FailNow()
+			}
+			<-time.After(20 * time.Millisecond)
+			f.requests, _, _ = web.Log().Totals()
 		}
-		b.Logf("node %d: %d pages, %v", node, f.Pages, f.cpu)
+		f.at = time.Now()
+		for _, pid := range pids {
+			f.nodes += cpuTime(b, pid)
+		}
+		if broker > 0 {
+			f.broker = cpuTime(b, broker)
+		}
+		return f
 	}
-	b.ReportMetric(float64(cpu.Microseconds())/float64(pages), "cpu-us/page")
-	if rest := pages - each[0].Pages; nodes > 1 && rest > 0 {
-		b.ReportMetric(float64(others.Microseconds())/float64(rest), "node-cpu-us/page")
-		b.ReportMetric(float64((each[0].cpu-others*time.Duration(each[0].Pages)/time.Duration(rest)).Microseconds())/float64(pages), "broker-cpu-us/page")
+	whole := web.Expected("drumbeat").Fetched
+	from := reach(whole / 4)
+	to := reach(whole * 3 / 4)
+	requests, took := float64(to.requests-from.requests), to.at.Sub(from.at)
+	b.ReportMetric(float64((to.nodes-from.nodes).Microseconds())/requests, "node-cpu-us/request")
+	b.ReportMetric(requests/took.Seconds(), "requests/s")
+	if broker > 0 {
+		b.ReportMetric(float64((to.broker-from.broker).Microseconds())/requests, "broker-cpu-us/request")
 	}
+}
+
+func cpuTime(b *testing.B, pid int) time.Duration {
+	d, err := cputime.Of(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
 }

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/internal/cputime"
 )
 
 func TestAsksForBrotli(t *testing.T) {
@@ -53,7 +54,7 @@ func TestProcessorMeter(t *testing.T) {
 		}
 	}
 	m := newProcessorMeter()
-	for began := processTime(); processTime()-began < 50*time.Millisecond; { // use a processor
+	for began := cputime.Process(); cputime.Process()-began < 50*time.Millisecond; { // use a processor
 	}
 	if share := m.inUse(time.Now()); share <= 0 || share > 1 {
 		t.Errorf("the share of the processors in use is %v after use", share)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"drumbeat/internal/cputime"
 )
 
 // codingChooser chooses the content codings that requests ask for, if Options.SetAcceptEncoding is set. Its
@@ -139,7 +139,7 @@ func newProcessorMeter() *processorMeter {
 
 // inUse returns the share since the last call, 0 to 1.
 func (m *processorMeter) inUse(now time.Time) float64 {
-	own := processTime()
+	own := cputime.Process()
 	busy, all := machineTime()
 	share := 0.0
 	if wall := now.Sub(m.at); wall > 0 {
@@ -150,15 +150,6 @@ func (m *processorMeter) inUse(now time.Time) float64 {
 	}
 	*m = processorMeter{now, own, busy, all}
 	return min(1, max(0, share))
-}
-
-// processTime returns the CPU time of this process, 0 if it is not known.
-func processTime() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // machineTime returns how long the processors of the machine were busy, and have run, in ticks; 0 if it is not

@@ -22,6 +22,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
+	"drumbeat/internal/cputime"
 	"drumbeat/robots"
 )
 
@@ -156,9 +157,7 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(), c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes
 	}
-	var ru syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &ru)
-	u.cpu = time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+	u.cpu = cputime.Process()
 	if mem != nil {
 		runtime.GC()
 		var ms runtime.MemStats

@@ -14,13 +14,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/internal/cputime"
 )
 
 func TestParseCodings(t *testing.T) {
@@ -174,7 +175,7 @@ func BenchmarkDecode(b *testing.B) {
 			i := 0
 			b.SetBytes(int64(decoded / len(pages)))
 			b.ReportAllocs()
-			start := cpuNow()
+			start := cputime.Process()
 			for b.Loop() {
 				k := i % len(pages)
 				got, err := c.decodeInto(room, by.coding, packed[k], cap(room), full)
@@ -183,7 +184,7 @@ func BenchmarkDecode(b *testing.B) {
 				}
 				i++
 			}
-			b.ReportMetric(float64(cpuNow()-start)/float64(i), "cpu-ns/op")
+			b.ReportMetric(float64(cputime.Process()-start)/float64(i), "cpu-ns/op")
 			b.ReportMetric(float64(received)/float64(len(pages)), "received-B")
 		})
 	}
@@ -193,13 +194,6 @@ func zstdAt(level zstd.EncoderLevel) func(io.Writer) (io.WriteCloser, error) {
 	return func(w io.Writer) (io.WriteCloser, error) {
 		return zstd.NewWriter(w, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1))
 	}
-}
-
-// cpuNow returns the CPU time of the process.
-func cpuNow() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // benchPages returns at most 200 pages of 20 to 40 KB, spread evenly over the files of -pages.

@@ -11,6 +11,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/bench/measure"
 	"drumbeat/bench/report"
+	"drumbeat/internal/cputime"
 )
 
 // Beast holds the parameters of the measurement of budget enforcement: virtual crawls in virtual time. Its
@@ -147,11 +148,11 @@ func runBeast(ctx context.Context, b *Beast, scratch *measure.Scratch, web *budg
 	if lanes > 1 {
 		what = fmt.Sprintf("BEAST, %d lanes", lanes)
 	}
-	last, tell, began := b.URLs[len(b.URLs)-1], measure.EverySecond(b.progress), measure.CPUTime()
+	last, tell, began := b.URLs[len(b.URLs)-1], measure.EverySecond(b.progress), cputime.Process()
 	err = c.run(ctx, last, func(c *beastCrawl) {
 		tell("%s: %d of %d URLs, %d pages crawled, %d scans of QF", what, c.now.urls, last, c.now.pages, len(c.stages))
 	})
-	c.cpu, c.heap = measure.CPUTime()-began, liveHeap()-before
+	c.cpu, c.heap = cputime.Process()-began, liveHeap()-before
 	return c, errors.Join(err, c.close())
 }
 

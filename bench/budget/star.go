@@ -11,6 +11,7 @@ import (
 	"drumbeat/bench/report"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/cputime"
 	"drumbeat/star"
 )
 
@@ -217,11 +218,11 @@ func (r *starRun) generate(ctx context.Context) error {
 	r.web = newStarWeb(r.opt, r.kind, r.opt.Seed)
 	n := min(full.links, 1<<20) / checkBatch * checkBatch
 	cost := func(next func(done int64)) generatorCost {
-		began, cpu := time.Now(), measure.CPUTime()
+		began, cpu := time.Now(), cputime.Process()
 		for done := int64(0); done < n; done += checkBatch {
 			next(done)
 		}
-		return generatorCost{float64(time.Since(began)) / float64(n), float64(measure.CPUTime()-cpu) / float64(n)}
+		return generatorCost{float64(time.Since(began)) / float64(n), float64(cputime.Process()-cpu) / float64(n)}
 	}
 	r.perLink = cost(func(int64) { r.nextEdges() })
 	r.perURL = cost(r.nextChecks)
@@ -251,7 +252,7 @@ func (r *starRun) updates(ctx context.Context) error {
 		n += checkBatch // the generator goes on with repeats
 	}
 	step := max(1, n/starSteps/checkBatch) * checkBatch
-	began, cpu := time.Now(), measure.CPUTime()
+	began, cpu := time.Now(), cputime.Process()
 	for done := int64(0); done < n; done += checkBatch {
 		r.nextEdges()
 		if err := r.star.AddEdges(r.edges); err != nil {
@@ -278,7 +279,7 @@ func (r *starRun) updates(ctx context.Context) error {
 func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generatorCost) phase {
 	edges, indegree := r.star.Stats()
 	wall, spent := g.of(n)
-	return phase{n: n, wall: time.Since(began) - wall, cpu: measure.CPUTime() - cpu - spent, generator: spent,
+	return phase{n: n, wall: time.Since(began) - wall, cpu: cputime.Process() - cpu - spent, generator: spent,
 		disk:   edges.IOBytes() + indegree.IOBytes() - r.update.disk,
 		passes: edges.Passes + indegree.Passes - r.update.passes}
 }
@@ -286,7 +287,7 @@ func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generator
 // checked sends all URLs, and merges until STAR has answered all checks.
 func (r *starRun) checked(ctx context.Context) error {
 	n := r.opt.Checks / checkBatch * checkBatch
-	began, cpu := time.Now(), measure.CPUTime()
+	began, cpu := time.Now(), cputime.Process()
 	for done := int64(0); done < n; done += checkBatch {
 		r.nextChecks(done)
 		if err := r.star.Check(r.checks); err != nil {

@@ -17,6 +17,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/cputime"
 )
 
 // Result is one measurement of bench crawl.
@@ -112,7 +113,7 @@ func (w *window) open(s windowSample) (err error) {
 	}
 	w.profiling = true
 	w.wires = w.client.wires()
-	w.first, w.began, w.cpu = s, time.Now(), measure.CPUTime()
+	w.first, w.began, w.cpu = s, time.Now(), cputime.Process()
 	return nil
 }
 
@@ -122,7 +123,7 @@ func (w *window) shut(s windowSample) (err error) {
 		return nil
 	}
 	w.end = true
-	w.last, w.ended, w.cpuEnd = s, time.Now(), measure.CPUTime()
+	w.last, w.ended, w.cpuEnd = s, time.Now(), cputime.Process()
 	w.wires = w.client.wires().sub(w.wires)
 	pprof.StopCPUProfile()
 	w.servEnd, err = w.serverState()
@@ -319,12 +320,12 @@ func (w *crawlWatcher) look(s *crawl.Snapshot) {
 		return
 	}
 	if w.start.IsZero() {
-		w.start, w.cpu0, w.said = time.Now(), measure.CPUTime(), time.Now()
+		w.start, w.cpu0, w.said = time.Now(), cputime.Process(), time.Now()
 	}
 	share := w.share(s)
 	rss := measure.RSS()
 	w.course.add(crawlTenth{Pages: s.Count(state.CountPages), Unique: s.Unique, DiskBytes: s.DiskRead + s.DiskWritten, RSS: rss,
-		Wall: time.Since(w.start), CPU: measure.CPUTime() - w.cpu0})
+		Wall: time.Since(w.start), CPU: cputime.Process() - w.cpu0})
 	if !w.profiling && max(share, float64(time.Since(w.start))/float64(w.b.Duration)) >= 1./crawlWarm {
 		if err := w.open(sampleOf(s)); err != nil {
 			w.stop(err)

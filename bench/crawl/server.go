@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/bench/measure"
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/simweb"
 )
 
@@ -39,7 +40,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 		return crawlServerSays{Port: s.Port(), DNS: s.DNS(), Root: s.RootDER()}, nil
 	}, func() any {
-		return crawlServerState{CPU: measure.CPUTime(), FlatCounts: s.Counts()}
+		return crawlServerState{CPU: cputime.Process(), FlatCounts: s.Counts()}
 	}, func() error {
 		if s == nil {
 			return nil

@@ -12,6 +12,7 @@ import (
 	"drumbeat/bench/report"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/cputime"
 )
 
 // Options holds the parameters of Measure. The fields are flags of command bench. A zero means the default.
@@ -237,12 +238,12 @@ func (r *diskRun) measureGroup(ctx context.Context, g group, repeat int, limit t
 // measure makes one measurement of a group.
 func (r *diskRun) measure(ctx context.Context, g group, s setting) error {
 	v := r.speed(s.way, g.name)
-	before := measure.CPUTime()
+	before := cputime.Process()
 	n, span, err := g.startAll(ctx, s)
 	if err != nil {
 		return err
 	}
-	v.bytes, v.spans, v.cpu = append(v.bytes, n), append(v.spans, span), append(v.cpu, measure.CPUTime()-before)
+	v.bytes, v.spans, v.cpu = append(v.bytes, n), append(v.spans, span), append(v.cpu, cputime.Process()-before)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
 	"drumbeat/disk"
+	"drumbeat/internal/cputime"
 )
 
 // drumRun is a running measurement, in the process that does it.
@@ -125,11 +126,11 @@ func (r *drumRun) makeRound() {
 }
 
 // start and stop enclose the measured work; stop adds the time to a sum and reports whether time is left.
-func (r *drumRun) start() { r.beganCPU, r.began = measure.CPUTime(), time.Now() }
+func (r *drumRun) start() { r.beganCPU, r.began = cputime.Process(), time.Now() }
 
 func (r *drumRun) stop(sum *time.Duration) {
 	*sum += time.Since(r.began)
-	r.run.CPU += measure.CPUTime() - r.beganCPU
+	r.run.CPU += cputime.Process() - r.beganCPU
 }
 
 func (r *drumRun) measure(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/bench/measure"
+	"drumbeat/internal/cputime"
 )
 
 var corpusFlag = flag.String("corpus", "", "directories of HTML files, with commas between; made pages if empty")
@@ -94,14 +94,14 @@ func perPage(b *testing.B, name string, pages []page, do func(i int) error) {
 // cpuTime runs do as often as b requires, and reports the CPU time of this process in addition to the time.
 func cpuTime(b *testing.B, do func(i int) error) {
 	b.ReportAllocs()
-	i, cpu := 0, measure.CPUTime()
+	i, cpu := 0, cputime.Process()
 	for b.Loop() {
 		if err := do(i); err != nil {
 			b.Fatal(err)
 		}
 		i++
 	}
-	b.ReportMetric(float64(measure.CPUTime()-cpu)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(cputime.Process()-cpu)/float64(b.N), "cpu-ns/op")
 }
 
 // madePage returns a page of about the paper's mean: 59 links, 25 kB.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"drumbeat/bench/links"
-	"drumbeat/bench/measure"
 	"drumbeat/crawl/admit"
 	"drumbeat/disk"
 	nodes "drumbeat/exchange"
 	"drumbeat/exchange/nats"
+	"drumbeat/internal/cputime"
 	"drumbeat/weburl"
 )
 
@@ -95,7 +95,7 @@ func benchNodes(b *testing.B, br nodes.Engine) {
 	policy := &admit.Policy{Hasher: weburl.NewHasher(weburl.Secret{}), Suffixes: weburl.NewSuffixes(true), Node: to}
 	const made = 1 << 17 // used again and again
 	sent := makeLinks(b, min(b.N, made), policy)
-	before := measure.CPUTime()
+	before := cputime.Process()
 	b.ResetTimer()
 	ctx, cancel := context.WithCancel(b.Context())
 	var all sync.WaitGroup
@@ -126,7 +126,7 @@ func benchNodes(b *testing.B, br nodes.Engine) {
 	}
 	all.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "links/s")
-	b.ReportMetric(float64((measure.CPUTime()-before))/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64((cputime.Process()-before))/float64(b.N), "cpu-ns/op")
 }
 
 // saveOutbox makes a checkpoint.

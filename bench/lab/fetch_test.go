@@ -17,8 +17,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"drumbeat/bench/measure"
 	"drumbeat/fetch"
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/ports"
 )
 
@@ -95,9 +95,9 @@ func fetchAll(b *testing.B, goroutines int, worker func(g int) fetchWorker) {
 	run(4 * fetchAddresses)
 	b.ReportAllocs()
 	b.ResetTimer()
-	cpu := measure.CPUTime()
+	cpu := cputime.Process()
 	run(int64(b.N))
-	b.ReportMetric(float64(measure.CPUTime()-cpu)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(cputime.Process()-cpu)/float64(b.N), "cpu-ns/op")
 }
 
 func (s *fetchServer) roots(b *testing.B) *x509.CertPool {

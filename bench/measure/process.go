@@ -12,15 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime returns the CPU time of this process, user and system.
-func CPUTime() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic("BUG: measure: getrusage: " + err.Error()) // it fails only for bad arguments
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // ThreadTime returns the CPU time of the calling thread. The caller must have locked its thread.
 func ThreadTime() time.Duration {
 	var t unix.Timespec

@@ -16,6 +16,7 @@ import (
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
 	"drumbeat/disk"
+	"drumbeat/internal/cputime"
 	"drumbeat/queue"
 	"drumbeat/weburl"
 )
@@ -216,9 +217,9 @@ func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)
 	way.op = op
 	measure.ResetPeakRSS()
 	before := g.meter.Counts()
-	cpu, start := measure.CPUTime(), time.Now()
+	cpu, start := cputime.Process(), time.Now()
 	wrong, err := do()
-	s := queueSample{records: int64(n), span: time.Since(start), cpu: measure.CPUTime() - cpu, wrong: wrong}
+	s := queueSample{records: int64(n), span: time.Since(start), cpu: cputime.Process() - cpu, wrong: wrong}
 	if err != nil {
 		return nil, err
 	}

@@ -10,13 +10,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"drumbeat/exchange/nats"
+	"drumbeat/internal/cputime"
 	"drumbeat/polite"
 )
 
@@ -78,26 +77,13 @@ func startBroker(b *testing.B, every time.Duration) (*nats.Engine, int) {
 	return nil, 0
 }
 
-// ofProcess returns the CPU time of a process, in steps of 10 ms.
+// ofProcess returns the CPU time of a process.
 func ofProcess(b *testing.B, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	d, err := cputime.Of(pid)
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
-}
-
-// own returns the CPU time of this process.
-func own(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return d
 }
 
 // BenchmarkStay: stays of networks in RAM, each with one page: the lease is made, the page granted, and the lease given back
@@ -115,7 +101,7 @@ func BenchmarkStay(b *testing.B) {
 			for !l.MayFetch() {
 				pause(ctx, 100*time.Millisecond)
 			}
-			before, beforeBroker := own(b), ofProcess(b, pid)
+			before, beforeBroker := cputime.Process(), ofProcess(b, pid)
 			b.ResetTimer()
 			for i := range b.N {
 				k := uint64(i + 1)
@@ -139,7 +125,7 @@ func BenchmarkStay(b *testing.B) {
 			}
 			b.StopTimer()
 			n := float64(b.N)
-			b.ReportMetric(float64((own(b)-before).Microseconds())/n, "node-cpu-us/stay")
+			b.ReportMetric(float64((cputime.Process()-before).Microseconds())/n, "node-cpu-us/stay")
 			b.ReportMetric(float64((ofProcess(b, pid)-beforeBroker).Microseconds())/n, "broker-cpu-us/stay")
 			b.ReportMetric(0, "ns/op") // mostly waiting
 			if f := l.Figures(); f.Taken != int64(b.N) {

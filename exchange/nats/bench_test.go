@@ -4,44 +4,29 @@ package nats
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"drumbeat/exchange"
+	"drumbeat/internal/cputime"
 )
-
-// own returns the CPU time of this process.
-func own(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// of returns the CPU time of another process, in steps of 10 ms.
-func of(b *testing.B, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
-}
 
 // benchBroker is a broker for a benchmark: in process, or a process of its own.
 type benchBroker struct {
 	*Engine
 	pid int // 0: in process
+}
+
+// cpu returns the CPU time of a broker that is a process.
+func (br benchBroker) cpu(b *testing.B) time.Duration {
+	d, err := cputime.Of(br.pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
 }
 
 // brokers runs f with each broker: in process with and without sync always, and nats-server with its defaults.
@@ -73,14 +58,14 @@ func brokers(b *testing.B, f func(*testing.B, benchBroker)) {
 
 // report reports the CPU times of f for each operation.
 func (br benchBroker) report(b *testing.B, f func()) {
-	before, beforeBroker := own(b), time.Duration(0)
+	before, beforeBroker := cputime.Process(), time.Duration(0)
 	if br.pid != 0 {
-		beforeBroker = of(b, br.pid)
+		beforeBroker = br.cpu(b)
 	}
 	f()
-	b.ReportMetric(float64((own(b)-before).Microseconds())/float64(b.N), "own-cpu-us/op")
+	b.ReportMetric(float64((cputime.Process()-before).Microseconds())/float64(b.N), "own-cpu-us/op")
 	if br.pid != 0 {
-		b.ReportMetric(float64((of(b, br.pid)-beforeBroker).Microseconds())/float64(b.N), "broker-cpu-us/op")
+		b.ReportMetric(float64((br.cpu(b)-beforeBroker).Microseconds())/float64(b.N), "broker-cpu-us/op")
 	}
 }
 

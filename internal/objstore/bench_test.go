@@ -6,23 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
+	"drumbeat/internal/cputime"
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/objstore/objtest"
 )
-
-// cpu returns the CPU time of this process.
-func cpu(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // benchFile writes a file of n bytes.
 func benchFile(tb testing.TB, n int) *os.File {
@@ -40,7 +30,7 @@ func benchFile(tb testing.TB, n int) *os.File {
 
 // perGB reports the CPU time since began, of n bytes each time, as seconds for 1 GB.
 func perGB(b *testing.B, began time.Duration, n int) {
-	b.ReportMetric((cpu(b)-began).Seconds()*1e9/float64(n)/float64(b.N), "cpu-s/GB")
+	b.ReportMetric((cputime.Process()-began).Seconds()*1e9/float64(n)/float64(b.N), "cpu-s/GB")
 }
 
 // BenchmarkSum computes the sums of a file that the page cache has. part=sha256 is the SHA-256 alone, of bytes in RAM;
@@ -74,7 +64,7 @@ func BenchmarkSum(b *testing.B) {
 	for _, part := range []string{"read", "sha256", "all"} {
 		b.Run("part="+part, func(b *testing.B) {
 			b.SetBytes(n)
-			began := cpu(b)
+			began := cputime.Process()
 			for b.Loop() {
 				if err := parts[part](); err != nil {
 					b.Fatal(err)
@@ -105,7 +95,7 @@ func BenchmarkPut(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.SetBytes(n)
-				began := cpu(b)
+				began := cputime.Process()
 				for i := 0; b.Loop(); i++ {
 					if withSums {
 						if sums, err = u.Sum(b.Context(), f, n); err != nil {

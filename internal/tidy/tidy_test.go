@@ -46,12 +46,13 @@ var layers = map[string]layer{
 	"internal/bug":       {0, nil},
 	"internal/list":      {0, nil},
 	"internal/human":     {0, nil},
+	"internal/cputime":   {0, nil},
 	"internal/revisit":   {0, nil},
 	"internal/extsort":   {5, []string{"disk"}},
 	"internal/tabular":   {5, []string{"disk"}},
-	"fetch":              {5, []string{"internal/bug", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
+	"fetch":              {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
-	"internal/objstore":  {5, []string{"disk"}},
+	"internal/objstore":  {5, []string{"disk", "internal/cputime"}}, // internal/cputime only in its tests
 
 	"internal/objstore/objtest": {6, []string{"internal/objstore"}}, // for tests
 
@@ -82,7 +83,7 @@ var layers = map[string]layer{
 	"exchange":            {11, []string{"disk", "queue", "weburl"}},
 	"exchange/enginetest": {12, []string{"exchange"}},                        // for tests
 	"exchange/mem":        {13, []string{"exchange", "exchange/enginetest"}}, // for tests
-	"exchange/nats":       {13, []string{"exchange", "exchange/enginetest"}},
+	"exchange/nats":       {13, []string{"exchange", "exchange/enginetest", "internal/cputime"}},
 
 	"internal/trapscore": {12, []string{"internal/simhash"}},
 
@@ -91,7 +92,7 @@ var layers = map[string]layer{
 	"robots": {20, []string{"internal/health"}},
 	"polite": {20, []string{"internal/list"}},
 
-	"exchange/lease": {21, []string{"exchange", "exchange/nats", "internal/list", "polite"}}, // exchange/nats for a benchmark
+	"exchange/lease": {21, []string{"exchange", "exchange/nats", "internal/cputime", "internal/list", "polite"}}, // exchange/nats for a benchmark
 
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},
@@ -128,16 +129,16 @@ var layers = map[string]layer{
 	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
 	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
 	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
-	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk",
+	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "internal/cputime", "drum"}},
+	"bench/drum": {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
 		"drum"}},
-	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk",
+	"bench/queue": {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "internal/cputime",
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
 	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
-	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
-	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk",
+	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
+	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk", "internal/cputime",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
