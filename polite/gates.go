@@ -1,7 +1,6 @@
 package polite
 
 import (
-	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -288,20 +287,24 @@ func (n *network) remove(v *server) {
 	n.line.Remove(v)
 }
 
-// netTime returns when the network may be visited next. known is false if that depends on the start or end
-// of a visit.
+// netTime returns when the network may be visited next, or, with all its connections in use, when the first of them ends.
+// known is false if that depends on the start or end of a visit.
 func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
 	if s.opt.Leased && !n.held {
 		return 0, false
 	}
 	if c := s.opt.NetworkConnections; c > 0 && n.flights+n.open(now)+n.others(now) >= c {
-		switch {
-		case n.flights >= c:
+		if n.flights >= c {
 			return 0, false
-		case len(n.idle) == 0:
-			return slices.MinFunc(n.foreign, func(a, b foreign) int { return cmp.Compare(a.until, b.until) }).until, true
 		}
-		return slices.MinFunc(n.idle, func(a, b idleConn) int { return cmp.Compare(a.until, b.until) }).until, true
+		first := int64(math.MaxInt64)
+		for _, f := range n.foreign {
+			first = min(first, f.until)
+		}
+		for _, idle := range n.idle {
+			first = min(first, idle.until)
+		}
+		return first, true
 	}
 	if s.netBurst == 0 {
 		return n.next, true
@@ -357,6 +360,11 @@ func (s *Scheduler) serverTurn(v *server, now int64) *Grant {
 // networkTurn makes a grant for the first server in the line of a ready network that has not used up its
 // fair part of the connections.
 func (s *Scheduler) networkTurn(n *network, now int64) *Grant {
+	// The connection that it waited for has ended; its delay, its rate or other connections may make it wait longer.
+	if at, known := s.netTime(n, now); !known || at > now {
+		s.placeNet(n, now)
+		return nil
+	}
 	v := n.line.Front()
 	for i := 0; v != nil && i < maxLook && !s.fair(n, v); i++ {
 		v = n.line.Next(v)

@@ -204,6 +204,59 @@ func TestLeases(t *testing.T) {
 	}
 }
 
+// TestConnectionsOfOthersEnd: a network whose connections are all in use by others is visited when enough of them have ended,
+// and not before its delay has passed.
+func TestConnectionsOfOthersEnd(t *testing.T) {
+	for _, test := range []struct {
+		open []polite.Open
+		want time.Duration
+	}{
+		{[]polite.Open{{N: 2, Left: ms(500)}}, ms(1000)},                          // the delay is longer
+		{[]polite.Open{{N: 2, Left: ms(1500)}}, ms(1500)},                         // the connections
+		{[]polite.Open{{N: 2, Left: ms(1200)}, {N: 2, Left: ms(1700)}}, ms(1700)}, // one end is not enough
+	} {
+		s := polite.New(polite.Options{HostDelay: ms(1000), ServerDelay: ms(1000), ServerDelayMin: ms(1000), NetworkConnections: 2, Leased: true}, t0)
+		admit(t, s, t0, item(1, 1, v4(1)))
+		admit(t, s, t0, item(2, 2, v4(2)))
+		s.Hold(t0, v4(1), polite.Holding{Open: test.open})
+		now := t0
+		for range 100 {
+			g, wait := s.Next(now)
+			if g != nil {
+				break
+			}
+			now = now.Add(wait)
+		}
+		if got := now.Sub(t0); got != test.want {
+			t.Errorf("%v: visited after %v, want %v", test.open, got, test.want)
+		}
+	}
+}
+
+// TestIdleConnectionEnds: an idle connection that its network waits for ends while the network's rate allows no visit.
+func TestIdleConnectionEnds(t *testing.T) {
+	s := polite.New(polite.Options{HostDelay: time.Minute, NetworkConnections: 2, NetworkRate: 0.5}, t0)
+	for _, it := range []*polite.Item{item(1, 1, v4(1)), item(1, 1, v4(1)), item(2, 2, v4(2)), item(3, 3, v4(3))} {
+		admit(t, s, t0, it)
+	}
+	now, last := t0, t0.Add(-time.Hour)
+	for visits := 0; visits < 3; {
+		g, wait := s.Next(now)
+		if g == nil {
+			now = now.Add(wait)
+			continue
+		}
+		s.Started(now, g)
+		if now.Sub(last) < 2*time.Second {
+			t.Errorf("visit %d: %v after the last", visits, now.Sub(last))
+		}
+		if last = now; g.Item.Host == 1 { // the other exchanges do not end
+			s.Done(now, g, polite.Result{Kept: 2200 * time.Millisecond})
+		}
+		visits++
+	}
+}
+
 // TestNotHeld: nothing is granted in a network that is not held, entries go away when nobody wants them, and waiting
 // pages can be evicted.
 func TestNotHeld(t *testing.T) {
