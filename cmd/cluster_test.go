@@ -53,6 +53,41 @@ func TestClusterKill(t *testing.T) {
 	f.check(outsideLimits{host: 20 * time.Millisecond})
 }
 
+// TestClusterRoutes: three processes, each with a server of its own, crawl as one. Each is killed by kill -9 once, with its
+// server, and the others go on.
+func TestClusterRoutes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three processes take seconds of a processor")
+	}
+	t.Parallel()
+	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
+		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0 // two nodes would ask one host
+	})
+	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-replicas=3", "--cluster-sync=1m")
+	var routes, listen [fleetNodes]string
+	for node := range fleetNodes {
+		routes[node] = brokerAddr(t)
+		f.args = append(f.args, "--cluster-routes="+routes[node])
+	}
+	start := func(node int) {
+		f.start(node, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+listen[node], "--cluster-route-listen="+routes[node])
+	}
+	for node := range fleetNodes {
+		listen[node] = brokerAddr(t)
+		start(node)
+	}
+	for node := range fleetNodes {
+		f.requests(300 * (node + 1))
+		f.kill(node)
+		f.requests(300*(node+1) + 100) // two servers of three are enough
+		start(node)
+	}
+	if f.wait() {
+		f.check(outsideLimits{host: 20 * time.Millisecond})
+	}
+}
+
 // TestClusterPages: three processes stop at a limit of pages that holds for all of them. A process with another option is refused
 // with exit code 4, and cluster status shows the nodes meanwhile.
 func TestClusterPages(t *testing.T) {

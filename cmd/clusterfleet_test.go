@@ -38,7 +38,7 @@ type fleet struct {
 	listen string // address of the broker
 	args   []string
 
-	processes [fleetNodes]*process // the running ones
+	processes [fleetNodes]*process // the running ones; nil: killed
 	broker    *process
 	kills     []kill // of nodes
 }
@@ -117,6 +117,7 @@ func (f *fleet) kill(node int) {
 		f.t.Fatalf("node %d ended before it was killed: %v: %s", node, p.err, p.said.String())
 	}
 	f.kills = append(f.kills, k)
+	f.processes[node] = nil
 }
 
 // startBroker starts a broker as a process of its own.
@@ -155,6 +156,9 @@ func (f *fleet) requests(least int) {
 	f.t.Helper()
 	for n := 0; n < least; n, _, _ = f.web.Log().Totals() {
 		for node, p := range f.processes {
+			if p == nil {
+				continue
+			}
 			select {
 			case <-p.ended:
 				f.t.Fatalf("node %d ended after %d requests: %v: %s", node, n, p.err, p.said.String())

@@ -24,13 +24,15 @@ type clusterFlags struct {
 	Node               *int          `group:"cluster" placeholder:"N" help:"Number of this node, from 0."`
 	ClusterDir         string        `group:"cluster" placeholder:"DIR" help:"With --cluster embed, keep the broker's files in DIR. Default: the first --dir with -nats after its name."`
 	ClusterListen      string        `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed, listen here for the other nodes. Anything but loopback requires --cluster-cert, --cluster-key and --cluster-seed."`
+	ClusterRoutes      []string      `group:"cluster" placeholder:"HOST:PORT" help:"With --cluster embed on three or five nodes, the addresses at which their servers reach each other, this node's included: the crawl then goes on while more than half of them live. Needs --cluster-route-listen, --cluster-listen and --cluster-replicas. Anything but loopback requires --cluster-ca, --cluster-cert and --cluster-key, with certificates for both servers and clients."`
+	ClusterRouteListen string        `group:"cluster" placeholder:"HOST:PORT" help:"That of --cluster-routes which is this node's."`
 	ClusterCA          string        `group:"cluster" name:"cluster-ca" placeholder:"FILE" help:"Trust servers with certificates signed by those in FILE (PEM). With --cluster embed, require client certificates signed by them. Default: the system's."`
 	ClusterCert        string        `group:"cluster" placeholder:"FILE" help:"Certificate of this node, or of its embedded server (PEM)."`
 	ClusterKey         string        `group:"cluster" placeholder:"FILE" help:"Key of --cluster-cert."`
 	ClusterCreds       string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
 	ClusterSeed        string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
 	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
-	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1" help:"Let external servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
+	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1" help:"Let several servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
 	ClusterPoliteness  string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
 	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
 	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
@@ -43,8 +45,8 @@ type clusterFlags struct {
 // check returns the first fault of the flags.
 func (c *clusterFlags) check() error {
 	if len(c.Cluster) == 0 {
-		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.ClusterReconfigure || len(c.GiveUpNode) > 0 {
-			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-reconfigure and --give-up-node need --cluster")
+		if c.ClusterFile != "" || c.Node != nil || c.ClusterListen != "" || c.routes() || c.ClusterReconfigure || len(c.GiveUpNode) > 0 {
+			return errors.New("--cluster-file, --node, --cluster-listen, --cluster-routes, --cluster-reconfigure and --give-up-node need --cluster")
 		}
 		return nil
 	}
@@ -53,6 +55,12 @@ func (c *clusterFlags) check() error {
 		return errors.New("--cluster needs --cluster-file and --node")
 	case c.ClusterListen != "" && !c.embeds():
 		return errors.New("--cluster-listen is for --cluster embed")
+	case c.routes() && !c.embeds():
+		return errors.New("--cluster-routes and --cluster-route-listen are for --cluster embed")
+	case c.routes() && (len(c.ClusterRoutes) == 0 || c.ClusterRouteListen == ""):
+		return errors.New("--cluster-routes and --cluster-route-listen need each other")
+	case c.routes() && c.ClusterReplicas < nats.MinRoutes:
+		return fmt.Errorf("--cluster-routes needs --cluster-replicas %d: a stream with one copy is away with its server", nats.MinRoutes)
 	case c.embeds() && len(c.Cluster) > 1:
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
@@ -62,6 +70,9 @@ func (c *clusterFlags) check() error {
 	}
 	return nil
 }
+
+// routes reports whether the embedded server is one of several.
+func (c *clusterFlags) routes() bool { return len(c.ClusterRoutes) > 0 || c.ClusterRouteListen != "" }
 
 func (c *clusterFlags) embeds() bool { return len(c.Cluster) > 0 && c.Cluster[0] == "embed" }
 
@@ -118,7 +129,8 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 		StreamBytes: int64(c.ClusterStream), Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
 		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
-			Key: c.ClusterKey, StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream)), Sync: c.ClusterSync}
+			Key: c.ClusterKey, StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream)), Sync: c.ClusterSync,
+			Routes: c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {
 		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey
 	}

@@ -35,20 +35,7 @@ type cluster struct {
 func newCluster(t *testing.T, scheme string, conf func(i int, ports [6]int) *natsserver.Options) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
-	// A server of a cluster must know its routes at the start, so the ports are chosen here.
-	var ports [6]int
-	var hold []net.Listener
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		hold = append(hold, l)
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	for _, l := range hold {
-		l.Close()
-	}
+	ports := [6]int(freePorts(t, 6))
 	for i := range c.conf {
 		c.conf[i] = conf(i, ports)
 		c.urls = append(c.urls, fmt.Sprintf("%s://127.0.0.1:%d", scheme, ports[i]))
@@ -65,6 +52,24 @@ func newCluster(t *testing.T, scheme string, conf func(i int, ports [6]int) *nat
 		}
 	}
 	return c
+}
+
+// freePorts returns ports of loopback: a server of a cluster must know its routes at the start.
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	var hold []net.Listener
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold = append(hold, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	for _, l := range hold {
+		l.Close()
+	}
+	return ports
 }
 
 // plain returns a function for newCluster of servers without TLS.

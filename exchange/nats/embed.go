@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -20,7 +21,10 @@ import (
 // startTime bounds the start: a large store is read and checked.
 const startTime = 2 * time.Minute
 
-type embedded struct{ s *natsserver.Server }
+type embedded struct {
+	s      *natsserver.Server
+	routed bool
+}
 
 // startServer starts the server and waits until it takes connections.
 func startServer(o *Options) (server, error) {
@@ -40,7 +44,7 @@ func startServer(o *Options) (server, error) {
 		s.WaitForShutdown()
 		return nil, fmt.Errorf("exchange/nats: embedded server does not start: %s", log.last())
 	}
-	return embedded{s}, nil
+	return embedded{s, len(o.Embed.Routes) > 0}, nil
 }
 
 func serverOptions(o *Options) (*natsserver.Options, error) {
@@ -81,6 +85,9 @@ func serverOptions(o *Options) (*natsserver.Options, error) {
 		conf.Port = natsserver.RANDOM_PORT
 	}
 	conf.Host = host
+	if err := em.route(conf, o); err != nil {
+		return nil, err
+	}
 	if em.Cert == "" {
 		return conf, nil
 	}
@@ -99,11 +106,54 @@ func serverOptions(o *Options) (*natsserver.Options, error) {
 	return conf, nil
 }
 
+// route connects the server with the others.
+func (e *Embed) route(conf *natsserver.Options, o *Options) error {
+	if len(e.Routes) == 0 {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(e.RouteListen)
+	if err != nil {
+		return err
+	}
+	// Nodes know all servers; addresses that servers see of each other may not be in their certificates.
+	conf.Cluster = natsserver.ClusterOpts{Name: "drumbeat-" + o.Crawl, Host: host, NoAdvertise: true}
+	if conf.Cluster.Port, err = strconv.Atoi(port); err != nil {
+		return fmt.Errorf("exchange/nats: route %q: %w", e.RouteListen, err)
+	}
+	for _, route := range e.Routes {
+		if route != e.RouteListen {
+			conf.Routes = append(conf.Routes, &url.URL{Scheme: "nats-route", Host: route})
+		}
+	}
+	if e.Cert == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+	if err != nil {
+		return fmt.Errorf("exchange/nats: server certificate: %w", err)
+	}
+	pool, err := o.pool()
+	if err != nil {
+		return err
+	}
+	conf.Cluster.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert}
+	conf.Cluster.TLSTimeout = 5
+	return nil
+}
+
+// lastReads is how long a server that others have routes to goes on after its node: nodes that find the crawl over
+// at the same time read a last value each second, and without more than half of the servers nobody can.
+const lastReads = 3 * time.Second
+
 func (e embedded) dial() natsgo.Option { return natsgo.InProcessServer(e.s) }
 
 func (e embedded) addr() net.Addr { return e.s.Addr() }
 
 func (e embedded) close() {
+	if e.routed {
+		<-time.After(lastReads)
+	}
 	e.s.Shutdown()
 	e.s.WaitForShutdown()
 }

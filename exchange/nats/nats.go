@@ -236,7 +236,7 @@ func (e *Engine) explain(ctx context.Context, what string, err error) error {
 		of = exchange.ErrTooLarge
 	case errors.As(err, &api) && isFull(api):
 		of = exchange.ErrFull
-	case isAway(err):
+	case isAway(err), errors.As(err, &api) && hasNoLeader(api):
 		of = exchange.ErrAway
 	default:
 		return fmt.Errorf("exchange/nats: %s: %w", what, err)
@@ -251,6 +251,15 @@ func isFull(err *jetstream.APIError) bool {
 	case 10077: // stream store failed
 		return strings.Contains(err.Description, "maximum")
 	case 10002, 10023, 10028, 10047: // limits of the account; of the server: resources, memory, storage
+		return true
+	}
+	return false
+}
+
+// hasNoLeader reports whether servers cannot answer before more of them live.
+func hasNoLeader(err *jetstream.APIError) bool {
+	switch err.ErrorCode {
+	case 10004, 10005, 10008, 10009: // cluster not available, too few servers, no leader, not active
 		return true
 	}
 	return false

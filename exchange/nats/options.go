@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,7 +64,20 @@ type Embed struct {
 	Cert, Key  string
 	StoreBytes int64         // limit of all streams and buckets together; 0: DefaultStreamBytes
 	Sync       time.Duration // how often to sync files; 0: before each acknowledgement
+
+	// Routes are the addresses, host:port, at which the embedded servers of a crawl reach each other, MinRoutes to
+	// MaxRoutes with RouteListen, this server's own, among them. They keep Options.Replicas copies, and go on while more
+	// than half of them live. Beyond loopback they need Cert, Key and Options.CA, and let in only servers with a
+	// certificate of that CA, for servers and for clients.
+	RouteListen string
+	Routes      []string
 }
+
+// Limits of Embed.Routes. With two servers, both must live.
+const (
+	MinRoutes = 3
+	MaxRoutes = 5
+)
 
 // Validate returns all faults of the options.
 func (o *Options) Validate() error {
@@ -94,11 +109,11 @@ func (o *Options) Validate() error {
 	if o.StreamBytes < 0 || o.StreamBytes > 0 && o.StreamBytes < 2*maxMessageBytes {
 		fault("stream of %d bytes: want %d or more", o.StreamBytes, 2*maxMessageBytes)
 	}
-	if o.Replicas < 0 || o.Replicas > 5 || o.Replicas > 1 && o.Embed != nil {
-		fault("%d replicas: want 1 to 5, and 1 with an embedded server", o.Replicas)
+	if o.Replicas < 0 || o.Replicas > 5 || o.Replicas > 1 && o.Embed != nil && o.Replicas > len(o.Embed.Routes) {
+		fault("%d replicas: want 1 to 5, and no more than there are embedded servers", o.Replicas)
 	}
 	if o.Embed != nil {
-		errs = append(errs, o.Embed.validate(o.Seed))
+		errs = append(errs, o.Embed.validate(o.Seed), o.Embed.validateRoutes(o.CA))
 	}
 	return errors.Join(errs...)
 }
@@ -123,6 +138,40 @@ func (e *Embed) validate(seed string) error {
 		fault("listen address %q: %w", e.Listen, err)
 	} else if !isLoopback(host) && (e.Cert == "" || seed == "") {
 		fault("listening on %s requires a server certificate and a seed file: it is not loopback", e.Listen)
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Embed) validateRoutes(ca string) error {
+	if e.RouteListen == "" && len(e.Routes) == 0 {
+		return nil
+	}
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("exchange/nats: "+format, args...)) }
+	if n := len(e.Routes); n < MinRoutes || n > MaxRoutes {
+		fault("routes to %d servers: want %d to %d, this one among them", n, MinRoutes, MaxRoutes)
+	}
+	if !slices.Contains(e.Routes, e.RouteListen) {
+		fault("routes %s are without %q, this server's own", strings.Join(e.Routes, ", "), e.RouteListen)
+	}
+	if e.Listen == "" {
+		fault("a server with routes needs an address for the nodes, too")
+	}
+	seen := map[string]bool{}
+	for _, route := range e.Routes {
+		host, port, err := net.SplitHostPort(route)
+		if number, bad := strconv.ParseUint(port, 10, 16); err == nil && (bad != nil || number == 0) {
+			err = errors.New("want a port of 1 to 65535")
+		}
+		switch {
+		case err != nil:
+			fault("route %q: %w", route, err)
+		case host == "" || seen[route]:
+			fault("route %q: want different addresses of hosts", route)
+		case !isLoopback(host) && (e.Cert == "" || ca == ""):
+			fault("the route to %s requires a server certificate and a CA: it is not loopback", route)
+		}
+		seen[route] = true
 	}
 	return errors.Join(errs...)
 }
