@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,9 +18,14 @@ import (
 	"drumbeat/internal/simweb"
 )
 
+var (
+	clusterStart = flag.Duration("cluster.start", 2*time.Minute, "BenchmarkCluster: measure this long after the start")
+	clusterTime  = flag.Duration("cluster.time", time.Minute, "BenchmarkCluster: measure for this long")
+)
+
 // BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of two and three nodes, and what the broker
-// takes for it. All of them are processes, and the web's server is none of them. They are measured from a quarter to three
-// quarters of the web, so that neither the start nor the wait for the last hosts counts.
+// takes for it. All of them are processes, and the web's server is none of them. They are measured for a minute, -cluster.start
+// after their start, while each has more hosts that are ready than it can visit.
 //
 //	go test ./cmd -run '^$' -bench BenchmarkCluster -benchtime 1x
 func BenchmarkCluster(b *testing.B) {
@@ -34,13 +40,13 @@ func BenchmarkCluster(b *testing.B) {
 
 func benchCluster(b *testing.B, nodes int) {
 	web, args := cmdtest.SmallWeb(b, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 2000, 8000, 200_000, 4000, 2000
-		o.SeedURLs = 200
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 10_000, 40_000, 4_000_000, 6000, 3000
+		o.SeedURLs = 2000
 		o.Page.ServerError, o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0, 0 // a crawl that waits for nothing
 	})
 	dir := b.TempDir()
 	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", "--connections=200",
-		"--host-delay=500ms", "--server-delay=100ms", "--pld-delay=0s", "--checkpoint-every=10s", "--linger=2s", "--admin=127.0.0.1:0"})
+		"--host-delay=1s", "--server-delay=20ms", "--pld-delay=0s", "--checkpoint-every=10s", "--linger=2s", "--admin=127.0.0.1:0"})
 	var all sync.WaitGroup
 	start := func(cmd *exec.Cmd) int {
 		said := new(bytes.Buffer)
@@ -73,7 +79,7 @@ func benchCluster(b *testing.B, nodes int) {
 		broker = start(cmd)
 		args = append(args, "--cluster=nats://"+listen, "--cluster-stream=64MiB", "--cluster-file="+file)
 	}
-	var pids []int
+	var pids []int // of the nodes
 	for node := range nodes {
 		more := []string{"--dir=" + filepath.Join(dir, fmt.Sprint(node))}
 		if nodes > 1 {
@@ -86,15 +92,13 @@ func benchCluster(b *testing.B, nodes int) {
 		requests      int
 		nodes, broker time.Duration
 	}
-	reach := func(requests int) (f figures) {
-		for f.requests < requests {
-			if b.Failed() {
-				b.FailNow()
-			}
-			<-time.After(20 * time.Millisecond)
-			f.requests, _, _ = web.Log().Totals()
+	wait := func(d time.Duration) (f figures) {
+		<-time.After(d)
+		if b.Failed() {
+			b.FailNow()
 		}
 		f.at = time.Now()
+		f.requests, _, _ = web.Log().Totals()
 		for _, pid := range pids {
 			f.nodes += cpuTime(b, pid)
 		}
@@ -103,12 +107,12 @@ func benchCluster(b *testing.B, nodes int) {
 		}
 		return f
 	}
-	whole := web.Expected("drumbeat").Fetched
-	from := reach(whole / 4)
-	to := reach(whole * 3 / 4)
+	from := wait(*clusterStart)
+	to := wait(*clusterTime)
 	requests, took := float64(to.requests-from.requests), to.at.Sub(from.at)
 	b.ReportMetric(float64((to.nodes-from.nodes).Microseconds())/requests, "node-cpu-us/request")
 	b.ReportMetric(requests/took.Seconds(), "requests/s")
+	b.ReportMetric((to.nodes-from.nodes+to.broker-from.broker).Seconds()/took.Seconds(), "cores")
 	if broker > 0 {
 		b.ReportMetric(float64((to.broker-from.broker).Microseconds())/requests, "broker-cpu-us/request")
 	}
