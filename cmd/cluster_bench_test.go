@@ -25,28 +25,31 @@ var (
 
 // BenchmarkCluster: the CPU time that a request takes in a crawl alone, and in one of two and three nodes, and what the broker
 // takes for it. All of them are processes, and the web's server is none of them. They are measured for a minute, -cluster.start
-// after their start, while each has more hosts that are ready than it can visit.
+// after their start, while each has more hosts that are ready than it can visit. With 6000 networks each host has one of its
+// own; with 500 all nodes visit all networks.
 //
 //	go test ./cmd -run '^$' -bench BenchmarkCluster -benchtime 1x
 func BenchmarkCluster(b *testing.B) {
-	for _, nodes := range []int{1, 2, 3} {
-		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			for b.Loop() {
-				benchCluster(b, nodes)
-			}
-		})
+	for _, networks := range []int{6000, 500} {
+		for _, nodes := range []int{1, 2, 3} {
+			b.Run(fmt.Sprintf("networks=%d/nodes=%d", networks, nodes), func(b *testing.B) {
+				for b.Loop() {
+					benchCluster(b, networks, nodes)
+				}
+			})
+		}
 	}
 }
 
-func benchCluster(b *testing.B, nodes int) {
+func benchCluster(b *testing.B, networks, nodes int) {
 	web, args := cmdtest.SmallWeb(b, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 10_000, 40_000, 4_000_000, 6000, 3000
-		o.SeedURLs = 2000
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.Networks = 3000, 6000, 4_000_000, 6000, networks
+		o.SeedURLs = 3000
 		o.Page.ServerError, o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0, 0 // a crawl that waits for nothing
 	})
 	dir := b.TempDir()
-	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", "--connections=200",
-		"--host-delay=1s", "--server-delay=20ms", "--pld-delay=0s", "--checkpoint-every=10s", "--linger=2s", "--admin=127.0.0.1:0"})
+	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", "--connections=1000",
+		"--host-delay=100ms", "--server-delay=20ms", "--pld-delay=0s", "--checkpoint-every=10s", "--linger=2s", "--admin=127.0.0.1:0"})
 	var all sync.WaitGroup
 	start := func(cmd *exec.Cmd) int {
 		said := new(bytes.Buffer)

@@ -100,7 +100,8 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
 		NetworkRate: d.opt.NetworkRate / float64(nodes), NetworkConnections: perNode(d.opt.NetworkConnections, int(nodes)),
 		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "", Leased: d.opt.leases(),
-		MaxItems: max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
+		MaxUnheld: int(d.opt.leastStock()) / 2,
+		MaxItems:  max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
 
@@ -212,7 +213,11 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 		d.orders.moved(key, false)
 	case polite.Deferred:
 		rec.Deferred()
-		return true, d.deferrals.deferURL(tx, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
+		why := state.ReasonHostBacklog
+		if v.Why == polite.LeaseShare {
+			why = state.ReasonNetworkLease
+		}
+		return true, d.deferrals.deferURL(tx, &rec, state.PlaceReady, v.Due, why)
 	}
 	return true, nil
 }

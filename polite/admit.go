@@ -145,7 +145,8 @@ func (s *Scheduler) link(it *Item, now int64) {
 		v.budgets += s.budgetOf(it)
 		if v.net != nil {
 			v.net.items++
-			if s.opt.Leased {
+			if s.opt.Leased && !v.net.held {
+				s.unheld++
 				s.want(v.net, now)
 			}
 		}
@@ -183,6 +184,9 @@ func (s *Scheduler) unlink(it *Item, now int64) {
 		v.budgets -= s.budgetOf(it)
 		if v.net != nil {
 			v.net.items--
+			if s.opt.Leased && !v.net.held {
+				s.unheld--
+			}
 		}
 		s.place(v, now)
 		it.servers[i] = nil

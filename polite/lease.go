@@ -49,6 +49,9 @@ func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duratio
 	defer s.mu.Unlock()
 	at := s.at(now)
 	n := s.entryOf(serverOf(addr).network(), at)
+	if !n.held {
+		s.unheld -= n.items
+	}
 	n.held, n.wanted = true, false
 	n.next = max(n.next, at+max(int64(s.opt.ServerDelay), s.netWindow))
 	n.foreign = nil
@@ -77,6 +80,9 @@ func (s *Scheduler) Release(now time.Time, addr netip.Addr) {
 		return
 	}
 	at := s.at(now)
+	if n.held {
+		s.unheld += n.items
+	}
 	n.held = false
 	if n.items > 0 {
 		s.want(n, at)
@@ -170,6 +176,15 @@ func (s *Scheduler) rests(key serverKey, at int64, most int) (rests []Rest) {
 	}
 	return rests
 }
+
+// overLease reports whether a network's next item must not wait for it in RAM: others visit it, and the items that wait for such
+// networks have their share. The rest remains for networks that are held.
+func (s *Scheduler) overLease(n *network, now int64) bool {
+	return s.opt.Leased && n != nil && n.wanted && now-n.wantedAt >= int64(takenAtOnce) && s.unheld >= s.opt.MaxUnheld
+}
+
+// takenAtOnce is how long it takes to get a network that nobody else visits.
+const takenAtOnce = time.Second
 
 // Wanted is signalled when TakeWanted may have networks. It has one receiver.
 func (s *Scheduler) Wanted() <-chan struct{} { return s.wanted }

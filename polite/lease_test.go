@@ -257,6 +257,51 @@ func TestIdleConnectionEnds(t *testing.T) {
 	}
 }
 
+// TestLeaseShare: items that wait for networks of others fill half of RAM at most, from a second after they were wanted; the
+// other half is for networks that are held, and for new ones.
+func TestLeaseShare(t *testing.T) {
+	const most = 100
+	s := polite.New(polite.Options{Leased: true, MaxItems: most, MaxPerServer: polite.Unlimited, MaxPerPLD: polite.Unlimited}, t0)
+	network := func(i int) netip.Addr { return v4(256 * i) }
+	admitted := func(now time.Time, network int, n int) (k int) {
+		for i := range n {
+			if v := s.Admit(now, item(1000*network+i, 1000*network+i, v4(256*network+i%100))); v.Kind == polite.Admitted {
+				k++
+			} else if v.Kind == polite.Deferred && (v.Why != polite.LeaseShare || v.Due.Sub(now) < 10*time.Second) {
+				t.Errorf("%v, due in %v", v.Why, v.Due.Sub(now))
+			}
+		}
+		return k
+	}
+	now := t0
+	if k := admitted(now, 0, 30); k != 30 {
+		t.Errorf("at once: %d of 30", k)
+	}
+	now = now.Add(time.Second)
+	if k := admitted(now, 0, 30); k != 20 {
+		t.Errorf("after a second: %d, want 20", k)
+	}
+	if k := admitted(now, 1, 5); k != 5 {
+		t.Errorf("in a network that is new: %d of 5", k)
+	}
+	s.Hold(now, network(1), polite.Holding{})
+	if k := admitted(now, 1, 20); k != 20 {
+		t.Errorf("in a network that is held: %d of 20", k)
+	}
+	s.Hold(now, network(0), polite.Holding{})
+	if k := admitted(now, 0, 20); k != 20 {
+		t.Errorf("in the first network, once it is held: %d of 20", k)
+	}
+	s.Release(now, network(0))
+	now = now.Add(time.Second)
+	if k := admitted(now, 0, 1); k != 0 {
+		t.Error("in the first network, after its release")
+	}
+	if k := admitted(now, 1, 10); k != 5 { // RAM is full
+		t.Errorf("in the other network: %d, want 5", k)
+	}
+}
+
 // TestNotHeld: nothing is granted in a network that is not held, entries go away when nobody wants them, and waiting
 // pages can be evicted.
 func TestNotHeld(t *testing.T) {

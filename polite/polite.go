@@ -88,6 +88,8 @@ type Options struct {
 	StartAtGrant bool
 	// Leased says that a network may be visited only while it is held: see Hold.
 	Leased bool
+	// MaxUnheld bounds the items of networks that are not held and were wanted a second ago; default MaxItems/2.
+	MaxUnheld int
 }
 
 func (o *Options) setDefaults() {
@@ -101,6 +103,7 @@ func (o *Options) setDefaults() {
 	def(&o.MaxPerHost, 64)
 	def(&o.MaxPerServer, max(o.MaxItems/8, 1))
 	def(&o.MaxPerPLD, max(o.MaxItems/8, 1))
+	def(&o.MaxUnheld, max(o.MaxItems/2, 1))
 	def(&o.RobotsPerServer, 16)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
@@ -149,6 +152,7 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("polite: option Adaptive needs a ResponseFactor above 0"))
 	}
 	neg("MaxItems", float64(o.MaxItems))
+	neg("MaxUnheld", float64(o.MaxUnheld))
 	neg("MaxBytes", float64(o.MaxBytes))
 	neg("MaxHosts", float64(o.MaxHosts))
 	neg("Ahead", float64(o.Ahead))
@@ -197,11 +201,12 @@ const (
 	PLDShare            // the PLD has
 	RobotsShare         // all servers of the robots item, or its PLD, have their share of robots items
 	NetworkShare        // the networks of all servers of the item have
+	LeaseShare          // other crawlers visit all its networks, and the items that wait for such networks have their share
 )
 
 // String returns the reason's name for logs and tables.
 func (r Reason) String() string {
-	return [...]string{"none", "host share", "server share", "pld share", "robots share", "network share"}[r]
+	return [...]string{"none", "host share", "server share", "pld share", "robots share", "network share", "lease share"}[r]
 }
 
 // Kind is the kind of a Verdict.
@@ -251,6 +256,7 @@ type Scheduler struct {
 	resting     int         // hosts in the usual delay after a visit
 	bare        int         // hosts in that delay or in flight, without queued items
 	wants       []serverKey // of networks that TakeWanted returns
+	unheld      int         // items of networks that are not held, with Options.Leased
 	peak        peak
 	gaps        Gaps
 	adapted     Adapted

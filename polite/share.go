@@ -108,19 +108,27 @@ func (s *Scheduler) robotsLimit(spacing int64) int {
 func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	var first *server
 	var net *network // set if the network of first, not first itself, is over its share
+	var lease *network
 	for _, a := range it.Addrs[:min(len(it.Addrs), maxAddrs)] {
 		k := serverOf(a)
 		v := s.servers[k]
 		roomy := v == nil || !s.overServer(v, it.Robots)
 		n := s.nets[k.network()]
-		if roomy && (n == nil || !s.overNetwork(n, it.Robots)) {
+		taken := !it.Robots && s.overLease(n, now)
+		if roomy && !taken && (n == nil || !s.overNetwork(n, it.Robots)) {
 			return 0, None
+		}
+		if taken {
+			lease = n
 		}
 		if first == nil && net == nil {
 			if first = v; roomy {
 				net = n
 			}
 		}
+	}
+	if lease != nil {
+		return s.deferTo(spreadKey{LeaseShare, lease.key}, now, now+int64(leaseWait)/2, max(s.netApart, int64(time.Millisecond)), it), LeaseShare
 	}
 	if net != nil {
 		key, apart, ahead := net.key, max(s.netApart, int64(time.Millisecond)), net.items

@@ -231,13 +231,16 @@ func (l *Leases) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.o.Polite.Wanted():
-			for _, net := range l.o.Polite.TakeWanted() {
-				l.look(net, false)
-			}
+			l.lookAtWanted()
 		case <-l.wake:
 		case <-timer.C:
 		}
 		for {
+			select {
+			case <-l.o.Polite.Wanted(): // while the engine is slow, some step is always due
+				l.lookAtWanted()
+			default:
+			}
 			e, wait := l.next()
 			if e == nil {
 				timer.Reset(wait)
@@ -253,6 +256,13 @@ func (l *Leases) loop(ctx context.Context) {
 				l.step(ctx, e)
 			}()
 		}
+	}
+}
+
+// lookAtWanted looks at the networks that have got URLs.
+func (l *Leases) lookAtWanted() {
+	for _, net := range l.o.Polite.TakeWanted() {
+		l.look(net, false)
 	}
 }
 

@@ -467,6 +467,67 @@ func TestRestsOutliveKills(t *testing.T) {
 	}
 }
 
+// TestSlowEngine: another node has many networks that this one wants, and calls of the engine take so long that some step is
+// always due. This one still gets a network that nobody has.
+func TestSlowEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net, nodes, _ := testNodes(t, *seedFlag, 2, 0, mem.Faults{Delay: 500 * time.Millisecond})
+		const networks = 1000
+		address := func(network int) netip.Addr {
+			return netip.AddrFrom4([4]byte{10, byte(network >> 8), byte(network), 0})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var running sync.WaitGroup
+		var l *Leases
+		for node := range 2 {
+			s := polite.New(nodes[node].web.opt, time.Now())
+			want := func(network int) {
+				it := &polite.Item{Host: uint64(node<<20 + network), PLD: uint64(network), Addrs: []netip.Addr{address(network)}}
+				if v := s.Admit(time.Now(), it); v.Kind != polite.Admitted {
+					t.Fatalf("%+v", v)
+				}
+			}
+			l = New(Options{Engine: net.Engine(node), Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+				Longest: longest, New: true})
+			defer l.o.Engine.Close()
+			running.Go(func() {
+				if err := l.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			for network := range networks {
+				want(network)
+			}
+			time.Sleep(2 * time.Minute)
+			want(networks + node)
+		}
+		began := time.Now()
+		for held := false; !held; {
+			l.mu.Lock()
+			e := l.entries[address(networks+1)]
+			held = e != nil && e.stage != waiting
+			due, queued := 0, len(l.queue)
+			for _, q := range l.queue {
+				if q.due <= l.now() {
+					due++
+				}
+			}
+			l.mu.Unlock()
+			if due < queued/2 {
+				t.Errorf("%d of %d steps are due: the engine is not slow", due, queued)
+			}
+			if time.Since(began) > time.Minute {
+				t.Error("a network that nobody has is not held after a minute")
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
 // TestTwice: of two processes for one node the later one is refused, and one that follows a kill is not.
 func TestTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
