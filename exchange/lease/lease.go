@@ -108,6 +108,7 @@ type entry struct {
 	poked   bool          // another step is due at once
 	claim   bool          // made by a request of another: this node may have the lease without wanting it
 	again   bool          // claim the lease again: the broker may have lost it
+	exists  bool          // the lease was another's, or had a value, when it was looked at last: of the steps
 	shut    bool          // held, but not open before others have claimed theirs
 	bring   polite.Holding
 	kept    *value        // the lease's value, if it tells the next process of this node something

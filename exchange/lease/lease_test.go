@@ -471,7 +471,7 @@ func TestRestsOutliveKills(t *testing.T) {
 // always due. This one still gets a network that nobody has.
 func TestSlowEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net, nodes, _ := testNodes(t, *seedFlag, 2, 0, mem.Faults{Delay: 500 * time.Millisecond})
+		net, nodes, _ := testNodes(t, *seedFlag, 2, 0, mem.Faults{Delay: time.Second})
 		const networks = 1000
 		address := func(network int) netip.Addr {
 			return netip.AddrFrom4([4]byte{10, byte(network >> 8), byte(network), 0})

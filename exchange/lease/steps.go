@@ -21,7 +21,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		return l.short(lookAgain), false // others would take it again
 	}
 	engine := l.o.Engine
-	if !e.claim {
+	if !e.claim && !e.exists {
 		mine := value{Node: l.o.Node, Run: l.o.Run}
 		rev, err := engine.Create(ctx, exchange.BucketNet, e.key, encode(mine))
 		if err == nil {
@@ -33,6 +33,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		}
 	}
 	v, err := engine.Get(ctx, exchange.BucketNet, e.key)
+	e.exists = err == nil
 	if errors.Is(err, exchange.ErrNotFound) {
 		return l.short(lookAgain), l.unclaim(e)
 	} else if err != nil {
@@ -74,7 +75,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	case err != nil:
 		return l.short(askAgain), false
 	case len(answer) == 1 && answer[0] == answerLine:
-		return l.short(askAgain), false
+		return l.short(stay) + l.short(askAgain), false // it says when it hands over; that may be lost
 	}
 	return l.short(lookAgain), false
 }
@@ -213,6 +214,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 		l.mu.Unlock()
 		return l.short(tryAgain), false
 	}
+	e.exists = next.tells() || next.Node != nobody
 	l.mu.Lock()
 	l.settle(e)
 	l.enter(e, waiting)
