@@ -2,11 +2,15 @@ package cmd
 
 import (
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"drumbeat/cmd/term"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/simweb"
 )
@@ -51,6 +55,47 @@ func TestClusterBroker(t *testing.T) {
 	f.restartBroker(false)
 	if f.wait() {
 		f.check(fleetLimits)
+	}
+}
+
+// TestClusterGiveUp: a node is killed and never started again. The others stop, give it up, and end without it, each with all
+// of its own URLs that do not hang on those of the lost node; it is refused from then on.
+func TestClusterGiveUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four processes take seconds of a processor")
+	}
+	t.Parallel()
+	f, n := brokerFleet(t)
+	f.requests(n / 3)
+	const lost = fleetNodes - 1
+	f.kill(lost)
+	for node := range lost {
+		p := f.processes[node]
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if <-p.ended; p.ProcessState.ExitCode() != term.ExitSignal {
+			t.Fatalf("node %d: %v: %s", node, p.err, p.said.String())
+		}
+	}
+	giveUp := append(join(f.listen), fmt.Sprintf("--give-up-node=%d", lost))
+	f.start(0, append(giveUp, "--cluster-reconfigure")...)
+	f.start(1, giveUp...)
+	back := f.start(lost, join(f.listen)...)
+	f.processes[lost] = nil
+	if <-back.ended; back.ProcessState.ExitCode() != term.ExitDirectory || !strings.Contains(back.said.String(), "given up") {
+		t.Errorf("the lost node: %v: %s", back.err, back.said.String())
+	}
+	if !f.wait() {
+		return
+	}
+	for node := range lost {
+		wantExit(t, term.ExitDone, "", "audit", "--deep", f.nodeDir(node))
+	}
+	had, _, _ := f.web.Log().Totals()
+	t.Logf("%d of %d requests without node %d", had, n, lost)
+	if had <= n/3 {
+		t.Error("nothing was fetched without the lost node")
 	}
 }
 

@@ -176,6 +176,9 @@ func (f *fleet) wait() bool {
 	f.t.Helper()
 	var all sync.WaitGroup
 	for node, p := range f.processes {
+		if p == nil {
+			continue
+		}
 		all.Go(func() {
 			<-p.ended
 			if p.err != nil {
