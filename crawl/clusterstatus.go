@@ -72,7 +72,8 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host), Version: cut(s.opt.Version),
 		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
 		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
-		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects}
+		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects,
+		GivenUp: s.givenUp()}
 	if config := s.configNow.Load(); config != nil {
 		st.Config = config.Digest
 	}

@@ -142,6 +142,9 @@ func (r *report) print(out io.Writer) error {
 		return err
 	}
 	var notes strings.Builder
+	for _, node := range o.GivenUp {
+		fmt.Fprintf(&notes, "Node %d was given up: the others go on without it.\n", node)
+	}
 	for _, node := range o.Missing {
 		fmt.Fprintf(&notes, "Node %d has not been heard of for a minute.\n", node)
 	}

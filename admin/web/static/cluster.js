@@ -20,21 +20,22 @@ function state(n) {
 const row = (cells) => el("tr", {}, cells.map(([value, kind]) => el("td", { class: kind }, value)));
 const badge = (words) => el("span", { class: "badge bad", text: words });
 
-function nodeRow(n, fullest) {
+function nodeRow(n, o) {
   const s = n.status;
-  if (!s) return row([[String(n.node)], [NONE], [badge(state(n))], ["never"], ...Array(6).fill([NONE, "n"])]);
+  const words = o.givenUp?.includes(n.node) ? "given up" : state(n);
+  if (!s) return row([[String(n.node)], [NONE], [badge(words)], ["never"], ...Array(6).fill([NONE, "n"])]);
   const share = s.diskLimit > 0 ? percent(s.diskUsed / s.diskLimit) : NONE;
   const saved = instant(s.saved);
   return row([
     [String(n.node)],
     [s.host || NONE],
-    [n.heard ? state(n) : badge(state(n))],
+    [n.heard ? words : badge(words)],
     [n.age < 1 ? "now" : duration(Math.round(n.age)) + " ago"],
     [count(s.pages), "n"],
     [s.ended ? NONE : fixed(s.pagesPerSecond, 1), "n"],
     [count(s.queued), "n"],
     [s.waiting ? count(s.waiting) + ", " + bytes(s.waitingBytes) : "0", "n"],
-    [share + (n.node === fullest ? " (fullest)" : ""), "n"],
+    [share + (n.node === o.fullest ? " (fullest)" : ""), "n"],
     [s.checkpoint ? s.checkpoint + (saved ? ", " + clock(saved) : "") : NONE, "n"],
   ]);
 }
@@ -75,6 +76,8 @@ function show(c) {
   const words = [count(o.pages) + " pages, " + fixed(o.pagesPerSecond, 1) + " pages/s."];
   if (o.missing.length)
     words.push((o.missing.length > 1 ? "Nodes " : "Node ") + o.missing.join(", ") + " not heard of for a minute.");
+  if (o.givenUp?.length)
+    words.push((o.givenUp.length > 1 ? "Nodes " : "Node ") + o.givenUp.join(", ") + " given up: the others go on without.");
   if (o.configs > 1) words.push("The nodes have " + o.configs + " different configurations.");
   text(byID("cluster-text"), words.join(" "));
   attr(byID("cluster-card"), "data-level", o.missing.length || !c.self.broker.connected ? "bad" : "ok");
@@ -83,7 +86,7 @@ function show(c) {
     byID("broker-text"),
     c.self.broker.connected ? "Connected to the broker since " + since + "." : "Without the broker since " + since + ".",
   );
-  byID("nodes").replaceChildren(...c.nodes.map((n) => nodeRow(n, o.fullest)));
+  byID("nodes").replaceChildren(...c.nodes.map((n) => nodeRow(n, o)));
   const leases = c.nodes.filter((n) => n.status?.leases);
   byID("leases-card").hidden = !leases.length;
   byID("leases").replaceChildren(...leases.map(leaseRow));
