@@ -113,6 +113,7 @@ type clusterStage struct {
 	statuses []atomic.Pointer[exchange.Status] // the last that were seen, by node
 	progress []progressOf                      // by node; guarded by markMu
 	taken    []atomic.Int64                    // records taken from each node
+	takenTo  []atomic.Uint64                   // number of the last message taken from each node
 
 	seen         *seenStage
 	requests     *robotsRequests
@@ -177,8 +178,9 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.intake = *m.Intake
 		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
 	}
-	s.taken = make([]atomic.Int64, s.nodes)
+	s.taken, s.takenTo = make([]atomic.Int64, s.nodes), make([]atomic.Uint64, s.nodes)
 	for node := range s.taken {
+		s.takenTo[node].Store(s.intake.Taken[node].Number)
 		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
 	if err := s.openGivenUp(); err != nil {

@@ -109,6 +109,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 		}
 		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
 		s.taken[h.From].Store(h.After.Records())
+		s.takenTo[h.From].Store(h.Number)
 		return s.seen.takeLinks(s.inlet, tx)
 	})
 }

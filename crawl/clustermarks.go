@@ -287,10 +287,7 @@ func (s *clusterStage) lifeOf(node int) uint64 {
 
 // checkGone returns an error if another node has dropped messages for this one that it has not taken.
 func (s *clusterStage) checkGone(m *exchange.Mark) error {
-	s.txLock.RLock()
-	taken := s.intake.Taken[m.Node].Number
-	s.txLock.RUnlock()
-	return m.CheckGone(s.node, taken)
+	return m.CheckGone(s.node, s.takenTo[m.Node].Load())
 }
 
 // concluded reports whether the crawl is over on all nodes. This node has nothing left to do.
