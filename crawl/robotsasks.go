@@ -96,7 +96,7 @@ func (q *robotsRequests) answerRobots(ctx context.Context) error {
 		default:
 			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		}
-		return encodeRobots(q.robotsFor(ctx, data))
+		return q.robotsFor(ctx, data)
 	})
 	if err != nil {
 		return fmt.Errorf("crawl: answers to other nodes: %w", err)
@@ -114,9 +114,9 @@ func encodeRobots(a *robotsAnswer) []byte {
 	return data
 }
 
-// robotsFor makes a request of another node. What it asks for comes from outside.
-func (q *robotsRequests) robotsFor(ctx context.Context, data []byte) *robotsAnswer {
-	bad := &robotsAnswer{Kind: robots.BadRedirect}
+// robotsFor makes a request of another node, and returns its encoded outcome. What it asks for comes from outside.
+func (q *robotsRequests) robotsFor(ctx context.Context, data []byte) []byte {
+	bad := encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
 	var ask robotsAsk
 	if json.Unmarshal(data, &ask) != nil || ask.Hop < 1 || ask.Hop > robots.MaxRedirects {
 		return bad
@@ -136,12 +136,13 @@ func (q *robotsRequests) robotsFor(ctx context.Context, data []byte) *robotsAnsw
 		var late *deferredError
 		switch {
 		case errors.As(panicked, &late):
-			return &robotsAnswer{Later: max(time.Millisecond, time.Until(late.until))}
+			return encodeRobots(&robotsAnswer{Later: max(time.Millisecond, time.Until(late.until))})
 		default:
 			q.logBug(url, panicked)
-			return &robotsAnswer{Unconfirmed: true}
+			return encodeRobots(&robotsAnswer{Unconfirmed: true})
 		}
 	}
-	return &robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge, HasMaxAge: f.HasMaxAge,
-		RetryAfter: f.RetryAfter}
+	// f.Body is part of resp, which another request gets once it is released.
+	return encodeRobots(&robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge, HasMaxAge: f.HasMaxAge,
+		RetryAfter: f.RetryAfter})
 }
