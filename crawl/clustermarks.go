@@ -184,8 +184,7 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 		v, err := s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(s.node))
 		switch {
 		case err == nil && s.began == 0:
-			return fmt.Errorf("crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
-				"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
+			return s.errEmpty()
 		case err == nil:
 			m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
 			if err != nil {
@@ -199,6 +198,12 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 		sleep(ctx, engineEvery)
 	}
 	return nil
+}
+
+// errEmpty is the error of a node that the others, or the broker, know, and that has found empty directories.
+func (s *clusterStage) errEmpty() error {
+	return fmt.Errorf("crawl: node %d has crawled before, but its directories hold nothing: give the directories of that time, "+
+		"or make another file by drumbeat cluster init for another crawl: %w", s.node, state.ErrIncompatible)
 }
 
 // putMark writes a mark, and purges the stream up to seq, a number of that connection.
@@ -287,7 +292,11 @@ func (s *clusterStage) lifeOf(node int) uint64 {
 
 // checkGone returns an error if another node has dropped messages for this one that it has not taken.
 func (s *clusterStage) checkGone(m *exchange.Mark) error {
-	return m.CheckGone(s.node, s.takenTo[m.Node].Load())
+	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
+	if err != nil && s.began == 0 {
+		return s.errEmpty()
+	}
+	return err
 }
 
 // concluded reports whether the crawl is over on all nodes. This node has nothing left to do.
