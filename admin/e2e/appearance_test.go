@@ -55,6 +55,40 @@ func TestAppearance(t *testing.T) {
 	}
 }
 
+// TestClusterPage looks at the page about all nodes: what each does, the networks they visit in turn, a node that was given up, and
+// one that is silent.
+func TestClusterPage(t *testing.T) {
+	t.Parallel()
+	ctx := within(t)
+	c := startChromium(t)
+	base := serveMock(t)
+	for _, look := range []struct {
+		scenario, shows string
+		view            view
+		theme           string
+	}{
+		{"healthy", "Node 3 given up", phone, "dark"},
+		{"healthy", "Node 3 given up", laptop, "light"},
+		{"trouble", "Nodes 2, 3 not heard of", laptop, "dark"},
+	} {
+		p := open(ctx, t, c, look.view, look.theme, "cluster-"+look.scenario, base+"/"+look.scenario+"/cluster")
+		p.until("the page shows the nodes", "document.querySelectorAll('#nodes tr').length === 4")
+		p.until("the page says: "+look.shows, "document.querySelector('#cluster-text').textContent.includes("+quote(look.shows)+")")
+		p.until("the page shows leases", "!document.querySelector('#leases-card').hidden && document.querySelectorAll('#leases tr').length === 3")
+		p.until("the page shows the pairs", "document.querySelectorAll('#pairs tr').length === 3")
+		if look.scenario == "trouble" {
+			p.until("a node rests", "document.querySelector('#leases .badge').textContent === 'yes'")
+			p.until("the broker is away", "document.querySelector('#broker-text').textContent.includes('Without the broker')")
+		} else {
+			p.until("a node was given up", "document.querySelector('#nodes tr:last-child .badge').textContent === 'given up'")
+		}
+		p.save("-page", true)
+		p.measure()
+		p.axe("document")
+		p.close()
+	}
+}
+
 // inspect opens a page, measures it, scrolls through it and checks it with axe-core.
 func inspect(ctx context.Context, t *testing.T, c *chromium, v view, theme, label, url string) *page {
 	t.Helper()

@@ -96,6 +96,7 @@ func (c *crawl) api() http.Handler {
 	get("limits", func(*http.Request) any { return c.limits() })
 	get("history", func(r *http.Request) any { return c.history(r) })
 	get("log", func(*http.Request) any { return object{"lines": c.log(time.Now(), 40)} })
+	get("cluster", func(*http.Request) any { return c.cluster(time.Now()) })
 	get("changes", func(*http.Request) any { return c.listChanges() })
 	mux.HandleFunc("GET /api/v1/events", c.events)
 	mux.HandleFunc("/api/v1/", c.change)
