@@ -79,7 +79,7 @@ func TestClusterGiveUp(t *testing.T) {
 		}
 	}
 	giveUp := append(join(f.listen), fmt.Sprintf("--give-up-node=%d", lost))
-	f.start(0, append(giveUp, "--cluster-reconfigure")...)
+	f.says(f.start(0, append(giveUp, "--cluster-reconfigure")...), "has replaced the configuration")
 	f.start(1, giveUp...)
 	back := f.start(lost, join(f.listen)...)
 	f.processes[lost] = nil

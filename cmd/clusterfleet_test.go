@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,10 +47,42 @@ type fleet struct {
 // process is a command under way.
 type process struct {
 	*exec.Cmd
-	said  bytes.Buffer
+	said  sayings
 	ended chan struct{} // closed after err is set
 	err   error
 	saves *checkpoints // of a node
+}
+
+// sayings are what a process writes, for other goroutines to read.
+type sayings struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *sayings) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *sayings) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// says waits until a process has written words.
+func (f *fleet) says(p *process, words string) {
+	f.t.Helper()
+	for !strings.Contains(p.said.String(), words) {
+		select {
+		case <-p.ended:
+			f.t.Fatalf("it ended: %v: %s", p.err, p.said.String())
+		case <-f.ctx.Done():
+			f.t.Fatalf("it did not say %q in time: %s", words, p.said.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // newFleet makes the file of a cluster for this web. more are flags of all nodes.
