@@ -91,6 +91,7 @@ function show(c) {
   byID("leases-card").hidden = !leases.length;
   byID("leases").replaceChildren(...leases.map(leaseRow));
   byID("pairs").replaceChildren(...c.pairs.map(pairRow));
+  for (const card of ["nodes-card", "pairs-card"]) byID(card).hidden = false; // they would move while rows come in
 }
 
 async function ask() {
