@@ -283,7 +283,7 @@ func TestEnqueueThenBlock(t *testing.T) {
 			}
 		}
 		o.enqueue(waiting...)
-		time.Sleep(75 * time.Second)
+		time.Sleep(72 * time.Second) // between two visits
 		o.make(changes.Change{Op: changes.OpBlock, Rule: "net 127.0.0.0/8"})
 		if res := o.end(); res.Stop != StopDone {
 			t.Errorf("ended: %s", res.Stop)
