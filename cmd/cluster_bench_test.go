@@ -21,6 +21,7 @@ import (
 var (
 	clusterStart = flag.Duration("cluster.start", 2*time.Minute, "BenchmarkCluster: measure this long after the start")
 	clusterTime  = flag.Duration("cluster.time", time.Minute, "BenchmarkCluster: measure for this long")
+	clusterConns = flag.Int("cluster.connections", 1000, "BenchmarkCluster: --connections of each node")
 	clusterRate  = flag.Float64("cluster.rate", 1500, "BenchmarkCluster: --rate for each node; 0: none")
 )
 
@@ -49,7 +50,7 @@ func benchCluster(b *testing.B, networks, nodes int) {
 		o.Page.ServerError, o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0, 0 // a crawl that waits for nothing
 	})
 	dir := b.TempDir()
-	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", "--connections=1000",
+	args = slices.Concat(args, []string{"--seeds=" + cmdtest.SeedFile(b, web), "--disk=8GB", "--ram=512MiB", fmt.Sprintf("--connections=%d", *clusterConns),
 		"--host-delay=100ms", "--server-delay=20ms", "--pld-delay=0s", "--checkpoint-every=10s", fmt.Sprintf("--rate=%g", *clusterRate*float64(nodes)), "--linger=2s", "--admin=127.0.0.1:0"})
 	var all sync.WaitGroup
 	start := func(cmd *exec.Cmd) int {

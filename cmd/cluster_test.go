@@ -20,6 +20,14 @@ import (
 	"drumbeat/internal/simweb"
 )
 
+// fleetWeb serves a web of 1,500 pages on 60 hosts, and returns the flags that crawl it.
+func fleetWeb(t *testing.T) (*simweb.Web, []string) {
+	return cmdtest.SmallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
+		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0 // two nodes would ask one host
+	})
+}
+
 // TestClusterKill: three processes crawl as one, over the broker of the first. Each is killed by kill -9 once, the broker
 // with the first. Together they fetch each URL, and each deep audit balances.
 func TestClusterKill(t *testing.T) {
@@ -27,10 +35,7 @@ func TestClusterKill(t *testing.T) {
 		t.Skip("three processes take seconds of a processor")
 	}
 	t.Parallel()
-	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
-		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0 // two nodes would ask one host
-	})
+	web, webArgs := fleetWeb(t)
 	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s")
 	flags := [fleetNodes][]string{f.embed(), join(f.listen), join(f.listen)}
 	for node := range fleetNodes {
@@ -60,10 +65,7 @@ func TestClusterRoutes(t *testing.T) {
 		t.Skip("three processes take seconds of a processor")
 	}
 	t.Parallel()
-	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
-		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0 // two nodes would ask one host
-	})
+	web, webArgs := fleetWeb(t)
 	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-replicas=3", "--cluster-sync=1m")
 	var routes, listen [fleetNodes]string
 	for node := range fleetNodes {
@@ -95,10 +97,7 @@ func TestClusterPages(t *testing.T) {
 		t.Skip("three processes take seconds of a processor")
 	}
 	t.Parallel()
-	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
-		o.PLDs, o.Hosts, o.Pages = 30, 60, 1500
-		o.Robots.RedirectHost, o.Robots.ServerError = 0, 0
-	})
+	web, webArgs := fleetWeb(t)
 	const nodes, limit = 3, 300
 	dir := t.TempDir()
 	file := filepath.Join(dir, "cluster.json")
