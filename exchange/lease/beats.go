@@ -42,6 +42,7 @@ type beats struct {
 	nodes    []seen
 	watching bool
 	event    time.Duration // when the last loss was found
+	events   int           // losses that were found; the start is one
 }
 
 // seen is what was seen of a node's beats.
@@ -73,22 +74,21 @@ func (l *Leases) MayFetch() bool {
 }
 
 // void reports whether a lease may be taken from its holder, and whether all of its exchanges have ended: its process
-// has said so, or the node was silent for TTL. A lease that was handed over, but not taken, may be taken if the node has
-// ended: if it has begun again, only one of both changes the lease.
+// has said so, or the node was silent for TTL.
 func (b *beats) void(lease *value) (void, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.nodes[lease.Node]
-	ended = n.known && n.beat.Ended && (lease.Run == n.beat.Run || lease.Run == 0)
+	ended = n.known && n.beat.Ended && lease.Run == n.beat.Run
 	return b.watching && (ended || b.l.now()-n.last > b.l.o.TTL), ended
 }
 
-// lives reports whether a node has beaten lately.
-func (b *beats) lives(node int) bool {
+// lives reports whether the process that waits has beaten lately.
+func (b *beats) lives(w waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := &b.nodes[node]
-	return n.known && !n.beat.Ended && b.l.now()-n.last < aliveBeats*b.every()
+	n := &b.nodes[w.Node]
+	return n.known && n.beat.Run == w.Run && !n.beat.Ended && b.l.now()-n.last < aliveBeats*b.every()
 }
 
 // open reports whether leases that are new may be opened: all nodes have claimed theirs since the last loss.
@@ -125,6 +125,7 @@ func (b *beats) lost() {
 	b.guarded.Store(true)
 	b.mu.Lock()
 	b.event = b.l.now()
+	b.events++
 	for i := range b.nodes {
 		b.nodes[i].since = 0
 	}
@@ -196,13 +197,13 @@ func (b *beats) run(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		state := b.l.o.Engine.State()
+		state, highest := b.l.o.Engine.State(), b.highest.Load() // before the call: others go on meanwhile
 		last, err := b.l.o.Engine.Last(ctx, exchange.BucketNet)
 		if err != nil || !state.Connected {
 			pause(ctx, b.l.short(tryAgain))
 			continue
 		}
-		if state.Connects != b.connects.Load() || last < b.highest.Load() {
+		if state.Connects != b.connects.Load() || last < highest {
 			b.lost()
 			b.connects.Store(state.Connects)
 			b.highest.Store(last)

@@ -8,7 +8,8 @@
 //
 // Hand-over. Who wants a network that another node holds asks that node, again and again. The holder keeps a network
 // that it uses for stay, then lets no more requests begin there, and writes the next node's name into the lease, with
-// those that wait behind it, the exchanges still in progress and the back-offs of servers. The next holder waits the
+// those that wait behind it, the exchanges still in progress and the back-offs of servers. The message that says so holds the
+// value, so the next holder asks the engine for nothing, unless the message tells of an earlier wait or of back-offs. It waits the
 // plain delays from the instant at which it learns of it. No clocks are compared. What an exchange finds out that
 // outlives its lease, such as a back-off, the next holder does not know. What a holder was told stays in the lease's value,
 // with the holder's time: a process that is killed may not have had a checkpoint since, and the next one of its node finds its
@@ -34,6 +35,6 @@
 //
 // Times are those of Options.Clock, a clock that goes on while a machine sleeps.
 //
-// Cost: two changes of a value for each stay of a network in RAM, three and a request for each hand-over; some 300 bytes
-// of RAM a network. At most maxSteps calls of the engine run at once.
+// Cost: two changes of a value for each stay of a network in RAM; for each hand-over one, and one request; for each network that
+// another node is found to hold, three calls more. Some 300 bytes of RAM a network. At most maxSteps calls of the engine run at once.
 package lease

@@ -39,7 +39,7 @@ const (
 // Times of leases; a tenth of TTL if that is less.
 const (
 	stay    = 10 * time.Second // a holder keeps a network that it uses, if another wants it
-	idleFor = 10 * time.Second // an unused network is given back after it
+	idleFor = 30 * time.Second // an unused network that nobody wants is given back after it: most get URLs again before
 
 	askAgain  = 5 * time.Second        // who waits asks again
 	askFor    = 2 * time.Second        // the longest time for an answer
@@ -70,6 +70,7 @@ type Leases struct {
 	held    int        // entries that do not wait
 	claims  int        // entries that were made by requests of others
 	claimed int        // entries that are still to be claimed again after a loss
+	waits   uint64     // the last entry.wait
 	steps   chan struct{}
 	wake    chan struct{}
 	figures Figures
@@ -117,7 +118,17 @@ type entry struct {
 	since   time.Duration // when the lease was got
 	left    time.Duration // when the stage leaving began
 	unused  time.Duration // since when it has no URLs; 0: it has
-	line    []int         // nodes that wait
+	line    []waiter      // nodes that wait
+	holder  int           // while waiting: the node that seems to have the lease, or nobody
+	inLine  time.Duration // while waiting: until then, the holder may be trusted to hand the lease over
+	wait    uint64        // while waiting: identifies this wait to the holder; 0: it was told nothing that still holds
+	given   *given        // while waiting: the holder has handed the lease over
+}
+
+// given is a lease that its last holder has written for this process.
+type given struct {
+	rev   uint64
+	value *value
 }
 
 type (
@@ -289,7 +300,7 @@ func (l *Leases) look(net netip.Addr, claim bool) {
 		if claim && l.claims >= maxClaims {
 			return // who wants the network asks again
 		}
-		e = &entry{net: net, key: netKey(net), index: -1, claim: claim}
+		e = &entry{net: net, key: netKey(net), index: -1, claim: claim, holder: nobody}
 		l.entries[net] = e
 		l.count(e)
 		heap.Push(&l.queue, e)
@@ -349,24 +360,58 @@ func (l *Leases) step(ctx context.Context, e *entry) {
 
 // answer answers the requests of other nodes.
 func (l *Leases) answer(_ context.Context, from int, data []byte) []byte {
-	op, _, net, err := parseRequest(data)
-	if err != nil || from < 0 || from >= l.o.Nodes || from == l.o.Node || op != opWant && op != opHand {
+	r, net, err := parseRequest(data, l.o.Nodes)
+	if err != nil || from < 0 || from >= l.o.Nodes || from == l.o.Node {
 		return []byte{answerNo}
 	}
-	if op == opWant {
-		l.mu.Lock()
-		if e := l.entries[net]; e != nil && e.stage == held {
-			if !slices.Contains(e.line, from) {
-				e.line = append(e.line, from)
-				l.poke(e)
-			}
-			l.mu.Unlock()
-			return []byte{answerLine}
-		}
-		l.mu.Unlock()
+	if r.Op == opWant && l.putInLine(net, waiter{from, r.Run, r.Wait}) || r.Op == opHand && l.accept(net, &r) {
+		return []byte{answerLine}
 	}
 	l.look(net, true) // the lease may name this node
 	return []byte{answerNo}
+}
+
+// putInLine puts a node into the line for a network that is held.
+func (l *Leases) putInLine(net netip.Addr, w waiter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[net]
+	if e == nil {
+		return false
+	}
+	if e.stage != held {
+		l.forgetHolder(e) // w seems to know something else
+		return false
+	}
+	if i := slices.IndexFunc(e.line, func(o waiter) bool { return o.Node == w.Node }); i >= 0 {
+		e.line[i] = w
+		return true
+	}
+	e.line = append(e.line, w)
+	l.poke(e)
+	return true
+}
+
+// accept takes a lease over as its last holder has written it, which saves two calls of the engine. That holds only for the wait
+// that the holder was told of: a message that comes late may tell of an earlier one, and the lease may have gone on since.
+// Back-offs are left to take, which writes when they were so.
+func (l *Leases) accept(net netip.Addr, r *request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[net]
+	if e == nil {
+		return false
+	}
+	v := r.Value
+	if e.stage != waiting || e.wait == 0 || e.wait != r.Wait || r.Rev == 0 || v == nil || v.Node != l.o.Node || v.Run != l.o.Run ||
+		len(v.Rests) > 0 {
+		l.forgetHolder(e)
+		return false
+	}
+	e.given = &given{r.Rev, v}
+	l.forgetHolder(e)
+	l.poke(e)
+	return true
 }
 
 // End says that no exchange is in progress and none will begin, so that other nodes may take this node's leases at once.

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -94,7 +93,9 @@ type node struct {
 	items   map[*polite.Item]bool // that are not fetched
 	run     uint64
 	figures Figures
-	stages  [gone + 1]int // that count has seen
+	wrap    func(exchange.Engine) exchange.Engine // nil: no
+	losses  int                                   // of leases, that the last process seems to have seen; its start is one
+	stages  [gone + 1]int                         // that count has seen
 	claims  int
 }
 
@@ -102,8 +103,11 @@ type node struct {
 func (n *node) live(ctx context.Context, clean bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	engine := n.net.Engine(n.number)
+	var engine exchange.Engine = n.net.Engine(n.number)
 	defer engine.Close()
+	if n.wrap != nil {
+		engine = n.wrap(engine)
+	}
 	opt := n.web.opt
 	if n.run > 0 {
 		opt.Visited = time.Now()
@@ -162,6 +166,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	n.figures = l.Figures()
 	cancel()
 	running.Wait()
+	n.losses = l.beats.events
 	if failed == nil && clean {
 		end, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -247,46 +252,50 @@ func testNodes(t *testing.T, seed uint64, nodes, items int, faults mem.Faults) (
 
 // TestNodes: nodes that share all networks visit them in turn, keep all limits together, and give leases back at the end.
 func TestNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net, nodes, web := testNodes(t, *seedFlag, 3, 80, mem.Faults{Delay: 5 * time.Millisecond})
-		begun := time.Now()
-		var all sync.WaitGroup
-		for _, n := range nodes {
-			all.Go(func() {
-				if err := n.live(t.Context(), true); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		var sum Figures
-		for _, n := range nodes {
-			sum.Taken += n.figures.Taken
-			sum.HandedOver += n.figures.HandedOver
-			sum.Lost += n.figures.Lost
-		}
-		took := time.Since(begun)
-		t.Logf("%d visits in %v: %+v", web.visits, took, sum)
-		if f := nodes[0].figures; f.Resting || f.Starting {
-			t.Errorf("at the end: %+v", f)
-		}
-		if web.visits != 240 || sum.HandedOver < 10 || sum.Lost > 0 {
-			t.Errorf("%d visits, want 240: %+v", web.visits, sum)
-		}
-		// A host alone takes a minute. Each node has a network for a third of the time; stays are short.
-		if took > 4*time.Minute {
-			t.Errorf("it took %v", took)
-		}
-		e := net.Engine(0)
-		defer e.Close()
-		for i := range nodes {
-			v, err := e.Get(t.Context(), exchange.BucketNet, beatKey(i))
-			var b beat
-			if err != nil || json.Unmarshal(v.Data, &b) != nil || !b.Ended {
-				t.Errorf("node %d: beat %s, %v", i, v.Data, err)
+	for seed := *seedFlag; seed < *seedFlag+8; seed++ {
+		synctest.Test(t, func(t *testing.T) { testTurns(t, seed) })
+	}
+}
+
+func testTurns(t *testing.T, seed uint64) {
+	net, nodes, web := testNodes(t, seed, 3, 80, mem.Faults{Delay: 5 * time.Millisecond})
+	begun := time.Now()
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		all.Go(func() {
+			if err := n.live(t.Context(), true); err != nil {
+				t.Error(err)
 			}
+		})
+	}
+	all.Wait()
+	var sum Figures
+	for _, n := range nodes {
+		sum.Taken += n.figures.Taken
+		sum.HandedOver += n.figures.HandedOver
+		sum.Lost += n.figures.Lost
+	}
+	took := time.Since(begun)
+	t.Logf("%d visits in %v: %+v", web.visits, took, sum)
+	if f := nodes[0].figures; f.Resting || f.Starting {
+		t.Errorf("at the end: %+v", f)
+	}
+	if web.visits != 240 || sum.HandedOver < 10 || sum.Lost > 0 {
+		t.Errorf("%d visits, want 240: %+v", web.visits, sum)
+	}
+	// A host alone takes a minute. Each node has a network for a third of the time; stays are short.
+	if took > 4*time.Minute {
+		t.Errorf("it took %v", took)
+	}
+	e := net.Engine(0)
+	defer e.Close()
+	for i := range nodes {
+		v, err := e.Get(t.Context(), exchange.BucketNet, beatKey(i))
+		var b beat
+		if err != nil || json.Unmarshal(v.Data, &b) != nil || !b.Ended {
+			t.Errorf("node %d: beat %s, %v", i, v.Data, err)
 		}
-	})
+	}
 }
 
 // TestFaults: nodes are killed and restarted, cut off, and the broker loses leases, while all limits hold and all is fetched.
@@ -528,101 +537,14 @@ func TestSlowEngine(t *testing.T) {
 	})
 }
 
-// TestTwice: of two processes for one node the later one is refused, and one that follows a kill is not.
-func TestTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, nodes, _ := testNodes(t, *seedFlag, 2, 100, mem.Faults{})
-		ctx, cancel := context.WithCancel(t.Context())
-		n := nodes[0]
-		var all sync.WaitGroup
-		all.Go(func() {
-			if err := n.live(ctx, false); err != nil {
-				t.Error(err)
-			}
-		})
-		time.Sleep(20 * time.Second)
-		twin := nodes[1]
-		twin.number, twin.run = 0, 100
-		if err := twin.live(t.Context(), false); !errors.Is(err, ErrTwice) {
-			t.Errorf("another process for node 0: %v", err)
-		}
-		cancel()
-		all.Wait()
-		twin.run, twin.items = 200, map[*polite.Item]bool{}
-		if err := twin.live(t.Context(), false); err != nil {
-			t.Errorf("after a kill: %v", err)
-		}
-	})
-}
-
-// TestStart: a process rests for three beats after its start, and for three more if the process before it was killed. Its
-// figures say that it starts, and later, when it was silent for long, that it rests.
-func TestStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := mem.New(mem.Options{})
-		run := uint64(0)
-		rests := func(end bool, during func(l *Leases)) time.Duration {
-			t.Helper()
-			run++
-			engine := net.Engine(0)
-			defer engine.Close()
-			l := New(Options{Engine: engine, Polite: polite.New(polite.Options{Leased: true}, time.Now()), Nodes: 2, Run: run, TTL: time.Minute,
-				Longest: longest, New: run == 1})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- l.Run(ctx) }()
-			begun := time.Now()
-			for !l.MayFetch() && time.Since(begun) < time.Hour {
-				if f := l.Figures(); !f.Resting || !f.Starting {
-					t.Errorf("at the start: %+v", f)
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			took := time.Since(begun)
-			if f := l.Figures(); f.Resting || f.Starting {
-				t.Errorf("after the start: %+v", f)
-			}
-			if during != nil {
-				during(l)
-			}
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			if end {
-				if err := l.End(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			return took
-		}
-		beat := time.Minute / beatsPerTTL
-		first := rests(true, nil)
-		ended := rests(false, nil)
-		killed := rests(false, func(l *Leases) {
-			net.Cut(0)
-			time.Sleep(2 * time.Minute)
-			if f := l.Figures(); !f.Resting || f.Starting {
-				t.Errorf("silent for long: %+v", f)
-			}
-			net.Heal(0)
-		})
-		for i, is := range []time.Duration{first, ended, killed - 3*beat} {
-			if is < 3*beat || is > 4*beat {
-				t.Errorf("start %d took %v, a beat takes %v", i, is, beat)
-			}
-		}
-	})
-}
-
 // FuzzRequest: no request and no value of a lease from outside does harm.
 func FuzzRequest(f *testing.F) {
-	f.Add([]byte("wnet.0a0001"))
-	f.Add([]byte("hnet.20010db80001"))
-	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []int{0}}))
+	f.Add(encode(request{Op: opWant, Key: "net.0a0001", Run: 3, Wait: 1}))
+	f.Add(encode(request{Op: opHand, Key: "net.20010db80001", Rev: 7, Wait: 1, Value: &value{Node: 1, Run: 2}}))
+	f.Add(encode(value{Node: 1, Open: []open{{2, 700}}, Rests: map[string]int64{"10.0.0.1": 5000}, Line: []waiter{{Node: 0, Run: 5}}}))
 	f.Add(encode(value{Node: 1, Run: 3, Open: []open{{2, -1 << 63}}, Rests: map[string]int64{"10.0.0.1": 5000}, At: -1 << 63}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, key, net, err := parseRequest(data); err == nil && netKey(net) != key {
+		if r, net, err := parseRequest(data, 4); err == nil && netKey(net) != r.Key {
 			t.Errorf("%q: network %v has the key %q", data, net, netKey(net))
 		}
 		if v, err := decode(data, 4); err == nil {

@@ -14,11 +14,28 @@ import (
 
 // take tries to get a lease.
 func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done bool) {
+	l.mu.Lock()
+	g, holder, inLine := e.given, e.holder, e.inLine-l.now()
+	e.given = nil
+	l.mu.Unlock()
+	heard := l.beats.heard.Load()
+	if g != nil && heard {
+		g.value.At = time.Now().UnixMilli()
+		l.got(e, g.rev, g.value, g.value.Line)
+		return 0, false
+	}
 	if !e.claim && !l.o.Polite.StillWanted(time.Now(), e.net) {
 		return 0, true
 	}
-	if !l.beats.heard.Load() {
+	switch {
+	case !heard:
 		return l.short(lookAgain), false // others would take it again
+	case inLine > 0:
+		return inLine, false
+	case holder != nobody:
+		if l.ask(ctx, e, holder) == answerLine {
+			return l.short(stay) + l.short(askAgain), false // it says when it hands over; that may be lost
+		}
 	}
 	engine := l.o.Engine
 	if !e.claim && !e.exists {
@@ -68,16 +85,53 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	case l.unclaim(e):
 		return 0, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	answer, err := engine.Ask(ctx, was.Node, askKind, request(opWant, e.key))
-	switch {
-	case err != nil:
+	switch l.ask(ctx, e, was.Node) {
+	case 0:
 		return l.short(askAgain), false
-	case len(answer) == 1 && answer[0] == answerLine:
-		return l.short(stay) + l.short(askAgain), false // it says when it hands over; that may be lost
+	case answerLine:
+		return l.short(stay) + l.short(askAgain), false
 	}
 	return l.short(lookAgain), false
+}
+
+// ask asks a node for a lease. It returns the answer, or 0.
+func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
+	l.mu.Lock()
+	wait := l.wait(e)
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	data, err := l.o.Engine.Ask(ctx, holder, askKind, encode(request{Op: opWant, Key: e.key, Run: l.o.Run, Wait: wait}))
+	if err == nil && len(data) == 1 {
+		answer = data[0]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case e.wait != wait: // the answer is older than what has come since
+	case answer == answerLine:
+		l.inLineOf(e, holder)
+	default:
+		l.forgetHolder(e)
+	}
+	return answer
+}
+
+// inLineOf notes that an entry is in a node's line. The caller has the lock.
+func (l *Leases) inLineOf(e *entry, holder int) {
+	e.holder, e.inLine = holder, l.now()+l.short(stay)+l.short(askAgain)
+}
+
+// forgetHolder makes the next step look for the holder, which must tell of a new wait. The caller has the lock.
+func (l *Leases) forgetHolder(e *entry) { e.holder, e.inLine, e.wait = nobody, 0, 0 }
+
+// wait returns the number of an entry's wait. The caller has the lock.
+func (l *Leases) wait(e *entry) uint64 {
+	if e.wait == 0 {
+		l.waits++
+		e.wait = l.waits
+	}
+	return e.wait
 }
 
 // unclaim ends a claim: the lease is not this node's. It reports whether the entry is to be forgotten; with URLs in RAM it
@@ -98,18 +152,20 @@ func (l *Leases) unclaim(e *entry) bool {
 }
 
 // got notes that the lease is this node's. mine is its value, line are those that wait.
-func (l *Leases) got(e *entry, rev uint64, mine *value, line []int) {
+func (l *Leases) got(e *entry, rev uint64, mine *value, line []waiter) {
 	l.beats.saw(rev)
 	e.bring = mine.holding()
 	l.mu.Lock()
 	l.enter(e, held)
 	e.rev, e.since, e.unused, e.shut, e.kept = rev, l.now(), 0, true, nil
+	e.given = nil
+	l.forgetHolder(e)
 	if mine.tells() {
 		e.kept = mine
 	}
-	for _, node := range line {
-		if node != l.o.Node && !slices.Contains(e.line, node) {
-			e.line = append(e.line, node)
+	for _, w := range line {
+		if w.Node != l.o.Node && !slices.ContainsFunc(e.line, func(o waiter) bool { return o.Node == w.Node }) {
+			e.line = append(e.line, w)
 		}
 	}
 	l.figures.Taken++
@@ -172,33 +228,32 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	}
 	next := value{Node: nobody}
 	next.bring(l.o.Polite.HandOver(time.Now(), e.net, l.o.Longest, maxRests))
+	var to waiter
+	var number uint64
+	wanted := l.o.Polite.StillWanted(time.Now(), e.net)
 	l.mu.Lock()
 	for len(e.line) > 0 && next.Node == nobody {
-		if l.beats.lives(e.line[0]) {
-			next.Node = e.line[0]
+		if to = e.line[0]; l.beats.lives(to) {
+			next.Node, next.Run = to.Node, to.Run
 		}
 		e.line = e.line[1:]
 	}
 	next.Line = slices.Clone(e.line)
+	if wanted && next.Node != nobody {
+		number = l.wait(e)
+		next.Line = append(next.Line, waiter{l.o.Node, l.o.Run, number})
+	}
 	l.mu.Unlock()
+	var rev uint64
 	var err error
-	if next.Node == nobody && len(next.Open) == 0 && len(next.Rests) == 0 {
+	if next.Node == nobody && !next.tells() {
 		err = l.o.Engine.Delete(ctx, exchange.BucketNet, e.key, e.rev)
 	} else {
-		var rev uint64
 		if rev, err = l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(next), e.rev); err == nil {
 			l.beats.saw(rev)
 		}
 	}
 	switch {
-	case err == nil && next.Node != nobody:
-		l.mu.Lock()
-		l.figures.HandedOver++
-		l.mu.Unlock()
-		ctx, cancel := context.WithTimeout(ctx, askFor)
-		defer cancel()
-		// If that is lost, the next node finds its name when it asks again.
-		_, _ = l.o.Engine.Ask(ctx, next.Node, askKind, request(opHand, e.key))
 	case err == nil:
 	case errors.Is(err, exchange.ErrChanged):
 		l.mu.Lock() // the call before has done it, or the lease is lost
@@ -209,7 +264,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	default:
 		l.mu.Lock()
 		if next.Node != nobody {
-			e.line = slices.Insert(e.line, 0, next.Node)
+			e.line = slices.Insert(e.line, 0, to)
 		}
 		l.mu.Unlock()
 		return l.short(tryAgain), false
@@ -219,7 +274,19 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	l.settle(e)
 	l.enter(e, waiting)
 	e.line = nil
+	if number > 0 {
+		l.inLineOf(e, next.Node)
+	}
+	if next.Node != nobody {
+		l.figures.HandedOver++
+	}
 	l.mu.Unlock()
+	if next.Node != nobody {
+		ctx, cancel := context.WithTimeout(ctx, askFor)
+		defer cancel()
+		// If that is lost, the next node finds its name when it asks again.
+		_, _ = l.o.Engine.Ask(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
+	}
 	return 0, l.unclaimLeft(e)
 }
 
@@ -286,6 +353,8 @@ func (l *Leases) claimAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
+		e.given = nil // what was handed over before counts no more: this node looks itself
+		l.forgetHolder(e)
 		if e.stage == waiting && e.index >= 0 {
 			continue
 		}

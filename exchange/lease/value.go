@@ -28,13 +28,20 @@ const (
 // value is the value of a lease.
 type value struct {
 	Node  int              `json:"node"`            // the holder, or nobody
-	Run   uint64           `json:"run,omitempty"`   // of the holder's process; 0: it was handed over, and is not taken yet
+	Run   uint64           `json:"run,omitempty"`   // of the holder's process
 	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may be open
 	Rests map[string]int64 `json:"rests,omitempty"` // by server: what is left of a back-off, in ms
-	Line  []int            `json:"line,omitempty"`  // nodes that wait, the next one first
-	// At is when Open and Rests were so, if Node has taken the lease: Unix time in ms by that node's clock. It is for that
+	Line  []waiter         `json:"wait,omitempty"`  // nodes that wait, the next one first
+	// At is when Open and Rests were so, if Node has written the lease: Unix time in ms by that node's clock. It is for that
 	// node alone. Others take what is left as if no time had passed.
 	At int64 `json:"at,omitempty"`
+}
+
+// waiter is a node that waits for a lease.
+type waiter struct {
+	Node int    `json:"node"`
+	Run  uint64 `json:"run"`            // of its process
+	Wait uint64 `json:"wait,omitempty"` // identifies how long that process has waited without a break; see entry.wait
 }
 
 // takenBy returns the value of the lease once a node has taken it, for the next process of the node, which does not know
@@ -127,15 +134,20 @@ func decode(data []byte, nodes int) (*value, error) {
 	if err := json.Unmarshal(data, &v); err != nil {
 		return nil, fmt.Errorf("%w: %w", errValue, err)
 	}
+	return &v, v.check(nodes)
+}
+
+// check checks a value from outside.
+func (v *value) check(nodes int) error {
 	if v.Node < nobody || v.Node >= nodes || len(v.Open) > maxOpens || len(v.Rests) > maxRests || len(v.Line) > nodes {
-		return nil, errValue
+		return errValue
 	}
-	for _, node := range v.Line {
-		if node < 0 || node >= nodes {
-			return nil, errValue
+	for _, w := range v.Line {
+		if w.Node < 0 || w.Node >= nodes {
+			return errValue
 		}
 	}
-	return &v, nil
+	return nil
 }
 
 // holding returns what the value says to its next holder.
@@ -176,24 +188,43 @@ func encode(v any) []byte {
 	return data
 }
 
-// Requests of kind askKind between nodes: an operation and the key of a lease. The answer is one byte.
+// request is a request of kind askKind between nodes. The answer is one byte.
+type request struct {
+	Op   string `json:"op"`
+	Key  string `json:"key"`            // of the lease
+	Run  uint64 `json:"run,omitempty"`  // want: of the sender's process
+	Wait uint64 `json:"wait,omitempty"` // want: of the sender; hand: of the receiver, as it was told
+	// Of opHand: what was written for the receiver.
+	Rev   uint64 `json:"rev,omitempty"`
+	Value *value `json:"value,omitempty"`
+}
+
 const (
 	askKind = "lease"
 
-	opWant = 'w' // the sender wants the lease: put it into the line
-	opHand = 'h' // the lease was handed to the receiver
+	opWant = "want" // the sender wants the lease: put it into the line
+	opHand = "hand" // the lease was handed to the receiver
 
 	answerLine = 'l' // the sender is in the line, or the receiver looks after its lease
 	answerNo   = 'n' // the receiver does not hold the lease, or did not understand
 )
 
-func request(op byte, key string) []byte { return append([]byte{op}, key...) }
-
-func parseRequest(data []byte) (op byte, key string, net netip.Addr, err error) {
-	if len(data) < 1 || len(data) > exchange.MaxKeyBytes {
-		return 0, "", net, errValue
+// parseRequest parses a request in a cluster of nodes. It comes from outside.
+func parseRequest(data []byte, nodes int) (r request, net netip.Addr, err error) {
+	if len(data) > exchange.MaxValueBytes {
+		return r, net, errValue
 	}
-	key = string(data[1:])
-	net, err = parseNet(key)
-	return data[0], key, net, err
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, net, fmt.Errorf("%w: %w", errValue, err)
+	}
+	switch {
+	case r.Op != opWant && r.Op != opHand:
+		return r, net, errValue
+	case r.Value != nil:
+		if err := r.Value.check(nodes); err != nil {
+			return r, net, err
+		}
+	}
+	net, err = parseNet(r.Key)
+	return r, net, err
 }

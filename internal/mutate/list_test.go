@@ -196,6 +196,10 @@ var mutants = []mutant{
 		{"	b.mu.Unlock()\n	b.l.claimAll()\n", "	b.mu.Unlock()\n"}}},
 	{name: "leases-opened-early", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLoss", edits: []edit{
 		{"n.since >= sureBeats, ", "n.since >= 0, "}}},
+	{name: "late-hand-over-accepted", file: "exchange/lease/lease.go", pkg: "./exchange/lease", test: "TestLateHandOver", edits: []edit{
+		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
+	{name: "loss-seen-in-newer-leases", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLateLast", edits: []edit{
+		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
 	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
 }

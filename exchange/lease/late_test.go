@@ -1,0 +1,124 @@
+package lease
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drumbeat/exchange"
+	"drumbeat/exchange/mem"
+	"drumbeat/polite"
+)
+
+// lateEngine is an engine whose answers come late.
+type lateEngine struct {
+	exchange.Engine
+	last time.Duration                     // Last returns what was true that long ago
+	asks func(to int, data, answer []byte) // sees the requests
+}
+
+func (e lateEngine) Last(ctx context.Context, b exchange.Bucket) (uint64, error) {
+	last, err := e.Engine.Last(ctx, b)
+	pause(ctx, e.last)
+	return last, err
+}
+
+func (e lateEngine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
+	answer, err := e.Engine.Ask(ctx, to, kind, data)
+	if e.asks != nil && err == nil {
+		e.asks(to, data, answer)
+	}
+	return answer, err
+}
+
+// TestLateLast: that leases change while the engine answers is no loss of leases.
+func TestLateLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, nodes, _ := testNodes(t, *seedFlag, 3, 80, mem.Faults{Delay: 5 * time.Millisecond})
+		for _, n := range nodes {
+			n.wrap = func(e exchange.Engine) exchange.Engine { return lateEngine{Engine: e, last: 500 * time.Millisecond} }
+		}
+		together(t, nodes, func() {})
+		for _, n := range nodes {
+			if n.losses != 1 {
+				t.Errorf("node %d: %d losses, want its start", n.number, n.losses)
+			}
+		}
+	})
+}
+
+// TestLateHandOver: two nodes want one network all the time. Each message that hands it over comes once more, some seconds later:
+// while the receiver waits for the network again, holds it, or has another process.
+func TestLateHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := mem.New(mem.Options{Seed: *seedFlag, Faults: mem.Faults{Delay: 5 * time.Millisecond}})
+		addr := netip.AddrFrom4([4]byte{10, 0, 0, 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var running sync.WaitGroup
+		leases := make([]*Leases, 2)
+		var all, accepted, late int
+		var handed [2][]request
+		for node := range leases {
+			s := polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
+			engine := lateEngine{Engine: net.Engine(node), asks: func(to int, data, answer []byte) {
+				r, _, err := parseRequest(data, 2)
+				if err != nil {
+					t.Error(err)
+				}
+				if r.Op != opHand {
+					return
+				}
+				if all++; slices.Equal(answer, []byte{answerLine}) {
+					accepted++
+				}
+				handed[to] = append(handed[to], r)
+			}}
+			defer engine.Close()
+			leases[node] = New(Options{Engine: engine, Polite: s, Node: node, Nodes: 2, Run: uint64(node) + 1, TTL: 10 * time.Minute,
+				Longest: longest, New: true})
+			if v := s.Admit(time.Now(), &polite.Item{Host: uint64(node), PLD: uint64(node), Addrs: []netip.Addr{addr}}); v.Kind != polite.Admitted {
+				t.Fatalf("%+v", v)
+			}
+			running.Go(func() {
+				if err := leases[node].Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		stageOf := func(l *Leases) stage {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if e := l.entries[addr]; e != nil {
+				return e.stage
+			}
+			return waiting
+		}
+		for tick := range 6000 {
+			time.Sleep(100 * time.Millisecond)
+			if stageOf(leases[0]) == held && stageOf(leases[1]) == held {
+				t.Fatal("both nodes hold the network")
+			}
+			for to, l := range leases {
+				if len(handed[to]) < 2 || tick%40 != 0 {
+					continue
+				}
+				// The last one may be under way; those before are late in any case.
+				old := handed[to][:len(handed[to])-1]
+				if late++; slices.Equal(l.answer(ctx, 1-to, encode(old[late%len(old)])), []byte{answerLine}) {
+					t.Error("a node accepts a lease that it has had before")
+				}
+			}
+		}
+		cancel()
+		running.Wait()
+		t.Logf("%d hand-overs, %d accepted as they were told; %d told again later", all, accepted, late)
+		if accepted < all/2 || late < 100 {
+			t.Error("few were accepted, or told again")
+		}
+	})
+}
