@@ -183,9 +183,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		s.takenTo[node].Store(s.intake.Taken[node].Number)
 		s.taken[node].Store(s.intake.Taken[node].Totals.Records())
 	}
-	if err := s.openGivenUp(); err != nil {
-		return err
-	}
+	s.openGivenUp()
 	s.openLimits(m)
 	if m != nil {
 		s.began = m.Gen

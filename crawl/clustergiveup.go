@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,7 +15,6 @@ import (
 
 // ValidateGivenUp returns what is wrong with GivenUp.
 func (c *Cluster) ValidateGivenUp() error {
-	others := map[int]bool{}
 	for _, node := range c.GivenUp {
 		switch {
 		case node < 0 || node >= c.Table.Nodes():
@@ -24,17 +22,13 @@ func (c *Cluster) ValidateGivenUp() error {
 		case node == c.Node:
 			return fmt.Errorf("crawl: node %d cannot give itself up", node)
 		}
-		others[node] = true
-	}
-	if len(others) > 0 && len(others) >= c.Table.Nodes()-1 {
-		return errors.New("crawl: a node cannot give up all others")
 	}
 	return nil
 }
 
 // openGivenUp notes the nodes that are given up: those of the options, and those of the manifest. The outboxes must be
 // open.
-func (s *clusterStage) openGivenUp() error {
+func (s *clusterStage) openGivenUp() {
 	s.gaveUp = make([]bool, s.nodes)
 	for _, node := range s.opt.Cluster.GivenUp {
 		s.gaveUp[node] = true
@@ -44,10 +38,9 @@ func (s *clusterStage) openGivenUp() error {
 			s.gaveUp[node] = true
 		}
 	}
-	if list := s.givenUp(); len(list) > 0 && len(list) >= s.nodes-1 {
-		return fmt.Errorf("crawl: nodes %v are given up, which are all others: %w", list, state.ErrIncompatible)
-	}
-	return nil
+	of := *s.opt.Cluster // the caller's
+	of.GivenUp = s.givenUp()
+	s.opt.Cluster = &of
 }
 
 // givenUp lists the nodes that were given up.

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"time"
 
 	"drumbeat/crawl/state"
@@ -12,7 +13,7 @@ import (
 
 // Limits that hold for all nodes of a cluster together.
 //
-// Rates: each node takes its share of slots.
+// Rates: each node takes its share of the slots whose nodes were not given up.
 //
 // Pages: each node begins with its share of slots of Options.MaxPages as its allowance, and fetches no more. A node that runs
 // short says so in its mark, and others lend it of theirs: a record of the outbox carries the number. The number leaves the
@@ -64,7 +65,14 @@ func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 	if o.Cluster == nil {
 		return all
 	}
-	return all.Times(float64(max(1, o.Cluster.Table.Share(o.Cluster.Node))) / exchange.Slots)
+	c := o.Cluster
+	own, of := max(1, c.Table.Share(c.Node)), exchange.Slots
+	for node := range c.Table.Nodes() {
+		if slices.Contains(c.GivenUp, node) {
+			of -= c.Table.Share(node)
+		}
+	}
+	return all.Times(float64(own) / float64(max(own, of)))
 }
 
 // pageLimit returns how many pages the node may fetch over all runs, with Options.MaxPages.

@@ -29,7 +29,7 @@ func TestClusterShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range []int64{1, 7, int64(rng.IntN(1 << 40)), math.MaxInt64} {
-			sum, rate := int64(0), 0.0
+			sum, rate, left := int64(0), 0.0, 0.0
 			for node := range weights {
 				c := &Cluster{Node: node, Table: table}
 				before, own := c.slotsBefore()
@@ -39,9 +39,12 @@ func TestClusterShares(t *testing.T) {
 				}
 				sum += part
 				rate += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80)).Max()
+				if c.GivenUp = []int{0}; node > 0 {
+					left += (&Options{Cluster: c}).rateOf(pace.Plain(pace.Pages, 80)).Max()
+				}
 			}
-			if sum != n || math.Abs(rate-80) > 1e-6 {
-				t.Errorf("%v: %d of %d pages, a rate of %v of 80", weights, sum, n, rate)
+			if sum != n || math.Abs(rate-80) > 1e-6 || len(weights) > 1 && math.Abs(left-80) > 1e-6 {
+				t.Errorf("%v: %d of %d pages, a rate of %v of 80, %v without node 0", weights, sum, n, rate, left)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ type Embed struct {
 	StoreBytes int64         // limit of all streams and buckets together; 0: DefaultStreamBytes
 	Sync       time.Duration // how often to sync files; 0: before each acknowledgement
 
-	// Routes are the addresses, host:port, at which the embedded servers of a crawl reach each other, MinRoutes to
+	// Routes are the addresses, host:port, at which the embedded servers of a crawl reach each other, MinRoutes or
 	// MaxRoutes with RouteListen, this server's own, among them. They keep Options.Replicas copies, and go on while more
 	// than half of them live. Beyond loopback they need Cert, Key and Options.CA, and let in only servers with a
 	// certificate of that CA, for servers and for clients.
@@ -73,7 +73,7 @@ type Embed struct {
 	Routes      []string
 }
 
-// Limits of Embed.Routes. With two servers, both must live.
+// Numbers of Embed.Routes. Two servers must both live, and four go on without one only, as three do.
 const (
 	MinRoutes = 3
 	MaxRoutes = 5
@@ -148,8 +148,8 @@ func (e *Embed) validateRoutes(ca string) error {
 	}
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("exchange/nats: "+format, args...)) }
-	if n := len(e.Routes); n < MinRoutes || n > MaxRoutes {
-		fault("routes to %d servers: want %d to %d, this one among them", n, MinRoutes, MaxRoutes)
+	if n := len(e.Routes); n < MinRoutes || n > MaxRoutes || n%2 == 0 {
+		fault("routes to %d servers: want %d or %d, this one among them", n, MinRoutes, MaxRoutes)
 	}
 	if !slices.Contains(e.Routes, e.RouteListen) {
 		fault("routes %s are without %q, this server's own", strings.Join(e.Routes, ", "), e.RouteListen)

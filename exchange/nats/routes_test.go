@@ -176,6 +176,7 @@ func TestRouteOptions(t *testing.T) {
 	}{
 		{with(3, "", "", "127.0.0.1:0", near[0], near[:2]...), "2 servers"},
 		{with(3, "", "", "127.0.0.1:0", near[0]), "0 servers"},
+		{with(3, "", "", "127.0.0.1:0", near[0], append(near, "127.0.0.1:4")...), "4 servers"},
 		{with(3, "", "", "127.0.0.1:0", "", near...), "own"},
 		{with(3, "", "", "127.0.0.1:0", "127.0.0.1:4", near...), "own"},
 		{with(3, "", "", "", near[0], near...), "address for the nodes"},
