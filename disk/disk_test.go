@@ -170,39 +170,48 @@ func TestMatchIdentities(t *testing.T) {
 	}
 }
 
-// TestLabelCrash stops Label at every operation while it adds directories. The next run must always
+// TestLabelCrash stops Label at every operation while it makes directories, and while it adds some. The next run must always
 // succeed.
 func TestLabelCrash(t *testing.T) {
 	paths := []string{"a", "b", "c", "d"}
-	for n := 1; ; n++ {
-		m := memfs.New(uint64(n))
-		fresh, err := disk.MatchIdentities(m, paths[:2], "state")
-		disk.Must(t, err)
-		_, err = disk.Label(fresh, "c", "state")
-		disk.Must(t, err)
-		m.CrashAfter(n)
-		match, err := disk.MatchIdentities(m, paths, "state")
-		disk.Must(t, err)
-		if !slices.Equal(match.New, paths[2:]) {
-			t.Fatalf("new: %v", match.New)
-		}
-		_, err = disk.Label(match, "c", "state")
-		if err == nil {
-			return
-		}
-		m = m.Crash()
-		match, err = disk.MatchIdentities(m, paths, "state")
-		if err != nil {
-			t.Fatalf("after a crash at operation %d: %v", n, err)
-		}
-		set, err := disk.Label(match, "c", "state")
-		disk.Must(t, err)
-		match, err = disk.MatchIdentities(m.Crash(), paths, "state")
-		disk.Must(t, err)
-		if !slices.Equal(match.Set.Paths, paths) || !slices.Equal(set.Paths, paths) {
-			t.Fatalf("after a crash at operation %d: %v", n, match.Set.Paths)
+	for seed := *seedFlag; seed < *seedFlag+40; seed++ {
+		for _, old := range []int{0, 2} {
+			for n := 1; labelCrash(t, seed, n, paths, old); n++ {
+			}
 		}
 	}
+}
+
+// labelCrash stops Label at an operation while it adds directories to those that are there. It returns false if Label has fewer.
+func labelCrash(t *testing.T, seed uint64, n int, paths []string, old int) bool {
+	t.Helper()
+	m := memfs.New(seed)
+	fresh, err := disk.MatchIdentities(m, paths[:old], "state")
+	disk.Must(t, err)
+	_, err = disk.Label(fresh, "c", "state")
+	disk.Must(t, err)
+	m.CrashAfter(n)
+	match, err := disk.MatchIdentities(m, paths, "state")
+	disk.Must(t, err)
+	if !slices.Equal(match.New, paths[old:]) {
+		t.Fatalf("new: %v", match.New)
+	}
+	if _, err = disk.Label(match, "c", "state"); err == nil {
+		return false
+	}
+	m = m.Crash()
+	match, err = disk.MatchIdentities(m, paths, "state")
+	if err != nil {
+		t.Fatalf("seed %d, %d directories, after a crash at operation %d: %v", seed, old, n, err)
+	}
+	set, err := disk.Label(match, "c", "state")
+	disk.Must(t, err)
+	match, err = disk.MatchIdentities(m.Crash(), paths, "state")
+	disk.Must(t, err)
+	if !slices.Equal(match.Set.Paths, paths) || !slices.Equal(set.Paths, paths) {
+		t.Fatalf("seed %d, %d directories, after a crash at operation %d: %v", seed, old, n, match.Set.Paths)
+	}
+	return true
 }
 
 func TestAlloc(t *testing.T) {

@@ -184,10 +184,21 @@ func Label(m Match, crawl, kind string) (Set, error) {
 			return Set{}, fmt.Errorf("disk: label: %w", err)
 		}
 	}
+	// The names of new directories are durable before their identities are written: otherwise a power cut could leave a
+	// directory with its identity, and none of those with a lower number.
 	for n := len(m.Set.Paths); n < set.Len(); n++ {
 		if err := fsys.MkdirAll(set.Path(n)); err != nil {
 			return Set{}, fmt.Errorf("disk: label: %w", err)
 		}
+	}
+	if len(m.New) > 0 {
+		for n := range set.Paths {
+			if err := fsys.SyncFS(set.Path(n)); err != nil {
+				return Set{}, fmt.Errorf("disk: label: %w", err)
+			}
+		}
+	}
+	for n := len(m.Set.Paths); n < set.Len(); n++ {
 		id := Identity{Crawl: crawl, Number: n, Count: n + 1, Kind: kind}
 		if err := WriteIdentity(fsys, set.Path(n), id); err != nil {
 			return Set{}, err
@@ -195,11 +206,6 @@ func Label(m Match, crawl, kind string) (Set, error) {
 	}
 	if len(m.New) == 0 {
 		return set, nil
-	}
-	for n := range set.Paths { // make the new directories' names durable before anything relies on them
-		if err := fsys.SyncFS(set.Path(n)); err != nil {
-			return Set{}, fmt.Errorf("disk: label: %w", err)
-		}
 	}
 	for n := range set.Len() - 1 {
 		id := Identity{Crawl: crawl, Number: n, Count: set.Len(), Kind: kind}
