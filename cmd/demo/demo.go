@@ -56,6 +56,7 @@ type Command struct {
 	Seeds       string        `group:"what" placeholder:"FILE" help:"With --warc, crawl from the seeds in FILE. Default: the pages that the stored crawl did not find by a link."`
 	Delays      bool          `group:"what" name:"stored-delays" help:"With --warc, answer each request as slowly as the stored crawl was answered. Default: at once."`
 	Hostile     bool          `group:"what" help:"Add hosts of every kind that attacks crawlers to the synthetic web: endless bodies, compression bombs, calendars without end, slow and lying name servers, and others. The summary says what each kind did and how it ended."`
+	Serve       uint16        `group:"what" placeholder:"PORT" help:"Only serve the synthetic web, until a signal, for crawls by other processes, such as the nodes of a cluster: HTTP at PORT of loopback addresses, HTTPS at the next one, and a name server at the one after it. It prints the seeds and the flags of these crawls, and at its end what they fetched. Default: crawl it."`
 	MaxTime     time.Duration `group:"what" placeholder:"DURATION" help:"Stop after DURATION. Default: 1m with --hostile, since some of its hosts have pages without end; otherwise none."`
 	Dir         string        `group:"what" placeholder:"DIR" help:"Keep the crawl in DIR. Default: a temporary directory, removed at the end."`
 	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"Limit the RAM of the whole process, including the synthetic web."`
@@ -99,6 +100,9 @@ func (c *Command) Run(a *term.App) error {
 	web, err := c.Web(view)
 	if err != nil {
 		return err
+	}
+	if c.Serve > 0 {
+		return c.serve(a, web)
 	}
 	dir, remove, err := c.Directory()
 	if err != nil {
@@ -153,6 +157,10 @@ func (c *Command) check() error {
 	switch stored := len(c.Warc) > 0; {
 	case stored && c.Hostile:
 		return errors.New("--hostile can't be used with --warc: a stored crawl has only its own hosts")
+	case c.Serve > 0 && (stored || c.Hostile || c.Dir != ""):
+		return errors.New("--serve can't be used with --warc, --hostile or --dir: it serves the synthetic web and crawls nothing")
+	case c.Serve > 1<<16-3:
+		return fmt.Errorf("--serve %d: the two ports after it must exist, too", c.Serve)
 	case !stored && c.Seeds != "":
 		return errors.New("--seeds needs --warc: the synthetic web has its own seeds")
 	case !stored && c.Delays:
@@ -176,6 +184,9 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o.IPs = max(1, min(o.IPs, o.Hosts))
 	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
 	o.LogRequests = 1              // the checks need only counters
+	if c.Serve > 0 {
+		o.Networks = o.IPs // nodes of a cluster share only names, so that no node waits for another's networks
+	}
 	if c.Hostile {
 		for _, k := range simweb.HostileKinds() {
 			o.Hostile = append(o.Hostile, k.Name)
