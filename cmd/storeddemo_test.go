@@ -98,6 +98,8 @@ func TestDemoStoredFaults(t *testing.T) {
 		{term.ExitUsage, "--stored-delays needs --warc", []string{"--stored-delays"}},
 		{term.ExitUsage, "can't be negative", []string{"--max-time=-1s"}},
 		{term.ExitUsage, "--simhash: flags of crawl, after --, need --warc", []string{"--", "--simhash"}},
+		{term.ExitUsage, "--serve can't be used with --warc", []string{"--warc=x", "--serve=8053"}},
+		{term.ExitUsage, "the two ports after it", []string{"--serve=65534"}},
 		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "/"}},
 		{term.ExitUsage, "is the stored crawl", []string{"--warc=" + stored, "--dir=" + stored + "-link"}},
 		{term.ExitUsage, "is in the stored crawl", []string{"--warc=other", "--warc=" + stored + "-link", "--dir=" + stored + "/new/one"}},

@@ -11,6 +11,8 @@
 // the CPU for garbage collection. A crawl that was cut short or resumed is checked only for forbidden
 // requests.
 //
+// With --serve there is no crawl here. The web waits for crawls by other processes, and says at its end what they fetched.
+//
 // Exit codes: those of a crawl's end; term.ExitFailure (1) if a check failed, whatever ended the crawl;
 // term.ExitUsage (2) for a bad flag.
 //
@@ -185,7 +187,7 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
 	o.LogRequests = 1              // the checks need only counters
 	if c.Serve > 0 {
-		o.Networks = o.IPs // nodes of a cluster share only names, so that no node waits for another's networks
+		o.Networks = o.IPs // as on the web, where most hosts share no network; a cluster visits each with one node at a time
 	}
 	if c.Hostile {
 		for _, k := range simweb.HostileKinds() {
