@@ -52,6 +52,7 @@ trap 'dc down -v --timeout 20 >/dev/null 2>&1' EXIT
 step "secrets, images, containers"
 ./secrets.sh
 dc down -v --timeout 20 >/dev/null 2>&1
+run dc build init # the image of all nodes
 run dc up -d
 step "health checks, Prometheus"
 wait_for 180 all '{{.State.Health.Status}}' healthy "${nodes[@]}" nats0 nats1 nats2 s3 prometheus grafana
