@@ -87,6 +87,6 @@ said=$(dc logs --no-log-prefix web | grep -E '^fetched')
 want=${BASH_REMATCH[2]}
 run drumbeat cluster audit --deep --cluster-file /cluster/cluster.json /n0/crawl /n1/crawl /n2/crawl
 stored=$(for n in 0 1 2; do drumbeat export pages --dir "/n$n/crawl" --format jsonl -o - 2>/dev/null; done |
-	grep -oE '^\{"url":"[^"]*"' | sort -u | wc -l)
+	grep -oE '"url":"[^"]*"' | sort -u | wc -l)
 [ "$stored" = "$want" ] || die "the object store has $stored URLs, the web $want"
 step "passed: $said; the object store has all $stored"
