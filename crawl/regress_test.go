@@ -184,6 +184,31 @@ func TestNothingStaysInQR(t *testing.T) {
 	})
 }
 
+// TestAwaitsNoFailingRobots: a URL that returned from QR before the answer of an origin that fails does not keep the crawl from
+// ending.
+func TestAwaitsNoFailingRobots(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		opt := (&tinyWeb{serve: pagesOnly}).options(t, memfs.New(*seedFlag))
+		opt.defaults()
+		c, err := open(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, failing := range []uint64{0, tokenFailing} {
+			rec := weburl.Record{URL: fmt.Appendf(nil, "http://a%d.test/", i), Reason: uint8(state.ReasonAwaitRobots)}
+			if err := c.transact(func(tx *transaction) error { return c.requests.requestRobots(tx, &rec, false, failing) }); err != nil {
+				t.Fatal(err)
+			}
+			if s := c.acct.copy(); s.Places[state.PlaceDeferred].N != int64(i+1) || s.Lingering() != int64(i) {
+				t.Errorf("origin failing: %v: %d URLs deferred, %d of them linger", failing > 0, s.Places[state.PlaceDeferred].N, s.Lingering())
+			}
+		}
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRetryAfterOutlivesARestart: a restart must not forget the Retry-After of a host.
 func TestRetryAfterOutlivesARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -106,7 +106,9 @@ func (q *robotsRequests) requestedStore() drum.Options {
 }
 
 // requestRobots requests the robots.txt or the addresses of an origin and makes the URL wait: the first
-// time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time.
+// time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
+// answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no longer, and next
+// time it waits in QR. Otherwise its waits, which double as those between two failures do, could miss each answer.
 func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
@@ -122,7 +124,11 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
+		why := state.ReasonAwaitRobots
+		if job.Failing {
+			why = state.ReasonRobotsUnavailable
+		}
+		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
 	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)

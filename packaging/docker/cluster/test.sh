@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Runs the crawl of compose.yaml in the synthetic web of test.yaml, stops and kills parts of it, and checks the result. It
-# needs Docker with compose 2.24.4 or newer. After the images are there it takes 10 minutes, and rarely an hour: URLs of
-# hosts whose robots.txt fails can hold the end up when their node was killed. Its containers and volumes have a project of
-# their own, drumbeat-test, and are removed at the end. Its secrets stay in secrets/.
+# needs Docker with compose 2.24.4 or newer. After the images are there it takes 10 minutes. Its containers and volumes have
+# a project of their own, drumbeat-test, and are removed at the end. Its secrets stay in secrets/.
 #
 #   ./test.sh
 set -euo pipefail
@@ -77,7 +76,7 @@ step "remove the containers but for the web, go on"
 run dc rm -sf "${nodes[@]}" nats0 nats1 nats2 s3
 run dc up -d
 step "the end"
-wait_for 3600 all '{{.State.Status}}' exited "${nodes[@]}"
+wait_for 1200 all '{{.State.Status}}' exited "${nodes[@]}"
 all '{{.State.ExitCode}}' 0 "${nodes[@]}" || die "a node did not end in order"
 [ "$(dc logs init | grep -c kept)" -ge 1 ] || die "init made the cluster's file again"
 run dc stop web
