@@ -202,6 +202,12 @@ func (b *brokenCalls) Ask(ctx context.Context, to int, kind string, data []byte)
 	return answer, err
 }
 
+// Tell is that of exchange.Engine.
+func (b *brokenCalls) Tell(ctx context.Context, to int, kind string, data []byte) (err error) {
+	b.call("tell "+kind, func() { err = b.Engine.Tell(ctx, to, kind, data) })
+	return err
+}
+
 // Read is that of exchange.Engine.
 func (b *brokenCalls) Read(ctx context.Context, to int, seq uint64) (r exchange.Reader, err error) {
 	b.call("read", func() { r, err = b.Engine.Read(ctx, to, seq) })

@@ -94,6 +94,9 @@ type Engine interface {
 	// Ask sends a request to a node and returns its answer: ErrNoAnswer if the node is away or answers no
 	// requests of this kind. Nothing is repeated: a request or answer can be lost, which ctx ends.
 	Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error)
+	// Tell sends a request to a node and waits for nothing: what the node answers is dropped. The request may be lost, or
+	// come late.
+	Tell(ctx context.Context, to int, kind string, data []byte) error
 	// Answer has f answer requests of a kind to this node, until stop. At most MaxAnswers calls of f run at
 	// once; more requests wait, and are lost beyond a bound. stop ends the context of f and returns when no
 	// call of f is running, so f must not call it. A kind is one token, and has one f at a time.

@@ -31,6 +31,20 @@ func ask(t *testing.T, b Broker) {
 	})
 	_, err = other.Ask(s.ctx, 0, "else", nil)
 	s.want("ask for another kind", err, exchange.ErrNoAnswer)
+	told := make(chan string, 1)
+	stopTold, err := e.Answer("told", func(_ context.Context, from int, data []byte) []byte {
+		told <- fmt.Sprintf("%d tells %s", from, data)
+		return []byte("nobody reads this")
+	})
+	s.do("answer what is told", err)
+	s.until("answer", func() bool { _, err := other.Ask(s.ctx, 0, "told", []byte("it")); return err == nil })
+	<-told
+	s.do("tell", other.Tell(s.ctx, 0, "told", []byte("t")))
+	if got := <-told; got != "5 tells t" {
+		t.Errorf("%q was told", got)
+	}
+	stopTold()
+	s.do("tell nobody", other.Tell(s.ctx, 0, "told", nil))
 	_, err = e.Ask(s.ctx, 5, "robots", nil)
 	s.want("ask another node", err, exchange.ErrNoAnswer)
 	stop()

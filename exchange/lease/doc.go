@@ -35,6 +35,6 @@
 //
 // Times are those of Options.Clock, a clock that goes on while a machine sleeps.
 //
-// Cost: two changes of a value for each stay of a network in RAM; for each hand-over one, and one request; for each network that
+// Cost: two changes of a value for each stay of a network in RAM; for each hand-over one, and one message; for each network that
 // another node is found to hold, three calls more. Some 300 bytes of RAM a network. At most maxSteps calls of the engine run at once.
 package lease

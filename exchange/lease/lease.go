@@ -41,6 +41,9 @@ const (
 	stay    = 10 * time.Second // a holder keeps a network that it uses, if another wants it
 	idleFor = 30 * time.Second // an unused network that nobody wants is given back after it: most get URLs again before
 
+	// unusedAgain is the time between two looks whether a network that another node wants has no URLs left.
+	unusedAgain = 2 * time.Second
+
 	askAgain  = 5 * time.Second        // who waits asks again
 	askFor    = 2 * time.Second        // the longest time for an answer
 	tryAgain  = time.Second            // after an error of the engine

@@ -217,7 +217,11 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 		l.mu.Unlock()
 		return 0
 	}
-	return min(max(end-now, l.short(lookAgain)), l.short(idleFor))
+	most := idleFor
+	if waits {
+		most = unusedAgain
+	}
+	return min(max(end-now, l.short(lookAgain)), l.short(most))
 }
 
 // leave gives a lease to the next node in the line, or back, once all requests have begun.
@@ -282,10 +286,8 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	}
 	l.mu.Unlock()
 	if next.Node != nobody {
-		ctx, cancel := context.WithTimeout(ctx, askFor)
-		defer cancel()
 		// If that is lost, the next node finds its name when it asks again.
-		_, _ = l.o.Engine.Ask(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
+		_ = l.o.Engine.Tell(ctx, next.Node, askKind, encode(request{Op: opHand, Key: e.key, Wait: to.Wait, Rev: rev, Value: &next}))
 	}
 	return 0, l.unclaimLeft(e)
 }

@@ -29,11 +29,8 @@ type answerer struct {
 
 // Ask is that of exchange.Engine.
 func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
-	if err := errors.Join(exchange.CheckNode(to), exchange.CheckKind(kind)); err != nil {
+	if err := checkAsk(to, kind, data); err != nil {
 		return nil, err
-	}
-	if len(data) > exchange.MaxMessageBytes {
-		return nil, fmt.Errorf("exchange/mem: ask: %w", exchange.ErrTooLarge)
 	}
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -59,6 +56,32 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// Tell is that of exchange.Engine.
+func (e *Engine) Tell(ctx context.Context, to int, kind string, data []byte) error {
+	if err := checkAsk(to, kind, data); err != nil {
+		return err
+	}
+	n := e.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := e.usable(ctx); err != nil {
+		return err
+	}
+	data = bytes.Clone(data)
+	n.later(n.delay(), func() { n.ask(e, nil, to, kind, data) })
+	return nil
+}
+
+func checkAsk(to int, kind string, data []byte) error {
+	if err := errors.Join(exchange.CheckNode(to), exchange.CheckKind(kind)); err != nil {
+		return err
+	}
+	if len(data) > exchange.MaxMessageBytes {
+		return fmt.Errorf("exchange/mem: ask: %w", exchange.ErrTooLarge)
+	}
+	return nil
 }
 
 // ask brings a request to the node that answers.

@@ -22,11 +22,8 @@ const (
 
 // Ask is that of exchange.Engine.
 func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
-	if err := errors.Join(exchange.CheckNode(to), exchange.CheckKind(kind)); err != nil {
+	if err := checkAsk(to, kind, data); err != nil {
 		return nil, err
-	}
-	if len(data) > exchange.MaxMessageBytes {
-		return nil, fmt.Errorf("exchange/nats: ask: %d bytes: %w", len(data), exchange.ErrTooLarge)
 	}
 	most := callTime
 	if end, limited := ctx.Deadline(); limited {
@@ -37,7 +34,7 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 		return nil, err
 	}
 	defer cancel()
-	msg, err := e.nc.RequestWithContext(ctx, fmt.Sprintf("db.%s.ask.%d.%d.%s", e.o.Crawl, to, e.o.Node, kind), data)
+	msg, err := e.nc.RequestWithContext(ctx, e.askSubject(to, kind), data)
 	if errors.Is(err, natsgo.ErrNoResponders) {
 		return nil, fmt.Errorf("exchange/nats: ask node %d for %s: %w", to, kind, exchange.ErrNoAnswer)
 	}
@@ -45,6 +42,33 @@ func (e *Engine) Ask(ctx context.Context, to int, kind string, data []byte) ([]b
 		return nil, e.explain(ctx, "ask", err)
 	}
 	return msg.Data, nil
+}
+
+// Tell is that of exchange.Engine.
+func (e *Engine) Tell(ctx context.Context, to int, kind string, data []byte) error {
+	if err := checkAsk(to, kind, data); err != nil {
+		return err
+	}
+	ctx, cancel, err := e.call(ctx, callTime)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	return e.explain(ctx, "tell", e.nc.Publish(e.askSubject(to, kind), data))
+}
+
+func (e *Engine) askSubject(to int, kind string) string {
+	return fmt.Sprintf("db.%s.ask.%d.%d.%s", e.o.Crawl, to, e.o.Node, kind)
+}
+
+func checkAsk(to int, kind string, data []byte) error {
+	if err := errors.Join(exchange.CheckNode(to), exchange.CheckKind(kind)); err != nil {
+		return err
+	}
+	if len(data) > exchange.MaxMessageBytes {
+		return fmt.Errorf("exchange/nats: ask: %d bytes: %w", len(data), exchange.ErrTooLarge)
+	}
+	return nil
 }
 
 // Answer is that of exchange.Engine.
@@ -123,8 +147,10 @@ func (a *answerer) take(ctx context.Context, msg *natsgo.Msg) {
 		defer a.e.running.Done()
 		defer a.running.Done()
 		answer := a.f(ctx, from, msg.Data)
-		if err := msg.Respond(answer); err != nil && ctx.Err() == nil {
-			a.e.warn("an answer is lost: " + err.Error())
+		if msg.Reply != "" { // Tell waits for no answer
+			if err := msg.Respond(answer); err != nil && ctx.Err() == nil {
+				a.e.warn("an answer is lost: " + err.Error())
+			}
 		}
 		<-a.places
 	}()
