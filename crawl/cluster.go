@@ -73,6 +73,7 @@ func (c *Cluster) validate(o *Options) error {
 // What comes in is taken in order, in transactions. Nothing depends on what the engine keeps.
 type clusterStage struct {
 	*engine
+	leases      *leaseStage
 	node, nodes int
 	outboxes    []*exchange.Outbox // by node; nil for this one
 	publishers  []*exchange.Publisher

@@ -88,6 +88,14 @@ func (s *leaseStage) run(ctx context.Context) error {
 	return err
 }
 
+// life returns a context that ends when the process of another node is found to be gone, if there are leases.
+func (s *leaseStage) life(node int) context.Context {
+	if s.leases == nil {
+		return context.Background()
+	}
+	return s.leases.Life(node)
+}
+
 // mayFetch reports whether requests may begin. They rest if this node has not reached the broker for long: other nodes may
 // then visit its networks.
 func (s *leaseStage) mayFetch() bool { return s.leases == nil || s.leases.MayFetch() }

@@ -66,6 +66,8 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	}
 	limited, cancel := context.WithTimeout(ctx, robotsAskFor)
 	defer cancel()
+	stop := context.AfterFunc(s.leases.life(owner), cancel) // a process that was killed does not answer
+	defer stop()
 	data, err = s.opt.Cluster.Engine.Ask(limited, owner, robotsAskKind, data)
 	if ctx.Err() != nil {
 		return false, ctx.Err()

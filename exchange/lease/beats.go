@@ -51,6 +51,9 @@ type seen struct {
 	beat  beat
 	last  time.Duration // when it changed, or when watching began
 	since int           // beats since the event, at least
+
+	life context.Context // ends when another process of the node beats, or when it says that it has ended
+	end  context.CancelFunc
 }
 
 func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
@@ -182,6 +185,15 @@ func (b *beats) note(v exchange.Value) {
 	n := &b.nodes[node]
 	if n.known && n.beat == is {
 		return
+	}
+	if n.life == nil || n.beat.Run != is.Run {
+		if n.life != nil {
+			n.end()
+		}
+		n.life, n.end = context.WithCancel(context.Background())
+	}
+	if is.Ended {
+		n.end()
 	}
 	n.known, n.beat, n.last = true, is, b.l.now()
 	if b.watching { // those before may be old

@@ -163,6 +163,17 @@ func (l *Leases) problem(text string, err error) {
 	}
 }
 
+// Life returns a context that ends when the process of another node that beats now is found to be gone: another one beats, or it
+// has said that it has ended. It does not end if the node has not beaten yet.
+func (l *Leases) Life(node int) context.Context {
+	l.beats.mu.Lock()
+	defer l.beats.mu.Unlock()
+	if life := l.beats.nodes[node].life; life != nil {
+		return life
+	}
+	return context.Background()
+}
+
 // Figures returns the figures, in constant time.
 func (l *Leases) Figures() Figures {
 	l.mu.Lock()
