@@ -69,6 +69,7 @@ func TestLateHandOver(t *testing.T) {
 		defer cancel()
 		var running sync.WaitGroup
 		leases := make([]*Leases, 2)
+		var mu sync.Mutex // guards all and handed
 		var all, late int
 		var gets atomic.Int64
 		var handed [2][]request
@@ -79,6 +80,8 @@ func TestLateHandOver(t *testing.T) {
 				if err != nil || r.Op != opHand {
 					t.Errorf("%s: %v", data, err)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				all++
 				handed[to] = append(handed[to], r)
 			}}
@@ -104,11 +107,14 @@ func TestLateHandOver(t *testing.T) {
 		}
 		for tick := range 6000 {
 			time.Sleep(100 * time.Millisecond)
+			mu.Lock()
+			told := [2][]request{slices.Clone(handed[0]), slices.Clone(handed[1])}
+			mu.Unlock()
 			switch n := gets.Load(); {
 			case tick < 1000 && n > 6:
-				t.Fatalf("%d calls of Get with %d hand-overs: what they tell is not used", n, all)
-			case tick == 1000 && all < 5:
-				t.Errorf("%d hand-overs in 100 s", all)
+				t.Fatalf("%d calls of Get with %d hand-overs: what they tell is not used", n, len(told[0])+len(told[1]))
+			case tick == 1000 && len(told[0])+len(told[1]) < 5:
+				t.Error("few hand-overs in 100 s")
 			case tick < 1000:
 				continue
 			}
@@ -116,11 +122,11 @@ func TestLateHandOver(t *testing.T) {
 				t.Fatal("both nodes hold the network")
 			}
 			for to, l := range leases {
-				if len(handed[to]) < 2 || tick%40 != 0 {
+				if len(told[to]) < 2 || tick%40 != 0 {
 					continue
 				}
 				// The last one may be under way; those before are late in any case.
-				old := handed[to][:len(handed[to])-1]
+				old := told[to][:len(told[to])-1]
 				if late++; slices.Equal(l.answer(ctx, 1-to, encode(old[late%len(old)])), []byte{answerLine}) {
 					t.Error("a node accepts a lease that it has had before")
 				}
