@@ -32,8 +32,8 @@ type value struct {
 	Open  []open           `json:"open,omitempty"`  // connections of earlier holders that may be open
 	Rests map[string]int64 `json:"rests,omitempty"` // by server: what is left of a back-off, in ms
 	Line  []waiter         `json:"wait,omitempty"`  // nodes that wait, the next one first
-	// At is when Open and Rests were so, if Node has written the lease: Unix time in ms by that node's clock. It is for that
-	// node alone. Others take what is left as if no time had passed.
+	// At is when Open and Rests were so, if Node has written the lease; 0: its last holder has. It is Unix time in ms by that
+	// node's clock, for that node alone. Others take what is left as if no time had passed.
 	At int64 `json:"at,omitempty"`
 }
 
