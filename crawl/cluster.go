@@ -85,6 +85,8 @@ type clusterStage struct {
 	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
 	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
 	began     uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
+	round     int64                           // intake.Round; fixed before the goroutines start
+	rejoined  time.Time                       // when this node started if the crawl was over then
 	wakeMark  signal
 	wakeEarly signal
 
@@ -178,6 +180,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		}
 		s.intake = *m.Intake
 		s.intake.Taken = slices.Clone(m.Intake.Taken) // the mark below must not follow what is not durable
+		s.round = s.intake.Round
 	}
 	s.taken, s.takenTo = make([]atomic.Int64, s.nodes), make([]atomic.Uint64, s.nodes)
 	for node := range s.taken {

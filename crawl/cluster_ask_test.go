@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/robots"
 )
 
 // killedAnswerer is an engine whose node is killed when it is first asked for a robots.txt.
@@ -42,6 +44,7 @@ type timedAsks struct {
 	mu       sync.Mutex // guards the fields below
 	longest  time.Duration
 	answered int
+	failures int // answers that say that the site has failed
 }
 
 // Ask is that of exchange.Engine.
@@ -53,6 +56,10 @@ func (a *timedAsks) Ask(ctx context.Context, to int, kind string, data []byte) (
 		defer a.mu.Unlock()
 		if a.longest = max(a.longest, time.Since(begun)); err == nil {
 			a.answered++
+			var said robotsAnswer
+			if json.Unmarshal(answer, &said) == nil && said.Kind == robots.NetworkFailure {
+				a.failures++
+			}
 		}
 	}
 	return answer, err
@@ -86,4 +93,57 @@ func TestClusterAskedNodeKilled(t *testing.T) {
 			t.Errorf("%d kills; a request waits for %v at most; %d answers", kills, asks.longest, asks.answered)
 		}
 	})
+}
+
+// stoppedAnswerer is an engine whose node is told to stop when it is first asked for a robots.txt.
+type stoppedAnswerer struct {
+	exchange.Engine
+	once sync.Once
+	stop func()
+}
+
+// Answer is that of exchange.Engine.
+func (s *stoppedAnswerer) Answer(kind string, f func(ctx context.Context, from int, data []byte) []byte) (func(), error) {
+	return s.Engine.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
+		if kind == robotsAskKind {
+			s.once.Do(s.stop)
+		}
+		return f(ctx, from, data)
+	})
+}
+
+// TestClusterAskedNodeStops: a node is told to stop while it makes another node's request for a robots.txt. That one does not take
+// it for a failure of the site, and asks again: no site of this web fails.
+func TestClusterAskedNodeStops(t *testing.T) {
+	t.Parallel()
+	for seed := *seedFlag; seed < *seedFlag+4; seed++ {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.Seed, o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = seed, 20, 40, 200, 0.5, 0
+			})
+			c := newCluster(t, web, 2, mem.Faults{}, nil)
+			defer c.close()
+			ctx, stop := context.WithCancel(t.Context())
+			first := c.options[1]
+			cl := *first.Cluster
+			cl.Engine, first.Cluster = &stoppedAnswerer{Engine: c.engines[1], stop: stop}, &cl
+			asks := &timedAsks{Engine: c.engines[0]}
+			c.options[0].Cluster.Engine = asks
+			results := make([]*Result, 2)
+			var wg sync.WaitGroup
+			wg.Go(func() { results[0] = mustRun(t, t.Context(), c.options[0]) })
+			wg.Go(func() {
+				if r := mustRun(t, ctx, first); r.Stop != StopCancelled {
+					t.Errorf("seed %d: node 1 was not stopped: %s", seed, r.Stop)
+				}
+				sleep(t.Context(), 5*time.Second)
+				results[1] = mustRun(t, t.Context(), c.options[1])
+			})
+			wg.Wait()
+			c.check(results)
+			if asks.answered == 0 || asks.failures > 0 {
+				t.Errorf("seed %d: %d answers, %d of them say that the site has failed", seed, asks.answered, asks.failures)
+			}
+		})
+	}
 }

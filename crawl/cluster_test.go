@@ -241,7 +241,8 @@ func atRandom(rng *rand.Rand, n int) cutting {
 func (c *cluster) lives(how cutting, kills *int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var ended atomic.Int64
+	var running atomic.Int64 // nodes that have not ended
+	running.Store(int64(len(c.options)))
 	ctx, cancel := context.WithTimeout(c.t.Context(), clusterTime)
 	defer cancel()
 	for node := range c.options {
@@ -266,7 +267,10 @@ func (c *cluster) lives(how cutting, kills *int) {
 					fs.CrashAfter(0)
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
-					for ended.Add(1); ended.Load() < int64(len(c.options)) && sleep(ctx, 10*time.Minute); {
+					for running.Add(-1); running.Load() > 0 && sleep(ctx, 10*time.Minute); running.Add(-1) {
+						if running.Add(1) == 1 {
+							continue // no other node waits any more
+						}
 						if again, err := c.start(ctx, node, c.options[node]); !errors.Is(err, state.ErrFinished) && (err != nil || again.Stop != cmp.Or(c.stop, StopDone)) {
 							c.t.Errorf("node %d, which has ended: %v", node, err)
 							return

@@ -136,6 +136,9 @@ func (s *clusterStage) agree(ctx context.Context) error {
 		if errors.Is(err, state.ErrIncompatible) {
 			return err
 		}
+		if errors.Is(err, exchange.ErrExists) || errors.Is(err, exchange.ErrChanged) { // another node was first
+			continue
+		}
 		if !sleep(ctx, engineEvery) {
 			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
 			return s.dropGivenUp()

@@ -142,7 +142,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
-		Idle: m.idle, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
+		Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
@@ -306,11 +306,57 @@ func (s *clusterStage) concluded() bool {
 	}
 	s.idle.Store(true)
 	s.wakeEarly.raise()
-	marks := make([]*exchange.Mark, s.nodes)
+	if time.Since(s.rejoined) < rejoinTime {
+		return false
+	}
+	marks, without := make([]*exchange.Mark, s.nodes), slices.Clone(s.gaveUp)
 	for node := range marks {
 		marks[node] = s.marks[node].Load()
+		if marks[node] != nil || s.rejoined.IsZero() || s.outboxes[node] == nil {
+			continue
+		}
+		if f := s.outboxes[node].Figures(); f.Waiting() == 0 {
+			without[node] = true // it has ended, and the broker has lost its mark since
+		}
 	}
-	return exchange.Over(marks, s.gaveUp)
+	return exchange.Over(marks, without, s.round)
+}
+
+// rejoinTime is how long a node that starts after the end of the crawl waits for the others to start as well: one of them may
+// have more work, and find links for this one.
+const rejoinTime = 20 * time.Second
+
+// rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
+// no broker answers. No goroutine runs yet.
+func (s *clusterStage) rejoin(ctx context.Context) bool {
+	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, agreePatience)
+	defer cancel()
+	var err error
+	round := s.intake.Round
+	for node := 0; node < s.nodes; {
+		var v exchange.Value
+		if v, err = s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
+			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && m.Done {
+				round = max(round, m.Round)
+			}
+		} else if !errors.Is(err, exchange.ErrNotFound) {
+			if !sleep(ctx, engineEvery) {
+				break
+			}
+			continue
+		}
+		err = nil
+		node++
+	}
+	s.intake.Round, s.rejoined = round+1, time.Now()
+	s.round = s.intake.Round
+	if err != nil {
+		s.opt.Log.Warn("the crawl is over, and the broker does not answer: links that other nodes send are not taken", "error", err)
+	}
+	return err == nil
 }
 
 // Bounds of the checkpoints that the exchange asks for: a record can be published only after one.

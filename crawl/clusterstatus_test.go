@@ -119,6 +119,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 				t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Waiting, waits)
 			}
 		}
+		<-c.options[0].Control.Started()
 		sleep(ctx, time.Second)
 		at("at the start", 0, "must hear of this one, for 3s from its start", func(l *exchange.LeaseStatus) bool {
 			return l.Starting && l.Resting && l.Held == 0

@@ -91,14 +91,18 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 // answerRobots answers the requests of other nodes until ctx ends.
 func (q *robotsRequests) answerRobots(ctx context.Context) error {
 	places := make(chan struct{}, robotsAnswers)
-	stop, err := q.opt.Cluster.Engine.Answer(robotsAskKind, func(ctx context.Context, from int, data []byte) []byte {
+	stop, err := q.opt.Cluster.Engine.Answer(robotsAskKind, func(asked context.Context, from int, data []byte) []byte {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		default:
 			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		}
-		return q.robotsFor(ctx, data)
+		answer := q.robotsFor(asked, data)
+		if ctx.Err() != nil { // this node stops, or has failed: that says nothing about the site
+			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
+		}
+		return answer
 	})
 	if err != nil {
 		return fmt.Errorf("crawl: answers to other nodes: %w", err)

@@ -100,7 +100,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.uploads.access(ctx); err != nil {
 		return nil, err
 	}
-	if c.finished() {
+	rejoined, ended := c.cluster.rejoin(ctx), c.acct.in(state.PlaceFetched, state.PlaceRefused)
+	if c.finished() && !rejoined {
 		c.extraction.finish(ctx)
 		c.cluster.end(ctx)
 		if c.uploads.waits() { // and makes a checkpoint
@@ -183,6 +184,9 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.extraction.finish(ctx)
 	if err := c.uploads.finish(ctx, done); err != nil {
 		return nil, err
+	}
+	if rejoined && why == StopDone && c.acct.in(state.PlaceFetched, state.PlaceRefused) == ended {
+		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
 	return c.result(why)
 }

@@ -64,8 +64,8 @@ func (c *crawler) watch(ctx context.Context) error {
 // while URLs are left.
 const watchEvery = 10 * time.Millisecond
 
-// untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, or Linger
-// after the last progress.
+// untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, Linger
+// after the last progress, or rejoinTime.
 func (c *crawler) untilLimit() time.Duration {
 	wait := wakeAfter
 	if c.opt.MaxTime > 0 {
@@ -73,6 +73,9 @@ func (c *crawler) untilLimit() time.Duration {
 	}
 	if linger := c.opt.Linger - c.idleFor(); linger > 0 {
 		wait = min(wait, linger)
+	}
+	if rejoin := rejoinTime - time.Since(c.cluster.rejoined); rejoin > 0 {
+		wait = min(wait, rejoin)
 	}
 	return wait
 }

@@ -18,6 +18,7 @@ type Mark struct {
 	Table      uint64   `json:"table"`              // Table.Sum
 	Idle       bool     `json:"idle,omitempty"`     // the node had nothing to do but wait for others
 	Done       bool     `json:"done,omitempty"`     // the node has found that the crawl is over
+	Round      int64    `json:"round,omitempty"`    // Intake.Round
 	Pages      int64    `json:"pages,omitempty"`    // that the node has fetched
 	Short      bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
 	Full       int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
@@ -64,7 +65,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	}
 	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
 	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
-		len(m.Gone) != nodes || len(m.Want) != nodes || m.Pages < 0 || len(m.GivenUp) > nodes ||
+		len(m.Gone) != nodes || len(m.Want) != nodes || m.Pages < 0 || m.Round < 0 || len(m.GivenUp) > nodes ||
 		CheckLife(m.Life) != nil {
 		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
 	}
@@ -72,7 +73,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 }
 
 // Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has found
-// that it is, or all are idle, and all that was added to an outbox was taken.
+// that it is, in this node's round or a later one, or all are idle, and all that was added to an outbox was taken.
 //
 // It is enough that this holds for marks of different times. Suppose that it holds, and that a node has added
 // records after its mark. A node that is idle does so only after taking a message that its mark does not have.
@@ -81,9 +82,12 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 // contradiction. If its mark is older, the sender, idle then, added the records later, after taking a message
 // that its mark does not have, and so this message is not the first: a contradiction, too.
 //
+// It does not hold for the mark that a node has left at the end of a crawl that goes on: that node may start with more
+// work. So a node that begins a round must wait for a while before it asks.
+//
 // Nodes that were given up do not count: givenUp has one element for each node, or is nil.
-func Over(marks []*Mark, givenUp []bool) bool {
-	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done }) {
+func Over(marks []*Mark, givenUp []bool, round int64) bool {
+	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done && m.Round >= round }) {
 		return true
 	}
 	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
@@ -107,6 +111,10 @@ type Intake struct {
 	Epoch int64   `json:"epoch"` // of the stream
 	Seq   uint64  `json:"seq"`   // of the last message that was taken or skipped
 	Taken []Taken `json:"taken"` // by sender
+
+	// Round is 0 until the crawl is over. A node that starts after that is in a round above those in which the others
+	// have found the crawl to be over.
+	Round int64 `json:"round,omitempty"`
 
 	Life  uint64   `json:"life,omitempty"`  // how often this node was resynced
 	Lives []uint64 `json:"lives,omitempty"` // by sender: the life whose messages and marks are taken; nil: all 0

@@ -254,7 +254,7 @@ func TestOver(t *testing.T) {
 		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, true}, {[]*Mark{mark(0, 4, 3), nil}, false}, {[]*Mark{mark(0, 4, 3), busy}, false},
 		{[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, false}, {[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, false}, {[]*Mark{nil, done}, true},
 	} {
-		if got := Over(c.marks, nil); got != c.want {
+		if got := Over(c.marks, nil, 0); got != c.want {
 			t.Errorf("case %d: %v", i, got)
 		}
 		for _, m := range c.marks {

@@ -119,10 +119,10 @@ func TestOverGivenUp(t *testing.T) {
 	}
 	a, b, gone := mark(0), mark(1), []bool{false, false, true}
 	a.Out[2], b.Taken[2].Totals.Links.N = 9, 7
-	if Over([]*Mark{a, b, nil}, nil) || !Over([]*Mark{a, b, nil}, gone) {
+	if Over([]*Mark{a, b, nil}, nil, 0) || !Over([]*Mark{a, b, nil}, gone, 0) {
 		t.Error("without the mark of a node that was given up")
 	}
-	if a.Out[1] = 1; Over([]*Mark{a, b, nil}, gone) {
+	if a.Out[1] = 1; Over([]*Mark{a, b, nil}, gone, 0) {
 		t.Error("a record is on its way")
 	}
 	must(t, (&Mark{Life: 3, Checkpoint: 9}).CheckOwn(3, 9))

@@ -1,0 +1,57 @@
+package crawl
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/exchange/mem"
+	"drumbeat/internal/simweb"
+)
+
+// TestClusterGoesOn: a crawl is over at once since its flags forbid all servers. Under other flags, only the nodes that hold seeds
+// back have work, and find links for the others: all fetch their part, whichever node starts last. Twice more, nothing is left.
+func TestClusterGoesOn(t *testing.T) {
+	t.Parallel()
+	for last := range 3 {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 600, 1, 0 })
+			c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
+				o.Linger = 12 * time.Hour // until a server that was not allowed is confirmed to be
+			})
+			defer c.close()
+			all := c.options[0].AllowedAddr
+			for i := range c.options {
+				c.options[i].NetworkFlags, c.options[i].AllowedAddr = "none", func(netip.Addr) bool { return false }
+			}
+			c.run(t.Context())
+			for i := range c.options {
+				c.options[i].NetworkFlags, c.options[i].AllowedAddr, c.options[i].Cluster.Reconfigure = "", all, true
+			}
+			for run := range 3 {
+				c.reopen()
+				errs := make([]error, 3)
+				results := make([]*Result, 3)
+				var wg sync.WaitGroup
+				for node := range c.options {
+					wg.Go(func() {
+						if node == last {
+							time.Sleep(rejoinTime - 5*time.Second)
+						}
+						results[node], errs[node] = Run(t.Context(), c.options[node])
+					})
+				}
+				wg.Wait()
+				for node, err := range errs {
+					if finished := errors.Is(err, state.ErrFinished); err != nil && !finished || run > 0 && !finished {
+						t.Errorf("run %d, node %d: %v", run, node, err)
+					}
+				}
+				c.check(results)
+			}
+		})
+	}
+}
