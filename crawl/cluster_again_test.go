@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"sync"
@@ -18,7 +19,9 @@ func TestClusterGoesOn(t *testing.T) {
 	t.Parallel()
 	for last := range 3 {
 		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 600, 1, 0 })
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 600, 1, 0
+			})
 			c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
 				o.Linger = 12 * time.Hour // until a server that was not allowed is confirmed to be
 			})
@@ -33,6 +36,7 @@ func TestClusterGoesOn(t *testing.T) {
 			}
 			for run := range 3 {
 				c.reopen()
+				ctx, cancel := context.WithTimeout(t.Context(), clusterTime)
 				errs := make([]error, 3)
 				results := make([]*Result, 3)
 				var wg sync.WaitGroup
@@ -41,10 +45,11 @@ func TestClusterGoesOn(t *testing.T) {
 						if node == last {
 							time.Sleep(rejoinTime - 5*time.Second)
 						}
-						results[node], errs[node] = Run(t.Context(), c.options[node])
+						results[node], errs[node] = Run(ctx, c.options[node])
 					})
 				}
 				wg.Wait()
+				cancel()
 				for node, err := range errs {
 					if finished := errors.Is(err, state.ErrFinished); err != nil && !finished || run > 0 && !finished {
 						t.Errorf("run %d, node %d: %v", run, node, err)

@@ -306,7 +306,7 @@ func (s *clusterStage) concluded() bool {
 	}
 	s.idle.Store(true)
 	s.wakeEarly.raise()
-	if time.Since(s.rejoined) < rejoinTime {
+	if s.rejoining() > 0 {
 		return false
 	}
 	marks, without := make([]*exchange.Mark, s.nodes), slices.Clone(s.gaveUp)
@@ -325,6 +325,9 @@ func (s *clusterStage) concluded() bool {
 // rejoinTime is how long a node that starts after the end of the crawl waits for the others to start as well: one of them may
 // have more work, and find links for this one.
 const rejoinTime = 20 * time.Second
+
+// rejoining returns how much of rejoinTime is left.
+func (s *clusterStage) rejoining() time.Duration { return max(0, rejoinTime-time.Since(s.rejoined)) }
 
 // rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
 // no broker answers. No goroutine runs yet.
@@ -353,7 +356,9 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	}
 	s.intake.Round, s.rejoined = round+1, time.Now()
 	s.round = s.intake.Round
-	if err != nil {
+	if err == nil {
+		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "for at least", rejoinTime)
+	} else {
 		s.opt.Log.Warn("the crawl is over, and the broker does not answer: links that other nodes send are not taken", "error", err)
 	}
 	return err == nil

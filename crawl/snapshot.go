@@ -128,6 +128,8 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return "URLs due later"
 	case !c.seedsDone.Load():
 		return "seeds"
+	case c.cluster.rejoining() > 0:
+		return "the other nodes, which may have more work"
 	}
 	return "new links"
 }

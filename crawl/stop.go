@@ -74,8 +74,8 @@ func (c *crawler) untilLimit() time.Duration {
 	if linger := c.opt.Linger - c.idleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
-	if rejoin := rejoinTime - time.Since(c.cluster.rejoined); rejoin > 0 {
-		wait = min(wait, rejoin)
+	if rejoining := c.cluster.rejoining(); rejoining > 0 {
+		wait = min(wait, rejoining)
 	}
 	return wait
 }

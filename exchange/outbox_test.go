@@ -237,7 +237,8 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// TestOver: the crawl is over only if all nodes are idle and nothing is on its way, or a node has found it over.
+// TestOver: the crawl is over only if all nodes are idle and nothing is on its way, or a node has found it over in this round
+// or a later one.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	mark := func(node int, taken, out int64) *Mark {
@@ -246,15 +247,17 @@ func TestOver(t *testing.T) {
 		return m
 	}
 	busy, done := mark(1, 3, 4), mark(1, 0, 0)
-	busy.Idle, done.Done = false, true
+	busy.Idle, done.Done, done.Round = false, true, 2
 	for i, c := range []struct {
 		marks []*Mark
+		round int64
 		want  bool
 	}{
-		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, true}, {[]*Mark{mark(0, 4, 3), nil}, false}, {[]*Mark{mark(0, 4, 3), busy}, false},
-		{[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, false}, {[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, false}, {[]*Mark{nil, done}, true},
+		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 0, true}, {[]*Mark{mark(0, 4, 3), nil}, 0, false}, {[]*Mark{mark(0, 4, 3), busy}, 0, false},
+		{[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, 0, false}, {[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, 0, false}, {[]*Mark{nil, done}, 0, true},
+		{[]*Mark{nil, done}, 2, true}, {[]*Mark{nil, done}, 3, false}, {[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 3, true},
 	} {
-		if got := Over(c.marks, nil, 0); got != c.want {
+		if got := Over(c.marks, nil, c.round); got != c.want {
 			t.Errorf("case %d: %v", i, got)
 		}
 		for _, m := range c.marks {

@@ -200,6 +200,12 @@ var mutants = []mutant{
 		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
 	{name: "loss-seen-in-newer-leases", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLateLast", edits: []edit{
 		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
+	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
+		{"c.finished() && !rejoined {", "c.finished() {"}}},
+	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
+		{"	if s.rejoining() > 0 {\n", "	if false {\n"}}},
+	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{
+		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"tails.Write(0, f.open)", "tails.Write(0, f.open[:0])"}}},
 }
