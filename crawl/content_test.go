@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,7 +173,10 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
 		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
 		var image *memfs.FS
+		var mu sync.Mutex // guards image
 		opt.hook = func(place string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if image != nil || place != "content" && place != "checkpoint" {
 				return
 			}
