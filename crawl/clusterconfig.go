@@ -227,8 +227,8 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("crawl: the configuration that another node has written: %w: %w", err, state.ErrIncompatible)
 	case !s.agreed:
-		return fmt.Errorf("crawl: this node has other options than the cluster: %s: %w", strings.Join(other.Differ(s.config), "; "),
-			state.ErrIncompatible)
+		return fmt.Errorf("crawl: this node has other options than the cluster: %s (--cluster-reconfigure makes them those of the cluster; "+
+			"give them to all nodes): %w", strings.Join(other.Differ(s.config), "; "), state.ErrIncompatible)
 	}
 	if s.warned != other.Digest {
 		s.warned = other.Digest

@@ -330,12 +330,12 @@ const rejoinTime = 20 * time.Second
 func (s *clusterStage) rejoining() time.Duration { return max(0, rejoinTime-time.Since(s.rejoined)) }
 
 // rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
-// no broker answers. No goroutine runs yet.
+// no broker answers within rejoinTime. No goroutine runs yet.
 func (s *clusterStage) rejoin(ctx context.Context) bool {
 	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, agreePatience)
+	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
 	defer cancel()
 	var err error
 	round := s.intake.Round
@@ -359,7 +359,7 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	if err == nil {
 		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "for at least", rejoinTime)
 	} else {
-		s.opt.Log.Warn("the crawl is over, and the broker does not answer: links that other nodes send are not taken", "error", err)
+		s.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
 	}
 	return err == nil
 }
