@@ -326,8 +326,21 @@ func (s *clusterStage) concluded() bool {
 // have more work, and find links for this one.
 const rejoinTime = 20 * time.Second
 
-// rejoining returns how much of rejoinTime is left.
-func (s *clusterStage) rejoining() time.Duration { return max(0, rejoinTime-time.Since(s.rejoined)) }
+// rejoining returns how much of rejoinTime is left. It counts from the last connection: marks of the others come after it.
+func (s *clusterStage) rejoining() time.Duration {
+	if s.rejoined.IsZero() {
+		return 0
+	}
+	st := s.opt.Cluster.Engine.State()
+	if !st.Connected {
+		return rejoinTime
+	}
+	since := s.rejoined
+	if st.Since.After(since) {
+		since = st.Since
+	}
+	return max(0, rejoinTime-time.Since(since))
+}
 
 // rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
 // no broker answers within rejoinTime. No goroutine runs yet.

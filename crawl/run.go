@@ -100,8 +100,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.uploads.access(ctx); err != nil {
 		return nil, err
 	}
-	rejoined, ended := c.cluster.rejoin(ctx), c.acct.in(state.PlaceFetched, state.PlaceRefused)
-	if c.finished() && !rejoined {
+	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.acct.copy()
+	if finished && !rejoined {
 		c.extraction.finish(ctx)
 		c.cluster.end(ctx)
 		if c.uploads.waits() { // and makes a checkpoint
@@ -185,7 +185,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.uploads.finish(ctx, done); err != nil {
 		return nil, err
 	}
-	if rejoined && why == StopDone && c.acct.in(state.PlaceFetched, state.PlaceRefused) == ended {
+	if now := c.acct.copy(); finished && why == StopDone && now.Unique == before.Unique &&
+		now.Counters[state.CountPages] == before.Counters[state.CountPages] { // nor did other nodes find anything for this one
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
 	return c.result(why)
