@@ -201,7 +201,7 @@ var mutants = []mutant{
 	{name: "loss-seen-in-newer-leases", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLateLast", edits: []edit{
 		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
-		{"	if finished && !rejoined {\n", "	if finished {\n"}}},
+		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
 	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if s.rejoining() > 0 {\n", "	if false {\n"}}},
 	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{
