@@ -266,28 +266,56 @@ func button(selector, words string) string {
 // element is an expression for the first element of a selector.
 func element(selector string) string { return "document.querySelector(" + quote(selector) + ")" }
 
-// click scrolls to the element of an expression and clicks its middle with the mouse. The element must be
-// the one that gets the click.
+// aimScript scrolls to the element e, waits until two frames show it at one place, and returns the middle of it. over is
+// what is in front of it. From then on, window.__aim says what the mouse did to it.
+const aimScript = `const box = () => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height].join(" "); };
+  for (let was = "", frames = 0; frames < 100; frames++) {
+    e.scrollIntoView({ block: "center", behavior: "instant" });
+    await new Promise((done) => requestAnimationFrame(done));
+    if (was === (was = box())) break;
+  }
+  const r = e.getBoundingClientRect();
+  const at = { x: r.left + r.width / 2, y: r.top + r.height / 2, over: "" };
+  const hit = (top) => Boolean(top && (e.contains(top) || top.closest("label")?.contains(e)));
+  const top = document.elementFromPoint(at.x, at.y);
+  if (!hit(top)) at.over = top ? top.outerHTML.slice(0, 200) : "nothing";
+  const aim = window.__aim = { pressed: false };
+  window.addEventListener("mousedown", (ev) => { aim.pressed = hit(ev.target); }, { capture: true, once: true });
+  return at;`
+
+// click clicks the middle of an element with the mouse. The page may move what it shows until the button is down:
+// where that hits something else, the button goes up outside, which is no click, and the next try follows.
 func (p *page) click(expression string) {
 	p.t.Helper()
 	p.until("there is "+expression, expression)
-	var at struct {
-		X, Y float64
-		Over string
+	mouse := func(kind string, x, y float64) {
+		p.t.Helper()
+		p.must("Input.dispatchMouseEvent", object{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}, nil)
 	}
-	p.run(`(() => { const e = `+expression+`;
-  e.scrollIntoView({ block: "center", behavior: "instant" });
-  const r = e.getBoundingClientRect();
-  const at = { x: r.left + r.width / 2, y: r.top + r.height / 2, over: "" };
-  const top = document.elementFromPoint(at.x, at.y);
-  if (!top || !(e.contains(top) || top.closest("label")?.contains(e))) at.over = top ? top.outerHTML.slice(0, 200) : "nothing";
-  return at; })()`, &at)
-	if at.Over != "" {
-		p.t.Fatalf("%s: a click on %s would hit %s", p.label, expression, at.Over)
-	}
-	for _, kind := range []string{"mouseMoved", "mousePressed", "mouseReleased"} {
-		p.must("Input.dispatchMouseEvent",
-			object{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+	const tries = 10
+	for try := 1; ; try++ {
+		var at struct {
+			X, Y float64
+			Over string
+		}
+		p.run("(async () => { const e = "+expression+"; "+aimScript+" })()", &at)
+		if at.Over == "" {
+			mouse("mouseMoved", at.X, at.Y)
+			mouse("mousePressed", at.X, at.Y)
+			var pressed bool
+			if p.run("window.__aim.pressed", &pressed); pressed {
+				mouse("mouseReleased", at.X, at.Y)
+				return
+			}
+			mouse("mouseMoved", 0, 0)
+			mouse("mouseReleased", 0, 0)
+			at.Over = "what has moved there"
+		}
+		if try == tries {
+			p.save("-failed", false)
+			p.t.Fatalf("%s: a click on %s would hit %s", p.label, expression, at.Over)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
