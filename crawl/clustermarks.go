@@ -348,24 +348,29 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, rejoinTime)
+	limited, cancel := context.WithTimeout(ctx, rejoinTime)
 	defer cancel()
 	var err error
 	round := s.intake.Round
 	for node := 0; node < s.nodes; {
 		var v exchange.Value
-		if v, err = s.opt.Cluster.Engine.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
-			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err == nil && m.Done {
+		if v, err = s.opt.Cluster.Engine.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
+			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
+				s.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
+			} else if m.Done {
 				round = max(round, m.Round)
 			}
 		} else if !errors.Is(err, exchange.ErrNotFound) {
-			if !sleep(ctx, engineEvery) {
+			if !sleep(limited, engineEvery) {
 				break
 			}
 			continue
 		}
 		err = nil
 		node++
+	}
+	if ctx.Err() != nil {
+		return false // the crawl stops before it started
 	}
 	s.intake.Round, s.rejoined = round+1, time.Now()
 	s.round = s.intake.Round

@@ -292,31 +292,27 @@ func (p *page) click(expression string) {
 		p.t.Helper()
 		p.must("Input.dispatchMouseEvent", object{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}, nil)
 	}
-	const tries = 10
-	for try := 1; ; try++ {
+	p.wait("a click hits "+expression, 10*time.Second, func() bool {
 		var at struct {
 			X, Y float64
 			Over string
 		}
 		p.run("(async () => { const e = "+expression+"; "+aimScript+" })()", &at)
-		if at.Over == "" {
-			mouse("mouseMoved", at.X, at.Y)
-			mouse("mousePressed", at.X, at.Y)
-			var pressed bool
-			if p.run("window.__aim.pressed", &pressed); pressed {
-				mouse("mouseReleased", at.X, at.Y)
-				return
-			}
+		if at.Over != "" {
+			p.t.Logf("%s: a click on %s would hit %s", p.label, expression, at.Over)
+			return false
+		}
+		mouse("mouseMoved", at.X, at.Y)
+		mouse("mousePressed", at.X, at.Y)
+		var pressed bool
+		if p.run("window.__aim.pressed", &pressed); !pressed {
 			mouse("mouseMoved", 0, 0)
 			mouse("mouseReleased", 0, 0)
-			at.Over = "what has moved there"
+			return false
 		}
-		if try == tries {
-			p.save("-failed", false)
-			p.t.Fatalf("%s: a click on %s would hit %s", p.label, expression, at.Over)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		mouse("mouseReleased", at.X, at.Y)
+		return true
+	})
 }
 
 // show scrolls to an element.
