@@ -19,6 +19,9 @@ import (
 
 // TestOrderOfPLDs: each order lists the PLDs with the largest values first, and other words are refused.
 func TestOrderOfPLDs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	if pldOrders[star.ByIndegree] != "indegree" || pldOrders[star.ByPages] != "pages" || pldOrders[star.ByBytes] != "bytes" {
 		t.Fatal("the words are not in the order of star.Order")
 	}

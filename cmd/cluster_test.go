@@ -31,9 +31,7 @@ func fleetWeb(t *testing.T) (*simweb.Web, []string) {
 // TestClusterKill: three processes crawl as one, over the broker of the first. Each is killed by kill -9 once, the broker
 // with the first. Together they fetch each URL, and each deep audit balances.
 func TestClusterKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	web, webArgs := fleetWeb(t)
 	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s")
@@ -61,9 +59,7 @@ func TestClusterKill(t *testing.T) {
 // TestClusterRoutes: three processes, each with a server of its own, crawl as one. Each is killed by kill -9 once, with its
 // server, and the others go on.
 func TestClusterRoutes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	web, webArgs := fleetWeb(t)
 	f := newFleet(t, web, webArgs, "--host-delay=20ms", "--server-delay=1ms", "--cluster-lease=6s", "--cluster-replicas=3", "--cluster-sync=1m")
@@ -93,9 +89,7 @@ func TestClusterRoutes(t *testing.T) {
 // TestClusterPages: three processes stop at a limit of pages that holds for all of them. A process with another option is refused
 // with exit code 4, and cluster status shows the nodes meanwhile.
 func TestClusterPages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	web, webArgs := fleetWeb(t)
 	const nodes, limit = 3, 300

@@ -44,9 +44,7 @@ func brokerFleet(t *testing.T) (f *fleet, requests int) {
 // TestClusterBroker: a broker is killed by kill -9 and loses all that it has, and later is killed again. Three nodes crawl
 // on meanwhile and fetch each URL once.
 func TestClusterBroker(t *testing.T) {
-	if testing.Short() {
-		t.Skip("four processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	f, n := brokerFleet(t)
 	f.requests(n / 4)
@@ -61,9 +59,7 @@ func TestClusterBroker(t *testing.T) {
 // TestClusterGiveUp: a node is killed and never started again. The others stop, give it up, and end without it, each with all
 // of its own URLs that do not hang on those of the lost node; it is refused from then on.
 func TestClusterGiveUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("four processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	f, n := brokerFleet(t)
 	f.requests(n / 3)
@@ -102,9 +98,7 @@ func TestClusterGiveUp(t *testing.T) {
 // TestClusterKillRandom: nodes and broker are killed by kill -9 at random moments. Half of the brokers lose all that they
 // have.
 func TestClusterKillRandom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("four processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	f, n := brokerFleet(t)
 	seed := *clusterSeed

@@ -22,9 +22,7 @@ import (
 // TestClusterMove: two processes crawl as one and are stopped in order, as by Ctrl-C. Slots move, as the guide has it, the nodes
 // are audited together, with --deep, and go on to the end: each URL is fetched once, and the nodes balance again.
 func TestClusterMove(t *testing.T) {
-	if testing.Short() {
-		t.Skip("two processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
 		o.PLDs, o.Hosts, o.Pages = 20, 40, 800

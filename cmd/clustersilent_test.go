@@ -89,9 +89,7 @@ func (c *cable) carry(conn net.Conn) {
 // --cluster-lease. By the web's log the delay of addresses holds over all of them, but for requests that a frozen
 // process was about to send. Each URL is fetched once.
 func TestClusterSilent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three processes take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	web, webArgs := cmdtest.SmallWeb(t, func(o *simweb.Options) {
 		o.PLDs, o.Hosts, o.Pages, o.IPs, o.LogRequests = 20, 40, 500, 6, 100_000

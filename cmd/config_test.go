@@ -44,6 +44,7 @@ func parseConfig(t *testing.T, command, text string) (commands, *kong.Context, e
 // TestTemplate: every flag of a command is in its configuration file. With all defaults uncommented the file
 // changes nothing; any other flag takes an example of its kind.
 func TestTemplate(t *testing.T) {
+	notShort(t)
 	for _, command := range configured {
 		template, _ := wantExit(t, term.ExitDone, "", "config", command)
 		base, kctx, err := parseConfig(t, command, "")

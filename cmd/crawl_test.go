@@ -21,6 +21,7 @@ import (
 // TestCrawlCommand: a crawl fetches all reachable URLs; the same command then says that it is finished;
 // audit balances; repair restores damaged files.
 func TestCrawlCommand(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.LinksPerPage = 60 })
 	dir := filepath.Join(t.TempDir(), "crawl")
@@ -133,6 +134,7 @@ func TestForeignDirectory(t *testing.T) {
 
 // TestMoreMachine: a crawl resumed with another --ram and one more directory fetches the same set of URLs.
 func TestMoreMachine(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()

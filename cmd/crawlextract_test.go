@@ -22,6 +22,7 @@ import (
 // to do after it. A crawl that was stopped or that had no --extract makes the missing parts in its next run. Sites with
 // extract = false are left out by both.
 func TestCrawlExtract(t *testing.T) {
+	notShort(t)
 	_, dir, at, pages := crawlForTexts(t, "--extract=text,lang,meta,jsonld", "--roll-every=10ms", "--checkpoint-every=20ms")
 	made := dir + "/o0/texts"
 	again := func(target string, more ...string) string {
@@ -50,6 +51,7 @@ func TestCrawlExtract(t *testing.T) {
 // TestCrawlExtractLater: a finished crawl gets the parts that it lacks, also after one was lost. A directory with other
 // parts and a fault of the file system do not end a crawl, but its end says so.
 func TestCrawlExtractLater(t *testing.T) {
+	notShort(t)
 	web, args := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()
 	args = append(args, "--dir="+dir+"/d", "--ram=256MiB", "--seeds", cmdtest.SeedFile(t, web))
@@ -118,6 +120,7 @@ func checkLive(t *testing.T, dir string) {
 
 // TestExtractSites: pages of sites with extract = false are left out, while the crawl runs and afterwards.
 func TestExtractSites(t *testing.T) {
+	notShort(t)
 	sites := filepath.Join(t.TempDir(), "sites.toml")
 	web, args := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 // TestDemoServe: a crawl in another process, with the seeds and flags that demo --serve prints, fetches the whole web,
 // and the web says so.
 func TestDemoServe(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	_, port, err := net.SplitHostPort(brokerAddr(t)) // the two after it are most likely free, too
 	if err != nil {

@@ -57,6 +57,7 @@ func answers[T any](t *testing.T, out string) (list []T) {
 // TestExplainPLD: explain pld --dir tells the web's truth of each PLD: who links to it, and how many of its URLs
 // wait where.
 func TestExplainPLD(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/d"
 	args := append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)
@@ -147,6 +148,7 @@ func TestExplainPLD(t *testing.T) {
 // TestExplainCrawl: explain answers questions about a crawl's directories, in words and as JSON, from
 // arguments and lines, and changes nothing.
 func TestExplainCrawl(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"

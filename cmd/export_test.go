@@ -74,6 +74,7 @@ func setOf(seqs ...func(func(string) bool)) map[string]bool {
 // TestExportTruth: the rows of all exports of a finished crawl are exactly the pages, names and edges of the
 // web, and the positions of pages lead to their records.
 func TestExportTruth(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/d"
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
@@ -340,6 +341,7 @@ func checkRobots(t *testing.T, web *simweb.Web, rows []map[string]any, hosts map
 
 // TestExportParts: an interrupted export goes on, one of another checkpoint starts anew, and both say so.
 func TestExportParts(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir, out, target := tmp+"/d", tmp+"/o", tmp+"/t"
@@ -397,6 +399,7 @@ func TestExportParts(t *testing.T) {
 
 // TestExportSignal: a signal ends an export with its exit code and keeps the finished parts.
 func TestExportSignal(t *testing.T) {
+	notShort(t)
 	web, args := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	dir, target := t.TempDir()+"/d", t.TempDir()+"/t"
 	wantExit(t, term.ExitDone, "", append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir)...)
@@ -437,6 +440,7 @@ func tableFiles(t *testing.T, dir string) map[string]string {
 
 // TestExportFaults: bad flags, directories in use, damage and missing files are said clearly.
 func TestExportFaults(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir := tmp + "/d"
@@ -568,6 +572,7 @@ func movedAway(t *testing.T, pattern string) (back func()) {
 // TestExportBeside: exports beside a crawl that makes many checkpoints are consistent: no URL is in two
 // tables of one checkpoint, and all pages are of the web.
 func TestExportBeside(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	dir := t.TempDir() + "/d"
 	ended := make(chan struct{})

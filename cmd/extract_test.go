@@ -64,6 +64,7 @@ func crawlForTexts(t *testing.T, more ...string) (web *simweb.Web, dir string, a
 // TestExtractTruth: the rows are exactly the HTML pages of the web, their full text is that of the page, and their
 // places lead to it. Revisits are left out and counted.
 func TestExtractTruth(t *testing.T) {
+	notShort(t)
 	web, dir, at, pages := crawlForTexts(t, "--content-seen=off")
 	before := listing(t, dir)
 	rows := extracted(t, append(at, "--full-text")...)
@@ -110,6 +111,7 @@ func TestExtractTruth(t *testing.T) {
 // TestExtractParts: parts are one for each WARC file; those that are complete are kept, WET reads back with the same
 // texts, and other options are refused.
 func TestExtractParts(t *testing.T) {
+	notShort(t)
 	_, dir, at, pages := crawlForTexts(t)
 	files := globbed(t, dir+"/o*/warc/*.warc.gz")
 	if len(files) < 3 {
@@ -228,6 +230,7 @@ func checkWET(t *testing.T, files []string, target string, rows map[string]map[s
 
 // TestExtractGrows: the part of a WARC file that was open is made again when the crawl has gone on.
 func TestExtractGrows(t *testing.T) {
+	notShort(t)
 	web, args := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	crawl := append(args, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d", "--content-seen=off")
@@ -257,6 +260,7 @@ func TestExtractGrows(t *testing.T) {
 // TestExtractFaults: damaged records are left out and tried again; bad flags and directories are said clearly; a
 // signal keeps complete parts.
 func TestExtractFaults(t *testing.T) {
+	notShort(t)
 	_, dir, at, _ := crawlForTexts(t)
 	tmp := t.TempDir()
 	all := extracted(t, at...)
@@ -352,9 +356,7 @@ func TestExtractFaults(t *testing.T) {
 // TestExtractEveryFailure lets every fifth operation on the parts fail once with a full disk. Each part with a final name is
 // then whole, and the next run completes them.
 func TestExtractEveryFailure(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	notShort(t)
 	_, dir, _, _ := crawlForTexts(t)
 	run := func(target string, fsys disk.FS) (*extract.Report, error) {
 		return extract.Run(t.Context(), extract.Options{FS: fsys, Dirs: []string{dir + "/d"},

@@ -55,6 +55,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 
 // TestHelpAll: --help-all prints every flag and its whole text.
 func TestHelpAll(t *testing.T) {
+	notShort(t)
 	var c commands
 	p, err := flags.NewParser(&c)
 	if err != nil {

@@ -20,6 +20,14 @@ func TestMain(m *testing.M) {
 	cmdtest.Main[commands](m)
 }
 
+// notShort leaves a test out with -short. It takes long, and the tests that stay run most of its code.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}
+
 func run(a *term.App, args []string) int { return flags.Run(a, new(commands), args) }
 
 func runApp(t *testing.T, input string, args ...string) (code int, stdout, stderr string) {

@@ -19,6 +19,7 @@ import (
 
 // TestIndex: the index of a crawl has each line of the indexes of its files once, in order, in both formats. A damaged index is an error, and leaves the earlier index as it was.
 func TestIndex(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b := tmp+"/a", tmp+"/b" // the output
@@ -94,6 +95,7 @@ func readFile(t *testing.T, name string) string {
 // capture what the line of CDXJ says: pages, redirects, revisits, robots.txt exchanges and DNS answers. Lines are in the
 // order of bytes, the header first.
 func TestIndexCDX(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/d")...)

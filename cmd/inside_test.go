@@ -14,6 +14,7 @@ import (
 // TestCrawlOverIPv6: a crawl over sockets on [::1] works with --allow-net, and connects to nothing without
 // it.
 func TestCrawlOverIPv6(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // TestLog: log has each URL that the crawl asked its web for; log --follow, begun between two runs, prints the
 // lines of both runs once. Neither changes anything.
 func TestLog(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"

@@ -26,6 +26,7 @@ func storedPages(t *testing.T, dir string) map[string]string {
 // TestDemoStored: a stored crawl, crawled again, has the same pages, and robots.txt forbids the same URLs. The first
 // crawl is only read.
 func TestDemoStored(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
@@ -133,9 +134,7 @@ func TestDemoHostile(t *testing.T) {
 
 // TestDemoFailureAtTime: what fails in a demo decides its exit code, also if its time is up.
 func TestDemoFailureAtTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the first requests, which takes seconds on a busy machine")
-	}
+	notShort(t)
 	t.Parallel()
 	_, said := wantExit(t, term.ExitDiskFull, "", "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
 		"--max-time=3s", "--host-delay=20ms", "--server-delay=2ms", "--server-log=/dev/full")

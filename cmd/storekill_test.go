@@ -82,17 +82,13 @@ func requestKind(r *http.Request) string {
 // TestObjectStoreKill: kill -9 of the command at each kind of request to a real server, before the server has it and after it
 // has done it. At the end the objects are all files that ever got their final names, byte for byte, and the accounts balance.
 func TestObjectStoreKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	notShort(t)
 	checkStoreKill(t, objtest.Serve(t))
 }
 
 // TestMinIOKill does the same with another server.
 func TestMinIOKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	notShort(t)
 	checkStoreKill(t, objtest.ServeMinIO(t))
 }
 

@@ -20,6 +20,7 @@ import (
 // TestWACZ: the members of a WACZ have the hashes and sizes that it lists; WARC files and index are stored as they
 // are; each line of the index leads to its record; the pages are the web's.
 func TestWACZ(t *testing.T) {
+	notShort(t)
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
 	dir, name := tmp+"/d", tmp+"/site.wacz"

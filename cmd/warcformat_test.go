@@ -16,6 +16,7 @@ import (
 // TestWARCFormats: a crawl that changes --warc-format and --warc-dict with each run has files of all forms.
 // audit, explain and repair read them all.
 func TestWARCFormats(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()

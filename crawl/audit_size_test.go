@@ -124,6 +124,7 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 // TestAuditsTakeBoundedRAM: the heap of audit and audit --deep must not grow with the crawl, which is
 // several times as large as the RAM that they may use. -long prints the rates at 16 times the size.
 func TestAuditsTakeBoundedRAM(t *testing.T) {
+	notShort(t)
 	n := 250_000
 	if *longRuns {
 		n = 4_000_000

@@ -300,6 +300,7 @@ func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails
 // TestAuditFindsEachFaultAndItsPlace: an audit must find a removed, doubled or changed record in each
 // place, and name the place.
 func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	found := map[state.Place]bool{}
 	inBubble(t, func(t *testing.T) {

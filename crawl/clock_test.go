@@ -45,6 +45,7 @@ func clockWeb(mended *bool) *tinyWeb {
 // is corrected, it must neither wait for back-offs, retries or visit times until that year is over, nor
 // forget them.
 func TestClockThatWasAhead(t *testing.T) {
+	notShort(t)
 	fs, mended := memfs.New(*seedFlag), false
 	web := clockWeb(&mended)
 	options := func(t *testing.T) Options {

@@ -16,6 +16,7 @@ import (
 // TestClusterGoesOn: a crawl is over at once since its flags forbid all servers. Under other flags, only the nodes that hold seeds
 // back have work, and find links for the others: all fetch their part, whichever node starts last. Twice more, nothing is left.
 func TestClusterGoesOn(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	for last := range 3 {
 		inBubble(t, func(t *testing.T) {

@@ -449,6 +449,7 @@ func TestClusterAuditAnyTime(t *testing.T) {
 // TestExplainOtherNode: explain names the owner of a URL of another node, and says where a link to it stands in the
 // outbox.
 func TestExplainOtherNode(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c, fs, _ := stoppedCluster(t)

@@ -119,6 +119,7 @@ func (c *cluster) checkGivenUp(once bool) {
 // TestClusterGiveUp: nodes do not end without one that is lost. Once they have given it up, they fetch all that their own
 // pages lead to, and end. The lost node is refused, and so is a node that waits for it.
 func TestClusterGiveUp(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := giveUpCluster(t, 0)
@@ -201,6 +202,7 @@ func (c *cluster) explainGivenUp() {
 // TestClusterGiveUpPages: the pages that a lost node might have fetched are lost to the limit, and the others end once they
 // have fetched theirs.
 func TestClusterGiveUpPages(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		const limit = 900

@@ -22,9 +22,7 @@ import (
 // TestClusterRepair: repair refuses an outbox that has lost messages, and changes nothing, unless the other node has
 // them; then it drops them, and the cluster crawls on to the end. It drops records without number, and counts them.
 func TestClusterRepair(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many audits take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c, fs, _ := stoppedCluster(t, func(c *cluster) {

@@ -68,6 +68,7 @@ func (c *cluster) pages() (by []int64, sum int64) {
 // TestClusterPages: nodes stop at a limit of pages that holds for all of them together, whatever part of the web each owns. A
 // larger limit lets them go on.
 func TestClusterPages(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 5, 20, 1200, 0 })

@@ -102,6 +102,7 @@ func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error
 // while all other transactions and checkpoints wait for it. It guards against the line "host in back-off or
 // given up".
 func TestTransactionsWriteNoLog(t *testing.T) {
+	notShort(t)
 	h := &outsideOfTransactions{Handler: slog.NewTextHandler(io.Discard, nil)}
 	_ = newCrawler(Options{}).transact(func(*transaction) error { slog.New(h).Info("here"); return nil })
 	if len(h.within) != 1 {

@@ -47,6 +47,7 @@ func TestChainOfPages(t *testing.T) {
 // TestPageLimitIsNeverExceeded: a crawl stops at exactly --pages pages, and a run without the limit
 // finishes it.
 func TestPageLimitIsNeverExceeded(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	for _, limit := range []int64{1, 17, 200} {
 		inBubble(t, func(t *testing.T) {
@@ -109,9 +110,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 // scans of QF, and the measured I/O per link agrees with the prediction.
 func TestSmallNumbersRunTheRealPath(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = longOr(8000, 2500), 300, 60, 80
@@ -195,9 +194,7 @@ func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, 
 // it fetches without the spam PLD.
 func TestSpamDoesNotCrowdOut(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	pages := longOr(5000, 1500)
 	others := func(spam bool) (fetched, links int64) {
 		inBubble(t, func(t *testing.T) {
@@ -271,9 +268,7 @@ func TestSpamGetsItsBudget(t *testing.T) {
 // without them.
 func TestDeadHostsAreCheap(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	// The ratio is 1.33 at 3,000 pages fetched, give or take 0.1.
 	pages, big, most := 5000, 20_000, 1.8
 	if *longRuns {

@@ -246,6 +246,7 @@ func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 // TestCutWorlds: crawls of the worlds must make passes by size, scans of QF, file rolls, queue segments and
 // slots, so that cuts hit them.
 func TestCutWorlds(t *testing.T) {
+	notShort(t)
 	var sum struct{ full, scans, rolled, segments, slots int }
 	for seed := *seedFlag; seed < *seedFlag+numCutWorlds; seed++ {
 		w, l := undisturbedWorld(t, seed)

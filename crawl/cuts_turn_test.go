@@ -30,9 +30,7 @@ var (
 // The test opens and audits every fork. It resumes a sample of them, cuts some again during recovery, and
 // compares each result with a crawl that was never cut.
 func TestCutsInTurn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	var opened, ended cutCount
 	var turn atomic.Uint64
 	inParallel(t, func(t *testing.T) bool {

@@ -32,6 +32,7 @@ func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
 // TestDeepAudit: stopped and finished crawls must balance key by key, and the output must have every ended
 // URL.
 func TestDeepAudit(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
@@ -53,6 +54,7 @@ func TestDeepAudit(t *testing.T) {
 
 // TestDeepAuditFindsEachFault: a deep audit must find a removed, doubled or changed record by its key.
 func TestDeepAuditFindsEachFault(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		whole, opt := stoppedCrawl(t)

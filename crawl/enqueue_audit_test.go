@@ -56,6 +56,7 @@ func putHeld(url string) func(disk.Set, *state.Manifest, *disk.Tails) error {
 // All other URLs are audited as before: a deep audit finds a removed, doubled or changed record by its key, and a fetched
 // URL that also waits. Only if the keys that were enqueued are lost, it takes such URLs.
 func TestDeepAuditAfterEnqueue(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		whole, opt, again, other := enqueuedCrawl(t)
@@ -88,6 +89,7 @@ func TestDeepAuditAfterEnqueue(t *testing.T) {
 // TestEnqueueMoreThanRAM: enqueued URLs that fill RAM do not drive each other to disk: those without room wait in Q. Other
 // URLs make room for them.
 func TestEnqueueMoreThanRAM(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}

@@ -137,6 +137,7 @@ func TestEnqueue(t *testing.T) {
 // TestEnqueueRefused: what the crawl may not fetch is refused in the answer, or, if robots.txt forbids it, when that is
 // known. A pause holds, and what was enqueued meanwhile comes first afterwards, over a restart and a repair as well.
 func TestEnqueueRefused(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: func(host, path string) answer {
@@ -229,6 +230,7 @@ func TestEnqueueRefused(t *testing.T) {
 // TestEnqueueRecrawl: a page that waits for its next visit is fetched at once when it is enqueued, and its next visit
 // comes an interval later.
 func TestEnqueueRecrawl(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}

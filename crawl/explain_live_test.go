@@ -90,6 +90,7 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 // TestExplainRunningCrawl: explain must give consistent answers while the crawl runs: in virtual time, and
 // on a disk with one checkpoint right after another.
 func TestExplainRunningCrawl(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	some := func(web *simweb.Web) []string {
 		all := allURLs(web)
@@ -195,6 +196,7 @@ func TestExplainBeginsAnew(t *testing.T) {
 // TestExplainDamage: with any byte changed, explain must give a true answer, or report what is damaged, or
 // fail with an error that names the file.
 func TestExplainDamage(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)

@@ -322,6 +322,7 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 // TestExplainEveryURL: for every URL of crawls that are stopped or killed at random moments, explain must
 // agree with the crawl's files and the web's log.
 func TestExplainEveryURL(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	rounds := 4
 	if *longRuns {

@@ -181,9 +181,7 @@ var farmPolicies = []struct {
 // outside: TestFarmsBySupporters.
 func TestFarms(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	pages := int64(400)
 	if *longRuns {
 		pages = 4000
@@ -250,9 +248,7 @@ func longFarmCases() []farmCase {
 // stay. TestFarmGraphs in package star has more webs and ways in, without a crawl.
 func TestFarmsBySupporters(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	pages, least := int64(1000), 0.75 // of few pages the in-degrees are mostly ties
 	cases := []farmCase{{farm: "link-farm", bought: 5}, {farm: "endless-farm", expired: 5}}
 	if *longRuns {

@@ -182,6 +182,7 @@ func TestDrain(t *testing.T) {
 // TestDiskErrorNamesItsDirectory: an I/O error on one of several directories must end the crawl with an
 // error that names the directory. The same command must then resume from the last checkpoint.
 func TestDiskErrorNamesItsDirectory(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
 		inBubble(t, func(t *testing.T) {

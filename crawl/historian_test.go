@@ -31,6 +31,7 @@ func historyOf(t *testing.T, fs disk.FS, names ...string) *history.Data {
 // TestHistory: the history must have a sample every ten seconds, the last one with the final figures, and
 // the start and end of each run, over a stop, a crash and changes of the operator. The audit must accept it.
 func TestHistory(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)

@@ -158,6 +158,7 @@ func TestHostileWebAtOnce(t *testing.T) {
 // TestHostileWeb: whatever the hostile hosts do, the crawl must end, fetch the same pages of other hosts as
 // early, keep its memory bounded, and end each hostile URL with the expected reason.
 func TestHostileWeb(t *testing.T) {
+	notShort(t)
 	plain := crawlHostile(t)
 	t.Logf("without: %d URLs, done after %v, ended after %v, heap %d MiB", len(plain.snap.Fetches), plain.done, plain.elapsed,
 		plain.heap>>20)

@@ -76,9 +76,7 @@ func (w *tinyWeb) listen(t *testing.T, ip string) (port uint16) {
 // but for visits that a kill took back; none is forgotten; and each visit that stands has one record.
 func TestKillRecrawl(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
+	notShort(t)
 	const pages, ip = 24, "127.77.1.9"
 	web, tmp, rng := shortLivedWeb(pages), t.TempDir(), rand.New(rand.NewPCG(*seedFlag, 77))
 	policy := &revisit.Policy{Least: 2 * time.Second, Longest: 4 * time.Second, Default: 2 * time.Second, Gone: 2}

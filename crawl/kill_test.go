@@ -359,9 +359,7 @@ func (k *killTest) prepare(place string, round int) {
 // parallel.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts many processes")
-	}
+	notShort(t)
 	rounds := (*killRounds + len(killWorlds) - 1) / len(killWorlds)
 	if rounds == 0 {
 		rounds = longOr(8, 2)

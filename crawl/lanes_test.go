@@ -220,6 +220,7 @@ func TestPrioritySitemap(t *testing.T) {
 // TestPriorityIndegree: the pages that a PLD with a large in-degree links to are fetched before those that one without
 // links to.
 func TestPriorityIndegree(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	const others, slow = 300, 100 // PLDs: more than 100 make the budgets differ; pages of a chain that keeps the crawl going
 	place := map[string]float64{}

@@ -231,6 +231,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 // TestConnectionsBySchedule: by the web's log the number of concurrent exchanges must not exceed the
 // schedule, and must soon reach it.
 func TestConnectionsBySchedule(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web, fs := limitedWeb(t, 2000, 4000), memfs.New(*seedFlag)

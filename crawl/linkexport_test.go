@@ -274,6 +274,7 @@ func TestExportLinksDamaged(t *testing.T) {
 // of its own body, of an earlier one that came back or was confirmed by a 304, or of none. So are its status
 // in the site's report, and the counts of links.
 func TestExportLinksOfVisits(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		began := time.Now()
 		text := strings.Repeat("text ", 100)

@@ -16,6 +16,7 @@ import (
 // TestReloadBudgets: a smaller fixed budget holds for the URLs that BEAST holds, and a larger one brings them forward if
 // they are placed anew. The answers count what changed, and the crawl fetches what an undisturbed one does.
 func TestReloadBudgets(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)

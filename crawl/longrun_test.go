@@ -13,9 +13,7 @@ import (
 // TestRobotsAreRefreshed: a crawl so slow that robots.txt expires must request it again after a day, under
 // the same politeness as a page.
 func TestRobotsAreRefreshed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
 		fs := memfs.New(*seedFlag)

@@ -245,6 +245,7 @@ func TestOperatorLimits(t *testing.T) {
 
 // TestOperatorHostDelay: a delay that the operator gives to a host holds at its server.
 func TestOperatorHostDelay(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		// Few hosts, so that none has run out of URLs when its delay is normal again.
@@ -274,6 +275,7 @@ func TestOperatorHostDelay(t *testing.T) {
 // TestBudgetFunction: after another budget function is set, the queued URLs are placed anew, the crawl goes
 // on over a restart, and it fetches what an undisturbed crawl fetches.
 func TestBudgetFunction(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
@@ -314,6 +316,7 @@ func TestBudgetFunction(t *testing.T) {
 // TestChangesSurviveCuts: after a power cut at any point every change that Make has returned is in force, all seeds
 // of accepted changes and all enqueued URLs are fetched in the end, and every record is in exactly one place.
 func TestChangesSurviveCuts(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	for seed := range uint64(longOr(100, 6)) {
 		inBubble(t, func(t *testing.T) {

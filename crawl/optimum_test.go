@@ -212,6 +212,7 @@ func (c *changing) hold(from, to float64) {
 // which keeps more than the proportional one for as many visits. It makes as many visits as the uniform one.
 // Visits are as late as stated, and never early.
 func TestFreshness(t *testing.T) {
+	notShort(t)
 	pages, alphas := 1500, []float64{0.5}
 	if *longRuns {
 		pages, alphas = 20_000, []float64{0.25, 0.5, 1}
@@ -269,6 +270,7 @@ func TestFreshness(t *testing.T) {
 // more than the uniform one. What it has learned outlives a stop. The time is an hour for what TestFreshness
 // has a week for.
 func TestCrawlFreshness(t *testing.T) {
+	notShort(t)
 	pages, runs := 60, []time.Duration{8 * time.Hour, 24 * time.Hour}
 	kinds := []revisit.Kind{revisit.Uniform, revisit.Optimal}
 	if *longRuns {

@@ -89,6 +89,7 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 // TestFaultOfOursThatEnds: while the machine can't connect to any address, no failure may count; afterwards
 // the crawl must fetch all pages.
 func TestFaultOfOursThatEnds(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENOBUFS} {
 		t.Run(errno.Error(), func(t *testing.T) {

@@ -141,6 +141,7 @@ func TestOutages(t *testing.T) {
 // TestOutageAndCrash: a crawl that is killed and restarted within an outage, so that it knows no server,
 // must refuse nothing because of the outage.
 func TestOutageAndCrash(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)

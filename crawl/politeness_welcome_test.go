@@ -379,6 +379,7 @@ func TestRefusedConnections(t *testing.T) {
 
 // TestRobotsWait: URLs must wait --robots-wait for an unreachable robots.txt and then be refused.
 func TestRobotsWait(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer { return answer{503, "", ""} }}
 		opt := w.options(t, memfs.New(*seedFlag), urls("down", 1, 20)...)

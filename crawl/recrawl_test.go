@@ -102,6 +102,7 @@ func newChangingWeb() *changingWeb {
 // server says is unchanged is a revisit record; a page that is gone is looked for again and given up; new
 // links are followed. The crawl goes on after a stop.
 func TestRecrawl(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
@@ -181,6 +182,7 @@ func TestRecrawl(t *testing.T) {
 
 // TestRecrawlOff: a run without recrawl ends, and leaves the pages of a former run to a later one with it.
 func TestRecrawlOff(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
@@ -236,6 +238,7 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 // is due, or later than stated, or twice for one due time, unless a cut took back the visit; and no cut
 // brings two requests of a host nearer to each other than its delay.
 func TestRecrawlKeepsTimes(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 17))
 		w := newChangingWeb()
@@ -388,6 +391,7 @@ func TestSiteRevisit(t *testing.T) {
 
 // TestRecrawlOverdue: a run without recrawl leaves also visits that are overdue to a later one with it.
 func TestRecrawlOverdue(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")

@@ -102,9 +102,7 @@ func TestSlowHostsDoNotStallOthers(t *testing.T) {
 // stalled checks that a crawl reaches a good host while it knows more URLs of slow hosts than the stock
 // holds. The slow hosts all answer with reply.
 func stalled(t *testing.T, hosts int, reply answer) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
 		w := &tinyWeb{serve: func(host, path string) answer {
@@ -239,9 +237,7 @@ func TestRetryAfterOutlivesARestart(t *testing.T) {
 // TestVerdictIsNoOlderThanADay: a crawl must check robots.txt again for URLs that waited more than a day in
 // RAM. It guards against fetches allowed by an outdated robots.txt.
 func TestVerdictIsNoOlderThanADay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
 		pages := 0
@@ -373,9 +369,7 @@ func endless(_, path string) answer {
 // TestCrashBeforeTheFirstManifest: a crawl must resume after a crash at any operation of its first
 // checkpoint. It guards against leftover files that made every later run fail.
 func TestCrashBeforeTheFirstManifest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	for _, c := range []struct {
 		name      string
 		more, out bool // add a directory to an existing crawl; use a separate output directory

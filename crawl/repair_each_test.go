@@ -59,6 +59,7 @@ func kindOf(file string) string {
 // finish as if nothing had happened, or end with an error that names a file. After a repair it must
 // balance, resume, end, and balance again.
 func TestRepairEachKindOfFile(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		_, fs, opt := busyCrawl(t)

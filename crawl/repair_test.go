@@ -85,6 +85,7 @@ func fetches(web *simweb.Web) (n int, twice []string) {
 // happened, since no needed byte was hit, or report the damage. After a repair it must balance, resume and
 // end, and must miss at most the number of URLs that the repair reports as lost.
 func TestRepair(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	rounds, repaired, forgotten, missing, needed := 3, 0, int64(0), 0, false
 	if *longRuns {
@@ -214,6 +215,7 @@ func TestRepairChangesNothing(t *testing.T) {
 // TestRepairCutOff: after a crash at any operation a repair must either have changed nothing or be finished
 // by the next repair. Until then no crawl may start.
 func TestRepairCutOff(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		rng := rand.New(rand.NewPCG(*seedFlag, 5))
@@ -306,6 +308,7 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 // TestRepairWithoutOutput: without output that records which URLs ended, a repair can't name lost URLs or
 // restore lost keys. It must report their numbers, and the crawl must balance and resume.
 func TestRepairWithoutOutput(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 1500 })

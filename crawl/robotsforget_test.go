@@ -260,6 +260,7 @@ func TestWhatIsForgotten(t *testing.T) {
 // TestForgettingLosesNoURL: a crawl that visits hosts so rarely that it forgets most records between two
 // visits must still fetch exactly what it should.
 func TestForgettingLosesNoURL(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		pages := 15
 		if *longRuns {
@@ -279,6 +280,7 @@ func TestForgettingLosesNoURL(t *testing.T) {
 // TestDelaysLongerThanRobotsLast: robots.txt takes one visit to a host, and its rules must apply to the
 // next visit even if they expire before it.
 func TestDelaysLongerThanRobotsLast(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	for _, delay := range []time.Duration{24 * time.Hour, 60 * time.Hour} {
 		inBubble(t, func(t *testing.T) {

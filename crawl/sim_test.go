@@ -35,6 +35,14 @@ func longOr[T any](long, short T) T {
 	return short
 }
 
+// notShort leaves a test out with -short. It takes long, and the tests that stay run most of its code.
+func notShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+}
+
 // simResolver looks up the names of a synthetic web in the process.
 type simResolver struct{ web *simweb.Web }
 
@@ -166,9 +174,7 @@ func smallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
 // takesLong leaves a test out of the short form: it takes two or more seconds of a processor.
 func takesLong(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	notShort(t)
 }
 
 // inBubble runs f with virtual time.

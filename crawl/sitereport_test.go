@@ -189,6 +189,7 @@ func TestSiteReportWithoutLog(t *testing.T) {
 
 // TestSiteReportOfVisits: a page that was visited again is no duplicate of itself, in any version.
 func TestSiteReportOfVisits(t *testing.T) {
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := newChangingWeb().options(t, fs, "http://r.test/")

@@ -128,6 +128,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 // hosts that keep 34 or the default 2000 connections busy at 40 s. A stock sized by connections would hold
 // only half as many URLs as there are hosts.
 func TestStockFollowsDelays(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	hosts, connections := 1000, 34
 	if *longRuns {

@@ -150,6 +150,7 @@ func depthIn(i, n int) (depth int) {
 // others, and there are many pages of both kinds at all times. How early depends on whether the first check of their URLs
 // comes before or after the first merge of edges, so the test takes the median of three crawls.
 func TestBestFirst(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	const plds, hubs, pages = 40, 4, 25
 	serve := func(host, path string) answer {

@@ -16,9 +16,7 @@ import (
 // hardly more than newcomers get.
 func TestTrusted(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	pages, most := int64(1000), 0.1 // the first pages come before any computation
 	if *longRuns {
 		pages, most = 4000, 0.03

@@ -88,9 +88,7 @@ func (s *storedCluster) checkStore(zero map[int]bool) {
 // TestClusterObjectStore: the objects of one node, of two and of three are the files that they wrote, byte for byte, and have the
 // same URLs, each once.
 func TestClusterObjectStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	var one map[string]int
 	for _, nodes := range []int{1, 2, 3} {
@@ -120,9 +118,7 @@ func TestClusterObjectStore(t *testing.T) {
 // TestClusterObjectStoreCuts: nodes are killed, or lose their power, at random operations on their disks, while requests to the
 // store and answers are lost. The objects have each URL that one node would store, and nothing else.
 func TestClusterObjectStoreCuts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	kills, objects, refetched := 0, 0, 0
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](30, 3); seed++ {

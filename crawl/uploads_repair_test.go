@@ -134,9 +134,7 @@ func (s *storedCrawl) wantWhole() {
 // TestRepairObjects: a file that is damaged or missing here comes back from the store, an object that is damaged or missing there
 // is put again, and what has no whole copy is named. A dry run says the same and changes nothing.
 func TestRepairObjects(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		s := newStoredCrawl(t)
@@ -221,9 +219,7 @@ func TestRepairObjects(t *testing.T) {
 // TestRepairObjectsKilled kills repairs, or cuts the power, at operations on the disk in turn, all with -long: the next one ends
 // with all copies whole.
 func TestRepairObjectsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many audits take seconds of a processor")
-	}
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		s := newStoredCrawl(t)
@@ -279,6 +275,7 @@ func (l lying) Get(ctx context.Context, key string, off, n int64) (io.ReadCloser
 // TestRepairObjectsFails: if the store does not answer, or has other bytes than it says, a repair ends with an error and takes
 // nothing away. Without the store it leaves the damage.
 func TestRepairObjectsFails(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		s := newStoredCrawl(t)

@@ -199,6 +199,7 @@ func TestObjectStore(t *testing.T) {
 // TestObjectStoreKilled kills a crawl at one call of the store after another, before and after it is done, and between Complete,
 // the manifest and the removal of local files. Power cuts take turns with kills.
 func TestObjectStoreKilled(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -302,6 +303,7 @@ func checkHere(t *testing.T, b *objtest.Bucket, f *finals, dirs []string) {
 // TestObjectStoreAway: without the store a crawl rests when the spool is full, and goes on by itself. Its errors are told once
 // a minute.
 func TestObjectStoreAway(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

@@ -16,6 +16,7 @@ import (
 
 // TestVisitBytes: what visits found takes as many bytes on disk beside the URL as docs/BENCHMARKS.md says.
 func TestVisitBytes(t *testing.T) {
+	notShort(t)
 	const n, last = 50_000, int64(1.76e9)
 	size := func(add func(rec *weburl.Record, at int64, rng *rand.Rand)) float64 {
 		rng, fs := rand.New(rand.NewPCG(uint64(*seedFlag), 0)), memfs.New(*seedFlag)

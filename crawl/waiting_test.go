@@ -247,9 +247,7 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 func TestOneSlowHostLeft(t *testing.T) {
 	takesLong(t)
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	origins, hostURLs, days, period := 10_000, 4000, 2, 8*time.Hour
 	if *longRuns {
 		origins, hostURLs, days, period = 2_000_000, 20_000, 14, 24*time.Hour
@@ -316,9 +314,7 @@ func waitingSeeds(n int) []byte {
 // TestWaitingStaysFlat: when nearly all URLs of a crawl wait for weeks, for hosts that are dead, back off
 // or require long delays, the disk I/O, CPU time and RAM of a day must not grow.
 func TestWaitingStaysFlat(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	notShort(t)
 	n, days := 800, 6
 	if *longRuns {
 		n, days = 1_000_000, 21

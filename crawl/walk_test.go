@@ -137,6 +137,7 @@ func TestRandomWalk(t *testing.T) {
 // TestRandomWalkOutlivesCuts: power cuts and kills at any operation lose no walker and double none: the walk ends with
 // the URLs that it is to visit, each of which is in the crawl and in the output once.
 func TestRandomWalkOutlivesCuts(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 23))

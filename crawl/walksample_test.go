@@ -123,6 +123,7 @@ func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target strin
 // have in the web;
 // the pages as they were visited are further off.
 func TestRandomWalkSample(t *testing.T) {
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.HTTPS = 1500, 0.2 })

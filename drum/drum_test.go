@@ -238,6 +238,9 @@ func TestSmallStoreStaysInRAM(t *testing.T) {
 
 // A round must never take more RAM than BucketBytes, and neither must the touched pages of its memory.
 func TestRoundStaysWithinBucketBytes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	rng := newRand(t)
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		opt := small(kinds[name])

@@ -50,6 +50,9 @@ func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stat
 // TestCostMeasured checks that a store reads and writes what Cost predicts, by kind of I/O, for the paper's
 // configuration and for ours.
 func TestCostMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const n, text = 400_000, 96
 	for name, o := range map[string]Options{
 		"paper": {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Raw},

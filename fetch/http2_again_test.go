@@ -211,6 +211,9 @@ func TestHTTP2Dropped(t *testing.T) {
 // TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by
 // HTTP/1.1, and its connection is closed.
 func TestHTTP2Hostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	hold := func(f *frames) { io.Copy(io.Discard, f.conn) }
 	for name, tt := range map[string]struct {
 		serve func(f *frames)

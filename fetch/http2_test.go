@@ -186,6 +186,9 @@ func TestHTTP2Chosen(t *testing.T) {
 // TestHTTP2Limits: bodies are cut, refused and spooled as over HTTP/1.1. The connection is closed if the body
 // did not arrive whole.
 func TestHTTP2Limits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	addr, _ := serveHTTP2(t, siteHTTP2)
 	lim := Limits{BodyBytes: 4 << 20, HeldBytes: 1 << 20}
 	for _, tt := range []struct {

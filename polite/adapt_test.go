@@ -262,6 +262,9 @@ func TestAdaptiveDelayIsOffByDefault(t *testing.T) {
 // TestAdaptiveDelayBringsURLsBack: the deferred URLs of a host return at the pace that it will have, also if
 // it shows strain on the way, and each at most a few times.
 func TestAdaptiveDelayBringsURLsBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	const urls = 1000
 	for name, strain := range map[string]int{"clean": 0, "strain every 100": 100, "strain every 5": 5} {
 		opt := adaptive()

@@ -298,6 +298,9 @@ func spearman(a, b []float64) float64 {
 // the seeds at most 7 % in the worst of the webs, and honest PLDs nearly the default budget. Of farms with more than a
 // fifth of the seeds, or whose in-links or expired PLDs are more than 2 % of the honest PLDs, the share is measured only.
 func TestFarmGraphs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Parallel()
 	seeds, all := []uint64{max(1, *seedFlag)}, []farmEntry{{old: 5}, {seeds: 20, bought: 5}}
 	if *longFlag {

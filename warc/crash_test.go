@@ -309,8 +309,11 @@ func testCrashes(t *testing.T, set func(*Options)) {
 	}
 	t.Logf("-seed=%d", seed)
 	crawls := 10
-	if *longFlag {
+	switch {
+	case *longFlag:
 		crawls = 1000
+	case testing.Short():
+		crawls = 3
 	}
 	for i := range crawls {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -95,6 +95,9 @@ func page(bodyBytes int, encoded bool) *Exchange {
 
 // TestReaders: the standard library, our reader and gzip read every form of Prepare's output, at every level.
 func TestReaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	sizes := []int{0, 1, 300, 5400, maxStored - 1, maxStored, maxStored + 1, 200_000}
 	for n := smallBody - 8; n <= smallBody+8; n++ {
 		sizes = append(sizes, n)

@@ -111,7 +111,12 @@ func testStreamEqualsPrepare(t *testing.T, format func(*Options)) {
 }
 
 // TestVerifyLarge: a wrong byte anywhere in a file with a block that does not fit into RAM is reported.
-func TestVerifyLarge(t *testing.T) { eachFormat(t, testVerifyLarge) }
+func TestVerifyLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	eachFormat(t, testVerifyLarge)
+}
 
 func testVerifyLarge(t *testing.T, format func(*Options)) {
 	mem := memfs.New(1)

@@ -16,7 +16,12 @@ import (
 // TestVerifyFindsWhatDoesNotAgree: intact files verify, with their tails. A wrong byte anywhere in a WARC
 // file or index, or a missing line, is reported. A final file that was moved away is counted and is not
 // damage.
-func TestVerifyFindsWhatDoesNotAgree(t *testing.T) { eachFormat(t, testVerifyFindsWhatDoesNotAgree) }
+func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	eachFormat(t, testVerifyFindsWhatDoesNotAgree)
+}
 
 func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 	mem := memfs.New(1)

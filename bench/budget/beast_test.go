@@ -218,6 +218,9 @@ func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 
 // TestRunBeast: at a small size the report is complete, all checks except speed pass, and no file remains.
 func TestRunBeast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5)), Lanes: 4})
 	var told []string
 	progress := func(what string) { told = append(told, what) }

@@ -168,6 +168,9 @@ func smallCache() Options {
 
 // TestRunCache: the report contains all promised tables and checks; the sizes are optional.
 func TestRunCache(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	c := smallCache()
 	r, err := c.Measure(context.Background(), func(string) {})
 	if err != nil {

@@ -185,6 +185,9 @@ func smallCrawl(t *testing.T) Options {
 
 // TestCrawlInProcess: a crawl without sockets reaches its pages, stays polite, and leaves no files.
 func TestCrawlInProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	c := smallCrawl(t)
 	r, err := c.Measure(context.Background(), logTo(t))
 	if err != nil {
@@ -223,6 +226,9 @@ func TestCrawlRefuses(t *testing.T) {
 
 // TestCrawlStops: a cancelled crawl has no result and leaves no files.
 func TestCrawlStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	c := smallCrawl(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.Pages = 1e6

@@ -53,6 +53,9 @@ func smallDrum(t *testing.T) Options {
 
 // TestDrum: all forms give the right answers in several passes, stay within RAM, and leave no files.
 func TestDrum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	d := smallDrum(t)
 	var said []string
 	r, err := d.Measure(context.Background(), func(s string) { said = append(said, s) })

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 
 // TestPebble: Pebble runs in a process of its own and is in the same report as DRUM.
 func TestPebble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	dir := t.TempDir()
 	out, err := exec.Command(os.Args[0], runLabArg, "drum", "--dir="+dir, "-q", "--known=3e4", "--links=5e4", "--ram=8MiB", "--disk=2MB",
 		"--forms=plain", "--against=pebble").CombinedOutput()

@@ -29,6 +29,9 @@ func TestBenchModelDefaults(t *testing.T) {
 
 // TestBenchCommands: exit codes and output for good and bad flags.
 func TestBenchCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Setenv("DRUMBEAT_HOST_DELAY", "7s")
 	dir := t.TempDir()
 	disk := []string{"bench", "disk", "--dir=" + dir}

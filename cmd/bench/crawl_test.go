@@ -13,6 +13,9 @@ import (
 // TestBenchCrawl: the web runs in its own process, with and without TLS, and the crawl reaches its number of
 // pages.
 func TestBenchCrawl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Setenv(term.ChildMode, "main")
 	dir, profiles := t.TempDir(), filepath.Join(t.TempDir(), "new")
 	small := []string{"bench", "crawl", "--dir=" + dir, "-q", "--pages=1000", "--seeds=100", "--addrs=60", "--page-bytes=12kB", "--connections=32",

@@ -11,6 +11,9 @@ import (
 
 // TestBenchDrum: each measurement runs in its own process, which reports results, limits and errors.
 func TestBenchDrum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Setenv(term.ChildMode, "main")
 	dir := t.TempDir()
 	small := []string{"bench", "drum", "--dir=" + dir, "-q", "--known=3e4", "--links=5e4", "--ram=8MiB", "--disk=2MB"}

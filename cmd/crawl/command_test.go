@@ -95,6 +95,9 @@ func TestBadFlags(t *testing.T) {
 // TestLimits: --max-pages, --max-time and a signal each have their exit code, and the same command without
 // them resumes.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 600 })
 	dir := filepath.Join(t.TempDir(), "crawl")
@@ -125,6 +128,9 @@ func TestLimits(t *testing.T) {
 // TestOneSite: --scope host crawls only the seed's host, by http and https; the seed may be a bare host
 // name.
 func TestOneSite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { *o = simweb.Options{Seed: 1, ChainPages: 200, LogRequests: 1000} })
 	dir := filepath.Join(t.TempDir(), "crawl")
@@ -329,6 +335,9 @@ func TestOutMode(t *testing.T) {
 
 // TestWARCLevel: a crawl may resume with another --warc-level, which applies to the pages from then on.
 func TestWARCLevel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web))

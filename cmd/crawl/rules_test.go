@@ -49,6 +49,9 @@ func TestCrawlWithRules(t *testing.T) {
 
 // TestCrawlReadsAgain: on SIGHUP a running crawl reloads its rule files and logs all faults in them.
 func TestCrawlReadsAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 600 })
 	rules := cmdtest.File(t, "rules", "default +\n")

@@ -237,6 +237,9 @@ func (f countFile) Close() error {
 
 // TestBounded: a log of many files takes no more RAM than the window and some frames, and few open files.
 func TestBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	count := &countFS{FS: memfs.New(1)}
 	w := newWorld(t, count, "/c", 20_000)
 	const n = 300_000

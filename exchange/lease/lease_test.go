@@ -300,6 +300,9 @@ func testTurns(t *testing.T, seed uint64) {
 
 // TestFaults: nodes are killed and restarted, cut off, and the broker loses leases, while all limits hold and all is fetched.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	rounds := uint64(8)
 	if *longFlag {
 		rounds = 300

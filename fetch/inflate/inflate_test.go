@@ -245,6 +245,9 @@ func TestDamaged(t *testing.T) {
 
 // TestHeaders: valid and invalid gzip headers.
 func TestHeaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	text := []byte("hello")
 	body := pack(t, text, 6)[10:]
 	head := func(flags byte, fields string) string {

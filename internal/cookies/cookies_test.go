@@ -77,6 +77,9 @@ func TestJarsAreApart(t *testing.T) {
 // TestBounds: whatever sites send, the jars stay within their bounds, the newest cookie of a jar is there, and the
 // accounts balance.
 func TestBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Logf("seed %d", *seedFlag)
 	rnd := rand.New(rand.NewPCG(*seedFlag, 0))
 	const most = 300 << 10

@@ -249,6 +249,9 @@ func TestUnwanted(t *testing.T) {
 
 // TestSearch: of a large file only the end is decoded if From is late, and no wanted line is missing.
 func TestSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	c.log.opt.FileBytes = 1 << 30

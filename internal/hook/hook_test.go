@@ -237,6 +237,9 @@ func TestAnswers(t *testing.T) {
 
 // TestBadProcesses: whatever a process does, each request has its outcome, and another process takes over.
 func TestBadProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for mode, tt := range map[string]struct {
 		want     string // outcomes by their first letters: Answered, Timed out, Failed, Refused, Unasked
 		restarts bool

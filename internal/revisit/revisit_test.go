@@ -193,6 +193,9 @@ func TestBeliefIsBayes(t *testing.T) {
 // TestMargin: it comes to rest where the visits are as many as with the uniform policy, from any start, and
 // starts from what was saved if that is a margin.
 func TestMargin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	p := policy()
 	p.Kind = Optimal
 	for _, start := range []float64{0, 1, 1e6, math.NaN(), -1, math.Inf(1)} {

@@ -102,6 +102,9 @@ func TestWhatCounts(t *testing.T) {
 
 // TestDistances: changed words change as many bits as the doc comment says.
 func TestDistances(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, every := range []int{200, 100, 20, 2} {
 		const rounds, length = 400, 1000

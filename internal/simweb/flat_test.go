@@ -57,6 +57,9 @@ func hrefs(t *testing.T, base string, body []byte) (urls []string) {
 // TestFlatPages: pages in the order of a crawl have the requested size, links and share of new links; the
 // gzip form decodes to the same page.
 func TestFlatPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	f := newFlat(t, flatOptions())
 	var p FlatPainter
 	seen := map[string]bool{}

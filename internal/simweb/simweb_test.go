@@ -88,6 +88,9 @@ func compare(t *testing.T, what string, got map[string]bool, want []string) {
 // TestExpectedIsWhatAnIndependentWalkerFinds: the expected sets, computed from integers, equal those that a
 // crawler with independent parsers finds over real sockets.
 func TestExpectedIsWhatAnIndependentWalkerFinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	for _, agent := range []string{"drumbeat", "otherbot2"} {
 		t.Run("agent="+agent, func(t *testing.T) {
 			w := mustNew(t, small(*seedFlag))

@@ -247,6 +247,9 @@ func writeAll(w *Writer, rows [][]Value) error {
 
 // TestRoundTrip writes many parts on the real file system and reads the same rows from them.
 func TestRoundTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	rows := makeRows(random(t), 40_000)
 	for _, format := range formats {
 		for _, compression := range []string{"zstd", "snappy", "uncompressed"} {

@@ -422,6 +422,9 @@ func TestNoSleep(t *testing.T) {
 
 // TestFormatted: all files are formatted with gofmt.
 func TestFormatted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	_, list := sources(t)
 	for _, s := range list {
 		if want, err := format.Source(s.text); err != nil || !bytes.Equal(want, s.text) {
