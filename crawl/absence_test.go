@@ -42,7 +42,7 @@ func (l liar) LookupHost(ctx context.Context, host, pld string) (Lookup, error) 
 // all, must not cost a URL. The minute lies in the middle of a crawl or at its start, and half of the names
 // may be exempt.
 func TestNoNameForAMinute(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string

@@ -156,7 +156,7 @@ func (c *cluster) fullOutbox(fs disk.FS) (from, to int, file string) {
 // TestClusterAudit: nodes that stopped at different times balance, from their directories and from the JSON of their
 // audits, and each kind of fault is found and named.
 func TestClusterAudit(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c, fs, early := stoppedCluster(t)
@@ -350,7 +350,7 @@ func (c *cluster) moveURL(fs *memfs.FS) {
 // TestClusterSetBack: a node that was set back to an older copy of its directories stops when it starts again, by its
 // own mark or by that of another, and if the broker has lost all marks, by a message; the error names the node.
 func TestClusterSetBack(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c, fs, early := stoppedCluster(t)
@@ -406,7 +406,7 @@ func (c *cluster) compare(look func(fs *memfs.FS) disk.FS) (*audit.ClusterReport
 // TestClusterAuditAnyTime: if all nodes lose their power at one moment, whatever it is, what they have on disk balances,
 // while the broker loses messages and doubles them.
 func TestClusterAuditAnyTime(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, 1))

@@ -64,7 +64,7 @@ func (c *cluster) budgets() *nodeBudgets {
 // budgets with it; ranks are whole, so each node may have one less. How much the budget of a single PLD may deviate is in
 // TestBudgetsOfShares of package star, with more ranks.
 func TestClusterBudgets(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	var one *nodeBudgets
 	var edges map[star.Edge]bool

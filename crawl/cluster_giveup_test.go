@@ -228,7 +228,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 // TestClusterGiveUpCuts: a node is lost at a random moment. The others are killed at random operations while they give it up and
 // go on, and the broker loses messages and values.
 func TestClusterGiveUpCuts(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	var kills int
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](60, 4); seed++ {

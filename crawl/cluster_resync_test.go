@@ -104,7 +104,7 @@ func (c *cluster) resyncAll(back int) (lost exchange.Totals) {
 // life. The cluster ends. Only URLs of the node that was set back are fetched again, and only what led from the links that were
 // lost is missing. Each way to get the resync wrong is refused, and changes nothing.
 func TestClusterResync(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	var again, missing, lostLinks int64
 	var kills int
@@ -264,7 +264,7 @@ func (c *cluster) checkResynced(back, times int, lost exchange.Totals) (again, m
 // TestClusterResyncDamagedAudits: an audit with changed bytes is refused, or taken for another one. Nothing panics, and a dry run
 // changes nothing.
 func TestClusterResyncDamagedAudits(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, 2))
@@ -312,7 +312,7 @@ func TestClusterResyncDamagedAudits(t *testing.T) {
 
 // TestClusterResyncCuts: a resync that is cut off at any operation ends when it is run again.
 func TestClusterResyncCuts(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, 1))

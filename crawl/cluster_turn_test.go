@@ -21,7 +21,7 @@ import (
 // them), and before and after each of its calls of the broker: each cut in a crawl of its own, alternately by kill -9 and by
 // power cut. The node comes back, and all together fetch each URL nevertheless, and count it once.
 func TestClusterCutsInTurn(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	stride := *every
 	if stride == 0 {

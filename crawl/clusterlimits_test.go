@@ -104,7 +104,7 @@ func TestClusterPages(t *testing.T) {
 // TestClusterPagesCuts: the limit of pages is never exceeded and always reached, while nodes are killed and the broker loses
 // messages and values.
 func TestClusterPagesCuts(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	var kills int
 	for seed := *seedFlag; seed < *seedFlag+longOr[uint64](100, 4); seed++ {

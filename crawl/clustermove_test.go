@@ -126,7 +126,7 @@ func (c *cluster) follow(fs disk.FS) {
 // TestClusterMove: nodes are stopped in the middle, twice, and slots move: all of one node to another, then three quarters of all
 // to a third. All go on, and together fetch each URL of the web once, and count the edges that one node counts.
 func TestClusterMove(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	var one map[star.Edge]bool
 	for _, nodes := range []int{1, 3} {
@@ -224,7 +224,7 @@ func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
 // The nodes then have what a move without interruption gives them. Meanwhile, nodes either start with the old file or are
 // refused.
 func TestClusterMoveCuts(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
@@ -317,7 +317,7 @@ func (c *cluster) accounts(fs disk.FS) (all []state.Accounts) {
 // TestClusterMovePlaces: nodes are killed at random times and slots move from their last checkpoints, which have URLs in all
 // places, and messages on their way. All nodes together fetch each URL nevertheless, and count it once.
 func TestClusterMovePlaces(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	var moved [state.NumPlaces]int64
 	moves, messages := 0, int64(0)

@@ -19,7 +19,7 @@ import (
 // TestClusterMoveUnstreamed: slots move from a node that was killed in the middle of a pass over URLseen, after a checkpoint there:
 // unique URLs are merged, but their texts are still in the log. They move too, and each is fetched once.
 func TestClusterMoveUnstreamed(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
@@ -55,7 +55,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 
 // TestClusterPartlyMerged: a node that was killed in the middle of a pass over URLseen goes on with it.
 func TestClusterPartlyMerged(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })

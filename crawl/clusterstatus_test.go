@@ -15,7 +15,7 @@ import (
 // TestClusterStatus: each node sees what the others say of themselves; one that is cut off is missed after a minute, and its
 // snapshot says that the broker is away and what waits for the others. A node that has ended says so.
 func TestClusterStatus(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
@@ -89,7 +89,7 @@ func TestClusterStatus(t *testing.T) {
 // TestClusterLeaseStatus: a node says of its leases that it starts, which networks it visits and waits for, and that it rests once
 // it has been cut off for long. What fetching waits for says the same in words. At its end it holds nothing.
 func TestClusterLeaseStatus(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })

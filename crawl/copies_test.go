@@ -15,7 +15,7 @@ import (
 // TestCopiesTakeTheirPlace: when the first directory's manifest or secret is damaged or missing, audit,
 // explain, repair and crawl must use the copies, and repair and crawl must rewrite it.
 func TestCopiesTakeTheirPlace(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)

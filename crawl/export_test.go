@@ -95,7 +95,7 @@ func TestExportFullDisk(t *testing.T) {
 
 // TestWACZFullDisk: a WACZ that does not fit leaves the earlier one, and no other file.
 func TestWACZFullDisk(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)

@@ -142,7 +142,7 @@ func trapCases() map[string]trapCase {
 // must come as soon as without it, memory must be bounded, delays must hold, and each URL that is not
 // fetched must have a reason.
 func TestTraps(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	plain := crawlTraps(t, nil)
 	s := &plain.res.Snapshot
 	last := plain.ends[len(plain.ends)-1]

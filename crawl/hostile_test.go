@@ -136,7 +136,7 @@ func hostileCases() map[string]hostileWant {
 
 // TestHostileWebAtOnce runs all scenarios together.
 func TestHostileWebAtOnce(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	var all hostileWant
 	all.refused = map[string]int64{}
 	cases := hostileCases()

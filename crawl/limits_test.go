@@ -144,7 +144,7 @@ func checkGot(t *testing.T, web *simweb.Web, opt *Options, fs disk.FS) {
 // TestRateIsHeld: by the server's log the rate of requests, including robots.txt, must not exceed --rate in
 // any 10 s, from the first request on and across a change of the schedule, and must not be much lower.
 func TestRateIsHeld(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	for _, c := range []struct {
 		text          string
@@ -196,7 +196,7 @@ func TestRateIsHeld(t *testing.T) {
 // TestBandwidthIsHeld: the received bytes, of pages of all sizes, TLS and robots.txt, must not exceed
 // --bandwidth in any 10 s, and must not be much fewer.
 func TestBandwidthIsHeld(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	for _, c := range []struct {
 		text             string

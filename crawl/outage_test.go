@@ -97,7 +97,7 @@ func undisturbed(t *testing.T) map[string]int64 {
 // TestOutages: an outage of minutes of the network, the name servers or half of all hosts must not cause
 // refusals, in the middle of a crawl and at its end, when few hosts are left.
 func TestOutages(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	half := func(web *simweb.Web) []string {
 		var hosts []string

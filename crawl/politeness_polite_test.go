@@ -167,7 +167,7 @@ func span(rs []simweb.Request) time.Duration {
 // addresses, and a network of two hundred servers with slow answers must be visited no faster than the
 // delays of the address, PLD or network allow, and not much slower. They must not delay other hosts.
 func TestManyHostsOfOneOwner(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	plain := crawlPolitely(t)
 	setup := setupMax / 2 // on average; the address or PLD is busy during this time
@@ -232,7 +232,7 @@ func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 // TestGatesOutliveKills: a crawl that is killed many times and restarted at once must keep all delays. It
 // doesn't know the last visits to the second, so after a restart it must treat all hosts as just visited.
 func TestGatesOutliveKills(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	kills := longOr(12, 5)
 	inBubble(t, func(t *testing.T) {

@@ -388,7 +388,7 @@ func TestRobotsStaleCopy(t *testing.T) {
 // and only when it has URLs of the host. Without a max-age the lifetime is one day, which is also the
 // maximum.
 func TestRobotsLifetime(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		for host, header := range map[string]string{"two.test": "Cache-Control: public, max-age=7200\r\n", "none.test": "Cache-Control: no-store\r\n",

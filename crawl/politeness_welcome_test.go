@@ -129,7 +129,7 @@ const aDay = 24 * time.Hour
 // number of requests that make a run of refusals, the same number a day later, and a last time a week
 // later.
 func TestUnwelcomeIsLeftAlone(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	run := crawlWelcome(t, nil, "welcome-refusing", "welcome-challenges", "welcome-hang-ups")
 	runs := func(n int) []time.Duration {
@@ -162,7 +162,7 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 // TestUnwelcomeWithDefaultLinger: the crawl must not wait a day for such a host. It must end and report
 // what waits and why.
 func TestUnwelcomeWithDefaultLinger(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	run := crawlWelcome(t, func(o *Options) { o.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
 	s := &run.res.Snapshot
 	if n := len(run.pages("welcome-refusing", 0)); n != 10 || s.Deferred["not-welcome"] != 50 {
@@ -269,7 +269,7 @@ func failingGaps() (ds []time.Duration) {
 // TestFailingHostIsGivenUp: a host that always answers 503 or 500, or never answers, must get only the
 // requests of failingGaps, and must then be given up.
 func TestFailingHostIsGivenUp(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	run := crawlWelcome(t, nil, "welcome-failing", "welcome-broken", "welcome-silent")
 	t.Run("503", func(t *testing.T) { wantGaps(t, run.pages("welcome-failing", 0), failingGaps()) })
 	t.Run("500", func(t *testing.T) { wantGaps(t, run.pages("welcome-broken", 0), failingGaps()) })
@@ -329,7 +329,7 @@ func TestHostRecovers(t *testing.T) {
 // TestBackedOffHostsDoNotDelayOthers: with all kinds of such hosts in the crawl, the ordinary hosts must be
 // done at most half as late again as without them, plus the time of a batch of robots.txt.
 func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	soon := func(o *Options) { o.Linger = time.Minute }
 	plain := crawlWelcome(t, soon)
 	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing", "welcome-broken",
@@ -493,7 +493,7 @@ func TestMaxPagesPerHost(t *testing.T) {
 // TestHealthOutlivesKills: a refusing host must get no extra requests although the crawl is killed many
 // times.
 func TestHealthOutlivesKills(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {

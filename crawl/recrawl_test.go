@@ -208,7 +208,7 @@ func TestRecrawlOff(t *testing.T) {
 
 // TestRecrawlOutlivesCrashes: power cuts at any time lose no URL and make none twice.
 func TestRecrawlOutlivesCrashes(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
@@ -352,7 +352,7 @@ func checkVisits(t *testing.T, fs disk.FS, dirs []string) {
 // TestSiteRevisit: the interval of a table replaces the crawl's whatever the changes, also for a part of a
 // site. A page of a site with "never" is fetched once, or no more if it was visited before.
 func TestSiteRevisit(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
@@ -418,7 +418,7 @@ func TestRecrawlOverdue(t *testing.T) {
 // TestRecrawlWithinLimits: visits do not count for --max-pages-per-pld and --max-pages-per-host, which bound
 // URLs.
 func TestRecrawlWithinLimits(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")

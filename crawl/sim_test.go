@@ -171,12 +171,6 @@ func smallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
 	return web
 }
 
-// takesLong leaves a test out of the short form: it takes two or more seconds of a processor.
-func takesLong(t *testing.T) {
-	t.Helper()
-	notShort(t)
-}
-
 // inBubble runs f with virtual time.
 func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 

@@ -120,7 +120,7 @@ func TestPaceGroup(t *testing.T) {
 // TestSlowDirectory: a crawl names the directory whose disk takes ten times as long as the others, and says
 // when that is over.
 func TestSlowDirectory(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		const recovers = 15 * time.Minute

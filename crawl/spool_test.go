@@ -101,7 +101,7 @@ func noSpools(t *testing.T, fs disk.FS, dirs []string) {
 // TestLargeBodies: a body of 64 MB, of which RAM may hold 1 MiB, is stored byte for byte. Its first links are
 // followed, and the audit of everything stored takes the same RAM.
 func TestLargeBodies(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	body := largeBody(64e6)
 	var chunks bytes.Buffer
 	for at := 0; at < len(body); at += 5e6 {
@@ -144,7 +144,7 @@ func TestLargeBodies(t *testing.T) {
 // TestLargeBodyIsCut: a crawl whose machine stops at any moment while it spools or stores a body fetches the
 // URL again, and no spool is left.
 func TestLargeBodyIsCut(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	body := largeBody(3e6)
 	run := func(t *testing.T, fs *memfs.FS) (Options, error) {
 		opt := spooling(t, largeWeb(fmt.Sprintf("Content-Length: %d\r\n", len(body)), body), fs)

@@ -82,7 +82,7 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 // TestFocused: of the first tenth of a focused crawl at least twice as many pages are on the subject as of one in breadth
 // first; and none is lost.
 func TestFocused(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	w := &topicWeb{pages: 3000, hosts: 60, topics: 16, links: 4, same: 0.9}
 	share := map[string]float64{}

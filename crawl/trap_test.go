@@ -14,7 +14,7 @@ import (
 // TestTrapScore: of three endless hosts below one PLD, the trap score holds the calendar and the shop, and leaves
 // the wiki alone. Other hosts are fetched as without it.
 func TestTrapScore(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	crawl := func(on bool, scope state.Scope) (pages map[string]int64, traps map[string]*explain.TrapReport, ordinary int) {
 		var opt Options
 		run := crawlTraps(t, func(web *simweb.Options, o *Options) {

@@ -245,7 +245,7 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 // crawl must fetch that host's pages at the rate that its delay allows, and must not keep disks or
 // processors busy.
 func TestOneSlowHostLeft(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	notShort(t)
 	origins, hostURLs, days, period := 10_000, 4000, 2, 8*time.Hour
@@ -374,7 +374,7 @@ func sum(all []usage) (s usage) {
 // must not scan QF again for every page of that host, although each page has links that might have raised a
 // budget.
 func TestUselessRescansAreLeftOut(t *testing.T) {
-	takesLong(t)
+	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := &waitingWeb{}
