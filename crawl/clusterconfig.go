@@ -224,8 +224,14 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 			s.opt.Log.Warn("this node has replaced the configuration of the cluster: give it to all nodes")
 		}
 		return err
-	case err != nil:
+	case err != nil && !s.agreed:
 		return fmt.Errorf("crawl: the configuration that another node has written: %w: %w", err, state.ErrIncompatible)
+	case err != nil:
+		if s.warned != err.Error() {
+			s.warned = err.Error()
+			s.opt.Log.Warn("the configuration that another node has written is refused: this node goes on with its own", "error", err)
+		}
+		return nil
 	case !s.agreed:
 		return fmt.Errorf("crawl: this node has other options than the cluster: %s (--cluster-reconfigure makes them those of the cluster; "+
 			"give them to all nodes): %w", strings.Join(other.Differ(s.config), "; "), state.ErrIncompatible)

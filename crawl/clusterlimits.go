@@ -52,9 +52,18 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 	s.lent = make([]uint64, s.nodes)
 	for node, o := range s.outboxes {
 		if o != nil {
-			s.lent[node] = o.Figures().Last
+			s.lent[node] = lastNumber(o)
 		}
 	}
+}
+
+// lastNumber returns the number of the last message of an outbox, also if that is still open.
+func lastNumber(o *exchange.Outbox) uint64 {
+	f := o.Figures()
+	if f.OpenBytes > 0 {
+		return f.Last + 1
+	}
+	return f.Last
 }
 
 // slotsOfPages returns what state.Manifest.PageSlots says; nil for a crawl of one node.
@@ -197,10 +206,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 			if err := s.outboxes[node].AddPages(parts[i]); err != nil {
 				return err
 			}
-			f := s.outboxes[node].Figures()
-			if s.lent[node] = f.Last; f.OpenBytes > 0 {
-				s.lent[node]++ // the number that the open message will have
-			}
+			s.lent[node] = lastNumber(s.outboxes[node])
 		}
 		tx.count(state.CountPagesLent, sum)
 		return nil

@@ -164,6 +164,9 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 			mark.Want, mark.Short, mark.Spent = slices.Clone(s.want), s.short.Load(), s.spent.Load()
 		}
 		s.markMu.Unlock()
+		if mark.Spent { // a loan that the mark has may have come since
+			s.dispatcher.pagesLeft(func(left int64) { mark.Spent = left <= 0 })
+		}
 		if have {
 			if err := s.putMark(ctx, &mark, covered.Seq, in); err != nil {
 				s.opt.Log.Debug("writing the mark waits", "error", err)
@@ -317,6 +320,13 @@ func (s *clusterStage) concluded() bool {
 		}
 		if f := s.outboxes[node].Figures(); f.Waiting() == 0 {
 			without[node] = true // it has ended, and the broker has lost its mark since
+		}
+	}
+	outs := s.outs()
+	for node, m := range marks {
+		// A mark that its node left when the crawl was over does not have what this node has sent since.
+		if node != s.node && !s.gaveUp[node] && m != nil && m.Taken[s.node].Totals.Records() != outs[node] {
+			return false
 		}
 	}
 	return exchange.Over(marks, without, s.round)

@@ -30,8 +30,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"drumbeat/cmd/term"
+	"drumbeat/disk"
 	"drumbeat/exchange"
 )
 
@@ -77,19 +79,30 @@ func (c *initCmd) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
-	w, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	if err := create(c.File, data); errors.Is(err, fs.ErrExist) {
 		return term.Usage(fmt.Errorf("%s exists: the nodes of a crawl keep one file for ever", c.File))
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
-	}
-	_, err = w.Write(data)
-	if err = errors.Join(err, w.Sync(), w.Close()); err != nil {
-		return errors.Join(err, os.Remove(c.File))
 	}
 	fmt.Fprintf(a.Stdout, "%s: crawl %s of %d nodes; copy it to each of them, and keep it secret\n", c.File, f.Crawl, c.Nodes)
 	return nil
+}
+
+// create writes a file that must not exist, whole or not at all.
+func create(name string, data []byte) error {
+	w, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(w.Name())
+	_, err = w.Write(data)
+	if err = errors.Join(err, w.Sync(), w.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(w.Name(), name); err != nil {
+		return err
+	}
+	return disk.OS().SyncDir(filepath.Dir(name))
 }
 
 // keep checks the file that exists.

@@ -312,6 +312,9 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 	}
 	// An earlier call that seemed to fail may have written this one.
 	set = is.Run != b.l.o.Run || is.Count <= b.count
+	if is.Run == b.l.o.Run && is.Ended == ended {
+		b.count = max(b.count, is.Count) // so that the next one is another, which is how others see that this node lives
+	}
 	b.rev = v.Revision
 	return set, nil
 }
