@@ -207,3 +207,32 @@ func TestClusterConfigReload(t *testing.T) {
 		}
 	})
 }
+
+// TestClusterConfigDamaged: nodes that have agreed go on when the shared configuration becomes one that they cannot read.
+func TestClusterConfigDamaged(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := configCluster(t)
+		defer c.close()
+		for node := range c.options { // they compare once a minute
+			c.options[node].HostDelay, c.options[node].HostDelayMin = 20*time.Second, 20*time.Second
+		}
+		damaged := make(chan error, 1)
+		go func() {
+			time.Sleep(5 * time.Second)
+			v, err := c.engines[0].Get(t.Context(), exchange.BucketCrawl, exchange.ConfigKey)
+			if err == nil {
+				_, err = c.engines[0].Update(t.Context(), exchange.BucketCrawl, exchange.ConfigKey, []byte("{"), v.Revision)
+			}
+			damaged <- err
+		}()
+		for node, r := range c.run(t.Context()) {
+			if r.Stop != StopDone {
+				t.Errorf("node %d: %v", node, r.Stop)
+			}
+		}
+		if err := <-damaged; err != nil {
+			t.Error(err)
+		}
+	})
+}
