@@ -64,3 +64,51 @@ func TestClusterGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// TestClusterOldEnd: a node starts without knowing that the crawl was over, as after a kill before its last manifest, and has more
+// work. It does not take the end that the others have written for its own: they start minutes later and take what it has sent.
+func TestClusterOldEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 300, 1, 0
+		})
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.Linger = 12 * time.Hour })
+		defer c.close()
+		all := c.options[0].AllowedAddr
+		for i := range c.options {
+			c.options[i].NetworkFlags, c.options[i].AllowedAddr = "none", func(netip.Addr) bool { return false }
+		}
+		first := -1
+		for i, r := range c.run(t.Context()) {
+			o := &c.options[i]
+			if o.AllowedAddr, o.Cluster.Reconfigure, o.NetworkFlags = all, true, ""; r.Snapshot.Place(state.PlaceHeld) > 0 {
+				first = i
+			}
+		}
+		if first < 0 {
+			t.Fatal("no node has work")
+		}
+		c.tamper(c.options[first].FS, first, func(m *state.Manifest) { m.Done = "" })
+		c.reopen()
+		ctx, cancel := context.WithTimeout(t.Context(), clusterTime)
+		defer cancel()
+		errs, results := make([]error, 3), make([]*Result, 3)
+		var wg sync.WaitGroup
+		for node := range c.options {
+			wg.Go(func() {
+				if node != first {
+					time.Sleep(5 * time.Minute)
+				}
+				results[node], errs[node] = Run(ctx, c.options[node])
+			})
+		}
+		wg.Wait()
+		for node, err := range errs {
+			if err != nil {
+				t.Errorf("node %d: %v", node, err)
+			}
+		}
+		c.check(results)
+	})
+}
