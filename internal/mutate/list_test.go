@@ -204,6 +204,8 @@ var mutants = []mutant{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
 	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if s.rejoining() > 0 {\n", "	if false {\n"}}},
+	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterOldEnd", edits: []edit{
+		{"m.Taken[s.node].Totals.Records() != outs[node] {", "m.Taken[s.node].Totals.Records() > outs[node] {"}}},
 	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
