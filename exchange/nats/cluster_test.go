@@ -182,7 +182,7 @@ func TestPackagedCluster(t *testing.T) {
 		if err := o.ProcessConfigString(conf); err != nil {
 			t.Fatal(err)
 		}
-		if o.ServerName != fmt.Sprint("nats", i) || !o.SyncAlways || o.JetStreamMaxStore != 4<<30 {
+		if o.ServerName != fmt.Sprint("nats", i) || !o.SyncAlways || o.JetStreamMaxStore != 8<<30 {
 			t.Errorf("server %s: sync always %t, at most %d bytes", o.ServerName, o.SyncAlways, o.JetStreamMaxStore)
 		}
 		o.NoSigs = true
