@@ -83,7 +83,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 // that its mark does not have, and so this message is not the first: a contradiction, too.
 //
 // It does not hold for the mark that a node has left at the end of a crawl that goes on: that node may start with more
-// work. So a node that begins a round must wait for a while before it asks.
+// work. So a node that begins a round must wait for a while before it asks, and asks only if all have taken what it sent.
 //
 // Nodes that were given up do not count: givenUp has one element for each node, or is nil.
 func Over(marks []*Mark, givenUp []bool, round int64) bool {

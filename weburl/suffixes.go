@@ -262,6 +262,14 @@ func (s *Suffixes) IsSuffix(host string) bool {
 	return suffixStart(s.nodes, host) == 0
 }
 
+// TrimDot returns a host without the dot at its end. The host "." keeps its one, as PLDBytes does.
+func TrimDot(host []byte) []byte {
+	if len(host) > 1 {
+		return bytes.TrimSuffix(host, []byte("."))
+	}
+	return host
+}
+
 // pldSpan returns the start and end of the PLD in host.
 func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end int) {
 	end = len(host)

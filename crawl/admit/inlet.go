@@ -55,10 +55,7 @@ func (in *Inlet) Link(record []byte) (key uint64, err error) {
 		if node := in.p.owner(pldKey); node != in.p.Node {
 			return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", exchange.ErrMessage, url, node)
 		}
-		name := bytes.TrimSuffix(host, []byte(".")) // as in Saved.HostKey
-		if len(pld) > len(name) {
-			return 0, fmt.Errorf("crawl: %w: a URL without a name: %.80q", exchange.ErrMessage, url)
-		}
+		name := weburl.TrimDot(host) // as in Saved.HostKey
 		in.last, in.pld = host, pldKey
 		in.namePLD(pldKey, name[len(name)-len(pld):])
 		if key := in.p.Hasher.HostKey(name); in.first(key) {

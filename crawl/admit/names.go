@@ -1,10 +1,9 @@
 package admit
 
 import (
-	"bytes"
-
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/weburl"
 )
 
 // Names are the names of hosts and PLDs that a page's links bring to the store of names.
@@ -33,14 +32,14 @@ func (b *Batch) nameHost(s *Site) {
 	b.namePLD(s)
 	if !s.hostNamed {
 		s.hostNamed = true
-		host := bytes.TrimSuffix(s.host(), []byte(".")) // as in Saved.HostKey
+		host := weburl.TrimDot(s.host()) // as in Saved.HostKey
 		b.Names.add(b.p.Hasher.HostKey(host), s.pldBytes, host)
 	}
 }
 
 // pldName returns the name of a site's PLD.
 func (s *Site) pldName() []byte {
-	host := bytes.TrimSuffix(s.host(), []byte("."))
+	host := weburl.TrimDot(s.host())
 	return host[len(host)-s.pldBytes:]
 }
 
