@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/fetch/h2"
+	"drumbeat/internal/httphead"
 )
 
 // more reads into buf.raw, which grows to at most limit bytes. It returns a read error only if the read
@@ -88,7 +89,7 @@ func (x *exchange) readHead() *Error {
 				}
 			}
 			var end int
-			end, scanned = headEnd(b.raw, scanned)
+			end, scanned = httphead.End(b.raw, scanned)
 			if end > x.lim.HeaderBytes || end == 0 && len(b.raw) > x.lim.HeaderBytes {
 				return &Error{Stage: StageHead, Kind: KindHeadTooLarge, Err: errHeadLarge}
 			}
@@ -112,9 +113,11 @@ func (x *exchange) readHead() *Error {
 
 // takeHead parses the head buf.raw[:end].
 func (x *exchange) takeHead(end int) *Error {
-	switch {
-	case !readHead(x.resp.buf.raw[:end], x.resp, &x.f):
-		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
+	switch err := readHead(x.resp.buf.raw[:end], x.resp, &x.f); {
+	case err == errHeadLines:
+		return &Error{Stage: StageHead, Kind: KindHeadTooLarge, Err: err}
+	case err != nil:
+		return &Error{Stage: StageHead, Kind: KindBadHead, Err: err}
 	case x.f.status == 101:
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errUpgrade}
 	}

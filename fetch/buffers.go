@@ -13,8 +13,10 @@ const (
 	// keepBufferBytes is the largest buffer that a Response keeps over Reset. Larger ones return to the
 	// pool.
 	keepBufferBytes = 16 << 10
-	minClass        = 12 // 4 KiB
-	maxClass        = 24 // 16 MiB
+	// keepFields is how many fields of a head a Response keeps room for over Reset: 16 KiB.
+	keepFields = keepBufferBytes / 12
+	minClass   = 12 // 4 KiB
+	maxClass   = 24 // 16 MiB
 	// poolBytes bounds the memory that the pool keeps.
 	poolBytes = 32 << 20
 	// poolTries is the number of buffers of a class that take examines. Nearly all have a size that is a
@@ -92,7 +94,10 @@ func (b *responseBuffers) release() {
 	if b.req = b.req[:0]; cap(b.req) > keepBufferBytes {
 		b.req = nil
 	}
-	if b.head.fields = b.head.fields[:0]; cap(b.head.text) > keepBufferBytes {
+	if b.head.fields = b.head.fields[:0]; cap(b.head.fields) > keepFields {
+		b.head.fields = nil
+	}
+	if cap(b.head.text) > keepBufferBytes {
 		b.head.text = nil
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/fetch/inflate"
+	"drumbeat/internal/httphead"
 )
 
 // maxWindow bounds the window of zstd in bytes, as RFC 8878 recommends for the web.
@@ -58,15 +59,15 @@ func (c coding) String() string {
 
 func codingOf(name []byte) coding {
 	switch {
-	case len(name) == 0, isKey(name, "identity"), isKey(name, "none"), isKey(name, "chunked"):
+	case len(name) == 0, httphead.Is(name, "identity"), httphead.Is(name, "none"), httphead.Is(name, "chunked"):
 		return codingNone
-	case isKey(name, "gzip"), isKey(name, "x-gzip"):
+	case httphead.Is(name, "gzip"), httphead.Is(name, "x-gzip"):
 		return codingGzip
-	case isKey(name, "deflate"), isKey(name, "x-deflate"):
+	case httphead.Is(name, "deflate"), httphead.Is(name, "x-deflate"):
 		return codingDeflate
-	case isKey(name, "br"):
+	case httphead.Is(name, "br"):
 		return codingBrotli
-	case isKey(name, "zstd"):
+	case httphead.Is(name, "zstd"):
 		return codingZstd
 	}
 	return codingUnknown

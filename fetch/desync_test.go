@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"drumbeat/internal/httphead"
 )
 
 // desync is a reply on whose end two readers may disagree, and the expected response.
@@ -172,7 +174,7 @@ func TestCarriageReturnsAreLinear(t *testing.T) {
 	b := []byte("HTTP/1.1 200 OK\n" + strings.Repeat("\r", 64<<10))
 	steps := 0
 	for n, from := 16, 0; n < len(b); n++ {
-		_, next := headEnd(b[:n], from)
+		_, next := httphead.End(b[:n], from)
 		if n-next > 16 {
 			steps += n - next
 		}

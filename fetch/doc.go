@@ -21,7 +21,7 @@
 // The request head carries the path byte for byte. It is assembled from pieces that the codec encoded once
 // (request.go); SetAcceptEncoding replaces them at any time. All bytes from the final status line on go into
 // one buffer that grows as they arrive: Response.Raw, the content of a WARC record. head.go normalizes and
-// parses the head in one pass. The body reader follows the framing through the buffer to find the end of the
+// parses the head in one pass; package httphead, which readers of records share, finds its end and its fields. The body reader follows the framing through the buffer to find the end of the
 // body. The payload is unchunked and decoded after the connection has been closed or returned to the idle
 // pool.
 //
@@ -92,6 +92,9 @@
 //	bare LF (2.2)                          a line end, MarkBareLF; so is LF after up to three CRs
 //	bare CR, NUL, controls in a value      replaced by blanks, MarkRepaired; in a name the line is dropped
 //	folded lines (5.2), blank before ":"   joined, removed, MarkRepaired
+//	a head of more than 5000 fields        an error, KindHeadTooLarge: what is left out might frame the body
+//	a head that is cut off (8)             what its whole lines say, no body, MarkHeadCut; its last line, if
+//	                                       it lacks its end, is dropped
 //	1xx replies (15.2 of RFC 9110)         skipped, at most 8; 101 is an error
 //	bytes after the body                   left out, MarkExcess
 //	no status line, HTTP/0.9               an error
@@ -111,6 +114,7 @@
 //	                             16 KiB on connections that are not sockets
 //	receiving                    min(max(16 KiB, 2 W), HeaderBytes+HeldBytes+1)
 //	receiving into a spool       HeaderBytes + 512 KiB
+//	a head                       HeaderBytes + 60 KB for 5000 fields
 //	afterwards                   the above + the payload if chunked (at most HeldBytes)
 //	                             + the decoded body (at most 2 min(DecodedBytes, max(Ratio W, 256 KiB)))
 //

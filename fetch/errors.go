@@ -60,7 +60,8 @@ const (
 	KindEmptyReply
 	// KindBadHead: the reply does not begin with an HTTP/1 response head.
 	KindBadHead
-	// KindHeadTooLarge: the head exceeds Limits.HeaderBytes, or there are too many interim replies.
+	// KindHeadTooLarge: the head exceeds Limits.HeaderBytes or has more than 5000 fields, or there are too many
+	// interim replies.
 	KindHeadTooLarge
 	// KindTLS: the handshake failed (no common version, an alert, no TLS at all).
 	KindTLS
@@ -86,6 +87,7 @@ var (
 	errHead      = errors.New("not an HTTP/1 response head")
 	errEmpty     = errors.New("connection closed without a reply")
 	errHeadLarge = errors.New("response head exceeds its limit")
+	errHeadLines = errors.New("response head has too many fields")
 	errUpgrade   = errors.New("unsolicited 101 Switching Protocols")
 	errLimits    = errors.New("the request's limits need more memory than Options.BufferBytes allows one exchange")
 	errInterim   = errors.New("too many interim replies")

@@ -278,6 +278,4 @@ const (
 	MarkSlow
 	// MarkBodyRefused: Request.BodyLimit refused the body, or all but its beginning.
 	MarkBodyRefused
-
-	markType Marks = 1 << 31 // set while a head is read: a Content-Type has been seen
 )

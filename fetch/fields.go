@@ -1,6 +1,10 @@
 package fetch
 
-import "bytes"
+import (
+	"bytes"
+
+	"drumbeat/internal/httphead"
+)
 
 // Field is a line of a request's head.
 type Field struct {
@@ -15,7 +19,7 @@ const Redacted = "[redacted]"
 // IsToken reports whether s can be the name of a header (RFC 9110, 5.6.2).
 func IsToken(s string) bool {
 	for i := range len(s) {
-		if !isToken(s[i]) {
+		if !httphead.IsToken(s[i]) {
 			return false
 		}
 	}

@@ -3,6 +3,8 @@ package fetch
 import (
 	"bytes"
 	"strconv"
+
+	"drumbeat/internal/httphead"
 )
 
 // The head of a reply is normalized while it is read. Servers break nearly every rule, and browsers accept
@@ -22,29 +24,6 @@ type framing struct {
 	odd           bool // any transfer coding except a single chunked
 	closes, keeps bool // Connection: close, Connection: keep-alive
 	idle          int  // timeout of Keep-Alive in seconds; -1: none
-}
-
-// headEnd returns the length of the head at the start of b, including its empty line, or 0 if the head is
-// not yet complete. The search starts at from; next is where to continue when more bytes have arrived.
-func headEnd(b []byte, from int) (end, next int) {
-	for {
-		i := bytes.IndexByte(b[from:], '\n')
-		if i < 0 {
-			return 0, len(b)
-		}
-		i += from
-		j := i + 1
-		for j < len(b) && b[j] == '\r' && j <= i+maxCRs {
-			j++
-		}
-		if j == len(b) {
-			return 0, i // the deciding byte has not arrived yet
-		}
-		if b[j] == '\n' {
-			return j + 1, j + 1
-		}
-		from = j
-	}
 }
 
 // blankPrefix returns the number of blank bytes before the status line, which some servers send.
@@ -87,7 +66,7 @@ func parseStatusLine(line []byte) (proto string, status int, ok bool) {
 	if digits != 3 || status < 100 {
 		return "", 0, false
 	}
-	if digits < len(rest) && isToken(rest[digits]) {
+	if digits < len(rest) && httphead.IsToken(rest[digits]) {
 		return "", 0, false // "20OK" and "200x"
 	}
 	return protoName(line[:sp]), status, true
@@ -112,9 +91,10 @@ type header struct {
 // field locates a line in header.text: the name is [key, value), the value is [value, end).
 type field struct{ key, value, end uint32 }
 
-// readHead normalizes head into resp and sets f. It returns false if there is no valid status line. The head
-// may be cut off before its empty line.
-func readHead(head []byte, resp *Response, f *framing) bool {
+// readHead normalizes head into resp and sets f. It returns errHead if there is no valid status line, and
+// errHeadLines if there are too many fields: a field that was left out might be one that frames the message, so
+// the message is refused as a whole. The head may be cut off before its empty line.
+func readHead(head []byte, resp *Response, f *framing) error {
 	*f = framing{length: -1, idle: -1}
 	lineEnd := bytes.IndexByte(head, '\n') + 1
 	if lineEnd == 0 {
@@ -122,7 +102,7 @@ func readHead(head []byte, resp *Response, f *framing) bool {
 	}
 	proto, status, ok := parseStatusLine(head[:lineEnd])
 	if !ok {
-		return false
+		return errHead
 	}
 	f.status = status
 	f.none = status == 204 || status == 304 || status < 200
@@ -134,10 +114,12 @@ func readHead(head []byte, resp *Response, f *framing) bool {
 		resp.Marks |= MarkBareLF
 	}
 	m := headNormalizer{resp: resp, f: f, out: h}
-	m.lines(head[lineEnd:])
+	if !m.lines(head[lineEnd:]) {
+		return errHeadLines
+	}
 	m.finish()
 	resp.Status, resp.Proto = status, proto
-	return true
+	return nil
 }
 
 // headNormalizer writes the normalized lines of one head.
@@ -145,87 +127,33 @@ type headNormalizer struct {
 	resp    *Response
 	f       *framing
 	out     *header
-	key     []byte // of the pending line; nil: none
-	value   []byte // points into the head unless folded
-	folded  bool
-	count   int
 	lengths int // number of Content-Length values
 	length  int64
+	types   []byte // the values of Content-Type, combined
 	content []byte // content codings in order
 	trans   []byte // transfer codings except chunked
 }
 
-// lines processes all header lines up to the empty line.
-func (m *headNormalizer) lines(b []byte) {
-	for len(b) > 0 {
-		i := bytes.IndexByte(b, '\n')
-		line := b
-		if b = nil; i >= 0 {
-			line, b = line[:i], line[i+1:]
-			if len(line) == 0 || line[len(line)-1] != '\r' {
-				m.resp.Marks |= MarkBareLF
-			}
+// lines processes all header lines up to the empty line. It returns false if there are too many.
+func (m *headNormalizer) lines(b []byte) bool {
+	l := httphead.Lines{Rest: b}
+	for count := 0; l.Next(); count++ {
+		if count == maxHeaderLines {
+			return false
 		}
-		for len(line) > 0 && line[len(line)-1] == '\r' {
-			line = line[:len(line)-1]
-		}
-		if len(line) == 0 {
-			break
-		}
-		if line[0] == ' ' || line[0] == '\t' {
-			m.fold(line)
-			continue
-		}
-		m.flush()
-		m.start(line)
+		m.field(l.Key, l.Value)
 	}
-	m.flush()
-}
-
-// fold appends a continuation line to the pending value.
-func (m *headNormalizer) fold(line []byte) {
-	m.resp.Marks |= MarkRepaired
-	if m.key == nil {
-		return
+	if l.BareLF {
+		m.resp.Marks |= MarkBareLF
 	}
-	if !m.folded {
-		m.value, m.folded = append([]byte(nil), m.value...), true
-	}
-	m.value = append(append(m.value, ' '), bytes.TrimSpace(line)...)
-}
-
-func (m *headNormalizer) start(line []byte) {
-	colon := bytes.IndexByte(line, ':')
-	if colon <= 0 || m.count >= maxHeaderLines {
-		m.resp.Marks |= MarkRepaired
-		return
-	}
-	key := line[:colon]
-	for len(key) > 0 && (key[len(key)-1] == ' ' || key[len(key)-1] == '\t') {
-		key = key[:len(key)-1]
-	}
-	if len(key) == 0 || len(key) != colon {
+	if l.Repaired {
 		m.resp.Marks |= MarkRepaired
 	}
-	for _, c := range key {
-		if !isToken(c) {
-			m.resp.Marks |= MarkRepaired
-			return
-		}
-	}
-	if len(key) > 0 {
-		m.key, m.value, m.folded = key, line[colon+1:], false
-		m.count++
-	}
+	return true
 }
 
-// flush writes the pending line, or adds it to the framing.
-func (m *headNormalizer) flush() {
-	if m.key == nil {
-		return
-	}
-	key, value := m.key, trim(m.value)
-	m.key = nil
+// field writes a line, or adds it to the framing.
+func (m *headNormalizer) field(key, value []byte) {
 	switch key[0] | 0x20 { // skip the comparisons for most names
 	case 'c', 't', 'k':
 	default:
@@ -233,25 +161,24 @@ func (m *headNormalizer) flush() {
 		return
 	}
 	switch {
-	case isKey(key, "content-length"):
+	case httphead.Is(key, "content-length"):
 		m.contentLength(value)
 		return
-	case isKey(key, "transfer-encoding"):
+	case httphead.Is(key, "transfer-encoding"):
 		m.transfer(value)
 		return
-	case isKey(key, "connection"):
+	case httphead.Is(key, "connection"):
 		m.connection(value)
-	case isKey(key, "keep-alive"):
+	case httphead.Is(key, "keep-alive"):
 		m.keepAlive(value)
-	case isKey(key, "trailer"):
+	case httphead.Is(key, "trailer"):
 		return // not needed
-	case isKey(key, "content-encoding"):
+	case httphead.Is(key, "content-encoding"):
 		m.content = appendList(m.content, value)
 		return
-	case isKey(key, "content-type") && m.resp.Marks&markType != 0:
-		return // the first one counts
-	case isKey(key, "content-type"):
-		m.resp.Marks |= markType
+	case httphead.Is(key, "content-type"):
+		m.types = appendValue(m.types, value)
+		return
 	}
 	m.write(key, value)
 }
@@ -269,7 +196,7 @@ func (m *headNormalizer) write(key, value []byte) {
 			m.resp.Marks |= MarkRepaired
 		}
 	}
-	text = trim(text)
+	text = httphead.Trim(text)
 	f.end = f.value + uint32(copy(h.text[f.value:], text))
 	h.text = h.text[:f.end]
 	h.fields = append(h.fields, f)
@@ -279,7 +206,7 @@ func (m *headNormalizer) write(key, value []byte) {
 // largest counts, because a shorter one could cut off part of a whole page.
 func (m *headNormalizer) contentLength(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		part = trim(part)
+		part = httphead.Trim(part)
 		n, ok := parseLength(part)
 		switch {
 		case !ok:
@@ -313,12 +240,12 @@ func parseLength(b []byte) (int64, bool) {
 
 func (m *headNormalizer) transfer(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		part = trim(part)
+		part = httphead.Trim(part)
 		switch {
-		case isKey(part, "chunked"):
+		case httphead.Is(part, "chunked"):
 			m.f.odd = m.f.odd || m.f.chunked
 			m.f.chunked = true
-		case isKey(part, "identity"):
+		case httphead.Is(part, "identity"):
 			m.f.odd = true
 		case len(part) > 0:
 			m.f.odd = true
@@ -330,22 +257,22 @@ func (m *headNormalizer) transfer(value []byte) {
 // connection processes a Connection line.
 func (m *headNormalizer) connection(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		part = trim(part)
-		m.f.closes = m.f.closes || isKey(part, "close")
-		m.f.keeps = m.f.keeps || isKey(part, "keep-alive")
+		part = httphead.Trim(part)
+		m.f.closes = m.f.closes || httphead.Is(part, "close")
+		m.f.keeps = m.f.keeps || httphead.Is(part, "keep-alive")
 	}
 }
 
 // keepAlive processes a Keep-Alive line: "timeout=5, max=100".
 func (m *headNormalizer) keepAlive(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		name, number, _ := bytes.Cut(trim(part), []byte{'='})
+		name, number, _ := bytes.Cut(httphead.Trim(part), []byte{'='})
 		n, ok := parseLength(bytes.Trim(number, " \t\""))
 		switch {
 		case !ok:
-		case isKey(name, "timeout"):
+		case httphead.Is(name, "timeout"):
 			m.f.idle = int(min(n, 1<<20)) // 12 days
-		case isKey(name, "max") && n == 0:
+		case httphead.Is(name, "max") && n == 0:
 			m.f.closes = true
 		}
 	}
@@ -353,12 +280,14 @@ func (m *headNormalizer) keepAlive(value []byte) {
 
 // finish completes the framing and writes the merged lines.
 func (m *headNormalizer) finish() {
-	m.resp.Marks &^= markType
 	m.f.lengths = m.lengths
 	if m.lengths > 0 && !m.f.chunked {
 		m.f.length = m.length
 		var digits [20]byte
 		m.write([]byte("Content-Length"), strconv.AppendInt(digits[:0], min(m.length, 1<<50), 10))
+	}
+	if len(m.types) > 0 {
+		m.write([]byte("Content-Type"), m.types)
 	}
 	if len(m.content) > 0 {
 		m.write([]byte("Content-Encoding"), m.content)
@@ -369,6 +298,15 @@ func (m *headNormalizer) finish() {
 	}
 }
 
+// appendValue combines the value of another line with those before it, as the Fetch standard does ("get", in 2.2.2):
+// an empty value counts, too.
+func appendValue(dst, value []byte) []byte {
+	if dst == nil {
+		return value[:len(value):len(value)] // do not append to the head
+	}
+	return append(append(dst, ", "...), value...)
+}
+
 // appendList appends part to a comma-separated list. dst must not alias the head.
 func appendList(dst, part []byte) []byte {
 	if len(dst) > 0 {
@@ -377,49 +315,9 @@ func appendList(dst, part []byte) []byte {
 	return append(dst, part...)
 }
 
-// isKey compares b with key, which is in lower case, ignoring case.
-func isKey(b []byte, key string) bool {
-	if len(b) != len(key) {
-		return false
-	}
-	for i := range len(b) {
-		c := b[i]
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != key[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// isToken reports whether c may occur in a header name.
-func isToken(c byte) bool { return tokens[c] }
-
-var tokens = func() (t [256]bool) {
-	for c := range t {
-		t[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-	}
-	for _, c := range []byte("!#$%&'*+-.^_`|~") {
-		t[c] = true
-	}
-	return t
-}()
-
-// trim removes blanks from both ends.
-func trim(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
-		b = b[1:]
-	}
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
-		b = b[:len(b)-1]
-	}
-	return b
-}
-
 // Header returns the first value of a header, or nil. It ignores the case of the name. Repeated
-// Content-Length and Content-Encoding lines are merged. Transfer-Encoding and Trailer are only in RawHead.
+// Content-Length, Content-Type and Content-Encoding lines are merged. Transfer-Encoding and Trailer are only in
+// RawHead.
 func (r *Response) Header(name string) []byte {
 	if r.Status == 0 {
 		return nil

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"drumbeat/internal/httphead"
 )
 
 // FuzzHead: fasthttp's codec reads the normalized head of any input and finds the same values in it.
@@ -14,7 +16,7 @@ import (
 // package does not use.
 func FuzzHead(f *testing.F) {
 	for _, o := range oddReplies() {
-		if end, _ := headEnd([]byte(o.reply), 0); end > 0 && end < 4<<10 {
+		if end, _ := httphead.End([]byte(o.reply), 0); end > 0 && end < 4<<10 {
 			f.Add([]byte(o.reply[:end]))
 		}
 	}
@@ -22,8 +24,11 @@ func FuzzHead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var resp Response
 		var fr framing
-		if !readHead(in, &resp, &fr) {
+		if readHead(in, &resp, &fr) != nil {
 			return
+		}
+		if fr.chunked != httphead.Chunked(in) {
+			t.Fatalf("%q: chunked %v, but %v for readers of records", in, fr.chunked, !fr.chunked)
 		}
 		h := &resp.buf.head
 		mended := []byte("HTTP/1.1 200 \r\n")
@@ -33,7 +38,7 @@ func FuzzHead(f *testing.F) {
 			mended = append(append(append(mended, name...), ": "...), h.text[f.value:f.end]...)
 			mended = append(mended, "\r\n"...)
 			switch {
-			case isKey([]byte(name), "server"), isKey([]byte(name), "set-cookie"), isKey([]byte(name), "connection"):
+			case httphead.Is([]byte(name), "server"), httphead.Is([]byte(name), "set-cookie"), httphead.Is([]byte(name), "connection"):
 			default:
 				names = append(names, name)
 			}

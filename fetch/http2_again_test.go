@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,8 +46,17 @@ func (f *frames) head(end bool, list ...string) {
 	for i := 0; i < len(list); i += 2 {
 		enc.WriteField(hpack.HeaderField{Name: list[i], Value: list[i+1]})
 	}
-	f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.next, BlockFragment: b.Bytes(), EndHeaders: true, EndStream: end})
+	block := b.Bytes()
+	n := min(len(block), frameBytes)
+	f.WriteHeaders(http2.HeadersFrameParam{StreamID: f.next, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: end})
+	for block = block[n:]; len(block) > 0; block = block[n:] {
+		n = min(len(block), frameBytes)
+		f.WriteContinuation(f.next, n == len(block), block[:n])
+	}
 }
+
+// frameBytes is how much of a head a frame holds; the rest follows in CONTINUATION.
+const frameBytes = 1000
 
 func (f *frames) page(body string) {
 	f.head(false, ":status", "200")
@@ -211,6 +221,7 @@ func TestHTTP2Dropped(t *testing.T) {
 // TestHTTP2Hostile: what a bad server sends ends in the response or the error that it would have by
 // HTTP/1.1, and its connection is closed.
 func TestHTTP2Hostile(t *testing.T) {
+	fields := slices.Repeat([]string{"x", "y"}, 300)
 	if testing.Short() {
 		t.Skip("takes long")
 	}
@@ -227,6 +238,18 @@ func TestHTTP2Hostile(t *testing.T) {
 			f.head(false, ":status", "200", "content-length", "4")
 			f.WriteData(1, true, []byte("pagepage"))
 		}, body: "page", marks: MarkExcess},
+		"a length behind 300 fields": {serve: func(f *frames) {
+			f.head(false, append(append([]string{":status", "200"}, fields...), "content-length", "4")...)
+			f.WriteData(1, false, []byte("page"))
+		}, body: "page"},
+		"trailers of 300 fields": {serve: func(f *frames) {
+			f.head(false, ":status", "200")
+			f.WriteData(1, false, []byte("page"))
+			f.head(true, fields...)
+		}, body: "page"},
+		"a head of 5001 fields": {serve: func(f *frames) {
+			f.head(true, append([]string{":status", "200"}, slices.Repeat([]string{"a", ""}, maxHeaderLines+1)...)...)
+		}, kind: KindHeadTooLarge, stage: StageHead},
 		"data below the length": {serve: func(f *frames) {
 			f.head(false, ":status", "200", "content-length", "9")
 			f.WriteData(1, true, []byte("page"))
@@ -281,7 +304,7 @@ func TestHTTP2Hostile(t *testing.T) {
 			kind: KindBadHead, stage: StageHead},
 		"a large head": {serve: func(f *frames) {
 			f.head(true, ":status", "200", "name",
-				strings.Repeat("x", 9000))
+				strings.Repeat("x", 17000))
 		}, kind: KindHeadTooLarge, stage: StageHead},
 		"pings without end": {serve: func(f *frames) {
 			for f.WritePing(false, [8]byte{}) == nil {
@@ -299,7 +322,7 @@ func TestHTTP2Hostile(t *testing.T) {
 			go tt.serve(f)
 			hold(f)
 		})
-		lim := Limits{HeaderBytes: 4096}
+		lim := Limits{HeaderBytes: 8192}
 		if tt.kind == KindTimeout {
 			lim.FirstByte = 50 * time.Millisecond
 		}

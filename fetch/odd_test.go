@@ -192,16 +192,23 @@ func oddReplies() []odd {
 		{name: "silence", reply: "⏹", kind: KindTimeout, stage: StageFirstByte, long: 20 * time.Second},
 		{name: "head stalls", reply: "HTTP/1.1 200 OK\r\nX: ⏹", kind: KindTimeout, stage: StageHead,
 			long: 10 * time.Second},
+		{name: "head cut in a line", reply: "HTTP/1.1 302 Found\r\nX: y\r\nLocation: http://example.org/ha", code: 302,
+			marks: MarkHeadCut | MarkRepaired, trunc: TruncatedDisconnect, field: "location: "},
 		{name: "head cut", reply: "HTTP/1.1 302 Found\r\nLocation: /x\r\n", code: 302, marks: MarkHeadCut,
 			trunc: TruncatedDisconnect, field: "Location: /x"},
 		{name: "status line only", reply: "HTTP/1.1 200 OK\r\n\r\n⏹", code: 200, marks: MarkCloseDelimited,
 			trunc: TruncatedTime, long: 10 * time.Second},
 		{name: "head cut early", reply: "HTT", kind: KindBadHead, stage: StageHead},
 		{name: "huge head", reply: ok200 + "X: " + big + "\r\n\r\n", kind: KindHeadTooLarge, stage: StageHead},
-		{name: "many lines", reply: ok200 + strings.Repeat("A: b\r\n", 5000) + "\r\nhi", code: 200, body: "hi",
-			marks: MarkRepaired | MarkCloseDelimited},
-		{name: "first type counts", reply: ok200 + "Content-Type: text/html\r\nContent-Type: image/png\r\n" +
-			"Content-Length: 2\r\n\r\nhi⏹", code: 200, body: "hi", field: "content-type: text/html"},
+		{name: "many lines", reply: ok200 + strings.Repeat("A: b\r\n", maxHeaderLines-1) + "Content-Length: 2\r\n\r\nhi⏹",
+			code: 200, body: "hi"},
+		{name: "too many lines", reply: ok200 + "Content-Length: 2\r\n" + strings.Repeat("A: b\r\n", maxHeaderLines) +
+			"\r\nhi⏹", kind: KindHeadTooLarge, stage: StageHead},
+		{name: "too many lines in an interim head", reply: "HTTP/1.1 103 Early Hints\r\n" +
+			strings.Repeat("A: b\r\n", maxHeaderLines+1) + "\r\n" + ok200 + "\r\nhi", kind: KindHeadTooLarge,
+			stage: StageHead},
+		{name: "types are combined", reply: ok200 + "Content-Type: text/html\r\nX: y\r\ncontent-type: image/png\r\n" +
+			"Content-Length: 2\r\n\r\nhi⏹", code: 200, body: "hi", field: "content-type: text/html, image/png"},
 		{name: "Connection: Close", reply: ok200 + "Connection: Close\r\nContent-Length: 2\r\n\r\nhi⏹", code: 200,
 			body: "hi"},
 		{name: "large body", reply: ok200 + "Content-Length: 71680\r\n\r\n" + big + "⏹", code: 200, body: big},

@@ -45,12 +45,13 @@ var layers = map[string]layer{
 	"fetch/h2":           {0, nil},
 	"internal/bug":       {0, nil},
 	"internal/list":      {0, nil},
+	"internal/httphead":  {0, nil},
 	"internal/human":     {0, nil},
 	"internal/cputime":   {0, nil},
 	"internal/revisit":   {0, nil},
 	"internal/extsort":   {5, []string{"disk"}},
 	"internal/tabular":   {5, []string{"disk"}},
-	"fetch":              {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate", "internal/pace", "internal/ports"}},
+	"fetch":              {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate", "internal/httphead", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
 	"internal/objstore":  {5, []string{"disk", "internal/cputime"}}, // internal/cputime only in its tests
 
@@ -61,7 +62,7 @@ var layers = map[string]layer{
 
 	"drum":                       {10, []string{"internal/bug", "disk"}},
 	"queue":                      {10, []string{"disk"}},
-	"warc":                       {10, []string{"disk", "warc/deflate", "warc/outfile"}},
+	"warc":                       {10, []string{"disk", "internal/httphead", "warc/deflate", "warc/outfile"}},
 	"internal/crawllog":          {10, []string{"disk", "warc/outfile"}},
 	"parse":                      {10, []string{"weburl"}},
 	"internal/simhash":           {11, []string{"parse"}},
@@ -77,7 +78,7 @@ var layers = map[string]layer{
 	"internal/urllist":           {0, nil},
 	"internal/urlrule":           {10, []string{"weburl"}},
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
-	"internal/response":          {11, []string{"disk", "warc"}},
+	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
 	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
 
 	"exchange":            {11, []string{"disk", "queue", "weburl"}},
