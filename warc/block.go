@@ -6,6 +6,8 @@ import (
 	"crypto/sha1"
 	"encoding/base32"
 	"io"
+
+	"drumbeat/internal/httphead"
 )
 
 // block is the content of a record that is being verified. If it is too large for RAM, it is read from the
@@ -58,30 +60,24 @@ func (b *block) hasDigest(want string) (bool, error) {
 	return got == want, err
 }
 
-// maxHeads bounds the empty lines that hasPayload tries as the end of the head.
-const maxHeads = 8
-
-// hasPayload reports whether the part of a response after its head has the given digest, with or without
-// chunked framing. The record does not say where the head ends, so it tries every empty line.
+// hasPayload reports whether the part of a response after its head has the given digest: without chunked framing if
+// the head names it and the framing is valid, else as it is. It is the rule of digestPayload, with the head read as
+// package fetch reads it; package response, which takes records apart for other commands, has the same.
 func (b *block) hasPayload(want string) (bool, error) {
-	at := 0
-	for range maxHeads {
-		n := emptyLineEnd(b.Block[at:])
-		if n < 0 {
-			return sha1Of(nil) == want, nil
-		}
-		at += n
-		if got, err := b.digest(int64(at)); err != nil || got == want {
-			return err == nil, err
-		}
-		if got, err := b.chunksDigest(int64(at)); err != nil || got == want {
-			return err == nil, err
+	at, _ := httphead.End(b.Block[:min(len(b.Block), httphead.MaxBytes)], 0)
+	if at == 0 { // a head that was cut off, without a body
+		return b.Size <= httphead.MaxBytes && sha1Of(nil) == want, nil
+	}
+	if httphead.Chunked(b.Block[:at]) {
+		if got, err := b.chunksDigest(int64(at)); err != nil || got != "" {
+			return got == want, err
 		}
 	}
-	return false, nil
+	got, err := b.digest(int64(at))
+	return err == nil && got == want, err
 }
 
-// chunksDigest returns the digest of the chunks from offset on, "" if there are none.
+// chunksDigest returns the digest of the chunks from offset on, "" if the framing is invalid.
 func (b *block) chunksDigest(offset int64) (string, error) {
 	sha := sha1.New()
 	if b.whole() {
@@ -98,24 +94,6 @@ func (b *block) chunksDigest(offset int64) (string, error) {
 		return "", err
 	}
 	return digest(sha.Sum(nil)), nil
-}
-
-// emptyLineEnd returns the number of bytes up to the end of the first empty line that follows another line;
-// -1 if there is none.
-func emptyLineEnd(b []byte) int {
-	for at := 0; ; {
-		n := bytes.IndexByte(b[at:], '\n')
-		if n < 0 {
-			return -1
-		}
-		at += n + 1
-		switch rest := b[at:]; {
-		case bytes.HasPrefix(rest, []byte("\n")):
-			return at + 1
-		case bytes.HasPrefix(rest, []byte("\r\n")):
-			return at + 2
-		}
-	}
 }
 
 func sha1Of(b []byte) string {

@@ -30,10 +30,10 @@ func eachChunk(body []byte, fn func([]byte)) bool {
 	for len(body) > 0 {
 		n := bytes.IndexByte(body, '\n')
 		if n < 0 {
-			return true // cut off within a size line
+			return len(body) < maxChunkLine // cut off within a size line
 		}
 		size, err := chunkBytes(body[:n])
-		if err != nil {
+		if err != nil || n >= maxChunkLine {
 			return false
 		}
 		body = body[n+1:]
@@ -64,7 +64,7 @@ func chunkBytes(line []byte) (int64, error) {
 	return int64(n), err
 }
 
-// maxChunkLine bounds a size line that copyChunks accepts, in bytes. Package fetch ends a body at 4 KiB.
+// maxChunkLine bounds a size line of valid framing, in bytes. Package fetch ends a body at 4 KiB.
 const maxChunkLine = 64 << 10
 
 // copyChunks is eachChunk for a body that is read from r, whose content it writes to w.

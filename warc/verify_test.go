@@ -42,6 +42,7 @@ func testVerifyFindsWhatDoesNotAgree(t *testing.T, format func(*Options)) {
 			Encoded: i%5 == 0, Kind: []string{KindPage, KindRobots}[i%4/3],
 		}
 		if i%3 == 0 {
+			x.Head = []byte(chunkedHead)
 			x.Body, x.Chunked = fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", len(body), body), true
 		}
 		var p Prepared

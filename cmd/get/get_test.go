@@ -40,12 +40,13 @@ var fetched = time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
 
 // world is a crawl of one directory whose WARC files the test writes.
 type world struct {
-	t   *testing.T
-	dir string
-	opt warc.Options
-	w   *warc.Writer
-	e   *warc.Encoder
-	gen uint64
+	t     *testing.T
+	dir   string
+	opt   warc.Options
+	w     *warc.Writer
+	e     *warc.Encoder
+	gen   uint64
+	state *warc.State // of the last checkpoint
 }
 
 func newWorld(t *testing.T, format warc.Format) *world {
@@ -106,6 +107,7 @@ func (w *world) save(roll bool) {
 	st, err := f.Save(tails)
 	w.must(err)
 	w.must(tails.Close())
+	w.state = st
 	raw, err := json.Marshal(st)
 	w.must(err)
 	secret := weburl.NewHasher(weburl.Secret{1}).ContentKey([]byte(state.SecretCheckText))

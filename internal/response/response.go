@@ -32,11 +32,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/disk"
+	"drumbeat/internal/httphead"
 	"drumbeat/warc"
 )
-
-// maxHead bounds the head of a response, in bytes; package fetch accepts less.
-const maxHead = 1 << 20
 
 // Response is the response in a record. Close it.
 type Response struct {
@@ -44,7 +42,8 @@ type Response struct {
 	Body io.Reader // without chunks and codings
 
 	record  *warc.StoredRecord
-	block   io.Reader // of the record, after the head
+	block   io.Reader // of the record, after the head; counted in whole if the body is chunked
+	whole   hash.Hash // nil unless the body is chunked
 	payload io.Reader // without chunks, with its content coding; counted in sum
 	sum     hash.Hash
 	warn    func(string)
@@ -68,17 +67,29 @@ func Open(r *warc.StoredRecord, warn func(string)) (*Response, error) {
 	}
 	b := &Response{Head: head, record: r, block: block, sum: sha1.New(), warn: warn}
 	plain := io.Reader(block)
-	if codings := list(b.Fields("Transfer-Encoding")); len(codings) > 0 && strings.EqualFold(codings[len(codings)-1], "chunked") {
-		plain = warc.Chunks(block)
+	if httphead.Chunked(head) {
+		b.whole = sha1.New()
+		b.block = io.TeeReader(block, b.whole)
+		plain = warc.Chunks(b.block)
 	}
 	b.payload = io.TeeReader(plain, b.sum)
 	b.Body = b.payload
-	codings := list(b.Fields("Content-Encoding"))
+	codings := append(list(b.Fields("Content-Encoding")), transferCodings(b)...)
 	for i := len(codings) - 1; i >= 0; i-- { // the last one was applied last
 		l := &lazy{from: bufio.NewReader(b.Body), coding: strings.ToLower(codings[i])}
 		b.Body, b.zstds = l, append(b.zstds, l)
 	}
 	return b, nil
+}
+
+// transferCodings returns the transfer codings but chunked.
+func transferCodings(b *Response) (codings []string) {
+	for _, c := range list(b.Fields("Transfer-Encoding")) {
+		if !strings.EqualFold(c, "chunked") && !strings.EqualFold(c, "identity") {
+			codings = append(codings, c)
+		}
+	}
+	return codings
 }
 
 // Close releases the decoders. The record stays open.
@@ -96,33 +107,36 @@ func (b *Response) SkipBody() error {
 	return err
 }
 
-// ContentType returns the values of Content-Type; "" if there is none.
-func (b *Response) ContentType() string { return strings.Join(b.Fields("Content-Type"), ",") }
+// ContentType returns the values of Content-Type, combined as package fetch combines them; "" if there is none.
+func (b *Response) ContentType() string { return strings.Join(b.Fields("Content-Type"), ", ") }
 
 // readHead reads the status line and the header fields, up to the empty line.
-func readHead(r *bufio.Reader) ([]byte, error) {
-	var head []byte
-	for {
+func readHead(r *bufio.Reader) (head []byte, _ error) {
+	for scanned := 0; ; {
 		line, err := r.ReadSlice('\n')
-		if head = append(head, line...); len(head) > maxHead {
-			return nil, &disk.CorruptError{Want: "the head of a response", Got: fmt.Sprintf("a head of more than %d bytes", maxHead)}
+		if head = append(head, line...); len(head) > httphead.MaxBytes {
+			return nil, &disk.CorruptError{Want: "the head of a response",
+				Got: fmt.Sprintf("a head of more than %d bytes", httphead.MaxBytes)}
 		}
 		switch {
 		case err == io.EOF: // a response without a body
 			return head, nil
 		case err != nil && err != bufio.ErrBufferFull:
 			return nil, err
-		case bytes.HasSuffix(head, []byte("\n\r\n")), bytes.HasSuffix(head, []byte("\n\n")):
+		}
+		var end int
+		if end, scanned = httphead.End(head, scanned); end > 0 {
 			return head, nil
 		}
 	}
 }
 
-// Fields returns the values of a header field.
+// Fields returns the values of a header field, whose name is in lower case or not, as package fetch reads them.
 func (b *Response) Fields(name string) (values []string) {
-	for line := range bytes.Lines(b.Head) {
-		if n, v, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(strings.TrimSpace(n), name) {
-			values = append(values, strings.TrimSpace(v))
+	name = strings.ToLower(name)
+	for l := (httphead.Lines{Rest: b.Head}); l.Next(); {
+		if httphead.Is(l.Key, name) {
+			values = append(values, string(l.Value))
 		}
 	}
 	return values
@@ -144,23 +158,25 @@ func list(values []string) (items []string) {
 // warning if the record is intact.
 func (b *Response) End(err error) error {
 	_, rest := io.Copy(io.Discard, b.payload)
-	if rest == nil || errors.Is(rest, warc.ErrChunks) {
-		chunks := rest
+	sum, invalid := b.sum, errors.Is(rest, warc.ErrChunks)
+	if rest == nil || invalid {
 		// Read what follows the last chunk, such as a trailer, for the record's checksum.
-		if _, rest = io.Copy(io.Discard, b.record); rest == nil && chunks != nil {
-			b.warn("the server's chunk framing is invalid; the body ends there")
-			err, chunks = nil, nil
-			return b.truncated()
-		}
+		_, rest = io.Copy(io.Discard, b.block)
 	}
 	if rest != nil {
 		return rest
 	}
-	got, want := warc.PayloadDigest(b.sum.Sum(nil)), b.record.Get("WARC-Payload-Digest")
+	if invalid {
+		sum = b.whole // a body with invalid framing counts as it is
+	}
+	got, want := warc.PayloadDigest(sum.Sum(nil)), b.record.Get("WARC-Payload-Digest")
 	if want != "" && got != want {
 		return &disk.CorruptError{Path: b.record.Path(), Offset: b.record.Offset, Want: "a payload with digest " + want, Got: got}
 	}
-	if err != nil && b.record.Get("WARC-Truncated") == "" {
+	switch {
+	case invalid:
+		b.warn("the server's chunk framing is invalid; the body ends there")
+	case err != nil && b.record.Get("WARC-Truncated") == "":
 		// The record is intact: the server sent it so.
 		b.warn("the server's content coding is invalid; the body ends there: " + err.Error())
 	}
