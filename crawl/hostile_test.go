@@ -118,7 +118,7 @@ func hostileCases() map[string]hostileWant {
 	}
 	return map[string]hostileWant{
 		"endless-body":    {responses: 4, truncated: 3},
-		"endless-head":    {refused: map[string]int64{"bad-response": 4}},
+		"endless-head":    {refused: map[string]int64{"head-too-large": 4}},
 		"trickle":         {responses: 3, truncated: 3, refused: map[string]int64{"timeout": 2}},
 		"slow-farm":       {responses: 1 + farm, truncated: farm},
 		"bombs":           {responses: 7, undecoded: 6},

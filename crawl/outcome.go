@@ -244,8 +244,10 @@ func reasonOf(e *fetch.Error) state.Reason {
 		return state.ReasonReset
 	case fetch.KindTLS, fetch.KindCertificate:
 		return state.ReasonTLS
-	case fetch.KindBadHead, fetch.KindHeadTooLarge:
+	case fetch.KindBadHead:
 		return state.ReasonBadResponse
+	case fetch.KindHeadTooLarge:
+		return state.ReasonHeadTooLarge
 	}
 	return state.ReasonConnect
 }

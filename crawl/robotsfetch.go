@@ -253,6 +253,11 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			f.Vouched = f.Kind == robots.ForbiddenAddress // the address is certain, whichever server reported it
 			return doubt, nil
 		}
+		if resp.Marks&fetch.MarkHeadCut != 0 {
+			doubt = cutOff(resp)
+			f.Kind = robots.NetworkFailure // half a head says neither where the rules are nor that there are none
+			return doubt, nil
+		}
 		location := resp.Header("Location")
 		if resp.Status < 300 || resp.Status > 399 || len(location) == 0 || resp.Status == 304 {
 			break

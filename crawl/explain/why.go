@@ -219,6 +219,7 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonReset:             "the connection was closed early",
 	state.ReasonTLS:               "TLS failed",
 	state.ReasonBadResponse:       "the response was not HTTP",
+	state.ReasonHeadTooLarge:      "the head of the response exceeded its limits (64 KiB, 5000 fields)",
 	state.ReasonForbiddenAddress:  "all addresses of the host are forbidden",
 	state.ReasonRobotsUnavailable: "robots.txt is unreachable; drumbeat retries at growing intervals",
 	state.ReasonHostBacklog:       "its host has too many URLs waiting",

@@ -71,6 +71,7 @@ const (
 	ReasonRevisit      // fetched; deferred until its next visit
 	ReasonDepth        // its site's max-depth has become less than its depth
 	ReasonNetworkLease // another node visits its network
+	ReasonHeadTooLarge // the head of the response exceeded its limits
 	NumReasons
 )
 
@@ -78,7 +79,7 @@ var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure"
 	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
 	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
 	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
-	"internal-error", "revisit", "too-deep", "network-lease"}
+	"internal-error", "revisit", "too-deep", "network-lease", "head-too-large"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {

@@ -65,6 +65,7 @@ export const REASONS = {
   reset: "The connection ended early.",
   tls: "The TLS handshake fails.",
   "bad-response": "The answer is not HTTP.",
+  "head-too-large": "The head of the answer is too large.",
   "forbidden-address": "The address is private or reserved.",
   "robots-unavailable": "robots.txt cannot be fetched.",
   "host-backlog": "Its host already has its share of URLs in RAM.",
