@@ -81,7 +81,7 @@ func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	return &crawllog.Entry{DuplicateOf: of, Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
 		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
 		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
-		MIME: string(resp.Header("Content-Type")), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
+		MIME: mimeType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
 		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields)}

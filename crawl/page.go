@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/mimetype"
 	"drumbeat/parse"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -426,16 +427,18 @@ var (
 	http2TLS12 = []string{"h2", "tls/1.2"}
 )
 
-// mimeType returns the Content-Type without parameters, in lower case.
+// mimeType returns the essence of the type that the response names; "" if it names none.
 func mimeType(resp *fetch.Response) string {
-	t, _, _ := bytes.Cut(resp.Header("Content-Type"), []byte(";"))
-	switch t = bytes.TrimSpace(t); string(t) { // common types need no allocation
-	case "text/html":
-		return "text/html"
-	case "text/plain":
-		return "text/plain"
-	case "application/xhtml+xml":
-		return "application/xhtml+xml"
+	value := resp.Header("Content-Type")
+	if bytes.IndexByte(value, ',') < 0 { // common types need no allocation
+		switch t, _, _ := bytes.Cut(value, []byte{';'}); string(t) {
+		case "text/html":
+			return "text/html"
+		case "text/plain":
+			return "text/plain"
+		case "application/xhtml+xml":
+			return "application/xhtml+xml"
+		}
 	}
-	return string(bytes.ToLower(t))
+	return mimetype.Extract(string(value)).Essence
 }

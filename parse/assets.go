@@ -1,6 +1,9 @@
 package parse
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Attributes that name parts of a page.
 const (
@@ -261,6 +264,11 @@ func (p *Parser) transcoded(raw []byte) []byte {
 }
 
 func isASCII(s []byte) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if binary.LittleEndian.Uint64(s)&0x8080808080808080 != 0 {
+			return false
+		}
+	}
 	for _, c := range s {
 		if c >= 0x80 {
 			return false

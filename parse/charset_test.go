@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/html/charset"
+
+	"drumbeat/internal/mimetype"
 )
 
 var charsetPieces = strings.Split("<meta charset=utf-8>|<meta charset=' Shift_JIS '>|<meta charset=nonsense>|<meta charset>|<META CHARSET='UTF-16'>|"+
@@ -22,7 +24,7 @@ var charsetPieces = strings.Split("<meta charset=utf-8>|<meta charset=' Shift_JI
 func checkCharset(t *testing.T, c *charsets, body []byte, contentType string) {
 	t.Helper()
 	got, _ := c.find(body, contentType)
-	if mimeCharset(contentType) != "" {
+	if mimetype.Extract(contentType).Charset() != "" {
 		contentType = "text/html; charset=" + c.says
 	} else {
 		contentType = "text/html"
@@ -108,29 +110,6 @@ func parsePageAs(contentType, body string) *Page {
 	page := new(Page)
 	NewParser(Options{}).Parse([]byte(body), contentType, page)
 	return page
-}
-
-// TestMIMECharset has cases of the MIME Sniffing standard's parser.
-func TestMIMECharset(t *testing.T) {
-	for contentType, want := range map[string]string{
-		"text/html;charset=gbk": "gbk", "text/html;CHARSET=\"gbk\"": "gbk", " text/html ; charset=gbk ": "gbk",
-		"text/html;charset=gbk;":              "gbk",
-		"text/html;charset=gbk;charset=utf-8": "gbk", "text/html;x=y;charset=gbk": "gbk",
-		"text/html;;;;charset=gbk": "gbk",
-		"text/html;charset =gbk":   "", "text/html;charset= gbk": " gbk", "text/html;charset=\"gbk": "gbk",
-		"text/html;charset='gbk'":         "'gbk'",
-		"text/html;charset=\"\\g\\b\\k\"": "gbk", "text/html;charset=\"gbk\"x;y=z": "gbk",
-		"text/html;charset=": "", "text/html;charset": "",
-		"text/html;charset=;charset=gbk": "gbk", "text/html;x=\";charset=a\";charset=gbk": "gbk",
-		"text/html;charset=\"\";charset=gbk": "",
-		"charset=gbk":                        "", ";charset=gbk": "", "text/;charset=gbk": "", "/html;charset=gbk": "",
-		"te xt/html;charset=gbk": "", "*/*;charset=gbk": "gbk",
-		"text/html;charset=g\x01bk": "", "text/html;charset=\"a\\": "a\\", "": "",
-	} {
-		if got := mimeCharset(contentType); got != want {
-			t.Errorf("%q: got %q, want %q", contentType, got, want)
-		}
-	}
 }
 
 func TestCharsetAllocs(t *testing.T) {

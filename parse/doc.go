@@ -62,9 +62,10 @@
 //
 // # Encoding
 //
-// The sources are, in order: the byte order mark, the Content-Type header, <meta> within the first 1024
-// bytes (the standard's prescan), UTF-8 if those bytes are non-ASCII UTF-8, and windows-1252. If none of the
-// first three named an encoding and a later <meta> names another one, the page is scanned again. In all
+// The sources are, in order: the byte order mark, the Content-Type header, an XML declaration or tag in UTF-16 at
+// the beginning, <meta> within the first 1024 bytes (the standard's prescan), an XML declaration, UTF-8 if the
+// first 64 KiB are non-ASCII UTF-8, and windows-1252. Of a page with an XML type no <meta> counts, and it is UTF-8
+// by default. If nothing named an encoding and a later <meta> does, the page is scanned again. In all
 // encodings of the web except UTF-16 and ISO-2022-JP, markup is ASCII, so only attribute values are decoded;
 // pages in these two are transcoded first. Page.Encoding is the encoding in which weburl encodes non-ASCII
 // characters of queries.

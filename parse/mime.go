@@ -2,90 +2,9 @@ package parse
 
 import (
 	"bytes"
-	"strings"
+
+	"drumbeat/internal/mimetype"
 )
-
-// mimeCharset returns the charset parameter of a MIME type, or "". It follows the MIME Sniffing standard
-// (4.4), which is more lenient than package mime: the first of two parameters counts, and a quotation mark
-// may be unclosed.
-func mimeCharset(s string) string {
-	s = strings.Trim(s, httpSpace)
-	mime, params, _ := strings.Cut(s, ";")
-	kind, subtype, ok := strings.Cut(mime, "/")
-	if !ok || !isToken(kind) || !isToken(strings.TrimRight(subtype, httpSpace)) {
-		return ""
-	}
-	for params != "" {
-		params = strings.TrimLeft(params, httpSpace)
-		end := strings.IndexAny(params, ";=")
-		if end < 0 {
-			return ""
-		}
-		name, isValue := params[:end], params[end] == '='
-		params = params[end+1:]
-		if !isValue {
-			continue
-		}
-		var value string
-		if strings.HasPrefix(params, `"`) {
-			var rest string
-			value, rest = quotedString(params[1:])
-			_, params, _ = strings.Cut(rest, ";")
-		} else {
-			value, params, _ = strings.Cut(params, ";")
-			if value = strings.TrimRight(value, httpSpace); value == "" {
-				continue
-			}
-		}
-		if strings.EqualFold(name, "charset") && isQuotable(value) {
-			return value
-		}
-	}
-	return ""
-}
-
-// httpSpace is the white space of HTTP.
-const httpSpace = "\t\n\r "
-
-// quotedString reads the text after a quotation mark, up to the next one or the end.
-func quotedString(s string) (value, rest string) {
-	if end := strings.IndexAny(s, `"\`); end < 0 {
-		return s, ""
-	} else if s[end] == '"' {
-		return s[:end], s[end+1:]
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			return b.String(), s[i+1:]
-		case s[i] == '\\' && i+1 < len(s):
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String(), ""
-}
-
-// isToken reports whether s is an HTTP token (RFC 9110, 5.6.2).
-func isToken(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c <= ' ' || c >= 0x7F || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isQuotable reports whether s may be in an HTTP quoted string.
-func isQuotable(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7F {
-			return false
-		}
-	}
-	return true
-}
 
 // maxSniff is how many bytes of a body are sniffed, as in the MIME Sniffing standard.
 const maxSniff = 1445
@@ -120,15 +39,22 @@ func beginsWith(body []byte, names ...string) bool {
 	return false
 }
 
-// SniffPage reports whether a body with a type other than HTML is that of a page. mime is its type in lower case
-// without parameters, "" if it has none; noSniff reports whether the server forbids to guess.
+// IsPage reports whether a body with the combined values of Content-Type is that of a page: by its type, or else by
+// its beginning, as SniffPage does.
+func IsPage(contentType string, body []byte, noSniff func() bool) bool {
+	t := mimetype.Extract(contentType)
+	return t.IsHTML() || SniffPage(t.Essence, body, noSniff)
+}
+
+// SniffPage reports whether a body with a type other than HTML is that of a page. mime is the essence of its type,
+// "" if it has none; noSniff reports whether the server forbids to guess.
 func SniffPage(mime string, body []byte, noSniff func() bool) bool {
 	switch mime {
 	case "application/xml", "text/xml":
 		return SniffXHTML(body)
 	case "text/plain", "application/octet-stream":
 		return SniffDocument(body) && !noSniff()
-	case "", "unknown/unknown", "application/unknown", "*/*":
+	case "", "unknown/unknown", "application/unknown":
 		return (SniffHTML(body) || hasHTML(body)) && !noSniff()
 	}
 	return false
@@ -179,11 +105,4 @@ func SniffXHTML(body []byte) bool {
 		}
 		body = body[next:]
 	}
-}
-
-// isXML reports whether the type is XML, where <script/> is an empty element.
-func isXML(contentType string) bool {
-	mime, _, _ := strings.Cut(contentType, ";")
-	mime = strings.TrimSpace(mime)
-	return len(mime) > len("xml") && strings.EqualFold(mime[len(mime)-len("xml"):], "xml")
 }

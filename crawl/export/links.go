@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/human"
+	"drumbeat/internal/mimetype"
 	"drumbeat/internal/response"
 	"drumbeat/internal/tabular"
 	"drumbeat/parse"
@@ -270,9 +271,8 @@ const placeBytes = 12
 
 // readable returns 1 if a body of this type may be a page.
 func readable(mime string) byte {
-	mime, _, _ = strings.Cut(mime, ";")
-	kind, _, _ := strings.Cut(mime, "/")
-	switch strings.ToLower(strings.TrimSpace(kind)) {
+	kind, _, _ := strings.Cut(mimetype.Parse(mime).Essence, "/")
+	switch kind {
 	case "image", "video", "audio", "font":
 		return 0
 	}
@@ -533,10 +533,7 @@ func (f *linkFinder) page() error {
 	if err := resp.End(err); err != nil {
 		return err
 	}
-	kind := ""
-	if all := resp.Fields("Content-Type"); len(all) > 0 {
-		kind = all[0] // as the crawl does
-	}
+	kind := resp.ContentType()
 	if !isPage(kind, resp, f.body) {
 		return nil
 	}
@@ -560,15 +557,7 @@ func appendAll(dst []byte, r io.Reader) ([]byte, error) {
 
 // isPage reports whether the crawl looks for links in a body.
 func isPage(kind string, resp *response.Response, body []byte) bool {
-	mime, _, _ := strings.Cut(kind, ";")
-	switch mime = strings.ToLower(strings.TrimSpace(mime)); mime {
-	case "text/html", "application/xhtml+xml":
-		return true
-	}
-	return parse.SniffPage(mime, body, func() bool {
-		first, _, _ := strings.Cut(strings.Join(resp.Fields("X-Content-Type-Options"), ","), ",")
-		return strings.EqualFold(strings.TrimSpace(first), "nosniff")
-	})
+	return parse.IsPage(kind, body, resp.NoSniff)
 }
 
 // links sends the rows of one page.

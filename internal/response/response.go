@@ -110,6 +110,12 @@ func (b *Response) SkipBody() error {
 // ContentType returns the values of Content-Type, combined as package fetch combines them; "" if there is none.
 func (b *Response) ContentType() string { return strings.Join(b.Fields("Content-Type"), ", ") }
 
+// NoSniff reports whether the server forbids to guess the type of the body ("determine nosniff" of the Fetch standard).
+func (b *Response) NoSniff() bool {
+	first, _, _ := strings.Cut(strings.Join(b.Fields("X-Content-Type-Options"), ","), ",")
+	return strings.EqualFold(strings.TrimSpace(first), "nosniff")
+}
+
 // readHead reads the status line and the header fields, up to the empty line.
 func readHead(r *bufio.Reader) (head []byte, _ error) {
 	for scanned := 0; ; {

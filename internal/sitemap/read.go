@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"golang.org/x/net/html/charset"
-	"time"
+
+	"drumbeat/internal/mimetype"
 )
 
 // Limits of the protocol and of the cost of one sitemap.
@@ -202,9 +203,7 @@ func (r *reader) decoded(in *bufio.Reader) *bufio.Reader {
 	case bytes.HasPrefix(head, []byte("\xfe\xff")), bytes.HasPrefix(head, []byte("\x00<")):
 		label = "utf-16be"
 	default:
-		if _, params, err := mime.ParseMediaType(r.opt.ContentType); err == nil {
-			label = params["charset"]
-		}
+		label = mimetype.Extract(r.opt.ContentType).Charset()
 		if label == "" {
 			label = declared(head)
 		}

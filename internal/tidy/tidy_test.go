@@ -46,6 +46,7 @@ var layers = map[string]layer{
 	"internal/bug":       {0, nil},
 	"internal/list":      {0, nil},
 	"internal/httphead":  {0, nil},
+	"internal/mimetype":  {0, nil},
 	"internal/human":     {0, nil},
 	"internal/cputime":   {0, nil},
 	"internal/revisit":   {0, nil},
@@ -64,9 +65,9 @@ var layers = map[string]layer{
 	"queue":                      {10, []string{"disk"}},
 	"warc":                       {10, []string{"disk", "internal/httphead", "warc/deflate", "warc/outfile"}},
 	"internal/crawllog":          {10, []string{"disk", "warc/outfile"}},
-	"parse":                      {10, []string{"weburl"}},
+	"parse":                      {10, []string{"internal/mimetype", "weburl"}},
 	"internal/simhash":           {11, []string{"parse"}},
-	"internal/sitemap":           {10, nil},
+	"internal/sitemap":           {10, []string{"internal/mimetype"}},
 	"internal/scope":             {10, []string{"weburl"}},
 	"internal/cookies":           {10, []string{"weburl"}},
 	"internal/sites":             {10, []string{"fetch", "internal/revisit", "weburl"}},
@@ -74,12 +75,12 @@ var layers = map[string]layer{
 	"internal/hook":              {5, []string{"internal/bug"}},
 	"internal/render":            {5, []string{"internal/render/rendertest"}}, // only in its tests
 	"internal/render/rendertest": {0, nil},                                    // for tests
-	"internal/pagetext":          {0, nil},
+	"internal/pagetext":          {11, []string{"internal/mimetype", "parse"}},
 	"internal/urllist":           {0, nil},
 	"internal/urlrule":           {10, []string{"weburl"}},
 	"internal/walk":              {10, []string{"weburl"}}, // only in its tests
 	"internal/response":          {11, []string{"disk", "internal/httphead", "warc"}},
-	"internal/extract":           {11, []string{"internal/pagetext", "parse", "weburl"}},
+	"internal/extract":           {12, []string{"internal/mimetype", "internal/pagetext", "parse", "weburl"}},
 
 	"exchange":            {11, []string{"disk", "queue", "weburl"}},
 	"exchange/enginetest": {12, []string{"exchange"}},                        // for tests
