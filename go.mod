@@ -19,6 +19,7 @@ require (
 	github.com/dustin/go-humanize v1.1.0
 	github.com/gdamore/tcell/v2 v2.13.10
 	github.com/gofrs/flock v0.13.1
+	github.com/gogs/chardet v0.0.0-20211120154057-b7413eaefb8f
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/klauspost/compress v1.20.3
 	github.com/miekg/dns v1.1.73

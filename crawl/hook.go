@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/html/charset"
-
 	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
@@ -183,11 +181,8 @@ func textOf(resp *fetch.Response, html bool, mime string, most int) (text string
 		_ = b.Flush() // an error is that of out
 		return out.text(), err == nil && !out.cut
 	case strings.HasPrefix(mime, "text/") && resp.Status != http.StatusNoContent:
-		decoded, err := charset.NewReader(bytes.NewReader(resp.Body), kind)
-		if err != nil { // the body is empty
-			return "", true
-		}
-		_, err = bufio.NewReader(decoded).WriteTo(out)
+		decoded, _ := pagetext.NewReader(bytes.NewReader(resp.Body), kind)
+		_, err := bufio.NewReader(decoded).WriteTo(out)
 		return out.text(), err == nil
 	}
 	return "", true

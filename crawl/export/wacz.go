@@ -17,12 +17,13 @@ import (
 	"time"
 
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/charset"
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/extsort"
 	"drumbeat/internal/human"
+	"drumbeat/internal/mimetype"
+	"drumbeat/internal/pagetext"
 	"drumbeat/internal/response"
 	"drumbeat/warc"
 )
@@ -246,10 +247,7 @@ func (p *pack) listPages(x *warc.Index, data *warc.Data) error {
 	return nil
 }
 
-func isHTML(mime string) bool {
-	mime, _, _ = strings.Cut(mime, ";")
-	return strings.EqualFold(mime, "text/html") || strings.EqualFold(mime, "application/xhtml+xml")
-}
+func isHTML(mime string) bool { return mimetype.Parse(mime).IsHTML() }
 
 // titleOf reads the record of a response. It returns the title if that is a page, and what is wrong with the record.
 func titleOf(data *warc.Data, c *warc.Indexed, isPage bool) (title string, err error) {
@@ -271,10 +269,7 @@ func titleOf(data *warc.Data, c *warc.Indexed, isPage bool) (title string, err e
 
 // pageTitle returns the title of a page; "" if it has none.
 func pageTitle(body io.Reader, contentType string) string {
-	text, err := charset.NewReader(body, contentType)
-	if err != nil {
-		return ""
-	}
+	text, _ := pagetext.NewReader(body, contentType)
 	tokens := html.NewTokenizer(text)
 	for {
 		switch tokens.Next() {

@@ -81,7 +81,7 @@ func withDoc(data *warc.Data, x *warc.Indexed, counts *Counts,
 	defer resp.Close()
 	body := &untilError{r: bufio.NewReaderSize(resp.Body, 16<<10)}
 	kind := resp.ContentType()
-	if start, _ := body.r.Peek(sniffBytes); kind == "" && !parse.SniffHTML(start) || !pagetext.IsHTML(kind) {
+	if start, _ := body.r.Peek(sniffBytes); !parse.IsPage(kind, start, resp.NoSniff) {
 		counts.OtherType++
 		return resp.SkipBody()
 	}
@@ -169,7 +169,7 @@ func (s *sink) add(file string, x *warc.Indexed, rec *warc.StoredRecord, d *extr
 		text, truncated = cut(text, maxRowText), true
 	}
 	v := append(s.row[:0], tabular.Str(x.URL), tabular.At(x.Time), tabular.Int(int64(x.Status)), tabular.Str(strings.TrimPrefix(x.Digest, "sha1:")),
-		tabular.StrOrNull(d.Charset), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset), tabular.Int(x.Length))
+		tabular.StrOrNull(d.Charset), tabular.Truth(d.CharsetGuessed), tabular.Truth(truncated), tabular.Str(file), tabular.Int(x.Offset), tabular.Int(x.Length))
 	if s.has(Lang) {
 		code, sure := extract.Language(d.Main)
 		v = append(v, tabular.Str(code), tabular.Float(math.Round(sure*100)/100), tabular.StrOrNull(d.Declared))
@@ -234,6 +234,7 @@ func Columns(fields []Field) []tabular.Column {
 		{Name: "fetch_status", Type: tabular.Int64},
 		{Name: "content_digest", Type: tabular.String},
 		{Name: "content_charset", Type: tabular.String, Nullable: true, Few: true},
+		{Name: "charset_guessed", Type: tabular.Bool},
 		{Name: "truncated", Type: tabular.Bool},
 		{Name: "warc_filename", Type: tabular.String, Few: true},
 		{Name: "warc_record_offset", Type: tabular.Int64},

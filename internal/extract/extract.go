@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
 
+	"drumbeat/internal/mimetype"
 	"drumbeat/internal/pagetext"
 	"drumbeat/parse"
 	"drumbeat/weburl"
@@ -32,7 +33,9 @@ type Doc struct {
 	Published   string // as the page has it
 	Declared    string // the language that the page declares
 	Charset     string // name as in the Encoding standard
-	NoIndex     bool   // a robots meta asks not to index the page
+	// CharsetGuessed says that neither page nor header names the charset, and the text depends on it.
+	CharsetGuessed bool
+	NoIndex        bool // a robots meta asks not to index the page
 	// Text is the visible text, a line for each paragraph, heading, row of a table and so on. Main is that of it
 	// that is not boilerplate.
 	Text, Main []byte
@@ -47,11 +50,11 @@ type Doc struct {
 func HTML(page io.Reader, contentType, url string) (*Doc, error) {
 	limited := &io.LimitedReader{R: page, N: MaxPage + 1}
 	r := newReader()
-	var err error
-	r.doc.Charset, err = pagetext.Walk(limited, contentType, r.token)
+	e, err := pagetext.Walk(limited, contentType, r.token)
 	if err != nil {
 		return nil, err
 	}
+	r.doc.Charset, r.doc.CharsetGuessed = e.Name, e.Guessed
 	r.end()
 	d := &r.doc
 	d.Truncated = limited.N == 0
@@ -200,8 +203,7 @@ func (r *reader) hidden(t *pagetext.Token) {
 	case t.End:
 		r.endScript()
 	default:
-		kind, _, _ := strings.Cut(attr(t, "type"), ";")
-		r.script, r.ld = r.script[:0], strings.EqualFold(strings.TrimSpace(kind), "application/ld+json")
+		r.script, r.ld = r.script[:0], mimetype.Parse(attr(t, "type")).Essence == "application/ld+json"
 	}
 }
 

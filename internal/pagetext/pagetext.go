@@ -4,9 +4,14 @@
 // style, a template, a noscript or a frame. Styles that hide text are not known. Each block, such as a paragraph, a
 // heading or a table row, has lines of its own; cells of a row are separated by a space, and a run of white space
 // is one space. Entities are replaced, and the encoding is found as browsers find it, from a byte-order mark,
-// the Content-Type, a meta element, or the bytes. The text is UTF-8; bytes that make no character become U+FFFD.
+// the Content-Type, the XML declaration or a meta element; the crawl finds links in the same one (parse.FindEncoding).
+// Where none of them names it, the standard leaves it to the browser. Then the crawl takes UTF-8 or windows-1252, and
+// this package examines the text (NewReader), because text in a wrong encoding is of no use to an index. Pages in
+// Shift_JIS, EUC-JP, ISO-2022-JP, EUC-KR, GB 18030, Big5, in Cyrillic, Greek, Hebrew, Arabic and Turkish encodings and
+// in ISO-8859-2 are recognized; those of Thai and Vietnamese are not. Such an encoding is marked as guessed.
+// The text is UTF-8; bytes that make no character become U+FFFD.
 //
-// Write streams: its memory is that of the longest text node or tag, at most maxToken. A longer one is an error,
+// Write streams: its memory is that of the longest text node or tag, at most maxToken, and 64 KiB. A longer one is an error,
 // and so is an error of the reader or the writer. There are no others: every sequence of bytes is a page.
 // Write is made of two parts, which package extract uses too: Walk reads the tokens, and Lines joins the text.
 //
@@ -21,16 +26,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/transform"
+
+	"drumbeat/internal/mimetype"
 )
 
 // maxToken bounds a text node or a tag, in bytes.
@@ -38,12 +40,8 @@ const maxToken = 16 << 20
 
 // IsHTML reports whether a Content-Type names HTML; a missing one counts as HTML.
 func IsHTML(contentType string) bool {
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		kind, _, _ = strings.Cut(contentType, ";")
-		kind = strings.ToLower(strings.TrimSpace(kind))
-	}
-	return kind == "" || kind == "text/html" || kind == "application/xhtml+xml"
+	t := mimetype.Extract(contentType)
+	return t.Essence == "" || t.IsHTML()
 }
 
 // hidden are the elements whose content is no visible text.
@@ -94,18 +92,9 @@ func (t *Token) Breaks() bool { return t.Text == nil && block[t.Name] }
 func (t *Token) Cell() bool { return t.Text == nil && (t.Name == atom.Td || t.Name == atom.Th) }
 
 // Walk calls fn with each tag and each text of a page with a Content-Type, decoded to UTF-8. It leaves out comments
-// and the doctype. It returns the name of the encoding as in the Encoding standard. An error of fn ends it.
-func Walk(page io.Reader, contentType string, fn func(t *Token) error) (charsetName string, err error) {
-	in := bufio.NewReader(page)
-	start, err := in.Peek(1024) // what browsers look at
-	if err != nil && err != io.EOF {
-		return "", err
-	}
-	from, name, _ := charset.DetermineEncoding(start, contentType)
-	decoded := io.Reader(in)
-	if from != encoding.Nop {
-		decoded = transform.NewReader(in, from.NewDecoder())
-	}
+// and the doctype. An error of fn ends it.
+func Walk(page io.Reader, contentType string, fn func(t *Token) error) (e Encoding, err error) {
+	decoded, e := NewReader(page, contentType)
 	z := html.NewTokenizer(decoded)
 	z.SetMaxBuf(maxToken)
 	t := &Token{z: z}
@@ -116,12 +105,12 @@ func Walk(page io.Reader, contentType string, fn func(t *Token) error) (charsetN
 		switch kind {
 		case html.ErrorToken:
 			if errors.Is(z.Err(), html.ErrBufferExceeded) {
-				return name, fmt.Errorf("a text node or tag of more than %d bytes", maxToken)
+				return e, fmt.Errorf("a text node or tag of more than %d bytes", maxToken)
 			}
 			if z.Err() != io.EOF {
-				return name, z.Err()
+				return e, z.Err()
 			}
-			return name, nil
+			return e, nil
 		case html.TextToken:
 			t.Text = z.Text()
 		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
@@ -137,7 +126,7 @@ func Walk(page io.Reader, contentType string, fn func(t *Token) error) (charsetN
 			continue
 		}
 		if err := fn(t); err != nil {
-			return name, err
+			return e, err
 		}
 		if t.End && depth > 0 && t.Hidden == t.Name {
 			if depth--; depth == 0 {
