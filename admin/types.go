@@ -29,7 +29,7 @@ type Status struct {
 	Rates        Rates            `json:"rates"`
 	Connections  Connections      `json:"connections"`
 	Unique       int64            `json:"unique" doc:"URLs found."`
-	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link."`
+	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link that passed all filters."`
 	PLDs         int64            `json:"plds"`
 	Hosts        int64            `json:"hosts" doc:"Distinct hosts, estimated."`
 	Servers      int64            `json:"servers" doc:"Distinct addresses, estimated."`

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -95,6 +96,9 @@ func TestFigures(t *testing.T) {
 				t.Errorf("no times of kind %d", kind)
 			}
 		}
+		if sized := s.Count(state.CountURLsSized); sized != s.Unique || s.Count(state.CountURLBytes) >= s.Count(state.CountRecordBytes) {
+			t.Errorf("the sizes of %d URLs of %d are known", sized, s.Unique)
+		}
 		if s.Edges == 0 || s.PLDs == 0 || s.Saved.IsZero() || s.CheckpointEvery != opt.CheckpointEvery || len(s.Dirs) != 2 ||
 			s.RAM.Limit != opt.RAMBytes || len(s.RAM.Parts) == 0 || len(s.Disk.Parts) == 0 {
 			t.Errorf("snapshot %+v", s)
@@ -181,4 +185,47 @@ func BenchmarkFiguresOfAPage(b *testing.B) {
 		tx.count(state.CountBytesPages, 5000)
 		a.apply(tx)
 	}
+}
+
+// TestSectionVIII: the figures of the paper's section VIII for a crawl whose numbers are known: p counts only links
+// that passed all filters, and hosts, addresses and PLDs that never answer are told from those that did.
+func TestSectionVIII(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{names: func(host string, _ int) []netip.Addr {
+			if host != "dead.test" {
+				return addrs("127.20.1.1") // all hosts share an address
+			}
+			return nil
+		}}
+		w.serve = func(host, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return noRobots
+			case host == "dead.test":
+				return answer{status: 0}
+			case host == "a.test" && path == "/":
+				// Seven links: three that a filter or the parser drops, and four to three URLs.
+				return answer{200, "", `<a href="mailto:x@y"></a><a href="http://[bad/"></a><a href="http://b.test:99/"></a>
+					<a href="http://b.test/x"></a><a href="http://b.test/x"></a><a href="http://dead.test/"></a><a href="/y"></a>`}
+			}
+			return answer{200, "", "x"}
+		}
+		opt := w.options(t, "http://a.test/")
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &res.Snapshot
+		checked := s.Count(state.CountLinksCached) + s.Count(state.CountLinksChecked)
+		a := state.Accounts{Counters: s.Counters}
+		if a.Parsed() != 8 || s.Unique != 4 || checked != 5 || s.UniqueShare != 0.8 { // the seed counts, too
+			t.Errorf("%d links, %d checked, %d unique, p %v; want 8, 5, 4, 0.8", a.Parsed(), checked, s.Unique, s.UniqueShare)
+		}
+		if s.Hosts != 3 || s.HostsAnswered != 2 || s.ServersAnswered != 1 || s.PLDsAnswered != 2 {
+			t.Errorf("%d hosts, answered: %d hosts, %d addresses, %d PLDs; want 3, 2, 1, 2", s.Hosts, s.HostsAnswered, s.ServersAnswered, s.PLDsAnswered)
+		}
+		if want := int64(len("a.test/" + "a.test/y" + "b.test/x" + "dead.test/")); s.Count(state.CountURLBytes) != want {
+			t.Errorf("%d bytes of URLs, want %d", s.Count(state.CountURLBytes), want)
+		}
+	})
 }

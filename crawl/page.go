@@ -115,6 +115,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
 		p.countResponse(tx, rec, resp, is.page)
+		p.sketches.addAnswer(weburl.Split(rec.URL).Host, g.Item.PLD, resp.Remote.Addr())
 		w.visit.count(tx)
 		if err := p.budgets.fetched(g.Item.PLD, resp.RawBytes()); err != nil {
 			return err

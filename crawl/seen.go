@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -200,6 +201,7 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 	checks := make([]star.CheckTuple, 0, len(results))
 	return s.transact(func(tx *transaction) error {
 		var rec weburl.Record
+		var urls, urlBytes, recordBytes int64
 		for i := range results {
 			res := &results[i]
 			if !res.New {
@@ -209,6 +211,8 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
 			s.sketch(rec.URL)
+			_, text, _ := bytes.Cut(rec.URL, []byte("://"))
+			urls, urlBytes, recordBytes = urls+1, urlBytes+int64(len(text)), recordBytes+int64(len(res.Aux))
 			if s.orders.any() {
 				if ok, err := s.deferrals.adoptOrder(tx, &rec); err != nil {
 					return err
@@ -223,6 +227,9 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 			}
 			checks = append(checks, check)
 		}
+		tx.count(state.CountURLsSized, urls)
+		tx.count(state.CountURLBytes, urlBytes)
+		tx.count(state.CountRecordBytes, recordBytes)
 		if len(checks) == 0 {
 			return nil
 		}

@@ -87,7 +87,8 @@ func (m *seenMeter) check(opt *Options, plan *Plan, s *Snapshot) SeenCheck {
 		return SeenCheck{}
 	}
 	check := *last
-	pages, links := float64(s.Count(state.CountPages)-m.pages), s.Count(state.CountLinks)
+	pages := float64(s.Count(state.CountPages) - m.pages)
+	links := s.Count(state.CountLinksCached) + s.Count(state.CountLinksChecked)
 	if pages <= 0 || links == 0 || check.URLBytes == 0 {
 		return check
 	}

@@ -18,13 +18,15 @@ import (
 // sketches estimates the numbers of distinct hosts found and servers resolved (HyperLogLog, 2^14 registers,
 // error about 0.8 %). Exact sets would each need RAM or a store. These numbers of the paper's section VIII
 // cannot be computed afterwards. It also estimates the numbers of PLDs with many responses. A sketch counts an
-// item once, however often a crash makes STAR add it again.
+// item once, however often a crash makes STAR add it again. All sketches together take 29 × 16 KiB at most.
 type sketches struct {
 	mu      sync.Mutex // guards the fields below
 	hosts   *hyperloglog.Sketch
 	servers *hyperloglog.Sketch
-	pages   [pageSketches]*hyperloglog.Sketch // pages[i] has the PLDs with 2^i responses or more
-	last    string                            // host added last: most URLs arrive in runs of one host
+	// answered are the hosts, PLDs and servers with a response. STAR adds PLDs to pages with its next pass only.
+	answered [3]*hyperloglog.Sketch
+	pages    [pageSketches]*hyperloglog.Sketch // pages[i] has the PLDs with 2^i responses or more
+	last     string                            // host added last: most URLs arrive in runs of one host
 }
 
 // pageSketches is the number of powers of two for which PLDs are counted. A sketch that is not nearly empty
@@ -36,12 +38,15 @@ func newSketches() *sketches {
 	for i := range s.pages {
 		s.pages[i] = hyperloglog.New14()
 	}
+	for i := range s.answered {
+		s.answered[i] = hyperloglog.New14()
+	}
 	return s
 }
 
 // all returns the sketches in the order of their coding.
 func (s *sketches) all() []*hyperloglog.Sketch {
-	return append([]*hyperloglog.Sketch{s.hosts, s.servers}, s.pages[:]...)
+	return append(append([]*hyperloglog.Sketch{s.hosts, s.servers}, s.pages[:]...), s.answered[:]...)
 }
 
 // addPages adds a PLD whose number of responses has grown.
@@ -91,10 +96,24 @@ func (s *sketches) addServers(addrs []netip.Addr) {
 	}
 }
 
-func (s *sketches) estimates() (hosts, servers int64) {
+// addAnswer adds the host, the PLD and the address of a response.
+func (s *sketches) addAnswer(host []byte, pld uint64, addr netip.Addr) {
+	b := addr.As16()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(s.hosts.Estimate()), int64(s.servers.Estimate())
+	s.answered[0].InsertHash(xxhash.Sum64(host))
+	s.answered[1].InsertHash(pld)
+	s.answered[2].InsertHash(xxhash.Sum64(b[:]))
+}
+
+// show adds the estimates to a snapshot.
+func (s *sketches) show(snap *Snapshot) {
+	snap.PLDPages = s.pagesBelow()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	estimate := func(sk *hyperloglog.Sketch) int64 { return int64(sk.Estimate()) }
+	snap.Hosts, snap.Servers = estimate(s.hosts), estimate(s.servers)
+	snap.HostsAnswered, snap.PLDsAnswered, snap.ServersAnswered = estimate(s.answered[0]), estimate(s.answered[1]), estimate(s.answered[2])
 }
 
 // encode returns the uvarint length and the bytes of each sketch.
@@ -113,7 +132,7 @@ func (s *sketches) encode() ([]byte, error) {
 	return out, nil
 }
 
-// decode decodes sketches. Those of earlier versions end after the first two.
+// decode decodes sketches. Those of earlier versions end after the first two, or before answered.
 func (s *sketches) decode(b []byte) error {
 	for _, sk := range s.all() {
 		if len(b) == 0 {

@@ -51,11 +51,8 @@ func (c *crawler) snapshot() *Snapshot {
 	}
 	s.InFlight = int(c.workers.exchanges.load())
 	s.RobotsQueued = c.requests.queued()
-	if n := a.Counters[state.CountLinks]; n > 0 {
-		s.UniqueShare = float64(a.Unique.N) / float64(n)
-	}
-	s.Hosts, s.Servers = c.sketches.estimates()
-	s.PLDPages = c.sketches.pagesBelow()
+	s.UniqueShare = a.UniqueShare()
+	c.sketches.show(s)
 	c.budgets.show(s)
 	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes

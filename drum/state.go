@@ -48,6 +48,14 @@ func (st *State) Keys() (n int64) {
 	return n
 }
 
+// Bytes returns the size of the cache on disk.
+func (st *State) Bytes() (n int64) {
+	for i := range st.Parts {
+		n += st.Parts[i].Bytes
+	}
+	return n
+}
+
 // BufferState is a file with the content of buffers at checkpoints. Its first Bytes bytes are valid.
 type BufferState struct {
 	Dir   int    `json:"d,omitempty"`

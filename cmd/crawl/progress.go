@@ -19,7 +19,7 @@ import (
 func progressFields(s *crawl.Snapshot) []any {
 	fields := []any{"pages", s.Count(state.CountPages), "pages_s", int64(s.PagesPerSecond),
 		"mbit_s", fmt.Sprintf("%.1f", s.BitsPerSecond/1e6), "links", s.Count(state.CountLinks), "unique", s.Unique,
-		"p", fmt.Sprintf("%.3f", uniqueShare(s))}
+		"p", fmt.Sprintf("%.3f", s.UniqueShare)}
 	for i, name := range crawl.PlaceNames() {
 		if n := s.Place(state.Place(i)); n > 0 {
 			fields = append(fields, name, n)
@@ -81,7 +81,7 @@ func progressLines(s *crawl.Snapshot, ram int64) []string {
 	}
 	lines := []string{
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", human.Duration(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
-		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), uniqueShare(s)),
+		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), s.UniqueShare),
 		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
@@ -143,14 +143,6 @@ func modelText(c *crawl.SeenCheck) string {
 func oneDecimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-
-// uniqueShare returns the paper's p: the share of links that led to a new URL.
-func uniqueShare(s *crawl.Snapshot) float64 {
-	if n := s.Count(state.CountLinks); n > 0 {
-		return float64(s.Unique) / float64(n)
-	}
-	return 0
-}
 
 // reasons formats numbers by reason, the largest first.
 func reasons(m map[string]int64) string {

@@ -64,7 +64,7 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if text := codingsText(s); text != "" {
 		line("compressed", "%s", text)
 	}
-	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), uniqueShare(s))
+	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), s.UniqueShare)
 	if text := droppedText(s); text != "" {
 		line("dropped", "links: %s", text)
 	}

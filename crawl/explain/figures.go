@@ -18,7 +18,9 @@ type Figures struct {
 	Run      *state.LastRun // options of the last run
 	// PLDs and Edges are the sizes of the PLD graph, URLSeenKeys that of URLseen.
 	PLDs, Edges, URLSeenKeys int64
-	Top                      []TopPLD // by descending in-degree
+	// URLSeenBytes is the size of URLseen's keys on disk, without links that wait for a pass.
+	URLSeenBytes int64
+	Top          []TopPLD // by descending in-degree
 	// Degrees has the PLDs by in-degree: 0, 1, 2 and 3, 4 to 7, and so on; Pages[i] is the number of PLDs
 	// with fewer than 2^i fetched responses. Both are empty with Options.Fast.
 	Degrees []DegreeClass
@@ -95,7 +97,8 @@ func (e *Explainer) Figures(top int) (f *Figures, err error) {
 // figures returns what the manifest has.
 func (v *view) figures(ranked []star.Ranked) *Figures {
 	f := &Figures{AsOf: v.asOf, Accounts: v.m.Accounts, Active: time.Duration(v.m.Active) * time.Millisecond,
-		Runs: v.m.Runs, Run: v.run, PLDs: v.star.Indegree.Keys(), Edges: v.star.Edges.Keys(), URLSeenKeys: v.seen.Keys()}
+		Runs: v.m.Runs, Run: v.run, PLDs: v.star.Indegree.Keys(), Edges: v.star.Edges.Keys(), URLSeenKeys: v.seen.Keys(),
+		URLSeenBytes: v.seen.Bytes()}
 	for _, r := range ranked {
 		f.Top = append(f.Top, TopPLD{Indegree: uint32(r.Value)})
 	}

@@ -77,7 +77,7 @@ type counterRow struct {
 }
 
 var counterRows = [state.NumCounters]counterRow{
-	state.CountLinks:             {help: "Links parsed"},
+	state.CountLinks:             {help: "Links parsed that are URLs of http or https"},
 	state.CountLinksInvalid:      {help: "Links that are no URL"},
 	state.CountLinksScheme:       {help: "Links with a scheme other than http and https"},
 	state.CountLinksTooLong:      {help: "Links over the length limit"},
@@ -203,6 +203,9 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountPagesBorrowed:     {help: "Pages of --max-pages that this node may fetch instead of others"},
 	state.CountLinksGivenUp:      {help: "Links sent that were dropped because their owner was given up (--give-up-node)"},
 	state.CountEdgesGivenUp:      {help: "PLD-PLD edges sent that were dropped because the owner of their second PLD was given up"},
+	state.CountURLsSized:         {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
+	state.CountURLBytes:          {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
+	state.CountRecordBytes:       {help: "Bytes of the records of unique URLs", unit: "bytes"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 
@@ -320,12 +323,15 @@ func gauges() []Metric {
 		{Name: "held_urls", Label: "reason", Kind: Gauge, Help: "URLs that the flags forbid by reason",
 			each: byName(refused, holds)},
 		gauge("run_seconds", "seconds", "Time since the start of this run", func(s *snap) float64 { return s.Elapsed.Seconds() }),
-		mean("unique_ratio", "", "Unique URLs for each link, the paper's p", func(s *snap) float64 { return s.UniqueShare }),
+		mean("unique_ratio", "", "Unique URLs for each link that passed all filters, the paper's p", func(s *snap) float64 { return s.UniqueShare }),
 		mean("peak_pages_per_second", "", "Highest mean of pages a second over ten minutes", func(s *snap) float64 { return s.Peak.Pages }),
 		mean("peak_received_bytes_per_second", "", "Highest mean of bytes received a second over ten minutes",
 			func(s *snap) float64 { return s.Peak.Bits / 8 }),
 		gauge("hosts", "", "Distinct hosts found, estimated", func(s *snap) float64 { return float64(s.Hosts) }),
 		gauge("servers", "", "Distinct addresses resolved, estimated", func(s *snap) float64 { return float64(s.Servers) }),
+		gauge("hosts_answered", "", "Distinct hosts that answered, estimated", func(s *snap) float64 { return float64(s.HostsAnswered) }),
+		gauge("servers_answered", "", "Distinct addresses that answered, estimated", func(s *snap) float64 { return float64(s.ServersAnswered) }),
+		gauge("plds_answered", "", "Distinct PLDs that answered, estimated", func(s *snap) float64 { return float64(s.PLDsAnswered) }),
 		gauge("plds", "", "Nodes of the PLD graph", func(s *snap) float64 { return float64(s.PLDs) }),
 		{Name: "pld_responses_below", Label: "share", Kind: Gauge,
 			Help: "Power of two that this share of the visited PLDs has fewer responses than, estimated", each: func(s *snap, f emit) {

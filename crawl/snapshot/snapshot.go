@@ -35,23 +35,25 @@ type Snapshot struct {
 	ResponsesPerSecond, FailuresPerSecond float64
 
 	Peak           state.Peak // highest means over ten minutes, of all runs
-	UniqueShare    float64    // p: unique URLs per link, over the whole crawl
+	UniqueShare    float64    // p: unique URLs per link that passed all filters, over the whole crawl
 	InFlight       int        // exchanges under way
 	Connections    int
 	RobotsInFlight int
 	RobotsQueued   int64
-	PLDs           int64                 // nodes of the PLD graph
-	Edges          int64                 // edges of the PLD graph
-	Supporters     time.Time             // end of the last computation for --budget supporters; zero before
-	SupportersTook time.Duration         // its duration
-	Hosts, Servers int64                 // distinct, estimated
-	PLDPages       [len(PLDShares)]int64 // for each of PLDShares
-	Queue, Horizon int64                 // BEAST's s and h
-	TrapHosts      int64                 // that may use only a part of their PLD's budget
-	Uploads        Uploads               // finished files that go to an object store
-	Texts          Texts                 // with --extract, of this run
-	Cluster        Cluster               // of a node of several
-	HostsInRAM     int64                 // with URLs in RAM or remembered delays
+	PLDs           int64         // nodes of the PLD graph
+	Edges          int64         // edges of the PLD graph
+	Supporters     time.Time     // end of the last computation for --budget supporters; zero before
+	SupportersTook time.Duration // its duration
+	Hosts, Servers int64         // distinct, estimated
+	// HostsAnswered, ServersAnswered and PLDsAnswered are the distinct ones with a response, estimated.
+	HostsAnswered, ServersAnswered, PLDsAnswered int64
+	PLDPages                                     [len(PLDShares)]int64 // for each of PLDShares
+	Queue, Horizon                               int64                 // BEAST's s and h
+	TrapHosts                                    int64                 // that may use only a part of their PLD's budget
+	Uploads                                      Uploads               // finished files that go to an object store
+	Texts                                        Texts                 // with --extract, of this run
+	Cluster                                      Cluster               // of a node of several
+	HostsInRAM                                   int64                 // with URLs in RAM or remembered delays
 	// LeastHostGap is the smallest time of this run between the end of an exchange with a host and its next
 	// request, LeastServerGap that between two requests to an address; 0 before the second request.
 	LeastHostGap, LeastServerGap time.Duration

@@ -26,6 +26,26 @@ type Accounts struct {
 	Peak     Peak                  `json:"peak"`
 }
 
+// Parsed returns the number of links found in pages, those included that are no URL of http or https.
+func (a *Accounts) Parsed() int64 {
+	return a.Counters[CountLinks] + a.Counters[CountLinksInvalid] + a.Counters[CountLinksScheme] + a.Counters[CountLinksTooLong] +
+		a.Counters[CountLinksNoFollow]
+}
+
+// Checked returns the number of links that passed all filters: those that the RAM cache held and those sent to
+// URLseen. It is the K of the paper's section VIII.A.
+func (a *Accounts) Checked() int64 {
+	return a.Counters[CountLinksCached] + a.Counters[CountLinksChecked]
+}
+
+// UniqueShare returns the paper's p: unique URLs for each link that passed all filters; 0 without a link.
+func (a *Accounts) UniqueShare() float64 {
+	if n := a.Checked(); n > 0 {
+		return float64(a.Unique.N) / float64(n)
+	}
+	return 0
+}
+
 // Codes counts responses by status code, those outside of 100 to 999 at 0. In JSON it is an object of the
 // codes that occurred.
 type Codes [1000]int64

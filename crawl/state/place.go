@@ -94,7 +94,7 @@ type Counter int
 
 // The counters. The numbers are in the manifest: append only.
 const (
-	CountLinks             Counter = iota // links parsed
+	CountLinks             Counter = iota // links parsed that are URLs of http or https
 	CountLinksInvalid                     // links that are no URL
 	CountLinksScheme                      // links with a scheme other than http and https
 	CountLinksTooLong                     // links over the length limit
@@ -242,6 +242,9 @@ const (
 	CountPagesBorrowed  // pages of the limit that this node may fetch instead of others
 	CountLinksGivenUp   // links sent that were dropped, because their owner was given up
 	CountEdgesGivenUp   // PLD-PLD edges sent that were dropped, because the owner of their second PLD was given up
+	CountURLsSized      // unique URLs whose sizes the next two counters have
+	CountURLBytes       // bytes of these URLs without http:// or https://
+	CountRecordBytes    // bytes of their records, the paper's b
 	NumCounters
 )
 
@@ -275,7 +278,7 @@ var counterNames = [NumCounters]string{
 	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
 	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
 	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent", "pages_borrowed",
-	"links_given_up", "edges_given_up"}
+	"links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

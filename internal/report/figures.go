@@ -50,6 +50,7 @@ func summary(f *explain.Figures, o *over) []Figure {
 	}
 	active := f.Active.Seconds()
 	pages, responses, unique := count(state.CountPages), count(state.CountResponses), float64(a.Unique.N)
+	checked, sized := float64(a.Checked()), count(state.CountURLsSized)
 	received := count(state.CountBytesWire, state.CountRobotsBytes)
 	html := count(state.CountBytesPages)
 	peak := func(v float64) float64 {
@@ -77,14 +78,19 @@ func summary(f *explain.Figures, o *over) []Figure {
 		{"compressed", "Responses with a compressed body", count(state.CountCompressed), Number, 1_050_955_245},
 		{"compression", "Compression of these bodies",
 			per(count(state.CountBytesUncompressed), count(state.CountBytesCompressed)), Mean, 5},
-		{"links", "Links found", count(state.CountLinks), Number, 394_619_023_142},
-		{"checked", "Links after all filters", count(state.CountLinksCached, state.CountLinksChecked), Number, 374_707_295_503},
-		{"links_per_page", "Links after all filters for each page",
-			per(count(state.CountLinksCached, state.CountLinksChecked), pages), Mean, 59},
+		{"links", "Links found", float64(a.Parsed()), Number, 394_619_023_142},
+		{"checked", "Links after all filters", checked, Number, 374_707_295_503},
+		{"links_per_page", "Links after all filters for each page", per(checked, pages), Mean, 59},
 		{"unique", "Unique URLs", unique, Number, 41_502_195_631},
 		{"unique_per_page", "Unique URLs for each page", per(unique, pages), Mean, 6.5},
-		{"p", "Unique URLs for each link, p", per(unique, count(state.CountLinks)), Mean, 0.11},
+		{"p", "Unique URLs for each link after all filters, p", per(unique, checked), Mean, 0.11},
+		{"url_bytes", "Length of a URL without http://", per(count(state.CountURLBytes), sized), Bytes, 70.6},
+		{"record_bytes", "Record of a URL, b", per(count(state.CountRecordBytes), sized), Bytes, 110},
+		{"urlseen_bytes", "URLseen on disk", float64(f.URLSeenBytes), Bytes, 332e9},
 		{"hosts", "Hosts found, estimated", o.last("hosts"), Number, 641_982_061},
+		{"hosts_answered", "Hosts that answered, estimated", o.last("hosts_answered"), Number, 117_576_295},
+		{"plds_answered", "PLDs that answered, estimated", o.last("plds_answered"), Number, 33_755_361},
+		{"servers_answered", "Addresses that answered, estimated", o.last("servers_answered"), Number, 4_260_532},
 		{"plds", "PLDs in the graph", float64(f.PLDs), Number, 89_652_630},
 		{"edges", "Edges between PLDs", float64(f.Edges), Number, 1_832_325_052},
 		{"lookups", "DNS lookups", count(state.CountLookups), Number, 260_113_628},

@@ -48,7 +48,8 @@ func readOver(fsys disk.FS, dir string) (*over, error) {
 	points = min(max(points, 1), maxIntervals)
 	o.data, err = history.Read(fsys, dir, history.Query{From: first, To: last.Add(time.Millisecond), Points: points,
 		Names: []string{"active_seconds_total", "pages_total", "received_bytes_total", "robots_received_bytes_total",
-			"links_total", "unique_urls_total", "hosts", "servers", "slot_samples_total", "slots_sampled_total",
+			"links_cached_total", "links_checked_total", "unique_urls_total", "hosts", "servers", "hosts_answered", "servers_answered",
+			"plds_answered", "slot_samples_total", "slots_sampled_total",
 			"beast_queue", "beast_horizon", "urls", "pld_responses_below", "urlseen_link_io_bytes", "urlseen_link_io_predicted_bytes",
 			"ram_used_bytes", "disk_used_bytes", "least_host_gap_seconds", "least_server_gap_seconds"}})
 	if err != nil {
@@ -178,10 +179,10 @@ func (o *over) uniqueness() Chart {
 	now, all := Line{Name: "in the interval"}, Line{Name: "since the start"}
 	for i := 1; i < len(o.data.Times); i++ {
 		x := o.at("pages_total", i)
-		if links := o.gain("links_total", i); links > 0 {
+		if links := o.gain("links_cached_total", i) + o.gain("links_checked_total", i); links > 0 {
 			now.add(x, min(1, o.gain("unique_urls_total", i)/links))
 		}
-		if links := o.at("links_total", i); links > 0 {
+		if links := o.at("links_cached_total", i) + o.at("links_checked_total", i); links > 0 {
 			all.add(x, min(1, o.at("unique_urls_total", i)/links))
 		}
 	}

@@ -46,7 +46,7 @@ func written(t *testing.T, hours int) disk.FS {
 		}
 		samples += 100
 		if err := w.Append(at, []history.Value{{Name: "active_seconds_total", V: active, Fraction: true}, {Name: "pages_total", V: 10 * active},
-			{Name: "received_bytes_total", V: 1e5 * active}, {Name: "links_total", V: 100 * active}, {Name: "unique_urls_total", V: 11 * active},
+			{Name: "received_bytes_total", V: 1e5 * active}, {Name: "links_total", V: 200 * active}, {Name: "links_cached_total", V: 60 * active}, {Name: "links_checked_total", V: 40 * active}, {Name: "unique_urls_total", V: 11 * active},
 			{Name: "hosts", V: 77}, {Name: "beast_queue", V: float64(i / 100)}, {Name: `urls{place="beast"}`, V: float64(i)}, {Name: `slots_sampled_total{use="politeness"}`, V: polite},
 			{Name: `slots_sampled_total{use="disk"}`, V: merges}, {Name: "slot_samples_total", V: samples}}); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,8 @@ func made(t *testing.T, fsys disk.FS) *Report {
 		Run: &state.LastRun{Agent: "a&b"}, PLDs: 12, Top: []explain.TopPLD{{PLD: "x<y'z\".example", Indegree: 5, Fetched: 6}, {}},
 		Degrees: []explain.DegreeClass{{From: 0, PLDs: 9}, {From: 1, PLDs: 3, Visited: 2, Fetched: 20}, {From: 4, PLDs: 1, Visited: 1, Fetched: 500}}}
 	a := &f.Accounts
-	a.Counters[state.CountPages], a.Counters[state.CountLinks], a.Unique.N, a.Codes[200], a.Codes[404] = 36_000, 360_000, 39_600, 36_000, 5
+	a.Counters[state.CountPages], a.Counters[state.CountLinks], a.Unique.N, a.Codes[200], a.Codes[404] = 36_000, 720_000, 39_600, 36_000, 5
+	a.Counters[state.CountLinksCached], a.Counters[state.CountLinksChecked] = 200_000, 160_000
 	a.Failed[state.ReasonTimeout], a.Refused[state.ReasonRobots] = 3, 4
 	for n := range int64(40) {
 		f.Queues = append(f.Queues, explain.QueueFigure{Number: n, URLs: 10 * n})
