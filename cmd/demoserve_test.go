@@ -13,16 +13,15 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestDemoServe: a crawl in another process, with the seeds and flags that demo --serve prints, fetches the whole web,
-// and the web says so.
-func TestDemoServe(t *testing.T) {
-	notShort(t)
-	t.Parallel()
+// served runs demo --serve with args, and a crawl in another process with the seeds and flags that it prints. It
+// returns the output of the web at its end.
+func served(t *testing.T, code int, args []string, crawlArgs ...string) string {
+	t.Helper()
 	_, port, err := net.SplitHostPort(brokerAddr(t)) // the two after it are most likely free, too
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := cmdtest.Child(t.Context(), "demo", "--serve="+port, "--quiet", "--pages=300", "--hosts=30", "--plds=10")
+	web := cmdtest.Child(t.Context(), append([]string{"demo", "--serve=" + port, "--quiet"}, args...)...)
 	out, err := web.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -32,9 +31,9 @@ func TestDemoServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(out)
-	args := []string{"crawl", "--contact=test@example.org", "--dir=" + t.TempDir() + "/c", "--host-delay=5ms", "--server-delay=1ms", "--network-rate=0",
-		"--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", "--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn",
-		"--admin=none", "--skip-extensions=none", "--accept=*/*"}
+	crawl := append([]string{"crawl", "--contact=test@example.org", "--dir=" + t.TempDir() + "/c", "--host-delay=5ms", "--server-delay=1ms",
+		"--network-rate=0", "--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", "--linger=200ms", "--ram=192MiB",
+		"--connections=64", "--log-level=warn", "--admin=none", "--skip-extensions=none", "--accept=*/*"}, crawlArgs...)
 	for flags := ""; flags == ""; {
 		line, err := lines.ReadString('\n')
 		if err != nil {
@@ -42,13 +41,13 @@ func TestDemoServe(t *testing.T) {
 		}
 		switch line = strings.TrimSpace(line); {
 		case strings.HasPrefix(line, "http"):
-			args = append(args, line)
+			crawl = append(crawl, line)
 		case strings.HasPrefix(line, "--"):
 			flags = line
-			args = append(args, strings.Fields(flags)...)
+			crawl = append(crawl, strings.Fields(flags)...)
 		}
 	}
-	wantExit(t, term.ExitDone, "", args...)
+	wantExit(t, code, "", crawl...)
 	if err := web.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +58,53 @@ func TestDemoServe(t *testing.T) {
 	if err := web.Wait(); err != nil {
 		t.Error(err)
 	}
-	n := regexp.MustCompile(`(?m)^fetched (\d{3}) of (\d{3}) URLs, 0 of them more than once$`).FindSubmatch(said)
-	if n == nil || string(n[1]) != string(n[2]) {
+	return string(said)
+}
+
+// TestDemoServe: a crawl in another process, with the seeds and flags that demo --serve prints, fetches the whole web,
+// and the web says so.
+func TestDemoServe(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	said := served(t, term.ExitDone, []string{"--pages=300", "--hosts=30", "--plds=10"})
+	n := regexp.MustCompile(`(?m)^fetched (\d{3}) of (\d{3}) URLs, 0 of them more than once$`).FindStringSubmatch(said)
+	if n == nil || n[1] != n[2] {
 		t.Errorf("it says %q", said)
+	}
+}
+
+// TestDemoServeHostile: hostile hosts are served to other crawls, too.
+func TestDemoServeHostile(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	said := served(t, term.ExitTime, []string{"--hostile", "--pages=300", "--hosts=30", "--plds=10"}, "--max-time=3s")
+	n := regexp.MustCompile(`(?m)^hostile hosts: (\d+) of them got (\d+) requests$`).FindStringSubmatch(said)
+	if n == nil || n[1] == "0" || n[2] == "0" {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// TestDemoServeStored: a stored crawl is served to other crawls, which fetch all that it has.
+func TestDemoServeStored(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	stored := t.TempDir() + "/stored"
+	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=300", "--hosts=30", "--plds=10", "--dir="+stored, "--ram=256MiB", "--connections=64")
+	said := served(t, term.ExitDone, []string{"--warc=" + stored})
+	if !regexp.MustCompile(`(?m)^stored: all \d+ URLs were requested$`).MatchString(said) {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// TestDemoCrawlFlags: a crawl of the synthetic web takes flags of crawl after --.
+func TestDemoCrawlFlags(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	out := cmdtest.WantExitAlone(t, term.ExitTime, "demo", "--quiet", "--hostile", "--pages=300", "--hosts=30", "--plds=10", "--connections=64",
+		"--max-time=4s", "--host-delay=20ms", "--server-delay=2ms", "--", "--budget=supporters", "--max-depth=2")
+	for _, want := range []string{"Hostile hosts", "check ", "that a crawl without these flags fetches"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
 	}
 }

@@ -11,7 +11,8 @@
 // the CPU for garbage collection. A crawl that was cut short or resumed is checked only for forbidden
 // requests.
 //
-// With --serve there is no crawl here. The web waits for crawls by other processes, and says at its end what they fetched.
+// With --serve there is no crawl here. The web waits for crawls by other processes, and says at its end what they
+// fetched. With flags of crawl the fetched URLs are counted, not compared: such a crawl may rightly fetch others.
 //
 // Exit codes: those of a crawl's end; term.ExitFailure (1) if a check failed, whatever ended the crawl;
 // term.ExitUsage (2) for a bad flag.
@@ -48,7 +49,7 @@ import (
 
 // Command is the table of demo's flags.
 type Command struct {
-	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag" help:"With --warc, flags of drumbeat crawl for the new crawl, after --, such as: -- --content-seen off --strategy focused. Its directories, seeds, network and reports are those of demo."`
+	CrawlFlags []string `arg:"" optional:"" name:"crawl-flag" help:"Flags of drumbeat crawl, after --, such as: -- --content-seen off --strategy focused. The directories, seeds, network and reports are those of demo. A crawl with such flags is not compared with a correct one."`
 
 	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"Approximate number of URLs in the synthetic web; four in five are pages, the rest redirects, errors and files."`
 	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Number of hosts in the synthetic web."`
@@ -58,7 +59,7 @@ type Command struct {
 	Seeds       string        `group:"what" placeholder:"FILE" help:"With --warc, crawl from the seeds in FILE. Default: the pages that the stored crawl did not find by a link."`
 	Delays      bool          `group:"what" name:"stored-delays" help:"With --warc, answer each request as slowly as the stored crawl was answered. Default: at once."`
 	Hostile     bool          `group:"what" help:"Add hosts of every kind that attacks crawlers to the synthetic web: endless bodies, compression bombs, calendars without end, slow and lying name servers, and others. The summary says what each kind did and how it ended."`
-	Serve       uint16        `group:"what" placeholder:"PORT" help:"Only serve the synthetic web, until a signal, for crawls by other processes, such as the nodes of a cluster: HTTP at PORT of loopback addresses, HTTPS at the next one, and a name server at the one after it. It prints the seeds and the flags of these crawls, and at its end what they fetched. Default: crawl it."`
+	Serve       uint16        `group:"what" placeholder:"PORT" help:"Only serve the web, until a signal, for crawls by other processes, such as the nodes of a cluster: HTTP at PORT of loopback addresses, HTTPS at the next one, and a name server at the one after it. With --warc, PORT serves both HTTP and HTTPS. It prints the seeds and the flags of these crawls, and at its end what they fetched. Default: crawl it."`
 	MaxTime     time.Duration `group:"what" placeholder:"DURATION" help:"Stop after DURATION. Default: 1m with --hostile, since some of its hosts have pages without end; otherwise none."`
 	Dir         string        `group:"what" placeholder:"DIR" help:"Keep the crawl in DIR. Default: a temporary directory, removed at the end."`
 	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"Limit the RAM of the whole process, including the synthetic web."`
@@ -110,7 +111,10 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return err
 	}
-	opt := c.Options(web, dir)
+	opt, err := c.crawlOptions(a, web, dir)
+	if err != nil {
+		return errors.Join(err, remove())
+	}
 	plan, err := crawlcmd.MakePlan(&opt)
 	if err != nil {
 		return errors.Join(err, remove())
@@ -134,6 +138,9 @@ func (c *Command) Run(a *term.App) error {
 		return errors.Join(err, logErr, remove())
 	}
 	lines, checkErr := checks(web, res, &opt, resumed)
+	if len(c.CrawlFlags) > 0 {
+		lines, checkErr = c.compareLent(web, &opt)
+	}
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, More: lines,
 		Next: []string{"drumbeat crawl --seeds seeds.txt --contact you@example.org   crawls the real web"}}
 	if c.Dir == "" {
@@ -159,16 +166,14 @@ func (c *Command) check() error {
 	switch stored := len(c.Warc) > 0; {
 	case stored && c.Hostile:
 		return errors.New("--hostile can't be used with --warc: a stored crawl has only its own hosts")
-	case c.Serve > 0 && (stored || c.Hostile || c.Dir != ""):
-		return errors.New("--serve can't be used with --warc, --hostile or --dir: it serves the synthetic web and crawls nothing")
+	case c.Serve > 0 && (c.Dir != "" || len(c.CrawlFlags) > 0):
+		return errors.New("--serve can't be used with --dir or with flags of crawl after --: it only serves and crawls nothing")
 	case c.Serve > 1<<16-3:
 		return fmt.Errorf("--serve %d: the two ports after it must exist, too", c.Serve)
 	case !stored && c.Seeds != "":
 		return errors.New("--seeds needs --warc: the synthetic web has its own seeds")
 	case !stored && c.Delays:
 		return errors.New("--stored-delays needs --warc")
-	case !stored && len(c.CrawlFlags) > 0:
-		return fmt.Errorf("%s: flags of crawl, after --, need --warc", c.CrawlFlags[0])
 	case c.MaxTime < 0:
 		return errors.New("--max-time can't be negative")
 	}
@@ -240,6 +245,17 @@ func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 	opt := c.options(dir)
 	opt.SeedLines = slices.Concat(web.Seeds(), web.HostileSeeds())
 	return opt
+}
+
+// crawlOptions does the same with the flags of crawl that were given after --.
+func (c *Command) crawlOptions(a *term.App, web *simweb.Web, dir string) (crawl.Options, error) {
+	opt := c.Options(web, dir)
+	if len(c.CrawlFlags) == 0 {
+		return opt, nil
+	}
+	lent, err := c.lentOptions(a, dir, os.DevNull)
+	lent.Seeds, lent.SeedLines = "", opt.SeedLines
+	return lent, err
 }
 
 // options returns the options of a crawl in dir, without seeds, resolver and fetcher.

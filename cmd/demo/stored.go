@@ -55,6 +55,9 @@ func (c *Command) runStored(a *term.App) error {
 	}
 	o := storedweb.Options{FS: disk.OS(), Dirs: flags.Clean(c.Warc), Scratch: scratch, RAMBytes: sortRAM, Seeds: c.Seeds == "",
 		Delays: c.Delays, DNSServers: 2}
+	if c.Serve > 0 {
+		o.Port, o.DNSPort, o.DNSServers = c.Serve, c.Serve+2, 1
+	}
 	if requests != nil {
 		o.Requests = requests
 	}
@@ -65,7 +68,11 @@ func (c *Command) runStored(a *term.App) error {
 	if err != nil {
 		err = storedError(err)
 	} else {
-		err = errors.Join(c.crawlStored(a, view, web), web.Close())
+		work := c.crawlStored
+		if c.Serve > 0 {
+			work = c.serveStored
+		}
+		err = errors.Join(work(a, view, web), web.Close())
 	}
 	return errors.Join(err, requests.close())
 }
@@ -138,17 +145,13 @@ func storedError(err error) error {
 // crawlStored crawls a stored crawl.
 func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.Web) error {
 	found := web.Found()
-	if c.Seeds == "" && found.Seeds == 0 {
-		return term.Usage(fmt.Errorf("demo: none of the %s stored pages is known to be a seed: the metadata records after them are missing "+
-			"or name another page (via); give the seeds with --seeds", humanize.Comma(found.URLs)))
+	seeds, err := c.storedSeeds(web)
+	if err != nil {
+		return err
 	}
 	dir, remove, err := c.Directory()
 	if err != nil {
 		return err
-	}
-	seeds := web.SeedFile()
-	if c.Seeds != "" {
-		seeds = filepath.Clean(c.Seeds)
 	}
 	opt, err := c.storedOptions(a, dir, seeds)
 	if err != nil {
@@ -183,17 +186,36 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
 }
 
+// storedSeeds returns the path of the seeds of a stored crawl.
+func (c *Command) storedSeeds(web *storedweb.Web) (string, error) {
+	if c.Seeds != "" {
+		return filepath.Clean(c.Seeds), nil
+	}
+	if found := web.Found(); found.Seeds == 0 {
+		return "", term.Usage(fmt.Errorf("demo: none of the %s stored pages is known to be a seed: the metadata records after them are "+
+			"missing or name another page (via); give the seeds with --seeds", humanize.Comma(found.URLs)))
+	}
+	return web.SeedFile(), nil
+}
+
 // ownFlags are flags of crawl that demo decides.
 var ownFlags = []string{"dir", "add-dir", "out", "add-out", "new", "seeds", "known", "ram", "connections", "config", "preset"}
 
 // storedOptions returns the options of the crawl of a stored crawl, without resolver and fetcher: those of the synthetic
-// web's crawl, or with CrawlFlags those of crawl, with the same delays and limits unless the flags have others.
+// web's crawl, or with CrawlFlags those of lentOptions.
 func (c *Command) storedOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
-	plain := c.options(dir)
-	plain.Seeds = seeds
 	if len(c.CrawlFlags) == 0 {
+		plain := c.options(dir)
+		plain.Seeds = seeds
 		return plain, nil
 	}
+	return c.lentOptions(a, dir, seeds)
+}
+
+// lentOptions returns the options of crawl with CrawlFlags, and with the delays and limits of demo unless the flags
+// have others. seeds is the name of the seed file.
+func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
+	plain := c.options(dir)
 	list := func(path string) string { return strings.ReplaceAll(path, ",", `\,`) }
 	base := []string{"--dir=" + list(dir), "--seeds=" + seeds, "--contact=" + plain.Contact, "--resolver=127.0.0.1:53", "--crawl-log=all",
 		"--pld-delay=0", "--network-rate=0", "--network-connections=0", "--host-delay-factor=0"}

@@ -20,9 +20,9 @@ type Resolve func(name string) (addrs []netip.Addr, ttl time.Duration)
 // generated. It has two goroutines, and one for each question; Close ends them.
 type NameServer struct{ server *nameServer }
 
-// StartNameServer starts a name server on a free port.
-func StartNameServer(resolve Resolve) (*NameServer, error) {
-	server, err := startNameServer(0, resolve)
+// StartNameServer starts a name server; port 0 means a free one.
+func StartNameServer(port uint16, resolve Resolve) (*NameServer, error) {
+	server, err := startNameServer(port, resolve)
 	if err != nil {
 		return nil, fmt.Errorf("simweb: start a name server: %w", err)
 	}

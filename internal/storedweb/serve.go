@@ -26,7 +26,7 @@ const (
 	maxHeadBytes = 64 << 10         // of a request
 )
 
-// Start serves the web on a free port, until Close.
+// Start serves the web until Close.
 func (w *Web) Start(ctx context.Context) error {
 	var err error
 	if w.ca, err = simweb.NewAuthority(); err != nil {
@@ -40,13 +40,13 @@ func (w *Web) Start(ctx context.Context) error {
 		})
 		return errors.Join(err, bind)
 	}}
-	l, err := lc.Listen(ctx, "tcp4", "0.0.0.0:0")
+	l, err := lc.Listen(ctx, "tcp4", fmt.Sprintf("0.0.0.0:%d", w.opt.Port))
 	if err != nil {
 		return fmt.Errorf("storedweb: listen on the interface lo, which needs Linux 5.7 or CAP_NET_RAW: %w", err)
 	}
 	w.listener = l
-	for range max(1, w.opt.DNSServers) {
-		n, err := simweb.StartNameServer(w.resolve)
+	for port := w.opt.DNSPort; len(w.names) < max(1, w.opt.DNSServers); port = 0 {
+		n, err := simweb.StartNameServer(port, w.resolve)
 		if err != nil {
 			return fmt.Errorf("storedweb: %w", err)
 		}

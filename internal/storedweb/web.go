@@ -32,6 +32,8 @@ type Options struct {
 	Delays bool
 	// DNSServers is the number of name servers; 0 means 1.
 	DNSServers int
+	// Port is the port of the web, DNSPort that of the first name server; 0 means a free one.
+	Port, DNSPort uint16
 	// Requests gets a line for each request: the time (RFC 3339, UTC), the server's address and the URL, in one
 	// Write. It must be safe for concurrent use; its errors are ignored. nil: no lines.
 	Requests io.Writer
