@@ -108,3 +108,22 @@ func TestDemoCrawlFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheSizeOfOwnCrawl: a trace of a crawl gives the cache size of the paper's equation 24 by two commands; the
+// first prints the second.
+func TestCacheSizeOfOwnCrawl(t *testing.T) {
+	notShort(t)
+	t.Parallel()
+	trace := t.TempDir() + "/links"
+	wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=3000", "--hosts=100", "--plds=30", "--ram=256MiB", "--connections=64",
+		"--", "--trace-links="+trace)
+	out, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "--quick", "--entries=65536", "--repeat=1", "--trace="+trace)
+	next := regexp.MustCompile(`drumbeat (bench model --miss-curve '([^']+)' [^\n]*)`).FindStringSubmatch(out)
+	if next == nil || strings.Contains(out, "E/tau_h l S  ?") {
+		t.Fatalf("no command and no rates in %s", out)
+	}
+	args := strings.Fields(strings.ReplaceAll(next[1], "'", ""))
+	if out, _ = wantExit(t, term.ExitDone, "", args...); !strings.Contains(out, "pi = "+next[2]) {
+		t.Errorf("%q prints %s", args, out)
+	}
+}

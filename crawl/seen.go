@@ -301,7 +301,7 @@ func (s *seenStage) openTrace() error {
 		s.opt.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.TraceLinks, "error", why)
 	}
 	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit,
-		Ended: ended})
+		Pages: func() int64 { return s.counter(state.CountPages) }, HostDelay: s.opt.HostDelay, Ended: ended})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}

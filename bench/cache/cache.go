@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	gosync "sync"
+	"time"
 
 	"drumbeat/bench/measure"
 	"drumbeat/bench/report"
@@ -144,7 +145,10 @@ type cacheResult struct {
 	// links and generations describe the trace; from is the number of links skipped.
 	links, from int64
 	generations int
-	speed       cacheSpeeds
+	// pagesPerSecond (S), linksPerPage (l) and delay (tau_h) are those of the traced crawl; 0 if they are not known.
+	pagesPerSecond, linksPerPage float64
+	delay                        time.Duration
+	speed                        cacheSpeeds
 }
 
 // rateTask is one policy at one size and the part of the source that it reads: skip links, then warm links

@@ -60,6 +60,10 @@ func (res *cacheResult) report(c *Options, r *report.Report) {
 		r.Notes = append(r.Notes, fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: at the edge where LRU's own rate falls, "+
 			"where the links of one host delay just fit.", at, loss))
 	}
+	if next := res.modelCommand(); next != "" {
+		r.Notes = append(r.Notes, "The cache size of equation 24 for this crawl, with the RAM and the bandwidth of the paper unless you give yours "+
+			"(--column-ram, --bandwidth): "+next)
+	}
 	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little; all cores: also of wall time.")
 }
 
@@ -67,6 +71,12 @@ func (res *cacheResult) settings(c *Options, r *report.Report) {
 	r.Set("method", "section V.A: %d links are skipped (N0), the next 5E fill the empty cache, of the 5E after that the hits are counted", res.from)
 	if c.Trace != "" {
 		r.Set("links", "%d of a crawl's trace, %d generations: %s", res.links, res.generations, c.Trace)
+		if res.span() > 0 {
+			r.Set("crawl", "%.4g pages/s (S), %.4g links a page (l), %v between requests to a host (tau_h): tau_h l S = %.4g",
+				res.pagesPerSecond, res.linksPerPage, res.delay, res.span())
+		} else {
+			r.Set("crawl", "its pages/s are not known: the trace is of an earlier release, or shorter than two blocks")
+		}
 		return
 	}
 	o := c.Stream

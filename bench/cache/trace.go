@@ -3,6 +3,8 @@ package cache
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 
 	"drumbeat/disk"
 	"drumbeat/internal/linktrace"
@@ -24,7 +26,8 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	if err := r.Close(); err != nil {
 		return nil, fmt.Errorf("bench: cache: %w", err)
 	}
-	res.links, res.generations, res.from = sum.Links, sum.Generations, c.From
+	res.links, res.generations, res.from, res.delay = sum.Links, sum.Generations, c.From, sum.HostDelay
+	res.pagesPerSecond, res.linksPerPage = sum.Rates()
 	left := sum.Links - c.From
 	if left < 10*leastEntries {
 		return nil, fmt.Errorf("bench: cache: %s has %d links, %d of them after the first %d: want %d at least, ten times the smallest cache",
@@ -33,7 +36,11 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	var sizes []cacheSize
 	add := func(n int64, printed int) {
 		if 10*n <= left {
-			sizes = append(sizes, cacheSize{entries: int(n) &^ 127, printed: printed})
+			size := cacheSize{entries: int(n) &^ 127, printed: printed}
+			if s := res.span(); s > 0 {
+				size.span = float64(size.entries) / s
+			}
+			sizes = append(sizes, size)
 		}
 	}
 	for _, n := range c.Sizes {
@@ -55,6 +62,38 @@ func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 		}
 	}
 	return sizes, nil
+}
+
+// span returns tau_h l S of the trace; 0 if it does not tell.
+func (res *cacheResult) span() float64 {
+	return res.delay.Seconds() * res.linksPerPage * res.pagesPerSecond
+}
+
+// modelCommand returns the command that solves equation 24 with the misses of our cache, or "" if the trace does not
+// tell the crawl's rate. The miss curve is a step function that only falls, and ends above 0.
+func (res *cacheResult) modelCommand() string {
+	if res.span() <= 0 {
+		return ""
+	}
+	var steps []string
+	least := 2.0
+	for _, s := range res.sizes() {
+		misses := 1 - res.rate(nameOurs, s.entries).share()
+		if misses = math.Round(misses*1e4) / 1e4; misses <= 0 || misses >= least {
+			continue
+		}
+		least = misses
+		factor := s.span
+		if len(steps) == 0 {
+			factor = 0 // the smallest measured cache stands for all that are smaller
+		}
+		steps = append(steps, fmt.Sprintf("%.4g:%.4g", factor, misses))
+	}
+	if len(steps) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("drumbeat bench model --miss-curve '%s' --links-per-page %.4g --host-delay %v --entry-bytes %.3gB --cache-speed %.3g",
+		strings.Join(steps, ";"), res.linksPerPage, res.delay, res.speed.bytes, res.speed.crawl.Median())
 }
 
 // traceRates measures with the links of a recorded crawl, by the method of Table IV.

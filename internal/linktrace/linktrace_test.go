@@ -2,11 +2,14 @@ package linktrace
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	gosync "sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -87,7 +90,7 @@ func TestTrace(t *testing.T) {
 		// A kill during a write leaves a torn block.
 		f, err := fs.Open(traceName)
 		must(t, err)
-		_, err = f.WriteAt(appendBlock(nil, head{3, uint32(opening), uint64(sum.Links)},
+		_, err = f.WriteAt(appendBlock(nil, head{keys: 3, generation: uint32(opening), first: uint64(sum.Links)},
 			[]drum.Key{1, 2, 3})[:opening*10], sum.EndBytes)
 		must(t, errors.Join(err, f.Close()))
 		if got, sum, err := readAll(fs, 1000); err != nil || len(got) != len(want) ||
@@ -99,25 +102,73 @@ func TestTrace(t *testing.T) {
 
 // TestGolden holds the bytes of a trace of three links.
 func TestGolden(t *testing.T) {
-	fs := newFS(t)
-	w := mustCreate(t, fs, 1<<20, nil)
-	w.Add([]drum.Key{0x0102030405060708, 0, 0xffffffffffffffff})
-	must(t, w.Close())
-	f, err := fs.OpenRead(traceName)
-	must(t, err)
-	defer f.Close()
-	got := make([]byte, 200)
-	n, _ := f.ReadAt(got, 0)
-	want := "drumbeatltrc\x01\x00\x00\x00" + strings.Repeat("\x00", 16) + "\xd0\x7b\x0a\x82\xf9\x4c\xa9\x82" +
+	synctest.Test(t, func(t *testing.T) { // the time is 2000-01-01
+		fs := newFS(t)
+		w, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20, HostDelay: 40 * time.Second, Pages: func() int64 { return 258 }})
+		must(t, err)
+		w.Add([]drum.Key{0x0102030405060708, 0, 0xffffffffffffffff})
+		must(t, w.Close())
+		f, err := fs.OpenRead(traceName)
+		must(t, err)
+		defer f.Close()
+		got := make([]byte, 200)
+		n, _ := f.ReadAt(got, 0)
+		want := "drumbeatltrc\x02\x00\x00\x00" + strings.Repeat("\x00", 16) + "\x8a\x9e\x9d\xc8\xce\xd9\xf0\xc2" +
+			"\x03\x00\x00\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 8) +
+			"\x00\xac\xcf\x6a\xdc\x00\x00\x00" + "\x02\x01\x00\x00\x00\x00\x00\x00" + "\x40\x9c\x00\x00\x00\x00\x00\x00" +
+			"\x08\x07\x06\x05\x04\x03\x02\x01" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8)
+		sum := xxhash.Sum64String(want[disk.HeaderBytes:])
+		for i := range 8 {
+			want += string([]byte{byte(sum >> (8 * i))})
+		}
+		if string(got[:n]) != want {
+			t.Errorf("got\n%x\nwant\n%x", got[:n], want)
+		}
+	})
+}
+
+// TestOldVersion: a trace of version 1 can be read, has no rates, and is not appended to.
+func TestOldVersion(t *testing.T) {
+	old := "drumbeatltrc\x01\x00\x00\x00" + strings.Repeat("\x00", 16) + "\xd0\x7b\x0a\x82\xf9\x4c\xa9\x82" +
 		"\x03\x00\x00\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 8) +
-		"\x08\x07\x06\x05\x04\x03\x02\x01" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8)
-	sum := xxhash.Sum64String(want[disk.HeaderBytes:])
-	for i := range 8 {
-		want += string([]byte{byte(sum >> (8 * i))})
+		"\x08\x07\x06\x05\x04\x03\x02\x01" + strings.Repeat("\x00", 8) + strings.Repeat("\xff", 8) + "\xab\xe9\xa2\xe5\x3e\x81\xb7\xd4"
+	fs := newFS(t)
+	f, err := fs.Create(traceName)
+	must(t, err)
+	_, err = f.WriteAt([]byte(old), 0)
+	must(t, errors.Join(err, f.Close()))
+	keys, sum, err := readAll(fs, 2)
+	must(t, err)
+	if pages, links := sum.Rates(); !slices.Equal(keys, []uint64{0x0102030405060708, 0, 0xffffffffffffffff}) || pages != 0 || links != 0 {
+		t.Errorf("got %x, %v pages/s, %v links a page", keys, pages, links)
 	}
-	if string(got[:n]) != want {
-		t.Errorf("got\n%x\nwant\n%x", got[:n], want)
+	if _, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 20}); err == nil || !strings.Contains(err.Error(), "format version 1") {
+		t.Errorf("appending to it: %v", err)
 	}
+}
+
+// TestRates: the rates are those of the time in which the trace was written, without the time between two runs.
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, pages := newFS(t), int64(0)
+		for range 2 {
+			w, err := Create(Options{FS: fs, Path: traceName, LimitBytes: 1 << 30, HostDelay: time.Second, Pages: func() int64 { return pages }})
+			must(t, err)
+			for range 3000 {
+				pages++
+				w.Add(make([]drum.Key, 40))
+				time.Sleep(10 * time.Millisecond)
+			}
+			must(t, w.Close())
+			time.Sleep(time.Hour)
+			pages += 1000 // fetched by another run, without a trace
+		}
+		_, sum, err := readAll(fs, 1<<16)
+		must(t, err)
+		if rate, links := sum.Rates(); math.Abs(rate-100) > 1 || math.Abs(links-40) > 0.4 || sum.HostDelay != time.Second {
+			t.Errorf("%v pages/s, %v links a page, delay %v; want 100, 40, 1s", rate, links, sum.HostDelay)
+		}
+	})
 }
 
 // TestLimit: at its limit a trace ends, reports it once, and counts later links as lost.
@@ -271,7 +322,7 @@ func trace(blocks ...int) []byte {
 		for j := range keys {
 			keys[j] = drum.Key(i<<32 | j)
 		}
-		b = appendBlock(b, head{uint32(n), uint32(1 + i/2), first}, keys)
+		b = appendBlock(b, head{keys: uint32(n), generation: uint32(1 + i/2), first: first}, keys)
 		first += uint64(n)
 	}
 	return b

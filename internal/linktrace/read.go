@@ -56,20 +56,20 @@ func (r *Reader) Read(keys []uint64) (int, error) {
 }
 
 func (r *Reader) next() error {
-	var b [blockHead]byte
-	if err := disk.ReadFull(r.f, b[:], r.at); err != nil {
-		return err
-	}
-	h := decodeHead(b[:])
-	if err := checkHead(r.f.Name(), r.at, h, r.last); err != nil {
-		return err
-	}
-	block, err := readBlock(r.f, r.at, h, r.block)
+	heads := r.sum.headBytes
+	h, err := readHead(r.f, r.at, heads)
 	if err != nil {
 		return err
 	}
-	r.block, r.keys = block, block[blockHead:len(block)-blockSum]
-	r.at, r.last = r.at+h.bytes(), h
+	if err := checkHead(r.f.Name(), r.at, h, r.last); err != nil {
+		return err
+	}
+	block, err := readBlock(r.f, r.at, h.bytes(heads), r.block)
+	if err != nil {
+		return err
+	}
+	r.block, r.keys = block, block[heads:len(block)-blockSum]
+	r.at, r.last = r.at+h.bytes(heads), h
 	return nil
 }
 

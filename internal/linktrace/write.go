@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	gosync "sync"
 	"sync/atomic"
+	"time"
 
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -18,6 +19,10 @@ type Options struct {
 	Path string
 	// LimitBytes is the maximum size of the file; at least MinLimitBytes.
 	LimitBytes int64
+	// Pages returns the number of pages of the crawl so far. Add calls it, with a lock held. May be nil.
+	Pages func() int64
+	// HostDelay is the crawl's delay between requests to a host.
+	HostDelay time.Duration
 	// Ended is called once if the trace ends before Close: with ErrLimit or an error of the disk. Any
 	// goroutine may call it; it must not block. May be nil.
 	Ended func(why error)
@@ -90,6 +95,9 @@ func (w *Writer) begin(fresh bool) error {
 	if err != nil {
 		return err
 	}
+	if s.headBytes != blockHead {
+		return errors.New("an earlier release wrote it, in format version 1")
+	}
 	if s.Generations >= maxGeneration {
 		return fmt.Errorf("the file has %d generations, the maximum", s.Generations)
 	}
@@ -125,12 +133,16 @@ func (w *Writer) seal() {
 	if n == 0 {
 		return
 	}
-	h := head{uint32(n), w.gen, w.links}
+	h := head{keys: uint32(n), generation: w.gen, first: w.links}
+	h.at = moment{time: time.Now().UnixMilli(), delay: w.opt.HostDelay.Milliseconds()}
+	if w.opt.Pages != nil {
+		h.at.pages = w.opt.Pages()
+	}
 	if w.closed || w.done.Load() {
 		w.lose(n)
 		return
 	}
-	if w.bytes+h.bytes() > w.opt.LimitBytes {
+	if w.bytes+h.bytes(blockHead) > w.opt.LimitBytes {
 		w.lose(n)
 		w.end(ErrLimit)
 		return
@@ -142,7 +154,7 @@ func (w *Writer) seal() {
 	b = appendBlock(b, h, w.keys)
 	select {
 	case w.blocks <- b:
-		w.links, w.bytes, w.keys = w.links+uint64(n), w.bytes+h.bytes(), w.keys[:0]
+		w.links, w.bytes, w.keys = w.links+uint64(n), w.bytes+h.bytes(blockHead), w.keys[:0]
 	default: // the disk is too slow
 		w.free = append(w.free, b)
 		w.lose(n)
