@@ -1,7 +1,7 @@
-// Command lab is drumbeat bench with Pebble, an LSM store, as an additional method. It is for developers;
-// the crawler doesn't link Pebble.
+// Command lab is drumbeat bench with two more methods: Mercator-A, which seeks on disk, and Pebble, an LSM store.
+// It is for developers; the crawler doesn't link Pebble.
 //
-//	go run ./bench/lab bench drum --dir D --forms ours,cached --against pebble,pebble-seek
+//	go run ./bench/lab bench drum --dir D --forms ours,cached --against mercator-a,pebble,pebble-seek
 //
 // The tests of this package are Go benchmarks that compare parts of drumbeat with equivalent libraries.
 // benchstat reads their output:
@@ -21,6 +21,7 @@ package main
 import (
 	"os"
 
+	"drumbeat/bench/lab/mercator"
 	"drumbeat/bench/lab/pebble"
 	"drumbeat/cmd/bench"
 	"drumbeat/cmd/flags"
@@ -29,8 +30,8 @@ import (
 
 func main() {
 	var table struct {
-		Bench bench.Command `cmd:"" help:"Measure this machine, as drumbeat bench does, and Pebble."`
+		Bench bench.Command `cmd:"" help:"Measure this machine, as drumbeat bench does, and Mercator-A and Pebble."`
 	}
-	table.Bench.Use(pebble.Methods())
+	table.Bench.Use(append(pebble.Methods(), mercator.Method()))
 	os.Exit(flags.Run(term.Process(), &table, os.Args[1:]))
 }

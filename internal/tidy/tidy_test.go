@@ -129,6 +129,7 @@ var layers = map[string]layer{
 	"bench/baselines":    {15, []string{"disk", "drum"}},
 	"bench/lab/plot":     {15, []string{"bench/report"}},
 	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
+	"bench/lab/mercator": {20, []string{"bench/baselines", "disk", "drum"}},
 	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
 	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
 	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "internal/cputime", "drum"}},
