@@ -20,7 +20,7 @@ import (
 // methods. The fields are flags of command bench. A zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also packed (ours with all text compressed, as on slow disks) and each (rice, merging single buckets, with a skewed case); or none."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also packed (ours with all text compressed, as on slow disks), hybrid (plain with a RAM cache) and each (rice, merging single buckets, with a skewed case); or none."`
 	Against []string `placeholder:"NAME" default:"none" help:"Baselines to measure in the same run and RAM: mercator-b, polybot, bloom; or none, or all."`
 
 	Links        int64         `type:"count" placeholder:"N" help:"Number of links to check (n). Default: 1e8, or 2e6 with --quick."`
@@ -29,7 +29,7 @@ type Options struct {
 	Misses       float64       `name:"miss-share" type:"fraction" placeholder:"SHARE" default:"0.33" help:"Share of links that miss a RAM cache in front (pi), including new ones. The stream repeats recent URLs accordingly."`
 	RAMBytes     int64         `name:"ram" type:"size" placeholder:"SIZE" help:"RAM of each method (R). Default: 256MiB, or 16MiB with --quick."`
 	DiskBytes    int64         `name:"disk" type:"size" placeholder:"SIZE" help:"Disk space for waiting links (D). Default: 8GB, or 96MB with --quick."`
-	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE" help:"Size of the RAM cache of the form cached, part of --ram. Default: an eighth of --ram."`
+	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE" help:"Size of the RAM cache of the forms cached and hybrid, part of --ram. Default: an eighth of --ram."`
 	BufferBytes  int           `name:"buffer" type:"size" placeholder:"SIZE" help:"Buffer size of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
 	URLs         string        `name:"urls" placeholder:"FILE" help:"Read the URLs from FILE, one per line (gzip if it ends with .gz), instead of generating them. No key is then known before the first link."`
 	Seed         uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the generated links."`

@@ -11,6 +11,7 @@ import (
 	"drumbeat/bench/baselines"
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
+	"drumbeat/disk"
 )
 
 // drumJob is one measurement of check+update: a method, a stream and limits. It goes to a child process as
@@ -38,6 +39,7 @@ type drumJob struct {
 	Numbered bool
 
 	others []baselines.Method // additional methods, set in the process that opens them
+	fs     disk.FS            // nil: the operating system's, past the page cache where a method gains from that
 }
 
 // Result is the result of one measurement.

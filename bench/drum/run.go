@@ -41,9 +41,12 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Re
 		job.Workers = runtime.GOMAXPROCS(0)
 	}
 	form, isForm := findForm(job.Method)
-	open := &openFS{FS: disk.OS()}
-	if method, _ := find(job.Method, job.others); form.direct || method.PastCache {
-		open.FS = disk.Direct()
+	open := &openFS{FS: job.fs}
+	if open.FS == nil {
+		open.FS = disk.OS()
+		if method, _ := find(job.Method, job.others); form.direct || method.PastCache {
+			open.FS = disk.Direct()
+		}
 	}
 	r := &drumRun{job: job, meter: disk.NewMeter(open), progress: progress}
 	r.run.Method = job.Method

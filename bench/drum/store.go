@@ -36,6 +36,7 @@ const (
 	formOurs   = "ours"
 	formCached = "cached"
 	formEach   = "each"
+	formHybrid = "hybrid"
 )
 
 // drumForms returns the forms, the paper's first.
@@ -59,6 +60,7 @@ func drumForms() []drumForm {
 		named(ours, formOurs, "crew, bypassing the page cache"),
 		named(cached, formCached, "ours behind a RAM cache of keys"),
 		named(packed, "packed", "ours with all text compressed, as on slow disks"),
+		{name: formHybrid, help: "plain behind a RAM cache of keys, as in section V.C", codec: drum.Raw, cache: true, textShare: 1},
 		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice, each: true, textShare: 1},
 	}
 }
