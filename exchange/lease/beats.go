@@ -41,6 +41,8 @@ type beats struct {
 	mu       sync.Mutex // guards the fields below
 	nodes    []seen
 	watching bool
+	sends    [2]sending    // of the last two own beats
+	proved   time.Duration // when the last own beat was sent that this node has seen among those of all; 0: none
 	event    time.Duration // when the last loss was found
 	events   int           // losses that were found; the start is one
 }
@@ -54,6 +56,12 @@ type seen struct {
 
 	life context.Context // ends when another process of the node beats, or when it says that it has ended
 	end  context.CancelFunc
+}
+
+// sending is when a beat was sent first. If that call seemed to fail, it may have taken effect.
+type sending struct {
+	count uint64
+	at    time.Duration
 }
 
 func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
@@ -71,19 +79,24 @@ func (b *beats) saw(rev uint64) {
 	}
 }
 
-// MayFetch reports whether the node may begin requests: others take its leases only later.
+// MayFetch reports whether the node may begin requests: others take its leases only later. The order matters to a
+// process that is frozen here: a beat that comes after a silence takes back heard before it sets sent, and the time is
+// looked at last.
 func (l *Leases) MayFetch() bool {
-	return l.beats.heard.Load() && l.now()-time.Duration(l.beats.sent.Load()) < l.o.TTL*9/10
+	sent := time.Duration(l.beats.sent.Load())
+	return l.beats.heard.Load() && l.now()-sent < l.o.TTL*9/10
 }
 
 // void reports whether a lease may be taken from its holder, and whether all of its exchanges have ended: its process
-// has said so, or the node was silent for TTL.
+// has said so, or the node was silent for TTL. The time without a beat ends not now but when this node sent a beat that
+// it has seen since: the broker tells of beats in their order, so all that the holder sent before are known. A process
+// that was frozen, with the holder's beats waiting in its connection, takes nothing by that rule.
 func (b *beats) void(lease *value) (void, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := &b.nodes[lease.Node]
 	ended = n.known && n.beat.Ended && lease.Run == n.beat.Run
-	return b.watching && (ended || b.l.now()-n.last > b.l.o.TTL), ended
+	return b.watching && (ended || b.proved-n.last > b.l.o.TTL), ended
 }
 
 // lives reports whether the process that waits has beaten lately.
@@ -92,6 +105,14 @@ func (b *beats) lives(w waiter) bool {
 	defer b.mu.Unlock()
 	n := &b.nodes[w.Node]
 	return n.known && n.beat.Run == w.Run && !n.beat.Ended && b.l.now()-n.last < aliveBeats*b.every()
+}
+
+// late reports whether a node that has beaten has not done so lately: it is not worth a question.
+func (b *beats) late(node int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := &b.nodes[node]
+	return n.known && b.l.now()-n.last >= aliveBeats*b.every()
 }
 
 // open reports whether leases that are new may be opened: all nodes have claimed theirs since the last loss.
@@ -182,6 +203,13 @@ func (b *beats) note(v exchange.Value) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if node == b.l.o.Node && is.Run == b.l.o.Run {
+		for _, own := range b.sends {
+			if own.count == is.Count {
+				b.proved = max(b.proved, own.at)
+			}
+		}
+	}
 	n := &b.nodes[node]
 	if n.known && n.beat == is {
 		return
@@ -282,6 +310,7 @@ func (b *beats) first(ctx context.Context) error {
 func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 	engine, sent := b.l.o.Engine, b.l.now()
 	key := beatKey(b.l.o.Node)
+	b.sending(b.count+1, sent)
 	data := encode(beat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended})
 	rev := uint64(0)
 	if b.rev == 0 {
@@ -317,6 +346,15 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 	}
 	b.rev = v.Revision
 	return set, nil
+}
+
+// sending notes that a beat is sent.
+func (b *beats) sending(count uint64, at time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sends[1].count != count {
+		b.sends[0], b.sends[1] = b.sends[1], sending{count, at}
+	}
 }
 
 // acknowledged notes that a beat sent at a time was acknowledged. After a silence that may have been too long, others may

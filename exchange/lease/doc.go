@@ -18,8 +18,12 @@
 //
 // Life. Each node writes its beat, "beat.<node>", all TTL/60. A node whose last acknowledged beat was sent more than 9/10
 // of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only
-// then goes on. A node that has seen no beat of another for TTL, connected all the while, takes that node's leases. A node
-// that has ended says so in its beat.
+// then goes on. A node that has seen no beat of another for TTL, connected all the while, takes that node's leases. That time
+// ends when it sent a beat of its own that it has seen since among those of all: a process that was frozen has not yet read
+// what came meanwhile. A node that has ended says so in its beat. A node whose beat is late is asked for no lease.
+//
+// A value that cannot be decoded is another node's. If it names one, that node's beat decides; else it is replaced TTL after
+// this node has seen it first, and Options.Problem is told.
 //
 // Start. A process begins as after a silence, so its first request comes three beats after its start. If the process before
 // it was killed, it first looks for three beats whether that one still beats, so two processes for one node do not fetch at

@@ -86,6 +86,8 @@ type Figures struct {
 	Taken        int64         // leases that this node has got
 	HandedOver   int64         // of these, handed to another node
 	Lost         int64         // of these, found in other hands: the node was silent for too long, or the broker lost changes
+	Unreadable   int64         // leases whose value could not be decoded
+	Replaced     int64         // of these, those that this node has taken
 	Resting      bool          // nothing is fetched: no beat was acknowledged for too long, or the others must hear of this node
 	Starting     bool          // so since the start of the process
 	Guarded      bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
@@ -126,6 +128,7 @@ type entry struct {
 	inLine  time.Duration // while waiting: until then, the holder may be trusted to hand the lease over
 	wait    uint64        // while waiting: identifies this wait to the holder; 0: it was told nothing that still holds
 	given   *given        // while waiting: the holder has handed the lease over
+	unread  unread        // while waiting: a value that cannot be decoded; of the steps
 }
 
 // given is a lease that its last holder has written for this process.

@@ -24,7 +24,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		l.got(e, g.rev, g.value, g.value.Line)
 		return 0, false
 	}
-	if !e.claim && !l.o.Polite.StillWanted(time.Now(), e.net) {
+	if !e.claim && e.unread.rev == 0 && !l.o.Polite.StillWanted(time.Now(), e.net) {
 		return 0, true
 	}
 	switch {
@@ -32,7 +32,7 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		return l.short(lookAgain), false // others would take it again
 	case inLine > 0:
 		return inLine, false
-	case holder != nobody:
+	case holder != nobody && !l.beats.late(holder):
 		if l.ask(ctx, e, holder) == answerLine {
 			return l.short(stay) + l.short(askAgain), false // it says when it hands over; that may be lost
 		}
@@ -52,15 +52,16 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	v, err := engine.Get(ctx, exchange.BucketNet, e.key)
 	e.exists = err == nil
 	if errors.Is(err, exchange.ErrNotFound) {
+		e.unread = unread{}
 		return l.short(lookAgain), l.unclaim(e)
 	} else if err != nil {
 		return l.short(tryAgain), false
 	}
-	was, err := decode(v.Data, l.o.Nodes)
+	was, err := l.read(v.Data)
 	if err != nil {
-		l.problem("the lease of network "+e.net.String()+" is not understood: the network waits", err)
-		return l.o.TTL, l.unclaim(e)
+		return l.unreadable(ctx, e, v, err), false
 	}
+	e.unread = unread{}
 	void, ended := true, true
 	if was.Node != nobody && was.Node != l.o.Node {
 		if void, ended = l.beats.void(was); void && !ended {
@@ -84,6 +85,9 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		return l.short(tryAgain), false
 	case l.unclaim(e):
 		return 0, true
+	}
+	if l.beats.late(was.Node) {
+		return l.short(askAgain), false
 	}
 	switch l.ask(ctx, e, was.Node) {
 	case 0:
@@ -174,13 +178,8 @@ func (l *Leases) got(e *entry, rev uint64, mine *value, line []waiter) {
 
 // keep looks after a lease of this node.
 func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
-	l.mu.Lock()
-	again := e.again
-	l.mu.Unlock()
-	if again {
-		if ok, wait := l.claimAgain(ctx, e); !ok {
-			return wait
-		}
+	if ok, wait := l.sure(ctx, e); !ok {
+		return wait
 	}
 	now := l.now()
 	if e.shut {
@@ -226,6 +225,9 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 
 // leave gives a lease to the next node in the line, or back, once all requests have begun.
 func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done bool) {
+	if ok, wait := l.sure(ctx, e); !ok {
+		return wait, false
+	}
 	state := l.o.Polite.Lease(time.Now(), e.net)
 	if state.Pending > 0 || state.Flights > 0 && l.now()-e.left < l.short(endFor) {
 		return begun, false
@@ -261,8 +263,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	case err == nil:
 	case errors.Is(err, exchange.ErrChanged):
 		l.mu.Lock() // the call before has done it, or the lease is lost
-		l.enter(e, gone)
-		e.line = nil
+		l.lose(e)
 		l.mu.Unlock()
 		return 0, false
 	default:
@@ -311,6 +312,25 @@ func (l *Leases) unclaimLeft(e *entry) bool {
 	return !l.o.Polite.StillWanted(time.Now(), e.net)
 }
 
+// lose notes that a lease of this node is another's now. Nothing is left to claim, whatever is still in progress: a node
+// beats only when all its leases are claimed. The caller has the lock.
+func (l *Leases) lose(e *entry) {
+	l.enter(e, gone)
+	l.settle(e)
+	e.line, e.shut = nil, false
+}
+
+// sure claims a lease again if the broker may have lost it. The results are those of claimAgain.
+func (l *Leases) sure(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
+	l.mu.Lock()
+	again := e.again
+	l.mu.Unlock()
+	if again {
+		return l.claimAgain(ctx, e)
+	}
+	return true, 0
+}
+
 // claimAgain makes sure of a lease after the broker may have lost changes. ok is false if the lease is another's now, or
 // if it must be tried again.
 func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
@@ -332,8 +352,7 @@ func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.D
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.figures.Lost++
-			l.enter(e, gone)
-			e.line, e.shut = nil, false
+			l.lose(e)
 			return false, 0
 		}
 		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
@@ -357,8 +376,8 @@ func (l *Leases) claimAll() {
 	for _, e := range l.entries {
 		e.given = nil // what was handed over before counts no more: this node looks itself
 		l.forgetHolder(e)
-		if e.stage == waiting && e.index >= 0 {
-			continue
+		if e.stage == waiting && e.index >= 0 || e.stage == gone {
+			continue // there is nothing to claim
 		}
 		// A step may be getting the lease just now, from a broker that has lost it since.
 		if !e.again {
