@@ -252,7 +252,7 @@ func (f *fleet) check(limits outsideLimits) {
 // brokerProcess is the process of startBroker. It ends with its standard input.
 func brokerProcess(dir, listen string) {
 	e, err := nats.Open(nats.Options{Crawl: "broker", Observe: true, Embed: &nats.Embed{Dir: dir, Listen: listen,
-		StoreBytes: exchange.BrokerDisk(fleetNodes, fleetStream), Sync: time.Minute}}) // kill -9 loses nothing of the system's
+		StoreBytes: exchange.BrokerDisk(fleetNodes, fleetStream, exchange.DefaultLeasesBytes), Sync: time.Minute}}) // kill -9 loses nothing of the system's
 	if err == nil {
 		_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it, too
 		err = e.Close()

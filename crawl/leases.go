@@ -134,7 +134,8 @@ func (s *leaseStage) show(sn *Snapshot) {
 	}
 	f := s.leases.Figures()
 	sn.Cluster.Leases = snapshot.Leases{On: true, Held: f.Held, Wanted: f.Wanted, Longest: f.Longest, Taken: f.Taken, HandedOver: f.HandedOver,
-		Lost: f.Lost, Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() + sn.Deferred[state.ReasonNetworkLease.String()]}
+		Lost: f.Lost, Unreadable: f.Unreadable, Replaced: f.Replaced, Refused: f.Refused, Collected: f.Collected, RoomBytes: f.Room.Bytes,
+		RoomLimit: f.Room.Limit, Guarded: f.Guarded, Resting: f.Resting, Starting: f.Starting, URLs: s.waiting.Load() + sn.Deferred[state.ReasonNetworkLease.String()]}
 }
 
 // why returns why nothing may be fetched; "" if requests may begin.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -45,6 +46,8 @@ type NodesInput struct {
 	// StreamBytes is what the broker may hold for a node. Replicas is the number of its copies; 0 means 1.
 	StreamBytes int64
 	Replicas    int
+	// LeasesBytes is what the broker may hold for leases of networks; 0 means exchange.DefaultLeasesBytes.
+	LeasesBytes int64
 }
 
 // NodesForecast is what the nodes of a cluster exchange, when all crawl at the rate of a Forecast.
@@ -72,6 +75,11 @@ type NodesForecast struct {
 	MarksBytes float64 `json:"marksBytes"`
 	// StreamFill is what a node's stream holds between two checkpoints of the node.
 	StreamFill int64 `json:"streamFill"`
+	// Leases is the number of networks of which all nodes can have URLs in RAM, and so hold leases, if each host is alone in its
+	// network. They take LeaseBytes in the broker, which has LeaseRoom for them.
+	Leases     int64 `json:"leases"`
+	LeaseBytes int64 `json:"leaseBytes"`
+	LeaseRoom  int64 `json:"leaseRoom"`
 	// BrokerRAM and BrokerDiskBytes are set aside in the node that runs the broker.
 	BrokerRAM       int64 `json:"brokerRAM"`
 	BrokerDiskBytes int64 `json:"brokerDiskBytes"`
@@ -104,12 +112,18 @@ func (p *Plan) Nodes(o *Options, f *Forecast, in NodesInput) NodesForecast {
 	n.BrokerCopies = n.BrokerBytes * float64(max(1, in.Replicas)-1)
 	n.MarksBytes = float64(nodes) * float64(nodes) * float64(exchange.MarkBytes(nodes)) / every
 	n.StreamFill = amount(every * n.SentBytes)
+	n.LeaseRoom = cmp.Or(in.LeasesBytes, exchange.DefaultLeasesBytes)
+	n.Leases = min(int64(nodes)*(p.PoliteBytes/politeHostBytes), mostNetworks)
+	n.LeaseBytes = n.Leases * exchange.LeaseBytes
 	if o.BrokerRAM > 0 {
-		n.BrokerDiskBytes = exchange.BrokerDisk(nodes, in.StreamBytes)
+		n.BrokerDiskBytes = exchange.BrokerDisk(nodes, in.StreamBytes, n.LeaseRoom)
 	}
 	n.warn(o, in)
 	return n
 }
+
+// mostNetworks is the number of IPv4 /24. IPv6 has more /48, but few of them have web servers.
+const mostNetworks = 1 << 24
 
 // embedMost is the number of nodes above which a broker of its own is better than one in a node.
 const embedMost = 4
@@ -120,6 +134,10 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	add("A PLD belongs to one node, with all its hosts. One with %.2g %% of all pages makes the crawl 10 %% longer.", 10/float64(n.Nodes-1))
 	if n.StreamFill > in.StreamBytes/2 {
 		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.", bytesText(n.StreamFill), bytesText(in.StreamBytes))
+	}
+	if float64(n.LeaseBytes) > exchange.LeaseRoom*float64(n.LeaseRoom) {
+		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger --cluster-leases.",
+			bytesText(n.LeaseBytes), bytesText(n.LeaseRoom))
 	}
 	if o.BrokerRAM > 0 && n.Nodes > embedMost {
 		add("With more than %d nodes, use three NATS servers of their own instead of one in a node.", embedMost)

@@ -90,17 +90,21 @@ func TestPlanNodes(t *testing.T) {
 		if n.LinksPerPage >= most || n.LinksPerPage < most*0.45 {
 			t.Errorf("%d nodes: a page sends %v links, of %v to other PLDs", nodes, n.LinksPerPage, most)
 		}
+		if n.Leases <= last.Leases && n.Leases < mostNetworks || n.LeaseBytes != n.Leases*exchange.LeaseBytes ||
+			n.LeaseRoom != exchange.DefaultLeasesBytes {
+			t.Errorf("%d nodes: leases %+v", nodes, n)
+		}
 		has := func(part string) bool {
 			return slices.ContainsFunc(n.Warnings, func(w string) bool { return strings.Contains(w, part) })
 		}
-		if !has("A PLD belongs to one node") || has("marks") != (nodes == 1000) || has("--cluster-stream") {
+		if !has("A PLD belongs to one node") || has("marks") != (nodes == 1000) || has("--cluster-leases") != (nodes >= 64) || has("--cluster-stream") {
 			t.Errorf("%d nodes: warnings %q", nodes, n.Warnings)
 		}
 		last = n
 	}
 	o, p, f := planOf(t, 8, exchange.BrokerRAM)
 	n := p.Nodes(o, &f, NodesInput{StreamBytes: 1 << 20})
-	if n.BrokerDiskBytes != exchange.BrokerDisk(8, 1<<20) || len(n.Warnings) != 3 {
+	if n.BrokerDiskBytes != exchange.BrokerDisk(8, 1<<20, exchange.DefaultLeasesBytes) || len(n.Warnings) != 3 {
 		t.Errorf("a broker in one of 8 nodes: %+v", n)
 	}
 	if _, err := PlannedCluster(exchange.MaxNodes + 1); err == nil {

@@ -77,18 +77,22 @@ type Engine interface {
 	Get(ctx context.Context, b Bucket, key string) (Value, error)
 	// Put sets a value whatever it was, and returns its revision. data may have no bytes.
 	Put(ctx context.Context, b Bucket, key string, data []byte) (uint64, error)
-	// Create sets a value that does not exist, or returns ErrExists. Of many calls at once, one succeeds.
+	// Create sets a value that does not exist, or returns ErrExists. Of many calls at once, one succeeds. For a key of
+	// BucketNet that begins with LeasePrefix, it returns ErrFull while more than LeaseRoom of the bucket's limit is used:
+	// the rest is for changes of values that are there. Many nodes at once may go some way beyond.
 	Create(ctx context.Context, b Bucket, key string, data []byte) (uint64, error)
 	// Update sets a value whose revision is revision, or returns ErrChanged.
 	Update(ctx context.Context, b Bucket, key string, data []byte, revision uint64) (uint64, error)
 	// Delete removes a value if its revision is revision (0: whatever it is), or returns ErrChanged. With
-	// revision 0, a value that does not exist is no error.
+	// revision 0, a value that does not exist is no error. It needs no room.
 	Delete(ctx context.Context, b Bucket, key string, revision uint64) error
 	// Last returns the highest revision that the bucket has given. It is lower than before only if the bucket
 	// lost changes.
 	Last(ctx context.Context, b Bucket) (uint64, error)
+	// Room returns what the bucket uses, and may use.
+	Room(ctx context.Context, b Bucket) (Room, error)
 	// Watch returns a Watcher for the values whose keys match pattern: a key, in which a token may be * (any
-	// token), and the last one > (one or more tokens).
+	// token), and the last one > (one or more tokens). A Watcher of BucketNet need not be told what is deleted.
 	Watch(ctx context.Context, b Bucket, pattern string) (Watcher, error)
 
 	// Ask sends a request to a node and returns its answer: ErrNoAnswer if the node is away or answers no
@@ -151,6 +155,23 @@ const (
 	BucketNet                 // leases of networks
 	Buckets                   // their number
 )
+
+// LeasePrefix begins the keys of leases in BucketNet.
+const LeasePrefix = "net."
+
+// Room is the room of a bucket.
+type Room struct {
+	Bytes, Limit int64 // Limit 0: there is none
+}
+
+// Above reports whether more than a part of the room is used.
+func (r Room) Above(part float64) bool {
+	return r.Limit > 0 && float64(r.Bytes) > part*float64(r.Limit)
+}
+
+// LeaseRoom is the part of the room of BucketNet in which new leases are created. What is left is for leases that grow: one
+// that is handed over names those that wait, and back-offs.
+const LeaseRoom = 7.0 / 8
 
 // Value is a value of a bucket. A key consists of tokens with a dot between them; see CheckKey.
 type Value struct {

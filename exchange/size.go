@@ -18,17 +18,34 @@ const (
 
 // Limits of a broker.
 const (
-	// BucketCrawlBytes and BucketLeasesBytes limit what the values of BucketCrawl and of the leases may take.
-	BucketCrawlBytes  = 64 << 20
-	BucketLeasesBytes = 256 << 20
+	// BucketCrawlBytes limits what the values of BucketCrawl may take. DefaultLeasesBytes does so for the leases, unless an
+	// operator says otherwise; they need LeastLeasesBytes.
+	BucketCrawlBytes   = 64 << 20
+	DefaultLeasesBytes = 512 << 20
+	LeastLeasesBytes   = 4 << 20
 	// BrokerRAM is set aside for a broker in the process of a node: 64 MiB for consumers, 64 MiB for a slow connection,
-	// what waits to be written to streams, and the garbage of messages.
+	// what waits to be written to streams, and the garbage of messages. LeaseIndexRAM comes on top.
 	BrokerRAM = 256 << 20
+	// LeaseBytes is a lease in the broker's files, and leaseIndexBytes its entry in the broker's RAM (TestLeaseRoom of
+	// package exchange/nats measures 176; 170 is what the heap of a server with 1.5 million was found to hold).
+	LeaseBytes      = 180
+	leaseIndexBytes = 170
+	// leaseShare is the part of a node's RAM for URLs that may be fetched now, leaseHostBytes for each host. Each host may be
+	// alone in its network.
+	leaseShare     = 1.0 / 16
+	leaseHostBytes = 2400
 )
 
-// BrokerDisk returns what a broker may store for nodes with streams of streamBytes each.
-func BrokerDisk(nodes int, streamBytes int64) int64 {
-	return int64(nodes)*streamBytes + BucketCrawlBytes + BucketLeasesBytes
+// BrokerDisk returns what a broker may store for nodes with streams of streamBytes each, and for leases.
+func BrokerDisk(nodes int, streamBytes, leasesBytes int64) int64 {
+	return int64(nodes)*streamBytes + BucketCrawlBytes + leasesBytes
+}
+
+// LeaseIndexRAM returns the RAM of a broker for its index of leases: of those of the networks that nodes with ramBytes each
+// can have in RAM, or of those for which there is room.
+func LeaseIndexRAM(nodes int, ramBytes, leasesBytes int64) int64 {
+	wanted := float64(nodes) * float64(ramBytes) * leaseShare / leaseHostBytes
+	return leaseIndexBytes * int64(min(wanted, float64(leasesBytes/LeaseBytes)))
 }
 
 // Traffic is what one node sends to another between two checkpoints of its own.

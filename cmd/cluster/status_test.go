@@ -34,7 +34,7 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
-		StoreBytes: exchange.BrokerDisk(3, nats.DefaultStreamBytes), Sync: time.Minute}})
+		StoreBytes: exchange.BrokerDisk(3, nats.DefaultStreamBytes, exchange.DefaultLeasesBytes), Sync: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}

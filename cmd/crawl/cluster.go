@@ -32,6 +32,7 @@ type clusterFlags struct {
 	ClusterCreds       string        `group:"cluster" placeholder:"FILE" help:"NATS credentials (JWT and seed) for external servers."`
 	ClusterSeed        string        `group:"cluster" placeholder:"FILE" help:"NKey seed that all nodes share, for the embedded server and its clients."`
 	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
+	ClusterLeases      flags.Size    `group:"cluster" placeholder:"SIZE" default:"512MiB" help:"Let the broker hold at most this much for leases of networks, 180 bytes each, 4MiB or more; plan says how many there can be. When 7/8 are in use, further networks wait. A broker that has less room for them gets as much; none is taken back."`
 	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1" help:"Let several servers keep this many copies of streams and values, 1 to 5; with three servers, 3. The nodes must agree."`
 	ClusterPoliteness  string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
 	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
@@ -65,6 +66,8 @@ func (c *clusterFlags) check() error {
 		return errors.New("--cluster embed takes no other servers")
 	case c.ClusterSync < 0:
 		return fmt.Errorf("--cluster-sync %v is negative", c.ClusterSync)
+	case c.ClusterLeases < exchange.LeastLeasesBytes:
+		return fmt.Errorf("--cluster-leases %v is less than %v", c.ClusterLeases, flags.Size(exchange.LeastLeasesBytes))
 	case c.ClusterLease < lease.LeastTTL || c.ClusterLease > lease.MostTTL:
 		return fmt.Errorf("--cluster-lease %v is not in %v to %v", c.ClusterLease, lease.LeastTTL, lease.MostTTL)
 	}
@@ -114,7 +117,7 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 	}
 	c.crawl = f.Crawl
 	if c.embeds() {
-		return flags.SetBroker(o, c.ClusterStream)
+		return flags.SetBroker(o, c.ClusterStream, c.ClusterLeases)
 	}
 	return nil
 }
@@ -126,11 +129,12 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 		return func() error { return nil }, nil
 	}
 	opt := nats.Options{Crawl: c.crawl, Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
-		StreamBytes: int64(c.ClusterStream), Replicas: c.ClusterReplicas, Warn: warn}
+		StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
 		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
-			Key: c.ClusterKey, StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream)), Sync: c.ClusterSync,
-			Routes: c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
+			Key: c.ClusterKey, Sync: c.ClusterSync,
+			StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
+			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}
 	} else {
 		opt.URLs, opt.Cert, opt.Key = c.Cluster, c.ClusterCert, c.ClusterKey
 	}

@@ -46,11 +46,19 @@ func leaseText(s *crawl.Snapshot) string {
 	if text += fmt.Sprintf("; %s leases taken, %s handed over", n(l.Taken), n(l.HandedOver)); l.Lost > 0 {
 		text += fmt.Sprintf(", %s lost", n(l.Lost))
 	}
+	if l.Refused > 0 {
+		text += fmt.Sprintf(", %s refused by the broker, which has no room (--cluster-leases)", n(l.Refused))
+	}
+	if l.Unreadable > 0 {
+		text += fmt.Sprintf(", %s unreadable", n(l.Unreadable))
+	}
 	switch {
 	case l.Starting:
 		text += "; fetches nothing yet: the other nodes must hear of it first"
 	case l.Resting:
 		text += "; fetches nothing: the other nodes have not heard of it for too long"
+	case l.Guarded:
+		text += "; new networks wait until all nodes have claimed theirs"
 	}
 	return text
 }

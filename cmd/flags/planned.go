@@ -28,6 +28,7 @@ type Planned struct {
 	Nodes           int      `group:"cluster" common:"" placeholder:"N" default:"1" help:"Plan the largest of N nodes. --pages are those of all nodes, but --ram, --disk and the rates are those of each."`
 	Cluster         []string `group:"cluster" placeholder:"URL" help:"As for crawl. embed: plan the node that runs the broker."`
 	ClusterStream   Size     `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"As for crawl."`
+	ClusterLeases   Size     `group:"cluster" placeholder:"SIZE" default:"512MiB" help:"As for crawl."`
 	ClusterReplicas int      `group:"cluster" placeholder:"N" default:"1" help:"As for crawl."`
 	LinksAway       Fraction `group:"cluster" placeholder:"SHARE" default:"0.52" help:"Share of the links behind the RAM cache that lead to another PLD than their page's. The default was measured on a synthetic web."`
 
@@ -113,7 +114,7 @@ func (p *Planned) Options() (crawl.Options, error) {
 		return o, err
 	}
 	if p.embeds() {
-		err = SetBroker(&o, p.ClusterStream)
+		err = SetBroker(&o, p.ClusterStream, p.ClusterLeases)
 	}
 	return o, err
 }
@@ -121,13 +122,14 @@ func (p *Planned) Options() (crawl.Options, error) {
 func (p *Planned) embeds() bool { return len(p.Cluster) > 0 && p.Cluster[0] == "embed" }
 
 // SetBroker sets RAM and disk aside for a broker in the process of a node. o.Cluster is set.
-func SetBroker(o *crawl.Options, stream Size) error {
-	store := exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(stream))
+func SetBroker(o *crawl.Options, stream, leases Size) error {
+	nodes := o.Cluster.Table.Nodes()
+	store := exchange.BrokerDisk(nodes, int64(stream), int64(leases))
 	if store > o.DiskBytes/2 {
 		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %d nodes is %v, more than half of --disk %v", stream,
-			o.Cluster.Table.Nodes(), Size(store), Size(o.DiskBytes)))
+			nodes, Size(store), Size(o.DiskBytes)))
 	}
-	o.BrokerRAM = exchange.BrokerRAM
+	o.BrokerRAM = exchange.BrokerRAM + exchange.LeaseIndexRAM(nodes, o.RAMBytes, int64(leases))
 	o.DiskBytes -= store
 	return nil
 }

@@ -103,7 +103,8 @@ func (c *Command) Run(a *term.App) error {
 	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
 		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: plan.MostPages(&o, load)}
 	if c.Nodes > 1 {
-		n := plan.Nodes(&o, &f, crawl.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), Replicas: c.ClusterReplicas})
+		n := plan.Nodes(&o, &f, crawl.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
+			Replicas: c.ClusterReplicas})
 		p.Nodes = &n
 	}
 	if c.JSON {
@@ -206,6 +207,10 @@ func writeNodes(w io.Writer, n *crawl.NodesForecast, f *crawl.Forecast) error {
 			b(float64(n.OutboxDiskBytes)), b(3600*n.SentBytes)),
 		fmt.Sprintf("  broker: %s messages/s, %s/s in and as much out, %s/s of marks out, %s in a node's stream between checkpoints",
 			report.Number(n.BrokerMessages), b(n.BrokerBytes), b(n.MarksBytes), b(float64(n.StreamFill)))}
+	if n.Leases > 0 {
+		lines = append(lines, fmt.Sprintf("  leases of networks: at most %s, of the hosts in RAM; %s in the broker, of %s", report.Number(float64(n.Leases)),
+			b(float64(n.LeaseBytes)), b(float64(n.LeaseRoom))))
+	}
 	if n.BrokerCopies > 0 {
 		lines = append(lines, fmt.Sprintf("  between its servers: %s/s of copies", b(n.BrokerCopies)))
 	}

@@ -58,7 +58,7 @@ func TestPlanCommand(t *testing.T) {
 		{[]string{"--nodes=5000"}, term.ExitUsage, "must be between 1 and 4096"},
 		{[]string{"--cluster=embed"}, term.ExitUsage, "--cluster needs --nodes"},
 		{[]string{"--nodes=2", "--links-away=0"}, term.ExitUsage, "--links-away 0"},
-		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage, "for each of 64 nodes is 65856MiB, more than half of --disk 100GB"},
+		{[]string{"--nodes=64", "--cluster=embed", "--disk=100GB"}, term.ExitUsage, "for each of 64 nodes is 66112MiB, more than half of --disk 100GB"},
 		{[]string{"--nodes=1000", "--ram=900MB"}, term.ExitUsage, "for the exchange with other nodes; the least that works is"},
 		{[]string{"--nodes=8", "--cluster=embed", "--cluster-stream=64MiB"}, 0, "use a larger --cluster-stream"},
 		{[]string{"--nodes=1000", "--pages=1e10"}, 0, "The marks of the nodes take more"},

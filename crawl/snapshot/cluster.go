@@ -23,6 +23,13 @@ type Leases struct {
 	Taken        int64         // leases that it has got in this run
 	HandedOver   int64         // of these, handed to another node
 	Lost         int64         // of these, found in other hands
+	Unreadable   int64         // leases whose value could not be read
+	Replaced     int64         // of these, those that this node took after --cluster-lease
+	Refused      int64         // leases that the broker had no room for, in this run; each is asked for again
+	Collected    int64         // leases of ended and killed processes that this node has deleted in this run
+	RoomBytes    int64         // that the broker uses for leases
+	RoomLimit    int64         // and may use; 0: unknown
+	Guarded      bool          // new leases wait until all nodes have claimed theirs, after a loss or at the start
 	Resting      bool          // nothing is fetched: the other nodes have not heard of this one for long
 	Starting     bool          // so since the start of the process
 }

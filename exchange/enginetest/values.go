@@ -179,7 +179,7 @@ func (s *suite) change(w exchange.Watcher, want exchange.Value) {
 func watch(t *testing.T, b Broker) {
 	s := begin(t, b)
 	e, other := s.open(0), s.open(1)
-	bucket := exchange.BucketNet
+	bucket := exchange.BucketCrawl
 	empty := s.watch(e, bucket, ">")
 	if got := s.all(empty); len(got) != 0 {
 		t.Fatalf("an empty bucket has %v", got)

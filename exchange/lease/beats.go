@@ -51,6 +51,7 @@ type beats struct {
 type seen struct {
 	known bool // it has beaten
 	beat  beat
+	rev   uint64        // of beat
 	last  time.Duration // when it changed, or when watching began
 	since int           // beats since the event, at least
 
@@ -211,6 +212,7 @@ func (b *beats) note(v exchange.Value) {
 		}
 	}
 	n := &b.nodes[node]
+	n.rev = v.Revision
 	if n.known && n.beat == is {
 		return
 	}
@@ -248,6 +250,7 @@ func (b *beats) run(ctx context.Context) error {
 			b.connects.Store(state.Connects)
 			b.highest.Store(last)
 		}
+		b.l.lookAtRoom(ctx)
 		if !b.l.allClaimed() {
 			pause(ctx, b.l.short(lookAgain))
 			continue

@@ -37,6 +37,11 @@
 // process that is frozen for longer than a tenth of TTL between its check of the time and its request, which then sends
 // that request late.
 //
+// Room. The broker refuses new leases when 7/8 of its room are in use, so that those that are there can be handed over: then the
+// network waits, and Options.Problem is told. Giving a lease back needs no room, and a beat no more than before. Leases of processes
+// that have ended or were killed, and that tell nothing, are deleted: at End, and by the lowest node that beats. One that tells
+// of back-offs stays until somebody wants its network.
+//
 // Times are those of Options.Clock, a clock that goes on while a machine sleeps.
 //
 // Cost: two changes of a value for each stay of a network in RAM; for each hand-over one, and one message; for each network that

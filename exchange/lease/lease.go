@@ -68,12 +68,13 @@ type Leases struct {
 
 	mu      sync.Mutex // guards the fields below; held during no call of the engine
 	entries map[netip.Addr]*entry
-	queue   entryQueue // those that no step is working on, by when the next one is due
-	line    waitLine   // entries that wait for another node, the longest first
-	held    int        // entries that do not wait
-	claims  int        // entries that were made by requests of others
-	claimed int        // entries that are still to be claimed again after a loss
-	waits   uint64     // the last entry.wait
+	queue   entryQueue    // those that no step is working on, by when the next one is due
+	line    waitLine      // entries that wait for another node, the longest first
+	held    int           // entries that do not wait
+	claims  int           // entries that were made by requests of others
+	claimed int           // entries that are still to be claimed again after a loss
+	waits   uint64        // the last entry.wait
+	told    time.Duration // when Options.Problem was told last that the broker has no room; 0: never
 	steps   chan struct{}
 	wake    chan struct{}
 	figures Figures
@@ -88,6 +89,9 @@ type Figures struct {
 	Lost         int64         // of these, found in other hands: the node was silent for too long, or the broker lost changes
 	Unreadable   int64         // leases whose value could not be decoded
 	Replaced     int64         // of these, those that this node has taken
+	Refused      int64         // leases that the broker had no room for; each is asked for again
+	Collected    int64         // leases of ended and killed processes that this node has deleted
+	Room         exchange.Room // of the broker for leases, at the last beat
 	Resting      bool          // nothing is fetched: no beat was acknowledged for too long, or the others must hear of this node
 	Starting     bool          // so since the start of the process
 	Guarded      bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
@@ -235,6 +239,7 @@ func (l *Leases) Run(ctx context.Context) error {
 	defer stop()
 	var running sync.WaitGroup
 	running.Go(func() { l.beats.watch(ctx) })
+	running.Go(func() { l.collect(ctx) })
 	running.Go(func() {
 		if err := l.beats.run(ctx); err != nil {
 			cancel(err)
@@ -429,25 +434,6 @@ func (l *Leases) accept(net netip.Addr, r *request) bool {
 	l.forgetHolder(e)
 	l.poke(e)
 	return true
-}
-
-// End says that no exchange is in progress and none will begin, so that other nodes may take this node's leases at once.
-// Run must have returned.
-func (l *Leases) End(ctx context.Context) error {
-	for _, e := range l.entries {
-		if e.stage != held && e.stage != leaving || e.shut { // what a lease that was not opened has brought is in its value
-			continue
-		}
-		if h := l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests); len(h.Rests) > 0 || e.kept != nil {
-			v := value{Node: nobody}
-			v.bring(h)
-			if _, err := l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev); err != nil &&
-				!errors.Is(err, exchange.ErrChanged) {
-				return fmt.Errorf("exchange/lease: end: %w", err)
-			}
-		}
-	}
-	return l.beats.end(ctx)
 }
 
 // entryQueue is a heap of entries by due.

@@ -97,6 +97,8 @@ type node struct {
 	losses  int                                   // of leases, that the last process seems to have seen; its start is one
 	stages  [gone + 1]int                         // that count has seen
 	claims  int
+	rested  int // looks that found it resting after its start
+	problem func(string, error)
 }
 
 // live is one life of a node. It returns nil when all is fetched or ctx has ended; clean says that it then says so.
@@ -115,7 +117,7 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	n.run++
 	s := polite.New(opt, time.Now())
 	l := New(Options{Engine: engine, Polite: s, Node: n.number, Nodes: n.nodes, Run: uint64(n.number)<<32 + n.run, TTL: n.ttl,
-		Longest: longest, New: n.run == 1})
+		Longest: longest, New: n.run == 1, Problem: n.problem})
 	n.mu.Lock()
 	for _, it := range slices.Collect(maps.Keys(n.items)) {
 		fresh := &polite.Item{Host: it.Host, PLD: it.PLD, Addrs: it.Addrs}
@@ -136,6 +138,9 @@ func (n *node) live(ctx context.Context, clean bool) error {
 	})
 	running.Go(func() {
 		for ctx.Err() == nil {
+			if f := l.Figures(); f.Resting && !f.Starting {
+				n.rested++
+			}
 			n.count(l)
 			pause(ctx, n.random(100*time.Millisecond))
 		}

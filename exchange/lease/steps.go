@@ -45,6 +45,10 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 			l.got(e, rev, &mine, nil)
 			return 0, false
 		}
+		if errors.Is(err, exchange.ErrFull) {
+			l.full(err)
+			return l.short(askAgain), false
+		}
 		if !errors.Is(err, exchange.ErrExists) {
 			return l.short(tryAgain), false
 		}
@@ -81,6 +85,8 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 			return 0, false
 		case errors.Is(err, exchange.ErrChanged):
 			return l.short(lookAgain), false
+		case errors.Is(err, exchange.ErrFull):
+			l.full(err)
 		}
 		return l.short(tryAgain), false
 	case l.unclaim(e):
@@ -250,15 +256,7 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 		next.Line = append(next.Line, waiter{l.o.Node, l.o.Run, number})
 	}
 	l.mu.Unlock()
-	var rev uint64
-	var err error
-	if next.Node == nobody && !next.tells() {
-		err = l.o.Engine.Delete(ctx, exchange.BucketNet, e.key, e.rev)
-	} else {
-		if rev, err = l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(next), e.rev); err == nil {
-			l.beats.saw(rev)
-		}
-	}
+	rev, err := l.pass(ctx, e, &next)
 	switch {
 	case err == nil:
 	case errors.Is(err, exchange.ErrChanged):
@@ -279,8 +277,11 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	l.settle(e)
 	l.enter(e, waiting)
 	e.line = nil
-	if number > 0 {
+	switch {
+	case number > 0 && len(next.Line) > 0:
 		l.inLineOf(e, next.Node)
+	case number > 0:
+		l.forgetHolder(e)
 	}
 	if next.Node != nobody {
 		l.figures.HandedOver++
@@ -320,6 +321,15 @@ func (l *Leases) lose(e *entry) {
 	e.line, e.shut = nil, false
 }
 
+// lost notes that a lease that this node was sure of is no longer its own.
+func (l *Leases) lost(e *entry) {
+	l.o.Polite.Release(time.Now(), e.net)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.figures.Lost++
+	l.lose(e)
+}
+
 // sure claims a lease again if the broker may have lost it. The results are those of claimAgain.
 func (l *Leases) sure(ctx context.Context, e *entry) (ok bool, wait time.Duration) {
 	l.mu.Lock()
@@ -348,16 +358,16 @@ func (l *Leases) claimAgain(ctx context.Context, e *entry) (ok bool, wait time.D
 		}
 		was, err := decode(v.Data, l.o.Nodes)
 		if err != nil || was.Node != l.o.Node || was.Run != l.o.Run {
-			l.o.Polite.Release(time.Now(), e.net)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.figures.Lost++
-			l.lose(e)
+			l.lost(e)
 			return false, 0
 		}
 		if rev, err = engine.Update(ctx, exchange.BucketNet, e.key, mine, v.Revision); err != nil {
 			return false, l.short(lookAgain)
 		}
+	} else if errors.Is(err, exchange.ErrFull) { // the broker has lost it, and has no room for it now
+		l.full(err)
+		l.lost(e)
+		return false, 0
 	} else if err != nil {
 		return false, l.short(tryAgain)
 	}

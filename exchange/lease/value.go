@@ -179,14 +179,31 @@ func (v *value) bring(h polite.Holding) {
 	}
 }
 
-// encode encodes a value or a beat.
+// encode encodes a value or a beat. A short one gets spaces at its end, so that a beat whose count gets a digit more, or a
+// lease whose holder changes, needs no more room than before.
 func encode(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil || len(data) > exchange.MaxValueBytes {
 		panic("BUG: exchange/lease: a value cannot be encoded") // its parts are bounded
 	}
+	least := 0
+	switch v.(type) {
+	case beat:
+		least = beatBytes
+	case value, *value:
+		least = valueBytes
+	}
+	for len(data) < least {
+		data = append(data, ' ')
+	}
 	return data
 }
+
+// Least sizes of values: those of the largest numbers.
+const (
+	beatBytes  = len(`{"run":18446744073709551615,"count":18446744073709551615,"ended":true}`)
+	valueBytes = len(`{"node":4095,"run":18446744073709551615}`)
+)
 
 // request is a request of kind askKind between nodes. The answer is one byte.
 type request struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"drumbeat/exchange"
 )
@@ -62,7 +63,8 @@ func (b *bucket) set(n *Net, key string, data []byte) (uint64, error) {
 		b.values[key] = now
 	}
 	for w := range b.news {
-		if exchange.Match(w.pattern, key) {
+		// Watchers of BucketNet need not be told what is deleted, so they are not.
+		if exchange.Match(w.pattern, key) && (data != nil || b != n.buckets[exchange.BucketNet]) {
 			n.later(n.delay(), func() { w.tell(key, now.revision) })
 		}
 	}
@@ -145,6 +147,10 @@ func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data
 		if v.revision != 0 {
 			return exchange.ErrExists
 		}
+		room := exchange.Room{Bytes: int64(e.net.buckets[b].bytes), Limit: int64(e.net.o.BucketBytes)}
+		if b == exchange.BucketNet && strings.HasPrefix(key, exchange.LeasePrefix) && room.Above(exchange.LeaseRoom) {
+			return exchange.ErrFull
+		}
 		return nil
 	})
 }
@@ -180,6 +186,15 @@ func (e *Engine) Last(ctx context.Context, b exchange.Bucket) (last uint64, err 
 		return 0, err
 	}
 	return last, nil
+}
+
+// Room is that of exchange.Engine.
+func (e *Engine) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
+	err = e.call(ctx, func() error {
+		room = exchange.Room{Bytes: int64(e.net.buckets[b].bytes), Limit: int64(e.net.o.BucketBytes)}
+		return nil
+	})
+	return room, err
 }
 
 // Watch is that of exchange.Engine.

@@ -5,9 +5,11 @@
 // db.<c>.i.<node>. So a node needs db.<c>.>, $KV.DB_<c>.>, $KV.DB_<c>_net.> and the JetStream API.
 //
 // Streams are on disk, refuse new messages when full (DiscardNew) and are not compressed. Buckets keep one
-// version of a value. A deleted key leaves a marker for an hour, so the broker's RAM does not grow with all
-// keys that ever were. Streams and buckets that are missing are made, also after a broker lost them. A node
-// sets the limits of its own stream; it uses those of the others as they are.
+// version of a value. In DB_<c> a deleted key leaves a marker for an hour, so the broker's RAM does not grow with all
+// keys that ever were. In DB_<c>_net it leaves nothing, as a marker would need room: the message with the value's sequence is
+// purged. Streams and buckets that are missing are made, also after a broker lost them. A node
+// sets the limits of its own stream; it uses those of the others as they are. The bucket of leases gets the room of
+// Options.LeasesBytes if it has less.
 //
 // A Reader or Watcher is a pull consumer of its own without acknowledgements, in the broker's RAM. It ends
 // with exchange.ErrInterrupted when the connection breaks, the broker drops the consumer, a heartbeat is

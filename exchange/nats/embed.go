@@ -16,6 +16,8 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
+
+	"drumbeat/exchange"
 )
 
 // startTime bounds the start: a large store is read and checked.
@@ -59,7 +61,7 @@ func serverOptions(o *Options) (*natsserver.Options, error) {
 		MaxPayload: maxMessageBytes, MaxPending: 64 << 20, MaxConn: 1024,
 	}
 	if em.StoreBytes == 0 {
-		conf.JetStreamMaxStore = DefaultStreamBytes + crawlBytes + netBytes
+		conf.JetStreamMaxStore = exchange.BrokerDisk(1, DefaultStreamBytes, o.LeasesBytes)
 	}
 	if err := os.MkdirAll(em.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("exchange/nats: embedded server: %w", err)

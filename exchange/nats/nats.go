@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Engine struct {
 	streams  map[int]jetstream.Stream // found in this connection
 	buckets  [exchange.Buckets]jetstream.KeyValue
 	answered map[string]bool // kinds with a function
+	leases   leaseRoom
 	closed   bool
 }
 
@@ -55,6 +57,7 @@ func Open(o Options) (*Engine, error) {
 	if o.StreamBytes == 0 {
 		o.StreamBytes = DefaultStreamBytes
 	}
+	o.LeasesBytes = cmp.Or(o.LeasesBytes, exchange.DefaultLeasesBytes)
 	o.Replicas = max(1, o.Replicas)
 	e := &Engine{o: o, inFlight: make(chan struct{}, exchange.MaxInFlight), answered: map[string]bool{}}
 	e.run, e.stop = context.WithCancel(context.Background())
@@ -126,6 +129,7 @@ func (e *Engine) up() {
 	e.conn, e.connEnd = context.WithCancel(e.run)
 	e.streams = map[int]jetstream.Stream{}
 	e.buckets = [exchange.Buckets]jetstream.KeyValue{}
+	e.leases = leaseRoom{}
 }
 
 // down notes that the connection broke.

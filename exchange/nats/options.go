@@ -26,9 +26,8 @@ const (
 
 	maxMessageBytes = 1 << 20                   // with its header; of a stream
 	crawlBytes      = exchange.BucketCrawlBytes // limit of the bucket DB_<c>
-	netBytes        = exchange.BucketLeasesBytes
-	callTime        = 10 * time.Second // of a call; of Ask only without a deadline
-	markerTime      = time.Hour        // how long the broker remembers that a key was deleted
+	callTime        = 10 * time.Second          // of a call; of Ask only without a deadline
+	markerTime      = time.Hour                 // how long the broker remembers that a key was deleted
 )
 
 // Options of an engine.
@@ -45,6 +44,7 @@ type Options struct {
 	Seed      string // file of an NKey seed; see NewSeed
 
 	StreamBytes int64 // limit of this node's stream; 0: DefaultStreamBytes
+	LeasesBytes int64 // limit of the bucket of leases; 0: exchange.DefaultLeasesBytes. A bucket with less gets it, never less
 	Replicas    int   // of streams and buckets that this node makes, 1 to 5; 0: 1
 
 	// Observe connects to look only: buckets that are missing are not made, and calls about them return ErrNotFound.
@@ -108,6 +108,9 @@ func (o *Options) Validate() error {
 	}
 	if o.StreamBytes < 0 || o.StreamBytes > 0 && o.StreamBytes < 2*maxMessageBytes {
 		fault("stream of %d bytes: want %d or more", o.StreamBytes, 2*maxMessageBytes)
+	}
+	if o.LeasesBytes != 0 && o.LeasesBytes < exchange.LeastLeasesBytes {
+		fault("leases of %d bytes: want %d or more", o.LeasesBytes, exchange.LeastLeasesBytes)
 	}
 	if o.Replicas < 0 || o.Replicas > 5 || o.Replicas > 1 && o.Embed != nil && o.Replicas > len(o.Embed.Routes) {
 		fault("%d replicas: want 1 to 5, and no more than there are embedded servers", o.Replicas)

@@ -38,7 +38,7 @@ func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyVa
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		limit := int64(crawlBytes)
 		if b == exchange.BucketNet {
-			limit = netBytes
+			limit = e.o.LeasesBytes
 		}
 		kv, err = e.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, MaxBytes: limit,
 			MaxValueSize: maxMessageBytes, Storage: jetstream.FileStorage, Replicas: e.o.Replicas,
@@ -49,6 +49,9 @@ func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyVa
 	}
 	if err != nil {
 		return nil, err
+	}
+	if b == exchange.BucketNet && !e.o.Observe {
+		e.widen(ctx)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,6 +135,11 @@ func (e *Engine) Put(ctx context.Context, b exchange.Bucket, key string, data []
 // Create is that of exchange.Engine.
 func (e *Engine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	revision, err := e.change(ctx, b, "create", key, data, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+		if b == exchange.BucketNet && strings.HasPrefix(key, exchange.LeasePrefix) {
+			if err := e.leaseRoom(ctx); err != nil {
+				return 0, err
+			}
+		}
 		return kv.Create(ctx, key, data)
 	})
 	if errors.Is(err, exchange.ErrChanged) {
@@ -150,9 +158,13 @@ func (e *Engine) Update(ctx context.Context, b exchange.Bucket, key string, data
 	})
 }
 
-// Delete is that of exchange.Engine.
+// Delete is that of exchange.Engine. A deletion in BucketNet leaves nothing: a marker would need room, for each network that
+// is given back.
 func (e *Engine) Delete(ctx context.Context, b exchange.Bucket, key string, revision uint64) error {
 	_, err := e.change(ctx, b, "delete", key, nil, func(ctx context.Context, kv jetstream.KeyValue) (uint64, error) {
+		if b == exchange.BucketNet {
+			return 0, e.remove(ctx, key, revision)
+		}
 		opts := []jetstream.KVDeleteOpt{jetstream.PurgeTTL(markerTime)}
 		if revision != 0 {
 			opts = append(opts, jetstream.LastRevision(revision))

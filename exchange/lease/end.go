@@ -1,0 +1,65 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"drumbeat/exchange"
+)
+
+// End says that no exchange is in progress and none will begin, so that other nodes may take this node's leases at once. Then it
+// deletes those that say nothing to the next holder, as many as it can until ctx ends: others collect the rest. Run must have
+// returned.
+func (l *Leases) End(ctx context.Context) error {
+	var free []*entry
+	for _, e := range l.entries {
+		if e.stage != held && e.stage != leaving {
+			continue
+		}
+		if e.shut { // what a lease that was not opened has brought is in its value
+			if e.kept == nil {
+				free = append(free, e)
+			}
+			continue
+		}
+		h := l.o.Polite.HandOver(time.Now(), e.net, 0, maxRests)
+		if len(h.Rests) == 0 && (e.kept == nil || len(h.Open) == 0) {
+			free = append(free, e)
+			continue
+		}
+		v := value{Node: nobody}
+		v.bring(h)
+		_, err := l.o.Engine.Update(ctx, exchange.BucketNet, e.key, encode(v), e.rev)
+		switch {
+		case errors.Is(err, exchange.ErrFull): // what the lease says already must do
+			l.full(err)
+		case err != nil && !errors.Is(err, exchange.ErrChanged):
+			return fmt.Errorf("exchange/lease: end: %w", err)
+		}
+	}
+	if err := l.beats.end(ctx); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	next := make(chan *entry)
+	for range min(maxSteps, len(free)) {
+		running.Go(func() {
+			for e := range next {
+				// An error leaves the lease to whoever wants the network, or collects.
+				_ = l.o.Engine.Delete(ctx, exchange.BucketNet, e.key, e.rev)
+			}
+		})
+	}
+	for _, e := range free {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- e
+	}
+	close(next)
+	running.Wait()
+	return nil
+}

@@ -1,0 +1,136 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"drumbeat/exchange"
+)
+
+// The bucket of leases is written more than all else, and must never be so full that a lease cannot be given back.
+
+// Bounds of how an engine looks at the room for leases. With the least, 128 nodes together overshoot by 128·16·180 B, some 400 kB.
+const (
+	mostCreates  = 1024        // between two looks
+	leastCreates = 16          // the same, near the bound
+	roomNodes    = 128         // nodes that may create leases at once
+	fullFor      = time.Second // a full bucket is not looked at again for so long
+)
+
+// leaseRoom is what an engine knows of the room for leases. Engine.mu guards it.
+type leaseRoom struct {
+	creates int       // that may be made before the next look
+	full    time.Time // until then, there is no room
+}
+
+// leaseRoom returns exchange.ErrFull if no lease may be created now.
+func (e *Engine) leaseRoom(ctx context.Context) error {
+	e.mu.Lock()
+	full := time.Now().Before(e.leases.full)
+	e.leases.creates--
+	enough := e.leases.creates >= 0
+	e.mu.Unlock()
+	if full {
+		return exchange.ErrFull
+	}
+	if enough {
+		return nil
+	}
+	room, err := e.room(ctx, exchange.BucketNet)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if room.Above(exchange.LeaseRoom) {
+		e.leases = leaseRoom{full: time.Now().Add(fullFor)}
+		return exchange.ErrFull
+	}
+	left := int64(exchange.LeaseRoom*float64(room.Limit)) - room.Bytes
+	e.leases.creates = int(max(leastCreates, min(mostCreates, left/exchange.LeaseBytes/roomNodes)))
+	return nil
+}
+
+// Room is that of exchange.Engine.
+func (e *Engine) Room(ctx context.Context, b exchange.Bucket) (room exchange.Room, err error) {
+	err = e.withBucket(ctx, b, "room", func(ctx context.Context, _ jetstream.KeyValue) error {
+		room, err = e.room(ctx, b)
+		return err
+	})
+	return room, err
+}
+
+func (e *Engine) room(ctx context.Context, b exchange.Bucket) (exchange.Room, error) {
+	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
+	if err != nil {
+		return exchange.Room{}, err
+	}
+	info := s.CachedInfo()
+	return exchange.Room{Bytes: int64(info.State.Bytes), Limit: max(0, info.Config.MaxBytes)}, nil
+}
+
+// widen gives the bucket of leases the room of the options if it has less: an earlier release, or a node with another option, has
+// made it. It never takes room away, so nodes with different options do not undo each other's work.
+func (e *Engine) widen(ctx context.Context) {
+	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(exchange.BucketNet))
+	if err != nil {
+		return // the call for which this is done fails in the same way
+	}
+	conf := s.CachedInfo().Config
+	was := conf.MaxBytes
+	if was <= 0 || was >= e.o.LeasesBytes {
+		return
+	}
+	conf.MaxBytes = e.o.LeasesBytes
+	if _, err = e.js.UpdateStream(ctx, conf); err != nil {
+		e.warn(fmt.Sprintf("the broker keeps %d bytes for leases of networks, not %d (--cluster-leases): %v", was, e.o.LeasesBytes, err))
+	}
+}
+
+// purgeRequest and purgeAnswer are those of JetStream's API.
+type purgeRequest struct {
+	Filter string `json:"filter"`
+	// Seq is the number below which messages go: that after the revision, so that a newer value stays.
+	Seq uint64 `json:"seq,omitempty"`
+}
+
+type purgeAnswer struct {
+	Error  *jetstream.APIError `json:"error,omitempty"`
+	Purged uint64              `json:"purged"`
+}
+
+// remove removes a value without a trace, if its revision is revision (0: whatever it is). The client's call does not say
+// whether it has done so.
+func (e *Engine) remove(ctx context.Context, key string, revision uint64) error {
+	name := e.bucketName(exchange.BucketNet)
+	request := purgeRequest{Filter: "$KV." + name + "." + key}
+	if revision != 0 {
+		request.Seq = revision + 1
+	}
+	data, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	msg, err := e.nc.RequestWithContext(ctx, "$JS.API.STREAM.PURGE.KV_"+name, data)
+	if err != nil {
+		return err
+	}
+	var answer purgeAnswer
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return fmt.Errorf("the answer to a purge: %w", err)
+	}
+	switch {
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+		return errors.Join(jetstream.ErrStreamNotFound, answer.Error)
+	case answer.Error != nil:
+		return answer.Error
+	case answer.Purged == 0 && revision != 0:
+		return jetstream.ErrKeyRevisionMismatch
+	}
+	return nil
+}
