@@ -1,6 +1,6 @@
 // Package fetch makes one HTTP exchange with a site at a given address, within hard limits.
 //
-// It is the fetch of a crawling thread in the paper's Fig. 2 and section VI, without any policy: it does not
+// It is the fetch of a crawling thread in the paper's Fig. 2 and sections III.B and VII.A, without any policy: it does not
 // retry, follow redirects, resolve names, read robots.txt or keep delays. The caller holds a grant for
 // exactly one address (package polite), and Do connects to no other. Do checks the address against private,
 // local and other special ranges just before it connects, so forged DNS answers cannot lead the crawler into

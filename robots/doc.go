@@ -7,7 +7,7 @@
 // RobotsCache store its parsed form: it would have to be rebuilt for each URL, at 75 µs and 18 KB for 30
 // rules, against about 100 ns for a match on the stored bytes. temoto still serves as a second opinion.
 //
-// All code here is stateless. Package crawl connects it to the tables and queues of the paper's section VI-C
+// All code here is stateless. Package crawl connects it to the tables and queues of the paper's section IV.C
 // (RobotsCache, RobotsRequested, QR, QD).
 //
 // The paper only says that robots.txt is obeyed. The semantics are those of RFC 9309 and, where it is

@@ -124,7 +124,8 @@ type netFlags struct {
 // budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
 type budgetFlags struct {
 	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse,proportional,supporters" default:"paper" help:"How the budget of a PLD follows from its in-degree: paper (linear by rank in the top ranks), equal, popular (top ranks only), inverse (less for top ranks), proportional (to the in-degree, and at least --budget-default), supporters (by rank among the PLDs that many trusted PLDs link to; less than --budget-default for those that hardly any trusted PLD links to)."`
-	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10" help:"Budget, in pages per queue, of PLDs outside the top ranks."`
+	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10" help:"Budget, in pages per queue, of PLDs outside the top ranks. Small crawls have more: see --budget-queue."`
+	BudgetQueue   flags.Count `group:"budget" placeholder:"PAGES" default:"10000" help:"Scale all budgets up while those of the known PLDs add up to fewer than PAGES, so that a small crawl does not read its queues again every few pages. 0: budgets hold as given."`
 	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000" help:"Budget, in pages per queue, of the PLD with the largest in-degree."`
 	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000" help:"Number of PLDs in the top ranks; at most 1 % of known PLDs."`
 	Trusted       string      `group:"budget" placeholder:"FILE" help:"With --budget supporters, let trust begin at the PLDs in FILE instead of at those of the seeds: a PLD, host or URL per line, at most 65,536 PLDs. SIGHUP reloads the file."`

@@ -47,6 +47,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
 		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
 		{[]string{"--skip-extensions=tar.gz"}, `extension "tar.gz": want 1 to 8`},
+		{[]string{"--budget-queue=-1"}, "budget-queue"},
 		{[]string{"--max-url-length=10"}, "--max-url-length 10: must be between 100 and"},
 		{[]string{"--max-repeats=1e9"}, "--max-repeats 1000000000: must be between 0 and"},
 		{[]string{"--timeout=1"}, "missing unit in duration"},

@@ -65,7 +65,7 @@ func (c *Command) checkNumbers() error {
 		v           flags.Count
 		least, most int64
 	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget},
-		{"budget-ranks", c.BudgetRanks, 1, 1 << 20}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+		{"budget-ranks", c.BudgetRanks, 1, 1 << 20}, {"budget-queue", c.BudgetQueue, 0, 1e9}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
 		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", flags.OrZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
