@@ -203,7 +203,7 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 			index = true
 			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
-		if url := l.take(e.URL); url != nil {
+		if url := l.take(&e); url != nil {
 			if scored {
 				w.links.SetScore(strategy.ScoreOf(e.Priority))
 			}
@@ -227,15 +227,30 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 type listing struct {
 	rec                     *weburl.Record
 	resolver                *weburl.Resolver
-	url, last               []byte // canonical form; origin checked last
-	mayList                 bool   // the result of that check
+	base                    weburl.Base // of links in a feed
+	url, last               []byte      // canonical form; origin checked last
+	mayList                 bool        // the result of that check
 	taken, invalid, foreign int64
+}
+
+// resolve returns the canonical form of the URL of an entry. Those of feeds may be relative.
+func (l *listing) resolve(e *sitemap.Entry) ([]byte, error) {
+	if e.Form != sitemap.RSS && e.Form != sitemap.Atom {
+		return l.resolver.AppendResolve(l.url[:0], nil, e.URL)
+	}
+	if err := l.base.Set(l.rec.URL); err != nil {
+		return nil, err
+	}
+	for _, ref := range e.Bases {
+		_ = l.resolver.Rebase(&l.base, ref) // an invalid one has no effect
+	}
+	return l.resolver.AppendResolve(l.url[:0], &l.base, e.URL)
 }
 
 // take returns the canonical form of a URL that the sitemap may name, valid until the next call; nil for
 // others.
-func (l *listing) take(text []byte) []byte {
-	url, err := l.resolver.AppendResolve(l.url[:0], nil, text)
+func (l *listing) take(e *sitemap.Entry) []byte {
+	url, err := l.resolve(e)
 	if err != nil {
 		l.invalid++
 		return nil

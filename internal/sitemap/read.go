@@ -91,9 +91,13 @@ type Entry struct {
 	URL      []byte
 	Priority float64
 	Modified time.Time // lastmod of the urlset; the zero time if it has none that is a date
+	// Bases are the xml:base of the elements around a link in a feed, the outermost first. Links in feeds may be
+	// relative: to these, and the first of these to the URL of the feed. In other forms URLs are absolute.
+	Bases [][]byte
 }
 
-// Read reads a sitemap and calls found with each URL. found must not keep Entry.URL. Read returns one of the errors above if it ended early, or the error of found.
+// Read reads a sitemap and calls found with each URL. found must not keep Entry.URL
+// or Entry.Bases. Read returns one of the errors above if it ended early, or the error of found.
 func Read(body []byte, opt Options, found func(Entry) error) (Summary, error) {
 	if opt.MaxURLs <= 0 || opt.MaxURLs > MaxURLs {
 		opt.MaxURLs = MaxURLs
@@ -118,6 +122,7 @@ type reader struct {
 	found   func(Entry) error
 	sum     Summary
 	counted *counter
+	feed    feed
 }
 
 // counter ends a stream with ErrLong at a limit. It wraps other errors in ErrBroken.
@@ -391,5 +396,5 @@ func (r *reader) takeWith(url []byte, good bool, priority float64, modified time
 		return ErrMany
 	}
 	r.sum.URLs++
-	return r.found(Entry{Form: r.sum.Form, URL: url, Priority: priority, Modified: modified})
+	return r.found(Entry{Form: r.sum.Form, URL: url, Priority: priority, Modified: modified, Bases: r.feed.refs})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,10 +43,18 @@ func urlset(locs ...string) string {
 	return s + "</urlset>"
 }
 
+// rss returns a feed whose items have these contents.
+func rss(items ...string) string {
+	return "<rss><channel><item>" + strings.Join(items, "</item><item>") + "</item></channel></rss>"
+}
+
 // readAll returns the URLs of a sitemap, separated by blanks.
 func readAll(body []byte, opt Options) (string, Summary, error) {
 	var urls []string
-	sum, err := Read(body, opt, func(e Entry) error { urls = append(urls, string(e.URL)); return nil })
+	sum, err := Read(body, opt, func(e Entry) error {
+		urls = append(urls, string(bytes.Join(append(slices.Clone(e.Bases), e.URL), []byte("|")))) // with its bases
+		return nil
+	})
 	return strings.Join(urls, " "), sum, err
 }
 
@@ -113,6 +122,18 @@ func TestRead(t *testing.T) {
 		{name: "Atom", body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/><link rel="alternate" href="http://h/2?a&amp;b" />` +
 			`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom,
 			urls: "http://h/1 http://h/2?a&b"},
+		{name: "RSS guid", body: rss("<guid>http://h/1</guid>", "<guid isPermaLink='true'>http://h/2</guid>", "<guid isPermaLink=\"false\">http://h/3</guid>",
+			"<guid isPermaLink='FALSE'>http://h/3</guid>", "<guid>a name</guid>", "<guid>http://h/4</guid><link></link>", "<guid>http://h/g</guid><link>http://h/5</link>",
+			"<link>http://h/6</link><guid>http://h/g</guid>", "<title>none</title>", "<guid><![CDATA[ HTTP://h/7?a&b ]]></guid>", "<guid isPermaLink=''>http://h/8</guid>",
+			"<guid>http://h/9</guid><source><link>http://h/s</link></source>", "<guid/>", "<guid>http://h/&nbsp;</guid>"),
+			form: RSS, urls: "http://h/1 http://h/2 http://h/4 http://h/5 http://h/6 HTTP://h/7?a&b http://h/8 http://h/9"},
+		{name: "guid outside of an item", body: "<rss><channel><guid>http://h/1</guid></channel></rss>", form: RSS},
+		{name: "relative links", body: rss("<link>/1</link>", "<link>2?a&amp;b</link>"), form: RSS, urls: "/1 2?a&b"},
+		{name: "xml:base", body: `<feed xml:base="http://h/a/"><entry><link href="1"/></entry><entry xml:base='b/&#x63;/'><link href="2"/><link xml:base="d/" href="3"/>` +
+			`<link xml:base="d/" href="4"></link><link href="5"/></entry><entry xml:base='x/'/><entry><link href="6"/></entry></feed>`, form: Atom,
+			urls: "http://h/a/|1 http://h/a/|b/c/|2 http://h/a/|b/c/|d/|3 http://h/a/|b/c/|d/|4 http://h/a/|b/c/|5 http://h/a/|6"},
+		{name: "xml:base in RSS", body: `<rss xml:base="http://h/"><channel xml:base="a/"><item><link>1</link></item></channel></rss>`, form: RSS, urls: "http://h/|a/|1"},
+		{name: "xml:base in a sitemap", body: `<urlset xml:base="http://h/"><url><loc>http://h/1</loc></url></urlset>`, form: URLSet, urls: "http://h/1"},
 		{name: "UTF-8 BOM", body: "\xef\xbb\xbf" + urlset("http://h/ü"), form: URLSet, urls: "http://h/ü"},
 		{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet,
 			urls: "http://h/ü"},

@@ -26,6 +26,7 @@ const (
 	elLink
 	elPriority
 	elLastmod
+	elGUID
 )
 
 // elementOf returns the element with a local name.
@@ -58,6 +59,8 @@ func elementOf(name []byte) element {
 		return elPriority
 	case "lastmod":
 		return elLastmod
+	case "guid":
+		return elGUID
 	}
 	return elOther
 }
@@ -90,6 +93,8 @@ func (s *scanner) wanted() bool {
 		return s.r.sum.Form == URLSet && parent == elURL
 	case elLink:
 		return s.r.sum.Form == RSS && parent == elItem
+	case elGUID:
+		return s.r.sum.Form == RSS && parent == elItem && s.r.feed.permanent
 	}
 	return false
 }
@@ -273,12 +278,14 @@ func (s *scanner) open() error {
 		name = name[:n]
 	}
 	el := elementOf(name)
+	s.r.feed.open(s, el)
 	if el == elLink && s.r.sum.Form == Atom && s.depth > 0 && s.stack[s.depth-1] == elEntry {
 		if err := s.atomLink(); err != nil {
 			return err
 		}
 	}
 	if s.tag[len(s.tag)-1] == '/' {
+		s.r.feed.leave(s.depth)
 		return nil
 	}
 	if s.depth == maxDepth {
@@ -307,6 +314,10 @@ func (s *scanner) close() error {
 		}
 	}
 	s.depth--
+	s.r.feed.leave(s.depth)
+	if s.stack[s.depth] == elItem && s.r.sum.Form == RSS {
+		return s.r.feed.endItem(s.r)
+	}
 	if s.holds && s.stack[s.depth] == elURL {
 		return s.release()
 	}
@@ -330,6 +341,12 @@ func (s *scanner) taken() error {
 		return nil
 	case len(text) == 0 && ok:
 		return nil
+	case s.stack[s.depth-1] == elGUID:
+		s.r.feed.hold(text, ok)
+		return nil
+	case s.r.sum.Form == RSS:
+		s.r.feed.linked = true
+		return s.r.take(text, ok)
 	case !ok || s.r.sum.Form != URLSet:
 		return s.r.take(text, ok)
 	}
@@ -359,20 +376,6 @@ func dateOf(text []byte) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// atomLink takes the URL of an alternate link of an entry.
-func (s *scanner) atomLink() error {
-	rel, _ := attribute(s.tag, "rel")
-	if len(rel) > 0 && string(rel) != "alternate" {
-		return nil
-	}
-	href, ok := attribute(s.tag, "href")
-	if !ok {
-		return nil
-	}
-	url, good := unescape(bytes.TrimSpace(href))
-	return s.r.take(url, good && len(url) > 0 && len(url) <= MaxLoc)
 }
 
 // attribute returns the raw value of an attribute of a tag.
