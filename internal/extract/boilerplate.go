@@ -81,7 +81,7 @@ func content(previous, b, next *block) bool {
 	switch {
 	case b.density() > maxDensity:
 		return false
-	case previous.density() <= 5.0/9:
+	case !previous.isLinks():
 		return b.words > leastWords || next.words > 15 || previous.words > 4
 	}
 	return b.words > 40 || next.words > 17
@@ -89,6 +89,24 @@ func content(previous, b, next *block) bool {
 
 // leastWords is the number of words above which a block is content by itself.
 const leastWords = 16
+
+// resumedWords is the number of words above which a block behind links resumes the content before them, and
+// shortWords is that up to which a block does not separate the two. With these no kind of page gets worse among 296
+// pages of seven kinds with their main text; with larger values articles do, with smaller ones the gain is less.
+const (
+	resumedWords = 10
+	shortWords   = 12
+)
+
+// resumes reports whether a block continues the text that links interrupted, such as a list of related pages in an
+// article. before is the last block of more than shortWords words that is neither links nor a heading. Algorithm 2
+// alone takes a paragraph behind links for theirs unless it has 40 words.
+func resumes(before, b *block) bool {
+	return before.content && before.words > leastWords && b.words > resumedWords && b.density() <= maxDensity
+}
+
+// isLinks reports whether a block is a neighbour that makes boilerplate likely.
+func (b *block) isLinks() bool { return b.density() > 5.0/9 }
 
 // mainText returns the blocks of a text that are content. If none of them has more than leastWords words, the page
 // has no text that stands out, such as a list of opening hours; it returns all but the title, and whole is true.
@@ -105,10 +123,13 @@ func mainText(text []byte, blocks []block) (main []byte, whole bool) {
 	}
 	list = append(list, &none)
 	whole = true
+	before := &none
 	for i, b := range list[:len(list)-1] {
-		b.content = content(previous, b, list[i+1])
+		b.content = content(previous, b, list[i+1]) || resumes(before, b)
 		whole = whole && !(b.content && b.words > leastWords)
-		previous = b
+		if previous = b; !b.isLinks() && !b.heading && b.words > shortWords {
+			before = b
+		}
 	}
 	next := &none
 	for _, b := range slices.Backward(list) {

@@ -11,7 +11,7 @@
 // Departures: pages of today say more than those of 2009, so the content of nav, footer, aside, dialog, buttons
 // and menus is boilerplate whatever its words are, and so is an element whose role, id or class is that of a
 // navigation, an advertisement or a cookie banner (marks.go). A <br> does not end a block. A heading goes
-// with what follows. In scripts without
+// with what follows. A paragraph behind links resumes the text before them. In scripts without
 // spaces between words, such as Chinese, Japanese and Thai, a word is taken to have 2 or 4 characters. Blocks
 // known to be boilerplate are nobody's neighbours. If no block that is left has more than 16 words, the page has no
 // text that stands out; then the main text is the whole text, and Doc.Whole says so.

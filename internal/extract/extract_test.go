@@ -171,6 +171,30 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// TestLinksWithinText: links within a text, however they are nested, do not end it.
+func TestLinksWithinText(t *testing.T) {
+	const long = "<p>These are more than sixteen words, so that the paragraph is main text wherever it stands on the page."
+	const behind = "<p>This paragraph stands behind the links and has fewer than forty words."
+	const links = "<li><a href=/1>The first of the links</a><li><a href=/2>The second of the links</a>"
+	for name, page := range map[string]string{
+		"list":           long + "<ul>" + links + "</ul>" + behind,
+		"nested lists":   long + "<div><ul><li><ul>" + links + "</ul></ul></div>" + behind,
+		"table":          long + "<table><tr><td><table><tr><td><ul>" + links + "</ul></table></table>" + behind,
+		"with a heading": long + "<div><h3>Related</h3><ul>" + links + "</ul></div>" + behind,
+		"twice":          long + "<ul>" + links + "</ul><p>A short line.<ul>" + links + "</ul>" + long + "<ul>" + links + "</ul>" + behind,
+		"and more":       long + "<ul>" + links + "</ul>" + behind + behind,
+	} {
+		d := doc(t, "<body><ul>"+links+"</ul><p>Not the text, but a few words in front of it all."+page+"<ul>"+links+"</ul>", "")
+		main := string(d.Main)
+		if d.Whole || !strings.Contains(main, "stands behind the links") || strings.Contains(main, "of the links") {
+			t.Errorf("%s: main text\n%s", name, main)
+		}
+	}
+	if d := doc(t, "<ul>"+links+"</ul>"+behind+"<ul>"+links+"</ul>"+long+long, ""); strings.Contains(string(d.Main), "behind") {
+		t.Errorf("a paragraph between links that no text precedes: main text\n%s", d.Main)
+	}
+}
+
 // TestWords: words are counted in all scripts, with links and without.
 func TestWords(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "--- * ": 0, "It's a well-known fact.": 4, "3,5 kg": 3, "Ёлка и дом": 3, "新的港口": 2,
