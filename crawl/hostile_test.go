@@ -118,7 +118,7 @@ func hostileCases() map[string]hostileWant {
 	}
 	return map[string]hostileWant{
 		"endless-body":    {responses: 4, truncated: 3},
-		"endless-head":    {refused: map[string]int64{"head-too-large": 4}},
+		"endless-head":    {refused: map[string]int64{"bad-response": 1, "head-too-large": 3}},
 		"trickle":         {responses: 3, truncated: 3, refused: map[string]int64{"timeout": 2}},
 		"slow-farm":       {responses: 1 + farm, truncated: farm},
 		"bombs":           {responses: 7, undecoded: 6},
@@ -129,7 +129,7 @@ func hostileCases() map[string]hostileWant {
 		"robots-circles":  {responses: 15},
 		"robots-broken":   {responses: 2, later: 7},
 		"desync":          {responses: 68, truncated: 10, never: []string{"desync /forged"}},
-		"bad-http2":       {responses: 5, truncated: 5, refused: map[string]int64{"bad-response": 10}},
+		"bad-http2":       {responses: 5, truncated: 5, refused: map[string]int64{"bad-response": 8, "head-too-large": 2}},
 		"resets":          {responses: 4, truncated: 4, refused: map[string]int64{"bad-response": 1, "reset": 1}, later: 1},
 	}
 }

@@ -245,11 +245,25 @@ func parseLine(text string, files ...string) (offset int64, l line, err error) {
 	}
 	l = line{length: length, url: o.URL, digest: o.Digest, status: status, stamp: fields[1], truncated: o.Truncated,
 		kind: kindOf(o.URL, o.Type), file: o.Filename}
+	if fixed := fixedType(l.kind); fixed != "" && o.MIME != fixed {
+		return fail("not the type of its kind")
+	}
 	loc := Location{File: o.Filename, Offset: offset, Length: length}
 	if want := o.append(nil, &l, loc); string(want) != text {
 		return fail("not the line of its fields, " + string(want[:min(len(want), 60)]))
 	}
 	return offset, l, nil
+}
+
+// fixedType returns the type that all lines of a kind have; "" for responses, which have that of their head.
+func fixedType(kind string) string {
+	switch kind {
+	case KindDNS:
+		return dnsType
+	case KindRendered:
+		return renderedType
+	}
+	return ""
 }
 
 // indexObject is the JSON object of an index line.
