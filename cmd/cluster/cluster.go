@@ -13,7 +13,7 @@
 // with directories and a share of RAM of its own, and a node moves to another machine with its directories.
 //
 // The flags of a node are those of crawl (--cluster, --cluster-file, --node and others). cluster status connects to the broker,
-// changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster permissions prints what the broker
+// changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster seed makes a file. cluster permissions prints what the broker
 // must allow. The others connect to nothing. The package starts no goroutine.
 //
 // cluster audit compares the accounts of the stopped nodes (package crawl/audit), from their directories, which it
@@ -40,6 +40,7 @@ import (
 // Command is the table of cluster's commands.
 type Command struct {
 	Init        initCmd        `cmd:"" help:"Make the file that all nodes of a crawl share. Copy it to each node; it is secret."`
+	Seed        seedCmd        `cmd:"" help:"Make an NKey seed for --cluster-seed, which nodes need for an embedded broker beyond loopback. Copy it to each node; it is secret."`
 	Show        showCmd        `cmd:"" help:"Print what a file of a cluster says: the crawl, its nodes, and the part of the web that each owns."`
 	Status      statusCmd      `cmd:"" help:"Print a table of all nodes, by what they say of themselves every 10 seconds, and of the broker's streams."`
 	Permissions permissionsCmd `cmd:"" help:"Print the permissions that a user of the NATS account needs for a crawl, as configuration of the server."`

@@ -30,7 +30,7 @@ type connectFlags struct {
 
 // connect returns a connection that makes nothing at the broker.
 func (c *connectFlags) connect(f *exchange.File, warn func(text string)) (*nats.Engine, error) {
-	opt := nats.Options{Crawl: f.Crawl, URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key, Creds: c.Creds, Seed: c.Seed,
+	opt := nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], URLs: c.Cluster, CA: c.CA, Cert: c.Cert, Key: c.Key, Creds: c.Creds, Seed: c.Seed,
 		Observe: true, Warn: warn}
 	if err := opt.Validate(); err != nil {
 		return nil, term.Usage(err)

@@ -33,7 +33,7 @@ func TestStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
+	e, err := nats.Open(nats.Options{Crawl: f.Crawl, Secret: f.Secret[:], Embed: &nats.Embed{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0",
 		StoreBytes: exchange.BrokerDisk(3, nats.DefaultStreamBytes, exchange.DefaultLeasesBytes), Sync: time.Minute}})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@
 // each message without a result and for each request being answered. Close waits for all.
 //
 // Security: anything but loopback needs tls://, with the system's roots or a CA file. Credentials are files:
-// NATS credentials (JWT), an NKey seed, a client certificate. Errors and warnings name files, not contents.
+// NATS credentials (JWT), an NKey seed, a client certificate. On loopback, without TLS, nodes derive an NKey from
+// Options.Secret, and embedded servers a password for their routes. Errors and warnings name files, not contents.
 // The embedded server opens no port unless Embed.Listen asks for one; beyond loopback it then requires a
 // certificate and the seed. The build tag noembed leaves it out.
 //

@@ -73,6 +73,14 @@ func serverOptions(o *Options) (*natsserver.Options, error) {
 		}
 		conf.Nkeys = []*natsserver.NkeyUser{{Nkey: key}}
 	}
+	if o.derives() {
+		pair, key, err := o.user()
+		if err != nil {
+			return nil, err
+		}
+		pair.Wipe()
+		conf.Nkeys = []*natsserver.NkeyUser{{Nkey: key}}
+	}
 	if em.Listen == "" {
 		return conf, nil
 	}
@@ -122,9 +130,14 @@ func (e *Embed) route(conf *natsserver.Options, o *Options) error {
 	if conf.Cluster.Port, err = strconv.Atoi(port); err != nil {
 		return fmt.Errorf("exchange/nats: route %q: %w", e.RouteListen, err)
 	}
+	var user *url.Userinfo
+	if o.derives() {
+		conf.Cluster.Username, conf.Cluster.Password = "drumbeat", o.routePassword()
+		user = url.UserPassword(conf.Cluster.Username, conf.Cluster.Password)
+	}
 	for _, route := range e.Routes {
 		if route != e.RouteListen {
-			conf.Routes = append(conf.Routes, &url.URL{Scheme: "nats-route", Host: route})
+			conf.Routes = append(conf.Routes, &url.URL{Scheme: "nats-route", Host: route, User: user})
 		}
 	}
 	if e.Cert == "" {

@@ -43,6 +43,11 @@ type Options struct {
 	Creds     string // file of NATS credentials: JWT and seed
 	Seed      string // file of an NKey seed; see NewSeed
 
+	// Secret is what all nodes of the crawl share. Without Creds and Seed, and with servers on loopback, nodes and embedded
+	// servers derive their credentials from it. External servers that ask for none are used, with a warning. Empty: an embedded
+	// server on loopback lets everybody in.
+	Secret []byte
+
 	StreamBytes int64 // limit of this node's stream; 0: DefaultStreamBytes
 	LeasesBytes int64 // limit of the bucket of leases; 0: exchange.DefaultLeasesBytes. A bucket with less gets it, never less
 	Replicas    int   // of streams and buckets that this node makes, 1 to 5; 0: 1
@@ -108,6 +113,9 @@ func (o *Options) Validate() error {
 	}
 	if o.StreamBytes < 0 || o.StreamBytes > 0 && o.StreamBytes < 2*maxMessageBytes {
 		fault("stream of %d bytes: want %d or more", o.StreamBytes, 2*maxMessageBytes)
+	}
+	if len(o.Secret) > 0 && len(o.Secret) < leastSecret {
+		fault("a secret of %d bytes: want %d or more", len(o.Secret), leastSecret)
 	}
 	if o.LeasesBytes != 0 && o.LeasesBytes < exchange.LeastLeasesBytes {
 		fault("leases of %d bytes: want %d or more", o.LeasesBytes, exchange.LeastLeasesBytes)
@@ -274,6 +282,13 @@ func (o *Options) client() ([]natsgo.Option, error) {
 			return nil, fmt.Errorf("exchange/nats: %s is not a seed of a user", o.Seed)
 		}
 		list = append(list, opt)
+	}
+	if o.derives() {
+		derived, err := o.derived()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, derived...)
 	}
 	if o.Creds != "" {
 		if f, err := os.Open(o.Creds); err != nil {

@@ -1,0 +1,36 @@
+package cluster
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"drumbeat/cmd/term"
+	"drumbeat/exchange/nats"
+)
+
+// TestSeed: a seed that cluster seed makes opens an embedded broker, is for its owner alone, and is not replaced.
+func TestSeed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "seed")
+	var out bytes.Buffer
+	a := &term.App{Stdout: &out}
+	if err := (&seedCmd{File: file}).Run(a); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(file); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	if err := (&seedCmd{File: file}).Run(a); err == nil {
+		t.Error("the file is replaced")
+	}
+	e, err := nats.Open(nats.Options{Crawl: "c", Seed: file, Embed: &nats.Embed{Dir: filepath.Join(dir, "n"), Sync: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
