@@ -20,7 +20,6 @@ const (
 	robotsAskKind = "robots"
 	robotsAskFor  = 5 * time.Minute  // then the owner may be away: the request is made again later
 	robotsAskWait = 30 * time.Second // a busy owner is asked again
-	robotsAnswers = 16               // requests of others at once, 500 KiB each; more are told to ask again
 )
 
 // robotsAsk is the request.
@@ -90,17 +89,21 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 
 // answerRobots answers the requests of other nodes until ctx ends.
 func (q *robotsRequests) answerRobots(ctx context.Context) error {
-	places := make(chan struct{}, robotsAnswers)
+	places := newRobotsPlaces()
+	later := encodeRobots(&robotsAnswer{Later: robotsAskWait})
 	stop, err := q.opt.Cluster.Engine.Answer(robotsAskKind, func(asked context.Context, from int, data []byte) []byte {
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-		default:
-			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
+		ask, ok := q.parseAsk(data)
+		if !ok {
+			return encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
 		}
-		answer := q.robotsFor(asked, data)
-		if ctx.Err() != nil { // this node stops, or has failed: that says nothing about the site
-			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
+		place, asked := places.take(asked, q.PLDKey(weburl.Split([]byte(ask.URL)).Host))
+		if place == nil {
+			return later
+		}
+		answer := q.robotsFor(asked, ask)
+		// If this node stops, has failed, or has made room for another request, that says nothing about the site.
+		if ended := places.give(place); ended || ctx.Err() != nil {
+			return later
 		}
 		return answer
 	})
@@ -120,17 +123,18 @@ func encodeRobots(a *robotsAnswer) []byte {
 	return data
 }
 
-// robotsFor makes a request of another node, and returns its encoded outcome. What it asks for comes from outside.
-func (q *robotsRequests) robotsFor(ctx context.Context, data []byte) []byte {
-	bad := encodeRobots(&robotsAnswer{Kind: robots.BadRedirect})
-	var ask robotsAsk
+// parseAsk parses a request of another node. It comes from outside.
+func (q *robotsRequests) parseAsk(data []byte) (ask robotsAsk, ok bool) {
 	if json.Unmarshal(data, &ask) != nil || ask.Hop < 1 || ask.Hop > robots.MaxRedirects {
-		return bad
+		return ask, false
 	}
 	url, err := weburl.Canonical(ask.URL)
-	if err != nil || url != ask.URL || q.cluster.elsewhere(weburl.Split([]byte(url)).Host) {
-		return bad
-	}
+	return ask, err == nil && url == ask.URL && !q.cluster.elsewhere(weburl.Split([]byte(url)).Host)
+}
+
+// robotsFor makes a request of another node, and returns its encoded outcome.
+func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
+	url := ask.URL
 	resp := q.workers.response()
 	defer q.workers.release(resp)
 	var f robots.Fetched
@@ -143,6 +147,8 @@ func (q *robotsRequests) robotsFor(ctx context.Context, data []byte) []byte {
 		switch {
 		case errors.As(panicked, &late):
 			return encodeRobots(&robotsAnswer{Later: max(time.Millisecond, time.Until(late.until))})
+		case ctx.Err() != nil:
+			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		default:
 			q.logBug(url, panicked)
 			return encodeRobots(&robotsAnswer{Unconfirmed: true})
