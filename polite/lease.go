@@ -57,7 +57,7 @@ func (s *Scheduler) Hold(now time.Time, addr netip.Addr, h Holding) time.Duratio
 	n.foreign = nil
 	for _, o := range h.Open {
 		if o.N > 0 && o.Left > 0 {
-			n.foreign = append(n.foreign, foreign{o.N, at + int64(o.Left)})
+			n.foreign = append(n.foreign, foreign{n: o.N, until: at + int64(o.Left)})
 		}
 	}
 	for _, r := range h.Rests {
@@ -109,6 +109,24 @@ func (s *Scheduler) rejoin(v *server, now int64) {
 		s.leave(h, now)
 		s.joinLine(h, now)
 	}
+}
+
+// Others notes that another crawler, who, has n connections in a network that is held, for left at most. It replaces what was
+// noted of that crawler. It reports whether the network is held.
+func (s *Scheduler) Others(now time.Time, addr netip.Addr, who, n int, left time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, at := s.nets[serverOf(addr).network()], s.at(now)
+	if v == nil || !v.held {
+		return false
+	}
+	v.foreign = slices.DeleteFunc(v.foreign, func(f foreign) bool { return f.who == who+1 })
+	if n > 0 && left > 0 {
+		v.foreign = append(v.foreign, foreign{n, at + int64(left), who + 1})
+	}
+	s.placeNet(v, at)
+	s.tell(at)
+	return true
 }
 
 // Lease returns the state of a network.
@@ -261,6 +279,7 @@ func (s *Scheduler) want(n *network, now int64) {
 type foreign struct {
 	n     int
 	until int64
+	who   int // one more than the number that Others has got; 0: Hold has
 }
 
 // others returns the number of connections of others that may be open in the network.

@@ -10,7 +10,8 @@
 // that it uses for stay (one without URLs: unusedAgain at most), then lets no more requests begin there, and writes the next node's name into the lease, with
 // those that wait behind it, the exchanges still in progress and the back-offs of servers. The message that says so holds the
 // value, so the next holder asks the engine for nothing, unless the message tells of an earlier wait or of back-offs. It waits the
-// plain delays from the instant at which it learns of it. No clocks are compared. What an exchange finds out that
+// plain delays from the instant at which it learns of it. No clocks are compared. Exchanges that take
+// longer than Options.Longest are told of by the node that makes them, to whoever holds the network then. What an exchange finds out that
 // outlives its lease, such as a back-off, the next holder does not know. What a holder was told stays in the lease's value,
 // with the holder's time: a process that is killed may not have had a checkpoint since, and the next one of its node finds its
 // own lease and takes off what has passed. Another node that takes the lease of a node that is gone does not know that time, so
@@ -20,7 +21,8 @@
 // of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only
 // then goes on. A node that has seen no beat of another for TTL, connected all the while, takes that node's leases. That time
 // ends when it sent a beat of its own that it has seen since among those of all: a process that was frozen has not yet read
-// what came meanwhile. A node that has ended says so in its beat. A node whose beat is late is asked for no lease.
+// what came meanwhile. A node that has ended says so in its beat. A node whose beat is late is asked for no lease, and only some
+// questions wait for a node's answer at once, so one that hangs holds up nothing else.
 //
 // A value that cannot be decoded is another node's. If it names one, that node's beat decides; else it is replaced TTL after
 // this node has seen it first, and Options.Problem is told.

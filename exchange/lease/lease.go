@@ -54,6 +54,8 @@ const (
 
 const (
 	maxSteps  = 32      // calls of the engine at once: 40,000/s with 1 ms each
+	maxAsks   = 8       // of these, questions to one node: one that hangs answers none for askFor
+	allAsks   = 24      // and to all nodes, so that some calls remain for networks that nobody has
 	maxClaims = 100_000 // leases that are looked after although this node has no URLs of the network
 )
 
@@ -68,13 +70,16 @@ type Leases struct {
 
 	mu      sync.Mutex // guards the fields below; held during no call of the engine
 	entries map[netip.Addr]*entry
-	queue   entryQueue    // those that no step is working on, by when the next one is due
-	line    waitLine      // entries that wait for another node, the longest first
-	held    int           // entries that do not wait
-	claims  int           // entries that were made by requests of others
-	claimed int           // entries that are still to be claimed again after a loss
-	waits   uint64        // the last entry.wait
-	told    time.Duration // when Options.Problem was told last that the broker has no room; 0: never
+	queue   entryQueue                   // those that no step is working on, by when the next one is due
+	line    waitLine                     // entries that wait for another node, the longest first
+	held    int                          // entries that do not wait
+	claims  int                          // entries that were made by requests of others
+	claimed int                          // entries that are still to be claimed again after a loss
+	waits   uint64                       // the last entry.wait
+	told    time.Duration                // when Options.Problem was told last that the broker has no room; 0: never
+	overdue map[netip.Addr]time.Duration // networks of others in which exchanges go on: when their holder was told last
+	asking  []int                        // questions that wait for an answer, by node
+	asks    int                          // their sum
 	steps   chan struct{}
 	wake    chan struct{}
 	figures Figures
@@ -148,7 +153,8 @@ type (
 
 // New returns Leases. Call Run.
 func New(o Options) *Leases {
-	l := &Leases{o: o, began: time.Now(), entries: map[netip.Addr]*entry{}, steps: make(chan struct{}, maxSteps),
+	l := &Leases{o: o, began: time.Now(), entries: map[netip.Addr]*entry{}, overdue: map[netip.Addr]time.Duration{},
+		asking: make([]int, o.Nodes), steps: make(chan struct{}, maxSteps),
 		wake: make(chan struct{}, 1)}
 	if l.o.Clock == nil {
 		l.o.Clock = func() time.Duration { return time.Since(l.began) }
@@ -240,6 +246,7 @@ func (l *Leases) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { l.beats.watch(ctx) })
 	running.Go(func() { l.collect(ctx) })
+	running.Go(func() { l.tellOfOpen(ctx) })
 	running.Go(func() {
 		if err := l.beats.run(ctx); err != nil {
 			cancel(err)
@@ -384,6 +391,12 @@ func (l *Leases) step(ctx context.Context, e *entry) {
 func (l *Leases) answer(_ context.Context, from int, data []byte) []byte {
 	r, net, err := parseRequest(data, l.o.Nodes)
 	if err != nil || from < 0 || from >= l.o.Nodes || from == l.o.Node {
+		return []byte{answerNo}
+	}
+	if r.Op == opOpen {
+		if l.hearOpen(net, from, r.Open) {
+			return []byte{answerLine}
+		}
 		return []byte{answerNo}
 	}
 	if r.Op == opWant && l.putInLine(net, waiter{from, r.Run, r.Wait}) || r.Op == opHand && l.accept(net, &r) {

@@ -99,6 +99,7 @@ type node struct {
 	claims  int
 	rested  int // looks that found it resting after its start
 	problem func(string, error)
+	bodies  time.Duration // each fourth exchange takes that long; 0: none does
 }
 
 // live is one life of a node. It returns nil when all is fetched or ctx has ended; clean says that it then says so.
@@ -161,6 +162,9 @@ func (n *node) live(ctx context.Context, clean bool) error {
 			timer.Stop()
 		} else {
 			setup, took := n.random(300*time.Millisecond), n.random(longest)
+			if n.bodies > 0 && n.random(4) == 0 {
+				took = n.bodies
+			}
 			exchanges.Go(func() { n.exchange(ctx, s, g, setup, took) })
 		}
 		n.mu.Lock()

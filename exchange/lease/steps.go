@@ -33,8 +33,11 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 	case inLine > 0:
 		return inLine, false
 	case holder != nobody && !l.beats.late(holder):
-		if l.ask(ctx, e, holder) == answerLine {
+		switch l.ask(ctx, e, holder) {
+		case answerLine:
 			return l.short(stay) + l.short(askAgain), false // it says when it hands over; that may be lost
+		case notAsked:
+			return l.short(tryAgain), false
 		}
 	}
 	engine := l.o.Engine
@@ -100,13 +103,24 @@ func (l *Leases) take(ctx context.Context, e *entry) (wait time.Duration, done b
 		return l.short(askAgain), false
 	case answerLine:
 		return l.short(stay) + l.short(askAgain), false
+	case notAsked:
+		return l.short(tryAgain), false
 	}
 	return l.short(lookAgain), false
 }
 
-// ask asks a node for a lease. It returns the answer, or 0.
+// notAsked is the answer to a question that was not asked, since others wait for theirs.
+const notAsked = '-'
+
+// ask asks a node for a lease. It returns the answer, or 0, or notAsked.
 func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	l.mu.Lock()
+	if l.asking[holder] >= maxAsks || l.asks >= allAsks {
+		l.mu.Unlock()
+		return notAsked
+	}
+	l.asking[holder]++
+	l.asks++
 	wait := l.wait(e)
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askFor)
@@ -117,6 +131,8 @@ func (l *Leases) ask(ctx context.Context, e *entry, holder int) (answer byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asking[holder]--
+	l.asks--
 	switch {
 	case e.wait != wait: // the answer is older than what has come since
 	case answer == answerLine:
@@ -274,6 +290,9 @@ func (l *Leases) leave(ctx context.Context, e *entry) (wait time.Duration, done 
 	}
 	e.exists = next.tells() || next.Node != nobody
 	l.mu.Lock()
+	if state.Flights > 0 {
+		l.goesOn(e.net)
+	}
 	l.settle(e)
 	l.enter(e, waiting)
 	e.line = nil
@@ -317,6 +336,7 @@ func (l *Leases) unclaimLeft(e *entry) bool {
 // beats only when all its leases are claimed. The caller has the lock.
 func (l *Leases) lose(e *entry) {
 	l.enter(e, gone)
+	l.goesOn(e.net)
 	l.settle(e)
 	e.line, e.shut = nil, false
 }

@@ -211,6 +211,7 @@ type request struct {
 	Key  string `json:"key"`            // of the lease
 	Run  uint64 `json:"run,omitempty"`  // want: of the sender's process
 	Wait uint64 `json:"wait,omitempty"` // want: of the sender; hand: of the receiver, as it was told
+	Open int    `json:"open,omitempty"` // open: exchanges of the sender in the network
 	// Of opHand: what was written for the receiver.
 	Rev   uint64 `json:"rev,omitempty"`
 	Value *value `json:"value,omitempty"`
@@ -221,6 +222,7 @@ const (
 
 	opWant = "want" // the sender wants the lease: put it into the line
 	opHand = "hand" // the lease was handed to the receiver
+	opOpen = "open" // exchanges of the sender go on in a network of the receiver, longer than its lease told
 
 	answerLine = 'l' // the sender is in the line, or the receiver looks after its lease
 	answerNo   = 'n' // the receiver does not hold the lease, or did not understand
@@ -235,7 +237,7 @@ func parseRequest(data []byte, nodes int) (r request, net netip.Addr, err error)
 		return r, net, fmt.Errorf("%w: %w", errValue, err)
 	}
 	switch {
-	case r.Op != opWant && r.Op != opHand:
+	case r.Op != opWant && r.Op != opHand && r.Op != opOpen:
 		return r, net, errValue
 	case r.Value != nil:
 		if err := r.Value.check(nodes); err != nil {
