@@ -200,6 +200,16 @@ var mutants = []mutant{
 		{"e.wait == 0 || e.wait != r.Wait ||", "e.wait == 0 ||"}}},
 	{name: "loss-seen-in-newer-leases", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestLateLast", edits: []edit{
 		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
+	{name: "silence-ends-now", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestFrozen", edits: []edit{
+		{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
+	{name: "lost-lease-to-be-claimed", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestGone", edits: []edit{
+		{"	l.enter(e, gone)\n	l.goesOn(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.goesOn(e.net)\n"}}},
+	{name: "large-bodies-not-told", file: "exchange/lease/open.go", pkg: "./exchange/lease", test: "TestLargeBodies", edits: []edit{
+		{"	for ctx.Err() == nil {\n", "	for false {\n"}}},
+	{name: "hanging-node-asked", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestHangingNode", edits: []edit{
+		{"b.l.now()-n.last >= aliveBeats*b.every()\n}", "b.l.now() < 0\n}"}}},
+	{name: "leases-of-the-living-collected", file: "exchange/lease/room.go", pkg: "./exchange/lease", test: "TestCollect", edits: []edit{
+		{"return n.beat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
 	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
