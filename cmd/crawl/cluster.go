@@ -40,7 +40,8 @@ type clusterFlags struct {
 	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
 	GiveUpNode         []string      `group:"cluster" placeholder:"NODE" help:"Go on without this node, which is lost for good: drop what waits for it and all further links to its sites, and end without it. Cannot be taken back, and the node is refused from then on. Give it to all nodes, with --cluster-reconfigure to the first. Can be repeated."`
 
-	crawl string // id, of the file
+	crawl   string // id, of the file
+	listens string // address of the embedded broker; "": it has none
 }
 
 // check returns the first fault of the flags.
@@ -146,5 +147,8 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 		return nil, err
 	}
 	o.Cluster.Engine, o.Cluster.Longest = e, longest
+	if addr := e.Addr(); addr != nil {
+		c.listens = addr.String()
+	}
 	return e.Close, nil
 }

@@ -209,6 +209,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	if err != nil {
 		return err
 	}
+	if c.listens != "" {
+		notes = append(notes, "the broker of the cluster listens on "+c.listens)
+	}
 	notes = append(notes, plan.Short()+"; --print-config shows the configuration and the plan")
 	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
 		view.Note(n)
