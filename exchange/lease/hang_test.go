@@ -37,7 +37,7 @@ func TestHangingNode(t *testing.T) {
 		const networks = 300
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		hung := &freezeEngine{Engine: net.Engine(0), calls: map[string]func(){}}
+		hung := &frozenEngine{Engine: net.Engine(0), calls: map[string]func(){}}
 		var asked atomic.Int64
 		asks := &askedEngine{Engine: net.Engine(1), asked: &asked}
 		var leases [2]*Leases

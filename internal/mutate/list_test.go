@@ -202,7 +202,7 @@ var mutants = []mutant{
 		{"last < highest {", "last < b.highest.Load() && highest < 1<<63 {"}}},
 	{name: "silence-ends-now", file: "exchange/lease/beats.go", pkg: "./exchange/lease", test: "TestFrozen", edits: []edit{
 		{"b.proved-n.last > b.l.o.TTL)", "b.l.now()-n.last > b.l.o.TTL)"}}},
-	{name: "lost-lease-to-be-claimed", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestGone", edits: []edit{
+	{name: "lost-lease-to-be-claimed", file: "exchange/lease/steps.go", pkg: "./exchange/lease", test: "TestLostLease", edits: []edit{
 		{"	l.enter(e, gone)\n	l.goesOn(e.net)\n	l.settle(e)\n", "	l.enter(e, gone)\n	l.goesOn(e.net)\n"}}},
 	{name: "large-bodies-not-told", file: "exchange/lease/open.go", pkg: "./exchange/lease", test: "TestLargeBodies", edits: []edit{
 		{"	for ctx.Err() == nil {\n", "	for false {\n"}}},

@@ -13,9 +13,9 @@ import (
 	"drumbeat/polite"
 )
 
-// TestGone: a node has an exchange in a network whose lease it finds in other hands after a loss. It goes on beating, in all
+// TestLostLease: a node has an exchange in a network whose lease it finds in other hands after a loss. It goes on beating, in all
 // stages of the network: while the exchange is in progress, or before its request has begun.
-func TestGone(t *testing.T) {
+func TestLostLease(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		begun, leaving bool

@@ -25,23 +25,23 @@ func stageOf(l *Leases, addr netip.Addr) stage {
 	return waiting
 }
 
-// freezeEngine is the engine of a process that can be frozen (SIGSTOP, a paused machine): what it calls, and what comes, waits
+// frozenEngine is the engine of a process that can be frozen (SIGSTOP, a paused machine): what it calls, and what comes, waits
 // until it thaws. The broker and the connection live on.
-type freezeEngine struct {
+type frozenEngine struct {
 	exchange.Engine
 	mu    sync.Mutex
 	until time.Time
 	calls map[string]func() // by call: is called once before its result is there
 }
 
-func (e *freezeEngine) freeze(d time.Duration) {
+func (e *frozenEngine) freeze(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.until = time.Now().Add(d)
 }
 
 // frozen waits until the process has thawed.
-func (e *freezeEngine) frozen() {
+func (e *frozenEngine) frozen() {
 	for {
 		e.mu.Lock()
 		d := time.Until(e.until)
@@ -53,7 +53,7 @@ func (e *freezeEngine) frozen() {
 	}
 }
 
-func (e *freezeEngine) happens(call string) {
+func (e *frozenEngine) happens(call string) {
 	e.mu.Lock()
 	f := e.calls[call]
 	delete(e.calls, call)
@@ -63,9 +63,9 @@ func (e *freezeEngine) happens(call string) {
 	}
 }
 
-func (e *freezeEngine) State() exchange.State { e.frozen(); return e.Engine.State() }
+func (e *frozenEngine) State() exchange.State { e.frozen(); return e.Engine.State() }
 
-func (e *freezeEngine) Get(ctx context.Context, b exchange.Bucket, key string) (exchange.Value, error) {
+func (e *frozenEngine) Get(ctx context.Context, b exchange.Bucket, key string) (exchange.Value, error) {
 	e.frozen()
 	v, err := e.Engine.Get(ctx, b, key)
 	if key[:3] == "net" {
@@ -75,7 +75,7 @@ func (e *freezeEngine) Get(ctx context.Context, b exchange.Bucket, key string) (
 	return v, err
 }
 
-func (e *freezeEngine) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, rev uint64) (uint64, error) {
+func (e *frozenEngine) Update(ctx context.Context, b exchange.Bucket, key string, data []byte, rev uint64) (uint64, error) {
 	e.frozen()
 	if key[:3] == "net" {
 		e.happens("decided")
@@ -89,7 +89,7 @@ func (e *freezeEngine) Update(ctx context.Context, b exchange.Bucket, key string
 	return r, err
 }
 
-func (e *freezeEngine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
+func (e *frozenEngine) Create(ctx context.Context, b exchange.Bucket, key string, data []byte) (uint64, error) {
 	e.frozen()
 	r, err := e.Engine.Create(ctx, b, key, data)
 	if key[:3] == "net" {
@@ -99,39 +99,39 @@ func (e *freezeEngine) Create(ctx context.Context, b exchange.Bucket, key string
 	return r, err
 }
 
-func (e *freezeEngine) Last(ctx context.Context, b exchange.Bucket) (uint64, error) {
+func (e *frozenEngine) Last(ctx context.Context, b exchange.Bucket) (uint64, error) {
 	e.frozen()
 	r, err := e.Engine.Last(ctx, b)
 	e.frozen()
 	return r, err
 }
 
-func (e *freezeEngine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
+func (e *frozenEngine) Ask(ctx context.Context, to int, kind string, data []byte) ([]byte, error) {
 	e.frozen()
 	r, err := e.Engine.Ask(ctx, to, kind, data)
 	e.frozen()
 	return r, err
 }
 
-func (e *freezeEngine) Answer(kind string, f func(context.Context, int, []byte) []byte) (func(), error) {
+func (e *frozenEngine) Answer(kind string, f func(context.Context, int, []byte) []byte) (func(), error) {
 	return e.Engine.Answer(kind, func(ctx context.Context, from int, data []byte) []byte {
 		e.frozen()
 		return f(ctx, from, data)
 	})
 }
 
-func (e *freezeEngine) Watch(ctx context.Context, b exchange.Bucket, p string) (exchange.Watcher, error) {
+func (e *frozenEngine) Watch(ctx context.Context, b exchange.Bucket, p string) (exchange.Watcher, error) {
 	e.frozen()
 	w, err := e.Engine.Watch(ctx, b, p)
-	return &freezeWatcher{w, e}, err
+	return &frozenWatcher{w, e}, err
 }
 
-type freezeWatcher struct {
+type frozenWatcher struct {
 	exchange.Watcher
-	e *freezeEngine
+	e *frozenEngine
 }
 
-func (w *freezeWatcher) Next(ctx context.Context) (exchange.Value, bool, error) {
+func (w *frozenWatcher) Next(ctx context.Context) (exchange.Value, bool, error) {
 	v, ok, err := w.Watcher.Next(ctx)
 	w.e.frozen()
 	if ctx.Err() == nil {
@@ -145,7 +145,7 @@ type iced struct {
 	t       *testing.T
 	net     *mem.Net
 	addr    netip.Addr
-	engines [2]*freezeEngine
+	engines [2]*frozenEngine
 	leases  [2]*Leases
 	sched   [2]*polite.Scheduler
 	held    [2]int // looks that found the node able to fetch
@@ -160,7 +160,7 @@ func inIce(t *testing.T, f func(*iced)) {
 		var running sync.WaitGroup
 		for node := range n.leases {
 			n.sched[node] = polite.New(polite.Options{Leased: true, ServerDelay: time.Second}, time.Now())
-			n.engines[node] = &freezeEngine{Engine: n.net.Engine(node), calls: map[string]func(){}}
+			n.engines[node] = &frozenEngine{Engine: n.net.Engine(node), calls: map[string]func(){}}
 			defer n.engines[node].Close()
 			n.leases[node] = New(Options{Engine: n.engines[node], Polite: n.sched[node], Node: node, Nodes: 2, Run: uint64(node) + 1,
 				TTL: time.Minute, Longest: longest, New: true})
@@ -322,7 +322,7 @@ func TestFrozenStart(t *testing.T) {
 		defer first.Close()
 		_, ended := start(ctx, 1, first)
 		time.Sleep(10 * time.Second)
-		e := &freezeEngine{Engine: net.Engine(0)}
+		e := &frozenEngine{Engine: net.Engine(0)}
 		defer e.Close()
 		_, second := start(ctx, 2, e)
 		time.Sleep(700 * time.Millisecond) // it has looked twice
