@@ -303,7 +303,7 @@ func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err err
 	resp := o.workers.response()
 	defer o.workers.release(resp)
 	o.testHook("canary " + url)
-	err = o.requests.getGranted(ctx, g, url, resp, nil)
+	err = o.requests.getGranted(ctx, g, url, nil, resp, nil)
 	return !errors.Is(err, errBlocked), err
 }
 

@@ -244,7 +244,7 @@ func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place
 	} else if rec.Flags&weburl.FlagSeed != 0 {
 		d.output.logSeed(string(rec.URL), why.String())
 	}
-	return d.output.logRefused(rec, why)
+	return d.output.logRefused(tx, rec, why)
 }
 
 // tryHTTPFallback adds the http form of a seed without scheme whose https form failed. It is part of a

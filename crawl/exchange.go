@@ -34,9 +34,9 @@ func (p *pageStage) openAccept() error {
 }
 
 // exchange does one HTTP exchange at the granted address. codings is the Accept-Encoding; "" is that of Fetcher.
-// known makes the request conditional, if earlier visits brought a validator.
+// known makes the request conditional, if earlier visits brought a validator. from decides about the secrets of the site.
 func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
-	limits *fetch.Limits, codings string, known *revisit.History) error {
+	limits *fetch.Limits, codings string, known *revisit.History, from source) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits, AcceptEncoding: codings,
@@ -46,7 +46,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	var jar *cookies.Jar
 	var jarFor *weburl.Parts // on the heap only if there is a jar
 	if site := p.siteOf(&parts); site != nil {
-		if jar = p.dress(&req, site, &parts); jar != nil {
+		if jar = p.dress(&req, site, &parts, from); jar != nil {
 			own := parts
 			jarFor = &own
 		}

@@ -102,7 +102,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err != nil {
 		return nil, err
 	}
-	err = p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known)
+	err = p.exchange(ctx, g, weburl.Split(rec.URL), resp, limits, codings, &known, p.sourceOf(rec))
 	if ctx.Err() != nil {
 		return nil, nil // stays in RAM: the last checkpoint has it
 	}
@@ -219,8 +219,10 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Retries {
 		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
+	tls := badTLS(result.link.verdict, err)
 	return p.settle(g, result, func(tx *transaction) error {
 		tx.attemptFailed(why)
+		tx.tls = tls
 		if !noRequest { // without a request the failure does not concern the host
 			v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
@@ -242,8 +244,10 @@ func reasonOf(e *fetch.Error) state.Reason {
 		return state.ReasonTimeout
 	case fetch.KindReset, fetch.KindEmptyReply:
 		return state.ReasonReset
-	case fetch.KindTLS, fetch.KindCertificate:
+	case fetch.KindTLS:
 		return state.ReasonTLS
+	case fetch.KindCertificate:
+		return state.ReasonCertificate
 	case fetch.KindBadHead:
 		return state.ReasonBadResponse
 	case fetch.KindHeadTooLarge:

@@ -84,17 +84,17 @@ func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		MIME: mimeType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
 		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
 		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
-		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields)}
+		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: badTLS(resp.TLSVerdict, nil)}
 }
 
 // logRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.
-func (o *output) logRefused(rec *weburl.Record, why state.Reason) error {
+func (o *output) logRefused(tx *transaction, rec *weburl.Record, why state.Reason) error {
 	if o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	return o.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
 		Reason: why.String(), Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent,
-		Attempts: int(rec.Attempts)})
+		Attempts: int(rec.Attempts), TLS: tx.tls})
 }
 
 // logSeed reports a seed that yielded nothing, and why.

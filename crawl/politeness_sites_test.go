@@ -78,10 +78,12 @@ accept = "text/html"
 accept-language = "de"
 bearer = "env:TOKEN"
 headers = { X-Plain = "seen", X-Key = "file:key" }
+insecure = true
 
 [[site]]
 surt = "http://(test,c,)/private/"
-basic-auth = "env:LOGIN"`)
+basic-auth = "env:LOGIN"
+insecure = true`)
 		var log bytes.Buffer
 		opt := web.options(t, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open", "http://c.test/private/x")
 		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -135,7 +137,7 @@ func TestSitesReload(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
-		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'old'")
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'old'\ninsecure = true")
 		opt := web.options(t, fs, urls("h", 1, 30)...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		reload := make(chan struct{})
@@ -148,7 +150,7 @@ func TestSitesReload(t *testing.T) {
 		go func() {
 			defer close(reloaded)
 			time.Sleep(10*time.Second + 50*time.Millisecond)
-			writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'new'\nbearer = 'env:TOKEN'")
+			writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'new'\nbearer = 'env:TOKEN'\ninsecure = true")
 			reload <- struct{}{}
 			changed = time.Now()
 			time.Sleep(10 * time.Second)
@@ -198,7 +200,7 @@ func TestSitesFaults(t *testing.T) {
 			}
 		}
 		start("sites.toml")
-		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nbearer = 'env:TOKEN'")
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nbearer = 'env:TOKEN'\ninsecure = true")
 		start("sites.toml:3: bearer: the environment has no TOKEN")
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nmax-depth = 1")
 		opt.tune = func(p *Plan) { p.HeapBytes = 1000 }

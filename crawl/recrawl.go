@@ -230,7 +230,7 @@ func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.
 func passes(why state.Reason) bool {
 	switch why {
 	case state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset, state.ReasonTLS,
-		state.ReasonBadResponse, state.ReasonHeadTooLarge, state.ReasonServerError, state.ReasonTooMany,
+		state.ReasonCertificate, state.ReasonBadResponse, state.ReasonHeadTooLarge, state.ReasonServerError, state.ReasonTooMany,
 		state.ReasonRobotsUnavailable:
 		return true
 	}

@@ -200,6 +200,9 @@ func (r *renderStage) wants(w *pageWorker, rec *weburl.Record, is found) bool {
 func (r *renderStage) add(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, held bool) error {
 	tx.count(state.CountRenderWanted, 1)
 	own := weburl.Record{URL: rec.URL, Depth: rec.Depth}
+	if !admit.Named(rec) {
+		own.Via, own.Parent = rec.Via, rec.Parent
+	}
 	t := state.RenderTask{Record: own.Append(nil), Type: string(resp.Header("Content-Type")),
 		Policy: string(resp.Header("Content-Security-Policy")), Body: resp.Body,
 		NoFollow: held || w.meta.unfollowed || w.meta.robots.NoFollow && !r.opt.IgnoreNofollow}
@@ -370,7 +373,7 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 	if t.Policy != "" {
 		header.Set("Content-Security-Policy", t.Policy)
 	}
-	f := &pageFetcher{r: r}
+	f := &pageFetcher{r: r, page: rec.URL, from: r.pages.sourceOf(&rec)}
 	began := time.Now()
 	result, err := b.Render(ctx, &render.Page{URL: string(rec.URL), Header: header, Body: t.Body}, f, &render.Limits{
 		Agent: r.opt.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: renderQuiet, Requests: o.Requests, AtOnce: renderAtOnce,

@@ -43,6 +43,8 @@ const (
 // pageFetcher answers the requests of one page. It implements render.Fetcher.
 type pageFetcher struct {
 	r               *renderStage
+	page            []byte // its URL
+	from            source // where that was found
 	cached, refused atomic.Int64
 	received        atomic.Int64 // bytes of the bodies of its requests
 }
@@ -63,12 +65,16 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 		f.refused.Add(1)
 		return nil, err
 	}
-	dress := f.r.dressOf(canonical)
+	from := source(f.page)
+	if canonical == string(f.page) {
+		from = f.from
+	}
+	dress := f.r.dressOf(canonical, from)
 	if resp := f.r.cache.get(canonical, dress, time.Now()); resp != nil {
 		f.cached.Add(1)
 		return resp, nil
 	}
-	resp, err := f.r.fetchFor(ctx, f, canonical, dress)
+	resp, err := f.r.fetchFor(ctx, f, canonical, dress, from)
 	if errors.Is(err, errRenderRefused) {
 		f.refused.Add(1)
 	}
@@ -76,7 +82,7 @@ func (f *pageFetcher) Fetch(ctx context.Context, url string) (*render.Response, 
 }
 
 // fetchFor makes a request of a page, if it may be made.
-func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64) (*render.Response, error) {
+func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, dress uint64, from source) (*render.Response, error) {
 	parts := weburl.Split([]byte(url))
 	if !r.links.Ports.Contains(parts.Port) || r.rules.BlockedHost(parts.Host) {
 		return nil, errRenderRefused
@@ -100,7 +106,7 @@ func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.exchange(ctx, g, parts, resp); err != nil {
+	if err := r.exchange(ctx, g, parts, resp, from); err != nil {
 		return nil, err
 	}
 	if f.received.Add(int64(len(resp.Body))) > r.opt.Render.PageBytes { // before RAM holds it twice
@@ -130,14 +136,14 @@ func reusable(a *render.Response) bool {
 }
 
 // dressOf returns a hash of what the settings of its site add to a request now: headers, credentials, cookies. 0 is nothing.
-func (r *renderStage) dressOf(url string) uint64 {
+func (r *renderStage) dressOf(url string, from source) uint64 {
 	parts := weburl.Split([]byte(url))
 	site := r.siteOf(&parts)
 	if site == nil {
 		return 0
 	}
 	var req fetch.Request
-	r.dress(&req, site, &parts)
+	r.dress(&req, site, &parts, from)
 	var h maphash.Hash
 	h.SetSeed(r.cache.seed)
 	add := func(text string) { _, _ = h.WriteString(strconv.Itoa(len(text)) + " " + text) } // it never fails
@@ -209,11 +215,12 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 }
 
 // exchange does the exchange of a grant, and ends the grant.
-func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response) error {
+func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
+	from source) error {
 	limits := r.opt.FetchLimits
 	most := int(r.opt.Render.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
-	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{})
+	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	r.logBug(string(parts.Host)+string(parts.Path), err)
 	r.workers.plds.leave(g.Item.PLD)
 	r.workers.free()

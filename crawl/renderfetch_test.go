@@ -117,7 +117,7 @@ func TestRenderReuse(t *testing.T) {
 				}
 			}
 		})
-		writeRules(t, opt.FS, "sites.toml", "[[site]]\nhost = \"own.test\"\ncookies = true")
+		writeRules(t, opt.FS, "sites.toml", "[[site]]\nhost = \"own.test\"\ncookies = true\ninsecure = true\nlinks = \"any\"")
 		opt.Sites, opt.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
 		for path, want := range map[string]int{"/plain.js": 1, "/coding.js": 1, "/cookie.js": 2, "/any.js": 2, "/two.js": 2, "/secret.js": 2, "/own.js": 2} {

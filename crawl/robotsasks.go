@@ -140,7 +140,7 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	var f robots.Fetched
 	var doubt bool
 	if panicked := bug.Contained(func() (err error) {
-		doubt, err = q.follow(ctx, &robots.Job{Tries: confirmTries}, url, nil, ask.Hop, resp, &f)
+		doubt, err = q.follow(ctx, &robots.Job{Tries: confirmTries}, url, nil, ask.Hop, foreign, resp, &f)
 		return err
 	}); panicked != nil {
 		var late *deferredError

@@ -214,12 +214,12 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 		f.Kind = robots.NetworkFailure
 		return false, nil
 	}
-	return q.follow(ctx, job, url, addrs, 0, resp, f)
+	return q.follow(ctx, job, url, addrs, 0, nil, resp, f)
 }
 
 // follow is getRobots for a URL to which hop redirects led. Without addrs it looks them up, as for each further redirect.
-func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, resp *fetch.Response,
-	f *robots.Fetched) (doubt bool, err error) {
+func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string, addrs []netip.Addr, hop int, from source,
+	resp *fetch.Response, f *robots.Fetched) (doubt bool, err error) {
 	for ; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
@@ -231,7 +231,10 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 				return doubt, err
 			}
 		}
-		err := q.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
+		err := q.getThrough(ctx, url, from, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
+		if hop == 0 || err != nil {
+			f.TLS = badTLS(resp.TLSVerdict, err)
+		}
 		if err != nil {
 			var late *deferredError
 			if errors.As(err, &late) {
@@ -272,7 +275,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		url, addrs = next, nil
+		url, addrs, from = next, nil, from.hopped(job, url)
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
 		doubt = cutOff(resp)
@@ -344,7 +347,7 @@ func robotsFailure(err error) robots.Kind {
 // getThrough waits for a grant of the host and the server, and does one exchange for the rules of host
 // rulesOf. waits is the number of deferrals so far: it keeps requests that return as a batch ahead of those
 // deferred after them.
-func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response,
+func (q *robotsRequests) getThrough(ctx context.Context, url string, from source, addrs []netip.Addr, resp *fetch.Response,
 	rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
 	if err := q.health.mayAsk(parts.Host); err != nil {
@@ -373,17 +376,17 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []net
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return q.getGranted(ctx, g, url, resp, rulesOf)
+	return q.getGranted(ctx, g, url, from, resp, rulesOf)
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, resp *fetch.Response,
+func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from source, resp *fetch.Response,
 	rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
-	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{})
+	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
 	q.logBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.pages.keptFor(g, resp)}

@@ -93,7 +93,7 @@ func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respo
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth),
 		Elapsed: time.Since(began), MIME: mimeType(resp),
-		Truncated: resp.Truncated.String(), Attempts: int(job.Tries)}
+		Truncated: resp.Truncated.String(), Attempts: int(job.Tries), TLS: f.TLS}
 	if len(f.Addrs) > 0 {
 		e.IP = f.Addrs[0]
 	}

@@ -145,10 +145,15 @@ func (e *engine) siteOf(parts *weburl.Parts) *sites.Site {
 }
 
 // dress sets the headers and the proxy of a site's requests. A redirect leads to a request of its own, so credentials never
-// reach another site. It returns the jar for the cookies of the response, nil for none.
-func (e *engine) dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts) *cookies.Jar {
+// reach another site. Without the right to secrets, the request has the rest. It returns the jar for the cookies of the
+// response, nil for none.
+func (e *engine) dress(req *fetch.Request, site *sites.Site, parts *weburl.Parts, from source) *cookies.Jar {
 	req.UserAgent, req.Accept, req.AcceptLanguage = site.UserAgent, site.Accept, site.AcceptLanguage
-	req.Fields, req.Proxy = site.Fields, site.Proxy
+	req.Fields, req.Proxy = site.OpenFields, site.Proxy
+	if !from.mayHaveSecrets(site, parts) {
+		return nil
+	}
+	req.Fields, req.Verified = site.Fields, !site.AnyCertificate
 	if site.Cookies == "" {
 		return nil
 	}

@@ -40,6 +40,7 @@ pld = "a.test"
 delay = "5s"
 rate = 0.1
 bearer = "env:TOKEN"
+insecure = false
 [[site]]
 host = "own.a.test"
 owner = true
@@ -62,10 +63,10 @@ rate = 0.01`)
 			t.Fatal(err)
 		}
 		for i, want := range []struct{ rules, delay, link string }{
-			{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, rate = 0.1", "10s the rate of its PLD", "taken"},
-			{"sites.toml:10: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:6: host own.a.test: delay = 1s, owner = true; " +
-				"sites.toml:1: pld a.test: bearer = env:TOKEN, rate = 0.1", "10s the rate of its PLD", "dropped: beyond --max-depth: sites.toml:10: "},
-			{"sites.toml:13: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
+			{"sites.toml:1: pld a.test: bearer = env:TOKEN, delay = 5s, insecure = false, rate = 0.1", "10s the rate of its PLD", "taken"},
+			{"sites.toml:11: surt (test,a,own,)/flat/: max-depth = 0; sites.toml:7: host own.a.test: delay = 1s, owner = true; " +
+				"sites.toml:1: pld a.test: bearer = env:TOKEN, insecure = false, rate = 0.1", "10s the rate of its PLD", "dropped: beyond --max-depth: sites.toml:11: "},
+			{"sites.toml:14: host rate.test: rate = 0.01", "1m40s the rate of its site", "taken"},
 			{"", "40s --host-delay", "taken"},
 		} {
 			var rules []string
@@ -89,7 +90,7 @@ rate = 0.01`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 10 || s.Rules[1].Line != 6 || s.Rules[2].Line != 1 {
+		if s := hosts[0].Settings; s == nil || len(s.Rules) != 3 || s.Rules[0].Line != 11 || s.Rules[1].Line != 7 || s.Rules[2].Line != 1 {
 			t.Errorf("own.a.test: %+v", s)
 		}
 		if s := hosts[1].Settings; s == nil || len(s.Rules) != 1 || hosts[2].Settings != nil {
@@ -119,7 +120,7 @@ func TestSiteCookies(t *testing.T) {
 			return a
 		}}
 		fs := memfs.New(*seedFlag)
-		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "headers.Cookie = 'env:CONSENT'"}
+		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "insecure = true", "headers.Cookie = 'env:CONSENT'"}
 		writeRules(t, fs, "sites.toml", rules...)
 		opt := web.options(t, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
@@ -192,14 +193,14 @@ func TestSiteCookiesDropped(t *testing.T) {
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		reload := make(chan struct{})
 		opt.Sites, opt.Reload = "sites.toml", reload
-		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = true")
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ninsecure = true\ncookies = true")
 		var at []time.Time
 		reloaded := make(chan struct{})
 		go func() {
 			defer close(reloaded)
 			for _, is := range []string{"false", "true"} {
 				time.Sleep(10*time.Second + 500*time.Millisecond)
-				writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ncookies = "+is)
+				writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ninsecure = true\ncookies = "+is)
 				reload <- struct{}{}
 				at = append(at, time.Now())
 			}

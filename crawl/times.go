@@ -52,33 +52,55 @@ func (e *engine) took(d time.Duration) {
 }
 
 // link is the connection of an exchange.
-type link uint8
+type link struct {
+	use     linkUse
+	verdict string // on the certificate; "" without TLS
+}
+
+type linkUse uint8
 
 const (
-	linkNone link = iota // no connection was opened
+	linkNone linkUse = iota // no connection was opened
 	linkOpened
 	linkReused
 )
 
 // linkOf returns the connection of an exchange with its error, nil for none.
 func linkOf(resp *fetch.Response, err error) link {
+	l := link{verdict: resp.TLSVerdict}
 	switch {
 	case resp.Reused:
-		return linkReused
+		l.use = linkReused
 	case err == nil || stageOf(err) > fetch.StageDial:
-		return linkOpened
+		l.use = linkOpened
 	}
-	return linkNone
+	return l
 }
 
 // count counts the connection.
 func (l link) count(tx *transaction) {
-	switch l {
+	if c, bad := state.TLSBadOf(l.verdict); bad {
+		tx.count(c, 1)
+	}
+	switch l.use {
 	case linkOpened:
 		tx.count(state.CountConnections, 1)
 	case linkReused:
 		tx.count(state.CountConnectionsReused, 1)
 	}
+}
+
+// badTLS says what is wrong with the TLS of an exchange with its error: the verdict on a certificate that is not good, or
+// why the handshake failed. It is "" if nothing is.
+func badTLS(verdict string, err error) string {
+	var fe *fetch.Error
+	if errors.As(err, &fe) && fe.Kind == fetch.KindTLS {
+		return fe.TLSCause()
+	}
+	if _, bad := state.TLSBadOf(verdict); bad {
+		return verdict
+	}
+	return ""
 }
 
 // robotsClass returns the counter of responses for robots.txt with a status.

@@ -50,7 +50,8 @@ type transaction struct {
 	hasStatus bool
 	failed    state.Reason // why an attempt brought no final response; ReasonNone for none
 	wakes     []waker
-	nothing   bool // the transaction changed nothing, so the pulse need not follow
+	tls       string // what is wrong with TLS, for the log of a refused URL
+	nothing   bool   // the transaction changed nothing, so the pulse need not follow
 }
 
 // wake raises w after the changes have been applied to the accounts.
@@ -106,7 +107,7 @@ func (tx *transaction) move(key uint64, from, to state.Place) {
 }
 
 func (tx *transaction) reset() {
-	tx.moves, tx.named = tx.moves[:0], weburl.Sum{}
+	tx.moves, tx.named, tx.tls = tx.moves[:0], weburl.Sum{}, ""
 	if tx.dirty {
 		tx.counts = [state.NumCounters]int64{}
 		tx.dirty, tx.hasStatus, tx.failed = false, false, state.ReasonNone

@@ -65,7 +65,8 @@ const (
 	KindHeadTooLarge
 	// KindTLS: the handshake failed (no common version, an alert, no TLS at all).
 	KindTLS
-	// KindCertificate: the certificate is not good and TLSOptions.Require demands a good one.
+	// KindCertificate: the certificate is not good, and TLSOptions.Require or Request.Verified demands a good
+	// one.
 	KindCertificate
 	// KindProxy: the Proxy cannot be reached or refuses. Ours.
 	KindProxy

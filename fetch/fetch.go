@@ -32,6 +32,9 @@ type Request struct {
 	UserAgent, From, Accept, AcceptLanguage string
 	// AcceptEncoding replaces the client's Accept-Encoding; "" does not.
 	AcceptEncoding string
+	// Verified refuses the exchange with KindCertificate unless the server's certificate is good, whatever
+	// TLSOptions.Require says. It has no effect on http.
+	Verified bool
 	// Fields are added to the head, after all others. Their names must not be those of other lines.
 	Fields []Field
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" omits them.

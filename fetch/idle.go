@@ -230,7 +230,7 @@ func (x *exchange) reuse() bool {
 		switch {
 		case c == nil:
 			return false
-		case !time.Now().Before(c.until) || !c.quiet():
+		case !time.Now().Before(c.until) || !x.trusts(c) || !c.quiet():
 			c.Conn.Close()
 			continue
 		}
@@ -239,6 +239,12 @@ func (x *exchange) reuse() bool {
 		x.resp.TLSVerdict, x.resp.TLSVersion, x.resp.Resumed = c.tls.verdict, c.tls.version, c.tls.resumed
 		return true
 	}
+}
+
+// trusts reports whether a kept connection has a good certificate if the request needs one: an exchange without secrets
+// may have opened it.
+func (x *exchange) trusts(c *conn) bool {
+	return !x.req.Verified || x.req.Scheme != "https" || c.tls.verdict == VerdictOK
 }
 
 // stale reports whether a reused connection ended before the first byte of the reply: the server had closed

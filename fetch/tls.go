@@ -16,7 +16,7 @@ import (
 // TLSOptions are the TLS options of a client.
 type TLSOptions struct {
 	// Require rejects a certificate that is not good with KindCertificate. Otherwise the verdict is only
-	// recorded in Response.TLSVerdict.
+	// recorded in Response.TLSVerdict, unless Request.Verified is set.
 	Require bool
 	// Old also offers TLS 1.0 and 1.1 and the cipher suites of their time. Otherwise the minimum is 1.2.
 	Old bool
@@ -83,7 +83,7 @@ func curves() []tls.CurveID {
 	return []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 }
 
-// errCertificate aborts a handshake whose certificate Require rejects.
+// errCertificate aborts a handshake whose certificate Require or Request.Verified rejects.
 var errCertificate = errors.New("certificate not good")
 
 // handshake starts TLS on the conn. It disables the library's verification and verifies in VerifyConnection,
@@ -96,6 +96,7 @@ func (x *exchange) handshake() *Error {
 	c.arm(x.lim.TLS)
 	name := strings.TrimSuffix(strings.Trim(x.req.Host, "[]"), ".")
 	s := &x.c.tls
+	require := s.opt.Require || x.req.Verified
 	cfg := &tls.Config{
 		ServerName:         name,
 		InsecureSkipVerify: true,
@@ -105,7 +106,7 @@ func (x *exchange) handshake() *Error {
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			c.tls.heavy = sessionBytes(&cs) > sessionChainBytes
 			c.tls.verdict = s.verdict(cs.PeerCertificates, name, time.Now())
-			if s.opt.Require && c.tls.verdict != VerdictOK {
+			if require && c.tls.verdict != VerdictOK {
 				return errCertificate
 			}
 			return nil

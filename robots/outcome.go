@@ -66,6 +66,8 @@ type Fetched struct {
 	// RetryAfter is the Retry-After of the response; 0: none. It applies to failures and is capped at
 	// Lifetime.
 	RetryAfter time.Duration
+	// TLS says what is wrong with TLS, for logs; "" if nothing is.
+	TLS string
 	// Vouched says that other names were answered when this one had no such host or a forbidden address. For
 	// a name that never had an address, this confirms the outcome at once; otherwise it must recur after
 	// MissingLeast.

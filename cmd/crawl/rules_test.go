@@ -93,7 +93,7 @@ func TestCrawlWithSites(t *testing.T) {
 	seed := web.Seeds()[0]
 	host := string(weburl.Split([]byte(seed)).Host)
 	key := cmdtest.File(t, "key", "t0ps3cret\n")
-	file := cmdtest.File(t, "sites.toml", "[[site]]\nhost = \""+host+"\"\nmax-depth = 0\nbearer = \"file:"+key+"\"\n")
+	file := cmdtest.File(t, "sites.toml", "[[site]]\nhost = \""+host+"\"\nmax-depth = 0\nbearer = \"file:"+key+"\"\ninsecure = true\n")
 	flags = append(flags, "--seeds", cmdtest.File(t, "seeds", seed+"\n"), "--dir="+t.TempDir()+"/c", "--scope=host", "--sites", file)
 	printed := ""
 	out, errs := wantExit(t, term.ExitDone, "", append(flags, "--print-config")...)

@@ -61,6 +61,9 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	if two := s.Count(state.CountHTTP2); two > 0 {
 		line("HTTP/2", "%s responses", n(two))
 	}
+	if text := certificatesText(s); text != "" {
+		line("certificates", "%s", text)
+	}
 	if text := codingsText(s); text != "" {
 		line("compressed", "%s", text)
 	}
@@ -168,6 +171,20 @@ func finishedText(f *outfile.Finished) string {
 	return text
 }
 
+// certificatesText formats the number of exchanges with bad certificates by verdict; "" without any.
+func certificatesText(s *crawl.Snapshot) string {
+	var parts []string
+	for i, verdict := range state.TLSVerdicts {
+		if n := s.Count(state.CountTLSBad + state.Counter(i)); n > 0 {
+			parts = append(parts, verdict+" "+humanize.Comma(n))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "exchanges with servers whose certificate is not good: " + strings.Join(parts, ", ")
+}
+
 // droppedText formats the number of dropped links by reason.
 func droppedText(s *crawl.Snapshot) string {
 	var parts []string
@@ -179,7 +196,7 @@ func droppedText(s *crawl.Snapshot) string {
 		{"blacklisted", state.CountLinksBlocked}, {"too deep", state.CountLinksDepth}, {"too many redirects", state.CountLinksRedirects},
 		{"skipped by extension", state.CountLinksExtension}, {"too many path segments", state.CountLinksPathDepth},
 		{"repeated path segments", state.CountLinksRepeated}, {"too many parameters", state.CountLinksParams},
-		{"nofollow", state.CountLinksFiltered}, {"by the hook", state.CountLinksHook}, {"over the limit per page", state.CountLinksDropped}} {
+		{"nofollow", state.CountLinksFiltered}, {"by the hook", state.CountLinksHook}, {"to sites with secrets", state.CountLinksForeign}, {"over the limit per page", state.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))
 		}

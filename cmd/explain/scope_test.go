@@ -41,16 +41,16 @@ func TestExplainScope(t *testing.T) {
 
 // TestExplainScopeSites: the answer names the tables of --sites that apply, and no secret is needed for it.
 func TestExplainScopeSites(t *testing.T) {
-	file := cmdtest.File(t, "sites.toml", "[[site]]\npld = \"example.org\"\ndelay = \"9s\"\nbearer = \"env:NOT_SET\"\n[[site]]\nsurt = \"(org,example,)/x\"\nmax-depth = 1\n")
+	file := cmdtest.File(t, "sites.toml", "[[site]]\npld = \"example.org\"\ndelay = \"9s\"\nbearer = \"env:NOT_SET\"\ninsecure = false\n[[site]]\nsurt = \"(org,example,)/x\"\nmax-depth = 1\n")
 	out, _ := wantExit(t, term.ExitDone, "", "explain", "scope", "--sites", file, "http://example.org/x/y", "http://other.example/")
-	for _, want := range []string{"  settings   " + file + ":5: surt (org,example,)/x: max-depth = 1\n             " + file + ":1: pld example.org: bearer = env:NOT_SET, delay = 9s\n",
+	for _, want := range []string{"  settings   " + file + ":6: surt (org,example,)/x: max-depth = 1\n             " + file + ":1: pld example.org: bearer = env:NOT_SET, delay = 9s, insecure = false\n",
 		"http://other.example/\n  undecided: --scope decides\n  url "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	out, _ = wantExit(t, term.ExitDone, `{"url":"http://www.example.org/"}`+"\n", "explain", "scope", "--sites", file)
-	if want := `"settings":[{"file":"` + file + `","line":1,"text":"pld example.org","settings":["bearer = env:NOT_SET","delay = 9s"]}]}`; !strings.Contains(out, want) {
+	if want := `"settings":[{"file":"` + file + `","line":1,"text":"pld example.org","settings":["bearer = env:NOT_SET","delay = 9s","insecure = false"]}]}`; !strings.Contains(out, want) {
 		t.Errorf("no %s in %s", want, out)
 	}
 }

@@ -41,32 +41,34 @@ const dateBytes = 1 + revisit.MaxHintBytes
 // parser finds, the batch only counts the verdict of the first link again (Repeat). It computes data that
 // all URLs of an origin share once (Site), and encodes data that all records of a page share once (tail).
 type Batch struct {
-	p        *Policy
-	arena    []byte // the URLs
-	Ends     []int  // ends of the URLs in arena
-	Keys     []drum.Key
-	nodes    []uint16  // of Keys: the nodes that own them, in a crawl of several
-	Seen     []bool    // for each of Keys: the cache has it
-	verdicts []verdict // of the links except repeats
-	Again    int64     // repeats of links in Keys
-	asset    bool      // the link being added is a part of the page
-	fresh    []int     // indexes in Keys of targets of a refresh (weburl.FlagRefresh), ascending
-	dates    []date    // of Keys, ascending
-	Traced   []drum.Key
-	coded    []byte // the records of Tuples
-	tails    [4][]byte
-	Tuples   []drum.Tuple
-	Nodes    []uint16    // of Tuples, in a crawl of several
-	Faults   [][2]string // dropped seeds and the reasons
-	Edges    []star.Edge
-	Away     []AwayEdge // edges to PLDs of other nodes, which count them
-	Extended []uint64   // keys of the sites that redirects of seeds add to the scope
-	Names    Names
-	Rec      weburl.Record
-	scores   []uint8 // of Keys, if SetScore was called; otherwise all have that of Rec
-	vias     int64   // bytes of the page's URL in the records of Keys
-	origin   []byte  // of the page's URL, up to and including the '/'
-	Counts   [state.NumCounters]int64
+	p         *Policy
+	arena     []byte // the URLs
+	Ends      []int  // ends of the URLs in arena
+	Keys      []drum.Key
+	nodes     []uint16  // of Keys: the nodes that own them, in a crawl of several
+	Seen      []bool    // for each of Keys: the cache has it
+	verdicts  []verdict // of the links except repeats
+	Again     int64     // repeats of links in Keys
+	asset     bool      // the link being added is a part of the page
+	fresh     []int     // indexes in Keys of targets of a refresh (weburl.FlagRefresh), ascending
+	dates     []date    // of Keys, ascending
+	Traced    []drum.Key
+	coded     []byte // the records of Tuples
+	tails     [4][]byte
+	Tuples    []drum.Tuple
+	Nodes     []uint16    // of Tuples, in a crawl of several
+	Faults    [][2]string // dropped seeds and the reasons
+	Edges     []star.Edge
+	Away      []AwayEdge // edges to PLDs of other nodes, which count them
+	Extended  []uint64   // keys of the sites that redirects of seeds add to the scope
+	Names     Names
+	Rec       weburl.Record
+	scores    []uint8        // of Keys, if SetScore was called; otherwise all have that of Rec
+	vias      int64          // bytes of the page's URL in the records of Keys
+	via, page []byte         // of Start
+	redirects *weburl.Record // of AddTarget; nil for other links
+	origin    []byte         // of the page's URL, up to and including the '/'
+	Counts    [state.NumCounters]int64
 
 	fromPLD     uint64
 	fromPLDName []byte              // in a crawl of several nodes
@@ -113,7 +115,7 @@ func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.T
 		b.settings = b.p.Settings.Load()
 	}
 	b.Rec = weburl.Record{Depth: depth, Found: now.Unix(), Flags: flags}
-	b.vias, b.origin = 0, nil
+	b.vias, b.origin, b.via, b.page = 0, nil, via, pageURL
 	if len(via) > 0 {
 		b.Rec.SetVia(via, b.p.Hasher.URLKey(via))
 		b.origin = via[:len(via)-len(weburl.Split(via).Path)+1]
@@ -268,6 +270,8 @@ func (b *Batch) Admit(url []byte) (f verdict, why string) {
 		}
 	}
 	switch {
+	case b.foreign(url):
+		return ^verdict(state.CountLinksForeign), b.elsewhere()
 	case b.tooDeep(url):
 		return ^verdict(state.CountLinksDepth), ""
 	case b.Rec.Redirects > 0 && int(b.Rec.Redirects) > p.MaxRedirects:

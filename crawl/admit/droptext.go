@@ -15,6 +15,7 @@ var dropTexts = map[state.Counter]string{
 	state.CountLinksBlocked:   "the blacklist names it",
 	state.CountLinksFiltered:  "filtered",
 	state.CountLinksDropped:   "too long",
+	state.CountLinksForeign:   "requests for it have secrets, and it was found on another site (links, --sites)",
 	state.CountLinksRedirects: "too many redirects (--max-redirects)",
 }
 

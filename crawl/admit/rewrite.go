@@ -32,9 +32,9 @@ func (b *Batch) rewrite(url []byte) []byte {
 
 // AddTarget adds the URL that page redirects to.
 func (b *Batch) AddTarget(page *weburl.Record, url []byte) {
-	b.Rewriter.as = b.insists(page, url)
+	b.Rewriter.as, b.redirects = b.insists(page, url), page
 	b.Add(url)
-	b.Rewriter.as = false
+	b.Rewriter.as, b.redirects = false, nil
 }
 
 // insists reports whether a site needs the spelling that the rules would change. Such a site redirects a

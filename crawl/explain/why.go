@@ -218,6 +218,7 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonTimeout:           "the request took too long",
 	state.ReasonReset:             "the connection was closed early",
 	state.ReasonTLS:               "TLS failed",
+	state.ReasonCertificate:       "the certificate is not good, and the request needs a good one (--tls, --sites)",
 	state.ReasonBadResponse:       "the response was not HTTP",
 	state.ReasonHeadTooLarge:      "the head of the response exceeded its limits (64 KiB, 5000 fields)",
 	state.ReasonForbiddenAddress:  "all addresses of the host are forbidden",

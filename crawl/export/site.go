@@ -463,7 +463,7 @@ const reasonRobots = "robots"
 // brokenReason reports whether a URL that was refused for this reason is broken for people too.
 func brokenReason(reason string) bool {
 	for _, r := range []state.Reason{state.ReasonNoHost, state.ReasonDNS, state.ReasonConnect, state.ReasonTimeout, state.ReasonReset,
-		state.ReasonTLS, state.ReasonBadResponse, state.ReasonHeadTooLarge, state.ReasonServerError} {
+		state.ReasonTLS, state.ReasonCertificate, state.ReasonBadResponse, state.ReasonHeadTooLarge, state.ReasonServerError} {
 		if reason == r.String() {
 			return true
 		}

@@ -77,6 +77,10 @@ func TestEverythingHasAMetric(t *testing.T) {
 		if c >= state.CountCoded && c < state.CountBytesUncoded+state.Counter(len(state.Codings)) {
 			continue
 		}
+		if c >= state.CountTLSBad && c < state.CountTLSBad+state.Counter(len(state.TLSVerdicts)) {
+			want(`tls_bad_total{verdict="`+state.TLSVerdicts[c-state.CountTLSBad]+`"}`, float64(s.Count(c)))
+			continue
+		}
 		name, scale := c.String(), 1.0
 		if row := counterRows[c]; row.name != "" {
 			name = row.name

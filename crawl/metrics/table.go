@@ -10,7 +10,7 @@ import (
 )
 
 // table is made once and does not change.
-var table = slices.Concat(counters(), byCoding(), totals(), gauges(), cluster(), structures(), dirTotals(), histograms())
+var table = slices.Concat(counters(), byCoding(), byVerdict(), totals(), gauges(), cluster(), structures(), dirTotals(), histograms())
 
 type (
 	snap = snapshot.Snapshot
@@ -25,6 +25,9 @@ func counters() (list []Metric) {
 		}
 		if c >= state.CountCoded && c < state.CountBytesUncoded+state.Counter(len(state.Codings)) {
 			continue // in byCoding
+		}
+		if c >= state.CountTLSBad && c < state.CountTLSBad+state.Counter(len(state.TLSVerdicts)) {
+			continue // in byVerdict
 		}
 		row := counterRows[c]
 		name, scale := row.name, row.scale
@@ -68,6 +71,16 @@ func byCoding() (list []Metric) {
 			}})
 	}
 	return list
+}
+
+// byVerdict returns the metric of the counters by verdict on certificates.
+func byVerdict() []Metric {
+	return []Metric{{Name: "tls_bad_total", Label: "verdict", Help: "Exchanges with servers whose certificate is not good by verdict",
+		each: func(s *snap, f emit) {
+			for i, verdict := range state.TLSVerdicts {
+				f(verdict, float64(s.Count(state.CountTLSBad+state.Counter(i))))
+			}
+		}}}
 }
 
 // counterRow describes a counter. The name is that of the counter and the scale 1 unless it says otherwise.
@@ -206,6 +219,7 @@ var counterRows = [state.NumCounters]counterRow{
 	state.CountURLsSized:         {help: "Unique URLs whose sizes url_bytes_total and record_bytes_total count"},
 	state.CountURLBytes:          {help: "Bytes of unique URLs without http:// or https://", unit: "bytes"},
 	state.CountRecordBytes:       {help: "Bytes of the records of unique URLs", unit: "bytes"},
+	state.CountLinksForeign:      {help: "Links found on other sites to URLs whose requests have secrets (--sites)"},
 	state.CountLinksDuplicate:    {help: "Links not taken because the body of their page was seen before"},
 }
 

@@ -72,6 +72,7 @@ const (
 	ReasonDepth        // its site's max-depth has become less than its depth
 	ReasonNetworkLease // another node visits its network
 	ReasonHeadTooLarge // the head of the response exceeded its limits
+	ReasonCertificate  // its request needs a good certificate, and the server has none
 	NumReasons
 )
 
@@ -79,7 +80,7 @@ var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure"
 	"tls", "bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests",
 	"server-error", "evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed",
 	"lost-to-damage", "pld-busy", "not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked",
-	"internal-error", "revisit", "too-deep", "network-lease", "head-too-large"}
+	"internal-error", "revisit", "too-deep", "network-lease", "head-too-large", "bad-certificate"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {
@@ -245,8 +246,29 @@ const (
 	CountURLsSized      // unique URLs whose sizes the next two counters have
 	CountURLBytes       // bytes of these URLs without http:// or https://
 	CountRecordBytes    // bytes of their records, the paper's b
+	CountLinksForeign   // links to URLs that need secrets, found on other sites
+	// Exchanges over TLS with a server whose certificate is not good, for each of TLSVerdicts.
+	CountTLSBad
+	_
+	_
+	_
+	_
+	_
 	NumCounters
 )
+
+// TLSVerdicts are the verdicts that have counters, as labels of metrics.
+var TLSVerdicts = [...]string{"expired", "not-yet-valid", "name-mismatch", "self-signed", "unknown-authority", "invalid"}
+
+// TLSBadOf returns the counter of exchanges with a verdict; ok is false if the verdict is a good one, or none.
+func TLSBadOf(verdict string) (c Counter, ok bool) {
+	for i, name := range TLSVerdicts {
+		if name == strings.ReplaceAll(verdict, " ", "-") {
+			return CountTLSBad + Counter(i), true
+		}
+	}
+	return 0, false
+}
 
 // counterNames are the names that users see, by counter.
 var counterNames = [NumCounters]string{
@@ -278,7 +300,8 @@ var counterNames = [NumCounters]string{
 	"render_wanted", "rendered", "rendered_cut", "rendered_stored", "render_failed", "render_skipped", "render_requests",
 	"render_cached", "render_refused", "render_received_bytes", "render_links", "render_lost",
 	"links_walk", "links_sent", "links_taken", "edges_sent", "edges_taken", "seeds_elsewhere", "pages_lent", "pages_borrowed",
-	"links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes"}
+	"links_given_up", "edges_given_up", "urls_sized", "url_bytes", "record_bytes", "links_foreign",
+	"tls_expired", "tls_not_yet_valid", "tls_name_mismatch", "tls_self_signed", "tls_unknown_authority", "tls_invalid"}
 
 // Codings are the content codings that have counters, by their names in HTTP.
 var Codings = [...]string{"gzip", "deflate", "br", "zstd"}

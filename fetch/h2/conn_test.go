@@ -423,6 +423,9 @@ func TestRequestFrames(t *testing.T) {
 					t.Error("the stream stays open")
 				}
 				for _, x := range fr.Fields {
+					if own := x.Name == "x-other"; x.Sensitive != own {
+						t.Errorf("%s may be indexed: %v", x.Name, !x.Sensitive)
+					}
 					got = append(got, x.Name+" "+strings.Replace(x.Value, strings.Repeat("d", long), "", 1))
 				}
 			}

@@ -180,13 +180,20 @@ var staticNames = [...]struct {
 	{"if-modified-since", 40}, {"if-none-match", 41}, {"user-agent", 58},
 }
 
+// neverIndexed marks a literal field that no proxy may put into a table either (RFC 7541, 6.2.3 and 7.1.3). All fields have
+// it but those that every request of a crawler has: the others may be secret.
+const neverIndexed = 0x10
+
 func appendNamed(dst, name, value []byte) []byte {
 	for _, s := range &staticNames {
 		if isName(name, s.name) {
 			return appendField(dst, s.index, "", value)
 		}
 	}
-	return appendField(dst, 0, string(bytes.ToLower(name)), value)
+	from := len(dst)
+	dst = appendField(dst, 0, string(bytes.ToLower(name)), value)
+	dst[from] |= neverIndexed
+	return dst
 }
 
 // appendField appends a literal field without indexing (RFC 7541, 6.2.2): the name is an index, or 0 and

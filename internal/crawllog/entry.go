@@ -76,6 +76,9 @@ type Entry struct {
 	Score  float64
 	Scored bool
 	Fields string
+	// TLS says what is wrong with TLS: the verdict on a certificate that is not good, or why the handshake failed; "" for
+	// a good certificate and without TLS.
+	TLS string
 }
 
 // line is the JSON form of an Entry, for decoding.
@@ -107,6 +110,7 @@ type line struct {
 	DuplicateOf string   `json:"duplicate_of"`
 	Score       *float64 `json:"score"`
 	Fields      string   `json:"fields"`
+	TLS         string   `json:"tls"`
 }
 
 // UnmarshalJSON decodes a line of Append. It ignores unknown fields.
@@ -121,7 +125,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 		Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME, Charset: v.Charset,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset, DuplicateOf: v.DuplicateOf,
-		Scored: v.Score != nil, Fields: v.Fields,
+		Scored: v.Score != nil, Fields: v.Fields, TLS: v.TLS,
 	}
 	if e.Scored {
 		e.Score = *v.Score
@@ -175,6 +179,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendTarget(dst, `,"refresh":`, e.Refresh)
 	dst = appendTarget(dst, `,"redirect":`, e.Redirect)
 	dst = appendText(dst, `,"dropped":`, e.Dropped)
+	dst = appendText(dst, `,"tls":`, e.TLS)
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	dst = appendTarget(dst, `,"duplicate_of":`, e.DuplicateOf)

@@ -48,6 +48,7 @@ type rule struct {
 	target   target
 	own      Site
 	settings []described
+	secret   string // name of a setting that is secret; "": none
 }
 
 // described is a setting in words.
@@ -307,6 +308,7 @@ func (p *parser) compile(rules []rule) *Set {
 	})
 	s := &Set{name: p.name, plain: p.table(order, false), jars: p.jars, budgets: p.budgets}
 	for i := range rules {
+		s.secrets = s.secrets || rules[i].secret != ""
 		if r := &rules[i]; r.own.Has&HasPriority != 0 {
 			if s.priorities == nil {
 				s.priorities = map[string]int{}
@@ -339,6 +341,7 @@ func (p *parser) table(order []*rule, secure bool) *table {
 		t.sites++
 		if r.target.secure == secure || !secure {
 			p.checkOwner(r, site)
+			p.checkSecrets(r, site)
 		}
 	}
 	return t

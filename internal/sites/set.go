@@ -23,6 +23,7 @@ type Set struct {
 	jars          map[string]bool
 	budgets       map[string]uint32
 	priorities    map[string]int // by table
+	secrets       bool           // a table has some
 }
 
 // Site has the settings for a URL: those of the longest rule that matches it, and for the others those of
@@ -32,8 +33,14 @@ type Site struct {
 	Has Setting
 	// Owner says that the operator owns the site.
 	Owner bool
-	// Fields are header lines to add: headers, and Authorization.
-	Fields []fetch.Field
+	// Fields are header lines to add: headers, and Authorization. OpenFields are those that are not secret.
+	Fields, OpenFields []fetch.Field
+	// Insecure says that secrets go by HTTP too.
+	Insecure bool
+	// AnyCertificate says that secrets go by HTTPS whatever the server's certificate.
+	AnyCertificate bool
+	// AnyLinks says that requests have secrets wherever their URLs were found.
+	AnyLinks bool
 	// UserAgent, Accept and AcceptLanguage are the values of headers.
 	UserAgent, Accept, AcceptLanguage string
 	// Delay replaces --host-delay.
@@ -84,6 +91,9 @@ const (
 	HasRevisit
 	HasExtract
 	HasPriority
+	HasInsecure
+	HasCertificate
+	HasLinks
 )
 
 // Rule describes a rule for people. It contains no secrets.

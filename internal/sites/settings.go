@@ -29,6 +29,9 @@ var settings = map[string]setting{
 	"accept-language": {HasAcceptLanguage, false, setHeader(func(s *Site) *string { return &s.AcceptLanguage })},
 	"basic-auth":      {HasAuth, false, setBasic},
 	"bearer":          {HasAuth, false, setBearer},
+	"certificate":     {HasCertificate, false, setCertificate},
+	"insecure":        {HasInsecure, false, setInsecure},
+	"links":           {HasLinks, false, setLinks},
 	"budget":          {HasBudget, true, setBudget},
 	"connections":     {HasConnections, true, setConnections},
 	"cookies":         {HasCookies, false, setCookies},
@@ -172,7 +175,7 @@ func setCookies(p *parser, r *rule, value any) (string, error) {
 	case is && r.target.suffix:
 		return "", fmt.Errorf("%s is a public suffix with many owners", r.target.host)
 	case is:
-		r.own.Cookies = r.target.key()
+		r.own.Cookies, r.secret = r.target.key(), "cookies"
 		p.jars[r.own.Cookies] = true
 	}
 	return fmt.Sprint(is), nil
@@ -279,6 +282,9 @@ func checkValue(text string) error {
 
 func setBasic(p *parser, r *rule, value any) (string, error) {
 	secret, ref, err := p.secret(r, value, "user:password")
+	if ref != noneText {
+		r.secret = "basic-auth"
+	}
 	switch {
 	case err != nil || secret == "":
 		return ref, err
@@ -290,6 +296,9 @@ func setBasic(p *parser, r *rule, value any) (string, error) {
 
 func setBearer(p *parser, r *rule, value any) (string, error) {
 	secret, ref, err := p.secret(r, value, "the token")
+	if ref != noneText {
+		r.secret = "bearer"
+	}
 	switch {
 	case err != nil || secret == "":
 		return ref, err
@@ -416,8 +425,11 @@ func (p *parser) header(r *rule, name string, value any) (f fetch.Field, text st
 	case strings.EqualFold(name, "cookie") && v != "" && !isReference(v):
 		return f, "", errors.New(`want "env:NAME" or "file:PATH": cookies are secret`)
 	}
+	if v != "" && (isReference(v) || !isOpen(name)) {
+		r.secret = "the header " + name
+	}
 	if !isReference(v) {
-		return fetch.Field{Name: name, Value: v}, name, checkValue(v)
+		return fetch.Field{Name: name, Value: v, Secret: v != "" && !isOpen(name)}, name, checkValue(v)
 	}
 	secret, ref, err := p.secret(r, v, "the value")
 	return fetch.Field{Name: name, Value: secret, Secret: true}, name + "=" + ref, err

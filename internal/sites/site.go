@@ -17,6 +17,7 @@ func (r *rule) over(above *Site) *Site {
 	s.rule, s.above = r, above
 	if above == nil {
 		s.Fields = withoutEmpty(s.Fields)
+		s.separate()
 		return &s
 	}
 	missing := above.Has &^ s.Has
@@ -40,8 +41,12 @@ func (r *rule) over(above *Site) *Site {
 	take(HasConnections, func() { s.Connections = above.Connections })
 	take(HasRobots, func() { s.IgnoreRobots = above.IgnoreRobots })
 	take(HasCookies, func() { s.Cookies = above.Cookies })
+	take(HasInsecure, func() { s.Insecure = above.Insecure })
+	take(HasCertificate, func() { s.AnyCertificate = above.AnyCertificate })
+	take(HasLinks, func() { s.AnyLinks = above.AnyLinks })
 	s.Fields = mergeFields(above.Fields, s.Fields, s.Has&HasAuth != 0)
 	s.Has |= above.Has
+	s.separate()
 	return &s
 }
 
@@ -191,7 +196,7 @@ func (r *rule) bytes() int64 {
 		b += int64(len(d.text))
 	}
 	for _, f := range r.own.Fields {
-		b += 2 * (int64(unsafe.Sizeof(f)) + int64(len(f.Name)+len(f.Value)))
+		b += 3 * (int64(unsafe.Sizeof(f)) + int64(len(f.Name)+len(f.Value)))
 	}
 	if p := r.own.Proxy; p != nil {
 		b += int64(unsafe.Sizeof(*p)) + int64(len(p.User)+len(p.Password))

@@ -43,6 +43,7 @@ pld = "example.org"
 delay = "3s"
 max-depth = 5
 headers = { X-All = "1", X-Who = "pld" }
+insecure = false
 
 [[site]]
 host = "www.example.org"
@@ -67,6 +68,7 @@ accept-language = "de"
 [[site]]
 surt = "(org,example,shop,:8080)"
 basic-auth = "env:LOGIN"
+insecure = true
 
 [[site]]
 surt = "(gov,"
@@ -75,6 +77,7 @@ delay = "30s"
 [[site]]
 host = "192.0.2.1"
 headers.X-Key = "file:/run/key"
+insecure = true
 `
 
 // describe returns the settings of a URL, with the values of header fields.
@@ -118,7 +121,7 @@ func TestLayers(t *testing.T) {
 		"http://www.example.org/docs":             "delay 3s, depth 5, agent, X-All=1, Authorization=Bearer t0ps3cret, X-Who=host",
 		"https://www.example.org/docs/old/x?a=1":  "delay 3s, depth 1, agent, accept text/html, language de, X-All=1, X-Who=host",
 		"http://shop.example.org/":                "delay 3s, depth 5, X-All=1, X-Who=pld",
-		"http://shop.example.org:8080/x":          "delay 3s, depth 5, X-All=1, X-Who=pld, " + basic,
+		"http://shop.example.org:8080/x":          "delay 3s, depth 5, " + basic,
 		"http://nasa.gov/":                        "delay 30s",
 		"http://gov/":                             "delay 30s",
 		"http://192.0.2.1:99/":                    "X-Key=k3yfile",
@@ -140,11 +143,11 @@ func TestLayers(t *testing.T) {
 func TestRulesHaveNoSecrets(t *testing.T) {
 	s := mustParse(t, layered)
 	for url, want := range map[string]string{
-		"https://www.example.org/docs/old/x": `sites.toml:14: surt http://(org,example,www,)/docs/: bearer = none`,
+		"https://www.example.org/docs/old/x": `sites.toml:15: surt http://(org,example,www,)/docs/: bearer = none`,
 		"http://www.example.org/":            `bearer = env:TOKEN`,
-		"http://shop.example.org:8080/":      `sites.toml:28: surt (org,example,shop,:8080): basic-auth = env:LOGIN`,
+		"http://shop.example.org:8080/":      `sites.toml:29: surt (org,example,shop,:8080): basic-auth = env:LOGIN`,
 		"http://192.0.2.1/":                  `headers X-Key=file:/run/key`,
-		"http://example.org/":                `sites.toml:2: pld example.org: delay = 3s, max-depth = 5, headers X-All X-Who`,
+		"http://example.org/":                `sites.toml:2: pld example.org: delay = 3s, insecure = false, max-depth = 5, headers X-All X-Who`,
 	} {
 		got := s.LookupURL([]byte(url)).String()
 		if !strings.Contains(got, want) {
@@ -168,6 +171,11 @@ func TestFaults(t *testing.T) {
 		{"[[site]]\nhost = 'a.example'\nbasic-auth = 'bob:hunter2'", `f:3: basic-auth: want "env:NAME" or "file:PATH"`},
 		{"[[site]]\nhost = 'a.example'\nbearer = 't0ps3cret'", `f:3: bearer: want "env:NAME" or "file:PATH"`},
 		{"[[site]]\nhost = 'a.example'\nbearer = 't0ps3cret", `f:3:`},
+		{"[[site]]\nhost = 'a.example'\nbasic-auth = 'env:LOGIN'", "f:1: host a.example: basic-auth is secret, and by HTTP anybody on the way can read it: set insecure = true"},
+		{"[[site]]\npld = 'a.example'\ncookies = true", "cookies is secret"},
+		{"[[site]]\nsurt = '(example,a,)/x'\nheaders.X-Key = 'abc'", "the header X-Key is secret"},
+		{"[[site]]\nsurt = 'https://(example,a,)'\ninsecure = true", "f:3: insecure: the table is for https alone"},
+		{"[[site]]\nhost = 'a.example'\ninsecure = 'yes'\ncertificate = 'bad'\nlinks = 'none'", "f:5: links: want \"same-site\" or \"any\""},
 		{"[[site]]\nhost = 'a.example'\nheaders = { Cookie = 't0ps3cret' }", "f:3: headers: \"Cookie\": want"},
 		{"[[site]]\nhost = 'a.example'\nheaders.Authorization = 't0ps3cret'", "use basic-auth or bearer"},
 		{"[[site]]\nhost = 'a.example'\n[site.headers]\nHost = 'b.example'", "f:3: headers: \"Host\": cannot be set"},
@@ -294,14 +302,14 @@ rate = 20
 
 // TestJars: the jar of a rule has the same key in each file, and rules below inherit it or end it.
 func TestJars(t *testing.T) {
-	s := mustParse(t, "[[site]]\npld = 'a.example'\ncookies = true\n[[site]]\nhost = 'no.a.example'\ncookies = false\n"+
+	s := mustParse(t, "[[site]]\npld = 'a.example'\ncookies = true\ninsecure = true\n[[site]]\nhost = 'no.a.example'\ncookies = false\n"+
 		"[[site]]\nhost = 'own.a.example'\ncookies = true\n[[site]]\nsurt = '(example,a,own,)/x'\nmax-depth = 1")
 	jar := func(s *Set, host string) string { return s.LookupURL([]byte("http://" + host + "/x")).Cookies }
 	pld, own := jar(s, "www.a.example"), jar(s, "own.a.example")
 	if pld == "" || own == "" || pld == own || jar(s, "no.a.example") != "" || len(s.Jars()) != 2 || !s.Jars()[pld] || !s.Jars()[own] {
 		t.Errorf("keys %q, %q, %q of %v", pld, own, jar(s, "no.a.example"), s.Jars())
 	}
-	other := mustParse(t, "# moved\n[[site]]\nsurt = '(example,A,'\ncookies = true\nmax-depth = 1")
+	other := mustParse(t, "# moved\n[[site]]\nsurt = '(example,A,'\ncookies = true\ninsecure = false\nmax-depth = 1")
 	if got := jar(other, "b.a.example"); got != pld {
 		t.Errorf("after a reload: %q, want %q", got, pld)
 	}
@@ -334,7 +342,7 @@ func TestExampleOfTheDocs(t *testing.T) {
 	opt := testOptions
 	opt.Env, opt.File = nil, nil
 	s, err := Parse("example", []byte(example), opt)
-	if err != nil || s.Stats().Rules != 6 {
+	if err != nil || s.Stats().Rules != 7 {
 		t.Errorf("%v, %v", s.Stats(), err)
 	}
 	for key := range settings {
@@ -348,7 +356,7 @@ func TestExampleOfTheDocs(t *testing.T) {
 func TestUnreadSecrets(t *testing.T) {
 	opt := testOptions
 	opt.Env, opt.File = nil, nil
-	s, err := Parse("f", []byte("[[site]]\nhost = 'a.example'\nbearer = 'env:MISSING'\nheaders.X = 'file:/missing'"), opt)
+	s, err := Parse("f", []byte("[[site]]\nhost = 'a.example'\nbearer = 'env:MISSING'\nheaders.X = 'file:/missing'\ninsecure = true"), opt)
 	if err != nil {
 		t.Fatal(err)
 	}

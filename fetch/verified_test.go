@@ -1,0 +1,60 @@
+package fetch
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestVerified: a request that needs a good certificate is not sent to a server with a bad one, neither on a new connection
+// nor on one that a request without that need has opened, by HTTP/1.1 and HTTP/2, with and without a resumed session.
+func TestVerified(t *testing.T) {
+	soon := time.Now().Add(24 * time.Hour)
+	ca := testCert(t, nil, soon)
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Leaf)
+	for name, good := range map[string]bool{"example.org": true, "evil.example": false} {
+		cert := testCert(t, ca, soon, name)
+		requests := make(chan string, 10)
+		addr := listen(t, func(conn net.Conn) {
+			s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}})
+			defer s.Close()
+			for {
+				head := readRequest(s)
+				if head == "" {
+					return
+				}
+				requests <- head
+				if _, err := io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi"); err != nil {
+					return
+				}
+			}
+		})
+		c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots}})
+		req.Scheme, req.KeepAlive = "https", time.Minute
+		for i, verified := range []bool{false, false, true, true} {
+			req.Verified = verified
+			var resp Response
+			err := c.Do(t.Context(), req, &resp)
+			var fe *Error
+			refused := errors.As(err, &fe) && fe.Kind == KindCertificate
+			if refused != (verified && !good) || err != nil && !refused {
+				t.Errorf("%s, request %d: %v", name, i, err)
+			}
+			if reused := i > 0 && (good || !verified); resp.Reused != reused {
+				t.Errorf("%s, request %d: reused %v, want %v", name, i, resp.Reused, reused)
+			}
+		}
+		want := 4
+		if !good {
+			want = 2
+		}
+		if n := len(requests); n != want {
+			t.Errorf("%s: the server saw %d requests, want %d", name, n, want)
+		}
+	}
+}
