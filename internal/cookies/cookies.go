@@ -8,7 +8,8 @@
 //
 // A Store has a Jar for each key, which is one site of the operator's. Jars share nothing. A Jar is the
 // standard library's net/http/cookiejar (RFC 6265): domain, path, Secure, expiry, and no cookie for a public
-// suffix, private ones such as github.io included. What the library lacks is a bound, so a Jar remembers the
+// suffix, private ones such as github.io included. Set-Cookie is parsed here, because the library knows few forms of
+// dates and refuses many values. What the library lacks besides is a bound, so a Jar remembers the
 // cookies that it handed over, and deletes the oldest through the library to make room.
 //
 // Cookies are secret like credentials: nothing here logs or prints them.
@@ -150,8 +151,8 @@ func (j *Jar) Header(parts *weburl.Parts) string {
 	}
 	var b strings.Builder
 	for _, c := range j.jar.Cookies(urlOf(parts)) {
-		text := (&http.Cookie{Name: c.Name, Value: c.Value, Quoted: c.Quoted}).String()
-		if text == "" || b.Len()+len(text) > MaxHeaderBytes {
+		text := c.Name + "=" + c.Value // as it came: the library would drop bytes
+		if b.Len()+len(text) > MaxHeaderBytes {
 			continue
 		}
 		if b.Len() > 0 {
@@ -171,8 +172,8 @@ func (j *Jar) Take(parts *weburl.Parts, lines []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, line := range lines[:min(len(lines), MaxPerResponse)] {
-		if c, err := http.ParseSetCookie(line); err == nil {
-			j.set(u, c)
+		if c, ok := parseSetCookie(line); ok && mayBeSet(&c, u.Scheme == "https") {
+			j.set(u, &c)
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (j *Jar) Take(parts *weburl.Parts, lines []string) {
 // set adds a cookie, replaces it, or deletes it.
 func (j *Jar) set(u *url.URL, c *http.Cookie) {
 	// The library keeps what it needs; the rest could be large.
-	small := http.Cookie{Name: strings.Clone(c.Name), Value: strings.Clone(c.Value), Quoted: c.Quoted,
+	small := http.Cookie{Name: strings.Clone(c.Name), Value: strings.Clone(c.Value),
 		Path: strings.Clone(c.Path), Domain: strings.Clone(c.Domain), Expires: c.Expires, MaxAge: c.MaxAge,
 		Secure: c.Secure, HttpOnly: c.HttpOnly}
 	if !j.fitDomain(u, &small) {
@@ -195,7 +196,7 @@ func (j *Jar) set(u *url.URL, c *http.Cookie) {
 	if old := j.known[e.identity]; old != nil {
 		j.forget(old)
 	}
-	if small.MaxAge < 0 || small.MaxAge == 0 && !small.Expires.IsZero() && small.Expires.Before(time.Now()) {
+	if small.MaxAge < 0 || small.MaxAge == 0 && !small.Expires.IsZero() && !small.Expires.After(time.Now()) {
 		j.jar.SetCookies(u, []*http.Cookie{&small})
 		return
 	}
