@@ -72,6 +72,9 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
 		if err == nil && jar != nil {
 			takeCookies(jar, jarFor, resp)
+			if isRedirect(resp) {
+				jar.Redirected(p.Hasher.URLKey(urlOf(jarFor)), cookieOf(&req))
+			}
 		}
 		if err == nil && !decodesLater(resp) {
 			err = resp.Decode(ctx)

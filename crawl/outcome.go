@@ -46,6 +46,7 @@ type pageStage struct {
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	health     *hostHealth
+	operator   *operator
 	outages    *outages
 	output     *output
 	render     *renderStage

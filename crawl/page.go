@@ -132,7 +132,10 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			return err
 		}
 		w.visit.apply(rec)
-		return p.deferrals.endVisit(tx, rec, state.PlaceRAM)
+		if err := p.deferrals.endVisit(tx, rec, state.PlaceRAM); err != nil || !isRedirect(resp) {
+			return err
+		}
+		return p.askAgain(tx, rec, w.meta.redirect)
 	})
 	p.noteProgress()
 	return err

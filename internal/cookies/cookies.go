@@ -17,7 +17,7 @@
 // # Bounds
 //
 // A cookie has at most MaxCookieBytes, a Jar MaxCookies and MaxJarBytes, a response MaxPerResponse. All jars of
-// a Store together have at most the bytes given to NewStore. If others have used them up, a Jar makes room among
+// a Store together have at most the bytes given to NewStore. A jar also remembers the last 256 URLs that redirected. If others have used them up, a Jar makes room among
 // its own cookies, or drops the new one. The accounts count a cookie that has expired until
 // it is the oldest.
 //
@@ -111,6 +111,9 @@ type Jar struct {
 	order   list.List // of *entry, the oldest first
 	known   map[identity]*list.Element
 	bytes   int64
+
+	redirected []redirected // a ring
+	next       int          // the oldest of it, once it is full
 }
 
 // identity is what makes two cookies the same (RFC 6265, 5.3).
@@ -129,6 +132,7 @@ func (j *Jar) clear() {
 	if err != nil {
 		panic("BUG: cookies: " + err.Error()) // the library returns none
 	}
+	j.redirected, j.next = nil, 0
 	j.jar, j.known, j.bytes = jar, map[identity]*list.Element{}, 0
 	j.order.Init()
 }

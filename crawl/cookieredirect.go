@@ -1,0 +1,60 @@
+package crawl
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/fetch"
+	"drumbeat/weburl"
+)
+
+// cookieOf returns the Cookie header of a request; "" for none.
+func cookieOf(req *fetch.Request) string {
+	for _, f := range req.Fields {
+		if strings.EqualFold(f.Name, "Cookie") {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// urlOf returns the canonical URL with these parts.
+func urlOf(p *weburl.Parts) []byte {
+	url := append(append(append([]byte(nil), p.Scheme...), "://"...), p.Host...)
+	if p.Port != 80 && string(p.Scheme) == "http" || p.Port != 443 && string(p.Scheme) == "https" {
+		url = strconv.AppendUint(append(url, ':'), uint64(p.Port), 10)
+	}
+	return append(url, p.Path...)
+}
+
+// askAgain makes the crawl ask once more for the target of a redirect that was asked before, if the site's cookies have
+// changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the redirecting URL. The request has the
+// form of an order (orders.go), whose record is another than that of the unique URL. It waits for robots.txt and its turn
+// like any other. Without room in the table of orders, the redirect leads nowhere, as it does on sites without cookies.
+func (p *pageStage) askAgain(tx *transaction, rec *weburl.Record, target []byte) error {
+	set := p.sites.Load()
+	if set == nil || len(target) == 0 || int(rec.Redirects) >= p.opt.MaxRedirects {
+		return nil
+	}
+	parts := weburl.Split(target)
+	site := set.Lookup(&parts)
+	if site == nil || site.Cookies == "" {
+		return nil
+	}
+	var req fetch.Request
+	jar := p.dress(&req, site, &parts, rec.URL)
+	key, host := p.Hasher.URLKey(target), p.HostKey(parts.Host)
+	if jar == nil || p.orders.room() == 0 || !jar.Again(key, cookieOf(&req)) || !p.orders.begin(key, host) {
+		return nil
+	}
+	if err := p.operator.ordered.Append(state.AppendOrdered(nil, key)); err != nil {
+		return err
+	}
+	tx.enterOrder(key, state.PlaceRobotsCheck)
+	again := weburl.Record{URL: target, Depth: rec.Depth, Found: time.Now().Unix(), Flags: weburl.FlagRedirect,
+		Redirects: rec.Redirects + 1, Budget: p.operator.pinned(p.PLDKey(parts.Host))}
+	again.SetVia(rec.URL, p.Hasher.URLKey(rec.URL))
+	return p.check.checkRobots(tx, again.Append(nil), &again, state.PlaceRobotsCheck)
+}
