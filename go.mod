@@ -2,6 +2,13 @@ module drumbeat
 
 go 1.26.0
 
+// Of certificates that the web still has: a negative serial number, and RSA keys of less than 1024 bits, which package
+// fetch does not call good.
+godebug (
+	rsa1024min=0
+	x509negativeserial=1
+)
+
 require (
 	github.com/RadhiFadlillah/whatlanggo v0.0.0-20240916001553-aac1f0f737fc
 	github.com/alecthomas/kong v1.17.0

@@ -49,7 +49,7 @@ func (p *pageStage) askAgain(tx *transaction, rec *weburl.Record, target []byte)
 	if jar == nil || p.orders.room() == 0 || !jar.Again(key, cookieOf(&req)) || !p.orders.begin(key, host) {
 		return nil
 	}
-	if err := p.operator.ordered.Append(state.AppendOrdered(nil, key)); err != nil {
+	if err := p.operator.noteOrdered(key); err != nil {
 		return err
 	}
 	tx.enterOrder(key, state.PlaceRobotsCheck)
@@ -58,3 +58,6 @@ func (p *pageStage) askAgain(tx *transaction, rec *weburl.Record, target []byte)
 	again.SetVia(rec.URL, p.Hasher.URLKey(rec.URL))
 	return p.check.checkRobots(tx, again.Append(nil), &again, state.PlaceRobotsCheck)
 }
+
+// noteOrdered notes the key of an order for audits. It is part of a transaction.
+func (o *operator) noteOrdered(key uint64) error { return o.ordered.Append(state.AppendOrdered(nil, key)) }

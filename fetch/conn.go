@@ -52,6 +52,7 @@ type tlsFacts struct {
 	verdict string
 	version uint16
 	resumed bool
+	old     bool // only TLSOptions.Old offers what was chosen
 	heavy   bool // the chain is too long to cache its session
 	conn    *tls.Conn
 }

@@ -244,7 +244,7 @@ func (x *exchange) reuse() bool {
 // trusts reports whether a kept connection has a good certificate if the request needs one: an exchange without secrets
 // may have opened it.
 func (x *exchange) trusts(c *conn) bool {
-	return !x.req.Verified || x.req.Scheme != "https" || c.tls.verdict == VerdictOK
+	return !x.req.Verified || x.req.Scheme != "https" || c.tls.verdict == VerdictOK && !c.tls.old
 }
 
 // stale reports whether a reused connection ended before the first byte of the reply: the server had closed

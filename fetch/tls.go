@@ -3,10 +3,12 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +20,8 @@ type TLSOptions struct {
 	// Require rejects a certificate that is not good with KindCertificate. Otherwise the verdict is only
 	// recorded in Response.TLSVerdict, unless Request.Verified is set.
 	Require bool
-	// Old also offers TLS 1.0 and 1.1 and the cipher suites of their time. Otherwise the minimum is 1.2.
+	// Old also offers TLS 1.0 and 1.1 and the cipher suites of their time (oldSuites), except for requests with
+	// Verified. Otherwise the minimum is 1.2.
 	Old bool
 	// Roots are the trusted roots; nil: the system's.
 	Roots *x509.CertPool
@@ -57,7 +60,6 @@ const (
 type tlsState struct {
 	opt      TLSOptions
 	sessions tls.ClientSessionCache
-	suites   []uint16 // nil: the library's default
 	verdicts verdictCache
 	judged   atomic.Int64 // number of chains verified, not found in the cache
 }
@@ -67,20 +69,8 @@ func (s *tlsState) init(opt TLSOptions) error {
 	if opt.Sessions >= 0 {
 		s.sessions = tls.NewLRUClientSessionCache(orInt(opt.Sessions, defaultSessions))
 	}
-	if opt.Old {
-		for _, c := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
-			s.suites = append(s.suites, c.ID)
-		}
-	}
 	s.verdicts.half = max(orInt(opt.Verdicts, defaultVerdicts)/2, 1)
 	return nil
-}
-
-// curves prefers X25519 and omits the hybrid with ML-KEM, which nearly doubles the cost of a handshake and
-// adds 2.3 KB; a crawler has no long-term secrets. P-256 takes about 10 % less time than X25519's 100 µs (1
-// to 2 % of a fetch), but a server that prefers X25519 would need an extra round trip.
-func curves() []tls.CurveID {
-	return []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 }
 
 // errCertificate aborts a handshake whose certificate Require or Request.Verified rejects.
@@ -102,7 +92,9 @@ func (x *exchange) handshake() *Error {
 		InsecureSkipVerify: true,
 		CurvePreferences:   curves(),
 		NextProtos:         x.protocols(),
-		MinVersion:         tls.VersionTLS12,
+		MinVersion:         minVersion,
+		MaxVersion:         maxVersion,
+		CipherSuites:       suites(),
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			c.tls.heavy = sessionBytes(&cs) > sessionChainBytes
 			c.tls.verdict = s.verdict(cs.PeerCertificates, name, time.Now())
@@ -115,8 +107,8 @@ func (x *exchange) handshake() *Error {
 	if s.sessions != nil {
 		cfg.ClientSessionCache = connSessions{s.sessions, &c.tls}
 	}
-	if s.opt.Old {
-		cfg.MinVersion, cfg.CipherSuites = tls.VersionTLS10, s.suites
+	if s.opt.Old && !x.req.Verified {
+		cfg.MinVersion, cfg.CipherSuites = oldVersion, oldSuites()
 	}
 	h := &heldConn{conn: c, shaking: true}
 	conn := tls.Client(h, cfg)
@@ -129,6 +121,7 @@ func (x *exchange) handshake() *Error {
 	}
 	cs := conn.ConnectionState()
 	c.tls.version, c.tls.resumed = cs.Version, cs.DidResume
+	c.tls.old = cs.Version < minVersion || cs.Version == tls.VersionTLS12 && !slices.Contains(suites(), cs.CipherSuite)
 	x.resp.TLSVersion, x.resp.Resumed = c.tls.version, c.tls.resumed
 	c.tls.conn, c.stream = conn, conn
 	if cs.NegotiatedProtocol == ProtoHTTP2 {
@@ -262,6 +255,9 @@ func (s *tlsState) verdict(chain []*x509.Certificate, name string, now time.Time
 	return v
 }
 
+// leastRSABits is the size of RSA keys below which a certificate is not good. go.mod lets the library take smaller keys.
+const leastRSABits = 1024
+
 // judge verifies a chain as a browser does, but without revocation.
 func judge(chain []*x509.Certificate, name string, roots *x509.CertPool, now time.Time) string {
 	opt := x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now}
@@ -269,6 +265,11 @@ func judge(chain []*x509.Certificate, name string, roots *x509.CertPool, now tim
 		opt.Intermediates = x509.NewCertPool()
 		for _, c := range chain[1:] {
 			opt.Intermediates.AddCert(c)
+		}
+	}
+	for _, c := range chain {
+		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() < leastRSABits {
+			return VerdictInvalid
 		}
 	}
 	_, err := chain[0].Verify(opt)

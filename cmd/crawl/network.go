@@ -59,7 +59,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
 			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept),
 			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet), Ports: c.Ports,
-			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
+			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require", Old: c.TLSLegacy},
 			HTTP2: c.HTTP2 == "on",
 		})
 }

@@ -16,8 +16,9 @@
 //
 // # Bounds
 //
-// A cookie has at most MaxCookieBytes, a Jar MaxCookies and MaxJarBytes, a response MaxPerResponse. All jars of
-// a Store together have at most the bytes given to NewStore. A jar also remembers the last 256 URLs that redirected. If others have used them up, a Jar makes room among
+// A cookie has at most MaxCookieBytes, a Jar MaxCookies and MaxJarBytes, a response MaxPerResponse. A Jar also
+// remembers the last 256 URLs that redirected. All jars of a Store together have at most the bytes given to
+// NewStore. If others have used them up, a Jar makes room among
 // its own cookies, or drops the new one. The accounts count a cookie that has expired until
 // it is the oldest.
 //
