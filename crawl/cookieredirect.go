@@ -60,4 +60,6 @@ func (p *pageStage) askAgain(tx *transaction, rec *weburl.Record, target []byte)
 }
 
 // noteOrdered notes the key of an order for audits. It is part of a transaction.
-func (o *operator) noteOrdered(key uint64) error { return o.ordered.Append(state.AppendOrdered(nil, key)) }
+func (o *operator) noteOrdered(key uint64) error {
+	return o.ordered.Append(state.AppendOrdered(nil, key))
+}
