@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -149,6 +150,16 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 			for _, r := range w.got("bad.test", "/robots.txt") {
 				if got := r.header.Get("Authorization"); got != "" && test.with == 0 {
 					t.Errorf("%s: robots.txt was asked with %s", test.table, got)
+				}
+			}
+			if test.reason == state.ReasonRobotsUnavailable {
+				x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+				if err != nil {
+					t.Fatal(err)
+				}
+				hosts, err := x.Hosts([]string{"bad.test"})
+				if err != nil || !strings.Contains(strings.Join(hosts[0].Why, "\n"), "TLS: name mismatch") {
+					t.Errorf("explain host: %v, %v", hosts, err)
 				}
 			}
 			s := res.Snapshot

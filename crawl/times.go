@@ -97,7 +97,7 @@ func badTLS(verdict string, err error) string {
 	if errors.As(err, &fe) && fe.Kind == fetch.KindTLS {
 		return fe.TLSCause()
 	}
-	if _, bad := state.TLSBadOf(verdict); bad {
+	if _, bad := state.TLSBadOf(verdict); bad && (fe == nil || fe.Kind == fetch.KindCertificate) {
 		return verdict
 	}
 	return ""

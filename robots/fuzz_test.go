@@ -66,7 +66,7 @@ func FuzzOutcome(f *testing.F) {
 		fetched := &Fetched{Kind: Kind(kind / 2 % 8), Status: status, Body: body}
 		next := Outcome(prev, fetched, "drumbeat", now)
 		coded := next.Append(nil)
-		if len(coded) > MaxEncoded+256 {
+		if len(coded) > MaxEncoded+320 {
 			t.Fatalf("%d bytes", len(coded))
 		}
 		var back HostData

@@ -68,12 +68,17 @@ type HostData struct {
 	Health health.State
 	// Pages is the number of URLs admitted to fetching, if it is limited; at most MaxPages.
 	Pages int64
+	// TLS says why TLS failed, if the last request failed by that; at most MaxTLSText bytes.
+	TLS string
 	// Rules are encoded (Rules.Append). They are empty unless State is StateRules.
 	Rules []byte
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
 }
+
+// MaxTLSText is the length at which HostData.TLS is cut.
+const MaxTLSText = 64
 
 // MaxFailures and MaxPages are where the counts of failures and pages saturate.
 const (
@@ -214,7 +219,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 //
 //	version   1 byte   3
 //	state     1 byte
-//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health, 4: missingSince
+//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health, 4: missingSince, 5: tls
 //	naddrs    1 byte   0 to 8
 //	v6        1 byte   bit i: address i has 16 bytes, else 4
 //	failures  varint
@@ -223,6 +228,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time, own bool) (Decision, 
 //	missingSince   varint; only with its flag
 //	pages     varint, not 0; only with its flag
 //	health    1 byte length, coding of health.State; only with its flag
+//	tls       1 byte length, 1 to 64, text; only with its flag
 //	addresses
 //	rules     to the end, see rules.go; only in StateRules
 const hostVersion = 3
@@ -233,7 +239,8 @@ const (
 	flagPages
 	flagHealth
 	flagMissing
-	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth | flagMissing
+	flagTLS
+	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth | flagMissing | flagTLS
 )
 
 // flags returns the flags byte of h.
@@ -242,7 +249,8 @@ func (h *HostData) flags() (flags byte) {
 		is   bool
 		flag byte
 	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages},
-		{!h.Health.Clean(), flagHealth}, {!h.MissingSince.IsZero(), flagMissing}} {
+		{!h.Health.Clean(), flagHealth}, {!h.MissingSince.IsZero(), flagMissing},
+		{h.TLS != "", flagTLS}} {
 		if f.is {
 			flags |= f.flag
 		}
@@ -250,7 +258,7 @@ func (h *HostData) flags() (flags byte) {
 	return flags
 }
 
-// Append appends the coding of h to dst: at most MaxEncoded + 256 bytes.
+// Append appends the coding of h to dst: at most MaxEncoded + 320 bytes.
 func (h *HostData) Append(dst []byte) []byte {
 	flags := h.flags()
 	dst = append(dst, hostVersion, byte(h.State), flags)
@@ -270,6 +278,10 @@ func (h *HostData) Append(dst []byte) []byte {
 	}
 	if flags&flagHealth != 0 {
 		dst = appendHealth(dst, &h.Health)
+	}
+	if flags&flagTLS != 0 {
+		text := h.TLS[:min(len(h.TLS), MaxTLSText)]
+		dst = append(append(dst, byte(len(text))), text...)
 	}
 	dst = appendAddrs(dst, h.Addrs())
 	return append(dst, h.Rules...)
@@ -301,12 +313,15 @@ func (h *HostData) Decode(b []byte) error {
 	if flags&flagHealth != 0 {
 		d.health(&h.Health)
 	}
+	if flags&flagTLS != 0 {
+		h.TLS = string(d.bytes(int(d.byte())))
+	}
 	h.naddrs = d.addrs(h.addrs[:], n, v6)
 	if len(d.b) > 0 {
 		h.Rules = d.b
 	}
 	switch {
-	case d.bad, state >= byte(len(stateNames)), flags&^hostFlags != 0, flags != h.flags(), len(d.b) > MaxEncoded,
+	case d.bad, state >= byte(len(stateNames)), flags&^hostFlags != 0, flags != h.flags(), len(h.TLS) > MaxTLSText, len(d.b) > MaxEncoded,
 		h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
 		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
 		*h = HostData{}

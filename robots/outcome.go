@@ -66,7 +66,7 @@ type Fetched struct {
 	// RetryAfter is the Retry-After of the response; 0: none. It applies to failures and is capped at
 	// Lifetime.
 	RetryAfter time.Duration
-	// TLS says what is wrong with TLS, for logs; "" if nothing is.
+	// TLS says what is wrong with TLS; "" if nothing is, or if the request failed by something else.
 	TLS string
 	// Vouched says that other names were answered when this one had no such host or a forbidden address. For
 	// a name that never had an address, this confirms the outcome at once; otherwise it must recur after
@@ -123,6 +123,9 @@ func Outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	h := outcome(prev, f, agent, now)
 	h.Health, h.Pages = prev.Health, prev.Pages
 	if h.Failures > 0 {
+		if f.Kind == NetworkFailure {
+			h.TLS = f.TLS[:min(len(f.TLS), MaxTLSText)]
+		}
 		if h.FailingSince = prev.FailingSince; h.FailingSince.IsZero() || h.FailingSince.After(now) {
 			h.FailingSince = now
 		}

@@ -71,7 +71,7 @@ func (u *Update) Apply(known *HostData, p *health.Policy, agent string, now time
 		}
 		return Outcome(known, &f, agent, at)
 	case h.State == StateUnreachable:
-		return Outcome(known, &Fetched{Kind: NetworkFailure, RetryAfter: h.RetryAt.Sub(u.At),
+		return Outcome(known, &Fetched{Kind: NetworkFailure, RetryAfter: h.RetryAt.Sub(u.At), TLS: h.TLS,
 			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, agent, at)
 	}
 	u.Data.Health, u.Data.Pages = known.Health, known.Pages // it was evaluated without earlier knowledge

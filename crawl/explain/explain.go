@@ -143,6 +143,7 @@ type OriginReport struct {
 	State       string    `json:"state"` // none, rules, no file, unreachable, no host, forbidden
 	Stale       bool      `json:"stale,omitempty"`
 	Failures    int       `json:"failures,omitempty"`
+	TLS         string    `json:"tls,omitempty"` // why TLS failed, if the last request failed by that
 	Fetched     time.Time `json:"fetched,omitzero"`
 	Expires     time.Time `json:"expires,omitzero"`
 	RetryAt     time.Time `json:"retry_at,omitzero"`

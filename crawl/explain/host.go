@@ -234,8 +234,8 @@ func (v *view) concludeHost(rep *HostReport) {
 	for _, o := range rep.Origins {
 		switch o.State {
 		case "unreachable":
-			say("%s: robots.txt is unreachable (%d failures); nothing is fetched; next request from %s",
-				o.Origin, o.Failures, v.when(o.RetryAt))
+			say("%s: robots.txt is unreachable (%s); nothing is fetched; next request from %s",
+				o.Origin, o.failed(), v.when(o.RetryAt))
 		case "no host", "forbidden":
 			say("%s: can't be reached: %s, until %s", o.Origin, o.State, v.when(o.Expires))
 		case "none":

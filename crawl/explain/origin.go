@@ -52,7 +52,7 @@ func (v *view) origin(
 }
 
 func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32) {
-	rep.State, rep.Stale, rep.Failures = h.State.String(), h.Stale, h.Failures
+	rep.State, rep.Stale, rep.Failures, rep.TLS = h.State.String(), h.Stale, h.Failures, h.TLS
 	rep.Fetched, rep.Expires, rep.RetryAt, rep.AddrExpires = h.Fetched, h.Expires, h.RetryAt, h.AddrExpires
 	for _, a := range h.Addrs() {
 		rep.Addresses = append(rep.Addresses, a.String())
@@ -198,4 +198,13 @@ func (v *view) canonicalAsked(asked string) (string, error) {
 	resolver := weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !v.links.KeepEscapes})
 	url, err := resolver.AppendResolve(nil, nil, []byte(asked))
 	return string(url), err
+}
+
+// failed describes the failures of requests for robots.txt.
+func (o *OriginReport) failed() string {
+	text := fmt.Sprintf("%d failures", o.Failures)
+	if o.TLS != "" {
+		text += "; TLS: " + o.TLS
+	}
+	return text
 }

@@ -198,8 +198,8 @@ func (v *view) whyRobots(rep *URLReport) (why []string) {
 		why = append(why, fmt.Sprintf("robots.txt forbids it: %q", d.Rule))
 	case o.State == "unreachable":
 		why = append(why, fmt.Sprintf(
-			"robots.txt is unreachable (%d failures): nothing is fetched; next request from %s",
-			o.Failures, v.when(o.RetryAt)))
+			"robots.txt is unreachable (%s): nothing is fetched; next request from %s",
+			o.failed(), v.when(o.RetryAt)))
 	case o.State == "no host" || o.State == "forbidden":
 		why = append(why, fmt.Sprintf("the host can't be reached: %s, until %s", o.State, v.when(o.Expires)))
 	case o.Stale:
