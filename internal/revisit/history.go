@@ -62,7 +62,8 @@ type Outcome struct {
 // Note adds a visit. It reports whether the page has changed since the last one; a first visit is no change.
 func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 	first := h.Last == 0
-	at := max(o.At.Unix(), h.Last, 1) // the clock may have been set back
+	h.mendLast(o.At.Unix())
+	at := max(o.At.Unix(), h.Last, 1) // the clock may have been set back a little
 	h.Belief = h.Belief.known(p.Default)
 	modified := modifiedAt(o, at)
 	if first {
@@ -100,6 +101,18 @@ func (p *Policy) Note(h *History, o *Outcome) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// clockSlack is how far Last may lie ahead of the clock. If it lies further ahead, the clock was set back after
+// that visit, and the visit counts as made now. Otherwise the next one would wait until the clock caught up.
+// One more hour of waiting does no harm, and synchronised clocks differ by less.
+const clockSlack = time.Hour
+
+// mendLast sets h.Last to at, in Unix seconds, if it lies more than clockSlack ahead of it.
+func (h *History) mendLast(at int64) {
+	if h.Last-at > int64(clockSlack/time.Second) {
+		h.Last = max(at, 1)
+	}
 }
 
 // justNow is the time within which a Last-Modified says nothing: many servers send the time of the response

@@ -62,6 +62,7 @@ const MaxInterval = 60 * 24 * time.Hour
 // Later sets h.Interval for a visit at a time that told nothing about the page, such as one that found its
 // server out of order. The next visit is due after p.Default.
 func (p *Policy) Later(h *History, at time.Time) {
+	h.mendLast(at.Unix())
 	h.Interval = uint32(min(max(0, at.Unix()-h.Last)+int64(p.Default/time.Second), math.MaxUint32))
 }
 
