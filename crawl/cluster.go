@@ -61,6 +61,8 @@ func (c *Cluster) validate(o *Options) error {
 		return fmt.Errorf("crawl: leases of %v; want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
 	case o.walks():
 		return fmt.Errorf("crawl: the strategy %s works with one node only", strategy.RandomWalk)
+	case o.Render != nil: // the scripts and data of a page belong to hosts of any node, whose delays are kept there
+		return errors.New("crawl: rendering works with one node only")
 	}
 	return c.ValidateGivenUp()
 }

@@ -12,7 +12,7 @@ import (
 
 // renderFlags set the browser that renders some pages.
 type renderFlags struct {
-	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl goes on."`
+	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl goes on. Not with --cluster."`
 	RenderRules    []string      `group:"render" placeholder:"FILE" help:"Render the pages that the rules in FILE accept (docs/RULES.md). Repeatable. Read at the start only."`
 	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2" help:"Render at most N pages at once."`
 	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s" help:"Give the scripts of a page this much time, not counting the waits for its requests. Then its DOM is taken as it is."`
@@ -58,6 +58,14 @@ func (f *renderFlags) check() error {
 		return fmt.Errorf("--render %q: %w", f.Render, err)
 	}
 	return nil
+}
+
+// checkRender returns the first fault of the flags beside those of a cluster.
+func (c *Command) checkRender() error {
+	if c.Render != "" && len(c.Cluster) > 0 {
+		return errors.New("--render does not work with --cluster: a page requests scripts from hosts of other nodes, which keep their delays")
+	}
+	return c.renderFlags.check()
 }
 
 // apply sets the options of a crawl. The flags must be checked.

@@ -27,7 +27,7 @@ const resolvConf = "/etc/resolv.conf"
 // check returns the first fault that can be seen in the flags alone.
 func (c *Command) check() error {
 	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkNumbers, c.URLRules.Check, c.Bodies.Check,
-		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.renderFlags.check, c.recrawlFlags.check, c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore} {
+		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkRender, c.recrawlFlags.check, c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore} {
 		if err := f(); err != nil {
 			return term.Usage(err)
 		}
