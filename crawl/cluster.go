@@ -88,12 +88,15 @@ type clusterStage struct {
 	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
 	began     uint64                          // number of the checkpoint that this run continues; 0 for a new crawl
 	round     int64                           // intake.Round; fixed before the goroutines start
+	promised  atomic.Bool                     // this node has agreed to the end; changes under markMu
+	endWait   time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
 	rejoined  time.Time                       // when this node started if the crawl was over then
 	wakeMark  signal
 	wakeEarly signal
 
-	markMu   sync.Mutex // guards the fields below
-	mark     *exchange.Mark
+	markMu sync.Mutex // guards the fields below
+	mark   *exchange.Mark
+	agreement
 	marked   exchange.Intake // of the checkpoint of mark
 	markedIn uint64          // the connection whose numbers marked has; 0: of an earlier run
 	want     []uint64
@@ -126,13 +129,16 @@ type clusterStage struct {
 	space        *space
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
+	deferrals    *deferrals
+	operator     *operator
 	doneHere     func() bool // crawler.doneHere
 	seedsText    func() string
 	look         func() *Snapshot
 }
 
 func newClusterStage(e *engine) *clusterStage {
-	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal(), wakeConfig: newSignal()}
+	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal(), wakeConfig: newSignal(),
+		agreement: agreement{term: newTerm()}}
 }
 
 // on reports whether the crawl has several nodes.

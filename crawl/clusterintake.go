@@ -107,6 +107,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 			tx.nothing = true
 			return nil
 		}
+		s.withdraw() // in the transaction: agreeToEnd must not come between
 		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
 		s.taken[h.From].Store(h.After.Records())
 		s.takenTo[h.From].Store(h.Number)

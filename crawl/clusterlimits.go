@@ -170,6 +170,9 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 
 // lend lends pages beyond need to the nodes that run short: half of them, or all if this node has nothing to fetch.
 func (s *clusterStage) lend(need int64, busy bool) error {
+	if s.quiet() {
+		return nil // a loan is a record, too
+	}
 	var to []int
 	for node := range s.marks {
 		if st := s.statuses[node].Load(); st != nil && st.Ended != "" {

@@ -21,7 +21,7 @@ func (s *clusterStage) freeze(m *moment) {
 	}
 	in := s.intake
 	in.Taken = slices.Clone(in.Taken)
-	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere(), s.outs(), s.full.Load()
+	m.intake, m.reading, m.idle, m.outs, m.full = &in, s.reading, s.doneHere() || s.quiet(), s.outs(), s.full.Load()
 }
 
 // outs returns how many records were added to each outbox.
@@ -93,6 +93,7 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 	s.markMu.Lock()
 	mark := *s.mark
 	mark.Want = slices.Clone(s.want)
+	s.agreement.put(&mark)
 	change(&mark)
 	covered, in := s.marked, s.markedIn
 	s.markMu.Unlock()
@@ -162,6 +163,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 		if have {
 			mark = *s.mark
 			mark.Want, mark.Short, mark.Spent = slices.Clone(s.want), s.short.Load(), s.spent.Load()
+			s.agreement.put(&mark)
 		}
 		s.markMu.Unlock()
 		if mark.Spent { // a loan that the mark has may have come since
@@ -278,6 +280,9 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 			return err
 		}
 		s.marks[m.Node].Store(m)
+		if m.Node != s.node {
+			s.heardOf(m)
+		}
 		if p := s.publishers[m.Node]; p != nil {
 			p.Mark(m)
 		}
@@ -312,23 +317,19 @@ func (s *clusterStage) concluded() bool {
 	if s.rejoining() > 0 {
 		return false
 	}
-	marks, without := make([]*exchange.Mark, s.nodes), slices.Clone(s.gaveUp)
-	for node := range marks {
-		marks[node] = s.marks[node].Load()
-		if marks[node] != nil || s.rejoined.IsZero() || s.outboxes[node] == nil {
-			continue
-		}
-		if f := s.outboxes[node].Figures(); f.Waiting() == 0 {
-			without[node] = true // it has ended, and the broker has lost its mark since
-		}
-	}
-	outs := s.outs()
+	marks, outs := s.lastMarks(), s.outs()
 	for node, m := range marks {
 		// A mark that its node left when the crawl was over does not have what this node has sent since.
-		if node != s.node && !s.gaveUp[node] && m != nil && m.Taken[s.node].Totals.Records() != outs[node] {
+		if node == s.node || s.gaveUp[node] || m == nil {
+			continue
+		}
+		if left := outs[node] - m.Taken[s.node].Totals.Records(); left != 0 {
+			s.tellWait(m, left)
 			return false
 		}
 	}
+	s.endWait = time.Time{}
+	without := s.withoutMarks(marks)
 	return exchange.Over(marks, without, s.round)
 }
 

@@ -131,7 +131,8 @@ func (c *crawler) wire() {
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
 	c.cluster.dispatcher, c.dispatcher.pageLimit = c.dispatcher, c.cluster.pageLimit
-	c.cluster.look = c.snapshot
+	c.cluster.look, c.cluster.deferrals, c.cluster.operator = c.snapshot, c.deferrals, c.operator
+	c.deferrals.quiet, c.operator.quiet = c.cluster.quiet, c.cluster.quiet
 	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
 	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
 	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads

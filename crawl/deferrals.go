@@ -31,6 +31,7 @@ type deferrals struct {
 	space   *space
 	stock   *stockKeeper
 	walk    *walkStage
+	quiet   func() bool // clusterStage.quiet: nothing may come back
 }
 
 func newDeferrals(e *engine) *deferrals {
@@ -177,7 +178,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}
-		if d.stock.stocked() {
+		if d.stock.stocked() || d.quiet() {
 			d.await(ctx, d.wakeDeferred, wakeAfter)
 			continue
 		}

@@ -46,6 +46,7 @@ type operator struct {
 	seeds        *seedFeeder
 	space        *space
 	stars        *budgetStage
+	quiet        func() bool // clusterStage.quiet
 }
 
 func newOperator(e *engine) *operator { return &operator{engine: e, wakeSeed: e.pulsedSignal()} }
@@ -370,7 +371,7 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if why := o.space.pausing(); !ok || o.drains() || why != "" && (c.Op != changes.OpEnqueue || why != pausedByOperator) {
+		if why := o.space.pausing(); !ok || o.drains() || o.quiet() || why != "" && (c.Op != changes.OpEnqueue || why != pausedByOperator) {
 			o.await(ctx, o.wakeSeed, wakeAfter)
 			continue
 		}

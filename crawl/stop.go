@@ -83,11 +83,17 @@ func (c *crawler) untilLimit() time.Duration {
 // done reports whether nothing is left to fetch except URLs for which --linger does not wait. It looks at
 // all places under the exclusive lock, so no URL is on its way between two of them.
 func (c *crawler) done() bool {
+	if c.cluster.quiet() {
+		return c.cluster.concluded() // URLs that came due since are left
+	}
 	if c.acct.stock() > 0 || c.space.pausing() != "" || c.outages.slowed() { // cheap checks first
 		return false
 	}
 	c.txLock.Lock()
 	done := c.doneHere()
+	if done {
+		c.cluster.agreeToEnd()
+	}
 	c.txLock.Unlock()
 	return done && c.cluster.concluded()
 }

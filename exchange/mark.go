@@ -12,22 +12,27 @@ import (
 // written after the manifest is durable, so what it says can no longer be lost. A broker that forgets marks
 // costs time: nodes write theirs again.
 type Mark struct {
-	Node       int      `json:"node"`
-	Life       uint64   `json:"life,omitempty"`     // how often the node was resynced
-	Checkpoint uint64   `json:"checkpoint"`         // its number
-	Table      uint64   `json:"table"`              // Table.Sum
-	Idle       bool     `json:"idle,omitempty"`     // the node had nothing to do but wait for others
-	Done       bool     `json:"done,omitempty"`     // the node has found that the crawl is over
-	Round      int64    `json:"round,omitempty"`    // Intake.Round
-	Pages      int64    `json:"pages,omitempty"`    // that the node has fetched
-	Short      bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
-	Full       int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
-	Taken      []Taken  `json:"taken"`              // by sender; this node's own is empty
-	Out        []int64  `json:"out"`                // by receiver: records that were added to the outbox
-	Gone       []uint64 `json:"gone"`               // by receiver: number of the last message that was dropped, because it has it for good
-	Moves      int      `json:"moves,omitempty"`    // Table.Moves
-	GivenUp    []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
-	Spent      bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
+	Node       int    `json:"node"`
+	Life       uint64 `json:"life,omitempty"` // how often the node was resynced
+	Checkpoint uint64 `json:"checkpoint"`     // its number
+	Table      uint64 `json:"table"`          // Table.Sum
+	Idle       bool   `json:"idle,omitempty"` // the node had nothing to do but wait for others
+	// Term names the time since the node last took back its agreement to the end, or started. It never returns. Agreed is what
+	// the node has agreed on: the terms of all nodes; nil: it has not agreed.
+	Term   uint64   `json:"term,omitempty"`
+	Agreed []uint64 `json:"agreed,omitempty"`
+
+	Done    bool     `json:"done,omitempty"`     // the node has found that the crawl is over
+	Round   int64    `json:"round,omitempty"`    // Intake.Round
+	Pages   int64    `json:"pages,omitempty"`    // that the node has fetched
+	Short   bool     `json:"short,omitempty"`    // the node runs short of pages of the crawl's limit; newer than the checkpoint
+	Full    int64    `json:"full,omitempty"`     // a limit of pages that the node has found to be reached
+	Taken   []Taken  `json:"taken"`              // by sender; this node's own is empty
+	Out     []int64  `json:"out"`                // by receiver: records that were added to the outbox
+	Gone    []uint64 `json:"gone"`               // by receiver: number of the last message that was dropped, because it has it for good
+	Moves   int      `json:"moves,omitempty"`    // Table.Moves
+	GivenUp []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
+	Spent   bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
 	// taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`
@@ -65,7 +70,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	}
 	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
 	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
-		len(m.Gone) != nodes || len(m.Want) != nodes || m.Pages < 0 || m.Round < 0 || len(m.GivenUp) > nodes ||
+		len(m.Gone) != nodes || len(m.Want) != nodes || len(m.Agreed) != 0 && len(m.Agreed) != nodes || m.Pages < 0 || m.Round < 0 || len(m.GivenUp) > nodes ||
 		CheckLife(m.Life) != nil {
 		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
 	}
@@ -73,23 +78,48 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 }
 
 // Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has found
-// that it is, in this node's round or a later one, or all are idle, and all that was added to an outbox was taken.
+// that it is, in this node's round or a later one, or all are quiet and have agreed on each other's terms.
 //
-// It is enough that this holds for marks of different times. Suppose that it holds, and that a node has added
-// records after its mark. A node that is idle does so only after taking a message that its mark does not have.
-// Consider the first such message of all. Its sender published it, so a durable checkpoint has it. If the
-// sender's mark is of that checkpoint or a later one, the message is in Out, and Taken lacks it: a
-// contradiction. If its mark is older, the sender, idle then, added the records later, after taking a message
-// that its mark does not have, and so this message is not the first: a contradiction, too.
+// It is enough that this holds for marks of different times. A node agrees while it has nothing to do and its mark is complete:
+// Out has all that it has sent, Taken all that it has taken. Until it takes its agreement back, which ends its term, it sends
+// nothing. It does that only after hearing of another term of another node, or of one that is not idle, or after taking a
+// message. Suppose that Over holds, and that nodes have ended their terms after these marks. Consider the first, X.
+//   - If X heard of another term of Y, it heard of it after the term it agreed on, which is that of Y's mark here, since terms
+//     never return. So Y ended its term before X: a contradiction. A node that has agreed stays idle in all marks of its term.
+//   - If X took a message, its sender Y has sent it after its mark here, since what Y had sent then was taken, and so after the
+//     end of Y's term: a contradiction, too.
 //
-// It does not hold for the mark that a node has left at the end of a crawl that goes on: that node may start with more
-// work. So a node that begins a round must wait for a while before it asks, and asks only if all have taken what it sent.
+// It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the end of a crawl that
+// goes on: that node may start with more work. So a node that begins a round must wait for a while before it asks, and asks
+// only if all have taken what it sent. The mark of a node that has ended counts as agreed.
 //
 // Nodes that were given up do not count: givenUp has one element for each node, or is nil.
 func Over(marks []*Mark, givenUp []bool, round int64) bool {
 	if slices.ContainsFunc(marks, func(m *Mark) bool { return m != nil && m.Done && m.Round >= round }) {
 		return true
 	}
+	if !Quiet(marks, givenUp) {
+		return false
+	}
+	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
+	for node, m := range marks {
+		if !waits(node) || m.Done {
+			continue
+		}
+		if len(m.Agreed) != len(marks) {
+			return false
+		}
+		for other, term := range m.Agreed {
+			if waits(other) && term != marks[other].Term {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was taken.
+func Quiet(marks []*Mark, givenUp []bool) bool {
 	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
 	for node, m := range marks {
 		if waits(node) && (m == nil || !m.Idle) {
@@ -104,6 +134,17 @@ func Over(marks []*Mark, givenUp []bool, round int64) bool {
 		}
 	}
 	return true
+}
+
+// Terms returns the terms of marks; 0 without a mark.
+func Terms(marks []*Mark) []uint64 {
+	terms := make([]uint64, len(marks))
+	for node, m := range marks {
+		if m != nil {
+			terms[node] = m.Term
+		}
+	}
+	return terms
 }
 
 // Intake is how far a node has read its stream: its part of the manifest. It changes in transactions.

@@ -244,10 +244,14 @@ func TestOver(t *testing.T) {
 	mark := func(node int, taken, out int64) *Mark {
 		m := &Mark{Node: node, Idle: true, Taken: make([]Taken, 2), Out: make([]int64, 2), Gone: make([]uint64, 2), Want: make([]uint64, 2)}
 		m.Taken[1-node].Totals.Links.N, m.Out[1-node] = taken, out
+		m.Term, m.Agreed = uint64(7+node), []uint64{7, 8}
 		return m
 	}
 	busy, done := mark(1, 3, 4), mark(1, 0, 0)
 	busy.Idle, done.Done, done.Round = false, true, 2
+	// Another term, no agreement, and the mark of a node that has ended in an earlier term of this one.
+	other, alone, ended := mark(1, 3, 4), mark(1, 3, 4), mark(1, 3, 4)
+	other.Term, alone.Agreed, ended.Done, ended.Agreed = 9, nil, true, []uint64{5, 8}
 	for i, c := range []struct {
 		marks []*Mark
 		round int64
@@ -255,7 +259,8 @@ func TestOver(t *testing.T) {
 	}{
 		{[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 0, true}, {[]*Mark{mark(0, 4, 3), nil}, 0, false}, {[]*Mark{mark(0, 4, 3), busy}, 0, false},
 		{[]*Mark{mark(0, 4, 5), mark(1, 3, 4)}, 0, false}, {[]*Mark{mark(0, 2, 3), mark(1, 3, 4)}, 0, false}, {[]*Mark{nil, done}, 0, true},
-		{[]*Mark{nil, done}, 2, true}, {[]*Mark{nil, done}, 3, false}, {[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 3, true},
+		{[]*Mark{nil, done}, 2, true}, {[]*Mark{nil, done}, 3, false},
+		{[]*Mark{mark(0, 4, 3), other}, 0, false}, {[]*Mark{mark(0, 4, 3), alone}, 0, false}, {[]*Mark{mark(0, 4, 3), ended}, 3, true}, {[]*Mark{mark(0, 4, 3), mark(1, 3, 4)}, 3, true},
 	} {
 		if got := Over(c.marks, nil, c.round); got != c.want {
 			t.Errorf("case %d: %v", i, got)
