@@ -8,13 +8,14 @@ import (
 	"drumbeat/exchange"
 )
 
-// The end of a crawl of several nodes needs two steps (exchange.Over has the proof). First all nodes are idle, and all that was sent
-// was taken. A node that sees that agrees: its mark says so, and from then on it begins nothing on its own. Deferred URLs that
-// come due and seeds from the operator wait. It takes its agreement back only when it hears that another node has more
-// work, or has taken back its own. When all nodes have agreed on the same state, the crawl is over.
+// The end of a crawl of several nodes needs two steps (exchange.Over has the proof). First all nodes are
+// idle, and all that was sent was taken. A node that sees that agrees: its mark says so, and from then on it
+// begins nothing on its own. Deferred URLs that come due and seeds from the operator wait. It takes its
+// agreement back only when it hears that another node has more work, or has taken back its own. When all
+// nodes have agreed on the same state, the crawl is over.
 //
-// One step is not enough. An idle node has URLs for which Options.Linger does not wait. When one of them comes due, the node
-// may send links to a node that ends at that moment, and would wait for it without end.
+// One step is not enough. An idle node has URLs for which Options.Linger does not wait. When one of them
+// comes due, the node may send links to a node that ends at that moment, and would wait for it without end.
 
 // agreement is that of this node. Guarded by clusterStage.markMu.
 type agreement struct {
@@ -30,7 +31,8 @@ func (a *agreement) put(m *exchange.Mark) { m.Term, m.Agreed = a.term, slices.Cl
 // quiet reports whether this node has agreed to the end, and so begins nothing on its own.
 func (s *clusterStage) quiet() bool { return s.on() && s.promised.Load() }
 
-// agreeToEnd agrees to the end if all nodes seem idle. The transaction lock is held exclusively, and this node has nothing left to do.
+// agreeToEnd agrees to the end if all nodes seem idle. The transaction lock is held exclusively, and this
+// node has nothing left to do.
 func (s *clusterStage) agreeToEnd() {
 	if !s.on() || s.promised.Load() || s.rejoining() > 0 {
 		return
@@ -86,8 +88,8 @@ func (s *clusterStage) lastMarks() []*exchange.Mark {
 	return marks
 }
 
-// withoutMarks returns the nodes that do not count at the end: those that were given up, and those that have ended and whose marks
-// the broker has lost since.
+// withoutMarks returns the nodes that do not count at the end: those that were given up, and those that have
+// ended and whose marks the broker has lost since.
 func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
 	without := slices.Clone(s.gaveUp)
 	for node := range marks {
@@ -101,7 +103,8 @@ func (s *clusterStage) withoutMarks(marks []*exchange.Mark) []bool {
 	return without
 }
 
-// endTold is how long a node waits for one that has ended before it says so, and the time between two such lines.
+// endTold is how long a node waits for one that has ended before it says so, and the time between two such
+// lines.
 const endTold = 5 * time.Minute
 
 // tellWait tells that a node that has ended does not take what this one has sent: it must be started again.

@@ -13,9 +13,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestIdleEnd: node 0 has told that it is idle, since its only host is due in minutes. The host comes back while node 1, which follows
-// a chain of n pages, ends. Both nodes end, and together, whenever that is: node 1 does not end before it has taken what node 0
-// sends.
+// TestIdleEnd: node 0 has told that it is idle, since its only host is due in minutes. The host comes back
+// while node 1, which follows a chain of n pages, ends. Both nodes end, and together, whenever that is: node
+// 1 does not end before it has taken what node 0 sends.
 func TestIdleEnd(t *testing.T) {
 	t.Parallel()
 	step := 4

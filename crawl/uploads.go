@@ -92,6 +92,7 @@ type volume struct {
 	objects []state.Object // of the files that are there; used by the goroutine that puts the volume
 	sums    *objstore.Sums // of the file under way; likewise
 	failed  int            // attempts; likewise
+	due     time.Time      // of the next attempt; likewise
 	state   volumeState    // guarded by uploads.mu
 }
 
@@ -348,17 +349,26 @@ func (u *uploads) remove() error {
 // released tells that the extraction may need some files no longer.
 func (u *uploads) released() { u.wake.raise() }
 
-// next returns the oldest volume that waits; nil if none does.
-func (u *uploads) next() *volume {
+// next returns the oldest volume that waits and is due, so that one that the store refuses does not stop the others. If there is
+// none, it returns nil and the time until one is due.
+func (u *uploads) next() (*volume, time.Duration) {
+	now, wait := time.Now(), wakeAfter
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var first *volume
 	for _, v := range u.volumes {
-		if v.state == volumeWaits && (first == nil || cmp.Or(strings.Compare(v.name, first.name), v.dir-first.dir) < 0) {
+		if v.state != volumeWaits {
+			continue
+		}
+		if left := v.due.Sub(now); left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		if first == nil || cmp.Or(strings.Compare(v.name, first.name), v.dir-first.dir) < 0 {
 			first = v
 		}
 	}
-	return first
+	return first, wait
 }
 
 // run is the goroutine "upload".
@@ -370,9 +380,9 @@ func (u *uploads) run(ctx context.Context) error {
 		if err := u.remove(); err != nil {
 			return err
 		}
-		v := u.next()
+		v, wait := u.next()
 		if v == nil {
-			u.await(ctx, u.wake, wakeAfter)
+			u.await(ctx, u.wake, wait)
 			continue
 		}
 		err := u.put(ctx, v)
@@ -381,7 +391,8 @@ func (u *uploads) run(ctx context.Context) error {
 		case errors.Is(err, objstore.ErrForeign):
 			u.end(err)
 		case err != nil:
-			sleep(ctx, u.retryAfter(v, err))
+			v.due = time.Now().Add(u.retryAfter(v, err))
+			sleep(ctx, firstUploadRetry) // the store may be away
 		case u.space.has(reasonStore): // fetching rests, so make room now
 			if err := u.checkpointer.checkpoint(false, ""); err != nil {
 				return err
@@ -412,7 +423,7 @@ func (u *uploads) retryAfter(v *volume, err error) time.Duration {
 	u.figures.Failing = err.Error()
 	if now.Sub(u.told) >= uploadTold {
 		u.told = now
-		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "waiting", u.figures.Waiting,
+		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", u.figures.Waiting,
 			"bytes", bytesText(u.figures.WaitingBytes), "error", err)
 	}
 	u.bound()
@@ -481,11 +492,21 @@ func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 	defer u.mu.Unlock()
 	u.figures.Files++
 	u.figures.Bytes += f.size
-	if v.failed = 0; u.figures.Failing != "" {
+	if v.failed = 0; u.figures.Failing != "" && !u.failing() {
 		u.opt.Log.Info("the object store takes files again")
 		u.figures.Failing, u.told = "", time.Time{}
 	}
 	return nil
+}
+
+// failing reports whether the store has refused a file that waits. u.mu must be held.
+func (u *uploads) failing() bool {
+	for _, v := range u.volumes {
+		if v.state == volumeWaits && v.failed > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // note keeps the state of an upload for the next checkpoint.
@@ -528,30 +549,29 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 	if err := errors.Join(u.foreign, u.remove()); err != nil {
 		return err
 	}
-	began, more := time.Time{}, false
-	for ctx.Err() == nil {
-		v := u.next()
+	for _, v := range u.volumes { // no other goroutine runs
+		v.failed, v.due = 0, time.Time{}
+	}
+	began, more := time.Now(), false
+	for ctx.Err() == nil && u.waits() {
+		v, wait := u.next()
 		if v == nil {
-			break
-		}
-		if began.IsZero() {
-			began, v.failed = time.Now(), 0
-		}
-		err := u.put(ctx, v)
-		if errors.Is(err, objstore.ErrForeign) {
-			u.end(err)
-			return u.foreign
-		}
-		if err == nil {
-			began, more = time.Now(), true
-			continue
-		}
-		if wait := u.retryAfter(v, err); ctx.Err() == nil {
 			if time.Since(began)+wait > endPatience {
-				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "waiting", u.figures.Waiting, "error", err)
+				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error", u.figures.Failing)
 				break
 			}
 			sleep(ctx, wait)
+			continue
+		}
+		err := u.put(ctx, v)
+		switch {
+		case errors.Is(err, objstore.ErrForeign):
+			u.end(err)
+			return u.foreign
+		case err == nil:
+			began, more = time.Now(), true
+		default:
+			v.due = time.Now().Add(u.retryAfter(v, err))
 		}
 	}
 	if !more {
@@ -561,7 +581,16 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 }
 
 // waits reports whether a volume waits for the store.
-func (u *uploads) waits() bool { return u.on() && u.next() != nil }
+func (u *uploads) waits() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, v := range u.volumes {
+		if v.state == volumeWaits {
+			return true
+		}
+	}
+	return false
+}
 
 // show adds the figures to a snapshot.
 func (u *uploads) show(s *Snapshot) {

@@ -17,8 +17,8 @@ type Mark struct {
 	Checkpoint uint64 `json:"checkpoint"`     // its number
 	Table      uint64 `json:"table"`          // Table.Sum
 	Idle       bool   `json:"idle,omitempty"` // the node had nothing to do but wait for others
-	// Term names the time since the node last took back its agreement to the end, or started. It never returns. Agreed is what
-	// the node has agreed on: the terms of all nodes; nil: it has not agreed.
+	// Term names the time since the node last took back its agreement to the end, or started. It never
+	// returns. Agreed is what the node has agreed on: the terms of all nodes; nil: it has not agreed.
 	Term   uint64   `json:"term,omitempty"`
 	Agreed []uint64 `json:"agreed,omitempty"`
 
@@ -33,8 +33,8 @@ type Mark struct {
 	Moves   int      `json:"moves,omitempty"`    // Table.Moves
 	GivenUp []int    `json:"given_up,omitempty"` // nodes for which this one does not wait any more
 	Spent   bool     `json:"spent,omitempty"`    // no page of the crawl's limit is left, and none that was lent is on its way
-	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what was not
-	// taken. It is newer than the checkpoint.
+	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what
+	// was not taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`
 }
 
@@ -77,21 +77,24 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	return &m, nil
 }
 
-// Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has found
-// that it is, in this node's round or a later one, or all are quiet and have agreed on each other's terms.
+// Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has
+// found that it is, in this node's round or a later one, or all are quiet and have agreed on each other's
+// terms.
 //
-// It is enough that this holds for marks of different times. A node agrees while it has nothing to do and its mark is complete:
-// Out has all that it has sent, Taken all that it has taken. Until it takes its agreement back, which ends its term, it sends
-// nothing. It does that only after hearing of another term of another node, or of one that is not idle, or after taking a
-// message. Suppose that Over holds, and that nodes have ended their terms after these marks. Consider the first, X.
+// It is enough that this holds for marks of different times. A node agrees while it has nothing to do and its
+// mark is complete: Out has all that it has sent, Taken all that it has taken. Until it takes its agreement
+// back, which ends its term, it sends nothing. It does that only after hearing of another term of another
+// node, or of one that is not idle, or after taking a message. Suppose that Over holds, and that nodes have
+// ended their terms after these marks. Consider the first, X.
 //   - If X heard of another term of Y, it heard of it after the term it agreed on, which is that of Y's mark here, since terms
 //     never return. So Y ended its term before X: a contradiction. A node that has agreed stays idle in all marks of its term.
 //   - If X took a message, its sender Y has sent it after its mark here, since what Y had sent then was taken, and so after the
 //     end of Y's term: a contradiction, too.
 //
-// It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the end of a crawl that
-// goes on: that node may start with more work. So a node that begins a round must wait for a while before it asks, and asks
-// only if all have taken what it sent. The mark of a node that has ended counts as agreed.
+// It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the
+// end of a crawl that goes on: that node may start with more work. So a node that begins a round must wait
+// for a while before it asks, and asks only if all have taken what it sent. The mark of a node that has ended
+// counts as agreed.
 //
 // Nodes that were given up do not count: givenUp has one element for each node, or is nil.
 func Over(marks []*Mark, givenUp []bool, round int64) bool {
@@ -118,7 +121,8 @@ func Over(marks []*Mark, givenUp []bool, round int64) bool {
 	return true
 }
 
-// Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was taken.
+// Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was
+// taken.
 func Quiet(marks []*Mark, givenUp []bool) bool {
 	waits := func(node int) bool { return givenUp == nil || !givenUp[node] }
 	for node, m := range marks {
@@ -153,8 +157,8 @@ type Intake struct {
 	Seq   uint64  `json:"seq"`   // of the last message that was taken or skipped
 	Taken []Taken `json:"taken"` // by sender
 
-	// Round is 0 until the crawl is over. A node that starts after that is in a round above those in which the others
-	// have found the crawl to be over.
+	// Round is 0 until the crawl is over. A node that starts after that is in a round above those in which
+	// the others have found the crawl to be over.
 	Round int64 `json:"round,omitempty"`
 
 	Life  uint64   `json:"life,omitempty"`  // how often this node was resynced
@@ -172,8 +176,8 @@ const (
 	Hole                // messages before it are missing
 )
 
-// Judge returns the verdict on a message of node h.From. It returns an error if the message cannot come from a
-// node of this crawl.
+// Judge returns the verdict on a message of node h.From. It returns an error if the message cannot come from
+// a node of this crawl.
 func (in *Intake) Judge(h *Header, crawl uint64, node int) (Verdict, error) {
 	if h.To != node || h.From == node || h.From < 0 || h.From >= len(in.Taken) {
 		return Skip, fmt.Errorf("exchange: %w: from node %d to node %d, crawl %016x", ErrMessage, h.From, h.To, h.Crawl)

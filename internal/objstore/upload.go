@@ -22,6 +22,8 @@ type Upload struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 	ID     string `json:"id"`
+	// Failed counts the attempts of this upload that failed. From attemptsPerUpload on, another upload is begun.
+	Failed int `json:"failed,omitempty"`
 }
 
 // Uploader puts files into a bucket.
@@ -31,6 +33,11 @@ type Uploader struct {
 	InFlight  int   // parts at once; 0: 2
 	Replace   bool  // another object of that key: overwrite it, for a repair
 }
+
+// attemptsPerUpload bounds the attempts with one upload: a store may have lost something of it, and would
+// refuse to complete it whenever it is asked. With the caller's waits of 1, 2, 4 and 8 s, a store that is
+// away for a short time costs no part.
+const attemptsPerUpload = 5
 
 // Limits of calls. A part also gets the time that it takes at 32 KiB/s.
 const (
@@ -66,15 +73,26 @@ func (u *Uploader) Sum(ctx context.Context, file io.ReaderAt, size int64) (*Sums
 	return s, nil
 }
 
-// Put brings a file to the state there. sums are those of Sum, was is the last Upload that was noted for the file, or the
-// zero value, and note receives it whenever it changes. After an error other than ErrForeign the caller may try again.
+// Put brings a file to the state there. sums are those of Sum, was is the last Upload that was noted for the
+// file, or the zero value, and note receives it whenever it changes. After an error other than ErrForeign the
+// caller may try again.
 func (u *Uploader) Put(ctx context.Context, key string, file io.ReaderAt, sums *Sums, was Upload, note func(Upload)) error {
-	fail := func(what string, err error) error { return fmt.Errorf("objstore: %s %s: %w", what, key, err) }
 	if there, err := u.there(ctx, key, sums); there || err != nil && !(u.Replace && errors.Is(err, ErrForeign)) {
 		return err
 	}
 	p := put{u: u, key: key, file: file, sums: sums}
-	if was.Key == key && was.SHA256 == sums.SHA256 && was.Size == sums.Size && was.ID != "" {
+	same := was.Key == key && was.SHA256 == sums.SHA256 && was.Size == sums.Size && was.ID != ""
+	fail := func(what string, err error) error {
+		if now := p.upload; now.ID != "" && ctx.Err() == nil && !errors.Is(err, ErrNoUpload) {
+			now.Failed++
+			note(now)
+		}
+		return fmt.Errorf("objstore: %s %s: %w", what, key, err)
+	}
+	if same {
+		p.upload = was
+	}
+	if same && was.Failed < attemptsPerUpload {
 		if err := p.resume(ctx, was.ID); err != nil {
 			return fail("ask for the parts of", err)
 		}
@@ -139,12 +157,13 @@ func (s *Sums) Same(o *Object) error {
 
 // put is one attempt.
 type put struct {
-	u     *Uploader
-	key   string
-	id    string
-	file  io.ReaderAt
-	sums  *Sums
-	parts []Part // by number; without ETag: missing
+	u      *Uploader
+	key    string
+	id     string
+	upload Upload // as noted last; without ID: none
+	file   io.ReaderAt
+	sums   *Sums
+	parts  []Part // by number; without ETag: missing
 }
 
 // newParts returns the parts of the file, none of which the store has.
@@ -181,23 +200,30 @@ func (p *put) resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// begin aborts all uploads of the key and begins a new one.
+// begin aborts all uploads of the key and begins a new one. A stuck one that cannot be aborted stays: its
+// parts cost room in the store until its rules for unfinished uploads remove them, but another upload may be
+// completed.
 func (p *put) begin(ctx context.Context, note func(Upload)) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
+	stuck := p.upload.Failed >= attemptsPerUpload
+	p.upload = Upload{}
 	old, err := p.u.Bucket.Uploads(ctx, p.key)
 	if err != nil {
 		return err
 	}
 	for _, id := range old {
 		if err := p.u.Bucket.Abort(ctx, p.key, id); err != nil {
-			return err
+			if !stuck {
+				return err
+			}
 		}
 	}
 	if p.id, err = p.u.Bucket.Create(ctx, p.key, p.sums); err != nil {
 		return err
 	}
-	note(Upload{Key: p.key, Size: p.sums.Size, SHA256: p.sums.SHA256, ID: p.id})
+	p.upload = Upload{Key: p.key, Size: p.sums.Size, SHA256: p.sums.SHA256, ID: p.id}
+	note(p.upload)
 	p.newParts()
 	return nil
 }
