@@ -64,8 +64,8 @@ func (s *clusterStage) withdraw() {
 	}
 	s.markMu.Unlock()
 	if was {
-		s.deferrals.wakeDeferred.raise()
-		s.operator.wakeSeed.raise()
+		s.deferrals.goOn()
+		s.operator.goOn()
 		s.wakeMark.raise()
 	}
 }

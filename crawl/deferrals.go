@@ -38,6 +38,9 @@ func newDeferrals(e *engine) *deferrals {
 	return &deferrals{engine: e, wakeDeferred: e.pulsedSignal()}
 }
 
+// goOn tells that URLs may come back again.
+func (d *deferrals) goOn() { d.wakeDeferred.raise() }
+
 // openHeld compares the network flags with those of the last run. It returns true if they differ.
 func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 	if m == nil {

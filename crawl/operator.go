@@ -49,6 +49,9 @@ type operator struct {
 	quiet        func() bool // clusterStage.quiet
 }
 
+// goOn tells that seeds may be fed again.
+func (o *operator) goOn() { o.wakeSeed.raise() }
+
 func newOperator(e *engine) *operator { return &operator{engine: e, wakeSeed: e.pulsedSignal()} }
 
 // openJournal opens the journal. The checkpoint m tells which seeds have been fed.
