@@ -65,8 +65,9 @@ func (s *Server) statusOf(snap *crawl.Snapshot, id string) *Status {
 		Elapsed: snap.Elapsed.Seconds(), Active: snap.Active.Seconds(), Waiting: snap.Waiting, Limits: snap.Limits,
 		Rates: Rates{Pages: snap.PagesPerSecond, Bits: snap.BitsPerSecond, Links: snap.LinksPerSecond,
 			Responses: snap.ResponsesPerSecond, Errors: snap.FailuresPerSecond},
-		Connections: Connections{snap.Connections, snap.InFlight, snap.RobotsInFlight},
-		Unique:      snap.Unique, UniqueShare: snap.UniqueShare, PLDs: snap.PLDs, Hosts: snap.Hosts, Servers: snap.Servers,
+		Connections:  Connections{snap.Connections, snap.InFlight, snap.RobotsInFlight},
+		DeferredLate: snap.DeferredLate.Seconds(), VisitsLate: snap.VisitsLate.Seconds(),
+		Unique: snap.Unique, UniqueShare: snap.UniqueShare, PLDs: snap.PLDs, Hosts: snap.Hosts, Servers: snap.Servers,
 		Refused: snap.Refused, Deferred: snap.Deferred, Counters: map[string]int64{}, Codes: map[string]int64{}, Failures: snap.Failed,
 		Checkpoint: checkpointOf(&snap.Checkpoint),
 		Model:      Model{snap.Seen.Bytes, snap.Seen.Predicted, "bytes of disk I/O a link"}}

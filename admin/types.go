@@ -28,6 +28,8 @@ type Status struct {
 	Limits       string           `json:"limits" doc:"Speed limits in force; empty for none."`
 	Rates        Rates            `json:"rates"`
 	Connections  Connections      `json:"connections"`
+	DeferredLate float64          `json:"deferredLate" doc:"How long the deferred URL that is due first has been due, in seconds; 0 if none is due."`
+	VisitsLate   float64          `json:"visitsLate" doc:"How long the visit that is due first has been due, in seconds; 0 if none is due."`
 	Unique       int64            `json:"unique" doc:"URLs found."`
 	UniqueShare  float64          `json:"uniqueShare" doc:"The paper's p: URLs found for each link that passed all filters."`
 	PLDs         int64            `json:"plds"`

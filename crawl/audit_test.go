@@ -130,13 +130,13 @@ func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 				return err
 			}
 			now := time.Now().Add(100 * 24 * time.Hour)
-			rec, ok, err := c.Peek(now)
+			rec, ok, err := c.Peek(now, queue.Usual)
 			if err != nil || !ok {
 				return err
 			}
 			rec = append([]byte(nil), rec...)
-			c.Advance()
-			if err := fault(rec, func(b []byte) error { return c.Append(now, now, b) }); err != nil {
+			c.Advance(queue.Usual)
+			if err := fault(rec, func(b []byte) error { return c.Append(now, now, queue.Usual, b) }); err != nil {
 				return err
 			}
 			return saved(m, state.NameDeferred, c.Freeze(), tails)

@@ -147,6 +147,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 				return err
 			}
 			b.beast.Advance()
+			b.stock.noteFresh()
 			return nil
 		}); err != nil {
 			return err
@@ -396,8 +397,10 @@ func (b *budgetStage) close() {
 // wake makes the reader of BEAST's queues check again once the transaction has ended.
 func (b *budgetStage) wake(tx *transaction) { tx.wake(b) }
 
-// raise wakes the reader if it would release URLs. While the queues are empty, the end of a pass wakes it.
+// raise wakes the reader if it would release URLs, and the readers of URLs that return. While the queues are empty,
+// the end of a pass wakes the former.
 func (b *budgetStage) raise() {
+	b.deferrals.roomMade()
 	if b.acct.in(state.PlaceBeast) > 0 && !b.stock.stocked() {
 		b.wakeBeast.raise()
 	}

@@ -161,6 +161,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "robotsfetch", c.requests.readRobotsFetch)
 	c.start(ctx, "ready", c.dispatcher.readReady)
 	c.start(ctx, "deferred", c.deferrals.readDeferred)
+	c.start(ctx, "visits", c.deferrals.readVisits)
 	c.start(ctx, "relieve", c.stock.relieve)
 	c.start(ctx, "dispatch", c.dispatcher.dispatch)
 	c.start(ctx, "checkpoint", c.checkpointer.checkpoints)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/admit"
@@ -16,11 +17,14 @@ import (
 // deferrals keeps URLs on disk that wait for a due time or for other flags, and refuses URLs.
 //
 // Producers: all stages downstream of BEAST (deferURL, hold, refuse). Consumers: its goroutines "deferred" and
-// "held", which return URLs to RobotsCache.
+// "held", which return URLs to RobotsCache, and "visits", which sends URLs that are to be visited again to STAR.
 type deferrals struct {
 	*engine
 	deferred     *queue.Calendar
 	wakeDeferred signal
+	wakeVisits   signal
+	wakeHeld     signal
+	wantRoom     atomic.Int32 // goroutines that wait for room in the stock
 	held         *queue.Queue
 	heldState    state.Held // guarded by the transaction lock; its Since never changes
 
@@ -35,11 +39,11 @@ type deferrals struct {
 }
 
 func newDeferrals(e *engine) *deferrals {
-	return &deferrals{engine: e, wakeDeferred: e.pulsedSignal()}
+	return &deferrals{engine: e, wakeDeferred: e.pulsedSignal(), wakeVisits: e.pulsedSignal(), wakeHeld: e.pulsedSignal()}
 }
 
 // goOn tells that URLs may come back again.
-func (d *deferrals) goOn() { d.wakeDeferred.raise() }
+func (d *deferrals) goOn() { d.wakeDeferred.raise(); d.wakeVisits.raise() }
 
 // openHeld compares the network flags with those of the last run. It returns true if they differ.
 func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
@@ -71,7 +75,24 @@ func (d *deferrals) sinceFlags(at time.Time) bool { return at.Unix() >= d.heldSt
 func (d *deferrals) heldLeft() int64 { return d.heldState.Left }
 
 // nextDue returns when the first deferred URL is due; false if there is none.
-func (d *deferrals) nextDue(now time.Time) (time.Time, bool) { return d.deferred.NextDue(now) }
+func (d *deferrals) nextDue(now time.Time) (time.Time, bool) {
+	due, any := d.deferred.NextDue(now, queue.Usual)
+	if visit, ok := d.deferred.NextDue(now, queue.Bulk); ok && (!any || visit.Before(due)) {
+		return visit, true
+	}
+	return due, any
+}
+
+// show adds to a snapshot how late deferred URLs return.
+func (d *deferrals) show(s *Snapshot) {
+	late := func(class queue.Class) time.Duration {
+		if due, any := d.deferred.NextDue(s.Time, class); any {
+			return max(0, s.Time.Sub(due))
+		}
+		return 0
+	}
+	s.DeferredLate, s.VisitsLate = late(queue.Usual), late(queue.Bulk)
+}
 
 // verdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's
 // flags, even if the clock was set back or the last run ended within this second.
@@ -106,8 +127,11 @@ func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, 
 // target.
 func (d *deferrals) releaseHeld(ctx context.Context) error {
 	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // only this stage changes it
-		if d.space.pausing() != "" || d.stock.stocked() {
+		if d.space.pausing() != "" {
 			sleep(ctx, spaceEvery)
+			continue
+		}
+		if d.waitsForRoom(ctx, d.wakeHeld) {
 			continue
 		}
 		data, ok, err := d.held.Peek()
@@ -128,6 +152,7 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 			}
 			d.held.Advance()
 			d.heldState.Left--
+			d.stock.noteReturn()
 			return nil
 		}); err != nil {
 			return err
@@ -150,12 +175,16 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 		d.orders.moved(d.Hasher.URLKey(rec.URL), false)
 	}
 	rec.Reason, rec.Extra = uint8(why), nil
-	tx.wake(d.wakeDeferred)
 	now := time.Now()
+	if why == state.ReasonRevisit {
+		tx.wake(d.wakeVisits)
+		return d.deferred.Append(now, due, queue.Bulk, rec.Append(nil))
+	}
+	tx.wake(d.wakeDeferred)
 	if why == state.ReasonHostBacklog || why == state.ReasonEvicted || why == state.ReasonNetworkLease {
 		due = due.Add(-lead(due.Sub(now)))
 	}
-	return d.deferred.Append(now, due, rec.Append(nil))
+	return d.deferred.Append(now, due, queue.Usual, rec.Append(nil))
 }
 
 // lead returns how much earlier a URL returns that waits only for its host. The calendar may be late by as
@@ -163,16 +192,38 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 // a quarter of the time.
 func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
 
-// untilDue returns the time until the calendar's next record is due.
-func untilDue(c *queue.Calendar) time.Duration {
-	due, any := c.NextDue(time.Now())
+// untilDue returns the time until the calendar's next record of a class is due.
+func untilDue(c *queue.Calendar, class queue.Class) time.Duration {
+	due, any := c.NextDue(time.Now(), class)
 	if !any {
 		return wakeAfter
 	}
 	return max(time.Millisecond, time.Until(due))
 }
 
-// readDeferred returns due URLs to RobotsCache.
+// waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller must
+// look again. Room that a settled page makes ends the wait at once.
+func (d *deferrals) waitsForRoom(ctx context.Context, wake signal) bool {
+	if d.stock.roomForReturning() {
+		return false
+	}
+	d.wantRoom.Add(1)
+	defer d.wantRoom.Add(-1)
+	if !d.stock.roomForReturning() { // none was made meanwhile
+		d.await(ctx, wake, wakeAfter)
+	}
+	return true
+}
+
+// roomMade wakes the goroutines that wait for room in the stock.
+func (d *deferrals) roomMade() {
+	if d.wantRoom.Load() > 0 && d.stock.roomForReturning() {
+		d.wakeDeferred.raise()
+		d.wakeHeld.raise()
+	}
+}
+
+// readDeferred returns due URLs to RobotsCache, but for visits.
 func (d *deferrals) readDeferred(ctx context.Context) error {
 	var setBack time.Duration
 	for ctx.Err() == nil {
@@ -181,43 +232,65 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}
-		if d.stock.stocked() || d.quiet() {
+		if d.quiet() {
 			d.await(ctx, d.wakeDeferred, wakeAfter)
 			continue
 		}
-		data, ok, err := d.deferred.Peek(time.Now())
+		if d.waitsForRoom(ctx, d.wakeDeferred) {
+			continue
+		}
+		err := d.readDue(ctx, queue.Usual, d.wakeDeferred, func(tx *transaction, data []byte, rec *weburl.Record) error {
+			if state.Reason(rec.Reason) == state.ReasonRevisit { // an earlier release had one class
+				tx.wake(d.wakeVisits)
+				now := time.Now()
+				return d.deferred.Append(now, now, queue.Bulk, data)
+			}
+			d.stock.noteReturn()
+			return d.check.checkRobots(tx, data, rec, state.PlaceDeferred)
+		})
 		if err != nil {
-			return err
-		}
-		if !ok {
-			d.await(ctx, d.wakeDeferred, untilDue(d.deferred))
-			continue
-		}
-		if d.opt.Recrawl != nil && d.budgets.crowded() { // visits that are due go to STAR
-			d.await(ctx, d.wakeDeferred, time.Second)
-			continue
-		}
-		if err := d.transact(func(tx *transaction) error {
-			var rec weburl.Record
-			if err := rec.Decode(data); err != nil {
-				return fmt.Errorf("crawl: record from deferred URLs: %w", err)
-			}
-			var err error
-			if state.Reason(rec.Reason) == state.ReasonRevisit {
-				err = d.visitDue(tx, data, &rec)
-			} else {
-				err = d.check.checkRobots(tx, data, &rec, state.PlaceDeferred)
-			}
-			if err != nil {
-				return err
-			}
-			d.deferred.Advance()
-			return nil
-		}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readVisits sends URLs that are to be visited again to STAR while it has room.
+func (d *deferrals) readVisits(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if d.quiet() || d.opt.Recrawl != nil && d.budgets.crowded() {
+			d.await(ctx, d.wakeVisits, time.Second)
+			continue
+		}
+		if err := d.readDue(ctx, queue.Bulk, d.wakeVisits, d.visitDue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readDue hands on the next due record of a class, or waits until one is due.
+func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake signal,
+	move func(tx *transaction, data []byte, rec *weburl.Record) error) error {
+	data, ok, err := d.deferred.Peek(time.Now(), class)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		d.await(ctx, wake, untilDue(d.deferred, class))
+		return nil
+	}
+	return d.transact(func(tx *transaction) error {
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return fmt.Errorf("crawl: record from deferred URLs: %w", err)
+		}
+		if err := move(tx, data, &rec); err != nil {
+			return err
+		}
+		d.deferred.Advance(class)
+		return nil
+	})
 }
 
 // refuse ends a URL without a response. It is part of a transaction. A URL that was enqueued and has been fetched

@@ -123,7 +123,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		if rec = binary.LittleEndian.AppendUint32(nil, page); h != nil {
 			rec = h.Append(rec)
 		}
-		if err := calendar.Append(now, due, rec); err != nil {
+		if err := calendar.Append(now, due, queue.Usual, rec); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,12 +134,12 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 	var margin revisit.Margin
 	margin.Set(0, &c.policy)
 	for now := start; ; {
-		rec, ok, err := calendar.Peek(now)
+		rec, ok, err := calendar.Peek(now, queue.Usual)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !ok {
-			if now, ok = calendar.NextDue(now); !ok || now.Sub(start) > until {
+			if now, ok = calendar.NextDue(now, queue.Usual); !ok || now.Sub(start) > until {
 				break
 			}
 			continue
@@ -149,7 +149,7 @@ func (c *changing) run(t *testing.T, until time.Duration, rng *rand.Rand) {
 		if err := h.Decode(rec[4:]); err != nil {
 			t.Fatal(err)
 		}
-		calendar.Advance()
+		calendar.Advance(queue.Usual)
 		if due := h.Due(); h.Last > 0 && now.Before(due) {
 			put(now, due, i, &h)
 			continue

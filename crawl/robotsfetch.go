@@ -14,6 +14,7 @@ import (
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
 	"drumbeat/polite"
+	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
@@ -189,7 +190,7 @@ func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) er
 func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
 	err := q.transact(func(tx *transaction) error {
 		tx.count(state.CountUnconfirmed, unconfirmed)
-		if err := q.robotsDeferred.Append(time.Now(), until, rec); err != nil {
+		if err := q.robotsDeferred.Append(time.Now(), until, queue.Usual, rec); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq, true, time.Now())

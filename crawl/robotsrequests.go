@@ -220,7 +220,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			q.await(ctx, q.wakeJobs, wakeAfter)
 			continue
 		}
-		data, again, err := q.robotsDeferred.Peek(time.Now())
+		data, again, err := q.robotsDeferred.Peek(time.Now(), queue.Usual)
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				q.await(ctx, q.wakeJobs, untilDue(q.robotsDeferred))
+				q.await(ctx, q.wakeJobs, untilDue(q.robotsDeferred, queue.Usual))
 				continue
 			}
 		}
@@ -245,7 +245,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 		var seq int64
 		if err := q.transact(func(*transaction) error {
 			if again {
-				q.robotsDeferred.Advance()
+				q.robotsDeferred.Advance(queue.Usual)
 			} else {
 				q.robotsFetch.Advance()
 			}

@@ -66,6 +66,7 @@ func (c *crawler) snapshot() *Snapshot {
 	for i := range s.Times {
 		c.times[i].Read(&s.Times[i])
 	}
+	c.deferrals.show(s)
 	c.extraction.show(s)
 	c.uploads.show(s)
 	c.cluster.show(s)

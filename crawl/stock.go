@@ -25,6 +25,7 @@ const (
 type stockKeeper struct {
 	*engine
 	wakeRelieve signal
+	returned    atomic.Int32 // URLs that have returned since BEAST released the last one
 	tooSoon     atomic.Int64 // until then makeRoom does nothing, because it found nothing to evict; ns after began
 
 	deferrals *deferrals
@@ -75,8 +76,42 @@ func (s *stockKeeper) aim() aim {
 	return a
 }
 
-// stocked reports whether the stock is at its limit, so that BEAST releases nothing.
-func (s *stockKeeper) stocked() bool { return s.acct.stock() >= s.aim().most }
+const (
+	// returnShare is the share of the stock, 1/returnShare, that BEAST leaves to URLs that return: retries, host
+	// backlogs, waits for robots.txt. Where fetching is the limit the stock is always full, and a URL that returns
+	// would find room only after BEAST has run empty.
+	returnShare = 16
+	// returnTurn is the number of URLs that may return into that share before BEAST releases one, so that neither
+	// starves the other while both have URLs.
+	returnTurn = 4
+)
+
+// limits returns the sizes of the stock at which BEAST releases nothing more, and at which no URL returns.
+func (s *stockKeeper) limits() (fresh, returning int64) {
+	most := s.aim().most
+	fresh = max(1, most-max(1, most/returnShare))
+	if s.returned.Load() >= returnTurn && s.acct.in(state.PlaceBeast) > 0 {
+		return fresh, fresh
+	}
+	return fresh, most
+}
+
+// stocked reports whether the stock is at its limit for BEAST, which then releases nothing.
+func (s *stockKeeper) stocked() bool { fresh, _ := s.limits(); return s.acct.stock() >= fresh }
+
+// roomForReturning reports whether the stock has room for a URL that returns.
+func (s *stockKeeper) roomForReturning() bool {
+	_, returning := s.limits()
+	return s.acct.stock() < returning
+}
+
+// noteReturn and noteFresh count the URLs that come into the stock.
+func (s *stockKeeper) noteReturn() { s.returned.Add(1) }
+func (s *stockKeeper) noteFresh() {
+	if s.returned.Load() != 0 {
+		s.returned.Store(0)
+	}
+}
 
 // stockLow reports whether the stock is below half of its target, or hosts are idle.
 func (s *stockKeeper) stockLow() bool {

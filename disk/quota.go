@@ -31,12 +31,12 @@ var ErrQuota = fmt.Errorf("disk: the limit of the files' size is reached: %w", s
 // 200 bytes for each file. A write inside the counted length costs one atomic load, one that grows the file two
 // atomic operations more.
 type Quota struct {
-	fs      FS
-	below   []string // prefixes of the names that count
-	dirs    []string
-	opt     QuotaOptions
-	used    atomic.Int64
-	mark    atomic.Int64
+	fs    FS
+	below []string // prefixes of the names that count
+	dirs  []string
+	opt   QuotaOptions
+	used  atomic.Int64
+	mark  atomic.Int64
 
 	countMu sync.Mutex // held by Count
 	mu      sync.Mutex // guards the fields below; no I/O under it

@@ -27,8 +27,11 @@ const clockSlack = int64(time.Hour / time.Millisecond)
 // the latest one seen, in this run or an earlier one, it was set back. The calendar then moves all slots
 // back by the same amount, so that records still wait for the rest of their delay.
 //
-// Append, Len, NextDue and Freeze are safe for concurrent use. Peek and Advance are for one reader
-// goroutine.
+// Records are of two classes, with slots of their own, so a slot of many records in one class delays none of the
+// other. The class is in the edge: whole seconds for Usual, one millisecond more for Bulk.
+//
+// Append, Len, NextDue and Freeze are safe for concurrent use. Peek and Advance are for one reader goroutine of each
+// class.
 type Calendar struct {
 	opt     Options
 	failure failure
@@ -44,7 +47,25 @@ type Calendar struct {
 	dead   []*slot // read to the end; the next Commit destroys them
 	frozen *FrozenCalendar
 
-	peeked *slot // the slot of the record that Peek returned; reader goroutine only
+	peeked [classes]*slot // the slot of the record that Peek returned, by class; of its reader goroutine only
+}
+
+// Class is a class of records of a Calendar.
+type Class int64
+
+// The classes.
+const (
+	Usual   Class = iota // waits for a time, and then for little else
+	Bulk                 // may be due in great numbers at once
+	classes = iota
+)
+
+// class returns the class of the records of a slot. Edges of earlier releases may have any milliseconds.
+func (s *slot) class() Class {
+	if s.edge%1000 == int64(Bulk) {
+		return Bulk
+	}
+	return Usual
 }
 
 // slot holds the records of one edge.
@@ -125,8 +146,8 @@ func (c *Calendar) openSlot(number uint64, edge int64, st *State) (*slot, error)
 
 // Append keeps a copy of rec, at most MaxRecord bytes, until due. A record that is already due becomes
 // available within a second. It is safe for concurrent use.
-func (c *Calendar) Append(now, due time.Time, rec []byte) error {
-	edge := edgeMillis(now, due)
+func (c *Calendar) Append(now, due time.Time, class Class, rec []byte) error {
+	edge := edgeMillis(now, due) + int64(class)
 	for {
 		if err := c.failure.get(); err != nil {
 			return err
@@ -155,7 +176,7 @@ func (c *Calendar) follow(now time.Time) (back int64) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if by := c.latest.Load() - ms; by > clockSlack {
+	if by := (c.latest.Load() - ms) / 1000 * 1000; by > clockSlack { // whole seconds keep the classes
 		for _, s := range c.slots {
 			s.edge -= by
 		}
@@ -203,11 +224,11 @@ func (c *Calendar) addSlot(edge, back int64) {
 	c.slots = slices.Insert(c.slots, i, s)
 }
 
-// Peek returns a due record, from the slot of the earliest edge. The record is valid until Advance. ok is
-// false if no record is due. For one reader goroutine.
-func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
-	if c.peeked != nil {
-		return c.peeked.queue.Peek()
+// Peek returns a due record of a class, from the slot of the earliest edge. The record is valid until Advance. ok is
+// false if no record is due. For one reader goroutine of the class.
+func (c *Calendar) Peek(now time.Time, class Class) (rec []byte, ok bool, err error) {
+	if s := c.peeked[class]; s != nil {
+		return s.queue.Peek()
 	}
 	c.follow(now)
 	for {
@@ -216,8 +237,8 @@ func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
 		}
 		c.mu.RLock()
 		var s *slot
-		if len(c.slots) > 0 && c.slots[0].edge <= now.UnixMilli() {
-			s = c.slots[0]
+		if i := slices.IndexFunc(c.slots, func(s *slot) bool { return s.class() == class }); i >= 0 && c.slots[i].edge <= now.UnixMilli() {
+			s = c.slots[i]
 		}
 		c.mu.RUnlock()
 		if s == nil {
@@ -228,7 +249,7 @@ func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
 			return nil, false, err
 		}
 		if ok {
-			c.peeked = s
+			c.peeked[class] = s
 			return rec, true, nil
 		}
 		c.retire(s)
@@ -248,22 +269,25 @@ func (c *Calendar) retire(s *slot) {
 	}
 }
 
-// Advance moves past the record that Peek returned. It only changes memory. For the reader goroutine.
-func (c *Calendar) Advance() {
-	if c.peeked == nil {
+// Advance moves past the record that Peek returned. It only changes memory. For the reader goroutine of the class.
+func (c *Calendar) Advance(class Class) {
+	if c.peeked[class] == nil {
 		panic("BUG: queue: Advance of " + c.opt.Name + " without Peek")
 	}
-	c.peeked.queue.Advance()
-	c.peeked = nil
+	c.peeked[class].queue.Advance()
+	c.peeked[class] = nil
 }
 
-// NextDue returns the time when the earliest record becomes available. ok is false if there is no record.
+// NextDue returns the time when the earliest record of a class becomes available. ok is false if there is no record.
 // It is safe for concurrent use.
-func (c *Calendar) NextDue(now time.Time) (due time.Time, ok bool) {
+func (c *Calendar) NextDue(now time.Time, class Class) (due time.Time, ok bool) {
 	c.follow(now)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, s := range c.slots {
+		if s.class() != class {
+			continue
+		}
 		if n, _ := s.queue.Len(); n > 0 {
 			return time.UnixMilli(s.edge), true
 		}

@@ -34,7 +34,7 @@ func TestCalendarConcurrent(t *testing.T) {
 				at := now()
 				due := at.Add(time.Duration(i%7) * time.Second)
 				rec := fmt.Appendf(nil, "%d %d", a*each+i, due.UnixMilli())
-				err := c.Append(at, due, rec)
+				err := c.Append(at, due, Usual, rec)
 				advance.RUnlock()
 				if err != nil {
 					t.Error(err)
@@ -82,7 +82,7 @@ func TestCalendarConcurrent(t *testing.T) {
 	})
 	seen := map[int]bool{}
 	for len(seen) < appenders*each && !t.Failed() {
-		rec, ok, err := c.Peek(now())
+		rec, ok, err := c.Peek(now(), Usual)
 		must(t, err)
 		if !ok {
 			advance.Lock()
@@ -98,11 +98,11 @@ func TestCalendarConcurrent(t *testing.T) {
 			t.Fatalf("record %d due %d: given out before: %v, now %d", i, due, seen[i], now().UnixMilli())
 		}
 		seen[i] = true
-		c.Advance()
+		c.Advance(Usual)
 	}
 	close(stop)
 	wg.Wait()
-	if _, ok, err := c.Peek(now().Add(time.Minute)); ok || err != nil {
+	if _, ok, err := c.Peek(now().Add(time.Minute), Usual); ok || err != nil {
 		t.Errorf("at the end: %v, %v", ok, err)
 	}
 	must(t, save(gen+1))

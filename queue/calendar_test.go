@@ -55,15 +55,15 @@ func TestCalendarSlotCount(t *testing.T) {
 	for range 100000 {
 		now = now.Add(time.Duration(rng.Int64N(int64(time.Minute))))
 		delay := time.Duration(rng.Int64N(1 << (30 + rng.IntN(23))))
-		must(t, c.Append(now, now.Add(delay), nil))
+		must(t, c.Append(now, now.Add(delay), Usual, nil))
 		most = max(most, c.Slots())
 		for {
-			_, ok, err := c.Peek(now)
+			_, ok, err := c.Peek(now, Usual)
 			must(t, err)
 			if !ok {
 				break
 			}
-			c.Advance()
+			c.Advance(Usual)
 		}
 	}
 	t.Logf("at most %d slots", most)
@@ -217,24 +217,28 @@ func (w *calendarWorld) step() error {
 		for range w.rng.IntN(60) {
 			due := w.now.Add(time.Duration(w.rng.Int64N(1 << (30 + w.rng.IntN(10)))))
 			rec := fmt.Appendf(nil, "%d %s", w.next, strings.Repeat("x", w.rng.IntN(30)))
-			if err := w.c.Append(w.now, due, rec); err != nil {
+			class := Class(w.rng.IntN(classes))
+			if err := w.c.Append(w.now, due, class, rec); err != nil {
 				return err
 			}
-			w.due[w.next] = edgeMillis(w.now, due)
+			w.due[w.next] = edgeMillis(w.now, due) + int64(class)
 			w.next++
 		}
 		return nil
 	}
+	class := Class(w.rng.IntN(classes))
 	for range w.rng.IntN(120) {
-		rec, ok, err := w.c.Peek(w.now)
+		rec, ok, err := w.c.Peek(w.now, class)
 		if err != nil {
 			return err
 		}
 		earliest := int64(1 << 60)
 		for _, due := range w.due {
-			earliest = min(earliest, due)
+			if due%1000 == int64(class) {
+				earliest = min(earliest, due)
+			}
 		}
-		if next, any := w.c.NextDue(w.now); any && next.UnixMilli() != earliest || any != (len(w.due) > 0) {
+		if next, any := w.c.NextDue(w.now, class); any && next.UnixMilli() != earliest || any != (earliest < 1<<60) {
 			return fmt.Errorf("NextDue = %v, %v; want %d", next, any, earliest)
 		}
 		if !ok {
@@ -249,7 +253,7 @@ func (w *calendarWorld) step() error {
 				w.now.UnixMilli())
 		}
 		delete(w.due, i)
-		w.c.Advance()
+		w.c.Advance(class)
 	}
 	return nil
 }
@@ -258,7 +262,7 @@ func (w *calendarWorld) step() error {
 // longer for that.
 func (w *calendarWorld) setClockBack(by time.Duration) {
 	w.now = w.now.Add(-by)
-	moved := w.c.latest.Load() - w.now.UnixMilli()
+	moved := (w.c.latest.Load() - w.now.UnixMilli()) / 1000 * 1000 // whole seconds
 	if moved <= time.Hour.Milliseconds() {
 		moved = 0
 	}
@@ -266,7 +270,7 @@ func (w *calendarWorld) setClockBack(by time.Duration) {
 		w.due[i] -= moved
 	}
 	before := w.c.SetBack()
-	w.c.NextDue(w.now)
+	w.c.NextDue(w.now, Usual)
 	if got := w.c.SetBack() - before; got.Milliseconds() != moved {
 		w.t.Fatalf("set back by %v, want %d ms", got, moved)
 	}
@@ -284,8 +288,8 @@ func TestCalendarOfAClockThatWasAhead(t *testing.T) {
 		c, err := OpenCalendar(opt, nil)
 		must(t, err)
 		ahead := epoch.Add(year)
-		must(t, c.Append(ahead, ahead.Add(time.Minute), []byte("a")))
-		must(t, c.Append(ahead, ahead.Add(7*24*time.Hour), []byte("b")))
+		must(t, c.Append(ahead, ahead.Add(time.Minute), Usual, []byte("a")))
+		must(t, c.Append(ahead, ahead.Add(7*24*time.Hour), Usual, []byte("b")))
 		if restart {
 			tails, err := disk.CreateTails(set, 1)
 			must(t, err)
@@ -296,17 +300,17 @@ func TestCalendarOfAClockThatWasAhead(t *testing.T) {
 			c, err = OpenCalendar(opt, st)
 			must(t, err)
 		}
-		if due, ok := c.NextDue(epoch); !ok || due.Sub(epoch) > 2*time.Minute {
+		if due, ok := c.NextDue(epoch, Usual); !ok || due.Sub(epoch) > 2*time.Minute {
 			t.Errorf("restart %v: the first is due %v from now", restart, due.Sub(epoch))
 		}
-		must(t, c.Append(epoch, epoch.Add(time.Hour), []byte("n")))
+		must(t, c.Append(epoch, epoch.Add(time.Hour), Usual, []byte("n")))
 		got := map[string]time.Duration{}
 		for now := epoch; now.Sub(epoch) < 9*24*time.Hour; now = now.Add(time.Minute) {
-			rec, ok, err := c.Peek(now)
+			rec, ok, err := c.Peek(now, Usual)
 			must(t, err)
 			if ok {
 				got[string(rec)] = now.Sub(epoch)
-				c.Advance()
+				c.Advance(Usual)
 			}
 		}
 		for rec, delay := range map[string]time.Duration{"a": time.Minute, "n": time.Hour, "b": 7 * 24 * time.Hour} {
@@ -328,18 +332,18 @@ func TestCallersWithTheFormerTime(t *testing.T) {
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
 	ahead := epoch.Add(365 * 24 * time.Hour)
-	must(t, c.Append(ahead, ahead.Add(time.Hour), []byte("a")))
-	must(t, c.Append(epoch, epoch.Add(time.Hour), []byte("b")))
-	must(t, c.Append(ahead, ahead.Add(time.Hour), []byte("c")))
+	must(t, c.Append(ahead, ahead.Add(time.Hour), Usual, []byte("a")))
+	must(t, c.Append(epoch, epoch.Add(time.Hour), Usual, []byte("b")))
+	must(t, c.Append(ahead, ahead.Add(time.Hour), Usual, []byte("c")))
 	due := edgeMillis(ahead, ahead.Add(time.Hour))
 	// As if the clock was set back between follow and appendTo.
 	if found, _ := c.appendTo(due, c.setBack.Load()-1, nil); found {
 		t.Error("an edge from before the clock was set back was accepted")
 	}
 	for now := epoch; now.Sub(epoch) < 3*time.Hour; now = now.Add(time.Minute) {
-		_, ok, err := c.Peek(now)
+		_, ok, err := c.Peek(now, Usual)
 		if must(t, err); ok {
-			c.Advance()
+			c.Advance(Usual)
 		}
 	}
 	if n, _ := c.Len(); n > 0 {
@@ -354,9 +358,9 @@ func TestRetireKeepsWhatCameLate(t *testing.T) {
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
-	must(t, c.Append(epoch, epoch, []byte("late")))
+	must(t, c.Append(epoch, epoch, Usual, []byte("late")))
 	c.retire(c.slots[0])
-	if rec, ok, err := c.Peek(epoch.Add(time.Second)); string(rec) != "late" || !ok || err != nil {
+	if rec, ok, err := c.Peek(epoch.Add(time.Second), Usual); string(rec) != "late" || !ok || err != nil {
 		t.Errorf("Peek = %q, %v, %v", rec, ok, err)
 	}
 }
@@ -366,16 +370,16 @@ func TestCalendarClose(t *testing.T) {
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
-	must(t, c.Append(epoch, epoch, []byte("a")))
-	if err := c.Append(epoch, epoch, make([]byte, MaxRecord+1)); !errors.Is(err, ErrTooLong) {
+	must(t, c.Append(epoch, epoch, Usual, []byte("a")))
+	if err := c.Append(epoch, epoch, Usual, make([]byte, MaxRecord+1)); !errors.Is(err, ErrTooLong) {
 		t.Errorf("too long: %v", err)
 	}
-	must(t, c.Append(epoch, epoch, []byte("b")))
+	must(t, c.Append(epoch, epoch, Usual, []byte("b")))
 	must(t, c.Close())
-	if err := c.Append(epoch, epoch.Add(time.Hour), nil); !errors.Is(err, ErrClosed) {
+	if err := c.Append(epoch, epoch.Add(time.Hour), Usual, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("Append: %v", err)
 	}
-	if _, _, err := c.Peek(epoch.Add(time.Hour)); !errors.Is(err, ErrClosed) {
+	if _, _, err := c.Peek(epoch.Add(time.Hour), Usual); !errors.Is(err, ErrClosed) {
 		t.Errorf("Peek: %v", err)
 	}
 	if err := c.Close(); !errors.Is(err, ErrClosed) {
@@ -397,16 +401,16 @@ func TestCalendarFailedWriteIsFinal(t *testing.T) {
 	must(t, err)
 	armed = true
 	for err == nil {
-		err = c.Append(epoch, epoch.Add(time.Minute), make([]byte, 10))
+		err = c.Append(epoch, epoch.Add(time.Minute), Usual, make([]byte, 10))
 	}
 	armed = false
 	if !errors.Is(err, boom) {
 		t.Errorf("Append: %v", err)
 	}
-	if err := c.Append(epoch, epoch.Add(time.Hour), nil); !errors.Is(err, boom) {
+	if err := c.Append(epoch, epoch.Add(time.Hour), Usual, nil); !errors.Is(err, boom) {
 		t.Errorf("Append to another slot: %v", err)
 	}
-	if _, _, err := c.Peek(epoch); !errors.Is(err, boom) {
+	if _, _, err := c.Peek(epoch, Usual); !errors.Is(err, boom) {
 		t.Errorf("Peek: %v", err)
 	}
 	if _, err := c.Freeze().Save(nil); !errors.Is(err, boom) {
@@ -423,15 +427,52 @@ func TestCalendarZeroAllocs(t *testing.T) {
 	must(t, err)
 	rec, due := make([]byte, 100), epoch.Add(time.Minute)
 	got := testing.AllocsPerRun(10000, func() {
-		if err := c.Append(epoch, due, rec); err != nil {
+		if err := c.Append(epoch, due, Usual, rec); err != nil {
 			t.Fatal(err)
 		}
-		if _, ok, err := c.Peek(due.Add(time.Minute)); !ok || err != nil {
+		if _, ok, err := c.Peek(due.Add(time.Minute), Usual); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		c.Advance()
+		c.Advance(Usual)
 	})
 	if got != 0 {
 		t.Errorf("%v allocations per record, want 0", got)
 	}
+}
+
+// TestBulkDelaysNothing: a slot of many records that are due in bulk delays no other record, and the other way round.
+// A slot of an earlier release, whose edge may have any milliseconds, is of the usual class.
+func TestBulkDelaysNothing(t *testing.T) {
+	c, err := OpenCalendar(Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"."}}, Name: "later"}, nil)
+	must(t, err)
+	const many = 20_000
+	for range many {
+		must(t, c.Append(epoch, epoch.Add(time.Second), Bulk, []byte("visit")))
+	}
+	must(t, c.Append(epoch, epoch.Add(2*time.Second), Usual, []byte("retry")))
+	now := epoch.Add(3 * time.Second)
+	for _, want := range []string{"retry", ""} {
+		rec, ok, err := c.Peek(now, Usual)
+		if must(t, err); string(rec) != want || ok != (want != "") {
+			t.Fatalf("got %q, %v, want %q", rec, ok, want)
+		}
+		if ok {
+			c.Advance(Usual)
+		}
+	}
+	for n := range many {
+		if _, ok, err := c.Peek(now, Bulk); !ok || err != nil {
+			t.Fatalf("%d of %d records: %v", n, many, err)
+		}
+		c.Advance(Bulk)
+	}
+	if n, _ := c.Len(); n != 0 {
+		t.Errorf("%d records are left", n)
+	}
+	for edge, want := range map[int64]Class{5000: Usual, 5001: Bulk, 5437: Usual} {
+		if got := (&slot{edge: edge}).class(); got != want {
+			t.Errorf("edge %d is of class %d, want %d", edge, got, want)
+		}
+	}
+	must(t, c.Close())
 }

@@ -42,7 +42,7 @@ func newSound(f testing.TB) *sound {
 	for round := range 3 {
 		for i := range soundRecords {
 			must(f, q.Append(record(round*soundRecords+i, 40)))
-			must(f, c.Append(time.UnixMilli(1000), time.UnixMilli(int64(1000*(i%7)*(round+1))), record(i, 40)))
+			must(f, c.Append(time.UnixMilli(1000), time.UnixMilli(int64(1000*(i%7)*(round+1))), Usual, record(i, 40)))
 		}
 		for range soundRecords / 2 {
 			_, _, err := q.Peek()
@@ -158,16 +158,16 @@ func readCalendar(set disk.Set, m *editable) (read []string, err error) {
 	defer c.Close()
 	now := time.UnixMilli(m.Calendar.Clock)
 	for range 100 * soundRecords {
-		due, ok := c.NextDue(now)
+		due, ok := c.NextDue(now, Usual)
 		if !ok {
 			break
 		}
-		rec, ok, err := c.Peek(due)
+		rec, ok, err := c.Peek(due, Usual)
 		if err != nil || !ok {
 			return read, err
 		}
 		read = append(read, fmt.Sprint(due.UnixMilli(), string(rec)))
-		c.Advance()
+		c.Advance(Usual)
 	}
 	return read, nil
 }

@@ -500,7 +500,7 @@ func (r *queueRun) calendar(ctx context.Context, way queueWay) error {
 			if i%checkEvery == 0 && ctx.Err() != nil {
 				return 0, ctx.Err()
 			}
-			if err := c.Append(now, now.Add(delays[slots.place(i)]), g.recs.at(i)); err != nil {
+			if err := c.Append(now, now.Add(delays[slots.place(i)]), queue.Usual, g.recs.at(i)); err != nil {
 				return 0, err
 			}
 		}
@@ -530,7 +530,7 @@ func (r *queueRun) calendar(ctx context.Context, way queueWay) error {
 				if read%checkEvery == 0 && ctx.Err() != nil {
 					return wrong, ctx.Err()
 				}
-				rec, ok, err := c.Peek(now.Add(delay))
+				rec, ok, err := c.Peek(now.Add(delay), queue.Usual)
 				if err != nil {
 					return wrong, err
 				}
@@ -541,9 +541,9 @@ func (r *queueRun) calendar(ctx context.Context, way queueWay) error {
 				if string(rec) != string(g.recs.at(slots.index(k, j))) {
 					wrong++
 				}
-				c.Advance()
+				c.Advance(queue.Usual)
 			}
-			if _, early, err := c.Peek(now.Add(delay)); err != nil || early {
+			if _, early, err := c.Peek(now.Add(delay), queue.Usual); err != nil || early {
 				return wrong + int64(g.n-read), err // it belongs to a later slot
 			}
 		}

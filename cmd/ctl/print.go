@@ -68,6 +68,9 @@ func printStatus(out io.Writer, s *admin.Status) {
 	if len(s.Refused) > 0 {
 		row("refused", "%s", reasons(s.Refused))
 	}
+	if late := max(s.DeferredLate, s.VisitsLate); late >= 2 {
+		row("late", "deferred URLs by %s, visits by %s: they are due, and wait for room", human.Seconds(s.DeferredLate), human.Seconds(s.VisitsLate))
+	}
 	row("waits for", "%s", cmp.Or(s.Waiting, "nothing: nearly all connections are busy"))
 	row("RAM", "%s of %s", humanize.IBytes(uint64(s.RAM.Used)), humanize.IBytes(uint64(s.RAM.Limit)))
 	row("disk", "%s of %s", humanize.IBytes(uint64(s.Disk.Used)), humanize.IBytes(uint64(s.Disk.Limit)))

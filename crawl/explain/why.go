@@ -79,6 +79,9 @@ func (v *view) whyPlace(rep *URLReport) []string {
 		return say("in RAM: being fetched, or waiting for its host and server; one request per %s (%s)",
 			human.Seconds(rep.Robots.Delay), rep.Robots.DelayWhy)
 	case state.PlaceDeferred.String():
+		if !rep.Due.After(v.now) {
+			return say("deferred, and due since %s: it returns as soon as there is room for it; %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
+		}
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
 		return say("held by the flags of the run: %s; a run with other --ports or --allow-net tries it again",

@@ -60,9 +60,11 @@ type Snapshot struct {
 	// DelaySteps and DelayResets count the steps of --adaptive-delay of this run. AdaptedHosts are the hosts in
 	// RAM that are visited sooner now.
 	DelaySteps, DelayResets, AdaptedHosts int64
-	DiskRead                              int64 // bytes since the start of this run
-	DiskWritten                           int64
-	Checkpoint                            CheckpointStats
+	// DeferredLate and VisitsLate are how long the first deferred URL, and the first visit, has been due.
+	DeferredLate, VisitsLate time.Duration
+	DiskRead                 int64 // bytes since the start of this run
+	DiskWritten              int64
+	Checkpoint               CheckpointStats
 	// CheckpointEvery is the interval of checkpoints. Saved is when the crawl last had the state that the
 	// last manifest holds: later than Checkpoint.When if nothing has changed since.
 	CheckpointEvery time.Duration

@@ -43,6 +43,8 @@ export function showAnswers(s) {
   bars("codes", s.codes, code, "No response yet", (name) => "c" + name[0]);
   bars("refused", s.refused, (name) => REASONS[name], "No URL is refused");
   bars("deferred", s.deferred, (name) => REASONS[name], "No URL is deferred");
+  const late = Math.max(s.deferredLate || 0, s.visitsLate || 0);
+  text(byID("deferred-late"), late >= 2 ? "the first has been due for " + duration(late) : "");
 }
 
 // standing names the state of a host in a word and a level. It reads the text of the API.
