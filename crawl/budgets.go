@@ -482,6 +482,10 @@ func (b *budgetStage) mergeStar(ctx context.Context) error {
 	return b.passes.run(ctx, &merger{
 		passes: b.passes,
 		name:   state.NameStar,
+		bytes: func() int64 {
+			_, n := b.star.PendingBytes()
+			return n
+		},
 		pass: func(ctx context.Context, early bool) (int, error) {
 			n, err := b.star.Pass(ctx, early)
 			b.starMerges.Add(1)

@@ -203,6 +203,7 @@ func (k *checkpointer) pausable() (all []pausable) {
 // files.
 func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	gen := k.gen + 1
+	waiting := k.space.waitingBytes()
 	tails, err := disk.CreateTails(k.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
@@ -298,6 +299,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	k.acct.s.Counters[state.CountCheckpoints]++
 	k.acct.mu.Unlock()
 	mo.written = tails.Bytes() + int64(len(data))
+	k.space.noteCost(tails.Bytes(), int64(len(data)), waiting)
 	return nil
 }
 

@@ -411,6 +411,7 @@ func (c *contentStage) openMerger() {
 	c.passEnded.Store(time.Now().UnixNano())
 	c.merges = &merger{
 		passes: c.passes, name: state.NameContent, pass: c.pass, full: c.content.Full, pending: c.waiting, keys: c.content.Keys,
+		bytes: pendingBytes(c.content),
 		cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
 		early: c.due, starving: func() bool { return false }, wake: c.wakeContent,
 	}

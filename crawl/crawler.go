@@ -102,7 +102,7 @@ func (c *crawler) wire() {
 	c.content.output, c.content.passes, c.content.seen, c.content.space = c.output, c.passes, c.seen, c.space
 	c.content.deferrals = c.deferrals
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
-	c.pages.spools, c.spools.space = c.spools, c.space
+	c.pages.spools, c.spools.space, c.pages.space = c.spools, c.space, c.space
 	c.pages.render, c.pages.walk, c.deferrals.walk = c.render, c.walk, c.walk
 	c.walk.seen, c.walk.space = c.seen, c.space
 	c.render.dispatcher, c.render.health, c.render.outages, c.render.output = c.dispatcher, c.health, c.outages, c.output
@@ -114,7 +114,8 @@ func (c *crawler) wire() {
 	c.health.check, c.health.deferrals = c.check, c.deferrals
 	c.outages.dispatcher, c.outages.health = c.dispatcher, c.health
 	c.outages.output, c.outages.requests = c.output, c.requests
-	c.space.checkpointer, c.space.output = c.checkpointer, c.output
+	c.space.checkpointer, c.space.content, c.space.check = c.checkpointer, c.content, c.check
+	c.space.budgets, c.space.requests, c.space.seen = c.budgets, c.requests, c.seen
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
 		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze,

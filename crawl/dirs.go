@@ -27,6 +27,9 @@ func (k *checkpointer) takeDirectories() error {
 	if err := k.lookAtDirectories(separate); err != nil {
 		return err
 	}
+	if err := k.limit.Count(); err != nil {
+		return fmt.Errorf("crawl: disk in use: %w", err)
+	}
 	for _, p := range paths {
 		if err := k.opt.FS.MkdirAll(p); err != nil {
 			return state.LockError(p, err)

@@ -23,6 +23,7 @@ import (
 type engine struct {
 	*state.Saved
 	opt         Options
+	limit       *diskLimit // the file system of opt, which holds Options.DiskBytes
 	plan        Plan
 	links       *admit.Policy // decides which links become URLs
 	rules       rulesInForce
@@ -81,7 +82,12 @@ type engine struct {
 }
 
 func newEngine(opt Options) *engine {
-	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}, began: time.Now(),
+	limit := opt.limit
+	if limit == nil {
+		limit = newDiskLimit(&opt)
+	}
+	opt.FS = limit
+	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, limit: limit, cancel: func() {}, began: time.Now(),
 		sketches: newSketches(), committed: newSignal(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.transactions.New = func() any { return new(transaction) }
 	e.wakeWatch = e.pulsedSignal()

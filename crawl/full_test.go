@@ -5,7 +5,6 @@ import (
 	"errors"
 	iofs "io/fs"
 	"log/slog"
-	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -133,7 +132,7 @@ func TestDiskLimit(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.DiskBytes, opt.WhenFull = 400_000, WhenFullStop
+		opt.DiskBytes, opt.WhenFull = 4_000_000, WhenFullStop
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != StopDisk {
 			t.Fatalf("got %v, %+v, want a stop by %q", err, res, StopDisk)
@@ -276,56 +275,12 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
 	} {
 		mem.SetCapacity(look.free)
-		if err := c.space.checkSpace(time.Now()); err != nil {
+		if err := c.space.checkSpace(nil, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.draining.Load(); got != look.want {
 			t.Errorf("sample %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
 		}
-	}
-}
-
-// TestDiskUsedLooksOnceAtClosedFiles: diskUsed must look up the size of a closed output file once, and
-// forget the file when it is moved away.
-func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
-	mem := memfs.New(1)
-	looks := map[string]int{}
-	fs := disk.NewFault(mem, func(op disk.Op, name string) error {
-		if op == disk.OpList || op == disk.OpSize {
-			looks[name]++
-		}
-		return nil
-	})
-	sizes := map[string]int{"d0/warc/a.warc.gz": 100, "d0/warc/a.cdxj": 10, "d0/warc/b.warc.gz.open": 7, "d0/state/later/1.seg": 3}
-	for name, n := range sizes {
-		if err := mem.MkdirAll(path.Dir(name)); err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFileAtomic(mem, name, make([]byte, n)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := newCrawler(Options{FS: fs, Dirs: []string{"d0"}, Out: []string{"d0"}})
-	for _, want := range []int64{120, 120, 20} {
-		if got, err := c.output.diskUsed(); got != want || err != nil {
-			t.Errorf("got %d, %v, want %d", got, err, want)
-		}
-		if want == 120 && looks["d0/warc/a.warc.gz"] != 1 {
-			t.Errorf("%d size look-ups of a closed file, want 1", looks["d0/warc/a.warc.gz"])
-		} else if want == 120 && c.output.closedFiles["d0/warc/a.cdxj"] != 10 {
-			t.Error("the index isn't cached")
-		}
-		if len(looks) == 0 {
-			t.Error("no file was looked at")
-		}
-		if want == 120 && looks["d0/state/later/1.seg"] == 4 { // two look-ups per call
-			if err := mem.Remove("d0/warc/a.warc.gz"); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if len(c.output.closedFiles) != 1 {
-		t.Errorf("cached: %v", c.output.closedFiles)
 	}
 }
 

@@ -349,6 +349,8 @@ type Options struct {
 	// must end the process. The files on disk are as after kill -9. If it is nil, the panic continues and
 	// ends the process.
 	Panicked func(value any, stack []byte)
+	// limit holds DiskBytes across the rounds of a run.
+	limit *diskLimit
 	// asker is what Hook opens. Tests set it instead.
 	asker asker
 	// reading is called before data of a site are read. Tests let it panic.

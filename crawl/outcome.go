@@ -49,6 +49,7 @@ type pageStage struct {
 	operator   *operator
 	outages    *outages
 	output     *output
+	space      *space
 	render     *renderStage
 	seen       *seenStage
 	spools     *spools

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,9 +27,7 @@ type output struct {
 	warc        *warc.Writer
 	crawlLog    *crawllog.Log
 	seedLog     *crawllog.Log
-	robotsLog   *crawllog.Log    // outcomes of robots.txt requests and the sitemaps that they name
-	closedMu    sync.Mutex       // guards closedFiles; held by diskUsed
-	closedFiles map[string]int64 // sizes of closed output files
+	robotsLog   *crawllog.Log // outcomes of robots.txt requests and the sitemaps that they name
 	seedReports seedReports
 }
 
@@ -221,65 +218,4 @@ func (o *output) finishOutput() error {
 		return fmt.Errorf("crawl: finish output: %w", err)
 	}
 	return nil
-}
-
-// maxDiskDepth limits the depth of nested directories; state/damaged/<checkpoint>/beast/q7 is the deepest.
-const maxDiskDepth = 8
-
-// closedSuffixes are the suffixes of output files that no longer change.
-var closedSuffixes = [...]string{".warc.gz", ".warc.zst", ".cdxj", ".jsonl.zst"}
-
-// diskUsed adds up the sizes of the crawl's files. A large crawl has some thousand state files and tens of
-// thousands of closed output files. The size of a closed file is read once; after that only its name is
-// checked, since the file may be moved away.
-func (o *output) diskUsed() (int64, error) {
-	o.closedMu.Lock()
-	defer o.closedMu.Unlock()
-	var used int64
-	closed := make(map[string]int64, len(o.closedFiles))
-	var walk func(dir string, names []string, depth int) error
-	walk = func(dir string, names []string, depth int) error {
-		for _, name := range names {
-			path := dir + "/" + name
-			closes := func(s string) bool { return strings.HasSuffix(name, s) }
-			isClosed := slices.ContainsFunc(closedSuffixes[:], closes)
-			if size, known := o.closedFiles[path]; known && isClosed {
-				used, closed[path] = used+size, size
-				continue
-			}
-			if !isClosed && depth < maxDiskDepth {
-				if inside, err := o.Set.FS.List(path); err == nil {
-					if err := walk(path, inside, depth+1); err != nil {
-						return err
-					}
-					continue
-				}
-			}
-			size, err := o.Set.FS.Allocated(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // deleted since its parent was listed
-			}
-			if err != nil {
-				return fmt.Errorf("crawl: disk in use: %w", err)
-			}
-			if used += size; isClosed {
-				closed[path] = size
-			}
-		}
-		return nil
-	}
-	for _, dir := range o.opt.allDirs() {
-		names, err := o.Set.FS.List(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("crawl: disk in use: %w", err)
-		}
-		if err := walk(dir, names, 0); err != nil {
-			return 0, err
-		}
-	}
-	o.closedFiles = closed
-	return used, nil
 }

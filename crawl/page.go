@@ -72,6 +72,9 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	} else if err != nil {
 		return p.exchangeFailed(g, rec, &page.sum, err, result)
 	}
+	if w.streamed == nil && !p.space.fits(w) { // a large body has reserved its space
+		return p.deferForRoom(page)
+	}
 	renders := p.render.wants(w, rec, is)
 	err = p.settle(g, result, func(tx *transaction) error {
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)

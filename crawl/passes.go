@@ -59,6 +59,7 @@ type merger struct {
 	pass    func(ctx context.Context, early bool) (int, error)
 	full    func() bool
 	pending func() int64
+	bytes   func() int64 // of the tuples that wait, on disk
 	keys    func() int64
 	// early reports whether downstream needs URLs, so that an early pass is wanted.
 	early func() bool
@@ -134,7 +135,7 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 			continue
 		}
 		began := time.Now()
-		if _, err := m.pass(ctx, !full); errors.Is(err, errNoRoom) {
+		if _, err := p.pass(ctx, m, !full); errors.Is(err, errNoRoom) {
 			if err := p.space.noRoom(ctx, m.name, err, &freed); err != nil {
 				return err
 			}
@@ -153,6 +154,16 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 		p.changed()
 	}
 	return nil
+}
+
+// pass runs a pass, if what it hands on fits.
+func (p *passRunner) pass(ctx context.Context, m *merger, early bool) (int, error) {
+	release, err := p.space.reservePass(m.name, m.bytes())
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	return m.pass(ctx, early)
 }
 
 // earlyDue returns when an early pass over pending tuples may begin.
@@ -205,4 +216,8 @@ func (p *passRunner) needsURLs() bool {
 
 func pendingTuples(d *drum.Drum) func() int64 {
 	return func() int64 { n, _ := d.Pending(); return n }
+}
+
+func pendingBytes(d *drum.Drum) func() int64 {
+	return func() int64 { _, n := d.Pending(); return n }
 }

@@ -116,6 +116,10 @@ func MakePlan(o *Options) (Plan, error) {
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
 			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))
 	}
+	if least := o.leastDisk(); o.DiskBytes < least {
+		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %d directories; the least that works is %s",
+			bytesText(o.DiskBytes), len(o.allDirs()), bytesText(least))
+	}
 	rest := o.RAMBytes - heap
 	share := func(percent int64) int64 { return rest * percent / 100 }
 	p := Plan{RAMBytes: o.RAMBytes, DiskBytes: o.DiskBytes, HeapBytes: o.RAMBytes}

@@ -335,6 +335,7 @@ func (k *robotsCheck) openMerger() {
 		},
 		full:    k.robotsCache.Full,
 		pending: pendingTuples(k.robotsCache),
+		bytes:   pendingBytes(k.robotsCache),
 		keys:    k.robotsCache.Keys,
 		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {

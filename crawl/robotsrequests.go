@@ -201,6 +201,7 @@ func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 		},
 		full:    q.robotsRequested.Full,
 		pending: pendingTuples(q.robotsRequested),
+		bytes:   pendingBytes(q.robotsRequested),
 		keys:    q.robotsRequested.Keys,
 		cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
 		early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, starving: q.passes.starving,

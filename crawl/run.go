@@ -37,6 +37,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
+	opt.limit = newDiskLimit(&opt)
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {
@@ -69,6 +70,9 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 			c.history.end(res, err)
 			full.noteRun(c.space)
 			err = errors.Join(err, c.close())
+		}
+		if errors.Is(err, disk.ErrQuota) {
+			opt.limit.met(opt.DiskBytes)
 		}
 		err = blameDisk(err, opt.allDirs())
 		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
@@ -125,7 +129,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	defer cut()
 	c.began = time.Now()
 	c.noteProgress()
-	if rest > 0 {
+	if rest > 0 || c.space.over(0, 0) {
 		if err := c.space.awaitSpace(inner, rest); err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ const leastFiles = 1000
 // These are the intervals of the checks.
 const (
 	spaceEvery = time.Second      // check free space
-	usedEvery  = 10 * time.Second // add up the crawl's own files, which takes some thousand calls
+	usedEvery  = 10 * time.Second // look for files of others in the directories, which takes some thousand calls
 	spaceTold  = time.Minute      // repeat the log line during a pause
 )
 
@@ -54,23 +54,41 @@ type space struct {
 	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
 	wakeSpace signal
 
+	lastCost  atomic.Pointer[saveCost]
+	usedDrain atomic.Bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
+
+	budgets      *budgetStage
+	check        *robotsCheck
 	checkpointer *checkpointer
-	output       *output
+	content      *contentStage
+	requests     *robotsRequests
+	seen         *seenStage
 
-	mu       sync.Mutex // guards the fields below
-	reasons  map[string]string
-	since    time.Time
-	told     time.Time
-	usedAt   time.Time // when the crawl's files were last added up
-	usedOver bool
-	usedSum  int64 // bytes of them
+	// Of the goroutine "space", and of the run before it starts.
+	usedAt  time.Time // when the directories were last looked at
+	freedAt time.Time // when a checkpoint was last made to free space
+	against int       // consecutive checks that call for the opposite of draining
 
-	usedDrain bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
-	against   int  // consecutive checks that call for the opposite of draining
+	mu      sync.Mutex // guards the fields below
+	reasons map[string]string
+	since   time.Time
+	told    time.Time
 }
 
 func newSpace(e *engine) *space {
-	return &space{engine: e, wakeSpace: e.pulsedSignal()}
+	s := &space{engine: e, wakeSpace: e.pulsedSignal()}
+	e.limit.wake.Store(&s.wakeSpace)
+	return s
+}
+
+// robotsJobsLen and inFlight return the number of exchanges under way.
+func (s *space) robotsJobsLen() int { return s.requests.robotsJobs.len() }
+
+func (s *space) inFlight() int64 {
+	if s.workers == nil {
+		return 0
+	}
+	return s.workers.inFlight.load()
 }
 
 // setReason sets or clears one reason to pause.
@@ -110,6 +128,9 @@ func (s *space) why() string {
 	if len(s.reasons) == 0 {
 		return ""
 	}
+	if why := s.reasons[reasonLimit]; why != "" { // merges have no room for the same reason
+		return why
+	}
 	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
 }
 
@@ -118,7 +139,10 @@ func (s *space) pausing() string {
 	if s.paused.Load() {
 		return pausedByOperator
 	}
-	return s.why()
+	if why := s.why(); why != "" {
+		return why
+	}
+	return s.nearLimit()
 }
 
 const pausedByOperator = "paused by the operator"
@@ -130,13 +154,16 @@ func (s *space) lowWater() int64 { return s.plan.KeepFreeBytes }
 // highWater is the free space above which fetching continues. The difference avoids frequent changes.
 func highWater(low int64) int64 { return low + low/4 }
 
-// limitMargin is the distance from --disk at which fetching pauses.
+// limitMargin is the distance from --disk, besides the next checkpoint, at which fetching pauses. Passes may use it.
 func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/16) }
 
 // reserve refuses a merge whose output would not fit above the reserve, because waiting is better than
 // failing midway. Merges of several stores, and several workers of one, run in parallel. Space that others
 // have reserved counts as used until they release it, so it counts twice while they write.
 func (s *space) reserve(need int64) (release func(), err error) {
+	if err := s.limitError("a merge", need, 0); err != nil {
+		return nil, err
+	}
 	all := s.reserved.Add(need)
 	release = func() { s.reserved.Add(-need) }
 	if err := s.roomFor("a merge", s.Set.Paths, need, all, min(diskReserve, s.lowWater())); err != nil {
@@ -169,9 +196,8 @@ func (s *space) outputRoom(need int64) error { return s.roomBeside("a large body
 // roomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or below --disk.
 func (s *space) roomBeside(what string, dirs []string, need int64) error {
 	all := s.reserved.Load() + need
-	if used := s.used(); used+all > s.opt.DiskBytes-s.limitMargin() {
-		return fmt.Errorf("crawl: the crawl uses %s of at most %s (--disk); %s needs %s, others %s: %w",
-			bytesText(used), bytesText(s.opt.DiskBytes), what, bytesText(need), bytesText(all-need), errNoRoom)
+	if err := s.limitError(what, need, s.limitMargin()); err != nil {
+		return err
 	}
 	return s.roomFor(what, dirs, need, all, s.lowWater())
 }
@@ -206,8 +232,9 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 	return strings.Join(short, "; "), least, nil
 }
 
-// checkSpace compares free and used space with the marks and sets the reasons to pause.
-func (s *space) checkSpace(now time.Time) error {
+// checkSpace compares free and used space with the marks and sets the reasons to pause. ctx is nil where no checkpoint
+// may be made.
+func (s *space) checkSpace(ctx context.Context, now time.Time) error {
 	low := s.lowWater()
 	resting := s.why() != ""
 	mark, files := low, int64(leastFiles)
@@ -219,13 +246,14 @@ func (s *space) checkSpace(now time.Time) error {
 		return err
 	}
 	s.setReason("free", why)
-	s.mu.Lock()
-	look := now.Sub(s.usedAt) >= usedEvery
-	s.mu.Unlock()
-	if look {
-		if err := s.lookAtUsed(now); err != nil {
-			return err
+	if now.Sub(s.usedAt) >= usedEvery {
+		s.usedAt = now
+		if err := s.limit.Count(); err != nil {
+			return fmt.Errorf("crawl: disk in use: %w", err)
 		}
+	}
+	if err := s.checkLimit(ctx, now); err != nil {
+		return err
 	}
 	s.drainOrNot(least)
 	return nil
@@ -242,9 +270,7 @@ func (s *space) drainOrNot(least int64) {
 		return
 	}
 	mark, on := 2*s.lowWater(), s.draining.Load()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	low := least < mark || s.usedDrain
+	low := least < mark || s.usedDrain.Load()
 	if on && (low || least < highWater(mark)) || !on && !low {
 		s.against = 0
 		return
@@ -262,36 +288,8 @@ func (s *space) drainOrNot(least int64) {
 	}
 }
 
-// lookAtUsed adds up the crawl's files and compares the sum with --disk.
-func (s *space) lookAtUsed(now time.Time) error {
-	used, err := s.output.diskUsed()
-	if err != nil {
-		return err
-	}
-	margin := s.limitMargin()
-	s.mu.Lock()
-	s.usedAt, s.usedSum = now, used
-	mark := s.opt.DiskBytes - margin
-	if s.usedOver {
-		mark -= margin / 4
-	}
-	over := used >= mark
-	s.usedOver, s.usedDrain = over, used >= s.opt.DiskBytes-2*margin
-	s.mu.Unlock()
-	why := ""
-	if over {
-		why = fmt.Sprintf("the crawl uses %s of at most %s (--disk)", bytesText(used), bytesText(s.opt.DiskBytes))
-	}
-	s.setReason("limit", why)
-	return nil
-}
-
-// used returns the size of the crawl's files when they were last added up, 0 before.
-func (s *space) used() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.usedSum
-}
+// used returns the bytes of the crawl's files.
+func (s *space) used() int64 { return s.limit.Used() }
 
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
@@ -311,7 +309,7 @@ func (s *space) watchSpace(ctx context.Context) error {
 		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) {
 			return nil
 		}
-		if err := s.checkSpace(time.Now()); err != nil {
+		if err := s.checkSpace(ctx, time.Now()); err != nil {
 			return err
 		}
 		if s.logPause(time.Now()) {
@@ -358,7 +356,7 @@ func (s *space) logPause(now time.Time) (stop bool) {
 // After that fetching pauses, or the crawl stops, and the merge is tried again later. freed is when this
 // merger last made such a checkpoint.
 func (s *space) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
-	if time.Since(*freed) >= usedEvery {
+	if time.Since(*freed) >= usedEvery && s.checkpointer.unsaved() {
 		*freed = time.Now()
 		return s.checkpointer.checkpoint(false, "")
 	}
@@ -369,11 +367,14 @@ func (s *space) noRoom(ctx context.Context, name string, cause error, freed *tim
 }
 
 // awaitSpace pauses for rest, then waits until every disk is above its high mark. A crawl whose write found
-// no space starts with it, since its first checkpoint must be possible.
+// no space starts with it, since its first checkpoint must be possible, and one that has more files than --disk
+// allows.
 func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
-	s.setReason("free", "a write found no space")
+	if rest > 0 {
+		s.setReason("free", "a write found no space")
+	}
 	for sleep(ctx, rest) && ctx.Err() == nil {
-		if err := s.checkSpace(time.Now()); err != nil {
+		if err := s.checkSpace(nil, time.Now()); err != nil {
 			return err
 		}
 		if s.logPause(time.Now()) || s.why() == "" {

@@ -30,6 +30,8 @@ const (
 	maxSpools = 32
 	// spoolStep is the least space in bytes that a spool reserves at a time, for itself and for its copy.
 	spoolStep = 64 << 20
+	// spoolStepShare is the part of a small --disk that it reserves instead.
+	spoolStepShare = 64
 	// spoolWait is the wait of a URL whose body found no spool or no space.
 	spoolWait = 10 * time.Minute
 )
@@ -101,7 +103,7 @@ type spool struct {
 // Write implements fetch.Spool.
 func (p *spool) Write(b []byte) (int, error) {
 	if more := p.size + int64(len(b)) - p.reserved; more > 0 {
-		more = max(more, spoolStep)
+		more = max(more, min(spoolStep, p.opt.DiskBytes/spoolStepShare))
 		if err := p.space.outputRoom(2 * more); err != nil {
 			return 0, &spoolError{err}
 		}

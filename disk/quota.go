@@ -449,3 +449,13 @@ func (q *Quota) measured(name string, size int64, seen map[string]struct{}) {
 		q.set(f, f.charge.Load(), size)
 	}
 }
+
+// chmod and device pass on what the file system below can do.
+func (q *Quota) chmod(name string, mode fs.FileMode, widen bool) error {
+	if inner, ok := q.fs.(moder); ok {
+		return inner.chmod(name, mode, widen)
+	}
+	return nil
+}
+
+func (q *Quota) device(dir string) (string, error) { return Device(q.fs, dir), nil }

@@ -432,6 +432,13 @@ func (s *Star) Pending() (edges, tuples, bytes int64) {
 	return edges, tuples, bytes
 }
 
+// PendingBytes returns the bytes that wait in the buckets of the edges drum and of the indegree drum.
+func (s *Star) PendingBytes() (edges, indegree int64) {
+	_, edges = s.edges.Pending()
+	_, indegree = s.indegree.Pending()
+	return edges, indegree
+}
+
 // ChecksHalfFull reports whether the buckets of the indegree drum are half full, or one is full. A scan of
 // QF then pauses.
 func (s *Star) ChecksHalfFull() bool { return s.indegree.HalfFull() }

@@ -137,7 +137,7 @@ type budgetFlags struct {
 // resourceFlags limit RAM and disk. Their help has the paper's symbols in brackets.
 type resourceFlags struct {
 	RAM      *flags.Size `group:"machine" common:"" name:"ram" placeholder:"SIZE" help:"Limit the RAM of the whole process (R), allocated as needed. Default: half of physical or cgroup memory, whichever is smaller; with --scope host or pld, or with --max-pages, 1GiB and more as the crawl grows."`
-	Disk     *flags.Size `group:"machine" common:"" placeholder:"SIZE" help:"Limit the disk space of state and output. Default: 90 % of the free space, plus what this crawl already holds."`
+	Disk     *flags.Size `group:"machine" common:"" placeholder:"SIZE" help:"Limit the disk space of state and output. It is never exceeded; fetching stops before. Default: 90 % of the free space, plus what this crawl already holds."`
 	KeepFree *flags.Size `group:"machine" placeholder:"SIZE" help:"Leave this much space free on every file system. Default: the most that a checkpoint writes, plus a margin."`
 	WhenFull string      `group:"machine" enum:"pause,drain,stop" default:"pause" help:"What to do at --keep-free, or close to --disk: pause (until space is available), drain (from twice that space on, queue no new links) or stop."`
 	DirectIO bool        `group:"machine" name:"direct-io" help:"Bypass the page cache (O_DIRECT) in merges where the file system supports it. For crawls whose state is many times larger than RAM."`
@@ -289,7 +289,7 @@ func EndOf(stop string) error {
 	case crawl.StopPages:
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
-		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); free some space and run the same command to resume"}
+		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop)"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopTime:
