@@ -87,24 +87,42 @@ func (s *space) waitingBytes() int64 {
 	n := min(s.plan.PoliteBytes, s.acct.in(state.PlaceRAM)*politeItemBytes)
 	n += min(s.plan.QueueBytes, queuedBytes*s.acct.in(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
 		state.PlaceDeferred, state.PlaceHeld, state.PlaceFailed))
-	add := func(p *DrumPlan, bytes int64) { n += min(bytes, 2*int64(p.Buckets)*int64(p.BufferBytes)) }
-	of := func(p *DrumPlan, d *drum.Drum) {
-		if d != nil {
-			_, bytes := d.Pending()
-			add(p, bytes)
-		}
+	n += s.seen.bufferedBytes() + s.content.bufferedBytes() + s.check.bufferedBytes() + s.requests.bufferedBytes()
+	return n + s.budgets.bufferedBytes()
+}
+
+// buffered is the most that the buffers of a store hold, if bytes wait in the store.
+func (p *DrumPlan) buffered(bytes int64) int64 {
+	return min(bytes, 2*int64(p.Buckets)*int64(p.BufferBytes))
+}
+
+// bufferedIn is buffered for a store, 0 before it is open.
+func (p *DrumPlan) bufferedIn(d *drum.Drum) int64 {
+	if d == nil {
+		return 0
 	}
-	of(&s.plan.URLSeen, s.seen.urlSeen)
-	of(&s.plan.Names, s.seen.names)
-	of(&s.plan.Content, s.content.content)
-	of(&s.plan.RobotsCache, s.check.robotsCache)
-	of(&s.plan.RobotsRequested, s.requests.robotsRequested)
-	if star := s.budgets.star; star != nil {
-		edges, indegree := star.PendingBytes()
-		add(&s.plan.Edges, edges)
-		add(&s.plan.Indegree, indegree)
+	_, bytes := d.Pending()
+	return p.buffered(bytes)
+}
+
+func (s *seenStage) bufferedBytes() int64 {
+	return s.plan.URLSeen.bufferedIn(s.urlSeen) + s.plan.Names.bufferedIn(s.names)
+}
+
+func (c *contentStage) bufferedBytes() int64 { return c.plan.Content.bufferedIn(c.content) }
+
+func (k *robotsCheck) bufferedBytes() int64 { return k.plan.RobotsCache.bufferedIn(k.robotsCache) }
+
+func (q *robotsRequests) bufferedBytes() int64 {
+	return q.plan.RobotsRequested.bufferedIn(q.robotsRequested)
+}
+
+func (b *budgetStage) bufferedBytes() int64 {
+	if b.star == nil {
+		return 0
 	}
-	return n
+	edges, indegree := b.star.PendingBytes()
+	return b.plan.Edges.buffered(edges) + b.plan.Indegree.buffered(indegree)
 }
 
 // mostSaved is the most that a checkpoint and the exchanges under way can write.
@@ -121,7 +139,7 @@ func (s *space) toSave() int64 {
 	if s.opt.Store {
 		n += 2 * int64(s.plan.OutputBufferBytes) * int64(len(s.opt.Out)) // a WARC file and its index
 	}
-	n += exchangeBytes * int64(s.robotsJobsLen()+int(s.inFlight()))
+	n += exchangeBytes * (int64(s.requests.underWay()) + s.inFlight())
 	return min(n, s.mostSaved()) + s.limit.extra.Load()
 }
 

@@ -81,9 +81,7 @@ func newSpace(e *engine) *space {
 	return s
 }
 
-// robotsJobsLen and inFlight return the number of exchanges under way.
-func (s *space) robotsJobsLen() int { return s.requests.robotsJobs.len() }
-
+// inFlight returns the number of exchanges under way.
 func (s *space) inFlight() int64 {
 	if s.workers == nil {
 		return 0
