@@ -262,7 +262,15 @@ func (d *deferrals) readVisits(ctx context.Context) error {
 			d.await(ctx, d.wakeVisits, time.Second)
 			continue
 		}
-		if err := d.readDue(ctx, queue.Bulk, d.wakeVisits, d.visitDue); err != nil {
+		err := d.readDue(ctx, queue.Bulk, d.wakeVisits, func(tx *transaction, data []byte, rec *weburl.Record) error {
+			if state.Reason(rec.Reason) != state.ReasonRevisit { // the clock of an earlier release made its slot look like one of visits
+				tx.wake(d.wakeDeferred)
+				now := time.Now()
+				return d.deferred.Append(now, now, queue.Usual, data)
+			}
+			return d.visitDue(tx, data, rec)
+		})
+		if err != nil {
 			return err
 		}
 	}

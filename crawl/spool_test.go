@@ -232,7 +232,7 @@ func TestLargeBodyFindsNoRoom(t *testing.T) {
 			fs := memfs.New(*seedFlag)
 			opt := spooling(t, w, fs)
 			opt.KeepFree = 1 << 20
-			opt.DiskBytes = 24 << 20 // its margin is 1.5 MiB; two copies and a step do not fit
+			opt.DiskBytes = 17 << 20 // its margin is 1 MiB; two copies and a step do not fit
 			ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 			defer cancel()
 			if res := mustRun(t, ctx, opt); res.Snapshot.Count(state.CountSpooled) != 0 {

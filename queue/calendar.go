@@ -237,7 +237,8 @@ func (c *Calendar) Peek(now time.Time, class Class) (rec []byte, ok bool, err er
 		}
 		c.mu.RLock()
 		var s *slot
-		if i := slices.IndexFunc(c.slots, func(s *slot) bool { return s.class() == class }); i >= 0 && c.slots[i].edge <= now.UnixMilli() {
+		i := slices.IndexFunc(c.slots, func(s *slot) bool { return s.class() == class })
+		if i >= 0 && c.slots[i].edge <= now.UnixMilli() {
 			s = c.slots[i]
 		}
 		c.mu.RUnlock()

@@ -80,7 +80,8 @@ func (v *view) whyPlace(rep *URLReport) []string {
 			human.Seconds(rep.Robots.Delay), rep.Robots.DelayWhy)
 	case state.PlaceDeferred.String():
 		if !rep.Due.After(v.now) {
-			return say("deferred, and due since %s: it returns as soon as there is room for it; %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
+			return say("deferred, and due since %s: it returns as soon as there is room for it; %s",
+				v.when(rep.Due), v.reasonText(rep.Record.Reason))
 		}
 		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():

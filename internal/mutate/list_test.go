@@ -81,15 +81,15 @@ var mutants = []mutant{
 	{name: "beast-reader-ahead", file: "crawl/budgets.go", edits: []edit{
 		{"		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n",
 			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
-		{"			b.beast.Advance()\n			return nil\n", "			return nil\n"}}},
+		{"			b.beast.Advance()\n			b.stock.noteFresh()\n			return nil\n", "			b.stock.noteFresh()\n			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/budgets.go", edits: []edit{
 		{"		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)",
 			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)"},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
-		{"		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from deferred URLs",
-			"		d.deferred.Advance()\n		d.testHook(\"ahead\")\n		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from deferred URLs"},
-		{"			d.deferred.Advance()\n			return nil\n", "			return nil\n"}}},
+		{"	return d.transact(func(tx *transaction) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
+			"	d.deferred.Advance(class)\n	d.testHook(\"ahead\")\n	return d.transact(func(tx *transaction) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
+		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
@@ -215,7 +215,7 @@ var mutants = []mutant{
 	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if s.rejoining() > 0 {\n", "	if false {\n"}}},
 	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterOldEnd", edits: []edit{
-		{"m.Taken[s.node].Totals.Records() != outs[node] {", "m.Taken[s.node].Totals.Records() > outs[node] {"}}},
+		{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
 	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{
 		{" && m.Round >= round", ""}}},
 	{name: "open-message-not-saved", file: "exchange/outbox.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
