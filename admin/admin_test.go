@@ -45,12 +45,14 @@ func (n webNames) LookupHost(_ context.Context, host, _ string) (crawl.Lookup, e
 
 // rig is a crawl with its admin server.
 type rig struct {
-	t    *testing.T
-	web  *simweb.Web
-	dir  string
-	url  string
-	tail *Tail
-	stop func() *crawl.Result // stops the crawl and the server
+	t   *testing.T
+	web *simweb.Web
+	dir string
+	url string
+	// moved is Server.Moved.
+	moved bool
+	tail  *Tail
+	stop  func() *crawl.Result // stops the crawl and the server
 }
 
 // newRig starts a crawl of a synthetic web, slow enough to last, and its server.
@@ -66,8 +68,8 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, web: web, dir: t.TempDir(), tail: new(Tail)}
-	opt := crawl.Options{Dirs: []string{r.dir}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org", Control: new(crawl.Control),
+	r := &rig{t: t, web: web, tail: new(Tail)}
+	opt := crawl.Options{Dirs: []string{t.TempDir()}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org", Control: new(crawl.Control),
 		Resolver: webNames{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(),
 		RAMBytes: 128 << 20, DiskBytes: 1 << 30, Connections: 64, HostDelay: 50 * time.Millisecond, HostDelayMin: 20 * time.Millisecond,
 		MaxDepth: crawl.Unlimited, Store: true, Lanes: 2, SnapshotEvery: 50 * time.Millisecond, CheckpointEvery: time.Second, Linger: time.Second}
@@ -75,11 +77,12 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	if change != nil {
 		change(&opt, &adm)
 	}
+	r.dir = opt.Dirs[0]
 	s, err := Listen(adm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.url = s.URL()
+	r.url, r.moved = s.URL(), s.Moved()
 	ctx, cancel := context.WithCancel(t.Context())
 	served, crawled := make(chan error, 1), make(chan error, 1)
 	var res *crawl.Result
@@ -106,9 +109,13 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 		return res
 	}
 	t.Cleanup(func() { r.stop() })
-	<-opt.Control.Started()
+	select {
+	case <-opt.Control.Started():
+	case err := <-crawled:
+		t.Fatalf("the crawl did not start: %v", err)
+	}
 	for range 2000 {
-		if _, err := os.Stat(filepath.Join(r.dir, AddressName)); err == nil {
+		if at, err := readAddress(r.dir); err == nil && at.URL == r.url {
 			return r
 		}
 		<-time.After(time.Millisecond)
@@ -397,6 +404,11 @@ func TestGuard(t *testing.T) {
 		{"no origin", func(q *http.Request) { q.Header.Set("Origin", "null") }, http.StatusForbidden},
 		{"own origin", func(q *http.Request) { q.Header.Set("Origin", r.url) }, http.StatusOK},
 		{"another site", func(q *http.Request) { q.Header.Set("Sec-Fetch-Site", "cross-site") }, http.StatusForbidden},
+		{"a link elsewhere", fetchHeaders("cross-site", "navigate", "document"), http.StatusForbidden},
+		{"a frame elsewhere", fetchHeaders("cross-site", "navigate", "iframe"), http.StatusForbidden},
+		{"a page of another port", fetchHeaders("same-site", "no-cors", "image"), http.StatusForbidden},
+		{"typed", fetchHeaders("none", "navigate", "document"), http.StatusOK},
+		{"the dashboard", fetchHeaders("same-origin", "cors", "empty"), http.StatusOK},
 	} {
 		if code, body := r.ask("GET", "/api/v1/status", "", c.set); code != c.want {
 			t.Errorf("%s: %d %s, want %d", c.name, code, body, c.want)

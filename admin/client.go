@@ -8,20 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"net"
 	"net/http"
-	"os"
-	"path/filepath"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 )
 
-// Client asks the admin server of a crawl.
+// Client asks the admin server of a crawl, by its Unix socket (NewClient) or by TCP (NewRemote).
 type Client struct {
-	URL   string
-	Token string // "" if it is not known; then changes are refused
-	Who   string // name of the operator, for the journal of changes
-	HTTP  http.Client
+	Who string // name of the operator, for the journal of changes
+
+	url   string
+	token string
+	http  http.Client
+	reads bool // the token is needed for reading, too
+	local bool // by the Unix socket
 }
 
 // ErrNoServer means that no admin server of the crawl could be found or reached.
@@ -30,46 +33,62 @@ var ErrNoServer = errors.New("admin: no crawl with an admin server runs here")
 // maxAnswer limits an answer.
 const maxAnswer = 64 << 20
 
-// NewClient returns a client for the crawl in dir, by the files that its server wrote there.
-func NewClient(dir string) (*Client, error) {
-	data, err := os.ReadFile(filepath.Join(dir, AddressName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s does not exist: the crawl is stopped, or runs with --admin none", ErrNoServer,
-			filepath.Join(dir, AddressName))
+// NewClient returns a client for the crawl in dir. It uses the crawl's Unix socket alone, and no token: who is at the
+// other end, each side learns from the kernel.
+func NewClient(dir string) *Client {
+	c := &Client{url: "http://localhost", local: true}
+	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialSocket(ctx, dir) },
+		MaxIdleConns: 1}
+	c.http.CheckRedirect = noRedirect
+	return c
+}
+
+// NewRemote returns a client for the server at a URL, which whoever calls it must have from the operator: a server
+// at the address of a crawl that was killed may be anybody's. The token, if it is not "", goes with changes; to
+// servers that are not on a loopback address, which need it, and by TLS, also with other requests.
+func NewRemote(server, token string) (*Client, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("admin: %q is no address of a server: want one such as http://127.0.0.1:7878", server)
 	}
-	var at Address
-	if err == nil {
-		err = json.Unmarshal(data, &at)
+	addr, err := netip.ParseAddr(u.Hostname())
+	loopback := strings.EqualFold(u.Hostname(), "localhost") || err == nil && addr.IsLoopback()
+	c := &Client{url: strings.TrimSuffix(u.String(), "/"), token: token, reads: !loopback || u.Scheme == "https"}
+	proxy := http.ProxyFromEnvironment
+	if u.Scheme == "http" {
+		proxy = nil // it would see the token
 	}
-	if err != nil {
-		return nil, fmt.Errorf("admin: read the address: %w", err)
-	}
-	c := &Client{URL: at.URL}
-	if token, err := os.ReadFile(filepath.Join(dir, TokenName)); err == nil {
-		c.Token = strings.TrimSpace(string(token))
-	}
+	c.http.Transport = &http.Transport{Proxy: proxy, MaxIdleConns: 1}
+	c.http.CheckRedirect = noRedirect
 	return c, nil
 }
 
+// noRedirect follows no redirect: the server sends none.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
 // request sends a request. The caller closes the body of the response, whose status is 200.
 func (c *Client) request(ctx context.Context, method, path, kind string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
+	if c.token != "" && (c.reads || method != http.MethodGet) {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if c.Who != "" {
 		req.Header.Set("X-Operator", c.Who)
 	}
-	resp, err := c.HTTP.Do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		var of *url.Error
+		if c.local && errors.As(err, &of) { // dialSocket tells ErrNoServer from other errors, and names the socket
+			return nil, of.Err
 		}
 		return nil, fmt.Errorf("%w: %w", ErrNoServer, err)
 	}
@@ -145,13 +164,20 @@ func (c *Client) Events(ctx context.Context, f func(name string, data []byte) er
 	return fmt.Errorf("admin: events: %w", lines.Err())
 }
 
-// WaitStopped waits until the crawl's server has removed its address, which is when the crawl has stopped.
-func WaitStopped(ctx context.Context, dir string) error {
+// WaitStopped waits until nobody listens any more, which is when the crawl has stopped.
+func (c *Client) WaitStopped(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := os.Stat(filepath.Join(dir, AddressName)); errors.Is(err, fs.ErrNotExist) {
+		resp, err := c.request(ctx, http.MethodGet, "/healthz", "", nil)
+		var p *Problem
+		switch {
+		case err == nil:
+			_ = resp.Body.Close() // an answer, whatever it says
+		case errors.Is(err, ErrNoServer):
 			return nil
+		case !errors.As(err, &p) && !errors.Is(err, io.EOF):
+			return err
 		}
 		select {
 		case <-ctx.Done():

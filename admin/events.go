@@ -12,9 +12,10 @@ const eventEvery = time.Second
 
 // events streams server-sent events: "status" each second, "log" for each new line, "change" after a change.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	streams := s.lane(r).streams
 	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
+	case streams <- struct{}{}:
+		defer func() { <-streams }()
 	default:
 		writeProblem(w, problem(http.StatusTooManyRequests, fmt.Sprintf("%d event streams are open, which is the limit", maxStreams)))
 		return

@@ -14,26 +14,49 @@ func (s *Server) guard(r *http.Request, change bool) error {
 	if err := s.guardSite(r); err != nil {
 		return err
 	}
+	if bySocket(r) {
+		return nil
+	}
 	if change || !s.loopback {
 		return s.checkToken(r)
 	}
 	return nil
 }
 
-// guardSite refuses requests that another site made the browser send.
+// guardSite refuses requests by a name that another site may have given to this address (DNS rebinding).
 func (s *Server) guardSite(r *http.Request) error {
 	if !s.hostAllowed(r.Host) {
 		return problem(http.StatusMisdirectedRequest, "the name in Host is not this server's: use its IP address or localhost")
 	}
-	if origin := r.Header.Get("Origin"); origin != "" {
+	return nil
+}
+
+// sameSite passes no request on that another site made the browser send. Links elsewhere may lead to the pages of the
+// dashboard alone, and only in a tab of their own.
+func sameSite(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fromElsewhere(r) {
+			writeProblem(w, problem(http.StatusForbidden, "requests from other sites are not answered"))
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// fromElsewhere reports whether a page of another site made the browser send a request, other than by such a link.
+func fromElsewhere(r *http.Request) bool {
+	h := r.Header
+	if origin := h.Get("Origin"); origin != "" {
 		if u, err := url.Parse(origin); err != nil || u.Host != r.Host {
-			return problem(http.StatusForbidden, "requests from other sites are not answered")
+			return true
 		}
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
-		return problem(http.StatusForbidden, "requests from other sites are not answered")
+	switch h.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none": // "": no browser
+		return false
 	}
-	return nil
+	page := r.Method == http.MethodGet && (r.URL.Path == "/" || r.URL.Path == "/cluster")
+	return !page || h.Get("Sec-Fetch-Mode") != "navigate" || h.Get("Sec-Fetch-Dest") != "document"
 }
 
 // checkToken requires the token.
@@ -44,13 +67,19 @@ func (s *Server) checkToken(r *http.Request) error {
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
-		return problem(http.StatusUnauthorized, "this needs the token in the file "+s.tokenName)
+		return problem(http.StatusUnauthorized, "this needs the token; "+tokenWhere)
 	}
 	if subtle.ConstantTimeCompare([]byte(given), []byte(*token)) != 1 {
-		return problem(http.StatusUnauthorized, "the token is not the one in the file "+s.tokenName)
+		return problem(http.StatusUnauthorized, "the token is not the one of this run; "+tokenWhere)
+	}
+	if k := requestConn(r); k != nil {
+		k.trust()
 	}
 	return nil
 }
+
+// tokenWhere does not name the directory: a stranger may ask. The log does, at the start.
+const tokenWhere = "it is in the file " + TokenName + " of the crawl's first directory, new at each start"
 
 // hostAllowed reports whether a Host header names this server in a way that no other site can.
 func (s *Server) hostAllowed(host string) bool {

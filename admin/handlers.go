@@ -345,11 +345,12 @@ func (s *Server) structures() (any, error) {
 
 // withExplainer calls f with one of the explainers.
 func (s *Server) withExplainer(r *http.Request, f func(*explain.Explainer) error) error {
+	explains := s.lane(r).explains
 	wait := time.NewTimer(explainReads)
 	defer wait.Stop()
 	select {
-	case x := <-s.explains:
-		defer func() { s.explains <- x }()
+	case x := <-explains:
+		defer func() { explains <- x }()
 		return f(x)
 	case <-wait.C:
 	case <-r.Context().Done():

@@ -31,7 +31,7 @@ func OpenAPI(version string) map[string]any {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "drumbeat admin", "version": version,
-			"description": "Watch and steer a running crawl. Changes need the token of the file admin-token in the crawl's first directory.",
+			"description": "Watch and steer a running crawl. Changes by TCP need the token of the file admin-token in the crawl's first directory, which is new at each start; requests by the Unix socket admin.sock there need none.",
 			"license":     object{"name": "see the file LICENSE"}},
 		"servers": []any{object{"url": "/"}},
 		"paths":   paths,

@@ -2,25 +2,17 @@ package admin
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"drumbeat/crawl"
 	"drumbeat/crawl/explain"
@@ -29,15 +21,17 @@ import (
 
 // The bounds of the server.
 const (
-	maxConns     = 64       // open connections; further ones wait in the kernel
-	maxStreams   = 16       // event streams at a time
-	maxExplains  = 2        // answers that read the crawl's files at a time
+	maxConns     = 64       // open TCP connections
+	maxPeer      = 32       // of them, of one address: a browser has 7, and several may share a tunnel
+	maxLocal     = 32       // open connections of the Unix socket
+	maxStreams   = 16       // event streams by TCP at a time, and as many by the socket
+	maxExplains  = 2        // answers by TCP at a time that read the crawl's files; the socket has one of its own
 	maxHeader    = 16 << 10 // bytes
 	maxBody      = 2 << 20  // bytes: the seeds of one change
 	headerTime   = 5 * time.Second
 	requestTime  = 30 * time.Second
 	answerTime   = 60 * time.Second
-	idleTime     = 60 * time.Second
+	idleTime     = 5 * time.Second // between two requests; a closed connection costs its peer only another handshake
 	stopTime     = 2 * time.Second // for requests under way when the server stops
 	portsTried   = 20              // ports from that of the address on, then any port
 	tokenBytes   = 32
@@ -47,7 +41,7 @@ const (
 // DefaultAddr is the default address.
 const DefaultAddr = "127.0.0.1:7878"
 
-// The files of a crawl's first directory: where the server listens, and the token for changes.
+// The files of a crawl's first directory: where the server listens, and the token for changes by TCP.
 const (
 	AddressName = "admin.json"
 	TokenName   = "admin-token"
@@ -62,12 +56,16 @@ type Options struct {
 	// CertFile and KeyFile turn on TLS. Without them an address other than loopback needs Plain.
 	CertFile, KeyFile string
 	Plain             bool
-	// Dirs and Out are the directories of the crawl. The first one gets AddressName and TokenName.
+	// TokenFile has the token; see ReadToken. "": each run makes a new one.
+	TokenFile string
+	// Dirs and Out are the directories of the crawl. The first one gets AddressName, TokenName and SocketName.
 	Dirs, Out []string
 	// Version, Agent, Contact and Host identify the crawler and the machine.
 	Version, Agent, Contact, Host string
 	// Log holds the last lines of the log; nil for none.
 	Log *Tail
+	// Warn tells the operator of something, with pairs of names and values as in slog; nil for nobody.
+	Warn func(text string, pairs ...any)
 	// Page is the dashboard, at /. It needs no token: it asks for one. nil for none.
 	Page http.Handler
 	// Handlers are further handlers by pattern of http.ServeMux, such as "GET /metrics". They may be read
@@ -78,40 +76,78 @@ type Options struct {
 
 // Server is the admin server of a crawl.
 type Server struct {
-	opt       Options
-	listener  net.Listener
-	loopback  bool
-	name      string // host name of Options.Addr, if it has one
-	url       string
-	token     atomic.Pointer[string] // nil until the crawl runs
-	tokenName string
-	started   time.Time
-	http      *http.Server
-	streams   chan struct{}
-	explains  chan *explain.Explainer // idle ones
+	opt      Options
+	listener net.Listener
+	loopback bool
+	moved    bool   // the port of Options.Addr was taken
+	name     string // host name of Options.Addr, if it has one
+	url      string
+	token    atomic.Pointer[string] // nil until the crawl runs
+	given    string                 // the token of Options.TokenFile
+	started  time.Time
+	http     *http.Server
+	byTCP    lane
+	byUnix   lane
 
 	pldLists [3]pldList // by star.Order
 }
 
-// Listen opens the port.
+// lane has what requests that come one way share. Those by TCP take nothing from those by the Unix socket.
+type lane struct {
+	streams  chan struct{}           // taken by event streams
+	explains chan *explain.Explainer // idle ones
+}
+
+// lane returns the lane of a request.
+func (s *Server) lane(r *http.Request) *lane {
+	if bySocket(r) {
+		return &s.byUnix
+	}
+	return &s.byTCP
+}
+
+// newLane returns a lane with a number of explainers.
+func newLane(opt *Options, explains int) (lane, error) {
+	l := lane{streams: make(chan struct{}, maxStreams), explains: make(chan *explain.Explainer, explains)}
+	for range explains {
+		x, err := explain.NewExplainer(explain.Options{Dirs: opt.Dirs, Out: separate(opt.Dirs, opt.Out)})
+		if err != nil {
+			return l, err
+		}
+		l.explains <- x
+	}
+	return l, nil
+}
+
+// Listen opens the port. The Unix socket is opened when the crawl runs, under the lock of its directory.
 func Listen(opt Options) (*Server, error) {
-	s := &Server{opt: opt, started: time.Now(), streams: make(chan struct{}, maxStreams), explains: make(chan *explain.Explainer, maxExplains)}
+	s := &Server{opt: opt, started: time.Now()}
+	if s.opt.Warn == nil {
+		s.opt.Warn = func(string, ...any) {}
+	}
+	if opt.TokenFile != "" {
+		var err error
+		if s.given, err = ReadToken(opt.TokenFile); err != nil {
+			return nil, fmt.Errorf("admin: token: %w", err)
+		}
+	}
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	s.tokenName = filepath.Join(opt.Dirs[0], TokenName)
-	var err error
-	for range maxExplains {
-		x, bad := explain.NewExplainer(explain.Options{Dirs: opt.Dirs, Out: separate(opt.Dirs, opt.Out)})
-		err = errors.Join(err, bad)
-		s.explains <- x
-	}
-	if err != nil {
+	var err1, err2 error
+	s.byTCP, err1 = newLane(&opt, maxExplains)
+	s.byUnix, err2 = newLane(&opt, 1)
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, errors.Join(err, s.listener.Close())
 	}
-	s.http = &http.Server{Handler: s.routes(), ReadHeaderTimeout: headerTime, ReadTimeout: requestTime,
-		WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	s.http = newHTTP(s.routes())
 	return s, nil
+}
+
+// newHTTP returns a server for the connections of gates.
+func newHTTP(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ConnContext: connContext, ConnState: connState}
 }
 
 // separate returns the output directories, nil if they are those of the crawl.
@@ -146,12 +182,14 @@ func (s *Server) listen() error {
 			at = 0
 		}
 		if s.listener, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(at))); err == nil || !s.loopback {
+			s.moved = err == nil && at != int(port)
 			break
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("admin: listen: %w", err)
 	}
+	s.listener = newGate(s.listener, maxConns, maxPeer, nil)
 	scheme := "http"
 	if s.opt.CertFile != "" {
 		scheme = "https"
@@ -159,10 +197,8 @@ func (s *Server) listen() error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("admin: certificate: %w", err), s.listener.Close())
 		}
-		s.listener = tls.NewListener(netutil.LimitListener(s.listener, maxConns), &tls.Config{
+		s.listener = tls.NewListener(s.listener, &tls.Config{
 			Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
-	} else {
-		s.listener = netutil.LimitListener(s.listener, maxConns)
 	}
 	if host == "" {
 		host = "localhost"
@@ -172,79 +208,45 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// makeToken reads the token of the crawl, or makes one.
-func (s *Server) makeToken() error {
-	data, err := os.ReadFile(s.tokenName)
-	switch {
-	case err == nil && len(strings.TrimSpace(string(data))) >= 16:
-		token := strings.TrimSpace(string(data))
-		s.token.Store(&token)
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("admin: token: %w", err)
-	}
-	var secret [tokenBytes]byte
-	_, _ = rand.Read(secret[:]) // never fails
-	token := hex.EncodeToString(secret[:])
-	if err := writeFile(s.tokenName, []byte(token+"\n"), 0o600); err != nil {
-		return fmt.Errorf("admin: token: %w", err)
-	}
-	s.token.Store(&token)
-	return nil
-}
-
-// Address is the content of the file admin.json.
-type Address struct {
-	URL     string    `json:"url"`
-	PID     int       `json:"pid"`
-	Started time.Time `json:"started"`
-}
-
-func (s *Server) writeAddress() error {
-	data, err := json.Marshal(Address{URL: s.url, PID: os.Getpid(), Started: s.started.UTC()})
-	if err == nil {
-		err = writeFile(filepath.Join(s.opt.Dirs[0], AddressName), append(data, '\n'), 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("admin: write the address: %w", err)
-	}
-	return nil
-}
-
-// writeFile replaces a file.
-func writeFile(name string, data []byte, mode fs.FileMode) error {
-	temp := name + ".tmp"
-	if err := os.WriteFile(temp, data, mode); err != nil {
-		return err
-	}
-	if err := os.Chmod(temp, mode); err != nil {
-		return err
-	}
-	return os.Rename(temp, name)
-}
-
 // URL returns the address of the server.
 func (s *Server) URL() string { return s.url }
 
-// Serve answers requests until ctx ends. When the crawl runs, it writes the address and the token to the
-// first directory. At the end it waits a moment for requests under way, and removes AddressName.
+// Moved reports whether the port of Options.Addr was taken, so that URL has another one.
+func (s *Server) Moved() bool { return s.moved }
+
+// Serve answers requests until ctx ends. When the crawl runs, it opens the Unix socket and writes the address and the
+// token to the first directory. At the end it waits a moment for requests under way, and removes socket and address.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	ended := make(chan error, 1)
-	go func() {
-		defer bug.Fatal()
-		ended <- s.http.Serve(s.listener)
-	}()
+	ended := make(chan error, 2)
+	serving := 0
+	serve := func(l net.Listener) {
+		serving++
+		go func() {
+			defer bug.Fatal()
+			ended <- s.http.Serve(l)
+		}()
+	}
+	serve(s.listener)
 	var failed error
+	var socket [2]uint64
 	select {
 	case err := <-ended:
 		return fmt.Errorf("admin: %w", err)
 	case <-s.opt.Control.Started():
-		failed = errors.Join(s.makeToken(), s.writeAddress())
+		if failed = s.makeToken(); failed == nil {
+			local, name := s.openSocket()
+			if local != nil {
+				socket = socketID(s.opt.Dirs[0])
+				serve(newGate(local, maxLocal, maxLocal, s.stranger))
+			}
+			failed = s.writeAddress(name)
+		}
 		if failed == nil {
 			select {
 			case err := <-ended:
-				return fmt.Errorf("admin: %w", err)
+				failed = fmt.Errorf("admin: %w", err)
+				serving--
 			case <-ctx.Done():
 			}
 		}
@@ -255,11 +257,33 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err := s.http.Shutdown(stop); err != nil {
 		_ = s.http.Close() // what is left is cut off
 	}
-	<-ended
-	if err := os.Remove(filepath.Join(s.opt.Dirs[0], AddressName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		failed = errors.Join(failed, fmt.Errorf("admin: %w", err))
+	for range serving {
+		<-ended
 	}
-	return failed
+	return errors.Join(failed, s.removeFiles(socket))
+}
+
+// openSocket opens the Unix socket, in the directory or, if that cannot hold one, outside all of them.
+func (s *Server) openSocket() (l net.Listener, name string) {
+	dir := s.opt.Dirs[0]
+	local, err := listenSocket(dir)
+	if err == nil {
+		return local, SocketName
+	}
+	abstract, bad := listenAbstract()
+	if bad != nil {
+		s.opt.Warn("there is no Unix socket: drumbeat ctl needs --url, and --token-file for changes", "directory", dir, "cause", errors.Join(err, bad))
+		return nil, ""
+	}
+	s.opt.Warn("the directory cannot hold a Unix socket: drumbeat ctl uses one without a file, which containers and network namespaces do not share",
+		"directory", dir, "cause", err)
+	return abstract, abstract.Addr().String()
+}
+
+// stranger reports whether a connection of the socket comes from another user than this one and root.
+func (s *Server) stranger(c net.Conn) bool {
+	uid, err := peerUID(c.(*net.UnixConn))
+	return err != nil || !mayAsk(uid)
 }
 
 // routes returns the handler of all operations.
@@ -290,7 +314,7 @@ func (s *Server) routes() http.Handler {
 		}
 		mux.Handle(pattern, s.guarded(secret, h))
 	}
-	return s.contain(withProblems(mux))
+	return s.contain(sameSite(withProblems(mux)))
 }
 
 // withProblems answers requests that no handler takes.
@@ -340,6 +364,9 @@ func (s *Server) contain(h http.Handler) http.Handler {
 		}()
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("X-Frame-Options", "DENY")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // the dashboard has its own
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.ServeHTTP(w, r)
 	})
 }

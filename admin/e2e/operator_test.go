@@ -132,11 +132,16 @@ func surviveKill(d *demo, p *page) {
 	}
 }
 
-// resume ends the pause. The page still has the token.
+// resume ends the pause. The page still has the token of the process that was killed, so it asks for the new one.
 func resume(d *demo, p *page) {
 	p.t.Helper()
 	p.click(button("#control-cards", "Resume"))
+	p.tolerate(`api/v1/resume`) // Chromium logs the answer 401
 	confirm(p, "Resume")
+	p.until("the page asks for the new token", "document.querySelector('dialog[open] input[type=password]')")
+	enterToken(p, d.token())
+	p.until("the dialogs are closed again", "!document.querySelector('dialog[open]')")
+	p.tolerate("")
 	d.flows(p, 100)
 	p.until("the page shows that the crawl runs", "document.querySelector('#state').textContent === 'running'")
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -69,7 +70,7 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 	}
 	opt.Control = new(crawl.Control)
 	s, err := admin.Listen(admin.Options{Control: opt.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
-		Plain: adm.AdminPlain, Dirs: opt.Dirs, Out: opt.Out, Version: opt.Version, Agent: opt.Agent, Contact: opt.Contact,
+		Plain: adm.AdminPlain, TokenFile: adm.AdminToken, Warn: opt.Log.Warn, Dirs: opt.Dirs, Out: opt.Out, Version: opt.Version, Agent: opt.Agent, Contact: opt.Contact,
 		Host: opt.Host, Log: tail, Page: web.Handler(),
 		Handlers: map[string]http.Handler{
 			"GET /metrics":             prom.Handler(opt.Version, opt.Control.Snapshot),
@@ -86,7 +87,10 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 		defer bug.Fatal()
 		ended <- s.Serve(ctx)
 	}()
-	opt.Log.Info("admin server", "url", s.URL())
+	if s.Moved() {
+		opt.Log.Warn("another process has the port of --admin: do not give it a token; the admin server has another port", "taken", adm.Admin, "url", s.URL())
+	}
+	opt.Log.Info("admin server", "url", s.URL(), "token", filepath.Join(opt.Dirs[0], admin.TokenName))
 	return func() error { cancel(); return <-ended }, nil
 }
 

@@ -1,8 +1,9 @@
 // Package ctl is the command ctl, which watches and steers a running crawl from a shell, through its admin
 // server (package admin).
 //
-// It finds the server and the token by the files admin.json and admin-token in the crawl's first directory,
-// or is told by --url and --token-file. Each subcommand is one operation of the server: those that read
+// It asks by the Unix socket in the crawl's first directory, where the kernel says who is at the other end, or the
+// server that --url names, with the token of --token-file. It never takes an address from the directory: after a
+// kill -9 somebody else may listen there. Each subcommand is one operation of the server: those that read
 // print a table, those that change something print one line. --json prints the server's answer as it is.
 // top shows the state on the full screen until q is pressed, with the same numbers as status.
 //
@@ -41,8 +42,8 @@ import (
 // Where says where the server is.
 type Where struct {
 	Dir       []string `placeholder:"DIR" default:"${defaultDir}" help:"First directory of the crawl."`
-	URL       string   `name:"url" placeholder:"URL" help:"Address of the admin server, instead of the one in DIR/admin.json."`
-	TokenFile string   `placeholder:"FILE" help:"File with the token, instead of DIR/admin-token."`
+	URL       string   `name:"url" placeholder:"URL" help:"Ask the admin server at this address, such as https://crawler.example:7878, instead of the socket in DIR."`
+	TokenFile string   `placeholder:"FILE" help:"With --url: file with the token, a copy of DIR/admin-token of this run. Changes need it; on other than loopback addresses, so does reading."`
 	JSON      bool     `name:"json" help:"Print the server's answer, as JSON."`
 }
 
@@ -83,20 +84,23 @@ func (c *Command) AfterApply(k *kong.Context) error {
 }
 
 func (w *Where) client() (*admin.Client, error) {
-	dir := w.dir()
-	c := &admin.Client{URL: strings.TrimSuffix(w.URL, "/")}
-	if w.URL == "" {
+	c := admin.NewClient(w.dir())
+	switch {
+	case w.URL != "":
+		token := ""
+		if w.TokenFile != "" {
+			data, err := os.ReadFile(w.TokenFile)
+			if err != nil {
+				return nil, term.Usage(fmt.Errorf("--token-file: %w", err))
+			}
+			token = strings.TrimSpace(string(data))
+		}
 		var err error
-		if c, err = admin.NewClient(dir); err != nil {
-			return nil, err
+		if c, err = admin.NewRemote(w.URL, token); err != nil {
+			return nil, term.Usage(fmt.Errorf("--url: %w", err))
 		}
-	}
-	if w.TokenFile != "" {
-		data, err := os.ReadFile(w.TokenFile)
-		if err != nil {
-			return nil, term.Usage(fmt.Errorf("--token-file: %w", err))
-		}
-		c.Token = strings.TrimSpace(string(data))
+	case w.TokenFile != "":
+		return nil, term.Usage(errors.New("--token-file: the socket in --dir needs no token; give --url, too"))
 	}
 	if u, err := user.Current(); err == nil {
 		c.Who = u.Username
@@ -195,10 +199,14 @@ func (c stopCmd) Run(a *term.App, w *Where) error {
 	if err := change(a, w, http.MethodPost, "/api/v1/stop", nil, "stopping"); err != nil || !c.Wait {
 		return err
 	}
-	if err := admin.WaitStopped(context.Background(), w.dir()); err != nil {
-		return err
+	client, err := w.client()
+	if err == nil {
+		err = client.WaitStopped(context.Background())
 	}
-	_, err := fmt.Fprintln(a.Stdout, "stopped")
+	if err != nil {
+		return classify(err)
+	}
+	_, err = fmt.Fprintln(a.Stdout, "stopped")
 	return err
 }
 

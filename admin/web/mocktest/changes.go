@@ -56,7 +56,7 @@ func (c *crawl) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer "+Token {
-		problem{http.StatusUnauthorized, "this needs the token in the file /data1/crawl/admin-token"}.write(w)
+		problem{http.StatusUnauthorized, "this needs the token; it is in the file admin-token of the crawl's first directory, new at each start"}.write(w)
 		return
 	}
 	body := object{}

@@ -70,7 +70,7 @@ export function askToken(why) {
         { class: "muted" },
         "The token is in the file ",
         el("code", { text: "admin-token" }),
-        " in the crawl's first directory. This tab keeps it until you close it.",
+        " in the crawl's first directory. Each start of the crawl makes a new one. This tab keeps it until you close it.",
       ),
       form,
     );
