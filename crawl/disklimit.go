@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,13 +197,13 @@ func (s *space) reservePass(name string, bytes int64) (release func(), err error
 
 // checkLimit compares the sum of the files with the limit, and sets the reason to pause. It first makes a checkpoint,
 // which deletes replaced files, unless one has been made just before.
-func (s *space) checkLimit(ctx context.Context, now time.Time) error {
+func (s *space) checkLimit(now time.Time, saves bool) error {
 	margin := s.limitMargin()
 	if s.has(reasonLimit) {
 		margin += margin / 4 // avoids frequent changes
 	}
 	over := s.over(0, margin)
-	if over && ctx != nil && now.Sub(s.freedAt) >= usedEvery && s.checkpointer.unsaved() {
+	if over && saves && now.Sub(s.freedAt) >= usedEvery && s.checkpointer.unsaved() {
 		s.freedAt = now
 		if err := s.checkpointer.checkpoint(false, ""); err != nil {
 			return err

@@ -3,10 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"io/fs"
-
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -122,20 +119,6 @@ func (w *weighed) check(t *testing.T, limit int64) {
 	t.Helper()
 	if allowed := limit + int64(w.at)*4096; w.most > allowed {
 		t.Errorf("%d files took %d bytes, the limit is %d", w.at, w.most, limit)
-	}
-}
-
-// weighAll weighs the files that are there.
-func (w *weighed) weighAll(t *testing.T, dir string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			w.look(name)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

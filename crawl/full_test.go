@@ -275,7 +275,7 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
 	} {
 		mem.SetCapacity(look.free)
-		if err := c.space.checkSpace(nil, time.Now()); err != nil {
+		if err := c.space.checkSpace(time.Now(), false); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.draining.Load(); got != look.want {

@@ -230,9 +230,9 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 	return strings.Join(short, "; "), least, nil
 }
 
-// checkSpace compares free and used space with the marks and sets the reasons to pause. ctx is nil where no checkpoint
-// may be made.
-func (s *space) checkSpace(ctx context.Context, now time.Time) error {
+// checkSpace compares free and used space with the marks and sets the reasons to pause. saves reports whether it may make
+// a checkpoint.
+func (s *space) checkSpace(now time.Time, saves bool) error {
 	low := s.lowWater()
 	resting := s.why() != ""
 	mark, files := low, int64(leastFiles)
@@ -250,7 +250,7 @@ func (s *space) checkSpace(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("crawl: disk in use: %w", err)
 		}
 	}
-	if err := s.checkLimit(ctx, now); err != nil {
+	if err := s.checkLimit(now, saves); err != nil {
 		return err
 	}
 	s.drainOrNot(least)
@@ -307,7 +307,7 @@ func (s *space) watchSpace(ctx context.Context) error {
 		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) {
 			return nil
 		}
-		if err := s.checkSpace(ctx, time.Now()); err != nil {
+		if err := s.checkSpace(time.Now(), true); err != nil {
 			return err
 		}
 		if s.logPause(time.Now()) {
@@ -372,7 +372,7 @@ func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
 		s.setReason("free", "a write found no space")
 	}
 	for sleep(ctx, rest) && ctx.Err() == nil {
-		if err := s.checkSpace(nil, time.Now()); err != nil {
+		if err := s.checkSpace(time.Now(), false); err != nil {
 			return err
 		}
 		if s.logPause(time.Now()) || s.why() == "" {

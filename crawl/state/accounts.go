@@ -27,21 +27,21 @@ type Accounts struct {
 }
 
 // Parsed returns the number of links found in pages, those included that are no URL of http or https.
-func (a *Accounts) Parsed() int64 {
-	return a.Counters[CountLinks] + a.Counters[CountLinksInvalid] + a.Counters[CountLinksScheme] + a.Counters[CountLinksTooLong] +
-		a.Counters[CountLinksNoFollow]
+func (s *Accounts) Parsed() int64 {
+	return s.Counters[CountLinks] + s.Counters[CountLinksInvalid] + s.Counters[CountLinksScheme] + s.Counters[CountLinksTooLong] +
+		s.Counters[CountLinksNoFollow]
 }
 
 // Checked returns the number of links that passed all filters: those that the RAM cache held and those sent to
 // URLseen. It is the K of the paper's section VIII.A.
-func (a *Accounts) Checked() int64 {
-	return a.Counters[CountLinksCached] + a.Counters[CountLinksChecked]
+func (s *Accounts) Checked() int64 {
+	return s.Counters[CountLinksCached] + s.Counters[CountLinksChecked]
 }
 
 // UniqueShare returns the paper's p: unique URLs for each link that passed all filters; 0 without a link.
-func (a *Accounts) UniqueShare() float64 {
-	if n := a.Checked(); n > 0 {
-		return float64(a.Unique.N) / float64(n)
+func (s *Accounts) UniqueShare() float64 {
+	if n := s.Checked(); n > 0 {
+		return float64(s.Unique.N) / float64(n)
 	}
 	return 0
 }
