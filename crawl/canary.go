@@ -329,8 +329,10 @@ func (o *outages) watchOutages(ctx context.Context) error {
 			}
 			o.known.end()
 		}
-		if o.net.isDown() {
-			sleep(ctx, wait)
+		for asked := time.Now(); o.net.isDown() && time.Since(asked) < max(wait, o.net.gap(time.Now())); {
+			if !sleep(ctx, min(wait, canaryGoodFor)) {
+				return nil
+			}
 		}
 	}
 	return nil

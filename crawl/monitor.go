@@ -14,7 +14,10 @@ import (
 //     after confirmWait, and the network has worked in the meantime.
 //   - One monitor watches the last exchanges with servers that had answered before, another the lookups.
 //     If the share of failures jumps far above its mean, there is an outage: fetching slows to one request
-//     a second, and failures are not counted. When these requests succeed again, the outage is over.
+//     a second, and the longer nothing answers the fewer, down to one in ten minutes. Failures are not
+//     counted. When these requests succeed again, the outage is over.
+//   - Servers that all drop our packets, because they ban us, look like an outage. It ends the crawl after
+//     Options.OutagePatience without an answer.
 //   - During an outage canaries are asked (canary.go). If one answers, the failures are elsewhere:
 //     fetching continues at its usual rate. Failures still do not count for monitorPatience, since part of
 //     the network may be down on our side. After that they count.
@@ -28,12 +31,17 @@ const (
 	monitorMost  = 0.9         // share of failures that is always an outage
 	meanWeight   = 1.0 / 512   // weight of one outcome in the running mean
 
-	trickle = time.Second // between two requests in an outage
+	trickle = time.Second // between two requests at the start of an outage, and once a probe has succeeded
+	// trickleShare is the gap between two requests as a share of the silence so far, 1/trickleShare, and trickleMost
+	// its limit. So an outage of 2 minutes is noticed to be over 8 s late, one of an hour 4 minutes late; and a day
+	// of silence costs 1 + 16·(1 + ln(9600/16)) + 21.3·6 = 246 requests for all sites together, not 86,400.
+	trickleShare = 16
+	trickleMost  = 10 * time.Minute
 	// An outage ends when the last probesGood probes succeed, or all but a few of the last probesLast.
 	probesLast = 8
 	probesGood = 4
 	// monitorPatience ends an outage in which some probes succeed or canaries answer: the failures are then
-	// normal. An outage of the network in which neither happens lasts without limit.
+	// normal. An outage of the network in which neither happens lasts until the crawl's own patience ends.
 	monitorPatience = 15 * time.Minute
 )
 
@@ -55,7 +63,7 @@ type probe struct {
 // monitor detects an outage of the network or of the name servers from the outcomes of requests.
 type monitor struct {
 	// strict is set for names. There is an outage only if nearly nothing answers, and it lasts at most
-	// monitorPatience. Many names are dead at any time and hardly any is looked up twice. A missing answer
+	// monitorPatience, or as long as the silence before it. Many names are dead at any time and hardly any is looked up twice. A missing answer
 	// never refuses a URL.
 	strict bool
 	// patience is the longest duration of an outage that may be none (monitorPatience).
@@ -68,6 +76,7 @@ type monitor struct {
 	down       bool
 	partial    bool // canaries answered: fetching continues, but failures do not count until patience is over
 	since      time.Time
+	silent     time.Time // when the silence began: the first outage after the last answer; zero after an answer
 	tried      time.Time // last request in the outage
 	good       bool      // a probe of the outage has succeeded
 	share      float64   // share of failures at the start of the outage
@@ -105,6 +114,9 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	defer m.mu.Unlock()
 	if got == outcomeBad && !known && !blind {
 		got = outcomeNone
+	}
+	if got == outcomeGood && (p != nil || !m.down) { // what began before the outage tells nothing of it
+		m.silent = time.Time{}
 	}
 	if p != nil {
 		p.ended, p.got = true, got
@@ -179,6 +191,9 @@ func (m *monitor) fail(now time.Time, share float64) {
 	if !m.partial {
 		m.since, m.share, m.jumped = now, share, share-m.mean >= monitorJump
 	}
+	if m.silent.IsZero() {
+		m.silent = now
+	}
 	m.down, m.partial, m.tried, m.good = true, false, time.Time{}, false
 	m.last, m.probes, m.results = m.last[:0], nil, nil
 }
@@ -187,7 +202,7 @@ func (m *monitor) fail(now time.Time, share float64) {
 func (m *monitor) answered(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answeredAt = now
+	m.answeredAt, m.silent = now, time.Time{}
 	if !m.down {
 		return false
 	}
@@ -222,6 +237,10 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 		m.probes = m.probes[1:]
 	}
 	m.results = m.results[max(0, len(m.results)-probesLast):]
+	patience := m.patience
+	if !m.good && !m.silent.IsZero() { // twice as long each time, or few servers would be asked all again every 15 minutes
+		patience = max(patience, m.since.Sub(m.silent))
+	}
 	n, bad := len(m.results), 0
 	for _, b := range m.results {
 		if b {
@@ -230,7 +249,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	}
 	switch {
 	case n >= probesGood && bad == 0, n >= probesLast && float64(bad) <= 1+1.5*m.mean*probesLast:
-	case now.Sub(m.since) >= m.patience && (m.good || blind || m.strict):
+	case now.Sub(m.since) >= patience && (m.good || blind || m.strict):
 		m.mean = float64(bad) / float64(max(1, n))
 	default:
 		return false
@@ -239,11 +258,38 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	return true
 }
 
-// mayTry returns false during an outage if the last request began less than trickle ago.
+// gap returns the least time between two requests now; 0 without an outage.
+func (m *monitor) gap(now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gapLocked(now)
+}
+
+func (m *monitor) gapLocked(now time.Time) time.Duration {
+	switch {
+	case !m.down:
+		return 0
+	case m.good || m.silent.IsZero():
+		return trickle
+	}
+	return min(max(now.Sub(m.silent)/trickleShare, trickle), trickleMost)
+}
+
+// silence returns how long nothing has answered; 0 without an outage.
+func (m *monitor) silence(now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.down || m.silent.IsZero() {
+		return 0
+	}
+	return now.Sub(m.silent)
+}
+
+// mayTry returns false during an outage if the last request began less than the gap ago.
 func (m *monitor) mayTry(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.down || now.Sub(m.tried) >= trickle
+	return !m.down || now.Sub(m.tried) >= m.gapLocked(now)
 }
 
 // take records the start of a request.

@@ -135,6 +135,9 @@ type Options struct {
 	BrokerRAM int64
 	// Connections is the limit of concurrent exchanges.
 	Connections int
+	// OutagePatience ends the crawl if the network or the name servers have answered nothing for so long; zero means
+	// never. What is queued stays so.
+	OutagePatience time.Duration
 	// Rate limits the requests per second, for pages and robots.txt together; zero means no limit.
 	Rate pace.Schedule
 	// Bandwidth limits the bytes per second that Fetcher receives. Fetcher must use the same limiter. nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/human"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -63,7 +64,7 @@ func newOutages(e *engine) *outages {
 // confirmWait returns the wait before the next attempt.
 func (o *outages) confirmWait() time.Duration {
 	if o.inOutage() {
-		return o.faultWaits.confirmOutage
+		return max(o.faultWaits.confirmOutage, o.gap(time.Now()))
 	}
 	return max(o.faultWaits.confirm, min(o.opt.HostDelay, confirmMost))
 }
@@ -161,9 +162,10 @@ func (o *outages) tellOutage(what string, m *monitor) {
 	lasted := time.Since(since).Round(time.Second)
 	switch {
 	case down && told:
-		o.opt.Log.Debug("outage again: fetching slows to one request a second", "of", what)
+		o.opt.Log.Debug("outage again: fetching slows to one request a second or less", "of", what)
 	case down:
-		o.opt.Log.Error("outage: fetching slows to one request a second; failures are not counted", "of", what)
+		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; failures are not counted",
+			"of", what, "patience", o.opt.OutagePatience)
 	case partial:
 		o.opt.Log.Warn("canaries answer: fetching continues; failures are not counted for now",
 			"of", what, "lasted", lasted)
@@ -193,12 +195,21 @@ func (o *outages) outageText() string {
 		text string
 	}{{&o.net, "network: known servers do not answer"}, {&o.dns, "name servers do not answer"}} {
 		m.m.mu.Lock()
-		down, since := m.m.down, m.m.since
-		m.m.mu.Unlock()
-		if down {
-			return fmt.Sprintf("%s since %s; one request a second, failures are not counted", m.text,
-				since.UTC().Format("15:04:05 MST"))
+		now := time.Now()
+		down, since, gap := m.m.down, m.m.since, m.m.gapLocked(now)
+		if m.m.silent.Before(since) && !m.m.silent.IsZero() {
+			since = m.m.silent
 		}
+		m.m.mu.Unlock()
+		if !down {
+			continue
+		}
+		text := fmt.Sprintf("%s since %s; one request in %s, failures are not counted", m.text,
+			since.UTC().Format("2006-01-02 15:04:05 MST"), human.Duration(gap.Round(time.Second)))
+		if p := o.opt.OutagePatience; p > 0 {
+			text += fmt.Sprintf("; the crawl ends in %s if nothing answers (--outage-patience)", human.Duration(max(0, p-now.Sub(since)).Round(time.Second)))
+		}
+		return text
 	}
 	return ""
 }
@@ -206,7 +217,16 @@ func (o *outages) outageText() string {
 // namesWorkedSince reports whether a name server has answered since at.
 func (o *outages) namesWorkedSince(at time.Time) bool { return o.dns.workedSince(at, 0) }
 
-// mayTry reports whether a request may be sent: during an outage, at most one a second.
+// gap returns the least time between two requests in an outage; 0 without one.
+func (o *outages) gap(now time.Time) time.Duration { return max(o.net.gap(now), o.dns.gap(now)) }
+
+// lastsTooLong reports whether nothing has answered for Options.OutagePatience.
+func (o *outages) lastsTooLong(now time.Time) bool {
+	p := o.opt.OutagePatience
+	return p > 0 && max(o.net.silence(now), o.dns.silence(now)) >= p
+}
+
+// mayTry reports whether a request may be sent: during an outage, one in each gap.
 func (o *outages) mayTry(now time.Time) bool { return o.net.mayTry(now) && o.dns.mayTry(now) }
 
 // take records that a request is granted at now.
@@ -215,8 +235,8 @@ func (o *outages) take(now time.Time) { o.net.take(now); o.dns.take(now) }
 // try begins an exchange. Pass the result to watchExchange.
 func (o *outages) try() *probe { return o.net.begin() }
 
-// slowed reports whether the network or the name servers count as down, so that only one request a second
-// is sent.
+// slowed reports whether the network or the name servers count as down, so that only one request in each gap is
+// sent.
 func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }
 
 // inOutage reports whether failures are not counted now.

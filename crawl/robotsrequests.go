@@ -213,8 +213,8 @@ func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 // readRobotsFetch takes requests from QD and starts at most Options.RobotsInFlight at once.
 func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if q.outages.slowed() && time.Since(q.jobTried) < trickle {
-			sleep(ctx, trickle-time.Since(q.jobTried))
+		if rest := q.outages.gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
+			sleep(ctx, min(rest, trickle)) // the gap falls with the first answer
 			continue
 		}
 		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.pausing() != "" {

@@ -17,6 +17,7 @@ const (
 	StopTime      = "time limit" // Options.MaxTime
 	StopDisk      = "disk limit" // Options.DiskBytes or KeepFree, with WhenFullStop
 	StopDrained   = "drained"    // only new links were left, and draining does not queue them
+	StopOutage    = "outage"     // nothing has answered for Options.OutagePatience
 )
 
 // stopReason is the reason for which the stages were told to end.
@@ -46,6 +47,8 @@ func (c *crawler) watch(ctx context.Context) error {
 			why = StopPages
 		case c.opt.MaxTime > 0 && c.activeMillis() >= c.opt.MaxTime.Milliseconds():
 			why = StopTime
+		case c.outages.lastsTooLong(time.Now()):
+			why = StopOutage
 		case c.done():
 			if why = StopDone; c.drains() {
 				why = StopDrained

@@ -51,10 +51,11 @@ type Command struct {
 	Sitemaps    bool        `group:"what" common:"" help:"Follow the sitemaps that robots.txt files name or pages link to. Their URLs are treated as links. Indexes, text lists, feeds and gzip are understood. Without this flag, Sitemap lines are only logged."`
 	SitemapBody *flags.Size `group:"what" placeholder:"SIZE" help:"Read at most this many bytes of a sitemap, as received; decompressed it may have 50MiB. Default: 10MiB, or less if --ram is small."`
 
-	MaxPages flags.Count   `group:"limits" common:"" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs and nodes. 0: no limit."`
-	MaxTime  time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
-	MaxDepth *flags.Count  `group:"limits" common:"" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
-	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"Wait this long before ending when only unreachable hosts and URLs without budget remain."`
+	MaxPages       flags.Count   `group:"limits" common:"" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs and nodes. 0: no limit."`
+	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h" help:"Stop if no server, or no name server, has answered for this long. An outage, and servers that all ban us, look the same: requests become few, one in ten minutes, and failures do not count. The same command resumes. 0: wait for ever."`
+	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
+	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
+	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"Wait this long before ending when only unreachable hosts and URLs without budget remain."`
 
 	flags.URLRules
 	flags.Bodies
@@ -292,6 +293,9 @@ func EndOf(stop string) error {
 		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop)"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
+	case crawl.StopOutage:
+		return &term.Ended{Code: term.ExitOutage, Why: "nothing has answered for as long as --outage-patience allows: the network or the name servers are down, or " +
+			"all servers drop our packets; the same command resumes"}
 	case crawl.StopTime:
 		return &term.Ended{Code: term.ExitTime, Why: stop, Quiet: true}
 	}

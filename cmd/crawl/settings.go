@@ -43,7 +43,7 @@ func (c *Command) checkDelays() error {
 	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false}, {"robots-forget", &c.RobotsForget, false},
 		{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
 		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
-		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
+		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"outage-patience", &c.OutagePatience, false}, {"linger", &c.Linger, false},
 		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false}, {"connect-timeout", &c.ConnectTimeout, true},
 		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
 		switch {

@@ -27,6 +27,7 @@ const (
 	ExitTime      = 15 // --max-time was reached
 	ExitNoSeed    = 16 // no seed could be fetched: there is no response at all
 	ExitDrained   = 17 // drained: no queued URL is left, and links found while draining were dropped
+	ExitOutage    = 18 // nothing has answered for --outage-patience
 )
 
 // usageError is a fault of flags or input.
