@@ -245,6 +245,7 @@ func TestHTTP2Hostile(t *testing.T) {
 		"trailers of 300 fields": {serve: func(f *frames) {
 			f.head(false, ":status", "200")
 			f.WriteData(1, false, []byte("page"))
+			f.WriteGoAway(1, http2.ErrCodeNo, nil) // nothing else would end the connection
 			f.head(true, fields...)
 		}, body: "page"},
 		"a head of 5001 fields": {serve: func(f *frames) {

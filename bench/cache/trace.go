@@ -93,8 +93,11 @@ func (res *cacheResult) modelCommand() string {
 		return ""
 	}
 	return fmt.Sprintf("drumbeat bench model --miss-curve '%s' --links-per-page %.4g --host-delay %v --entry-bytes %.3gB --cache-speed %.3g",
-		strings.Join(steps, ";"), res.linksPerPage, res.delay, res.speed.bytes, res.speed.crawl.Median())
+		strings.Join(steps, ";"), res.linksPerPage, res.delay, max(keyBytes, res.speed.bytes), res.speed.crawl.Median())
 }
+
+// keyBytes is the least that an entry takes; a small cache may be measured as less.
+const keyBytes = 8.0
 
 // traceRates measures with the links of a recorded crawl, by the method of Table IV.
 func (res *cacheResult) traceRates(ctx context.Context, c *Options, sizes []cacheSize) error {

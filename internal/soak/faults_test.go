@@ -96,12 +96,13 @@ func (s *soak) goesOnOr(texts []string, codes ...int) {
 // diskLimit restarts with a --disk that is already exceeded: the crawl pauses, or stops cleanly.
 func (s *soak) diskLimit() {
 	s.stop()
+	const least = "--disk=4MiB" // below it the start is refused
 	if s.rng.IntN(2) == 0 {
-		s.start("--disk=1MiB", "--when-full=stop")
+		s.start(least, "--when-full=stop")
 		s.ends(alive, term.ExitDiskFull)
 		return
 	}
-	s.start("--disk=1MiB")
+	s.start(least)
 	s.pauses()
 }
 
