@@ -56,6 +56,7 @@ type checkpointer struct {
 	*engine
 	extraction     *extraction
 	cluster        *clusterStage
+	operator       *operator
 	uploads        *uploads
 	structures     []*structure    // all structures on disk
 	inRAM          []func(*moment) // copy the state that stages hold in RAM only
@@ -104,6 +105,7 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	}
 	k.extraction.checkpointed()
 	k.cluster.checkpointed(k.gen, m)
+	k.operator.checkpointed(m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
 	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,

@@ -124,6 +124,7 @@ func (c *crawler) wire() {
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
+	c.checkpointer.operator = c.operator
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock

@@ -113,6 +113,12 @@ func (o *operator) close() error { return o.journal.Close() }
 // freeze copies which seeds have been fed.
 func (o *operator) freeze(m *moment) { m.changes = o.fedSeq }
 
+// checkpointed notes that a checkpoint has the moment m: seeds fed before it may leave the journal.
+func (o *operator) checkpointed(m *moment) {
+	o.journal.Saved(m.changes)
+	o.wakeSeed.raise()
+}
+
 // budgetsNow returns the budgets in force: those of the flags, with the operator's function.
 func (o *operator) budgetsNow(flags star.Budgets) (star.Budgets, error) {
 	f := o.journal.Settings().Function
@@ -370,6 +376,9 @@ func (o *operator) badSeeds(lines []string) (bad [][2]string) {
 // again; URLseen drops the URLs that it knows.
 func (o *operator) feedSeeds(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if err := o.journal.Tidy(); err != nil {
+			o.opt.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry", "after the next checkpoint")
+		}
 		c, ok, err := o.journal.NextSeeds()
 		if err != nil {
 			return err

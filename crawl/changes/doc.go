@@ -10,8 +10,10 @@
 // fed. After a crash it feeds the later ones again (Journal.NextSeeds).
 //
 // A torn last line is the change that was under way when the machine stopped; Open cuts it off. Any other
-// damage is an error, since a lost line could be a site that must not be visited. A journal of more than a
-// MiB begins anew at the next start: with the settings, the last thousand changes, and seeds not yet fed.
+// damage is an error, since a lost line could be a site that must not be visited.
+//
+// The journal has at most 64 MiB, of which seeds leave the last MiB to other changes. When a MiB can be dropped, it
+// begins anew: with the settings, the last thousand changes, and the seeds that no checkpoint has yet.
 //
 // docs/formats/changes.md describes the file.
 package changes

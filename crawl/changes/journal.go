@@ -18,37 +18,36 @@ import (
 	"drumbeat/disk"
 )
 
-// The first line of the file, and the sizes that bound it.
 const (
-	header       = "drumbeat-changes 1\n"
-	sumBytes     = 16       // hex digits of a line's checksum
-	compactBytes = 1 << 20  // a journal of more bytes begins anew when it is opened
-	maxBytes     = 64 << 20 // a journal of more bytes takes no further change
-	kept         = 1000     // changes that Last returns, and that outlive a new beginning
+	header   = "drumbeat-changes 1\n" // the first line of the file
+	sumBytes = 16                     // hex digits of a line's checksum
+	kept     = 1000                   // changes that Last returns, and that outlive a new beginning
 )
-
-// A FullError says that the journal has reached its size limit.
-type FullError struct{ Bytes int64 }
-
-func (e *FullError) Error() string {
-	return fmt.Sprintf("the journal of changes has %d bytes, which is the limit; it begins anew when the crawl starts again",
-		e.Bytes)
-}
 
 // Journal is the file of changes. It is safe for concurrent use.
 type Journal struct {
 	fsys disk.FS
 	name string
+	most int64 // maxBytes; tests have less
 
 	settings atomic.Pointer[Settings] // never changed in place
 
-	mu     sync.Mutex // guards all fields below
-	file   disk.File
-	size   int64
-	seq    int64
-	last   []Change  // the last changes, without the lines of seeds
-	seeds  []seedRef // changes with seeds that have not been fed
-	broken error     // a write failed: the file's end is unknown
+	writing sync.Mutex // held while the file is written or read, which takes long; above mu
+
+	mu   sync.Mutex // guards all fields below, and is held for microseconds
+	file disk.File  // file, size and seq change with both locks held
+	size int64
+	seq  int64
+	last []Change // the last changes, without the lines of seeds
+	// refs are the changes whose lines the journal must keep, oldest first: those fed since the last checkpoint, as
+	// a crash feeds them again, and then unfed ones that wait.
+	refs     []seedRef
+	unfed    int
+	refBytes int64 // bytes of refs in the file
+	rest     int64 // size without refBytes when the journal last began anew
+	held     int64 // the change that then kept older ones than kept from being dropped; 0 for none
+	failed   bool  // the journal could not begin anew since the last Saved
+	broken   error // a write failed: the file's end is unknown
 }
 
 // seedRef is the place of a change with seeds, or with enqueued URLs, in the file.
@@ -73,7 +72,7 @@ func refTo(c *Change, offset, n int64) seedRef {
 // Seeds of changes up to fed have been fed. A torn last line is cut off. Any other damage is a
 // *disk.CorruptError.
 func Open(fsys disk.FS, name string, fed int64) (*Journal, error) {
-	j := &Journal{fsys: fsys, name: name}
+	j := &Journal{fsys: fsys, name: name, most: maxBytes}
 	j.settings.Store(&Settings{})
 	data, err := disk.ReadFile(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,13 +84,13 @@ func Open(fsys disk.FS, name string, fed int64) (*Journal, error) {
 	if err := j.read(data, fed); err != nil {
 		return nil, err
 	}
-	if j.size > compactBytes {
-		if err := j.compact(data); err != nil {
-			return nil, fmt.Errorf("changes: begin %s anew: %w", name, err)
-		}
-	}
 	if err := j.openFile(); err != nil {
 		return nil, err
+	}
+	if j.size > compactBytes {
+		if err := j.compact(); err != nil {
+			return nil, fmt.Errorf("changes: begin %s anew: %w", name, errors.Join(err, j.file.Close()))
+		}
 	}
 	return j, nil
 }
@@ -179,7 +178,9 @@ func (j *Journal) take(c *Change, offset, n, fed int64) error {
 	j.seq = c.Seq
 	j.settings.Store(s)
 	if c.hasSeeds() && c.Seq > fed {
-		j.seeds = append(j.seeds, refTo(c, offset, n))
+		j.refs = append(j.refs, refTo(c, offset, n))
+		j.unfed++
+		j.refBytes += n + 1
 	}
 	if c.Op != opSettings {
 		short := *c
@@ -192,54 +193,14 @@ func (j *Journal) take(c *Change, offset, n, fed int64) error {
 	return nil
 }
 
-// compact writes the journal anew: the settings before the last changes, those changes, and seeds that have
-// not been fed.
-func (j *Journal) compact(data []byte) error {
-	first := j.seq - kept
-	if len(j.seeds) > 0 {
-		first = min(first, j.seeds[0].seq-1)
-	}
-	old := &Journal{}
-	old.settings.Store(&Settings{})
-	var out []byte
-	var refs []seedRef
-	began := false
-	for at := len(header); at < int(j.size); {
-		n := bytes.IndexByte(data[at:], '\n')
-		c, err := decode(data[at : at+n])
-		if err != nil {
-			return err
-		}
-		at += n + 1
-		if c.Op == opSettings || c.Seq <= first {
-			if err := old.take(c, 0, 0, c.Seq); err != nil {
-				return err
-			}
-			continue
-		}
-		if !began {
-			began = true
-			out = encode(append(out, header...), &Change{Seq: c.Seq - 1, Time: c.Time, Op: opSettings, Settings: old.settings.Load()})
-		}
-		waits := len(j.seeds) > len(refs) && j.seeds[len(refs)].seq == c.Seq
-		if !waits {
-			c.Seeds = nil
-		}
-		from := int64(len(out))
-		if out = encode(out, c); waits {
-			refs = append(refs, refTo(c, from, int64(len(out))-from-1))
-		}
-	}
-	if err := disk.WriteFileAtomic(j.fsys, j.name, out); err != nil {
-		return err
-	}
-	j.size, j.seeds = int64(len(out)), refs
-	return nil
-}
-
 // Close closes the file.
 func (j *Journal) Close() error {
-	if j == nil || j.file == nil {
+	if j == nil {
+		return nil
+	}
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if j.file == nil {
 		return nil
 	}
 	return j.file.Close()
@@ -264,38 +225,70 @@ func (j *Journal) Try(c Change) (*Settings, error) {
 // Append adds a change and makes it durable. It sets Seq, Time and Count. The errors are *RefusedError,
 // *FullError, and failures of the disk, after which the journal takes no further change.
 func (j *Journal) Append(c Change, now time.Time) (Change, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.broken != nil {
-		return c, fmt.Errorf("changes: an earlier write failed: %w", j.broken)
-	}
+	j.writing.Lock()
+	defer j.writing.Unlock()
 	if _, err := j.Try(c); err != nil {
 		return c, err
 	}
 	c.Seq, c.Time, c.Count = j.seq+1, now.UTC().Truncate(time.Millisecond), len(c.Seeds)
 	line := encode(nil, &c)
-	if j.size+int64(len(line)) > maxBytes {
-		return c, &FullError{j.size}
+	full := j.fits(&c, int64(len(line)))
+	if full != nil {
+		if err := j.tidy(min(int64(len(line)), compactBytes/4)); err != nil {
+			return c, errors.Join(full, err)
+		}
+		full = j.fits(&c, int64(len(line)))
+	}
+	j.mu.Lock()
+	broken := j.broken
+	j.mu.Unlock()
+	if broken != nil {
+		return c, fmt.Errorf("changes: an earlier write failed: %w", broken)
+	}
+	if full != nil {
+		return c, full
 	}
 	if err := j.create(); err != nil {
 		return c, err
 	}
+	return c, j.write(&c, line)
+}
+
+// fits returns a *FullError if a change of n bytes does not fit.
+func (j *Journal) fits(c *Change, n int64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e := &FullError{Lines: c.hasSeeds(), Need: n, Room: j.most - j.size, Waiting: j.unfed,
+		Unsaved: len(j.refs) - j.unfed, LineSize: j.refBytes}
+	if e.Lines {
+		e.Room -= reserve
+	}
+	if n <= e.Room {
+		return nil
+	}
+	return e
+}
+
+// write writes the line of a change and takes it. The caller holds writing.
+func (j *Journal) write(c *Change, line []byte) error {
 	_, err := j.file.WriteAt(line, j.size)
 	if err == nil {
 		err = j.file.Sync()
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if err != nil {
 		if cut := j.file.Truncate(j.size); cut != nil {
 			j.broken = errors.Join(err, cut)
 		}
-		return c, fmt.Errorf("changes: write %s: %w", j.name, err)
+		return fmt.Errorf("changes: write %s: %w", j.name, err)
 	}
 	offset := j.size
 	j.size += int64(len(line))
-	if err := j.take(&c, offset, int64(len(line))-1, c.Seq-1); err != nil {
+	if err := j.take(c, offset, int64(len(line))-1, c.Seq-1); err != nil {
 		panic(fmt.Sprintf("BUG: changes: a checked change is refused: %v", err))
 	}
-	return c, nil
+	return nil
 }
 
 // Last returns the last changes, newest first, at most n. They have no Seeds.
@@ -307,15 +300,17 @@ func (j *Journal) Last(n int) []Change {
 	return out
 }
 
-// NextSeeds returns the oldest change with seeds that have not been fed; false if there is none. The caller
-// calls Fed when it has fed them.
+// NextSeeds returns the oldest change with seeds that have not been fed; false if there is none. The caller calls
+// Fed when it has fed them. One goroutine at a time may use the two.
 func (j *Journal) NextSeeds() (c *Change, ok bool, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.seeds) == 0 {
+	if !j.SeedsLeft() {
 		return nil, false, nil
 	}
-	ref := j.seeds[0]
+	j.writing.Lock() // the place in the file does not change
+	defer j.writing.Unlock()
+	j.mu.Lock()
+	ref := j.refs[len(j.refs)-j.unfed]
+	j.mu.Unlock()
 	line := make([]byte, ref.bytes)
 	if err := disk.ReadFull(j.file, line, ref.offset); err != nil {
 		return nil, false, fmt.Errorf("changes: read %s: %w", j.name, err)
@@ -326,26 +321,26 @@ func (j *Journal) NextSeeds() (c *Change, ok bool, err error) {
 	return c, true, nil
 }
 
-// Fed notes that the seeds of NextSeeds have been fed.
+// Fed notes that the seeds of NextSeeds have been fed. The file keeps them until Saved.
 func (j *Journal) Fed() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.seeds = j.seeds[1:]
+	j.unfed--
 }
 
 // SeedsLeft reports whether seeds have not been fed.
 func (j *Journal) SeedsLeft() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.seeds) > 0
+	return j.unfed > 0
 }
 
 // Enqueued returns the number of URLs of OpEnqueue that have not been fed.
 func (j *Journal) Enqueued() (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for i := range j.seeds {
-		n += j.seeds[i].enqueued
+	for i := len(j.refs) - j.unfed; i < len(j.refs); i++ {
+		n += j.refs[i].enqueued
 	}
 	return n
 }
@@ -372,17 +367,26 @@ func whole(line []byte) bool {
 	return d.Decode(&v) == nil && d.InputOffset() < int64(len(body))
 }
 
-// decode reads a line without its line feed.
-func decode(line []byte) (*Change, error) {
+// bodyOf returns the JSON text of a line, which is without its line feed.
+func bodyOf(line []byte) ([]byte, error) {
 	if len(line) < sumBytes+1 || line[sumBytes] != ' ' {
 		return nil, errors.New("the line has no checksum")
 	}
 	sum, err := strconv.ParseUint(string(line[:sumBytes]), 16, 64)
-	if body := line[sumBytes+1:]; err != nil || sum != xxhash.Sum64(body) {
-		return nil, errors.New("the checksum is wrong")
+	if body := line[sumBytes+1:]; err == nil && sum == xxhash.Sum64(body) {
+		return body, nil
+	}
+	return nil, errors.New("the checksum is wrong")
+}
+
+// decode reads a line without its line feed.
+func decode(line []byte) (*Change, error) {
+	body, err := bodyOf(line)
+	if err != nil {
+		return nil, err
 	}
 	c := new(Change)
-	if err := json.Unmarshal(line[sumBytes+1:], c); err != nil {
+	if err := json.Unmarshal(body, c); err != nil {
 		return nil, err
 	}
 	return c, nil
