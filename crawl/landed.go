@@ -31,6 +31,7 @@ const (
 
 // arrival is a final response and what its transaction needs.
 type arrival struct {
+	key    uint64 // of the URL, if the page has landed
 	grant  *polite.Grant
 	rec    weburl.Record
 	sum    robots.Summary
@@ -65,6 +66,8 @@ func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next 
 	default:
 		return false, nil
 	}
+	page.key = p.Hasher.URLKey(page.rec.URL)
+	p.orders.land(page.key)
 	p.fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
 	result := page.result.Result
 	select {
@@ -83,6 +86,7 @@ func (p *pageStage) storeLanded(ctx context.Context, page *arrival) {
 	for ok := true; ok; page, ok = <-p.workers.landed {
 		p.testHook("landed")
 		err := p.store(ctx, page)
+		p.orders.landedEnd(page.key)
 		p.workers.release(page.resp)
 		<-p.workers.landing
 		p.ended(err)

@@ -47,11 +47,12 @@ type orders struct {
 
 	mu      sync.Mutex // guards the fields below; a leaf
 	byKey   map[uint64]*state.Order
-	ended   []*state.Order // the orders with Done, the oldest first, and such as were begun again meanwhile
-	waiting int            // orders without Done
+	landed  map[uint64]bool // URLs whose landed pages wait for their transactions; no more than workers.landing takes
+	ended   []*state.Order  // the orders with Done, the oldest first, and such as were begun again meanwhile
+	waiting int             // orders without Done
 }
 
-func newOrders() *orders { return &orders{byKey: map[uint64]*state.Order{}} }
+func newOrders() *orders { return &orders{byKey: map[uint64]*state.Order{}, landed: map[uint64]bool{}} }
 
 // any reports whether there are orders.
 func (o *orders) any() bool { return o.entries.Load() > 0 }
@@ -161,6 +162,29 @@ func (o *orders) adopt(key uint64) (x state.Order, ok bool) {
 		found.Own = true
 	}
 	return *found, true
+}
+
+// land notes that the page of a URL has landed (landed.go). The host is free, but the order does not end before the
+// transaction of the page. Until landedEnd, the URL's other record must not be fetched. Every landed page is noted: its
+// URL may be enqueued meanwhile.
+func (o *orders) land(key uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.landed[key] = true
+}
+
+// landedEnd ends land, after the transaction.
+func (o *orders) landedEnd(key uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.landed, key)
+}
+
+// hasLanded reports whether the page of a URL has landed and waits for its transaction.
+func (o *orders) hasLanded(key uint64) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.landed[key]
 }
 
 // stored notes that the order's page waits for the verdict on its body.
@@ -329,7 +353,11 @@ func (d *deferrals) metOrder(tx *transaction, rec *weburl.Record, from state.Pla
 	key := d.Hasher.URLKey(rec.URL)
 	order, ok := d.orders.look(key)
 	switch {
-	case !ok || !order.Done && !order.Stored:
+	case !ok:
+		return false, nil
+	case !order.Done && d.orders.hasLanded(key): // the page of one of the two records waits: so does this one
+		return true, d.deferURL(tx, rec, from, time.Now().Add(landedWait), state.ReasonHostBacklog)
+	case !order.Done && !order.Stored:
 		return false, nil
 	case order.Stored: // the order's page waits for its verdict: so does this record
 		return true, d.deferURL(tx, rec, from, time.Now().Add(storedWait), state.ReasonHostBacklog)
@@ -357,6 +385,10 @@ func (d *deferrals) refusedOrder(tx *transaction, rec *weburl.Record, from state
 // storedWait is the wait of a URL whose enqueued record waits for the verdict on its body. Passes of the store of contents
 // are at most as far apart in a small crawl.
 const storedWait = 15 * time.Second
+
+// landedWait is the wait of a URL whose other record's page has landed: a hook that answers takes at most 10 s, parsers
+// less.
+const landedWait = 5 * time.Second
 
 // endMet ends a record whose order has been fetched. It is part of a transaction.
 func (d *deferrals) endMet(tx *transaction, rec *weburl.Record, from state.Place, order *state.Order) error {
