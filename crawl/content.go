@@ -60,7 +60,7 @@ type contentStage struct {
 
 	merges      *merger
 	wakeContent signal
-	passEnded   atomic.Int64 // Unix ns
+	passEnded   atomic.Int64 // engine.uptime, ns
 	passTook    atomic.Int64 // ns
 
 	// Of a round's apply and end, whose calls do not overlap. firsts are the values for the pages of a round
@@ -394,7 +394,7 @@ func (c *contentStage) due() bool {
 		return true
 	}
 	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))
-	return time.Since(time.Unix(0, c.passEnded.Load())) >= wait
+	return c.uptime()-time.Duration(c.passEnded.Load()) >= wait
 }
 
 func (c *contentStage) waiting() int64 { return c.acct.in(state.PlaceContent) }
@@ -403,12 +403,12 @@ func (c *contentStage) pass(ctx context.Context, early bool) (int, error) {
 	began := time.Now()
 	n, err := c.content.Pass(ctx, early)
 	c.passTook.Store(int64(time.Since(began)))
-	c.passEnded.Store(time.Now().UnixNano())
+	c.passEnded.Store(int64(c.uptime()))
 	return n, err
 }
 
 func (c *contentStage) openMerger() {
-	c.passEnded.Store(time.Now().UnixNano())
+	c.passEnded.Store(int64(c.uptime()))
 	c.merges = &merger{
 		passes: c.passes, name: state.NameContent, pass: c.pass, full: c.content.Full, pending: c.waiting, keys: c.content.Keys,
 		bytes: pendingBytes(c.content),

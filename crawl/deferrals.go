@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/polite"
 	"drumbeat/queue"
+	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
@@ -56,8 +57,14 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 		return false
 	}
 	n, _ := d.held.Len()
-	// Use a time after all verdicts so far. verdictTime may have made some later than the last manifest.
-	since := max(time.Now().Unix(), m.Time+1, m.Held.Since+1)
+	// Use a time after all verdicts so far. verdictTime may have made some later than the last manifest. Verdicts of a
+	// clock that was ahead do not hold (robots.HostData), and the flags' time must not be in the future.
+	since := time.Now().Unix()
+	for _, other := range []int64{m.Time + 1, m.Held.Since + 1} {
+		if other <= since+int64(robots.ClockSlack/time.Second) {
+			since = max(since, other)
+		}
+	}
 	d.heldState = state.Held{Flags: d.opt.NetworkFlags, Since: since, Left: n}
 	if n > 0 {
 		d.opt.Log.Info("network flags changed: trying URLs again that the former flags held back", "urls", n)
@@ -68,8 +75,18 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 // freeze copies the state of the held URLs, and what a visit must gain.
 func (d *deferrals) freeze(m *moment) { m.held, m.margin = d.heldState, d.margin.Seconds() }
 
+// flagsSince returns since when this run's network flags hold; the zero time if that is unknown, because the clock was
+// ahead then. A verdict of former flags holds for its usual time in that case: no verdict at all would hold, and hosts
+// would be asked for without end.
+func (d *deferrals) flagsSince(now time.Time) time.Time {
+	if since := time.Unix(d.heldState.Since, 0); !since.After(now.Add(robots.ClockSlack)) {
+		return since
+	}
+	return time.Time{}
+}
+
 // sinceFlags reports whether at is within the time of this run's network flags.
-func (d *deferrals) sinceFlags(at time.Time) bool { return at.Unix() >= d.heldState.Since }
+func (d *deferrals) sinceFlags(at, now time.Time) bool { return at.Unix() >= d.flagsSince(now).Unix() }
 
 // heldLeft returns the number of URLs, held back by former flags, that are still to be tried again.
 func (d *deferrals) heldLeft() int64 { return d.heldState.Left }
@@ -97,7 +114,7 @@ func (d *deferrals) show(s *Snapshot) {
 // verdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's
 // flags, even if the clock was set back or the last run ended within this second.
 func (d *deferrals) verdictTime(now time.Time) time.Time {
-	if since := time.Unix(d.heldState.Since, 0); now.Before(since) {
+	if since := d.flagsSince(now); now.Before(since) {
 		return since
 	}
 	return now

@@ -198,7 +198,7 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if len(item.Addrs) == 0 {
 		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
-	if verdictEnd(sum).Before(now) || d.rules.BlockedURL(rec.URL) {
+	if verdictEnded(sum, now) || d.rules.BlockedURL(rec.URL) {
 		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
 	if moved, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
@@ -268,7 +268,7 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 		return false, err
 	}
 	now := time.Now()
-	if len(item.Addrs) == 0 || verdictEnd(&sum).Before(now) || d.rules.BlockedURL(rec.URL) {
+	if len(item.Addrs) == 0 || verdictEnded(&sum, now) || d.rules.BlockedURL(rec.URL) {
 		return false, nil
 	}
 	if moved, err := d.health.inBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health); moved || err != nil {
@@ -290,10 +290,12 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 	return true, nil
 }
 
-// verdictEnd returns until when a URL may be fetched without another check by RobotsCache: at most a day
-// after robots.txt was fetched (RFC 9309 2.4). Addresses may be as old. If they no longer answer, the next
-// attempt looks them up again.
-func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
+// verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day after
+// robots.txt was fetched (RFC 9309 2.4), so a verdict that lasts longer was stored while the clock was ahead. Addresses
+// may be as old. If they no longer answer, the next attempt looks them up again.
+func verdictEnded(sum *robots.Summary, now time.Time) bool {
+	return sum.VerdictExpires.Before(now) || sum.VerdictExpires.After(now.Add(robots.Lifetime+robots.ClockSlack))
+}
 
 // dispatch starts exchanges for the grants of polite while connection slots are free.
 func (d *dispatcher) dispatch(ctx context.Context) error {

@@ -76,6 +76,7 @@ type engine struct {
 	bugs      atomic.Int64 // contained panics
 
 	began        time.Time
+	made         time.Time
 	firstBegan   int64        // Unix seconds of the crawl's first start; 0: unknown
 	activeBefore int64        // ms, in earlier runs
 	lastProgress atomic.Int64 // time of the last fetched or refused URL, ns after began
@@ -88,6 +89,7 @@ func newEngine(opt Options) *engine {
 	}
 	opt.FS = limit
 	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, limit: limit, cancel: func() {}, began: time.Now(),
+		made:     time.Now(),
 		sketches: newSketches(), committed: newSignal(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.transactions.New = func() any { return new(transaction) }
 	e.wakeWatch = e.pulsedSignal()
@@ -121,6 +123,10 @@ func (e *engine) pulsedSignal() signal {
 	e.pulsed = append(e.pulsed, s)
 	return s
 }
+
+// uptime returns the time since the engine was made, by the monotonic clock: unlike Unix times, it still counts time that
+// has passed after the wall clock was set.
+func (e *engine) uptime() time.Duration { return time.Since(e.made) }
 
 // activeMillis returns how long the crawl has run, including earlier runs.
 func (e *engine) activeMillis() int64 { return e.activeBefore + time.Since(e.began).Milliseconds() }

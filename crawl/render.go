@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -113,7 +114,7 @@ type renderStage struct {
 	underWay map[int64][]byte
 	next     int64
 
-	// When the crawl last had nothing else to do, and since when; Unix ns.
+	// When the crawl last had nothing else to do, and since when; engine.uptime, ns.
 	alone, aloneSince atomic.Int64
 
 	// Of the goroutine "render".
@@ -134,7 +135,9 @@ type renderStage struct {
 }
 
 func newRenderStage(e *engine) *renderStage {
-	return &renderStage{engine: e, wake: e.pulsedSignal(), underWay: map[int64][]byte{}}
+	r := &renderStage{engine: e, wake: e.pulsedSignal(), underWay: map[int64][]byte{}}
+	r.alone.Store(math.MinInt64 / 2) // never
+	return r
 }
 
 // openTagged reads the rules that tag pages.
@@ -179,7 +182,7 @@ func (r *renderStage) pending() bool {
 	if n, _ := r.queue.Len(); n == 0 && r.busy() == 0 {
 		return false
 	}
-	now := time.Now().UnixNano()
+	now := int64(r.uptime())
 	if now-r.alone.Swap(now) > int64(2*wakeAfter) {
 		r.aloneSince.Store(now)
 	}
@@ -315,9 +318,9 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 // giveUp ends the tasks in the queue without rendering, if for renderPatience the browser has been gone and the crawl has
 // had nothing else to do.
 func (r *renderStage) giveUp() error {
-	now := time.Now()
-	if r.since.IsZero() || now.Sub(r.since) < renderPatience || now.UnixNano()-r.alone.Load() > int64(2*wakeAfter) ||
-		now.UnixNano()-r.aloneSince.Load() < int64(renderPatience) {
+	now := int64(r.uptime())
+	if r.since.IsZero() || time.Since(r.since) < renderPatience || now-r.alone.Load() > int64(2*wakeAfter) ||
+		now-r.aloneSince.Load() < int64(renderPatience) {
 		return nil
 	}
 	for n := 0; ; n++ {

@@ -78,7 +78,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 		if n := len(known.Addrs()); n > 0 && k.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = uint64(decisionBlocked)
 			continue
-		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.sinceFlags(known.Fetched)) {
+		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.sinceFlags(known.Fetched, now)) {
 			// The verdict came from the blacklist (endBlocked) or from the flags of an earlier run.
 			decision = robots.Request
 		}
