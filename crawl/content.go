@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -53,7 +54,9 @@ type contentStage struct {
 	*engine
 	content *drum.Drum
 	filter  *drum.KeyFilter // nil: each page may be known
-	recent  *recentBodies   // nil with ContentOff
+	// ownsFilter is set if no run keeps the filter.
+	ownsFilter bool
+	recent     *recentBodies // nil with ContentOff
 	// order makes the filter's answer and the tuple's arrival one step for each key: the tuple of the page that
 	// the filter takes for new comes first.
 	order [256]sync.Mutex
@@ -89,6 +92,7 @@ func (c *contentStage) store() drum.Options {
 	o := c.plan.Content.shaped(contentShape())
 	o.Set, o.Name, o.DiskBytes, o.Reserve = c.Set, state.NameContent, c.plan.ContentDiskBytes, c.reserve
 	o.Apply, o.BeginRound = c.apply, func() { c.firsts = c.firsts[:0] }
+	o.Yield = true
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.Op == drum.CheckUpdate }, c.emitSeen
 	return o
 }
@@ -102,7 +106,15 @@ func (c *contentStage) reserve(need int64) (func(), error) {
 	return c.space.reserve(need)
 }
 
-// apply keeps the value of the first page with a body. A page that waits gets its position in firsts, plus one. If
+// The emission of a round can be gigabytes: with a --disk of 20 TB and no filter, 640 GB of pages wait, 2.5 GB in each of
+// 256 buckets, 25 s at 100 MB/s. A smaller round would not do, because each round rewrites the part of its bucket (340
+// MB with 10^9 bodies). So emissions yield to checkpoints (drum.Options.Yield). A checkpoint then waits for one batch of
+// pages: those of one block of aux, at most a buffer (256 KiB to 1 MiB, before compression), and for the keys of the
+// round to be read again. The rest of the round costs one more reading of the part, and no writing.
+
+// apply keeps the value of the first page with a body. It takes a value that equals the page's own for the trace of an
+// emission that has yielded: the page is the first one. (Two pages with one URL, second and body are equal as well. Then
+// the body is stored twice.) A page that waits gets its position in firsts, plus one. If
 // firsts is full, the page gets 0, and is stored as if its body were new.
 func (c *contentStage) apply(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
 	first, action, at := old, drum.Keep, 0
@@ -112,6 +124,8 @@ func (c *contentStage) apply(_ drum.Key, old []byte, exists bool, run []drum.Ite
 			first, exists, action = run[i].Value, true, drum.Set
 			run[i].New = true
 		case run[i].Op != drum.CheckUpdate:
+		case i == 0 && bytes.Equal(old, run[i].Value):
+			run[i].New = true
 		case at == 0 && int64(len(c.firsts)+len(first)) > c.plan.Content.BucketBytes:
 		default:
 			if at == 0 {
@@ -429,66 +443,6 @@ func (c *contentStage) finish() error {
 		return err
 	}
 	return nil
-}
-
-// fill adds the keys of the store to the filter. If the filter is too small to tell many new keys apart, the
-// crawl does without, rather than read the whole store.
-func (c *contentStage) fill(m *state.Manifest) error {
-	st, err := state.Part[drum.State](m, state.NameContent)
-	if err != nil {
-		return err
-	}
-	if c.opt.ContentSeen != state.ContentOff {
-		c.recent = newRecentBodies(c.plan.ContentFilterBytes / recentShare)
-	}
-	if c.opt.ContentSeen != state.ContentOff && (c.content.Keys() <= c.plan.ContentFilterBytes*8/leastFilterBits) {
-		c.filter = drum.NewKeyFilter(c.plan.ContentFilterBytes - c.plan.ContentFilterBytes/recentShare)
-	}
-	if st == nil {
-		return nil
-	}
-	scan := drum.Scan{Tuple: func(t drum.Tuple) error {
-		if c.filter != nil {
-			c.filter.Add(t.Key)
-		}
-		if t.Op != drum.CheckUpdate {
-			return nil
-		}
-		var wait state.Waiting
-		if err := wait.Decode(t.Aux); err != nil {
-			return err
-		}
-		if len(wait.Capture) > 0 && wait.Form != c.output.form() {
-			return errContentForm
-		}
-		return nil
-	}}
-	if c.filter == nil {
-		st = st.Waiting()
-	} else {
-		scan.Entry = func(key drum.Key, _ []byte) error { c.filter.Add(key); return nil }
-	}
-	if _, err := drum.ScanState(c.Set, state.NameContent, st, scan); err != nil {
-		return fmt.Errorf("crawl: open the store of contents: %w", err)
-	}
-	return nil
-}
-
-// leastFilterBits is the least size of the filter in bits a key. With less it takes nearly all new keys for
-// known.
-const leastFilterBits = 2
-
-// recentShare is the part of the RAM in front of the store that recentBodies has.
-const recentShare = 4
-
-// close frees the memory in front of the store.
-func (c *contentStage) close() {
-	if c.filter != nil {
-		c.filter.Close()
-	}
-	if c.recent != nil {
-		c.recent.close()
-	}
 }
 
 // heldLinks encodes the links of a page whose verdict is still to come: URLseen's tuples, names and edges. Their

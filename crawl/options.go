@@ -354,6 +354,8 @@ type Options struct {
 	Panicked func(value any, stack []byte)
 	// limit holds DiskBytes across the rounds of a run.
 	limit *diskLimit
+	// filled keeps the filter of contents across the rounds of a run.
+	filled *filledFilter
 	// asker is what Hook opens. Tests set it instead.
 	asker asker
 	// reading is called before data of a site are read. Tests let it panic.

@@ -37,7 +37,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.limit = newDiskLimit(&opt)
+	opt.limit, opt.filled = newDiskLimit(&opt), new(filledFilter)
+	defer opt.filled.close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {

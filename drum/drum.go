@@ -86,6 +86,7 @@ type Drum struct {
 
 	// gate is held during emission and install of a round, and between Pause and Resume.
 	gate     sync.Mutex
+	pausing  atomic.Int32 // calls of Pause that wait for the gate
 	emitting atomic.Bool
 
 	// passMu is held by Pass. It guards kept, a worker whose memory the next Pass takes over, or nil.
@@ -245,7 +246,11 @@ func (d *Drum) Pending() (tuples, bytes int64) {
 func (d *Drum) Keys() int64 { return d.keys.Load() }
 
 // Pause waits until a running emission ends. No emission starts until Resume.
-func (d *Drum) Pause() { d.gate.Lock() }
+func (d *Drum) Pause() {
+	d.pausing.Add(1)
+	defer d.pausing.Add(-1)
+	d.gate.Lock()
+}
 
 // Resume ends Pause.
 func (d *Drum) Resume() { d.gate.Unlock() }

@@ -6,7 +6,7 @@ import "fmt"
 const batchResults = 512
 
 // emit passes the wanted results of the round, whose entries are in order of arrival, to Options.Emit. It
-// returns the cursor of in's aux after them. The gate is held.
+// returns the cursor of in's aux after them. With Options.Yield it may drop the last entries. The gate is held.
 func (p *pass) emit(in *input) (cursor, error) {
 	o := &p.d.opt
 	p.aux = auxReader{p: p, in: in}
@@ -16,6 +16,10 @@ func (p *pass) emit(in *input) (cursor, error) {
 	// Before a block of aux is replaced, emit the results that refer to it, all but the last.
 	before := func() error { return p.send(1) }
 	for i := range es {
+		if i > 0 && o.Yield && p.d.pausing.Load() > 0 {
+			p.round.entries, es = es[:i], es[:i]
+			break
+		}
 		e := &es[i]
 		r := Result{
 			Key: Key(e.key), Op: e.op(), New: e.tag&tagNew != 0, Found: e.tag&tagFound != 0,
@@ -50,6 +54,28 @@ func (p *pass) emit(in *input) (cursor, error) {
 		return cursor{}, nil // the input is used up
 	}
 	return p.aux.end(skip)
+}
+
+// keysAfter returns the cursor after the next n keys of in, which have been read before. It reads them again: at most
+// BucketBytes, in a round that has ended early.
+func (p *pass) keysAfter(in *input, n int) (cursor, error) {
+	var br blockReader
+	if err := br.open(p.d, &in.keys, in.keysAt, &p.chunk); err != nil {
+		return cursor{}, err
+	}
+	defer br.close()
+	for left := uint32(n) + in.keysAt.rec; ; left -= br.records {
+		ok, err := br.load()
+		if err != nil {
+			return cursor{}, err
+		}
+		if !ok {
+			return cursor{}, corrupt(br.path(), br.next, fmt.Sprintf("%d more tuples", left), "end")
+		}
+		if left <= br.records {
+			return br.at(left), nil
+		}
+	}
 }
 
 // wants is Options.Wanted with its default.

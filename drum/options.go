@@ -97,6 +97,11 @@ type Options struct {
 	// (see Pause). Their bytes are valid during the call. Its error is final for the store, because a part
 	// of the round may have been emitted. nil drops all results.
 	Emit func([]Result) error
+	// Yield ends the emission of a round early if Pause waits, after at least one tuple: for stores whose aux is so
+	// long that the emission of a round takes seconds. The cache then has the entries of the whole round, while the
+	// tuples that were not emitted stay in the bucket, and a later round passes them to Apply a second time. So
+	// Apply must know a value as the tuple's own, and decide as it did at first. Only with Apply.
+	Yield bool
 	// BeginRound and EndRound, if set, are called before and after each round: Apply, Emit and install.
 	BeginRound, EndRound func()
 	// Reserve, if set, is called before each round with the number of bytes that the round may write; each
@@ -189,6 +194,7 @@ func (o *Options) Validate() error {
 	need(o.SpanBytes >= 8, "SpanBytes %d: want at least 8", o.SpanBytes)
 	need(!o.logged() || o.ValueBytes == 0 && o.Apply == nil && o.Op == CheckUpdate && !o.Each,
 		"AuxLog in a store with values, Apply, Each or an operation other than check+update")
+	need(!o.Yield || o.Apply != nil, "Yield without Apply")
 	need(o.ReadChunkBytes >= pageBytes, "ReadChunkBytes %d: want at least %d", o.ReadChunkBytes, pageBytes)
 	need(o.BucketBytes >= o.TupleBytes(o.MaxValueBytes) && o.BucketBytes <= math.MaxUint32,
 		"BucketBytes %d: want room for one tuple or more, and less than 4 GiB", o.BucketBytes)

@@ -220,8 +220,16 @@ func (p *pass) doRound(b *bucket, i int) error {
 	auxAt := cursor{}
 	if o.logged() {
 		p.d.installUniques(uniques)
-	} else if auxAt, err = p.emit(b.sealed); err != nil {
-		return err
+	} else {
+		all := len(p.round.entries)
+		if auxAt, err = p.emit(b.sealed); err != nil {
+			return err
+		}
+		if n := len(p.round.entries); n < all {
+			if keysAt, err = p.keysAfter(b.sealed, n); err != nil {
+				return err
+			}
+		}
 	}
 	return p.install(b, made, keysAt, auxAt)
 }
@@ -298,7 +306,11 @@ func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 		late = withLate(b.late, p.merge.held)
 	}
 	more := int64(len(late) - len(b.late))
-	n := int64(len(p.round.entries))
+	n := int64(len(p.round.entries)) // those that were emitted
+	values := int64(0)
+	if d.opt.ValueBytes != 0 {
+		values = int64(p.round.offsets[n])
+	}
 	bytes := in.bytes
 	if n < in.tuples {
 		bytes = in.bytes * n / in.tuples // an estimate: the exact length is not recorded
@@ -307,8 +319,8 @@ func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 	b.part, b.late = made, late
 	in.tuples -= n
 	in.bytes -= bytes
-	in.values -= int64(len(p.round.values))
-	in.cost -= n*d.opt.TupleBytes(0) + int64(len(p.round.values))
+	in.values -= values
+	in.cost -= n*d.opt.TupleBytes(0) + values
 	in.keysAt, in.auxAt = keysAt, auxAt
 	if in.tuples == 0 {
 		b.sealed = nil

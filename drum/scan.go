@@ -3,6 +3,7 @@ package drum
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"drumbeat/disk"
 )
@@ -18,6 +19,16 @@ func (st *State) Cache() *State {
 func (st *State) Waiting() *State {
 	c := *st
 	c.Parts = nil
+	return &c
+}
+
+// InDirectory returns the part of st whose files are in directory number dir, for stores without text logs. Several
+// goroutines may scan the parts of one state.
+func (st *State) InDirectory(dir int) *State {
+	c := *st
+	c.Parts = slices.DeleteFunc(slices.Clone(st.Parts), func(p PartState) bool { return p.Dir != dir })
+	c.Inputs = slices.DeleteFunc(slices.Clone(st.Inputs), func(in InputState) bool { return in.Dir != dir })
+	c.Buffered = slices.DeleteFunc(slices.Clone(st.Buffered), func(b BufferState) bool { return b.Dir != dir })
 	return &c
 }
 

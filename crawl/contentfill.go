@@ -1,0 +1,208 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/drum"
+	"drumbeat/internal/bug"
+)
+
+// The filter in front of the store of contents is filled when a run starts, from the whole store: 85 bytes a body.
+
+const (
+	// leastFilterBits is the least size of the filter at the start of a run, in bits a key. Eight of them are set
+	// for each key, so a filter of b bits a key takes (1-e^(-8/b))^8 of the new bodies for known: 9 % at 6, 16 % at
+	// 5, 31 % at 4, 54 % at 3, 86 % at 2. Those pages are written twice more. With less the crawl does without:
+	// to read 85 bytes of each body would take longer than it saves.
+	leastFilterBits = 4
+	// recentShare is the part of the RAM in front of the store that recentBodies has.
+	recentShare = 4
+	// fillReaders is the number of directories that are read at once. Each takes drum's buffer of 1 MiB.
+	fillReaders = 32
+	// fillTold is the interval of the log lines while the filter is filled.
+	fillTold = 10 * time.Second
+	// fillStep is the number of entries that a reader counts together.
+	fillStep = 1 << 12
+)
+
+// filledFilter is the filter across the rounds of a run. A round that returns to the last checkpoint finds all keys of
+// that in it: each key was there when the first round began, or was added to the filter before it was added to the
+// store. Keys that were added since only make some pages wait.
+type filledFilter struct {
+	filter *drum.KeyFilter
+	crawl  string // its ID; "" if the filter is not filled
+	size   int64
+}
+
+func (f *filledFilter) close() {
+	if f.filter != nil {
+		f.filter.Close()
+	}
+	*f = filledFilter{}
+}
+
+// fill makes the filter, and adds the keys of the store to it unless an earlier round has. If the filter is too small
+// to tell many new keys apart, the crawl does without, rather than read the whole store.
+func (c *contentStage) fill(m *state.Manifest) error {
+	st, err := state.Part[drum.State](m, state.NameContent)
+	if err != nil {
+		return err
+	}
+	if c.opt.ContentSeen == state.ContentOff {
+		return c.checkForm(st)
+	}
+	c.recent = newRecentBodies(c.plan.ContentFilterBytes / recentShare)
+	size := c.plan.ContentFilterBytes - c.plan.ContentFilterBytes/recentShare
+	if c.opt.filled == nil {
+		c.opt.filled, c.ownsFilter = new(filledFilter), true
+	}
+	kept := c.opt.filled
+	waiting, _ := c.content.Pending() // most are keys of their own
+	bodies := c.content.Keys() + waiting
+	switch {
+	case bodies > size*8/leastFilterBits:
+		kept.close()
+		c.opt.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
+			"filter", bytesText(size))
+		return c.checkForm(st)
+	case kept.crawl == c.CrawlID && kept.size == size:
+		c.filter = kept.filter
+		return nil
+	}
+	kept.close()
+	kept.filter = drum.NewKeyFilter(size)
+	c.filter = kept.filter
+	if st != nil {
+		if err := c.readKeys(st); err != nil {
+			return err
+		}
+	}
+	kept.crawl, kept.size = c.CrawlID, size
+	return nil
+}
+
+// errFormKnown ends a scan once the form of the pages that wait is known.
+var errFormKnown = errors.New("form is known")
+
+// checkForm checks the form of the pages that wait, by the first that has records: they have one form, as no run
+// accepts pages of another. It reads nothing else of the store.
+func (c *contentStage) checkForm(st *drum.State) error {
+	if st == nil {
+		return nil
+	}
+	_, err := drum.ScanState(c.Set, state.NameContent, st.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+		known, err := c.checkWaiting(&t)
+		if err == nil && known {
+			err = errFormKnown
+		}
+		return err
+	}})
+	if err != nil && !errors.Is(err, errFormKnown) {
+		return fmt.Errorf("crawl: open the store of contents: %w", err)
+	}
+	return nil
+}
+
+// checkWaiting checks a page that waits. known means that it has records, in the form of the run.
+func (c *contentStage) checkWaiting(t *drum.Tuple) (known bool, _ error) {
+	if t.Op != drum.CheckUpdate {
+		return false, nil
+	}
+	var wait state.Waiting
+	if err := wait.Decode(t.Aux); err != nil {
+		return false, err
+	}
+	if len(wait.Capture) == 0 {
+		return false, nil
+	}
+	if wait.Form != c.output.form() {
+		return false, errContentForm
+	}
+	return true, nil
+}
+
+// readKeys adds the keys of the store to the filter, from all directories at once.
+func (c *contentStage) readKeys(st *drum.State) error {
+	bytes, keys, began := st.Bytes(), st.Keys(), time.Now()
+	for i := range st.Inputs {
+		bytes += st.Inputs[i].Bytes
+	}
+	if bytes == 0 {
+		return nil
+	}
+	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", bytesText(bytes), "directories", c.Set.Len())
+	var done atomic.Int64
+	ended, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer bug.Fatal()
+		defer close(told)
+		every := time.NewTicker(fillTold)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+				c.opt.Log.Info("reading the store of contents", "done", done.Load(), "bodies", keys)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	errs := make([]error, c.Set.Len())
+	var readers sync.WaitGroup
+	slots := make(chan struct{}, fillReaders)
+	for dir := range errs {
+		slots <- struct{}{}
+		readers.Go(func() {
+			defer bug.Fatal()
+			errs[dir] = c.readDirectory(st.InDirectory(dir), &done)
+			<-slots
+		})
+	}
+	readers.Wait()
+	close(ended)
+	<-told
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("crawl: open the store of contents: %w", err)
+	}
+	took := time.Since(began)
+	c.opt.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
+		"rate", bytesText(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
+	return nil
+}
+
+// readDirectory adds the keys of one directory, and counts them in done.
+func (c *contentStage) readDirectory(st *drum.State, done *atomic.Int64) error {
+	c.testHook("fill")
+	n := 0
+	_, err := drum.ScanState(c.Set, state.NameContent, st, drum.Scan{
+		Entry: func(key drum.Key, _ []byte) error {
+			c.filter.Add(key)
+			if n++; n%fillStep == 0 {
+				done.Add(fillStep)
+			}
+			return nil
+		},
+		Tuple: func(t drum.Tuple) error {
+			c.filter.Add(t.Key)
+			_, err := c.checkWaiting(&t)
+			return err
+		},
+	})
+	done.Add(int64(n % fillStep))
+	return err
+}
+
+// close frees the memory in front of the store, but for a filter that Run keeps.
+func (c *contentStage) close() {
+	if c.ownsFilter {
+		c.opt.filled.close()
+	}
+	if c.recent != nil {
+		c.recent.close()
+	}
+}

@@ -1,0 +1,161 @@
+package crawl
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drumbeat/disk/memfs"
+	"drumbeat/drum"
+)
+
+// contentCrawl makes a crawl of mirrors with three directories, which stops at a number of pages.
+func contentCrawl(t *testing.T, filter, pages int64) (Options, *memfs.FS) {
+	fs := memfs.New(*seedFlag)
+	opt := mirrors(4, 60).options(t, fs, "http://m0.test/")
+	opt.Dirs, opt.Store, opt.MaxPages = []string{"d0", "d1", "d2"}, true, pages
+	opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond
+	opt.tune = func(p *Plan) { p.ContentFilterBytes = filter }
+	mustRun(t, t.Context(), opt)
+	opt.MaxPages = 0
+	return opt, fs
+}
+
+// TestFilterIsFilledInParallel: a run that continues must read all directories of the store of contents at once, and
+// the log must tell of it, with progress while it takes long.
+func TestFilterIsFilledInParallel(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		opt, fs := contentCrawl(t, 1<<20, 60)
+		var log logCounter
+		opt.Log = log.logger()
+		all, readers := make(chan struct{}), atomic.Int64{}
+		opt.hook = func(place string) {
+			if place != "fill" {
+				return
+			}
+			if readers.Add(1) == 3 {
+				sleep(context.Background(), 25*time.Second) // a slow disk
+				close(all)
+			}
+			<-all // a bubble whose goroutines all wait ends with a panic
+		}
+		mustRun(t, t.Context(), opt)
+		if n := readers.Load(); n != 3 {
+			t.Errorf("%d directories were read", n)
+		}
+		if log.count("reading the store of contents") != 3 || log.count("the store of contents was read") != 1 {
+			t.Errorf("log: %v", log.texts)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		checkOneResponseEach(t, fs, opt.Dirs)
+	})
+}
+
+// checkOneResponseEach checks that each long body was stored once, the rest as revisits.
+func checkOneResponseEach(t *testing.T, fs *memfs.FS, dirs []string) {
+	t.Helper()
+	records := map[string]int{}
+	for _, rec := range storedRecords(t, fs, dirs) {
+		if rec.Get("WARC-Resource-Type") == "" {
+			records[rec.Type()]++
+		}
+	}
+	if records["revisit"] != 3*60 {
+		t.Errorf("%d revisit records, want %d", records["revisit"], 3*60)
+	}
+}
+
+// TestSmallFilterReadsNothing: with fewer than leastFilterBits for a body the store must not be read at the start. The
+// bodies are compared all the same.
+func TestSmallFilterReadsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		opt, fs := contentCrawl(t, 1<<20, 60)
+		opt.tune = func(p *Plan) { p.ContentFilterBytes = 4 } // less than a bit for each body
+		var log logCounter
+		opt.Log = log.logger()
+		opt.hook = func(place string) {
+			if place == "fill" {
+				t.Error("a directory was read")
+			}
+		}
+		mustRun(t, t.Context(), opt)
+		if log.count("bodies are compared on disk alone") != 1 {
+			t.Errorf("log: %v", log.texts)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		checkOneResponseEach(t, fs, opt.Dirs)
+	})
+}
+
+// TestFilterIsKept: a crawl that returns to its last checkpoint must not read the store again, and must store each
+// body once.
+func TestFilterIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		opt, fs := contentCrawl(t, 1<<20, 60)
+		opt.KeepFree, opt.CheckpointEvery = 100_000, time.Second
+		var reads, returns atomic.Int64
+		var once sync.Once
+		opt.hook = func(place string) {
+			switch place {
+			case "fill":
+				reads.Add(1)
+			case "recovery":
+				returns.Add(1)
+				fs.SetCapacity(1 << 40)
+			case "checkpoint":
+				once.Do(func() { fs.SetCapacity(1) }) // every write that grows a file fails
+			}
+		}
+		mustRun(t, t.Context(), opt)
+		if reads.Load() != 3 || returns.Load() < 2 {
+			t.Errorf("%d directories were read in %d rounds, want 3", reads.Load(), returns.Load())
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		checkOneResponseEach(t, fs, opt.Dirs)
+	})
+}
+
+// TestOwnBodyIsNew: a page whose emission was put off, after its value had entered the store, is still the first page
+// with its body. Later ones are not.
+func TestOwnBodyIsNew(t *testing.T) {
+	c := newCrawler(Options{FS: memfs.New(1), Dirs: []string{"."}}).content
+	c.plan.Content.BucketBytes = 1 << 20
+	if !c.store().Yield {
+		t.Error("an emission does not yield to checkpoints")
+	}
+	value := func(url string) []byte {
+		v := bodyValue{date: time.Unix(1, 0), url: []byte(url)}
+		return v.append(nil)
+	}
+	a, b := value("http://a.test/"), value("http://b.test/")
+	round := func(old []byte, exists bool, values ...[]byte) (items []drum.Item, action drum.Action) {
+		c.firsts = c.firsts[:0]
+		for _, v := range values {
+			items = append(items, drum.Item{Op: drum.CheckUpdate, Value: v})
+		}
+		_, action = c.apply(1, old, exists, items, nil, nil)
+		return items, action
+	}
+	for _, tt := range []struct {
+		what   string
+		old    []byte
+		values [][]byte
+		known  []bool
+	}{
+		{"none yet", nil, [][]byte{a, b}, []bool{false, true}},
+		{"a again after the emission yielded", a, [][]byte{a, b}, []bool{false, true}},
+		{"a was emitted, b is left", a, [][]byte{b, a}, []bool{true, true}},
+	} {
+		items, action := round(tt.old, tt.old != nil, tt.values...)
+		for i := range items {
+			if known := items[i].Result > 0; known != tt.known[i] || items[i].New == known {
+				t.Errorf("%s: page %d: known %v, new %v", tt.what, i, known, items[i].New)
+			}
+		}
+		if want := map[bool]drum.Action{true: drum.Set, false: drum.Keep}[tt.old == nil]; action != want {
+			t.Errorf("%s: action %v", tt.what, action)
+		}
+	}
+}
