@@ -188,7 +188,11 @@ func (s *space) fits(w *pageWorker) bool {
 // the store.
 func (s *space) reservePass(name string, bytes int64) (release func(), err error) {
 	need := min(2*bytes, max(passBytes, s.opt.DiskBytes/32)) // texts are compressed in the store
-	if err := s.limitError("a pass over "+name, need, 0); err != nil {
+	err = s.limitError("a pass over "+name, need, 0)
+	if err != nil && s.recall() {
+		err = s.limitError("a pass over "+name, need, 0)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.reserved.Add(need)
@@ -203,6 +207,9 @@ func (s *space) checkLimit(now time.Time, saves bool) error {
 		margin += margin / 4 // avoids frequent changes
 	}
 	over := s.over(0, margin)
+	if over && s.recall() {
+		over = s.over(0, margin)
+	}
 	if over && saves && now.Sub(s.freedAt) >= usedEvery && s.checkpointer.unsaved() {
 		s.freedAt = now
 		if err := s.checkpointer.checkpoint(false, ""); err != nil {

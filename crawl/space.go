@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -51,6 +52,7 @@ var errNoRoom = fmt.Errorf("crawl: no room: %w", syscall.ENOSPC)
 type space struct {
 	*engine
 	reserved  atomic.Int64 // bytes that running merges and copies of spools may still write
+	lent      atomic.Pointer[loan]
 	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
 	wakeSpace signal
 
@@ -157,8 +159,15 @@ func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/1
 
 // reserve refuses a merge whose output would not fit above the reserve, because waiting is better than
 // failing midway. Merges of several stores, and several workers of one, run in parallel. Space that others
-// have reserved counts as used until they release it, so it counts twice while they write.
+// have reserved counts as used until they release it, so it counts twice while they write. A loan is recalled first.
 func (s *space) reserve(need int64) (release func(), err error) {
+	if release, err = s.tryReserve(need); errors.Is(err, errNoRoom) && s.recall() {
+		release, err = s.tryReserve(need)
+	}
+	return release, err
+}
+
+func (s *space) tryReserve(need int64) (release func(), err error) {
 	if err := s.limitError("a merge", need, 0); err != nil {
 		return nil, err
 	}
@@ -240,6 +249,9 @@ func (s *space) checkSpace(now time.Time, saves bool) error {
 		mark, files = highWater(low), highWater(leastFiles)
 	}
 	why, least, err := shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
+	if err == nil && why != "" && s.recall() {
+		why, least, err = shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
+	}
 	if err != nil {
 		return err
 	}

@@ -87,17 +87,18 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	release, err := b.space.reserve(st.Edges.Keys() * star.SupportBytesPerEdge)
+	ctx, release, err := b.space.borrow(ctx, "the computation of supporters", b.Set.Paths[0], st.Edges.Keys()*star.SupportBytesPerEdge)
 	if err != nil {
+		r.Close()
 		return nil, err
 	}
 	defer release()
+	defer r.Close() // first: files that only it holds take space
 	var trusted []uint64
 	if t := b.rules.trusted.Load(); t != nil {
 		trusted = *t
 	}
-	return star.ComputeSupport(ctx, star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
+	ranks, err := star.ComputeSupport(ctx, star.SupportOptions{Trusted: trusted, Set: r.Set, Name: state.NameStar, State: st, FS: b.Set.FS,
 		Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
 		Update: func(updates []star.SupportUpdate) error {
 			for b.star.ChecksHalfFull() && ctx.Err() == nil {
@@ -111,6 +112,10 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 			}
 			return ctx.Err()
 		}})
+	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) && errors.Is(context.Cause(ctx), errRecalled) {
+		err = errRecalled
+	}
+	return ranks, err
 }
 
 // rankLimit returns the number of ranks that the budget functions of this run may use.
