@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
 	"drumbeat/robots"
@@ -113,15 +114,32 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 	return known.Append(dst), drum.Set
 }
 
-// waitVerdict returns the verdict on a URL that must wait. It is a refusal if robots.txt has failed for
-// Options.RobotsWait.
+// tlsWait is how long URLs wait if TLS failed the last time that robots.txt was requested, and something has failed since.
+// A server whose certificate cannot be read, or that shares no version with us, does not change by itself, so the RFC's
+// 30 days are too long; the operator of a site with a new certificate sees such a fault within a day.
+const tlsWait = 24 * time.Hour
+
+// robotsPatience returns how long the URLs of an origin wait for its robots.txt, 0 for ever, and the reason why they are
+// refused then. A connection that ends during the handshake may be that of a busy server.
+func (k *robotsCheck) robotsPatience(h *robots.HostData) (most time.Duration, why state.Reason) {
+	most, why = k.opt.RobotsWait, state.ReasonRobotsUnavailable
+	if h.TLS == "" || h.TLS == fetch.TLSClosed || most == 0 {
+		return most, why
+	}
+	if _, bad := state.TLSBadOf(h.TLS); bad {
+		return min(most, tlsWait), state.ReasonCertificate
+	}
+	return min(most, tlsWait), state.ReasonTLS
+}
+
+// waitVerdict returns the verdict on a URL that must wait. It is a refusal if robots.txt has failed for robotsPatience.
 func (k *robotsCheck) waitVerdict(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
 	why := state.ReasonRobotsUnavailable
 	if decision == robots.Backoff {
 		_, rest, _ := h.Health.InBackoff(now)
 		why = backoffReason(&h.Health, rest)
-	} else if most := k.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
-		return refusal(state.ReasonRobotsUnavailable)
+	} else if most, reason := k.robotsPatience(h); most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
+		return refusal(reason)
 	}
 	return waitUntil(decision, why, at)
 }

@@ -10,13 +10,16 @@ import (
 // maxTLSCause bounds the text of a failed handshake: some of it may come from the server's certificate.
 const maxTLSCause = 160
 
+// TLSClosed is the TLSCause of a connection that ended during the handshake.
+const TLSClosed = "connection closed during the handshake"
+
 // TLSCause says in a few words why a handshake failed; "" if the error is of another kind than KindTLS.
 func (e *Error) TLSCause() string {
 	if e.Kind != KindTLS {
 		return ""
 	}
 	if e.Err == nil || errors.Is(e.Err, io.EOF) || errors.Is(e.Err, io.ErrUnexpectedEOF) {
-		return "connection closed during the handshake"
+		return TLSClosed
 	}
 	var odd tls.RecordHeaderError
 	if errors.As(e.Err, &odd) {

@@ -14,7 +14,7 @@ type Health struct {
 	HostFailures    Count         `group:"politeness" placeholder:"N" default:"10" help:"Back off from a host for 1h after N consecutive failures, then for 2h, 4h and so on up to 24h, with one request between. 0 disables."`
 	HostRests       Count         `group:"politeness" placeholder:"N" default:"5" help:"Give up a host, and refuse its URLs, after N of these long back-offs without a success. 0 disables."`
 	HostRefusals    Count         `group:"politeness" placeholder:"N" default:"10" help:"Back off from a host for a day after N responses of 401 or 403 without a page between, for a week the next time, and then never contact it again. A challenge page, or a connection cut right after the request, counts as 3. 0 disables."`
-	RobotsWait      time.Duration `group:"politeness" placeholder:"DURATION" default:"720h" help:"Refuse the URLs of a host whose robots.txt has been unreachable for this long. 0: wait forever."`
+	RobotsWait      time.Duration `group:"politeness" placeholder:"DURATION" default:"720h" help:"Refuse the URLs of a host whose robots.txt has been unreachable for this long, or for a day if TLS fails. 0: wait forever."`
 	RobotsForget    time.Duration `group:"politeness" placeholder:"DURATION" default:"720h" help:"Forget what is known of a host this long after its robots.txt expired, unless it was needed since. 0: never."`
 	MaxPagesPerHost Count         `group:"limits" placeholder:"N" default:"0" help:"Fetch at most N URLs of an origin (scheme, host and port); refuse further ones. 0: no limit."`
 }

@@ -73,6 +73,7 @@ const origin = (o) =>
     ["Expires", at(o.expires), null, full(o.expires)],
     ["Next try", at(o.retry_at), null, full(o.retry_at)],
     ["Failures", some(o.failures)],
+    ["TLS", o.tls],
     ["Request", o.asking],
     ["Addresses", (o.addresses || []).join(", ")],
     ["Health", o.health?.text],

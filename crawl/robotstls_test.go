@@ -1,0 +1,81 @@
+package crawl
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/fetch"
+	"drumbeat/robots"
+)
+
+// TestRobotsWaitTLS: URLs of a server whose handshake fails for good wait a day and not --robots-wait, and are refused
+// with that reason. A seed without scheme is tried by HTTP at once. A connection that ends in the handshake has the usual
+// wait.
+func TestRobotsWaitTLS(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			return answer{200, "", "<html>x"}
+		}}
+		opt := w.options(t, memfs.New(*seedFlag), "https://a.test/1", "https://a.test/2", "b.test")
+		atOnce(&opt)
+		withHealth(&opt)
+		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+				if addr.Port() != 443 {
+					return w.dial(ctx, addr)
+				}
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					_, _ = theirs.Read(make([]byte, 4096))
+					_, _ = io.WriteString(theirs, "\x15\x03\x03\x00\x02\x02\x46") // an alert: protocol version
+				}()
+				return ours, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Fetcher, opt.Linger = client, 40*aDay
+		began := time.Now()
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Refused["tls"]; n != 2 || len(w.pages("b")) != 1 {
+			t.Errorf("refused %v, %d pages of the seed without scheme; %s", res.Snapshot.Refused, len(w.pages("b")), res.Stop)
+		}
+		if took := time.Since(began); took < aDay || took > 2*aDay {
+			t.Errorf("refused after %v, want a day, and the time to the next try", took)
+		}
+		checkBalanced(t, opt.FS, opt.Dirs)
+	})
+}
+
+// TestRobotsPatience: how long URLs wait for robots.txt, and why they are refused then.
+func TestRobotsPatience(t *testing.T) {
+	for _, test := range []struct {
+		tls  string
+		wait time.Duration // --robots-wait
+		most time.Duration
+		why  state.Reason
+	}{
+		{"", 30 * aDay, 30 * aDay, state.ReasonRobotsUnavailable},
+		{fetch.TLSClosed, 30 * aDay, 30 * aDay, state.ReasonRobotsUnavailable},
+		{"unreadable certificate: invalid DNS name", 30 * aDay, aDay, state.ReasonTLS},
+		{"no TLS: first record does not look like a TLS handshake", 30 * aDay, aDay, state.ReasonTLS},
+		{"alert of the server: handshake failure", time.Hour, time.Hour, state.ReasonTLS},
+		{fetch.VerdictSelfSigned, 30 * aDay, aDay, state.ReasonCertificate},
+		{"unreadable certificate: invalid DNS name", 0, 0, state.ReasonRobotsUnavailable},
+	} {
+		k := &robotsCheck{engine: &engine{opt: Options{RobotsWait: test.wait}}}
+		if most, why := k.robotsPatience(&robots.HostData{TLS: test.tls}); most != test.most || why != test.why {
+			t.Errorf("%q: %v, %v; want %v, %v", test.tls, most, why, test.most, test.why)
+		}
+	}
+}
