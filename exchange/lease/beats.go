@@ -21,6 +21,9 @@ const (
 	sureBeats   = 3  // after a loss: the first may be older, and the second may have been under way
 	absentBeats = 3  // a node that has begun to beat has done so after as many
 	twiceBeats  = 3  // a new process looks that long for another one of its node; it begins to beat then
+	youngBeats  = 6  // a process of a new crawl is young for so long, and beats quickFactor times as often
+	quickFactor = 20
+	quickLeast  = 100 * time.Millisecond // between two beats of a young process, if TTL allows it
 )
 
 // beats are the beats of all nodes.
@@ -32,7 +35,9 @@ type beats struct {
 	highest atomic.Uint64 // revision that the bucket has given
 	guarded atomic.Bool   // new leases are not opened
 
+	began    time.Duration // when run began
 	streak   int           // own beats since the last long silence
+	broke    time.Duration // when the first of these was sent
 	proves   bool          // the next claim of all leases ends the time after that silence
 	heard    atomic.Bool   // the others have heard of this node since its last long silence
 	ever     atomic.Bool   // heard was true once
@@ -67,7 +72,37 @@ type sending struct {
 
 func (b *beats) every() time.Duration { return b.l.o.TTL / beatsPerTTL }
 
-// StartTakes returns how long the others must hear of a process before it fetches.
+// young reports whether this process has begun a new crawl and is young.
+func (b *beats) young() bool { return b.l.o.New && b.l.now()-b.began < youngBeats*b.every() }
+
+// rest is the time to the next beat.
+func (b *beats) rest() time.Duration {
+	if b.young() {
+		return min(b.every(), max(b.every()/quickFactor, quickLeast))
+	}
+	return b.every()
+}
+
+// allYoung reports whether this process and those of all other nodes are young, by as many beats as show that there is
+// no loss. Another node takes leases of this one only after it has listened for TTL since its process began. So a young
+// one takes none before it has heard of this node: its next beat comes after this node's, and tells it the time.
+func (b *beats) allYoung() bool {
+	if !b.young() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for node := range b.nodes {
+		n := &b.nodes[node]
+		if node != b.l.o.Node && (!b.watching || !n.beat.Young || n.since < sureBeats) {
+			return false
+		}
+	}
+	return true
+}
+
+// StartTakes returns how long the others must hear of a process before it fetches, at most: if all nodes begin a new
+// crawl together, it takes a few quick beats.
 func (l *Leases) StartTakes() time.Duration { return sureBeats * l.beats.every() }
 
 // saw notes a revision of the bucket.
@@ -234,6 +269,7 @@ func (b *beats) note(v exchange.Value) {
 // run writes the beats of this node until ctx ends. The error is ErrTwice.
 func (b *beats) run(ctx context.Context) error {
 	b.connects.Store(b.l.o.Engine.State().Connects)
+	b.began = b.l.now()
 	b.lost() // whatever the broker has lost before this process began
 	if err := b.first(ctx); err != nil {
 		return err
@@ -269,7 +305,7 @@ func (b *beats) run(ctx context.Context) error {
 		case set: // set back: claim first, then beat again
 			b.lost()
 		default:
-			pause(ctx, b.every())
+			pause(ctx, b.rest())
 		}
 	}
 	return nil
@@ -314,7 +350,7 @@ func (b *beats) beat(ctx context.Context, ended bool) (set bool, err error) {
 	engine, sent := b.l.o.Engine, b.l.now()
 	key := beatKey(b.l.o.Node)
 	b.sending(b.count+1, sent)
-	data := encode(beat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended})
+	data := encode(beat{Run: b.l.o.Run, Count: b.count + 1, Ended: ended, Young: b.young() && !ended})
 	rev := uint64(0)
 	if b.rev == 0 {
 		rev, err = engine.Create(ctx, exchange.BucketNet, key, data)
@@ -367,10 +403,14 @@ func (b *beats) acknowledged(sent time.Duration) {
 	last := time.Duration(b.sent.Load())
 	if last == 0 || sent-last > b.l.o.TTL*8/10 {
 		b.heard.Store(false)
-		b.streak = 0
+		b.streak, b.broke = 0, sent
 	}
 	b.sent.Store(int64(sent))
-	if b.streak++; b.streak == sureBeats {
+	b.streak++
+	if b.heard.Load() || b.proves || b.streak < sureBeats {
+		return
+	}
+	if sent+b.rest()-b.broke >= sureBeats*b.every() || b.allYoung() {
 		b.l.claimAll()
 		b.proves = true
 	}

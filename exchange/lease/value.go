@@ -89,6 +89,7 @@ type beat struct {
 	Run   uint64 `json:"run"`             // of its process
 	Count uint64 `json:"count"`           // rises by 1
 	Ended bool   `json:"ended,omitempty"` // nothing is in progress any more
+	Young bool   `json:"y,omitempty"`     // the process has begun a new crawl, not long ago
 }
 
 const (
