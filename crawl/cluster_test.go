@@ -31,12 +31,16 @@ type cluster struct {
 	stop    string // why nodes stop; "": StopDone
 	// over lays a file system over that of a node for a run; nil: none
 	over func(node int, fsys disk.FS) disk.FS
+	wait func(node int) // delays the start of a node; nil: none
 }
 
 // start runs a node once.
 func (c *cluster) start(ctx context.Context, node int, o Options) (*Result, error) {
 	if c.over != nil {
 		o.FS = c.over(node, o.FS)
+	}
+	if c.wait != nil {
+		c.wait(node)
 	}
 	return Run(ctx, o)
 }

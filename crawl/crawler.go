@@ -140,6 +140,7 @@ func (c *crawler) wire() {
 	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
 	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction
 	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
+	c.leases.dispatcher = c.dispatcher
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 }
 

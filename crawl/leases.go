@@ -30,9 +30,10 @@ const (
 // leaseStage takes the leases of networks for the URLs in RAM. Its goroutines are "leases" and "leasewait".
 type leaseStage struct {
 	*engine
-	leases    *lease.Leases // nil: this crawl has one node, or its nodes share networks
-	deferrals *deferrals
-	waiting   atomic.Int64 // URLs in RAM that waited for a network when evictWaiting looked last
+	leases     *lease.Leases // nil: this crawl has one node, or its nodes share networks
+	deferrals  *deferrals
+	dispatcher *dispatcher
+	waiting    atomic.Int64 // URLs in RAM that waited for a network when evictWaiting looked last
 }
 
 // leases reports whether nodes visit networks in turn.
@@ -59,7 +60,7 @@ func (s *leaseStage) open(m *state.Manifest) error {
 		longest = longestExchange
 	}
 	s.leases = lease.New(lease.Options{Engine: c.Engine, Polite: s.polite, Node: c.Node, Nodes: c.Table.Nodes(),
-		Run: rand.Uint64() | 1, TTL: c.leaseTTL(), Longest: longest, New: m == nil, Clock: c.Clock,
+		Run: rand.Uint64() | 1, TTL: c.leaseTTL(), Longest: longest, New: m == nil, Clock: c.Clock, Opened: s.dispatcher.morePages,
 		Problem: func(text string, err error) { s.opt.Log.Error(text, "error", err) }})
 	return nil
 }
@@ -99,6 +100,16 @@ func (s *leaseStage) life(node int) context.Context {
 // mayFetch reports whether requests may begin. They rest if this node has not reached the broker for long: other nodes may
 // then visit its networks.
 func (s *leaseStage) mayFetch() bool { return s.leases == nil || s.leases.MayFetch() }
+
+// noRequests reports whether requests for a robots.txt cannot begin yet: the node rests, or it has just started, and networks
+// that are new wait until the other nodes have claimed theirs. URLs that wait for such a request are not late.
+func (s *leaseStage) noRequests() bool {
+	if s.leases == nil {
+		return false
+	}
+	f := s.leases.Figures()
+	return f.Resting || f.Guarded && f.Age < 2*s.leases.StartTakes()
+}
 
 // evictWaiting moves URLs that wait long for a network to disk, so that RAM has room for others.
 func (s *leaseStage) evictWaiting(ctx context.Context) error {

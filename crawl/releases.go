@@ -71,6 +71,15 @@ func (a *releases) releasable(finished int64, now time.Time) (n int64, wait time
 	return 0, wakeAfter
 }
 
+// rest notes that no request can be made now: the time of stragglers begins when requests can be made again.
+func (a *releases) rest(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.batches {
+		a.batches[i].issued = now
+	}
+}
+
 // restore makes the n records found in QR wait until all jobs found have ended.
 func (a *releases) restore(n, jobs int64) {
 	a.mu.Lock()

@@ -20,6 +20,7 @@ const (
 	robotsAskKind = "robots"
 	robotsAskFor  = 5 * time.Minute  // then the owner may be away: the request is made again later
 	robotsAskWait = 30 * time.Second // a busy owner is asked again
+	robotsAskSoon = 2 * time.Second  // and one that may not fetch yet
 )
 
 // robotsAsk is the request.
@@ -74,7 +75,7 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	var a robotsAnswer
 	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > robotsBodyBytes {
 		s.opt.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
-		return false, &deferredError{until: time.Now().Add(robotsAskWait), waits: min(waits+1, robots.MaxWaits)}
+		return false, &deferredError{until: time.Now().Add(askAgainAfter(waits)), waits: min(waits+1, robots.MaxWaits)}
 	}
 	switch {
 	case a.Later > 0:
@@ -87,10 +88,18 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	return a.Doubt, nil
 }
 
+// askAgainAfter returns when an owner that has not answered is asked again: soon at first, since it may be starting.
+func askAgainAfter(waits uint8) time.Duration { return min(robotsAskWait, time.Second<<min(waits, 5)) }
+
 // answerRobots answers the requests of other nodes until ctx ends.
 func (q *robotsRequests) answerRobots(ctx context.Context) error {
 	places := newRobotsPlaces()
-	later := encodeRobots(&robotsAnswer{Later: robotsAskWait})
+	later := func() []byte {
+		if q.cluster.leases.noRequests() {
+			return encodeRobots(&robotsAnswer{Later: robotsAskSoon})
+		}
+		return encodeRobots(&robotsAnswer{Later: robotsAskWait})
+	}
 	stop, err := q.opt.Cluster.Engine.Answer(robotsAskKind, func(asked context.Context, from int, data []byte) []byte {
 		ask, ok := q.parseAsk(data)
 		if !ok {
@@ -98,12 +107,12 @@ func (q *robotsRequests) answerRobots(ctx context.Context) error {
 		}
 		place, asked := places.take(asked, q.PLDKey(weburl.Split([]byte(ask.URL)).Host))
 		if place == nil {
-			return later
+			return later()
 		}
 		answer := q.robotsFor(asked, ask)
 		// If this node stops, has failed, or has made room for another request, that says nothing about the site.
 		if ended := places.give(place); ended || ctx.Err() != nil {
-			return later
+			return later()
 		}
 		return answer
 	})

@@ -295,6 +295,9 @@ func (b *beats) run(ctx context.Context) error {
 			b.proves = false
 			b.heard.Store(true)
 			b.ever.Store(true)
+			if b.l.o.Opened != nil {
+				b.l.o.Opened()
+			}
 		}
 		set, err := b.beat(ctx, false)
 		switch {

@@ -26,6 +26,8 @@ type Options struct {
 	New         bool          // the node has not crawled before
 	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
+	// Opened is called when requests that waited may begin; nil: nobody.
+	Opened func()
 	// Problem is told what an operator should know; nil: nobody.
 	Problem func(text string, err error)
 }
@@ -98,6 +100,7 @@ type Figures struct {
 	Collected    int64         // leases of ended and killed processes that this node has deleted
 	Room         exchange.Room // of the broker for leases, at the last beat
 	Resting      bool          // nothing is fetched: no beat was acknowledged for too long, or the others must hear of this node
+	Age          time.Duration // since New
 	Starting     bool          // so since the start of the process
 	Guarded      bool          // new leases wait until other nodes have claimed theirs, after a loss or at the start
 }
@@ -196,6 +199,7 @@ func (l *Leases) Figures() Figures {
 	if e := l.line.Front(); e != nil {
 		f.Longest = l.now() - e.wanted
 	}
+	f.Age = time.Since(l.began)
 	f.Resting, f.Starting, f.Guarded = !l.MayFetch(), !l.beats.ever.Load(), l.beats.guarded.Load()
 	return f
 }

@@ -211,6 +211,9 @@ func (l *Leases) keep(ctx context.Context, e *entry) (wait time.Duration) {
 		e.shut = false
 		e.since = now + l.o.Polite.Hold(time.Now(), e.net, e.bring)
 		e.bring = polite.Holding{}
+		if l.o.Opened != nil {
+			l.o.Opened()
+		}
 	}
 	if l.o.Polite.Lease(time.Now(), e.net).Items > 0 {
 		e.unused = 0
