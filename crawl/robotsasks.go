@@ -95,7 +95,7 @@ func askAgainAfter(waits uint8) time.Duration { return min(robotsAskWait, time.S
 func (q *robotsRequests) answerRobots(ctx context.Context) error {
 	places := newRobotsPlaces()
 	later := func() []byte {
-		if q.cluster.leases.noRequests() {
+		if q.cluster.noRequests() {
 			return encodeRobots(&robotsAnswer{Later: robotsAskSoon})
 		}
 		return encodeRobots(&robotsAnswer{Later: robotsAskWait})
@@ -167,3 +167,6 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	return encodeRobots(&robotsAnswer{Doubt: doubt, Kind: f.Kind, Status: f.Status, Body: f.Body, MaxAge: f.MaxAge, HasMaxAge: f.HasMaxAge,
 		RetryAfter: f.RetryAfter})
 }
+
+// noRequests reports whether requests for a robots.txt cannot begin yet.
+func (s *clusterStage) noRequests() bool { return s.leases.noRequests() }

@@ -289,7 +289,7 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 		if pending, _ := q.robotsRequested.Pending(); pending == 0 {
 			q.waiting.endPass(mark, q.robotsJobs.issued())
 		}
-		if q.cluster.leases.noRequests() {
+		if q.cluster.noRequests() {
 			q.waiting.rest(time.Now())
 		}
 		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())
