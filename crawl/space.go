@@ -53,6 +53,7 @@ type space struct {
 	*engine
 	reserved  atomic.Int64 // bytes that running merges and copies of spools may still write
 	lent      atomic.Pointer[loan]
+	frees     freeSpace
 	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
 	wakeSpace signal
 
@@ -172,7 +173,7 @@ func (s *space) tryReserve(need int64) (release func(), err error) {
 		return nil, err
 	}
 	all := s.reserved.Add(need)
-	release = func() { s.reserved.Add(-need) }
+	release = func() { s.claim(-need) }
 	if err := s.roomFor("a merge", s.Set.Paths, need, all, min(diskReserve, s.lowWater())); err != nil {
 		release()
 		return nil, err
@@ -184,7 +185,10 @@ func (s *space) tryReserve(need int64) (release func(), err error) {
 // what.
 func (s *space) roomFor(what string, dirs []string, need, all, keep int64) error {
 	for _, dir := range dirs {
-		free, _, err := s.Set.FS.Space(dir)
+		free, err := s.frees.in(dir, all+keep, func(dir string) (int64, error) {
+			free, _, err := s.Set.FS.Space(dir)
+			return free, err
+		})
 		if err != nil {
 			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
 		}
@@ -210,7 +214,12 @@ func (s *space) roomBeside(what string, dirs []string, need int64) error {
 }
 
 // claim reserves n more bytes, or returns them if n is negative.
-func (s *space) claim(n int64) { s.reserved.Add(n) }
+func (s *space) claim(n int64) {
+	if n < 0 {
+		s.frees.giveBack(-n) // before, so that another does not see both as free
+	}
+	s.reserved.Add(n)
+}
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
