@@ -342,33 +342,53 @@ func (s *space) watchSpace(ctx context.Context) error {
 // because of it.
 func (s *space) logPause(now time.Time) (stop bool) {
 	why := s.why()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if why == "" {
-		if !s.since.IsZero() {
-			s.opt.Log.Warn("there is room again: fetching continues", "paused", now.Sub(s.since).Round(time.Second))
-			s.since = time.Time{}
+		if paused := s.endPause(now); paused > 0 {
 			s.noteProgress()
-			s.changed() // wakes the paused stages
+			s.changed() // wakes the paused stages, before the log may block
+			s.opt.Log.Warn("there is room again: fetching continues", "paused", paused.Round(time.Second))
 		}
 		return false
 	}
-	if s.opt.WhenFull == WhenFullStop && !s.onlyStore() {
-		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
+	paused, onlyStore, tell := s.notePause(now)
+	if s.opt.WhenFull == WhenFullStop && !onlyStore {
 		s.stop.set(StopDisk)
 		s.cancel()
+		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
 		return true
 	}
-	if now.Sub(s.told) >= spaceTold {
+	if tell {
 		what := "too little disk space: fetching pauses until there is room"
-		if s.onlyStore() {
+		if onlyStore {
 			what = "fetching pauses until the object store has taken more files"
 		}
-		s.opt.Log.Error(what, "why", why, "paused", now.Sub(s.since).Round(time.Second))
-		s.told = now
+		s.opt.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
 		s.testHook("rest")
 	}
 	return false
+}
+
+// endPause ends a pause and returns how long it was, 0 if there was none.
+func (s *space) endPause(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		return 0
+	}
+	paused := max(1, now.Sub(s.since))
+	s.since = time.Time{}
+	return paused
+}
+
+// notePause returns how long a pause has lasted, whether only the object store causes it, and whether it is time to log it.
+// Callers log without s.mu, which all stages take: a log that blocks would stop them.
+func (s *space) notePause(now time.Time) (paused time.Duration, onlyStore, tell bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if tell = now.Sub(s.told) >= spaceTold; tell {
+		s.told = now
+	}
+	return now.Sub(s.since), s.onlyStore(), tell
 }
 
 // noRoom handles a merge that does not fit. It first makes a checkpoint, which deletes replaced files.

@@ -416,17 +416,10 @@ func (u *uploads) retryAfter(v *volume, err error) time.Duration {
 	if v.failed++; v.failed%sumAgain == 0 {
 		v.sums = nil
 	}
-	now := time.Now()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.figures.Faults++
-	u.figures.Failing = err.Error()
-	if now.Sub(u.told) >= uploadTold {
-		u.told = now
-		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", u.figures.Waiting,
-			"bytes", bytesText(u.figures.WaitingBytes), "error", err)
+	if tell, f := u.noteFault(err); tell { // without the lock: a log that blocks would stop checkpoints
+		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", f.Waiting,
+			"bytes", bytesText(f.WaitingBytes), "error", err)
 	}
-	u.bound()
 	return wait
 }
 
@@ -488,25 +481,10 @@ func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 	v.objects = append(v.objects, state.Object{Dir: v.dir, Log: v.log, File: f.name, Size: f.size, SHA256: v.sums.SHA256, CRC: v.sums.CRC,
 		Time: time.Now().Unix()})
 	v.sums = nil
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.figures.Files++
-	u.figures.Bytes += f.size
-	if v.failed = 0; u.figures.Failing != "" && !u.failing() {
+	if u.noteStored(v, f.size) {
 		u.opt.Log.Info("the object store takes files again")
-		u.figures.Failing, u.told = "", time.Time{}
 	}
 	return nil
-}
-
-// failing reports whether the store has refused a file that waits. u.mu must be held.
-func (u *uploads) failing() bool {
-	for _, v := range u.volumes {
-		if v.state == volumeWaits && v.failed > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // note keeps the state of an upload for the next checkpoint.
@@ -590,11 +568,4 @@ func (u *uploads) waits() bool {
 		}
 	}
 	return false
-}
-
-// show adds the figures to a snapshot.
-func (u *uploads) show(s *Snapshot) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s.Uploads = u.figures
 }
