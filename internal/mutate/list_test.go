@@ -126,7 +126,7 @@ var mutants = []mutant{
 	// Omitted steps of recovery.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
 		"			if err := cut(f, want.Size); false && err != nil {\n"}, {"		err = f.Truncate(want)\n", ""}}},
-	{name: "content-filter-empty", file: "crawl/content.go", edits: []edit{{"{ c.filter.Add(key); return nil }", "{ return nil }"}}},
+	{name: "content-filter-empty", file: "crawl/contentfill.go", edits: []edit{{"\t\t\tc.filter.Add(key)\n", ""}}},
 	{name: "output-not-cleared", file: "warc/outfile/store.go", edits: []edit{{"|| named[name] ||", "|| true ||"}}},
 	{name: "spools-not-cleared", file: "crawl/spool.go", pkg: "./crawl", test: "TestLargeBodyIsCut", edits: []edit{
 		{"range s.Out.Paths {", "range s.Out.Paths[:0] {"}}},
