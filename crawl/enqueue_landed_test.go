@@ -10,7 +10,7 @@ import (
 )
 
 // TestEnqueueWhileLanded enqueues URLs that wait in RAM while the parsers are slow, so that a fetched page waits for its
-// transaction and its host goes on with the URL's other record. Each URL is requested once.
+// transaction and its host continues with the URL's other record. Each URL is requested once.
 func TestEnqueueWhileLanded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -75,7 +75,7 @@ type NodesForecast struct {
 	MarksBytes float64 `json:"marksBytes"`
 	// StreamFill is what a node's stream holds between two checkpoints of the node.
 	StreamFill int64 `json:"streamFill"`
-	// Leases is the number of networks of which all nodes can have URLs in RAM, and so hold leases, if each host is alone in its
+	// Leases is the number of networks whose URLs all nodes together can have in RAM, and so hold leases, if each host is alone in its
 	// network. They take LeaseBytes in the broker, which has LeaseRoom for them.
 	Leases     int64 `json:"leases"`
 	LeaseBytes int64 `json:"leaseBytes"`

@@ -81,8 +81,8 @@ const (
 	// backlogs, waits for robots.txt. Where fetching is the limit the stock is always full, and a URL that returns
 	// would find room only after BEAST has run empty.
 	returnShare = 16
-	// returnTurn is the number of URLs that may return into that share before BEAST releases one, so that neither
-	// starves the other while both have URLs.
+	// returnTurn is the number of URLs that may return into that share before BEAST releases one. While both have URLs,
+	// each gets its turn.
 	returnTurn = 4
 )
 

@@ -92,7 +92,7 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 //     end of Y's term: a contradiction, too.
 //
 // It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the
-// end of a crawl that goes on: that node may start with more work. So a node that begins a round must wait
+// end of a crawl that continues: that node may start with more work. So a node that begins a round must wait
 // for a while before it asks, and asks only if all have taken what it sent. The mark of a node that has ended
 // counts as agreed.
 //

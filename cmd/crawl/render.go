@@ -12,7 +12,7 @@ import (
 
 // renderFlags set the browser that renders some pages.
 type renderFlags struct {
-	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl goes on. Not with --cluster."`
+	Render         string        `group:"render" placeholder:"ws://HOST:PORT" help:"Have this browser, a headless Chromium that listens there for DevTools, render the pages that --render-rules names, after they were stored (docs/RENDERING.md). All requests of the pages go through the crawler. The DOM is stored beside the response, and its links are followed. Without the browser the crawl continues. Not with --cluster."`
 	RenderRules    []string      `group:"render" placeholder:"FILE" help:"Render the pages that the rules in FILE accept (docs/RULES.md). Repeatable. Read at the start only."`
 	RenderTabs     flags.Count   `group:"render" placeholder:"N" default:"2" help:"Render at most N pages at once."`
 	RenderTime     time.Duration `group:"render" placeholder:"DURATION" default:"10s" help:"Give the scripts of a page this much time, not counting the waits for its requests. Then its DOM is taken as it is."`

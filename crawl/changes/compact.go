@@ -11,7 +11,7 @@ import (
 
 // The limits of the file's size.
 const (
-	compactBytes = 1 << 20  // a journal with more bytes to drop begins anew
+	compactBytes = 1 << 20  // a journal with more bytes to drop is rewritten
 	maxBytes     = 64 << 20 // a journal of more bytes takes no further change
 	// reserve is the part of maxBytes that changes without lines have to themselves: an operator must be able to
 	// pause a crawl or to block a site when seeds fill the journal. Such a change takes some 150 bytes, so there
@@ -59,7 +59,7 @@ func (j *Journal) Saved(seq int64) {
 	j.refs = j.refs[n:]
 }
 
-// Tidy begins the journal anew if that gives back a MiB or more. It takes up to a second, in which changes wait, but
+// Tidy rewrites the journal if that gives back a MiB or more. It takes up to a second, in which changes wait, but
 // no other method does. After an error the journal is as it was, if it still takes changes, and Tidy does nothing
 // until Saved.
 func (j *Journal) Tidy() error {
@@ -68,7 +68,7 @@ func (j *Journal) Tidy() error {
 	return j.tidy(compactBytes)
 }
 
-// tidy begins the journal anew if that may give back least bytes. The caller holds writing.
+// tidy rewrites the journal if that may give back least bytes. The caller holds writing.
 func (j *Journal) tidy(least int64) error {
 	j.mu.Lock()
 	worth := j.broken == nil && !j.failed && (j.size-j.refBytes >= j.rest+least || j.held > 0 && j.oldest() > j.held)
@@ -80,7 +80,7 @@ func (j *Journal) tidy(least int64) error {
 		j.mu.Lock()
 		j.failed = true
 		j.mu.Unlock()
-		return fmt.Errorf("changes: begin %s anew: %w", j.name, err)
+		return fmt.Errorf("changes: rewrite %s: %w", j.name, err)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (j *Journal) oldest() int64 {
 	return j.refs[0].seq
 }
 
-// compact writes the journal anew: the settings before the last changes, those changes, and all from the first one
+// compact rewrites the journal: the settings before the last changes, those changes, and all from the first one
 // whose lines it must keep. After a crash there is either the old or the new file. The caller holds writing, so
 // only refs may change meanwhile, and become fewer.
 func (j *Journal) compact() error {

@@ -94,7 +94,7 @@ func TestFullOfSeeds(t *testing.T) {
 		t.Errorf("%d changes of seeds are accepted after 3 have left", n)
 	}
 	again.Saved(feed(t, again, most))
-	if n, _ := fill(t, again); n != most { // Append itself begins the journal anew
+	if n, _ := fill(t, again); n != most { // Append itself rewrites the journal
 		t.Errorf("%d changes of seeds are accepted after all have left", n)
 	}
 	if s := again.Settings(); s.Rate != "5" || len(s.Blocked) != 1 || len(s.HostDelays) != 1 {
@@ -102,7 +102,7 @@ func TestFullOfSeeds(t *testing.T) {
 	}
 }
 
-// TestFullOfBlocks fills a journal of seeds with blocked sites: it takes thousands, begins anew meanwhile, and then
+// TestFullOfBlocks fills a journal of seeds with blocked sites: it takes thousands, is rewritten meanwhile, and then
 // says clearly that it is full.
 func TestFullOfBlocks(t *testing.T) {
 	fsys := memfs.New(1)

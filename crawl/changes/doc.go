@@ -13,7 +13,7 @@
 // damage is an error, since a lost line could be a site that must not be visited.
 //
 // The journal has at most 64 MiB, of which seeds leave the last MiB to other changes. When a MiB can be dropped, it
-// begins anew: with the settings, the last thousand changes, and the seeds that no checkpoint has yet.
+// is rewritten: with the settings, the last thousand changes, and the seeds that no checkpoint has yet.
 //
 // docs/formats/changes.md describes the file.
 package changes

@@ -44,9 +44,9 @@ type Journal struct {
 	refs     []seedRef
 	unfed    int
 	refBytes int64 // bytes of refs in the file
-	rest     int64 // size without refBytes when the journal last began anew
+	rest     int64 // size without refBytes when the journal was last rewritten
 	held     int64 // the change that then kept older ones than kept from being dropped; 0 for none
-	failed   bool  // the journal could not begin anew since the last Saved
+	failed   bool  // the journal could not be rewritten since the last Saved
 	broken   error // a write failed: the file's end is unknown
 }
 
@@ -89,7 +89,7 @@ func Open(fsys disk.FS, name string, fed int64) (*Journal, error) {
 	}
 	if j.size > compactBytes {
 		if err := j.compact(); err != nil {
-			return nil, fmt.Errorf("changes: begin %s anew: %w", name, errors.Join(err, j.file.Close()))
+			return nil, fmt.Errorf("changes: rewrite %s: %w", name, errors.Join(err, j.file.Close()))
 		}
 	}
 	return j, nil

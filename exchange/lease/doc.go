@@ -19,7 +19,7 @@
 //
 // Life. Each node writes its beat, "beat.<node>", all TTL/60. A node whose last acknowledged beat was sent more than 9/10
 // of TTL ago fetches nothing; when it beats again, it lets the others hear some beats, claims its leases again, and only
-// then goes on. A node that has seen no beat of another for TTL, connected all the while, takes that node's leases. That time
+// then continues. A node that has seen no beat of another for TTL, connected all the while, takes that node's leases. That time
 // ends when it sent a beat of its own that it has seen since among those of all: a process that was frozen has not yet read
 // what came meanwhile. A node that has ended says so in its beat. A node whose beat is late is asked for no lease, and only some
 // questions wait for a node's answer at once, so one that hangs holds up nothing else.
@@ -44,7 +44,7 @@
 // that have ended or were killed, and that tell nothing, are deleted: at End, and by the lowest node that beats. One that tells
 // of back-offs stays until somebody wants its network.
 //
-// Times are those of Options.Clock, a clock that goes on while a machine sleeps.
+// Times are those of Options.Clock, a clock that runs while a machine sleeps.
 //
 // Cost: two changes of a value for each stay of a network in RAM; for each hand-over one, and one message; for each network that
 // another node is found to hold, three calls more. Some 300 bytes of RAM a network. At most maxSteps calls of the engine run at once.

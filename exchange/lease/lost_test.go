@@ -13,7 +13,7 @@ import (
 	"drumbeat/polite"
 )
 
-// TestLostLease: a node has an exchange in a network whose lease it finds in other hands after a loss. It goes on beating, in all
+// TestLostLease: a node has an exchange in a network whose lease it finds in other hands after a loss. It keeps beating, in all
 // stages of the network: while the exchange is in progress, or before its request has begun.
 func TestLostLease(t *testing.T) {
 	for _, c := range []struct {
