@@ -142,7 +142,7 @@ func (c *crawl) adapt(out object, t time.Time) {
 		out["health"] = object{"level": "ok",
 			"text": "The crawl has finished: every URL is fetched, refused or held.", "problems": []object{}}
 	case "trouble":
-		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") + "; one request a second, failures are not counted"
+		outage := "network: known servers do not answer since " + t.Add(-25*time.Minute).UTC().Format("15:04:05 MST") + "; one request in 94s, failures are not counted"
 		out["waiting"] = outage
 		out["limits"] = "--bandwidth 800M until 06:00"
 		checkpoint := out["checkpoint"].(object)
