@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 
@@ -94,7 +95,12 @@ func link(url string) string {
 // WriteSiteCSV writes the findings as a table: a line for each page that is named in a row, or for a row without.
 func WriteSiteCSV(w io.Writer, r *export.SiteReport) error {
 	out := csv.NewWriter(w)
-	write := func(cells ...string) { _ = out.Write(cells) } // Error has the first error
+	write := func(cells ...string) {
+		for i := range cells {
+			cells[i] = sheetCell(cells[i])
+		}
+		_ = out.Write(cells) // Error has the first error
+	}
 	write("finding", "url", "detail", "count", "from_url", "text")
 	for _, f := range r.Findings {
 		for _, row := range f.Rows {
@@ -109,4 +115,23 @@ func WriteSiteCSV(w io.Writer, r *export.SiteReport) error {
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// sheetCell returns a cell as a spreadsheet may have it: this table is for people, and its texts are those of sites. A
+// cell that would be taken for a formula begins with an apostrophe, unless it is a number. Control characters and those
+// that change the direction of text become spaces.
+func sheetCell(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	if first := strings.TrimLeft(s, " "); first == "" || !strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20|", []rune(first)[0]) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
 }

@@ -85,3 +85,17 @@ func TestSiteOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestSheetCell: texts of sites are no formulas and have no control characters in the table for people; numbers stay.
+func TestSheetCell(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "text": "text", "a=b": "a=b", "-5": "-5", "+1.5e3": "+1.5e3", "https://x.test/": "https://x.test/",
+		`=HYPERLINK("http://evil","x")`: `'=HYPERLINK("http://evil","x")`, "-2+3": "'-2+3", "+cmd|'/C calc'!A0": "'+cmd|'/C calc'!A0",
+		"@SUM(A1)": "'@SUM(A1)", "\t=1+1": "' =1+1", "\r@x": "' @x", "  =x": "'  =x", "＝1": "'＝1", "|x": "'|x",
+		"a\x1b]0;title\a\u009bb\u202ec\x00": "a ]0;title  b c ", "bad \xff": "bad \ufffd",
+	} {
+		if got := sheetCell(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package crawl
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"drumbeat/crawl"
+)
+
+// secretEnv gives the crawl variables of the environment that --sites names (env:NAME), and the hook an environment
+// without them: a hook parses hostile pages, so a bug in it must not give the credentials of sites away. It is safe for
+// concurrent use. It keeps the names, which a file of --sites bounds.
+type secretEnv struct {
+	look func(name string) (value string, ok bool)
+
+	mu    sync.Mutex // guards names
+	names map[string]bool
+}
+
+// hiddenPrefixes begin the names of variables that a hook never gets: the flags of this program, and the keys of the
+// object store.
+var hiddenPrefixes = [...]string{"DRUMBEAT_", "AWS_"}
+
+// hideSecrets makes the crawl take its secrets from look, and the hook get none of them.
+func hideSecrets(o *crawl.Options, look func(string) (string, bool)) {
+	s := &secretEnv{look: look, names: map[string]bool{}}
+	o.Env = s.lookup
+	if o.Hook != nil {
+		o.Hook.Env = s.environ
+	}
+}
+
+// lookup returns a variable that a secret of --sites names, and hides it from now on.
+func (s *secretEnv) lookup(name string) (value string, ok bool) {
+	s.mu.Lock()
+	s.names[name] = true
+	s.mu.Unlock()
+	return s.look(name)
+}
+
+// environ returns the environment of a hook.
+func (s *secretEnv) environ() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(os.Environ(), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return s.names[name] || slices.ContainsFunc(hiddenPrefixes[:], func(p string) bool { return strings.HasPrefix(name, p) })
+	})
+}
