@@ -320,6 +320,9 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
 		return fail("invalid JSON object")
 	}
+	if !plainName(o.Filename) {
+		return fail("a name of a file that is none in the directory")
+	}
 	when, err0 := time.Parse(stamp14, fields[1])
 	status, err1 := strconv.Atoi(o.Status)
 	length, err2 := strconv.ParseInt(o.Length, 10, 64)
@@ -336,4 +339,12 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 			Status: status, Digest: o.Digest, Kind: kindOf(o.URL, o.Type)},
 		Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated, Simhash: simhash,
 	}, nil
+}
+
+// plainName reports whether a name that was read is that of a file in the directory of its index, not a path to another
+// place: readers open what it names, and other tools what copies of the line name.
+func plainName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
+		return r == '/' || r == '\\' || r < ' ' || r == 0x7f
+	})
 }
