@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"drumbeat/disk"
 	"drumbeat/warc/outfile"
@@ -320,8 +321,8 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
 		return fail("invalid JSON object")
 	}
-	if !plainName(o.Filename) {
-		return fail("a name of a file that is none in the directory")
+	if !plainName(o.Filename) || !onlyName(fields[2]) {
+		return fail("a name of a file that is none in the directory, or two names")
 	}
 	when, err0 := time.Parse(stamp14, fields[1])
 	status, err1 := strconv.Atoi(o.Status)
@@ -345,6 +346,31 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 // place: readers open what it names, and other tools what copies of the line name.
 func plainName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
-		return r == '/' || r == '\\' || r < ' ' || r == 0x7f
+		return r == '/' || r == '\\' || unicode.IsControl(r)
 	})
+}
+
+// onlyName reports whether an object names one file. Of equal keys, in any case, this reader takes the last one, and the
+// reader of a copy may take another. Keys with escapes are compared decoded; few lines have any escape.
+func onlyName(object string) bool {
+	if !strings.Contains(object, `\u`) {
+		return strings.Count(strings.ToLower(object), `"filename"`) == 1
+	}
+	in, names := json.NewDecoder(strings.NewReader(object)), 0
+	if _, err := in.Token(); err != nil {
+		return false
+	}
+	for in.More() {
+		key, err := in.Token()
+		if name, ok := key.(string); err != nil || !ok {
+			return false
+		} else if strings.EqualFold(name, "filename") {
+			names++
+		}
+		var value json.RawMessage
+		if in.Decode(&value) != nil {
+			return false
+		}
+	}
+	return names == 1
 }

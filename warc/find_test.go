@@ -165,4 +165,16 @@ func TestIndexNamesFiles(t *testing.T) {
 			t.Errorf("%s: %+v, %v", line, x, err)
 		}
 	}
+	for object, good := range map[string]bool{
+		`"filename": "a.warc.gz", "url": "http://h.test/\u00e9"`:       true,
+		`"filename": "/etc/passwd", "Filename": "a.warc.gz"`:           false,
+		`"filename": "/etc/passwd", "filename": "a.warc.gz"`:           false,
+		`"file\u006eame": "/etc/passwd", "filename": "a.warc.gz"`:      false,
+		`"filename": "a.warc.gz", "FILE\u004eAME": "b", "x": {"y": 1}`: false,
+	} {
+		line := `test,h)/ 20260101000000 {"status": "200", "length": "1", "offset": "0", ` + object + "}\n"
+		if x, err := (&indexFile{}).parse([]byte(line)); good != (err == nil) {
+			t.Errorf("%s: %+v, %v", line, x, err)
+		}
+	}
 }

@@ -46,6 +46,7 @@ func (s *secretEnv) environ() []string {
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(os.Environ(), func(line string) bool {
 		name, _, _ := strings.Cut(line, "=")
-		return s.names[name] || slices.ContainsFunc(hiddenPrefixes[:], func(p string) bool { return strings.HasPrefix(name, p) })
+		hidden := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		return s.names[name] || slices.ContainsFunc(hiddenPrefixes[:], hidden)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -68,6 +69,11 @@ func ParseEndpoint(endpoint string) (*url.URL, error) {
 	}
 	if u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("must be an address such as ws://127.0.0.1:9222")
+	}
+	// Whoever reads DevTools controls the browser, and ws:// is not encrypted.
+	addr, err := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "ws" && u.Hostname() != "localhost" && (err != nil || !addr.Unmap().IsLoopback()) {
+		return nil, errors.New("ws:// must lead to a loopback address; use wss://, or a tunnel, for another machine")
 	}
 	return u, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,6 +118,8 @@ func WriteSiteCSV(w io.Writer, r *export.SiteReport) error {
 	return out.Error()
 }
 
+var cellsWithin = regexp.MustCompile(`(;\s*)([=+\-@])`)
+
 // sheetCell returns a cell as a spreadsheet may have it: this table is for people, and its texts are those of sites. A
 // cell that would be taken for a formula begins with an apostrophe, unless it is a number. Control characters and those
 // that change the direction of text become spaces.
@@ -127,7 +130,10 @@ func sheetCell(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
-	if first := strings.TrimLeft(s, " "); first == "" || !strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20|", []rune(first)[0]) {
+	// Where ; divides cells, the rest of this one is another.
+	s = cellsWithin.ReplaceAllString(s, "$1'$2")
+	first := strings.TrimLeft(s, " ")
+	if first == "" || !strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20|", []rune(first)[0]) {
 		return s
 	}
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
