@@ -189,7 +189,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	if err != nil {
 		return err
 	}
-	hideSecrets(&opt, a.Environment)
+	hideSecrets(&opt, a)
 	scoping, err := c.readRules(opt.Env)
 	if err != nil {
 		return err

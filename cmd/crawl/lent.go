@@ -62,7 +62,7 @@ func LentOptions(a *term.App, base, args, own []string) (*crawl.Options, error) 
 	if o.WARCDict, err = c.readDict(); err != nil {
 		return nil, term.Usage(err)
 	}
-	hideSecrets(&o, a.Environment)
+	hideSecrets(&o, a)
 	if _, err := c.readRules(o.Env); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,11 @@
 package crawl
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"sync"
 
+	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 )
 
@@ -13,7 +13,7 @@ import (
 // without them: a hook parses hostile pages, so a bug in it must not give the credentials of sites away. It is safe for
 // concurrent use. It keeps the names, which a file of --sites bounds.
 type secretEnv struct {
-	look func(name string) (value string, ok bool)
+	app *term.App
 
 	mu    sync.Mutex // guards names
 	names map[string]bool
@@ -23,9 +23,9 @@ type secretEnv struct {
 // object store.
 var hiddenPrefixes = [...]string{"DRUMBEAT_", "AWS_"}
 
-// hideSecrets makes the crawl take its secrets from look, and the hook get none of them.
-func hideSecrets(o *crawl.Options, look func(string) (string, bool)) {
-	s := &secretEnv{look: look, names: map[string]bool{}}
+// hideSecrets makes the crawl take its secrets from the environment of a, and the hook get none of them.
+func hideSecrets(o *crawl.Options, a *term.App) {
+	s := &secretEnv{app: a, names: map[string]bool{}}
 	o.Env = s.lookup
 	if o.Hook != nil {
 		o.Hook.Env = s.environ
@@ -37,14 +37,17 @@ func (s *secretEnv) lookup(name string) (value string, ok bool) {
 	s.mu.Lock()
 	s.names[name] = true
 	s.mu.Unlock()
-	return s.look(name)
+	return s.app.Environment(name)
 }
 
 // environ returns the environment of a hook.
 func (s *secretEnv) environ() []string {
+	if s.app.Environ == nil {
+		return []string{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(os.Environ(), func(line string) bool {
+	return slices.DeleteFunc(s.app.Environ(), func(line string) bool {
 		name, _, _ := strings.Cut(line, "=")
 		hidden := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 		return s.names[name] || slices.ContainsFunc(hiddenPrefixes[:], hidden)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/cmd/term"
 	"drumbeat/crawl"
 	"drumbeat/internal/hook"
 )
@@ -17,7 +18,7 @@ func TestSecretEnvironment(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	o := &crawl.Options{Hook: &hook.Options{}}
-	hideSecrets(o, os.LookupEnv)
+	hideSecrets(o, &term.App{Env: os.LookupEnv, Environ: os.Environ})
 	names := func() (list []string) {
 		for _, line := range o.Hook.Env() {
 			name, _, _ := strings.Cut(line, "=")

@@ -45,6 +45,8 @@ type App struct {
 	OnHangup func() (again <-chan struct{}, release func())
 	// Env returns a variable of the environment. nil: there are none.
 	Env func(name string) (value string, ok bool)
+	// Environ returns the whole environment, for child processes. nil: it is empty.
+	Environ func() []string
 }
 
 // Environment returns a variable of the environment.
@@ -76,7 +78,7 @@ func NewApp(stdin io.Reader, stdout, stderr io.Writer) *App {
 // goroutine ends the process.
 func Process() *App {
 	a := NewApp(os.Stdin, os.Stdout, os.Stderr)
-	a.OnHangup, a.Env = onHangup, os.LookupEnv
+	a.OnHangup, a.Env, a.Environ = onHangup, os.LookupEnv, os.Environ
 	a.endOnBugs()
 	return a
 }
