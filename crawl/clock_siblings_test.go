@@ -6,7 +6,6 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
-	"drumbeat/robots"
 )
 
 // TestFlagsAfterClockWasAhead: the network flags change after a run whose clock was a year ahead. Hosts that the new
@@ -32,17 +31,4 @@ func TestFlagsAfterClockWasAhead(t *testing.T) {
 			t.Errorf("%s after %v: %d lookups, %d URLs held, places %v", res.Stop, s.Elapsed, n, s.Place(state.PlaceHeld), s.Places)
 		}
 	})
-}
-
-// TestVerdictAfterClockWasAhead: a verdict of robots.txt that was stored while the clock was ahead does not hold longer
-// than any verdict does.
-func TestVerdictAfterClockWasAhead(t *testing.T) {
-	now := time.Now()
-	for after, want := range map[time.Duration]bool{-time.Second: true, time.Second: false, robots.Lifetime: false,
-		robots.Lifetime + 2*robots.ClockSlack: true, year: true} {
-		sum := robots.Summary{VerdictExpires: now.Add(after)}
-		if got := verdictEnded(&sum, now); got != want {
-			t.Errorf("a verdict until %v from now: ended %v", after, got)
-		}
-	}
 }

@@ -291,11 +291,9 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 }
 
 // verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day after
-// robots.txt was fetched (RFC 9309 2.4), so a verdict that lasts longer was stored while the clock was ahead. Addresses
-// may be as old. If they no longer answer, the next attempt looks them up again.
-func verdictEnded(sum *robots.Summary, now time.Time) bool {
-	return sum.VerdictExpires.Before(now) || sum.VerdictExpires.After(now.Add(robots.Lifetime+robots.ClockSlack))
-}
+// robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows. Addresses may be as
+// old. If they no longer answer, the next attempt looks them up again.
+func verdictEnded(sum *robots.Summary, now time.Time) bool { return sum.VerdictExpires.Before(now) }
 
 // dispatch starts exchanges for the grants of polite while connection slots are free.
 func (d *dispatcher) dispatch(ctx context.Context) error {
