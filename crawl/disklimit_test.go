@@ -224,18 +224,25 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 		opt.DiskBytes, opt.WhenFull = 4e6, WhenFullPause
 		for i := range 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			var mu sync.Mutex // guards places and left
 			places := 0
+			var left *memfs.FS // what a kill left
 			opt.hook = func(place string) {
-				if places++; mem != nil && (places == 300*(i+1) || place == "rest") {
-					fsys.FS, mem = mem.Kill(), nil
+				mu.Lock()
+				defer mu.Unlock()
+				if places++; left == nil && (places == 300*(i+1) || place == "rest") {
+					left = mem.Kill()
 				}
 			}
 			res, err := Run(ctx, opt)
 			cancel()
-			if mem == nil && err == nil {
+			if left != nil && err == nil {
 				t.Fatalf("round %d: killed, but %+v", i, res)
-			} else if mem != nil && err != nil {
+			} else if left == nil && err != nil {
 				t.Fatalf("round %d: %v", i, err)
+			}
+			if left != nil {
+				fsys.FS = left
 			}
 			mem = fsys.FS.(*memfs.FS)
 		}

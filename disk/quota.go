@@ -367,8 +367,8 @@ func (q *Quota) Count() error {
 	defer q.countMu.Unlock()
 	q.mu.Lock()
 	q.count++
-	q.mu.Unlock()
 	seen := make(map[string]struct{}, len(q.files))
+	q.mu.Unlock()
 	for _, dir := range q.dirs {
 		names, err := q.fs.List(dir)
 		if errors.Is(err, fs.ErrNotExist) {
