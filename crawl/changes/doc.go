@@ -12,7 +12,7 @@
 // A torn last line is the change that was under way when the machine stopped; Open cuts it off. Any other
 // damage is an error, since a lost line could be a site that must not be visited.
 //
-// The journal has at most 64 MiB, of which seeds leave the last MiB to other changes. When a MiB can be dropped, it
+// The journal has at most 64 MiB. Seeds leave its last MiB to other changes. When a MiB can be dropped, it
 // is rewritten: with the settings, the last thousand changes, and the seeds that no checkpoint has yet.
 //
 // docs/formats/changes.md describes the file.
