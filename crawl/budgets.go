@@ -31,9 +31,11 @@ type budgetStage struct {
 	beast       *beast.Lanes
 	scanned     scanMemory
 	starMerges  atomic.Int64 // passes of STAR that have ended
+	merges      *merger      // of STAR
 
 	wakeStar, wakeBeast, wakeScan signal
-	moved                         signal // BEAST has moved to another queue
+	kept                          atomic.Bool // BEAST's reader waits only for the end of a round of STAR
+	moved                         signal      // kept has become false
 	wakeSupporters                signal
 
 	checkpointer *checkpointer
@@ -75,25 +77,13 @@ func (b *budgetStage) place(ledger *[16]byte, budget uint32, part, lane uint8) (
 	return n
 }
 
-// letMove limits the time for which a round of STAR waits until BEAST has moved. BEAST may have its own reasons to
-// stay (mergeFirst).
-const letMove = 5 * time.Millisecond
-
-// pin keeps BEAST in front of the queues into which a round of STAR places URLs. One round follows another, so if
-// BEAST waits to move, pin lets it do so first.
+// pin keeps BEAST in front of the queues into which a round of STAR places URLs. One round follows another, so if the
+// round before has kept BEAST's reader from moving, pin lets it move first. The reader then needs no lock and no answer
+// of another stage, only a read from its queue.
 func (b *budgetStage) pin() (release func()) {
-	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready && !b.stock.stocked() {
-		select {
-		case <-b.moved: // an earlier one
-		default:
-		}
+	for b.kept.Load() {
 		b.wakeBeast.raise()
-		t := time.NewTimer(letMove)
-		defer t.Stop()
-		select {
-		case <-b.moved:
-		case <-t.C:
-		}
+		<-b.moved
 	}
 	unpin := b.beast.Pin()
 	return func() {
@@ -106,17 +96,19 @@ func (b *budgetStage) pin() (release func()) {
 func (b *budgetStage) readBeast(ctx context.Context) error {
 	queue := beast.Number(-1)
 	var end endOfQueue
+	defer b.letPin()
 	for ctx.Err() == nil {
 		if n := b.beast.Round(); n != queue { // budgets change only between queues
 			queue, end.began = n, time.Now()
 			b.star.Refresh()
-			b.moved.raise()
 		}
 		if b.stock.stocked() {
+			b.letPin()
 			b.await(ctx, b.wakeBeast, wakeAfter)
 			continue
 		}
 		if wait := b.mergeFirst(&end); wait > 0 {
+			b.letPin()
 			b.seen.wakeNow()
 			b.wakeStar.raise()
 			b.await(ctx, b.wakeBeast, wait)
@@ -127,12 +119,17 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			b.seen.wakeNow()
-			b.wakeStar.raise()
-			b.wakeScan.raise()
+			b.kept.Store(true) // before the state is read: a round that ends later wakes this goroutine
+			if b.beast.Waiting() != beast.Pinned {
+				b.letPin()
+				b.seen.wakeNow()
+				b.wakeStar.raise()
+				b.wakeScan.raise()
+			}
 			b.await(ctx, b.wakeBeast, wakeAfter)
 			continue
 		}
+		b.letPin()
 		if err := b.transact(func(tx *transaction) error {
 			rec := weburl.Record{}
 			if err := rec.Decode(data); err != nil {
@@ -154,6 +151,14 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// letPin lets rounds of STAR begin.
+func (b *budgetStage) letPin() {
+	if b.kept.Load() {
+		b.kept.Store(false)
+		b.moved.raise()
+	}
 }
 
 // overPart reports whether a URL in a queue of BEAST is to be placed anew: its host has become a trap since it was
@@ -478,8 +483,11 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	}, nil
 }
 
-func (b *budgetStage) mergeStar(ctx context.Context) error {
-	return b.passes.run(ctx, &merger{
+func (b *budgetStage) mergeStar(ctx context.Context) error { return b.passes.run(ctx, b.merges) }
+
+// openMerger describes the passes of STAR.
+func (b *budgetStage) openMerger() {
+	b.merges = &merger{
 		passes: b.passes,
 		name:   state.NameStar,
 		bytes: func() int64 {
@@ -500,7 +508,7 @@ func (b *budgetStage) mergeStar(ctx context.Context) error {
 		},
 		early: b.passes.needsURLs, starving: b.passes.starving,
 		wake: b.wakeStar,
-	})
+	}
 }
 
 // cheapMerge is the longest predicted duration of an early pass for which BEAST waits.

@@ -45,6 +45,7 @@ type dispatcher struct {
 	stock     *stockKeeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
+	lackURLs  func()       // told that connections are idle because no URL in RAM is due
 }
 
 func newDispatcher(e *engine) *dispatcher {
@@ -391,10 +392,11 @@ func (d *dispatcher) fetchGranted(g *polite.Grant) {
 // crawl if no page is in flight.
 func (d *dispatcher) fetchEnded() {
 	d.workers.inFlight.add(-1)
-	if d.workers.inFlight.load() == 0 {
+	last := d.workers.inFlight.load() == 0
+	if last {
 		d.wakeWatch.raise()
 	}
-	if d.opt.MaxPages > 0 {
+	if last || d.opt.MaxPages > 0 { // the last one makes dispatch see that nothing is under way
 		d.wakeDispatch.raise()
 	}
 }
@@ -405,6 +407,9 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 		g, wait := d.tryGrant()
 		if g != nil {
 			return g
+		}
+		if d.workers.hungry() {
+			d.lackURLs()
 		}
 		if d.outages.slowed() {
 			wait = min(wait, trickle)
@@ -427,17 +432,20 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 	d.granting.Lock()
 	defer d.granting.Unlock()
 	if !d.mayFetch() {
+		d.workers.dry.Store(false)
 		return nil, wakeAfter
 	}
 	now := time.Now()
 	wait := d.limits.wait(now, len(d.workers.slots))
 	if wait > 0 {
+		d.workers.dry.Store(false)
 		return nil, wait
 	}
 	g, wait := d.polite.Next(now)
 	if g == nil && d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
 		d.wakeReady.raise()
 	}
+	d.workers.dry.Store(g == nil)
 	return d.granted(now, g), wait
 }
 

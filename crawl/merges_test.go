@@ -7,11 +7,18 @@ import (
 	"drumbeat/crawl/state"
 )
 
+// idleCrawler returns a crawler with idle connections and nothing else.
+func idleCrawler(connections int) *crawler {
+	c := newCrawler(Options{Connections: connections})
+	c.workers = &workers{slots: make(chan struct{}, connections)}
+	return c
+}
+
 // TestRobotsCacheIsNotPatient: URLs that wait in RobotsCache must not count as work for idle fetchers. When
 // they did, a merge for 4,096 URLs among 10^6 origins waited 300 ms for more each time, and so did the
 // fetchers.
 func TestRobotsCacheIsNotPatient(t *testing.T) {
-	c := newCrawler(Options{Connections: 256})
+	c := idleCrawler(256)
 	const took = 2 * time.Millisecond
 	last := time.Now()
 	m := merger{passes: c.passes, keys: func() int64 { return 1_000_000 }, cost: func() time.Duration { return took }, starving: c.passes.starvingForVerdicts}
@@ -28,7 +35,7 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 
 // TestPassForAnOrder: a long pass waits up to 10 minutes for a few tuples, and at most a minute if an enqueued URL needs it.
 func TestPassForAnOrder(t *testing.T) {
-	c := newCrawler(Options{Connections: 256})
+	c := idleCrawler(256)
 	var cost time.Duration
 	var urgent bool
 	last := time.Now()
@@ -50,7 +57,7 @@ func TestPassForAnOrder(t *testing.T) {
 // TestMergerIsWokenIfItMatters: a transaction wakes a stage only if its pass would begin now, or earlier than
 // planned.
 func TestMergerIsWokenIfItMatters(t *testing.T) {
-	c := newCrawler(Options{Connections: 256})
+	c := idleCrawler(256)
 	var pending int64
 	var full, early, starving, idle bool
 	m := &merger{passes: c.passes, wake: newSignal(), pending: func() int64 { return pending },

@@ -50,6 +50,7 @@ type passRunner struct {
 	requests *robotsRequests
 	space    *space
 	stock    *stockKeeper
+	mergers  []*merger // between a link and RAM
 }
 
 // merger describes the passes of one store to passRunner. It is the waker of the store's stage.
@@ -193,25 +194,37 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 	return cost <= cheapEarly+time.Duration(tuples)*tupleCost
 }
 
-// nothingInFlight reports whether the stock is empty and no request for robots.txt is under way.
+// nothingInFlight reports whether nothing is under way: the stock is empty or its URLs are not due, and no robots.txt
+// is requested.
 func (p *passRunner) nothingInFlight() bool {
-	return p.acct.stock() == 0 && p.requests.underWay() == 0
+	return (p.acct.stock() == 0 || p.workers.starved()) && p.requests.underWay() == 0
 }
 
 // starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could
 // deliver.
 func (p *passRunner) starving() bool {
-	return p.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
+	few := int64(p.opt.Connections) / 2
+	return p.acct.in(state.PlaceRobotsCheck, state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
 }
 
 // starvingForVerdicts reports whether fetchers are idle because they lack URLs that wait in RobotsCache.
 func (p *passRunner) starvingForVerdicts() bool {
-	return p.acct.in(state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
+	few := int64(p.opt.Connections) / 2
+	return p.acct.in(state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
 }
 
-// needsURLs reports whether the stock is low and BEAST runs low as well, or BEAST lacks the best URLs.
+// needsURLs reports whether the stock is low, or has too few hosts, and BEAST runs low as well; or BEAST lacks the best
+// URLs.
 func (p *passRunner) needsURLs() bool {
-	return p.stock.stockLow() && p.budgets.runsLow() || p.budgets.bestDry()
+	return (p.stock.lacksHosts() || p.stock.stockLow()) && p.budgets.runsLow() || p.budgets.bestDry()
+}
+
+// lackURLs wakes the stages that could bring URLs to idle connections.
+func (p *passRunner) lackURLs() {
+	p.budgets.raise()
+	for _, m := range p.mergers {
+		m.raise()
+	}
 }
 
 func pendingTuples(d *drum.Drum) func() int64 {

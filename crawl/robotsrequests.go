@@ -31,6 +31,7 @@ type robotsRequests struct {
 	waiting         *releases
 
 	wakeRequested, wakeAwaiting, wakeJobs signal
+	merges                                *merger      // of RobotsRequested
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
 
@@ -186,7 +187,12 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 }
 
 func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
-	return q.passes.run(ctx, &merger{
+	return q.passes.run(ctx, q.merges)
+}
+
+// openMerger describes the passes of RobotsRequested.
+func (q *robotsRequests) openMerger() {
+	q.merges = &merger{
 		passes: q.passes,
 		name:   state.NameRobotsRequested,
 		pass: func(ctx context.Context, early bool) (int, error) {
@@ -207,7 +213,7 @@ func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 		early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, starving: q.passes.starving,
 		urgent: q.orders.anyUrgent,
 		wake:   q.wakeRequested,
-	})
+	}
 }
 
 // readRobotsFetch takes requests from QD and starts at most Options.RobotsInFlight at once.

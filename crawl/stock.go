@@ -52,6 +52,7 @@ type aim struct {
 	follows bool
 	// idle reports that too many recently used hosts are not in their delay and have no URL in RAM.
 	idle bool
+	room int64 // URLs that RAM could hold
 }
 
 // idleHosts sets the share of idle hosts, 1/idleHosts, above which BEAST releases more URLs than target and
@@ -67,6 +68,7 @@ func (s *stockKeeper) aim() aim {
 		return a
 	}
 	wanted, most := stockPerHost*int64(u.Peak), int64(u.Most)
+	a.room = most
 	a.follows = wanted >= least && wanted <= most
 	a.idle = a.follows && u.Peak-u.Hosts-u.Bare > u.Peak/idleHosts
 	a.target = max(least, min(wanted, most))
@@ -86,9 +88,27 @@ const (
 	returnTurn = 4
 )
 
+// fewHosts is how many times its target the stock may grow while connections are idle. Its URLs may all be those of few
+// hosts, or of hosts that are not due, and BEAST may have others.
+const fewHosts = 8
+
+// lacksHosts reports whether connections are idle because the stock has too few hosts, although the hosts' delays would
+// admit more pages.
+func (s *stockKeeper) lacksHosts() bool {
+	if !s.workers.hungry() {
+		return false
+	}
+	a := s.aim()
+	return !a.follows || a.idle
+}
+
 // limits returns the sizes of the stock at which BEAST releases nothing more, and at which no URL returns.
 func (s *stockKeeper) limits() (fresh, returning int64) {
-	most := s.aim().most
+	a := s.aim()
+	most := a.most
+	if s.opt.StockTarget == 0 && s.workers.hungry() && (!a.follows || a.idle) {
+		most = max(most, min(fewHosts*a.target, a.room))
+	}
 	fresh = max(1, most-max(1, most/returnShare))
 	if s.returned.Load() >= returnTurn && s.acct.in(state.PlaceBeast) > 0 {
 		return fresh, fresh

@@ -149,6 +149,9 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	}
 	c.seen.openMerger()
 	c.check.openMerger()
+	c.budgets.openMerger()
+	c.requests.openMerger()
+	c.passes.mergers = []*merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges}
 	c.content.openMerger()
 	return c.content.fill(m)
 }

@@ -21,6 +21,7 @@ type workers struct {
 	grants    chan *polite.Grant   // to idle fetchers; closed when no more grants come
 	idle      atomic.Int64         // number of idle fetchers
 	waits     atomic.Bool          // dispatch has a slot but no grant for it
+	dry       atomic.Bool          // when dispatch last looked, no URL in RAM was due
 	responses chan *fetch.Response // idle buffers for reuse
 	parsers   chan *pageWorker     // limits concurrent parsing
 	large     chan *pageWorker     // of the one page with a spooled body that is being stored
@@ -127,6 +128,12 @@ func (w *workers) enterRobots(ctx context.Context) bool {
 }
 
 func (w *workers) leaveRobots() { <-w.robots }
+
+// hungry reports whether more than half of the connections are idle because no URL in RAM is due.
+func (w *workers) hungry() bool { return w.dry.Load() && w.exchanges.load() < int64(cap(w.slots)+1)/2 }
+
+// starved reports whether all connections are idle because no URL in RAM is due.
+func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.load() == 0 }
 
 // free returns a connection slot.
 func (w *workers) free() {

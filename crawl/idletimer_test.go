@@ -1,0 +1,100 @@
+package crawl
+
+import (
+	"testing"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/simweb"
+)
+
+// idleMeter measures, in virtual time, how long a crawl fetches nothing although it has URLs that it could fetch. CPU
+// and disk take no virtual time, so all that it finds are waits by timers.
+type idleMeter struct {
+	all, idle time.Duration
+	longest   time.Duration
+	what      map[string]time.Duration // idle time by the places that had URLs
+}
+
+// idleStep is the interval between two looks.
+const idleStep = 100 * time.Microsecond
+
+// watch looks at c until done is closed.
+func (m *idleMeter) watch(c *crawler, done <-chan struct{}) {
+	m.what = map[string]time.Duration{}
+	run := time.Duration(0)
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(idleStep):
+		}
+		m.all += idleStep
+		where := c.idleWith()
+		if where == "" {
+			run = 0
+			continue
+		}
+		m.idle += idleStep
+		run += idleStep
+		m.longest = max(m.longest, run)
+		m.what[where] += idleStep
+	}
+}
+
+// idleWith returns where the URLs are that c could fetch, or make ready to be fetched, while it fetches nothing; "" if it
+// fetches, or has no such URL.
+func (c *crawler) idleWith() (where string) {
+	if c.workers.exchanges.load() > 0 || c.requests.underWay() > 0 {
+		return ""
+	}
+	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
+		state.PlaceReady} {
+		if c.acct.in(p) > 0 {
+			where += " " + p.String()
+		}
+	}
+	now := time.Now()
+	if at, ok := c.polite.NextReady(now); ok && !at.After(now) {
+		where += " ram"
+	}
+	if c.seen.pending() > 0 {
+		where += " links"
+	}
+	return where
+}
+
+// TestNoTimerHoldsURLs: a crawl with default scope and budgets that finds its hosts from one seed must be idle for at most
+// 5 % of its time while it has URLs.
+func TestNoTimerHoldsURLs(t *testing.T) {
+	for _, hosts := range []int{48, 400} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.PLDs, o.Hosts, o.Pages, o.IPs, o.SeedURLs, o.PageBytes = hosts*3/4, hosts, 4000, hosts/8, 1, 600
+				o.SlowHosts, o.SlowDelay = hosts, time.Millisecond
+				o.Dead, o.Robots.ServerError, o.Robots.CrawlDelay = simweb.DeadHosts{}, 0, 0
+			})
+			opt := simOptions(t, web, memfs.New(*seedFlag))
+			atOnce(&opt)
+			opt.Connections, opt.StockTarget, opt.CheckpointEvery, opt.Linger = 64, 0, time.Minute, 0
+			opt.CrawlLog = state.LogOff
+			var m idleMeter
+			done, ended := make(chan struct{}), make(chan struct{})
+			c := openCrawler(t, opt)
+			go func() { defer close(ended); m.watch(c, done) }()
+			res, err := c.crawl(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			close(done)
+			<-ended
+			t.Logf("%d hosts: %d responses in %v, idle for %v, at most %v at once: %v", hosts,
+				res.Snapshot.Counters[state.CountResponses], m.all, m.idle, m.longest, m.what)
+			if m.idle > m.all/20 {
+				t.Errorf("%d hosts: idle for %v of %v while there were URLs", hosts, m.idle, m.all)
+			}
+			checkFetched(t, web, &opt)
+		})
+	}
+}
