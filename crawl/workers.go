@@ -129,8 +129,11 @@ func (w *workers) enterRobots(ctx context.Context) bool {
 
 func (w *workers) leaveRobots() { <-w.robots }
 
-// hungry reports whether more than half of the connections are idle because no URL in RAM is due.
-func (w *workers) hungry() bool { return w.dry.Load() && w.exchanges.load() < int64(cap(w.slots)+1)/2 }
+// hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more than half of
+// the parsers are idle as well: busy processors have no use for more hosts.
+func (w *workers) hungry() bool {
+	return w.dry.Load() && w.exchanges.load() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
+}
 
 // starved reports whether all connections are idle because no URL in RAM is due.
 func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.load() == 0 }

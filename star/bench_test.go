@@ -90,3 +90,32 @@ func TestAddAllocatesNothing(t *testing.T) {
 		t.Errorf("got %d edges and %d checks, want %d and %d", e, c, 21*149, 21*150)
 	}
 }
+
+// BenchmarkSmallPass is a pass over the checks of some pages, of PLDs spread over all buckets of a larger store's shape.
+func BenchmarkSmallPass(b *testing.B) {
+	const plds, checks, buckets = 400, 600, 128
+	s, err := star.Open(star.Options{
+		Set:      disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}},
+		Edges:    drum.Options{Buckets: buckets},
+		Indegree: drum.Options{Buckets: buckets, BucketBytes: 1 << 20},
+		Place:    func(ledger *[16]byte, _ uint32, _, _ uint8) int64 { ledger[0]++; return 1 },
+		Emit:     func([]star.Placed) error { return nil },
+	}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(1, 1))
+	batch := make([]star.CheckTuple, checks)
+	for b.Loop() {
+		for i := range batch {
+			batch[i] = star.CheckTuple{PLD: uint64(rng.IntN(plds)+1) * 0x9e3779b97f4a7c15, Aux: make([]byte, 110)}
+		}
+		if err := s.Check(batch); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Pass(b.Context(), true); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
