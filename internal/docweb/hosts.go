@@ -1,0 +1,194 @@
+package docweb
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+)
+
+// Robots is a kind of robots.txt.
+type Robots int
+
+// Kinds of robots.txt.
+const (
+	RobotsAbsent   Robots = iota // 404
+	RobotsEmpty                  // 200, nothing is forbidden
+	RobotsDisallow               // 200, forbids one directory
+	RobotsDelay0                 // 200 with Crawl-delay: 0
+	RobotsHTML                   // 200 with a page instead
+	RobotsForbids                // 403, so everything is allowed
+	RobotsMoved                  // 301
+	RobotsSlow                   // 200 after RobotsDelay
+	RobotsFails                  // 500, so nothing is allowed
+	robotsHour                   // 200 with Crawl-delay: 3600
+)
+
+// role distinguishes the bad hosts.
+type role int
+
+const (
+	ordinary role = iota
+	lists
+	vast
+	slow
+	silent
+)
+
+// Sizes of the bad hosts.
+const (
+	listPages = 400
+	listLinks = 2500
+	vastPages = listPages * listLinks
+	slowPages = 2000 // slow and silent
+)
+
+// Host is one name of the web.
+type Host struct {
+	Name   string
+	Addr   netip.Addr
+	Pages  int // URLs of pages
+	Robots Robots
+	Plain  bool // pages are sent uncompressed
+
+	id       int
+	role     role
+	base     int           // number of its page 0 among all pages of ordinary hosts
+	gone     int           // missing pages that are linked
+	moved    int           // redirects
+	baseGone int           // as base
+	baseMove int           // as base
+	finds    map[int][]int // page -> hosts that are linked there, so that they are reachable
+	store    []stored      // of each page
+	arena    []byte        // heads of the pages
+}
+
+// hubs are the topics of host names.
+var hubs = [...]string{"compiler", "kernel", "database", "editor", "network", "graphics", "shell", "parser", "cipher",
+	"cluster", "vector", "audio", "matrix", "packet", "schema", "widget", "cache", "sensor", "ledger", "robotics"}
+
+var fronts = [...]string{"www", "docs", "api", "wiki", "manual", "lists", "help", "dev"}
+
+var zones = [...]string{"test", "example"}
+
+// domain returns registrable domain n.
+func domain(n int) string {
+	return fmt.Sprintf("%s%d.%s", hubs[n%len(hubs)], n/len(hubs), zones[n/3%len(zones)])
+}
+
+// makeHosts makes the hosts without pages and links.
+func (w *Web) makeHosts() {
+	o := w.opt
+	r := newRng(o.Seed, 1)
+	domains := max(2, o.Hosts*2/3)
+	fronted := map[int]int{} // names so far, by domain
+	addrs := r.permutation(o.Hosts)
+	small := math.Pow(float64(o.Hosts), -o.Skew)
+	for id := range o.Hosts {
+		d := id
+		if id >= domains { // some domains have several names
+			d = int(float64(domains) * r.unit() * r.unit())
+		}
+		name := fronts[fronted[d]%len(fronts)]
+		if n := fronted[d] / len(fronts); n > 0 {
+			name = fmt.Sprintf("%s%d", name, n)
+		}
+		fronted[d]++
+		size := 1 + int(float64(o.Largest-1)*(math.Pow(float64(id+1), -o.Skew)-small)/(1-small)+0.5)
+		w.add(&Host{Name: name + "." + domain(d), Addr: address(addrs[id] % o.Addrs), Pages: size})
+	}
+	w.giveRobots(r)
+	if !o.Bad {
+		return
+	}
+	for i, h := range []Host{{Name: "lists", Pages: listPages + 1, role: lists}, {Name: "vast", Pages: vastPages, role: vast, Robots: robotsHour},
+		{Name: "slow", Pages: slowPages, role: slow}, {Name: "silent", Pages: slowPages, role: silent}} {
+		h.Name = "www." + h.Name + "host.test"
+		h.Addr = address(o.Addrs + i)
+		w.add(&h)
+	}
+}
+
+func (w *Web) add(h *Host) {
+	h.id = len(w.hosts)
+	h.finds = map[int][]int{}
+	w.hosts = append(w.hosts, h)
+	w.byName[h.Name] = h
+	if h.role != ordinary {
+		return
+	}
+	h.gone, h.moved = h.Pages/100+1, h.Pages/50+1
+	h.base, h.baseGone, h.baseMove = w.pages, w.gone, w.moved
+	w.pages += h.Pages
+	w.gone += h.gone
+	w.moved += h.moved
+	w.ordinary = w.hosts
+}
+
+// FirstAddr is the first address of every web.
+var FirstAddr = address(0)
+
+// address returns address n of the web.
+func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 7, byte(11 + n)}) }
+
+// spared are the largest hosts, whose robots.txt is neither slow nor fails.
+const spared = 4
+
+// giveRobots deals the kinds of robots.txt.
+func (w *Web) giveRobots(r *rng) {
+	n := w.opt.Hosts
+	var deck []Robots
+	for _, k := range []struct {
+		kind Robots
+		part int // one host in so many
+	}{{RobotsFails, 24}, {RobotsSlow, 24}, {RobotsHTML, 24}, {RobotsForbids, 24}, {RobotsMoved, 24}, {RobotsDelay0, 8}, {RobotsDisallow, 6}} {
+		for range max(1, n/k.part) {
+			deck = append(deck, k.kind)
+		}
+	}
+	for len(deck) < n {
+		deck = append(deck, Robots(len(deck)%2)) // RobotsAbsent, RobotsEmpty
+	}
+	for i, j := range r.permutation(n) {
+		w.hosts[i].Robots = deck[j]
+	}
+	for i := range spared { // in exchange with smaller ones
+		for j := n / 2; w.hosts[i].Robots >= RobotsSlow; j++ {
+			if k := &w.hosts[j].Robots; *k < RobotsSlow {
+				w.hosts[i].Robots, *k = *k, w.hosts[i].Robots
+			}
+		}
+	}
+}
+
+// findable makes the tree of hosts, and chooses the seeds.
+func (w *Web) findable() {
+	r := newRng(w.opt.Seed, 2)
+	order := r.permutation(w.opt.Hosts)
+	// Seeds: three hosts of middle size whose robots.txt answers well come first.
+	front := 0
+	for i := 0; i < len(order) && front < maxSeeds; i++ {
+		h := w.hosts[order[i]]
+		if h.Robots < RobotsSlow && h.id >= spared && h.id < w.opt.Hosts/2 {
+			order[front], order[i] = order[i], order[front]
+			w.seeds = append(w.seeds, h)
+			front++
+		}
+	}
+	for n := 1; n < len(order); n++ {
+		parent := w.hosts[order[int(float64(n)*r.unit())]]
+		if parent.Robots == RobotsFails {
+			parent = w.seeds[0]
+		}
+		page := int(math.Pow(float64(parent.Pages), r.unit())) - 1
+		if w.forbidden(parent, page) {
+			page = 0
+		}
+		parent.finds[page] = append(parent.finds[page], order[n])
+	}
+	if w.opt.Bad {
+		w.seeds[0].finds[0] = append(w.seeds[0].finds[0], w.opt.Hosts) // lists
+	}
+}
+
+// maxSeeds is the number of hosts whose roots may be seeds.
+const maxSeeds = 3

@@ -1,0 +1,50 @@
+package docweb
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options describe a web.
+type Options struct {
+	Hosts     int     // ordinary hosts, 8 to 5,000
+	Addrs     int     // addresses that they share, 1 to 200
+	Largest   int     // pages of the largest host, 1 to 1,000,000
+	Skew      float64 // exponent of the power law of sizes, more than 0
+	MeanBytes int     // mean size of a page, 4,000 to 100,000 bytes
+	Port      int     // TCP port of all URLs
+	Seed      uint64
+	Bad       bool // add the bad hosts
+}
+
+// The webs of the race.
+var (
+	Discover     = Options{Hosts: 48, Addrs: 6, Largest: 60_000, Skew: 1.5, MeanBytes: 25_000, Seed: 1}
+	DiscoverFull = Options{Hosts: 400, Addrs: 40, Largest: 60_000, Skew: 1.25, MeanBytes: 25_000, Seed: 2}
+	// DiscoverSmall is for CI.
+	DiscoverSmall = Options{Hosts: 24, Addrs: 4, Largest: 1_200, Skew: 1.2, MeanBytes: 12_000, Seed: 3}
+)
+
+// RobotsDelay is the time that a slow robots.txt takes, SlowDelay that of each answer of the slow host.
+const (
+	RobotsDelay = 1500 * time.Millisecond
+	SlowDelay   = 2 * time.Second
+)
+
+func (o Options) check() error {
+	switch {
+	case o.Hosts < 8 || o.Hosts > 5000:
+		return fmt.Errorf("docweb: %d hosts: want 8 to 5000", o.Hosts)
+	case o.Addrs < 1 || o.Addrs > 200:
+		return fmt.Errorf("docweb: %d addresses: want 1 to 200", o.Addrs)
+	case o.Largest < 1 || o.Largest > 1_000_000:
+		return fmt.Errorf("docweb: largest host of %d pages: want 1 to 1000000", o.Largest)
+	case !(o.Skew > 0):
+		return fmt.Errorf("docweb: skew %v: want more than 0", o.Skew)
+	case o.MeanBytes < 4000 || o.MeanBytes > 100_000:
+		return fmt.Errorf("docweb: pages of %d bytes: want a mean of 4000 to 100000", o.MeanBytes)
+	case o.Port < 1 || o.Port > 65535:
+		return fmt.Errorf("docweb: port %d: want 1 to 65535", o.Port)
+	}
+	return nil
+}
