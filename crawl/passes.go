@@ -169,10 +169,13 @@ func (p *passRunner) pass(ctx context.Context, m *merger, early bool) (int, erro
 
 // earlyDue returns when an early pass over pending tuples may begin.
 func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
-	due := last.Add(earlyDuty * took)
-	if pending*earlyShare < m.keys() && !m.starving() {
-		due = last.Add(max(earlyDuty*took, earlyPatience))
+	patience := time.Duration(0)
+	if pending*earlyShare < m.keys() {
+		if patience = earlyPatience; m.starving() {
+			patience = p.stock.patience()
+		}
 	}
+	due := last.Add(max(earlyDuty*took, patience))
 	now := time.Now()
 	if m.atOnce() {
 		due = now
@@ -213,10 +216,9 @@ func (p *passRunner) starvingForVerdicts() bool {
 	return p.acct.in(state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
 }
 
-// needsURLs reports whether the stock is low, or has too few hosts, and BEAST runs low as well; or BEAST lacks the best
-// URLs.
+// needsURLs reports whether the stock is low and BEAST runs low as well, or BEAST lacks the best URLs.
 func (p *passRunner) needsURLs() bool {
-	return (p.stock.lacksHosts() || p.stock.stockLow()) && p.budgets.runsLow() || p.budgets.bestDry()
+	return p.stock.stockLow() && p.budgets.runsLow() || p.budgets.bestDry()
 }
 
 // lackURLs wakes the stages that could bring URLs to idle connections.

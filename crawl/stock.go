@@ -46,13 +46,15 @@ func (o *Options) leastStock() int64 {
 // aim is the wanted size of the stock, in URLs.
 type aim struct {
 	target int64
-	most   int64 // limit of the stock; above target while hosts are idle
+	most   int64 // limit of the stock; above target while hosts or connections are idle
+	full   int64 // the largest that most may become
 	enough int64 // just enough to keep connections and hosts busy: 1.5 URLs for each host in its delay
 	// follows reports that the hosts' delays determine target, rather than its minimum or the limit of RAM.
 	follows bool
 	// idle reports that too many recently used hosts are not in their delay and have no URL in RAM.
 	idle bool
-	room int64 // URLs that RAM could hold
+	// lacks reports that connections are idle because the stock has too few hosts: the delays would admit more pages.
+	lacks bool
 }
 
 // idleHosts sets the share of idle hosts, 1/idleHosts, above which BEAST releases more URLs than target and
@@ -61,19 +63,26 @@ type aim struct {
 // now would stay at that level, so it follows their recent peak.
 const idleHosts = 32
 
+// fewHosts is how many times its target the stock may grow while connections are idle. Its URLs may all be those of few
+// hosts, or of hosts that are not due, and BEAST may have others.
+const fewHosts = 8
+
 func (s *stockKeeper) aim() aim {
 	u, least := s.polite.Use(), s.opt.leastStock()
-	a := aim{target: least, most: least, enough: max(1, int64(s.opt.Connections/4), int64(u.Resting)*3/2)}
+	a := aim{target: least, most: least, full: least, enough: max(1, int64(s.opt.Connections/4), int64(u.Resting)*3/2)}
 	if s.opt.StockTarget > 0 {
 		return a
 	}
 	wanted, most := stockPerHost*int64(u.Peak), int64(u.Most)
-	a.room = most
 	a.follows = wanted >= least && wanted <= most
 	a.idle = a.follows && u.Peak-u.Hosts-u.Bare > u.Peak/idleHosts
 	a.target = max(least, min(wanted, most))
 	if a.most = a.target; a.idle {
 		a.most = max(least, min(2*wanted, most))
+	}
+	a.full = max(a.most, min(fewHosts*a.target, most))
+	if a.lacks = (!a.follows || a.idle) && s.workers.hungry(); a.lacks {
+		a.most = a.full
 	}
 	return a
 }
@@ -88,27 +97,9 @@ const (
 	returnTurn = 4
 )
 
-// fewHosts is how many times its target the stock may grow while connections are idle. Its URLs may all be those of few
-// hosts, or of hosts that are not due, and BEAST may have others.
-const fewHosts = 8
-
-// lacksHosts reports whether connections are idle because the stock has too few hosts, although the hosts' delays would
-// admit more pages.
-func (s *stockKeeper) lacksHosts() bool {
-	if !s.workers.hungry() {
-		return false
-	}
-	a := s.aim()
-	return !a.follows || a.idle
-}
-
 // limits returns the sizes of the stock at which BEAST releases nothing more, and at which no URL returns.
 func (s *stockKeeper) limits() (fresh, returning int64) {
-	a := s.aim()
-	most := a.most
-	if s.opt.StockTarget == 0 && s.workers.hungry() && (!a.follows || a.idle) {
-		most = max(most, min(fewHosts*a.target, a.room))
-	}
+	most := s.aim().most
 	fresh = max(1, most-max(1, most/returnShare))
 	if s.returned.Load() >= returnTurn && s.acct.in(state.PlaceBeast) > 0 {
 		return fresh, fresh
@@ -133,10 +124,16 @@ func (s *stockKeeper) noteFresh() {
 	}
 }
 
-// stockLow reports whether the stock is below half of its target, or hosts are idle.
+// stockLow reports whether the stock is below half of its target, or hosts or connections are idle for lack of it.
 func (s *stockKeeper) stockLow() bool {
 	a := s.aim()
-	return a.idle || s.acct.stock() < a.target/2
+	return a.idle || a.lacks || s.acct.stock() < a.target/2
+}
+
+// patience returns how long a pass waits for more tuples while connections are idle: the fuller RAM is with URLs of few
+// hosts, the longer, up to earlyPatience.
+func (s *stockKeeper) patience() time.Duration {
+	return time.Duration(float64(earlyPatience) * min(1, float64(s.acct.stock())/float64(s.aim().full)))
 }
 
 // evictAhead is how far ahead of now a URL must be due to be evicted. Eviction makes room when connection
@@ -179,7 +176,7 @@ const relieveEvery = time.Second
 // few hosts.
 func (s *stockKeeper) relieve(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if a := s.aim(); a.follows || s.acct.stock() < a.target-a.target/8 {
+		if a := s.aim(); a.follows || s.acct.stock() < a.full-a.full/8 {
 			s.await(ctx, s.wakeRelieve, wakeAfter)
 			continue
 		}

@@ -106,8 +106,11 @@ func (s *Scheduler) dueAt(h *host) int64 {
 	return max(h.notBefore, h.end+int64(d))
 }
 
-// hostSpacing estimates the time between grants of a host, for shares and deferrals. It is at least 1 ms. A
-// host without any delay also counts as 1 ms: its response time then mostly reflects the load of this
+// leastSpacing is about the time of the quickest exchange.
+const leastSpacing = 250 * time.Microsecond
+
+// hostSpacing estimates the time between grants of a host, for shares and deferrals. It is at least leastSpacing. A
+// host without any delay also counts as that: its response time then mostly reflects the load of this
 // machine, and a URL sent to disk because of it would return long after its host has run out of URLs.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	usual, crawlDelay, t := time.Duration(0), it.CrawlDelay, it.Terms
@@ -118,5 +121,5 @@ func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	if d > 0 {
 		d += usual
 	}
-	return int64(max(d, time.Millisecond))
+	return int64(max(d, leastSpacing))
 }

@@ -60,7 +60,7 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 		return s.later(max(now, s.dueAt(h)), s.ramp(h, it, n, spacing), now), HostShare
 	}
 	if p := s.plds[it.PLD]; p != nil {
-		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond), s.pldDelay(p))
+		apart := max(spacing/int64(max(p.hosts, 1)), int64(leastSpacing), s.pldDelay(p))
 		why, n, limit := PLDShare, p.items, s.limit(s.opt.MaxPerPLD, spacing)
 		if s.gatePLDs {
 			limit = s.gateLimit(s.opt.MaxPerPLD, s.pldDelay(p))
@@ -131,7 +131,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		return s.deferTo(spreadKey{LeaseShare, lease.key}, now, now+int64(leaseWait)/2, max(s.netApart, int64(time.Millisecond)), it), LeaseShare
 	}
 	if net != nil {
-		key, apart, ahead := net.key, max(s.netApart, int64(time.Millisecond)), net.items
+		key, apart, ahead := net.key, max(s.netApart, int64(leastSpacing)), net.items
 		if it.Robots {
 			key.lo |= 1 // a separate line; no network has this bit
 			ahead = net.robots
@@ -140,7 +140,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		return s.deferTo(spreadKey{NetworkShare, key}, now, from, apart, it), NetworkShare
 	}
 	why = ServerShare
-	apart := max(s.serverDelay(first), int64(time.Millisecond))
+	apart := max(s.serverDelay(first), int64(leastSpacing))
 	ahead := first.items
 	if it.Robots { // a robots item waits only for the hosts in line
 		why, ahead = RobotsShare, max(first.line.Len(), first.robots)
