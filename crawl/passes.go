@@ -76,6 +76,25 @@ type merger struct {
 
 	// planned is the early pass that the stage's goroutine waits for or runs.
 	planned atomic.Int32
+
+	// patience is how long a pass waits for more tuples while fetchers are idle; filled is polite.Use.Filled at the last
+	// pass. They belong to the stage's goroutine.
+	patience time.Duration
+	filled   int64
+}
+
+// hostShare is the share of the exchanges under way, 1/hostShare, that passes must add in hosts to be worth their while.
+const hostShare = 16
+
+// learn adapts the patience to what the last pass has brought. Where all hosts have URLs in RAM, more URLs keep no further
+// connection busy, so passes over a few of them would only cost time.
+func (m *merger) learn(filled, exchanges int64) {
+	if gain := filled - m.filled; gain*hostShare <= exchanges {
+		m.patience = min(max(2*m.patience, leastMerge), earlyPatience)
+	} else if m.patience /= 4; m.patience < leastMerge {
+		m.patience = 0
+	}
+	m.filled = filled
 }
 
 // These are the values of merger.planned.
@@ -135,7 +154,7 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 			p.await(ctx, m.wake, wait)
 			continue
 		}
-		began := time.Now()
+		began, tuples := time.Now(), m.pending()
 		if _, err := p.pass(ctx, m, !full); errors.Is(err, errNoRoom) {
 			if err := p.space.noRoom(ctx, m.name, err, &freed); err != nil {
 				return err
@@ -147,7 +166,10 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 		p.space.setReason("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
+		m.learn(p.polite.Use().Filled, p.workers.exchanges.load())
 		p.times.observe(snapshot.TimePass, last.Sub(began))
+		p.opt.Log.Debug("pass", "store", m.name, "tuples", tuples, "keys", m.keys(), "took", last.Sub(began),
+			"exchanges", p.workers.exchanges.load(), "stock", p.acct.stock())
 		p.budgets.passEnded()
 		if p.acct.stock() == 0 { // the merge may have ended the crawl
 			p.wakeWatch.raise()
@@ -172,7 +194,7 @@ func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took tim
 	patience := time.Duration(0)
 	if pending*earlyShare < m.keys() {
 		if patience = earlyPatience; m.starving() {
-			patience = p.stock.patience()
+			patience = m.patience
 		}
 	}
 	due := last.Add(max(earlyDuty*took, patience))

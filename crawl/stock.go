@@ -130,12 +130,6 @@ func (s *stockKeeper) stockLow() bool {
 	return a.idle || a.lacks || s.acct.stock() < a.target/2
 }
 
-// patience returns how long a pass waits for more tuples while connections are idle: the fuller RAM is with URLs of few
-// hosts, the longer, up to earlyPatience.
-func (s *stockKeeper) patience() time.Duration {
-	return time.Duration(float64(earlyPatience) * min(1, float64(s.acct.stock())/float64(s.aim().full)))
-}
-
 // evictAhead is how far ahead of now a URL must be due to be evicted. Eviction makes room when connection
 // slots are idle while RAM or the stock is full of URLs of few hosts.
 const evictAhead = 30 * time.Second

@@ -221,6 +221,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 		return
 	}
 	s.lines = append(s.lines, h)
+	s.filled++
 	h.lineIndex = len(s.lines)
 	it.pld.hosts++
 	if !h.busy {

@@ -254,6 +254,7 @@ type Scheduler struct {
 	landed      []*Grant    // ended exchanges whose items are still in RAM
 	items       int         // queued and in flight
 	resting     int         // hosts in the usual delay after a visit
+	filled      int64       // see Use.Filled
 	bare        int         // hosts in that delay or in flight, without queued items
 	wants       []serverKey // of networks that TakeWanted returns
 	unheld      int         // items of networks that are not held, with Options.Leased
@@ -352,6 +353,8 @@ type Use struct {
 	Peak int
 	// Hosts have queued items. Bare ones are in the delay after a visit or in flight, without queued items.
 	Hosts, Bare int
+	// Filled counts hosts that had no queued item and got one, since New.
+	Filled int64
 }
 
 // Gaps are the smallest times between two visits; Forever before the second.
@@ -392,7 +395,7 @@ func (s *Scheduler) Use() Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.resting + len(s.flights), Hosts: len(s.lines),
-		Bare: s.bare}
+		Bare: s.bare, Filled: s.filled}
 	u.Peak = max(u.Resting, s.peak.now, s.peak.last)
 	if s.items >= fewItems {
 		used := s.bytes + min(s.tableBytes(), s.opt.MaxBytes/2)
