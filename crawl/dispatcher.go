@@ -93,6 +93,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 	nodes := time.Duration(d.opt.shares())
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
+		CrowdedItems:       int(d.opt.leastStock()) * fewHosts / 4,
 		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
 		MaxRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
 		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,

@@ -76,7 +76,9 @@ type Options struct {
 	// disk in few large lots. Default 0: none.
 	IdleAhead time.Duration
 	IdleItems int
-	MaxDefer  time.Duration // upper bound of a deferral; default 59 days
+	// CrowdedItems is the number of items from which quick hosts keep only those of the next seconds in RAM. Default 0: none.
+	CrowdedItems int
+	MaxDefer     time.Duration // upper bound of a deferral; default 59 days
 
 	// Visited, if set, is when all hosts and servers count as last visited: the time of an unclean stop or,
 	// if unknown, the start after it.

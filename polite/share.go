@@ -34,8 +34,15 @@ type spreadKey struct {
 // robotsAhead is the time for which robots items of one server are kept in RAM, if that exceeds their share.
 const robotsAhead = 4 * time.Second
 
-// limit returns a share: the configured number, or what can be sent within Options.Ahead (or IdleAhead) if
-// that is more, but at most half of MaxItems.
+// From Options.CrowdedItems on, an owner keeps what can be sent within crowdedAhead, or crowdedShare items: RAM is to have
+// room for other hosts. What waits on disk may return two seconds late.
+const (
+	crowdedAhead = 4 * time.Second
+	crowdedShare = 64
+)
+
+// limit returns a share: the configured number, or what can be sent within Options.Ahead (or IdleAhead, or
+// crowdedAhead) if that is more, but at most half of MaxItems.
 func (s *Scheduler) limit(share int, spacing int64) int {
 	if share < 0 {
 		return s.opt.MaxItems
@@ -43,6 +50,8 @@ func (s *Scheduler) limit(share int, spacing int64) int {
 	ahead := int64(s.opt.Ahead)
 	if s.items < s.opt.IdleItems {
 		ahead = max(ahead, int64(s.opt.IdleAhead))
+	} else if s.opt.CrowdedItems > 0 && s.items >= s.opt.CrowdedItems {
+		ahead = min(ahead, max(int64(crowdedAhead), crowdedShare*spacing))
 	}
 	ahead /= max(spacing, 1)
 	return max(share, int(min(ahead, int64(s.opt.MaxItems/2))))
