@@ -14,7 +14,7 @@
 // before it in a random tree, so each is reachable from the first.
 //
 // The robots.txt of a host is absent, empty, with a Disallow, with Crawl-delay: 0, an HTML page, forbidden
-// (403), a redirect, slow (RobotsDelay), or fails (500). The last kind keeps its host's pages from a crawler
+// (403), a redirect, slow (Options.RobotsDelay), or fails (500). The last kind keeps its host's pages from a crawler
 // that follows RFC 9309, so Expected leaves them out.
 //
 // Sizes of pages are log-normal with mean MeanBytes. A page has a head of its own, with all of its links but
@@ -25,8 +25,8 @@
 // # Bad hosts
 //
 // With Options.Bad there are four more hosts, on addresses of their own: lists, whose 400 pages have 2,500
-// links each; vast, to whose 10^6 pages these lead, with a Crawl-delay of an hour; slow, which takes two
-// seconds for each answer; and silent, which accepts connections and never answers. Some pages of ordinary
+// links each; vast, to whose 10^6 pages these lead, with a Crawl-delay of an hour; slow, which takes
+// Options.SlowDelay for each answer; and silent, which accepts connections and never answers. Some pages of ordinary
 // hosts link to them. Lookup knows them only as far as SetBad says, so that one web serves crawls with and
 // without them.
 //

@@ -18,7 +18,7 @@ const (
 	RobotsHTML                   // 200 with a page instead
 	RobotsForbids                // 403, so everything is allowed
 	RobotsMoved                  // 301
-	RobotsSlow                   // 200 after RobotsDelay
+	RobotsSlow                   // 200 after Options.RobotsDelay
 	RobotsFails                  // 500, so nothing is allowed
 	robotsHour                   // 200 with Crawl-delay: 3600
 )
@@ -34,8 +34,9 @@ const (
 	silent
 )
 
-// Sizes of the bad hosts.
+// Number and sizes of the bad hosts.
 const (
+	badHosts  = 4
 	listPages = 400
 	listLinks = 2500
 	vastPages = listPages * listLinks
@@ -124,9 +125,6 @@ func (w *Web) add(h *Host) {
 	w.ordinary = w.hosts
 }
 
-// FirstAddr is the first address of every web.
-var FirstAddr = address(0)
-
 // address returns address n of the web.
 func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 7, byte(11 + n)}) }
 
@@ -164,14 +162,15 @@ func (w *Web) giveRobots(r *rng) {
 func (w *Web) findable() {
 	r := newRng(w.opt.Seed, 2)
 	order := r.permutation(w.opt.Hosts)
-	// Seeds: three hosts of middle size whose robots.txt answers well come first.
-	front := 0
-	for i := 0; i < len(order) && front < maxSeeds; i++ {
-		h := w.hosts[order[i]]
-		if h.Robots < RobotsSlow && h.id >= spared && h.id < w.opt.Hosts/2 {
-			order[front], order[i] = order[i], order[front]
-			w.seeds = append(w.seeds, h)
-			front++
+	// Seeds: three hosts whose robots.txt answers well come first, of middle size if there are so many.
+	for _, middle := range []bool{true, false} {
+		for i := len(w.seeds); i < len(order) && len(w.seeds) < maxSeeds; i++ {
+			h := w.hosts[order[i]]
+			if h.Robots < RobotsSlow && (!middle || h.id >= spared && h.id < w.opt.Hosts/2) {
+				front := len(w.seeds)
+				order[front], order[i] = order[i], order[front]
+				w.seeds = append(w.seeds, h)
+			}
 		}
 	}
 	for n := 1; n < len(order); n++ {

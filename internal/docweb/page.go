@@ -42,7 +42,7 @@ func (w *Web) head(b []byte, h *Host, i int) []byte {
 	for k := 0; k < len(l.text); {
 		b = append(b, "<p>"...)
 		for range min(1+r.below(3), len(l.text)-k) {
-			b = r.sentence(b, 4+r.below(8))
+			b = r.sentence(b, 1+r.below(3))
 			class := "internal"
 			if l.text[k].host != h {
 				class = "external"

@@ -34,35 +34,16 @@ type discoverServers struct {
 	port   int
 }
 
-// firstPort is the port of the web, or the first to try, so that URLs are the same from run to run. portTries is
-// the number of ports to try.
-const (
-	firstPort = 18480
-	portTries = 100
-)
-
 // start makes and serves the web.
 func (f *discoverFlags) start() (*discoverServers, error) {
-	o := map[string]docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull, webSmall: docweb.DiscoverSmall}[f.Web]
+	o := map[string]func() docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull, webSmall: docweb.DiscoverSmall}[f.Web]()
 	o.Bad = f.BadHosts
-	for o.Port = firstPort; ; o.Port++ {
-		l, err := net.Listen("tcp", net.JoinHostPort(docweb.FirstAddr.String(), strconv.Itoa(o.Port)))
-		if err == nil {
-			l.Close()
-			break
-		}
-		if o.Port == firstPort+portTries {
-			return nil, fmt.Errorf("realweb: find a free port: %w", err)
-		}
-	}
-	w, err := docweb.New(o)
+	server, err := docweb.Serve(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &discoverServers{web: w, port: o.Port}
-	if s.server, err = w.Start(); err != nil {
-		return nil, err
-	}
+	w := server.Web()
+	s := &discoverServers{web: w, server: server, port: w.Port()}
 	s.dns, err = startNameServer(func(name string) (net.IP, bool) {
 		addr, ok := w.Lookup(name)
 		return addr.AsSlice(), ok
