@@ -7,9 +7,10 @@
 // 1 + (Largest-1)·((r+1)^-Skew - N^-Skew)/(1 - N^-Skew) pages, so the sizes follow a power law from Largest
 // down to 1. The hosts share Addrs addresses of 127.0.0.0/8, and several of them a registrable domain.
 //
-// Page 0 of a host is its root. Page i lists its children 10i+1 to 10i+10, its siblings, its parent and its
-// neighbours; its text links to other pages of the host, and to other hosts, large ones more often. Pages 1
-// to 3 of a large host are indexes with 300 links. Some links lead to a missing page (404), to a page that
+// Page 0 of a host is its root. Page i lists its children 5i+1 to 5i+5, its siblings, its parent and its
+// neighbours; its text links to near and to some far other pages of the host, and on a quarter of the pages to a few other
+// hosts, the same ones for each page of a host; some hosts are popular. Pages 1 to 3 of a large host are indexes
+// with 100 links. Some links lead to a missing page (404), to a page that
 // moved (301) or to a name that does not exist. Each host but the first is also linked from a page of a host
 // before it in a random tree, so each is reachable from the first.
 //

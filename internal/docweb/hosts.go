@@ -58,6 +58,7 @@ type Host struct {
 	moved    int           // redirects
 	baseGone int           // as base
 	baseMove int           // as base
+	friends  []int         // hosts that it links to
 	finds    map[int][]int // page -> hosts that are linked there, so that they are reachable
 	store    []stored      // of each page
 	arena    []byte        // heads of the pages
@@ -184,8 +185,24 @@ func (w *Web) findable() {
 		}
 		parent.finds[page] = append(parent.finds[page], order[n])
 	}
+	w.befriend(r)
 	if w.opt.Bad {
 		w.seeds[0].finds[0] = append(w.seeds[0].finds[0], w.opt.Hosts) // lists
+	}
+}
+
+// mostFriends bounds the number of hosts that a host links to, besides the tree.
+const mostFriends = 10
+
+// befriend chooses the hosts that each host links to. Popular ones are chosen by many and most by few, whatever
+// their size, so that domains have in-degrees as unequal as those of the web.
+func (w *Web) befriend(r *rng) {
+	popular := r.permutation(w.opt.Hosts)
+	for _, h := range w.hosts[:w.opt.Hosts] {
+		for range 1 + r.below(mostFriends) {
+			u := r.unit()
+			h.friends = append(h.friends, popular[int(float64(w.opt.Hosts)*u*u*u)])
+		}
 	}
 }
 
