@@ -23,7 +23,8 @@ func TestSizes(t *testing.T) {
 	for name, c := range map[string]struct {
 		opt   Options
 		pages int
-	}{"discover": {Discover(), 131_292}, "discover-full": {DiscoverFull(), 209_157}, "discover-small": {DiscoverSmall(), 2998}} {
+	}{"discover": {Discover(), 131_292}, "discover-full": {DiscoverFull(), 209_157},
+		"discover-small": {DiscoverSmall(), 2998}} {
 		w, err := outline(c.opt)
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +45,10 @@ func TestSizes(t *testing.T) {
 				plain += h.Pages
 			}
 		}
-		if len(kinds) != int(RobotsFails)+1 || len(addrs) != c.opt.Addrs || len(hosts) != c.opt.Hosts || len(w.byName) != len(hosts) {
-			t.Errorf("%s: got %d kinds of robots.txt, %d addresses, %d hosts, %d names", name, len(kinds), len(addrs), len(hosts), len(w.byName))
+		if len(kinds) != int(RobotsFails)+1 || len(addrs) != c.opt.Addrs || len(hosts) != c.opt.Hosts ||
+			len(w.byName) != len(hosts) {
+			t.Errorf("%s: got %d kinds of robots.txt, %d addresses, %d hosts, %d names", name, len(kinds), len(addrs),
+				len(hosts), len(w.byName))
 		}
 		if sum != c.pages || plain < sum*3/10 || plain > sum/3 {
 			t.Errorf("%s: got %d pages, %d of them plain, want %d, a third of them plain", name, sum, plain, c.pages)
@@ -55,7 +58,8 @@ func TestSizes(t *testing.T) {
 				continue
 			}
 			if e := w.Expected(seeds); e.Pages < sum*9/10 || e.Pages > sum || e.Hosts != len(hosts)-kinds[RobotsFails] {
-				t.Errorf("%s: got %d of %d pages and %d hosts from %d seeds, want nearly all, and all but %d hosts", name, e.Pages, sum,
+				t.Errorf("%s: got %d of %d pages and %d hosts from %d seeds, want nearly all, and all but %d hosts", name,
+					e.Pages, sum,
 					e.Hosts, seeds, kinds[RobotsFails])
 			}
 		}
@@ -68,7 +72,8 @@ func TestSizes(t *testing.T) {
 }
 
 func TestOptionsRefused(t *testing.T) {
-	for i, change := range []func(*Options){func(o *Options) { o.Hosts = 7 }, func(o *Options) { o.Addrs = 0 }, func(o *Options) { o.Largest = 0 },
+	for i, change := range []func(*Options){func(o *Options) { o.Hosts = 7 }, func(o *Options) { o.Addrs = 0 },
+		func(o *Options) { o.Largest = 0 },
 		func(o *Options) { o.Skew = 0 }, func(o *Options) { o.MeanBytes = 10 }, func(o *Options) { o.Port = -1 }} {
 		o := tiny()
 		change(&o)
@@ -96,7 +101,8 @@ func TestPaths(t *testing.T) {
 				seen[p] = true
 			}
 		}
-		for _, p := range []string{"", "/x", "//", "/-1.html", "/a-b-.html", "/the/x-y-5.html", w.path(node{h, gone, h.gone}), w.path(node{h, page, h.Pages}),
+		for _, p := range []string{"", "/x", "//", "/-1.html", "/a-b-.html", "/the/x-y-5.html", w.path(node{h, gone,
+			h.gone}), w.path(node{h, page, h.Pages}),
 			"/archive" + w.path(node{h, page, 1}), "/the/x-y-99999999999999999999.html"} {
 			if n, ok := w.nodeOf(h, p); ok {
 				t.Errorf("%s %q: got %v, want nothing", h.Name, p, n)
@@ -134,7 +140,8 @@ func TestServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, test := range map[string]func(*testing.T, *Server){"pages": testPages, "answers": testAnswers, "bad hosts": testBadHosts, "log": testLog} {
+	for name, test := range map[string]func(*testing.T, *Server){"pages": testPages, "answers": testAnswers,
+		"bad hosts": testBadHosts, "log": testLog} {
 		t.Run(name, func(t *testing.T) { test(t, s) })
 	}
 	if err := s.Close(); err != nil {
@@ -223,13 +230,15 @@ func testAnswers(t *testing.T, s *Server) {
 	kinds := map[Robots]bool{}
 	for _, h := range w.hosts[:len(w.hosts)-1] { // not silent
 		kinds[h.Robots] = true
-		want := map[Robots]string{RobotsAbsent: "404", RobotsEmpty: "200", RobotsDisallow: "200", RobotsDelay0: "200", RobotsHTML: "200",
+		want := map[Robots]string{RobotsAbsent: "404", RobotsEmpty: "200", RobotsDisallow: "200", RobotsDelay0: "200",
+			RobotsHTML:    "200",
 			RobotsForbids: "403", RobotsMoved: "301", RobotsSlow: "200", RobotsFails: "500", robotsHour: "200"}[h.Robots]
 		head, body := get(t, s, h, "/robots.txt", "")
 		if !strings.HasPrefix(head, "HTTP/1.1 "+want) {
 			t.Errorf("robots.txt of kind %d: got %q, want %s", h.Robots, head, want)
 		}
-		for text, kind := range map[string]Robots{"Disallow: /internal/": RobotsDisallow, "Crawl-delay: 0": RobotsDelay0, "<title>Nothing": RobotsHTML,
+		for text, kind := range map[string]Robots{"Disallow: /internal/": RobotsDisallow, "Crawl-delay: 0": RobotsDelay0,
+			"<title>Nothing":    RobotsHTML,
 			"Crawl-delay: 3600": robotsHour} {
 			if strings.Contains(body, text) != (h.Robots == kind) {
 				t.Errorf("robots.txt of kind %d: got %q", h.Robots, body)
@@ -244,7 +253,8 @@ func testAnswers(t *testing.T, s *Server) {
 	}
 	h := w.hosts[0]
 	move := node{h, moved, 3}
-	if head, _ := get(t, s, h, w.path(move), ""); !strings.Contains(head, "301") || !strings.Contains(head+"\r\n", "\r\nLocation: "+w.url(w.target(move))+"\r\n") {
+	if head, _ := get(t, s, h, w.path(move), ""); !strings.Contains(head, "301") || !strings.Contains(head+"\r\n",
+		"\r\nLocation: "+w.url(w.target(move))+"\r\n") {
 		t.Errorf("moved page: got %q, want %s", head, w.url(w.target(move)))
 	}
 	for _, path := range []string{w.path(node{h, gone, 1}), "/_static/basic.css"} {
@@ -253,8 +263,10 @@ func testAnswers(t *testing.T, s *Server) {
 		}
 	}
 	const one = "GET / HTTP/1.1\r\nHost: HOST\r\n\r\n"
-	for text, want := range map[string]int{one + one + one: 3, one + strings.Replace(one, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1) + one: 2,
-		strings.Replace(one, "1.1", "1.0", 1) + one: 1, "POST / HTTP/1.1\r\nHost: HOST\r\n\r\n" + one: 0, "GET /\r\n\r\n": 0, "GET / HTTP/1.1\r\nHost: x": 0,
+	for text, want := range map[string]int{one + one + one: 3, one + strings.Replace(one, "\r\n\r\n",
+		"\r\nConnection: close\r\n\r\n", 1) + one: 2,
+		strings.Replace(one, "1.1", "1.0", 1) + one: 1, "POST / HTTP/1.1\r\nHost: HOST\r\n\r\n" + one: 0,
+		"GET /\r\n\r\n": 0, "GET / HTTP/1.1\r\nHost: x": 0,
 		"GET /" + strings.Repeat("a", 20_000) + " HTTP/1.1\r\n\r\n": 0} {
 		if n := strings.Count(ask(t, s, h, text), "HTTP/1.1 200"); n != want {
 			t.Errorf("%.60q: got %d answers, want %d", text, n, want)
@@ -263,7 +275,8 @@ func testAnswers(t *testing.T, s *Server) {
 	if got := ask(t, s, h, "GET / HTTP/1.1\r\nHost: other.test\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 421") {
 		t.Errorf("another host: got %q", got)
 	}
-	if got := ask(t, s, h, strings.Replace(one, "GET", "HEAD", 1)); !strings.HasSuffix(got, "\r\n\r\n") || strings.Contains(got, "<html") {
+	if got := ask(t, s, h, strings.Replace(one, "GET", "HEAD", 1)); !strings.HasSuffix(got, "\r\n\r\n") ||
+		strings.Contains(got, "<html") {
 		t.Errorf("HEAD: got %d bytes", len(got))
 	}
 }
@@ -311,12 +324,14 @@ func testLog(t *testing.T, s *Server) {
 		}
 	}
 	h := w.hosts[0]
-	for _, n := range []node{{host: h}, {host: h}, {host: h, n: 1}, {host: h, kind: gone}, {host: h, kind: moved}, {host: unwanted}, {host: w.hosts[13]}} {
+	for _, n := range []node{{host: h}, {host: h}, {host: h, n: 1}, {host: h, kind: gone}, {host: h, kind: moved},
+		{host: unwanted}, {host: w.hosts[13]}} {
 		get(t, s, n.host, w.path(n), "")
 	}
 	get(t, s, h, "/robots.txt", "")
 	c := s.Log().Counts()
-	if c.Pages != 3 || c.Missing != e.Pages-2 || c.Extra != 1 || c.Twice != 1 || c.Gone != 1 || c.Moved != 1 || c.Other != 2 || len(c.Ends) != 3 ||
+	if c.Pages != 3 || c.Missing != e.Pages-2 || c.Extra != 1 || c.Twice != 1 || c.Gone != 1 || c.Moved != 1 ||
+		c.Other != 2 || len(c.Ends) != 3 ||
 		len(c.MissedOf) != 3 || !strings.HasPrefix(c.MissedOf[0], w.url(node{host: h})) {
 		t.Errorf("got %+v", c)
 	}

@@ -25,8 +25,8 @@ type node struct {
 
 const fanOut = 5 // children of a page
 
-// isBook reports whether a host's pages follow one another like those of a book: each page is known only from its
-// neighbours. A quarter of the hosts with 8 to 200 pages are books.
+// isBook reports whether a host's pages follow one another like those of a book: each page is known only from
+// its neighbours. A quarter of the hosts with 8 to 200 pages are books.
 func (h *Host) isBook() bool {
 	return h.role == ordinary && h.Pages >= 8 && h.Pages <= 200 && h.id%4 == 1
 }
@@ -69,8 +69,8 @@ func slug(host, n int) string {
 // forbiddenDir is the directory that a robots.txt of kind RobotsDisallow forbids.
 const forbiddenDir = "internal"
 
-// forbidden reports whether a page is in forbiddenDir: an eighth of the pages without children of a host, unless a book, that
-// forbids it.
+// forbidden reports whether a page is in forbiddenDir: an eighth of the pages without children of a host,
+// unless a book, that forbids it.
 func (w *Web) forbidden(h *Host, n int) bool {
 	return h.Robots == RobotsDisallow && !h.isBook() && n > 0 && n*fanOut+1 >= h.Pages && n/4%8 == 5
 }
@@ -180,7 +180,8 @@ func (w *Web) linksOf(h *Host, i int) *links {
 	return l
 }
 
-// treeLinks adds the links of page i to its parent, siblings and children, and those of its text within the host.
+// treeLinks adds the links of page i to its parent, siblings and children, and those of its text within the
+// host.
 func (w *Web) treeLinks(l *links, r *rng, h *Host, i int) {
 	at := func(n int) node { return node{host: h, n: n} }
 	if i > 0 {
@@ -208,7 +209,8 @@ func (w *Web) treeLinks(l *links, r *rng, h *Host, i int) {
 	}
 }
 
-// rareLinks adds, to some pages, a link to a name that does not exist, a missing or moved page, or a bad host.
+// rareLinks adds, to some pages, a link to a name that does not exist, a missing or moved page, or a bad
+// host.
 func (w *Web) rareLinks(l *links, r *rng, h *Host) {
 	switch r.below(64) {
 	case 0:

@@ -102,7 +102,8 @@ func (w *Web) makeHosts() {
 	if !o.Bad {
 		return
 	}
-	for i, h := range []Host{{Name: "lists", Pages: listPages + 1, role: lists}, {Name: "vast", Pages: vastPages, role: vast, Robots: robotsHour},
+	for i, h := range []Host{{Name: "lists", Pages: listPages + 1, role: lists}, {Name: "vast", Pages: vastPages,
+		role: vast, Robots: robotsHour},
 		{Name: "slow", Pages: slowPages, role: slow}, {Name: "silent", Pages: slowPages, role: silent}} {
 		h.Name = "www." + h.Name + "host.test"
 		h.Addr = address(o.Addrs + i)
@@ -139,7 +140,8 @@ func (w *Web) giveRobots(r *rng) {
 	for _, k := range []struct {
 		kind Robots
 		part int // one host in so many
-	}{{RobotsFails, 24}, {RobotsSlow, 24}, {RobotsHTML, 24}, {RobotsForbids, 24}, {RobotsMoved, 24}, {RobotsDelay0, 8}, {RobotsDisallow, 6}} {
+	}{{RobotsFails, 24}, {RobotsSlow, 24}, {RobotsHTML, 24}, {RobotsForbids, 24}, {RobotsMoved, 24}, {RobotsDelay0, 8},
+		{RobotsDisallow, 6}} {
 		for range max(1, n/k.part) {
 			deck = append(deck, k.kind)
 		}
@@ -194,8 +196,8 @@ func (w *Web) findable() {
 // mostFriends bounds the number of hosts that a host links to, besides the tree.
 const mostFriends = 10
 
-// befriend chooses the hosts that each host links to. Popular ones are chosen by many and most by few, whatever
-// their size, so that domains have in-degrees as unequal as those of the web.
+// befriend chooses the hosts that each host links to. Popular ones are chosen by many and most by few,
+// whatever their size, so that domains have in-degrees as unequal as those of the web.
 func (w *Web) befriend(r *rng) {
 	popular := r.permutation(w.opt.Hosts)
 	for _, h := range w.hosts[:w.opt.Hosts] {

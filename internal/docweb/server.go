@@ -144,8 +144,8 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// part ends a connection. It reads first what the client has sent already: otherwise the kernel would reset the
-// connection, and the client could lose the last answer.
+// part ends a connection. It reads first what the client has sent already: otherwise the kernel would reset
+// the connection, and the client could lose the last answer.
 func part(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok && t.CloseWrite() == nil {
 		io.CopyN(io.Discard, c, 4*maxHead)
@@ -268,7 +268,8 @@ func (s *Server) answer(b []byte, q *request) (n node, _ []byte, ok bool) {
 		to := w.target(n)
 		return n, reply{status: 301, mime: html, location: w.url(to)}.append(b, q.head), true
 	case h.role > lists:
-		return n, reply{status: 200, mime: html, body: "<!DOCTYPE html>\n<title>" + q.path + "</title>\n<p>A page.</p>\n"}.append(b, q.head), true
+		return n, reply{status: 200, mime: html, body: "<!DOCTYPE html>\n<title>" + q.path +
+			"</title>\n<p>A page.</p>\n"}.append(b, q.head), true
 	}
 	return n, w.appendPage(b, n, q), true
 }
@@ -276,7 +277,8 @@ func (s *Server) answer(b []byte, q *request) (n node, _ []byte, ok bool) {
 // appendPage appends the response with a page that has been rendered.
 func (w *Web) appendPage(b []byte, n node, q *request) []byte {
 	st := &n.host.store[n.n]
-	b = append(b, "HTTP/1.1 200 OK\r\nServer: docweb\r\nContent-Type: "+html+"\r\nVary: Accept-Encoding\r\nContent-Length: "...)
+	b = append(b, "HTTP/1.1 200 OK\r\nServer: docweb\r\nVary: Accept-Encoding\r\nContent-Type: "+html+
+		"\r\nContent-Length: "...)
 	if !n.host.Plain && !q.gzip { // rare
 		raw := w.Body(n.host, n.n)
 		b = append(strconv.AppendInt(b, int64(len(raw)), 10), "\r\n\r\n"...)

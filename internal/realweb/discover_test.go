@@ -134,7 +134,8 @@ func (r *reader) walk(seeds []string) {
 	}
 }
 
-// TestDiscoverWalk: a walk with other parsers fetches the expected pages of the web, each once, and no others.
+// TestDiscoverWalk: a walk with other parsers fetches the expected pages of the web, each once, and no
+// others.
 func TestDiscoverWalk(t *testing.T) {
 	s, err := docweb.Serve(docweb.Options{Hosts: 14, Addrs: 3, Largest: 1100, Skew: 2.5, MeanBytes: 4000, Seed: 11})
 	if err != nil {
@@ -148,7 +149,8 @@ func TestDiscoverWalk(t *testing.T) {
 		r.walk(s.Web().Seeds(seeds))
 		c := s.Log().Counts()
 		if c.Pages != e.Pages || c.Missing+c.Extra+c.Twice > 0 || c.Gone == 0 || c.Moved == 0 || r.links != e.Links {
-			t.Errorf("%d seeds: got %d pages, %d missing (%s), %d extra, %d twice, %d links; want %d pages, %d links", seeds, c.Pages, c.Missing,
+			t.Errorf("%d seeds: got %d pages, %d missing (%s), %d extra, %d twice, %d links; want %d pages, %d links", seeds,
+				c.Pages, c.Missing,
 				c.MissedOf, c.Extra, c.Twice, r.links, e.Pages, e.Links)
 		}
 		requests := 0
@@ -181,11 +183,13 @@ func TestStalls(t *testing.T) {
 	}{
 		{[]int{100, 100, 0}, "[]", 1, 0},
 		{[]int{1, 0, 0, 0, 1, 0, 0, 0}, "[1 1]", 1, 0},
-		{[]int{0, 0, 0, 0, 0, 0, 0, 0, 40, 40, 40, 40, 10, 0, 0, 0, 30, 30, 30, 20, 1}, "[0 0 160 10 110]", 10 / (281 / 5.25), 1. / 3},
+		{[]int{0, 0, 0, 0, 0, 0, 0, 0, 40, 40, 40, 40, 10, 0, 0, 0, 30, 30, 30, 20, 1}, "[0 0 160 10 110]",
+			10 / (281 / 5.25), 1. / 3},
 		{[]int{50, 0, 0, 0, 50, 0, 0, 0, 50, 0, 0, 0}, "[50 50 50]", 1, 0},
 	} {
 		l := trialOf(c.quarters...)
-		if got := fmt.Sprint(l.seconds()); got != c.seconds || fmt.Sprintf("%.3f %.3f", l.worst(), l.slowShare()) != fmt.Sprintf("%.3f %.3f", c.worst, c.slow) {
+		if got := fmt.Sprint(l.seconds()); got != c.seconds || fmt.Sprintf("%.3f %.3f", l.worst(),
+			l.slowShare()) != fmt.Sprintf("%.3f %.3f", c.worst, c.slow) {
 			t.Errorf("%v: got %s, worst %.3f, slow %.3f, want %+v", c.quarters, got, l.worst(), l.slowShare(), c)
 		}
 	}
@@ -206,7 +210,8 @@ func TestContenders(t *testing.T) {
 		{discoverCmd{Wget2: "/missing"}, "bare drumbeat"},
 		{discoverCmd{Wget2: "/bin/sh"}, "bare drumbeat"},
 		{discoverCmd{Wget2: "/bin/sh", Names: "x.so"}, "wget2 bare drumbeat"},
-		{discoverCmd{Wget2: "/missing", discoverFlags: discoverFlags{BadHosts: true}}, "drumbeat drumbeat-lists drumbeat-bad"},
+		{discoverCmd{Wget2: "/missing", discoverFlags: discoverFlags{BadHosts: true}},
+			"drumbeat drumbeat-lists drumbeat-bad"},
 		{discoverCmd{Wget2: "/missing", Contenders: []string{"wget2"}}, ""},
 		{discoverCmd{Contenders: []string{"drumbeat-bad"}}, ""},
 		{discoverCmd{Contenders: []string{"curl"}}, ""},
@@ -230,9 +235,11 @@ func TestDiscoverReport(t *testing.T) {
 	bad := trialOf(40, 40, 40, 40)
 	bad.Missing, bad.MissedOf = 1, []string{"http://a.test/x"}
 	half := trialOf(20, 20, 20, 20)
-	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1}, Contenders: []string{bareName, drumbeatName}, Pairs: 3,
-		LeastBare: 0.75}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: &nameServer{}}, expect: s.Web().Expected(1),
-		runs: map[string][]*discoverTrial{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
+	d := &discovery{discoverCmd: &discoverCmd{discoverFlags: discoverFlags{Web: webSmall, Seeds: 1},
+		Contenders: []string{bareName, drumbeatName}, Pairs: 3,
+		LeastBare: 0.75}, discoverServers: &discoverServers{web: s.Web(), server: s, dns: &nameServer{}},
+		expect: s.Web().Expected(1),
+		runs:   map[string][]*discoverTrial{bareName: {trialOf(40, 40, 40, 40)}, drumbeatName: {half, bad, half}}}
 	half.slots = map[string]float64{"politeness": 0.75, "disk": 0.25}
 	rep := report.New("discover", "test")
 	d.report(rep, s.Web().Figures())
@@ -249,7 +256,8 @@ func TestDiscoverReport(t *testing.T) {
 	if err := rep.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"politeness 75 %, disk 25 %", "drumbeat/bare     0.50", "drumbeat missed http://a.test/x", "BenchmarkDiscover/client=drumbeat"} {
+	for _, text := range []string{"politeness 75 %, disk 25 %", "drumbeat/bare     0.50",
+		"drumbeat missed http://a.test/x", "BenchmarkDiscover/client=drumbeat"} {
 		if !strings.Contains(b.String(), text) {
 			t.Errorf("the report lacks %q:\n%s", text, b.String())
 		}

@@ -36,7 +36,8 @@ type discoverServers struct {
 
 // start makes and serves the web.
 func (f *discoverFlags) start() (*discoverServers, error) {
-	o := map[string]func() docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull, webSmall: docweb.DiscoverSmall}[f.Web]()
+	o := map[string]func() docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull,
+		webSmall: docweb.DiscoverSmall}[f.Web]()
 	o.Bad = f.BadHosts
 	server, err := docweb.Serve(o)
 	if err != nil {
@@ -61,7 +62,8 @@ func (s *discoverServers) close() error {
 
 // crawlFlags returns drumbeat's flags for this web.
 func (s *discoverServers) crawlFlags() []string {
-	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.addr.String(), "--allow-net", "127.0.0.0/8",
+	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.addr.String(), "--allow-net",
+		"127.0.0.0/8",
 		"--ports", strconv.Itoa(s.port)}
 }
 
@@ -78,7 +80,8 @@ func (c discoverServeCmd) Run(ctx context.Context) error {
 		return err
 	}
 	s.web.SetBad(docweb.BadAll)
-	fmt.Printf("%d hosts; for %d minutes, or until interrupted:\n\n  drumbeat crawl %s --dir DIR --contact you@example.org %s\n\n",
+	fmt.Printf("%d hosts; for %d minutes, or until interrupted:\n\n"+
+		"  drumbeat crawl %s --dir DIR --contact you@example.org %s\n\n",
 		len(s.web.Hosts()), c.Minutes, strings.Join(s.web.Seeds(c.Seeds), " "), strings.Join(s.crawlFlags(), " "))
 	for _, h := range s.web.Hosts() {
 		fmt.Printf("  %7d pages  %-12s %s\n", h.Pages, h.Addr, h.Name)
@@ -87,6 +90,7 @@ func (c discoverServeCmd) Run(ctx context.Context) error {
 	defer cancel()
 	<-ctx.Done()
 	n := s.server.Log().Counts()
-	fmt.Printf("answered %d pages, %d of them more than once, %d times 404, %d redirects, %d others\n", n.Pages, n.Twice, n.Gone, n.Moved, n.Other)
+	fmt.Printf("answered %d pages, %d of them more than once, %d times 404, %d redirects, %d others\n", n.Pages,
+		n.Twice, n.Gone, n.Moved, n.Other)
 	return s.close()
 }
