@@ -14,7 +14,7 @@ import (
 
 // tiny is a web for tests. Its robots.txt and its slow host answer at once.
 func tiny() Options {
-	return Options{Hosts: 12, Addrs: 3, Largest: 1500, Skew: 2, MeanBytes: 4000, Seed: 7, Bad: true}
+	return Options{Hosts: 12, Addrs: 3, Largest: 1500, Skew: 2, MeanBytes: 4000, Seed: 7, Bad: true, Vast: 10_000}
 }
 
 // TestSizes: the sizes of hosts fall by the power law from Largest to 1, each kind of robots.txt is there, a
@@ -74,7 +74,7 @@ func TestSizes(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	for i, change := range []func(*Options){func(o *Options) { o.Hosts = 7 }, func(o *Options) { o.Addrs = 0 },
 		func(o *Options) { o.Largest = 0 },
-		func(o *Options) { o.Skew = 0 }, func(o *Options) { o.MeanBytes = 10 }, func(o *Options) { o.Port = -1 }} {
+		func(o *Options) { o.Skew = 0 }, func(o *Options) { o.MeanBytes = 10 }, func(o *Options) { o.Vast = 2499 }, func(o *Options) { o.Port = -1 }} {
 		o := tiny()
 		change(&o)
 		if _, err := New(o); err == nil {
@@ -113,7 +113,9 @@ func TestPaths(t *testing.T) {
 
 // TestListsLeadToAMillion: the pages of lists link to each page of vast once.
 func TestListsLeadToAMillion(t *testing.T) {
-	w, err := outline(tiny())
+	o := tiny()
+	o.Vast = 1_000_000
+	w, err := outline(o)
 	if err != nil {
 		t.Fatal(err)
 	}

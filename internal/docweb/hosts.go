@@ -37,9 +37,7 @@ const (
 // Number and sizes of the bad hosts.
 const (
 	badHosts  = 4
-	listPages = 400
-	listLinks = 2500
-	vastPages = listPages * listLinks
+	listLinks = 2500 // of a page of lists
 	slowPages = 2000 // slow and silent
 )
 
@@ -102,7 +100,7 @@ func (w *Web) makeHosts() {
 	if !o.Bad {
 		return
 	}
-	for i, h := range []Host{{Name: "lists", Pages: listPages + 1, role: lists}, {Name: "vast", Pages: vastPages,
+	for i, h := range []Host{{Name: "lists", Pages: o.Vast/listLinks + 1, role: lists}, {Name: "vast", Pages: o.Vast / listLinks * listLinks,
 		role: vast, Robots: robotsHour},
 		{Name: "slow", Pages: slowPages, role: slow}, {Name: "silent", Pages: slowPages, role: silent}} {
 		h.Name = "www." + h.Name + "host.test"

@@ -15,6 +15,7 @@ type Options struct {
 	Port      int     // TCP port of all URLs; Serve tries the next ones, too, and with 0 takes a free one
 	Seed      uint64
 	Bad       bool // add the bad hosts
+	Vast      int  // pages of the bad host vast, with Bad: 2,500 to 1,000,000
 
 	RobotsDelay time.Duration // time that a slow robots.txt takes
 	SlowDelay   time.Duration // time of each answer of the slow host
@@ -37,6 +38,7 @@ func DiscoverSmall() Options {
 
 // usual sets the port, the same from run to run so that URLs are, and the delays.
 func (o Options) usual() Options {
+	o.Vast = 1_000_000
 	o.Port, o.RobotsDelay, o.SlowDelay = 18480, 1500*time.Millisecond, 2*time.Second
 	return o
 }
@@ -53,6 +55,8 @@ func (o Options) check() error {
 		return fmt.Errorf("docweb: skew %v: want more than 0", o.Skew)
 	case o.MeanBytes < 4000 || o.MeanBytes > 100_000:
 		return fmt.Errorf("docweb: pages of %d bytes: want a mean of 4000 to 100000", o.MeanBytes)
+	case o.Bad && (o.Vast < listLinks || o.Vast > 1_000_000):
+		return fmt.Errorf("docweb: bad host of %d pages: want %d to 1000000", o.Vast, listLinks)
 	case o.Port < 0 || o.Port > 65535:
 		return fmt.Errorf("docweb: port %d: want 0 to 65535", o.Port)
 	}

@@ -24,11 +24,14 @@ type stored struct {
 // block is text that many pages share.
 type block struct{ raw, packed []byte }
 
-// Sizes and numbers of blocks: so many that pages do not resemble each other.
+// Sizes and numbers of blocks: so many that pages do not resemble each other. A small web has fewer big ones, one
+// for so many pages.
 const (
 	bigBytes    = 8192
 	smallBytes  = 1024
 	bigBlocks   = 768
+	leastBlocks = 64
+	blockPages  = 16
 	smallBlocks = 256
 )
 
@@ -67,7 +70,7 @@ func (p *packer) pack(text []byte) []byte {
 func (w *Web) makeBlocks() {
 	p := packer{level: blockLevel}
 	pack := func(raw []byte) block { return block{raw, bytes.Clone(p.pack(raw))} }
-	for i := range bigBlocks {
+	for i := range max(leastBlocks, min(w.pages/blockPages, bigBlocks)) {
 		w.big = append(w.big, pack(newRng(w.opt.Seed, 7, 0, uint64(i)).block(bigBytes)))
 	}
 	for i := range smallBlocks {
@@ -81,10 +84,10 @@ func (w *Web) blocks(h *Host, i int, yield func(*block)) {
 	s := &h.store[i]
 	r := newRng(w.opt.Seed, 8, uint64(h.id), uint64(i))
 	for range s.big {
-		yield(&w.big[r.below(bigBlocks)])
+		yield(&w.big[r.below(len(w.big))])
 	}
 	for range s.small {
-		yield(&w.small[r.below(smallBlocks)])
+		yield(&w.small[r.below(len(w.small))])
 	}
 	yield(&w.foot)
 }
