@@ -74,7 +74,8 @@ func TestSizes(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	for i, change := range []func(*Options){func(o *Options) { o.Hosts = 7 }, func(o *Options) { o.Addrs = 0 },
 		func(o *Options) { o.Largest = 0 },
-		func(o *Options) { o.Skew = 0 }, func(o *Options) { o.MeanBytes = 10 }, func(o *Options) { o.Vast = 2499 }, func(o *Options) { o.Port = -1 }} {
+		func(o *Options) { o.Skew = 0 }, func(o *Options) { o.MeanBytes = 10 },
+		func(o *Options) { o.Vast = 2499 }, func(o *Options) { o.Port = -1 }} {
 		o := tiny()
 		change(&o)
 		if _, err := New(o); err == nil {
