@@ -23,14 +23,26 @@ type node struct {
 	n    int
 }
 
-const fanOut = 10 // children of a page
+const fanOut = 5 // children of a page
+
+// isBook reports whether a host's pages follow one another like those of a book: each page is known only from
+// its neighbours. A quarter of the hosts with 8 to 200 pages are books.
+func (h *Host) isBook() bool {
+	return h.role == ordinary && h.Pages >= 8 && h.Pages <= 200 && h.id%4 == 1
+}
+
+// nearby: most links of a text lead to one of so many pages before or after it.
+const nearby = 30
 
 // Links of indexes, which are the pages 1 to 3 of hosts with more than 1,000 pages.
 const (
 	indexes    = 3
-	indexLinks = 300
+	indexLinks = 100
 	indexFrom  = 1000
 )
+
+// outside: one page in so many links to other hosts.
+const outside = 4
 
 // path returns the path of a URL.
 func (w *Web) path(n node) string {
@@ -57,10 +69,10 @@ func slug(host, n int) string {
 // forbiddenDir is the directory that a robots.txt of kind RobotsDisallow forbids.
 const forbiddenDir = "internal"
 
-// forbidden reports whether a page is in forbiddenDir: an eighth of the pages without children of a host that
-// forbids it.
+// forbidden reports whether a page is in forbiddenDir: an eighth of the pages without children of a host,
+// unless a book, that forbids it.
 func (w *Web) forbidden(h *Host, n int) bool {
-	return h.Robots == RobotsDisallow && n > 0 && n*fanOut+1 >= h.Pages && n/4%8 == 5
+	return h.Robots == RobotsDisallow && !h.isBook() && n > 0 && n*fanOut+1 >= h.Pages && n/4%8 == 5
 }
 
 // nodeOf is the inverse of path; ok is false if no URL has the path.
@@ -123,20 +135,19 @@ func (l *links) all(yield func(node)) {
 func (w *Web) target(n node) node {
 	r := newRng(w.opt.Seed, 3, uint64(n.host.id), uint64(n.n))
 	if r.below(5) == 0 {
-		return w.elsewhere(r)
+		return w.elsewhere(r, n.host)
 	}
 	return node{host: n.host, n: r.below(n.host.Pages)}
 }
 
-// elsewhere returns a page of any ordinary host; large hosts and early pages are more likely.
-func (w *Web) elsewhere(r *rng) node {
-	u := r.unit()
-	h := w.hosts[int(float64(w.opt.Hosts)*u*u)]
+// elsewhere returns a page of one of the hosts that h links to, more often the root or an early page.
+func (w *Web) elsewhere(r *rng, h *Host) node {
+	to := w.hosts[h.friends[r.below(len(h.friends))]]
 	if r.below(5) < 3 {
-		return node{host: h}
+		return node{host: to}
 	}
-	u = r.unit()
-	return node{host: h, n: int(float64(h.Pages) * u * u * u)}
+	u := r.unit()
+	return node{host: to, n: int(float64(to.Pages) * u * u * u)}
 }
 
 // linksOf returns the links of a page of an ordinary host or of lists.
@@ -149,14 +160,36 @@ func (w *Web) linksOf(h *Host, i int) *links {
 	}
 	at := func(n int) node { return node{host: h, n: n} }
 	if i > 0 {
-		l.related = append(l.related, at(0), at((i-1)/fanOut), at(i-1))
+		l.related = append(l.related, at(0), at(i-1))
+	}
+	if i+1 < h.Pages {
+		l.related = append(l.related, at(i+1))
+	}
+	if !h.isBook() {
+		w.treeLinks(l, r, h, i)
+	}
+	if r.below(outside) == 0 {
+		for range 1 + r.below(3) {
+			l.text = append(l.text, w.elsewhere(r, h))
+		}
+	}
+	for _, found := range h.finds[i] {
+		l.text = append(l.text, node{host: w.hosts[found]})
+	}
+	w.rareLinks(l, r, h)
+	return l
+}
+
+// treeLinks adds the links of page i to its parent, siblings and children, and those of its text within the
+// host.
+func (w *Web) treeLinks(l *links, r *rng, h *Host, i int) {
+	at := func(n int) node { return node{host: h, n: n} }
+	if i > 0 {
+		l.related = append(l.related, at((i-1)/fanOut))
 		first := (i-1)/fanOut*fanOut + 1
 		for s := first; s < min(first+fanOut, h.Pages); s++ {
 			l.siblings = append(l.siblings, at(s))
 		}
-	}
-	if i+1 < h.Pages {
-		l.related = append(l.related, at(i+1))
 	}
 	for c := i*fanOut + 1; c < min(i*fanOut+1+fanOut, h.Pages); c++ {
 		l.children = append(l.children, at(c))
@@ -167,15 +200,18 @@ func (w *Web) linksOf(h *Host, i int) *links {
 		}
 	}
 	for range 2 + r.below(13) {
+		if r.below(4) > 0 {
+			l.text = append(l.text, at(min(max(i-nearby+r.below(2*nearby+1), 0), h.Pages-1)))
+			continue
+		}
 		u := r.unit()
-		l.text = append(l.text, at(int(float64(h.Pages)*u*u)))
+		l.text = append(l.text, at(int(float64(h.Pages)*u*u*u)))
 	}
-	for range r.below(4) {
-		l.text = append(l.text, w.elsewhere(r))
-	}
-	for _, found := range h.finds[i] {
-		l.text = append(l.text, node{host: w.hosts[found]})
-	}
+}
+
+// rareLinks adds, to some pages, a link to a name that does not exist, a missing or moved page, or a bad
+// host.
+func (w *Web) rareLinks(l *links, r *rng, h *Host) {
 	switch r.below(64) {
 	case 0:
 		l.text = append(l.text, node{n: r.below(w.deadNames())})
@@ -188,7 +224,6 @@ func (w *Web) linksOf(h *Host, i int) *links {
 			l.text = append(l.text, node{host: w.hosts[w.opt.Hosts+2+r.below(2)], n: r.below(slowPages)}) // slow, silent
 		}
 	}
-	return l
 }
 
 // listLinks adds the links of a page of lists.

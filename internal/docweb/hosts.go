@@ -18,7 +18,7 @@ const (
 	RobotsHTML                   // 200 with a page instead
 	RobotsForbids                // 403, so everything is allowed
 	RobotsMoved                  // 301
-	RobotsSlow                   // 200 after RobotsDelay
+	RobotsSlow                   // 200 after Options.RobotsDelay
 	RobotsFails                  // 500, so nothing is allowed
 	robotsHour                   // 200 with Crawl-delay: 3600
 )
@@ -34,11 +34,10 @@ const (
 	silent
 )
 
-// Sizes of the bad hosts.
+// Number and sizes of the bad hosts.
 const (
-	listPages = 400
-	listLinks = 2500
-	vastPages = listPages * listLinks
+	badHosts  = 4
+	listLinks = 2500 // of a page of lists
 	slowPages = 2000 // slow and silent
 )
 
@@ -57,6 +56,7 @@ type Host struct {
 	moved    int           // redirects
 	baseGone int           // as base
 	baseMove int           // as base
+	friends  []int         // hosts that it links to
 	finds    map[int][]int // page -> hosts that are linked there, so that they are reachable
 	store    []stored      // of each page
 	arena    []byte        // heads of the pages
@@ -100,7 +100,9 @@ func (w *Web) makeHosts() {
 	if !o.Bad {
 		return
 	}
-	for i, h := range []Host{{Name: "lists", Pages: listPages + 1, role: lists}, {Name: "vast", Pages: vastPages, role: vast, Robots: robotsHour},
+	for i, h := range []Host{{Name: "lists", Pages: o.Vast/listLinks + 1, role: lists},
+		{Name: "vast", Pages: o.Vast / listLinks * listLinks,
+			role: vast, Robots: robotsHour},
 		{Name: "slow", Pages: slowPages, role: slow}, {Name: "silent", Pages: slowPages, role: silent}} {
 		h.Name = "www." + h.Name + "host.test"
 		h.Addr = address(o.Addrs + i)
@@ -124,9 +126,6 @@ func (w *Web) add(h *Host) {
 	w.ordinary = w.hosts
 }
 
-// FirstAddr is the first address of every web.
-var FirstAddr = address(0)
-
 // address returns address n of the web.
 func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 7, byte(11 + n)}) }
 
@@ -140,7 +139,8 @@ func (w *Web) giveRobots(r *rng) {
 	for _, k := range []struct {
 		kind Robots
 		part int // one host in so many
-	}{{RobotsFails, 24}, {RobotsSlow, 24}, {RobotsHTML, 24}, {RobotsForbids, 24}, {RobotsMoved, 24}, {RobotsDelay0, 8}, {RobotsDisallow, 6}} {
+	}{{RobotsFails, 24}, {RobotsSlow, 24}, {RobotsHTML, 24}, {RobotsForbids, 24}, {RobotsMoved, 24}, {RobotsDelay0, 8},
+		{RobotsDisallow, 6}} {
 		for range max(1, n/k.part) {
 			deck = append(deck, k.kind)
 		}
@@ -164,14 +164,15 @@ func (w *Web) giveRobots(r *rng) {
 func (w *Web) findable() {
 	r := newRng(w.opt.Seed, 2)
 	order := r.permutation(w.opt.Hosts)
-	// Seeds: three hosts of middle size whose robots.txt answers well come first.
-	front := 0
-	for i := 0; i < len(order) && front < maxSeeds; i++ {
-		h := w.hosts[order[i]]
-		if h.Robots < RobotsSlow && h.id >= spared && h.id < w.opt.Hosts/2 {
-			order[front], order[i] = order[i], order[front]
-			w.seeds = append(w.seeds, h)
-			front++
+	// Seeds: three hosts whose robots.txt answers well come first, of middle size if there are so many.
+	for _, middle := range []bool{true, false} {
+		for i := len(w.seeds); i < len(order) && len(w.seeds) < maxSeeds; i++ {
+			h := w.hosts[order[i]]
+			if h.Robots < RobotsSlow && (!middle || h.id >= spared && h.id < w.opt.Hosts/2) {
+				front := len(w.seeds)
+				order[front], order[i] = order[i], order[front]
+				w.seeds = append(w.seeds, h)
+			}
 		}
 	}
 	for n := 1; n < len(order); n++ {
@@ -185,8 +186,24 @@ func (w *Web) findable() {
 		}
 		parent.finds[page] = append(parent.finds[page], order[n])
 	}
+	w.befriend(r)
 	if w.opt.Bad {
 		w.seeds[0].finds[0] = append(w.seeds[0].finds[0], w.opt.Hosts) // lists
+	}
+}
+
+// mostFriends bounds the number of hosts that a host links to, besides the tree.
+const mostFriends = 10
+
+// befriend chooses the hosts that each host links to. Popular ones are chosen by many and most by few,
+// whatever their size, so that domains have in-degrees as unequal as those of the web.
+func (w *Web) befriend(r *rng) {
+	popular := r.permutation(w.opt.Hosts)
+	for _, h := range w.hosts[:w.opt.Hosts] {
+		for range 1 + r.below(mostFriends) {
+			u := r.unit()
+			h.friends = append(h.friends, popular[int(float64(w.opt.Hosts)*u*u*u)])
+		}
 	}
 }
 

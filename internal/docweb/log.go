@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Log has the answers of a server, 8 bytes each, in the order of their ends. It may be used concurrently.
+// Log has the answers of a server, 8 bytes each, in about the order in which they were sent. It may be used
+// concurrently.
 type Log struct {
 	web   *Web
 	mu    sync.Mutex
@@ -18,8 +19,8 @@ type Log struct {
 	left  int      // of them
 }
 
-// answer is an answer's kind (2 bits) with the number of its URL among those of its kind, and its end in units
-// of 10 µs. Of the kind other it has the host.
+// answer is an answer's kind (2 bits) with the number of its URL among those of its kind, and the time when
+// it was sent, in units of 10 µs. Of the kind other it has the host.
 type answer struct{ what, when uint32 }
 
 const (

@@ -35,19 +35,21 @@ func (w *Web) head(b []byte, h *Host, i int) []byte {
 	if len(l.children) > 0 {
 		b = append(b, "<div class=\"toctree-wrapper\"><ul>\n"...)
 		for _, n := range l.children {
-			b = fmt.Appendf(b, "<li class=\"toctree-l1\"><a class=\"reference internal\" href=\"%s\">%s</a></li>\n", w.href(h, n), label(n))
+			b = fmt.Appendf(b, "<li class=\"toctree-l1\"><a class=\"reference internal\" href=\"%s\">%s</a></li>\n",
+				w.href(h, n), label(n))
 		}
 		b = append(b, "</ul></div>\n"...)
 	}
 	for k := 0; k < len(l.text); {
 		b = append(b, "<p>"...)
 		for range min(1+r.below(3), len(l.text)-k) {
-			b = r.sentence(b, 4+r.below(8))
+			b = r.sentence(b, 1+r.below(3))
 			class := "internal"
 			if l.text[k].host != h {
 				class = "external"
 			}
-			b = fmt.Appendf(b, " See <a class=\"reference %s\" href=\"%s\"><span class=\"std\">%s</span></a>. ", class, w.href(h, l.text[k]), label(l.text[k]))
+			b = fmt.Appendf(b, " See <a class=\"reference %s\" href=\"%s\"><span class=\"std\">%s</span></a>. ", class,
+				w.href(h, l.text[k]), label(l.text[k]))
 			k++
 		}
 		b = append(b, "</p>\n"...)
@@ -78,7 +80,8 @@ func label(n node) string {
 }
 
 // foot ends each page.
-const foot = "<div class=\"footer\"><p>Built from the sources. Last updated on the first of the month.</p></div>\n</div>\n</body>\n</html>\n"
+const foot = "<div class=\"footer\"><p>Built from the sources. Last updated on the first of the month.</p></div>\n" +
+	"</div>\n</body>\n</html>\n"
 
 // sigma is the width of the log-normal sizes.
 const sigma = 0.8

@@ -10,7 +10,8 @@ type reply struct {
 	body     string
 }
 
-var reasons = map[int]string{200: "OK", 301: "Moved Permanently", 403: "Forbidden", 404: "Not Found", 421: "Misdirected Request",
+var reasons = map[int]string{200: "OK", 301: "Moved Permanently", 403: "Forbidden", 404: "Not Found",
+	421: "Misdirected Request",
 	500: "Internal Server Error", 501: "Not Implemented"}
 
 const (
@@ -36,7 +37,8 @@ func (h *Host) robots() reply {
 	case robotsHour:
 		return text("Crawl-delay: 3600\nDisallow: /cgi-bin/\n")
 	case RobotsHTML:
-		return reply{status: 200, mime: html, body: "<!DOCTYPE html>\n<title>Nothing here</title>\n<p>Nothing here, see <a href=\"/\">home</a>.</p>\n"}
+		return reply{status: 200, mime: html, body: "<!DOCTYPE html>\n<title>Nothing here</title>\n" +
+			"<p>Nothing here, see <a href=\"/\">home</a>.</p>\n"}
 	case RobotsForbids:
 		return reply{status: 403, mime: html, body: "<title>Forbidden</title>\n"}
 	case RobotsMoved:
@@ -47,11 +49,13 @@ func (h *Host) robots() reply {
 	return notFound
 }
 
-var notFound = reply{status: 404, mime: html, body: "<!DOCTYPE html>\n<title>Not found</title>\n<p>This page does not exist.</p>\n"}
+var notFound = reply{status: 404, mime: html,
+	body: "<!DOCTYPE html>\n<title>Not found</title>\n<p>This page does not exist.</p>\n"}
 
 // append appends the response.
 func (r reply) append(b []byte, head bool) []byte {
-	b = fmt.Appendf(b, "HTTP/1.1 %d %s\r\nServer: docweb\r\nContent-Type: %s\r\nContent-Length: %d\r\n", r.status, reasons[r.status], r.mime,
+	b = fmt.Appendf(b, "HTTP/1.1 %d %s\r\nServer: docweb\r\nContent-Type: %s\r\nContent-Length: %d\r\n", r.status,
+		reasons[r.status], r.mime,
 		len(r.body))
 	if r.location != "" {
 		b = fmt.Appendf(b, "Location: %s\r\n", r.location)

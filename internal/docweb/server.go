@@ -26,25 +26,64 @@ type Server struct {
 	shut bool
 }
 
-// Start serves the web on its addresses and port.
-func (w *Web) Start() (*Server, error) {
-	s := &Server{web: w, log: newLog(w), stop: make(chan struct{}), open: map[net.Conn]struct{}{}}
-	taken := map[string]bool{}
-	for _, h := range w.hosts {
-		at := net.JoinHostPort(h.Addr.String(), strconv.Itoa(w.opt.Port))
-		if taken[at] {
-			continue
-		}
-		taken[at] = true
-		l, err := net.Listen("tcp", at)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("docweb: start server: %w", err), s.Close())
-		}
-		s.listeners = append(s.listeners, l)
+// Serve makes a web and serves it on its addresses, all on one port.
+func Serve(o Options) (*Server, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	list, err := listen(&o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{listeners: list, stop: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	if s.web, err = New(o); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.log = newLog(s.web)
+	for _, l := range list {
 		s.wait.Go(func() { s.accept(l) })
 	}
 	return s, nil
 }
+
+// portTries is the number of ports that Serve tries.
+const portTries = 100
+
+// listen listens on all addresses, and sets o.Port to the port.
+func listen(o *Options) (list []net.Listener, err error) {
+	addrs := min(o.Addrs, o.Hosts)
+	if o.Bad {
+		addrs = o.Addrs + badHosts
+	}
+	for try := range portTries {
+		port := o.Port
+		if port > 0 {
+			port += try
+		}
+		list = nil
+		for i := 0; i < addrs && err == nil; i++ {
+			var l net.Listener
+			if l, err = net.Listen("tcp", net.JoinHostPort(address(i).String(), strconv.Itoa(port))); err == nil {
+				port = l.Addr().(*net.TCPAddr).Port
+				list = append(list, l)
+			}
+		}
+		if err == nil {
+			o.Port = port
+			return list, nil
+		}
+		for _, l := range list {
+			l.Close()
+		}
+		if try < portTries-1 {
+			err = nil
+		}
+	}
+	return nil, fmt.Errorf("docweb: find a port that is free on %d addresses: %w", addrs, err)
+}
+
+// Web returns the web.
+func (s *Server) Web() *Web { return s.web }
 
 // Log returns the server's log.
 func (s *Server) Log() *Log { return s.log }
@@ -97,12 +136,21 @@ func (s *Server) accept(l net.Listener) {
 		s.mu.Unlock()
 		s.wait.Go(func() {
 			s.serve(c)
-			c.Close()
+			part(c)
 			s.mu.Lock()
 			delete(s.open, c)
 			s.mu.Unlock()
 		})
 	}
+}
+
+// part ends a connection. It reads first what the client has sent already: otherwise the kernel would reset
+// the connection, and the client could lose the last answer.
+func part(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok && t.CloseWrite() == nil {
+		io.CopyN(io.Discard, c, 4*maxHead)
+	}
+	c.Close()
 }
 
 // maxHead bounds the head of a request.
@@ -138,11 +186,11 @@ func (s *Server) serve(c net.Conn) {
 			return
 		}
 		out = text
+		if n.host != nil && !q.head {
+			s.log.add(n) // before the client can have the answer
+		}
 		if _, err := c.Write(out); err != nil {
 			return
-		}
-		if n.host != nil && !q.head {
-			s.log.add(n)
 		}
 		if q.last {
 			return
@@ -195,13 +243,13 @@ func (s *Server) answer(b []byte, q *request) (n node, _ []byte, ok bool) {
 	case silent:
 		return n, nil, false
 	case slow:
-		if !s.sleep(SlowDelay) {
+		if !s.sleep(w.opt.SlowDelay) {
 			return n, nil, false
 		}
 	}
 	if q.path == "/robots.txt" || q.path == robotsMoved && h.Robots == RobotsMoved {
 		n = node{host: h, kind: other}
-		if h.Robots == RobotsSlow && !s.sleep(RobotsDelay) {
+		if h.Robots == RobotsSlow && !s.sleep(w.opt.RobotsDelay) {
 			return n, nil, false
 		}
 		r := h.robots()
@@ -220,7 +268,8 @@ func (s *Server) answer(b []byte, q *request) (n node, _ []byte, ok bool) {
 		to := w.target(n)
 		return n, reply{status: 301, mime: html, location: w.url(to)}.append(b, q.head), true
 	case h.role > lists:
-		return n, reply{status: 200, mime: html, body: "<!DOCTYPE html>\n<title>" + q.path + "</title>\n<p>A page.</p>\n"}.append(b, q.head), true
+		return n, reply{status: 200, mime: html, body: "<!DOCTYPE html>\n<title>" + q.path +
+			"</title>\n<p>A page.</p>\n"}.append(b, q.head), true
 	}
 	return n, w.appendPage(b, n, q), true
 }
@@ -228,7 +277,8 @@ func (s *Server) answer(b []byte, q *request) (n node, _ []byte, ok bool) {
 // appendPage appends the response with a page that has been rendered.
 func (w *Web) appendPage(b []byte, n node, q *request) []byte {
 	st := &n.host.store[n.n]
-	b = append(b, "HTTP/1.1 200 OK\r\nServer: docweb\r\nContent-Type: "+html+"\r\nVary: Accept-Encoding\r\nContent-Length: "...)
+	b = append(b, "HTTP/1.1 200 OK\r\nServer: docweb\r\nVary: Accept-Encoding\r\nContent-Type: "+html+
+		"\r\nContent-Length: "...)
 	if !n.host.Plain && !q.gzip { // rare
 		raw := w.Body(n.host, n.n)
 		b = append(strconv.AppendInt(b, int64(len(raw)), 10), "\r\n\r\n"...)

@@ -24,16 +24,22 @@ type stored struct {
 // block is text that many pages share.
 type block struct{ raw, packed []byte }
 
-// Sizes and numbers of blocks: so many that pages do not resemble each other.
+// Sizes and numbers of blocks: so many that pages do not resemble each other. A small web has fewer big ones, one
+// for so many pages.
 const (
-	bigBytes    = 4096
+	bigBytes    = 8192
 	smallBytes  = 1024
-	bigBlocks   = 1024
+	bigBlocks   = 768
+	leastBlocks = 64
+	blockPages  = 16
 	smallBlocks = 256
 )
 
-// level is the level of compression.
-const level = 6
+// Levels of compression. The heads, of which there is one a page, have the fastest.
+const (
+	headLevel  = 1
+	blockLevel = 6
+)
 
 var gzipHead = []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3}
 
@@ -42,15 +48,16 @@ var lastBlock = []byte{3, 0}
 
 // packer compresses parts of a stream so that they can be joined.
 type packer struct {
-	buf bytes.Buffer
-	z   *flate.Writer
+	level int
+	buf   bytes.Buffer
+	z     *flate.Writer
 }
 
 // pack returns a part that needs nothing before it and ends at a byte; valid until the next call.
 func (p *packer) pack(text []byte) []byte {
 	p.buf.Reset()
 	if p.z == nil {
-		p.z, _ = flate.NewWriter(&p.buf, level) // the level is valid
+		p.z, _ = flate.NewWriter(&p.buf, p.level) // the level is valid
 	} else {
 		p.z.Reset(&p.buf)
 	}
@@ -61,17 +68,15 @@ func (p *packer) pack(text []byte) []byte {
 
 // makeBlocks makes the pool.
 func (w *Web) makeBlocks() {
-	var p packer
-	fill := func(n, size int, salt uint64) []block {
-		list := make([]block, n)
-		for i := range list {
-			raw := newRng(w.opt.Seed, 7, salt, uint64(i)).block(size)
-			list[i] = block{raw, bytes.Clone(p.pack(raw))}
-		}
-		return list
+	p := packer{level: blockLevel}
+	pack := func(raw []byte) block { return block{raw, bytes.Clone(p.pack(raw))} }
+	for i := range max(leastBlocks, min(w.pages/blockPages, bigBlocks)) {
+		w.big = append(w.big, pack(newRng(w.opt.Seed, 7, 0, uint64(i)).block(bigBytes)))
 	}
-	w.big, w.small = fill(bigBlocks, bigBytes, 0), fill(smallBlocks, smallBytes, 1)
-	w.foot = block{[]byte(foot), bytes.Clone(p.pack([]byte(foot)))}
+	for i := range smallBlocks {
+		w.small = append(w.small, pack(newRng(w.opt.Seed, 7, 1, uint64(i)).block(smallBytes)))
+	}
+	w.foot = pack([]byte(foot))
 }
 
 // blocks calls yield with the blocks of a page and the foot, in their order.
@@ -79,10 +84,10 @@ func (w *Web) blocks(h *Host, i int, yield func(*block)) {
 	s := &h.store[i]
 	r := newRng(w.opt.Seed, 8, uint64(h.id), uint64(i))
 	for range s.big {
-		yield(&w.big[r.below(bigBlocks)])
+		yield(&w.big[r.below(len(w.big))])
 	}
 	for range s.small {
-		yield(&w.small[r.below(smallBlocks)])
+		yield(&w.small[r.below(len(w.small))])
 	}
 	yield(&w.foot)
 }
@@ -109,7 +114,7 @@ func (w *Web) render() error {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			var p packer
+			p := packer{level: headLevel}
 			for k := int(next.Add(1) - 1); k < len(jobs); k = int(next.Add(1) - 1) {
 				j := jobs[k]
 				for i := j.from; i < min(j.from+part, j.h.Pages); i++ {
@@ -137,7 +142,7 @@ func (w *Web) render() error {
 func (w *Web) renderPage(p *packer, arena []byte, h *Host, i int) []byte {
 	s := &h.store[i]
 	head := w.head(nil, h, i)
-	rest := max(0, w.size(h, i)-len(head)-len(foot))
+	rest := max(0, w.size(h, i)-len(head)-len(foot)+smallBytes/2)
 	s.big, s.small = uint16(rest/bigBytes), uint16(rest%bigBytes/smallBytes)
 	s.raw, s.crc = uint32(len(head)), crc32.ChecksumIEEE(head)
 	packed := 0

@@ -21,8 +21,18 @@ type Web struct {
 	bad        atomic.Int32
 }
 
-// New makes a web. It takes some 50 µs of CPU a page.
+// New makes a web, in some 55 µs of CPU a page.
 func New(o Options) (*Web, error) {
+	w, err := outline(o)
+	if err != nil {
+		return nil, err
+	}
+	w.makeBlocks()
+	return w, w.render()
+}
+
+// outline makes a web without its pages.
+func outline(o Options) (*Web, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -30,9 +40,11 @@ func New(o Options) (*Web, error) {
 	w.makeHosts()
 	w.findable()
 	w.choosePlain()
-	w.makeBlocks()
-	return w, w.render()
+	return w, nil
 }
+
+// Port returns the port of all URLs.
+func (w *Web) Port() int { return w.opt.Port }
 
 // Figures describe a web.
 type Figures struct {

@@ -73,7 +73,8 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 		return err
 	}
 	f := d.web.Figures()
-	progress("web of %d hosts with %d pages made in %.1f s; a crawl from %d seeds must find %d pages on %d hosts", f.Hosts, f.Pages,
+	progress("web of %d hosts with %d pages made in %.1f s; a crawl from %d seeds must find %d pages on %d hosts",
+		f.Hosts, f.Pages,
 		time.Since(began).Seconds(), c.Seeds, d.expect.Pages, d.expect.Hosts)
 	if d.absent != "" {
 		progress("wget2 does not take part: %s", d.absent)

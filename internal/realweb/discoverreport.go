@@ -18,13 +18,16 @@ func (d *discovery) report(rep *report.Report, f docweb.Figures) {
 	if d.BadHosts {
 		rep.Command += " --bad-hosts"
 	}
-	rep.Set("web", "%d hosts on %d addresses, %d pages, mean %.1f KB, %.0f links per page; %d seeds lead to %d pages of %d hosts", f.Hosts, f.Addrs,
+	rep.Set("web", "%d hosts on %d addresses, %d pages, mean %.1f KB, %.0f links per page; "+
+		"%d seeds lead to %d pages of %d hosts", f.Hosts, f.Addrs,
 		f.Pages, f.MeanBytes/1e3, float64(d.expect.Links)/float64(d.expect.Pages), d.Seeds, d.expect.Pages, d.expect.Hosts)
-	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest in gzip made in advance; %.1f KB sent per page", 100*f.Plain,
+	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest in gzip made in advance; "+
+		"%.1f KB sent per page", 100*f.Plain,
 		f.SentBytes/1e3)
 	for _, name := range d.Contenders {
 		cmd := d.command(name, "DIR")
-		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), d.Work+"/", "WEB/"))
+		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), d.Work+"/",
+			"WEB/"))
 	}
 	if d.absent != "" {
 		rep.Set("wget2 is absent", "%s", d.absent)
@@ -53,16 +56,22 @@ func (d *discovery) report(rep *report.Report, f docweb.Figures) {
 			return slices.Max(append(report.Of(d.runs[name], figure), 0))
 		}
 		rep.Checks = append(rep.Checks,
-			report.AtMost("pages that "+name+" missed", most(func(l *discoverTrial) float64 { return float64(l.Missing) }), 0, "pages"),
-			report.AtMost("pages that "+name+" fetched twice", most(func(l *discoverTrial) float64 { return float64(l.Twice) }), 0, "pages"),
-			report.AtMost("pages that "+name+" should not have fetched", most(func(l *discoverTrial) float64 { return float64(l.Extra) }), 0, "pages"))
+			report.AtMost("pages that "+name+" missed", most(func(l *discoverTrial) float64 { return float64(l.Missing) }),
+				0, "pages"),
+			report.AtMost("pages that "+name+" fetched twice",
+				most(func(l *discoverTrial) float64 { return float64(l.Twice) }), 0, "pages"),
+			report.AtMost("pages that "+name+" should not have fetched",
+				most(func(l *discoverTrial) float64 { return float64(l.Extra) }), 0, "pages"))
 	}
 }
 
 func (d *discovery) metrics(l *discoverTrial) []report.Metric {
-	return []report.Metric{{Value: float64(l.span().Nanoseconds()) / float64(max(l.Pages, 1)), Unit: "ns/op"}, {Value: l.rate(), Unit: "pages/s"},
-		{Value: l.cpuMicros(), Unit: "cpu-us/page"}, {Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"}, {Value: 100 * l.idle, Unit: "idle-%"},
-		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}, {Value: float64(l.hundredth().Microseconds()) / 1e3, Unit: "ms-to-100-pages"},
+	return []report.Metric{{Value: float64(l.span().Nanoseconds()) / float64(max(l.Pages, 1)), Unit: "ns/op"},
+		{Value: l.rate(), Unit: "pages/s"},
+		{Value: l.cpuMicros(), Unit: "cpu-us/page"}, {Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"},
+		{Value: 100 * l.idle, Unit: "idle-%"},
+		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}, {Value: float64(l.hundredth().Microseconds()) / 1e3,
+			Unit: "ms-to-100-pages"},
 		{Value: 100 * l.worst(), Unit: "worst-second-%"}, {Value: 100 * l.slowShare(), Unit: "slow-seconds-%"}}
 }
 
@@ -117,8 +126,8 @@ func (d *discovery) startTable() report.Table {
 		{"worst second", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.worst() }},
 		{"slow seconds", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.slowShare() }},
 	})
-	t.Notes = []string{"100 pages: from the first answer. Worst second: its pages as a share of the mean, of whole seconds after the second one.",
-		"slow seconds: the share of those below half of the mean."}
+	t.Notes = []string{"100 pages: from the first answer. Worst second: its pages as a share of the mean, " +
+		"of whole seconds after the second one.", "slow seconds: the share of those below half of the mean."}
 	return t
 }
 
@@ -137,7 +146,10 @@ func (d *discovery) found() report.Table {
 	t := report.Table{Title: fmt.Sprintf("pages by the server's log; %d are to be fetched", d.expect.Pages),
 		Head: []string{"contender", "pages", "missing", "twice", "beyond", "404", "301", "others"}}
 	for _, name := range d.Contenders {
-		l := slices.MaxFunc(d.runs[name], func(a, b *discoverTrial) int { return a.Missing + a.Twice + a.Extra - b.Missing - b.Twice - b.Extra })
+		l := slices.MaxFunc(d.runs[name], func(a, b *discoverTrial) int {
+			return a.Missing + a.Twice +
+				a.Extra - b.Missing - b.Twice - b.Extra
+		})
 		row := []string{name}
 		for _, n := range []int{l.Pages, l.Missing, l.Twice, l.Extra, l.Gone, l.Moved, l.Other} {
 			row = append(row, fmt.Sprint(n))
@@ -147,13 +159,15 @@ func (d *discovery) found() report.Table {
 			t.Notes = append(t.Notes, name+" missed "+u)
 		}
 	}
-	t.Notes = append(t.Notes, "beyond: pages that robots.txt forbids or whose robots.txt answers 500; others: robots.txt, unknown URLs, bad hosts.")
+	t.Notes = append(t.Notes, "beyond: pages that robots.txt forbids or whose robots.txt answers 500; "+
+		"others: robots.txt, unknown URLs, bad hosts.")
 	return t
 }
 
 // slotTable has the use of drumbeat's connection slots.
 func (d *discovery) slotTable() report.Table {
-	t := report.Table{Title: "use of connection slots, last trial, by the crawler's own figures", Head: []string{"contender", "share"}}
+	t := report.Table{Title: "use of connection slots, last trial, by the crawler's own figures",
+		Head: []string{"contender", "share"}}
 	for _, name := range d.Contenders {
 		if l := d.runs[name][len(d.runs[name])-1]; len(l.slots) > 0 {
 			t.Add(name, slotsText(l.slots))
@@ -211,7 +225,8 @@ func (d *discovery) figure() report.Figure {
 		}
 		s := report.Series{Name: name}
 		for i, n := range counts {
-			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(), Y: n * float64(time.Second/figureStep)})
+			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(),
+				Y: n * float64(time.Second/figureStep)})
 		}
 		f.Series = append(f.Series, s)
 	}

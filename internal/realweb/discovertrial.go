@@ -91,9 +91,12 @@ func (l *discoverTrial) hundredth() time.Duration {
 }
 
 func (l *discoverTrial) String() string {
-	s := fmt.Sprintf("%6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, RSS %.0f MB, CPUs idle %2.0f %%, 100 pages %.2f s after the "+
-		"first answer, worst second %.0f %% of the mean, %d pages, %d missing, %d twice", l.span().Seconds(), l.rate(), l.cpuMicros(),
-		l.perPage(l.serverCPU), float64(l.rssBytes)/1e6, 100*l.idle, l.hundredth().Seconds(), 100*l.worst(), l.Pages, l.Missing, l.Twice)
+	s := fmt.Sprintf("%6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, RSS %.0f MB, CPUs idle %2.0f %%, "+
+		"100 pages %.2f s after the "+
+		"first answer, worst second %.0f %% of the mean, %d pages, %d missing, %d twice", l.span().Seconds(), l.rate(),
+		l.cpuMicros(),
+		l.perPage(l.serverCPU), float64(l.rssBytes)/1e6, 100*l.idle, l.hundredth().Seconds(), 100*l.worst(), l.Pages,
+		l.Missing, l.Twice)
 	if len(l.slots) > 0 {
 		s += "\n    slots: " + slotsText(l.slots)
 	}
@@ -124,7 +127,8 @@ func (d *discovery) command(name, dir string) *exec.Cmd {
 			domains = append(domains, h.Name)
 		}
 		args := []string{"--quiet", "--input-file", d.path("seeds.txt"), "--recursive", "--level=inf", "--span-hosts",
-			"--max-threads=" + strconv.Itoa(wget2Threads), "--tries=1", "--compression=gzip", "--output-document=/dev/null", "--no-config",
+			"--max-threads=" + strconv.Itoa(wget2Threads), "--tries=1", "--compression=gzip", "--output-document=/dev/null",
+			"--no-config",
 			"--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy", "--no-xattr", "--no-http2", "--ignore-tags=" + wget2Ignores}
 		cmd := exec.Command(d.Wget2, args...)
 		cmd.Env = append(os.Environ(), "LD_PRELOAD="+d.Names, "NSS_WRAPPER_HOSTS="+d.path("names.txt"),
@@ -135,7 +139,8 @@ func (d *discovery) command(name, dir string) *exec.Cmd {
 	case bareNoStoreName:
 		return exec.Command("/proc/self/exe", "floor", "--list", d.path("list.txt"))
 	}
-	args := append([]string{"crawl", "--seeds", d.path("seeds.txt"), "--dir", crawlDir(dir), "--contact", "realweb@example.org"}, d.crawlFlags()...)
+	args := append([]string{"crawl", "--seeds", d.path("seeds.txt"), "--dir", crawlDir(dir), "--contact",
+		"realweb@example.org"}, d.crawlFlags()...)
 	args = append(args, d.Flags...)
 	if name == noStoreName {
 		args = append(args, "--store", "none")
@@ -147,8 +152,8 @@ func crawlDir(dir string) string { return filepath.Join(dir, "crawl") }
 
 func isDrumbeat(name string) bool { return strings.HasPrefix(name, drumbeatName) }
 
-// run runs a contender as a child that dies with this process. drumbeat waits for hosts that do not answer, so
-// it is stopped when it has every page.
+// run runs a contender as a child that dies with this process. drumbeat waits for hosts that do not answer,
+// so it is stopped when it has every page.
 func (d *discovery) run(ctx context.Context, name string) (*discoverTrial, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Limit)
 	defer cancel()
@@ -197,7 +202,8 @@ func (d *discovery) run(ctx context.Context, name string) (*discoverTrial, error
 	// wget2 exits with 8 if any URL had an error status, such as 404.
 	if cmp.Or(ctx.Err(), err) != nil && (ctx.Err() != nil || name != wget2Name) || l.Pages == 0 {
 		text, _ := os.ReadFile(out.Name())
-		return nil, fmt.Errorf("realweb: %s: %w: %d pages\n%s\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err, errors.New("ended")), l.Pages,
+		return nil, fmt.Errorf("realweb: %s: %w: %d pages\n%s\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err,
+			errors.New("ended")), l.Pages,
 			l, text[max(0, len(text)-4000):])
 	}
 	return l, nil
@@ -244,8 +250,8 @@ func (d *discovery) awaitPages(ctx context.Context, ended chan error) ending {
 	}
 }
 
-// end ends a process that has not ended by itself, and returns its error. Programs other than drumbeat (crawl)
-// end by themselves when they are complete.
+// end ends a process that has not ended by itself, and returns its error. Programs other than drumbeat
+// (crawl) end by themselves when they are complete.
 func (d *discovery) end(cmd *exec.Cmd, crawl bool, ended chan error, why ending) error {
 	ask := time.After(settle)
 	if why == stalled {

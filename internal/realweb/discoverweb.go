@@ -34,35 +34,17 @@ type discoverServers struct {
 	port   int
 }
 
-// firstPort is the port of the web, or the first to try, so that URLs are the same from run to run. portTries is
-// the number of ports to try.
-const (
-	firstPort = 18480
-	portTries = 100
-)
-
 // start makes and serves the web.
 func (f *discoverFlags) start() (*discoverServers, error) {
-	o := map[string]docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull, webSmall: docweb.DiscoverSmall}[f.Web]
+	o := map[string]func() docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull,
+		webSmall: docweb.DiscoverSmall}[f.Web]()
 	o.Bad = f.BadHosts
-	for o.Port = firstPort; ; o.Port++ {
-		l, err := net.Listen("tcp", net.JoinHostPort(docweb.FirstAddr.String(), strconv.Itoa(o.Port)))
-		if err == nil {
-			l.Close()
-			break
-		}
-		if o.Port == firstPort+portTries {
-			return nil, fmt.Errorf("realweb: find a free port: %w", err)
-		}
-	}
-	w, err := docweb.New(o)
+	server, err := docweb.Serve(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &discoverServers{web: w, port: o.Port}
-	if s.server, err = w.Start(); err != nil {
-		return nil, err
-	}
+	w := server.Web()
+	s := &discoverServers{web: w, server: server, port: w.Port()}
 	s.dns, err = startNameServer(func(name string) (net.IP, bool) {
 		addr, ok := w.Lookup(name)
 		return addr.AsSlice(), ok
@@ -80,7 +62,8 @@ func (s *discoverServers) close() error {
 
 // crawlFlags returns drumbeat's flags for this web.
 func (s *discoverServers) crawlFlags() []string {
-	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.addr.String(), "--allow-net", "127.0.0.0/8",
+	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.addr.String(), "--allow-net",
+		"127.0.0.0/8",
 		"--ports", strconv.Itoa(s.port)}
 }
 
@@ -97,7 +80,8 @@ func (c discoverServeCmd) Run(ctx context.Context) error {
 		return err
 	}
 	s.web.SetBad(docweb.BadAll)
-	fmt.Printf("%d hosts; for %d minutes, or until interrupted:\n\n  drumbeat crawl %s --dir DIR --contact you@example.org %s\n\n",
+	fmt.Printf("%d hosts; for %d minutes, or until interrupted:\n\n"+
+		"  drumbeat crawl %s --dir DIR --contact you@example.org %s\n\n",
 		len(s.web.Hosts()), c.Minutes, strings.Join(s.web.Seeds(c.Seeds), " "), strings.Join(s.crawlFlags(), " "))
 	for _, h := range s.web.Hosts() {
 		fmt.Printf("  %7d pages  %-12s %s\n", h.Pages, h.Addr, h.Name)
@@ -106,6 +90,7 @@ func (c discoverServeCmd) Run(ctx context.Context) error {
 	defer cancel()
 	<-ctx.Done()
 	n := s.server.Log().Counts()
-	fmt.Printf("answered %d pages, %d of them more than once, %d times 404, %d redirects, %d others\n", n.Pages, n.Twice, n.Gone, n.Moved, n.Other)
+	fmt.Printf("answered %d pages, %d of them more than once, %d times 404, %d redirects, %d others\n", n.Pages,
+		n.Twice, n.Gone, n.Moved, n.Other)
 	return s.close()
 }
