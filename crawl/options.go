@@ -292,6 +292,8 @@ type Options struct {
 	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
 	// attempts.
 	AllowedAddr func(netip.Addr) bool
+	// NAT64 are the Fetcher's prefixes of translators. The blacklist applies to IPv4 addresses in theirs, too.
+	NAT64 []netip.Prefix
 	// Ports are those that Fetcher connects to. Links to other ports are counted and dropped before any
 	// request to their host.
 	Ports ports.Set

@@ -70,6 +70,7 @@ func (d *dispatcher) readRules() (rules, blacklist *scope.Set, err error) {
 func (d *dispatcher) openRules() error {
 	blocked := d.operator.blocked()
 	e := d.engine
+	e.rules.NAT64 = e.opt.NAT64
 	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist)+len(blocked) > 0 || e.opt.Control != nil
 	e.rules.exchanges = map[*activeExchange]struct{}{}
 	rules, blacklist, err := e.readRulesWith(blocked)

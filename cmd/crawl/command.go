@@ -105,7 +105,8 @@ type Command struct {
 type netFlags struct {
 	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"Send DNS queries to this server. Repeatable. Default: the servers in /etc/resolv.conf."`
 	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Send at most N DNS queries per second. 0: no limit."`
-	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these non-public addresses, such as 127.0.0.0/8. Repeatable."`
+	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these addresses, which are private or on networks of this machine's interfaces, such as 127.0.0.0/8. Repeatable."`
+	NAT64Prefix      []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX" help:"Prefix of your network's NAT64 (RFC 6052), such as 2001:db8:64::/96. Addresses in it are treated as the IPv4 addresses that they embed. Repeatable."`
 	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443. Give ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions to use: auto (those that this machine has a route for), 4, 6 or both."`
 	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require). A certificate that cannot be parsed fails in any case. Requests with secrets of --sites fail in any case."`
@@ -232,6 +233,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	return errors.Join(c.start(a, &opt, plan, view), stop())
 }
 
+// maxNetsLogged bounds a line of the log.
+const maxNetsLogged = 16
+
 // start opens the network and crawls.
 func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) error {
 	network, err := c.network(plan, opt.Bandwidth, a.NamePanicked())
@@ -239,6 +243,10 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return err
 	}
 	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
+	if nets := network.Fetcher.OwnPublicNets(); len(nets) > 0 {
+		view.log.Info("crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
+			"networks", nets[:min(len(nets), maxNetsLogged)], "of", len(nets))
+	}
 	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
 	opt.SitemapEncoding = c.AcceptEncoding.ForSitemaps()
 	if c.AcceptEncoding.Auto {
@@ -256,7 +264,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	})
 	var noSeed *noSeed
 	if finished := errors.Is(err, state.ErrFinished); (err == nil || finished) && fetchedNothing(res) {
-		noSeed = whyNoSeed(opt, res)
+		noSeed = whyNoSeed(opt, network.Fetcher.Refusal, res)
 	}
 	err = errors.Join(err, network.Close())
 	finished := errors.Is(err, state.ErrFinished)
