@@ -749,3 +749,16 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// TestCSVKeepsText: tables are data, so a cell that a spreadsheet takes for a formula is written as it is, and so are
+// control characters.
+func TestCSVKeepsText(t *testing.T) {
+	cells := []string{"=1+1", "+1", "-1", "@x", "\t=1", "|x", "a;=1", "\x1b[2J", "\u009b", "'x"}
+	var row []Value
+	for _, c := range cells {
+		row = append(row, Value{kind: String, text: []byte(c)})
+	}
+	if got, want := string(appendCSV(nil, row)), strings.Join(cells, ",")+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
