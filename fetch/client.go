@@ -151,6 +151,7 @@ type exchange struct {
 	head    int // length of the head in buf.raw
 	conn    *conn
 	http1   bool          // do not offer HTTP/2
+	standIn bool          // the server's certificate is unreadable: see standIn
 	keep    time.Duration // how long to keep the connection afterwards; 0: close it
 	sockets sockets
 	// throttle is used only if Options.Limiter is set.
