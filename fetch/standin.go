@@ -168,7 +168,7 @@ func (s *standIn) sendMessage(record []byte) ([]byte, error) {
 // sendFinished returns the record with our Finished for the server.
 func (s *standIn) sendFinished(record []byte) ([]byte, error) {
 	if s.suite == nil || s.master == nil || len(record) < recordHead+explicitNonce {
-		return nil, errors.New("Finished without keys")
+		return nil, errors.New("no keys for Finished")
 	}
 	var err error
 	if s.keys, err = s.suite.keys(s.master, s.clientRandom, s.serverRandom); err != nil {
