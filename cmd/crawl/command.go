@@ -248,7 +248,10 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return errors.Join(term.Usage(err), network.Close())
 	}
 	opt.UserAgent = c.UserAgent
-	opt.Panicked = a.Die
+	opt.Panicked = func(value any, stack []byte) {
+		view.out.wait()
+		a.Die(value, stack)
+	}
 	var res *crawl.Result
 	err = c.Profiled(func() (err error) {
 		res, err = Execute(a, opt, plan, view, c.Admin)

@@ -60,12 +60,12 @@ func (a *App) Environment(name string) (value string, ok bool) {
 // Panicked reports a panic on standard error and returns its exit code.
 func (a *App) Panicked(value any, stack []byte) int {
 	if err, ok := value.(disk.OutOfMemory); ok {
-		fmt.Fprintf(a.Stderr, "drumbeat: %v; give the process more memory or lower --ram; the same command resumes from the last checkpoint\n", err)
+		Say(a.Stderr, fmt.Sprintf("drumbeat: %v; give the process more memory or lower --ram; the same command resumes from the last checkpoint\n", err))
 		return ExitFailure
 	}
-	fmt.Fprintf(a.Stderr, "drumbeat: a bug in this program, please report it with the lines below: panic: %s\n"+
+	Say(a.Stderr, fmt.Sprintf("drumbeat: a bug in this program, please report it with the lines below: panic: %s\n"+
 		"drumbeat: the files on disk are as of the last checkpoint; the same command resumes from there\n%s",
-		PlainText(fmt.Sprint(value)), stack)
+		PlainText(fmt.Sprint(value)), stack))
 	return ExitBug
 }
 
