@@ -293,7 +293,8 @@ func EndOf(stop string) error {
 	case crawl.StopPages:
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
-		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop)"}
+		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error of " +
+			"the log says which, and how much is used"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopOutage:
