@@ -58,9 +58,9 @@ type transaction struct {
 	hasStatus bool
 	failed    state.Reason // why an attempt brought no final response; ReasonNone for none
 	wakes     []waker
-	tls       string // what is wrong with TLS, for the log of a refused URL
-	late      lateLog
-	nothing   bool // the transaction changed nothing, so the pulse need not follow
+	tls       string  // what is wrong with TLS, for the log of a refused URL
+	late      lateLog // log lines, written once the lock is free
+	nothing   bool    // the transaction changed nothing, so the pulse need not follow
 }
 
 // wake raises w after the changes have been applied to the accounts.
