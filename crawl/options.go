@@ -285,10 +285,11 @@ type Options struct {
 	TrapScore       bool
 	PrivateSuffixes bool
 	CrawlLog        state.LogLevel
-	Log             *slog.Logger
-	Snapshot        func(*Snapshot)
-	SnapshotEvery   time.Duration
-	LinkFilter      func(url []byte) bool
+	// Log gets messages. A handler that blocks stops the stage that logs, but none that waits for its locks.
+	Log           *slog.Logger
+	Snapshot      func(*Snapshot)
+	SnapshotEvery time.Duration
+	LinkFilter    func(url []byte) bool
 	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
 	// attempts.
 	AllowedAddr func(netip.Addr) bool

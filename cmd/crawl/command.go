@@ -256,7 +256,10 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return errors.Join(term.Usage(err), network.Close())
 	}
 	opt.UserAgent = c.UserAgent
-	opt.Panicked = a.Die
+	opt.Panicked = func(value any, stack []byte) {
+		view.out.wait()
+		a.Die(value, stack)
+	}
 	var res *crawl.Result
 	err = c.Profiled(func() (err error) {
 		res, err = Execute(a, opt, plan, view, c.Admin)
@@ -298,7 +301,8 @@ func EndOf(stop string) error {
 	case crawl.StopPages:
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
-		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop)"}
+		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error of " +
+			"the log says which, and how much is used"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopOutage:
