@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -36,7 +37,20 @@ type Mark struct {
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what
 	// was not taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`
+	// Reads is the latest version of messages that the node reads; 0: the mark is older than the field, and the version is 2.
+	Reads int `json:"reads,omitempty"`
+
+	Revision uint64 `json:"-"` // of the value, if the mark was read from the broker
 }
+
+// firstReads is what nodes read whose marks do not say it.
+const firstReads = 2
+
+// ReadsAll reports whether the node reads the messages of this program.
+func (m *Mark) ReadsAll() bool { return cmp.Or(m.Reads, firstReads) >= MessageVersion }
+
+// maxRound bounds rounds in marks: each end of the crawl adds one.
+const maxRound = 1 << 32
 
 // Taken is what a node has taken from another.
 type Taken struct {
@@ -49,6 +63,15 @@ const MarkPattern = "marks.*"
 
 // MarkKey returns the key of a node's mark.
 func MarkKey(node int) string { return "marks." + strconv.Itoa(node) }
+
+// MarkNode returns the node whose mark a key is; -1 if it is none.
+func MarkNode(key string) int {
+	node, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
+	if err != nil || node < 0 || MarkKey(node) != key {
+		return -1
+	}
+	return node
+}
 
 // Encode returns the value of the mark.
 func (m *Mark) Encode() ([]byte, error) {
@@ -68,13 +91,26 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, fmt.Errorf("exchange: %s: %w", key, err)
 	}
-	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
-	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
-		len(m.Gone) != nodes || len(m.Want) != nodes || len(m.Agreed) != 0 && len(m.Agreed) != nodes || m.Pages < 0 || m.Round < 0 || len(m.GivenUp) > nodes ||
-		CheckLife(m.Life) != nil {
+	if MarkNode(key) != m.Node || m.Node < 0 || m.Node >= nodes || !m.valid(nodes) {
 		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
 	}
 	return &m, nil
+}
+
+// valid reports whether a mark from outside has what a mark in a cluster of nodes has, in its bounds.
+func (m *Mark) valid(nodes int) bool {
+	lengths := []int{len(m.Taken), len(m.Out), len(m.Gone), len(m.Want)}
+	if slices.ContainsFunc(lengths, func(n int) bool { return n != nodes }) || len(m.GivenUp) > nodes ||
+		len(m.Agreed) != 0 && len(m.Agreed) != nodes {
+		return false
+	}
+	for node := range nodes {
+		if t := &m.Taken[node].Totals; t.Links.N < 0 || t.Edges.N < 0 || m.Out[node] < 0 {
+			return false
+		}
+	}
+	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.Reads >= 0 &&
+		CheckLife(m.Life) == nil
 }
 
 // Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has
