@@ -143,7 +143,8 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 		return
 	}
 	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
-		Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
+		Reads: exchange.MessageVersion,
+		Idle:  m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
@@ -253,58 +254,34 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		if err != nil {
 			return nil
 		}
+		if !ok {
+			s.marksListed.Do(func() { close(s.listed) })
+		}
 		if !ok || v.Deleted {
 			continue
 		}
 		m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
 		if err != nil {
-			s.opt.Log.Error("a mark of another node is refused", "error", err)
+			if s.doubts.refuse(exchange.MarkNode(v.Key), tellUnreadable, true) {
+				s.opt.Log.Error("a mark of another node is refused", "error", err)
+			}
 			continue
 		}
-		if life := s.lifeOf(m.Node); m.Life < life {
-			continue // from before the node was set back, until it has started again
-		} else if m.Life > life {
-			return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
-				"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
-		}
-		if m.Moves < s.opt.Cluster.Table.Moves() {
-			continue // from before the last move of slots, until that node has started again
-		}
-		if m.Table != s.opt.Cluster.Table.Sum() {
-			return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
-		}
-		if slices.Contains(m.GivenUp, s.node) {
-			return s.errGivenUp()
-		}
-		if err := s.checkGone(m); err != nil {
+		m.Revision = v.Revision
+		take, err := s.judgeMark(m)
+		if err != nil {
 			return err
 		}
-		s.marks[m.Node].Store(m)
-		if m.Node != s.node {
-			s.heardOf(m)
+		if !take {
+			continue
 		}
+		s.marks[m.Node].Store(m)
+		s.heardOf(m)
 		if p := s.publishers[m.Node]; p != nil {
 			p.Mark(m)
 		}
 		s.wakeWatch.raise()
 	}
-}
-
-// lifeOf returns the life whose marks of a node hold. Nothing changes it while the node runs.
-func (s *clusterStage) lifeOf(node int) uint64 {
-	if node == s.node {
-		return s.intake.Life
-	}
-	return s.intake.LifeOf(node)
-}
-
-// checkGone returns an error if another node has dropped messages for this one that it has not taken.
-func (s *clusterStage) checkGone(m *exchange.Mark) error {
-	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
-	if err != nil && s.began == 0 {
-		return s.errEmpty()
-	}
-	return err
 }
 
 // concluded reports whether the crawl is over on all nodes. This node has nothing left to do.
