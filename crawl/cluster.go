@@ -97,6 +97,7 @@ type clusterStage struct {
 	promised  atomic.Bool                     // this node has agreed to the end; changes under markMu
 	endWait   time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
 	rejoined  time.Time                       // when this node started if the crawl was over then
+	awaitTold time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
 	wakeMark  signal
 	wakeEarly signal
 

@@ -129,6 +129,14 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	})
 }
 
+// took notes that a message was taken. It is part of a transaction.
+func (s *clusterStage) took(h *exchange.Header) {
+	s.withdraw() // in the transaction: agreeToEnd must not come between
+	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+	s.taken[h.From].Store(h.After.Records())
+	s.takenTo[h.From].Store(h.Number)
+}
+
 // wants asks a node to send again what was not taken. The time between two requests doubles until a message is taken.
 func (s *clusterStage) wants(from int) {
 	if from < 0 || from >= s.nodes || from == s.node {

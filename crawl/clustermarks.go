@@ -85,7 +85,12 @@ func (s *clusterStage) end(ctx context.Context) {
 		return
 	}
 	told := func(m *exchange.Mark) bool { return m.Done }
-	s.conclude(ctx, func(m *exchange.Mark) { m.Done = true }, told)
+	s.conclude(ctx, func(m *exchange.Mark) {
+		if m.Done = true; m.Agreed == nil { // another node has concluded it: say with whom this one ends
+			m.Agreed = exchange.Terms(s.lastMarks())
+			m.Agreed[s.node] = m.Term
+		}
+	}, told)
 }
 
 // conclude writes the last mark with a change, and waits until the marks of all nodes have it.
@@ -291,9 +296,6 @@ func (s *clusterStage) concluded() bool {
 	}
 	s.idle.Store(true)
 	s.wakeEarly.raise()
-	if s.rejoining() > 0 {
-		return false
-	}
 	marks, outs := s.lastMarks(), s.outs()
 	for node, m := range marks {
 		// A mark that its node left when the crawl was over does not have what this node has sent since.
@@ -305,69 +307,16 @@ func (s *clusterStage) concluded() bool {
 			return false
 		}
 	}
+	if exchange.EndedWith(marks, s.gaveUp, s.node, s.term()) {
+		return true
+	}
+	if s.rejoining() > 0 {
+		s.tellAwaited()
+		return false
+	}
 	s.endWait = time.Time{}
 	without := s.withoutMarks(marks)
 	return exchange.Over(marks, without, s.round)
-}
-
-// rejoinTime is how long a node that starts after the end of the crawl waits for the others to start as well: one of them may
-// have more work, and find links for this one.
-const rejoinTime = 20 * time.Second
-
-// rejoining returns how much of rejoinTime is left. It counts from the last connection: marks of the others come after it.
-func (s *clusterStage) rejoining() time.Duration {
-	if s.rejoined.IsZero() {
-		return 0
-	}
-	st := s.opt.Cluster.Engine.State()
-	if !st.Connected {
-		return rejoinTime
-	}
-	since := s.rejoined
-	if st.Since.After(since) {
-		since = st.Since
-	}
-	return max(0, rejoinTime-time.Since(since))
-}
-
-// rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
-// no broker answers within rejoinTime. No goroutine runs yet.
-func (s *clusterStage) rejoin(ctx context.Context) bool {
-	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
-		return false
-	}
-	limited, cancel := context.WithTimeout(ctx, rejoinTime)
-	defer cancel()
-	var err error
-	round := s.intake.Round
-	for node := 0; node < s.nodes; {
-		var v exchange.Value
-		if v, err = s.opt.Cluster.Engine.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
-			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
-				s.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
-			} else if m.Done {
-				round = max(round, m.Round)
-			}
-		} else if !errors.Is(err, exchange.ErrNotFound) {
-			if !sleep(limited, engineEvery) {
-				break
-			}
-			continue
-		}
-		err = nil
-		node++
-	}
-	if ctx.Err() != nil {
-		return false // the crawl stops before it started
-	}
-	s.intake.Round, s.rejoined = round+1, time.Now()
-	s.round = s.intake.Round
-	if err == nil {
-		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "for at least", rejoinTime)
-	} else {
-		s.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
-	}
-	return err == nil
 }
 
 // Bounds of the checkpoints that the exchange asks for: a record can be published only after one.

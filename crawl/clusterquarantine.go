@@ -57,14 +57,6 @@ func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why e
 	})
 }
 
-// took notes that a message was taken. It is part of a transaction.
-func (s *clusterStage) took(h *exchange.Header) {
-	s.withdraw() // in the transaction: agreeToEnd must not come between
-	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
-	s.taken[h.From].Store(h.After.Records())
-	s.takenTo[h.From].Store(h.Number)
-}
-
 // retake tries each message of the quarantine again, and takes those that this program can read. It belongs to the goroutine
 // "intake".
 func (s *clusterStage) retake() error {

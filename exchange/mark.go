@@ -129,8 +129,8 @@ func (m *Mark) valid(nodes int) bool {
 //
 // It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the
 // end of a crawl that continues: that node may start with more work. So a node that begins a round must wait
-// for a while before it asks, and asks only if all have taken what it sent. The mark of a node that has ended
-// counts as agreed.
+// for marks of that round before it asks, and asks only if all have taken what it sent. The mark of a node that
+// has ended counts as agreed.
 //
 // Nodes that were given up do not count: givenUp has one element for each node, or is nil.
 func Over(marks []*Mark, givenUp []bool, round int64) bool {
@@ -155,6 +155,21 @@ func Over(marks []*Mark, givenUp []bool, round int64) bool {
 		}
 	}
 	return true
+}
+
+// EndedWith reports whether all other nodes that were not given up have found that the crawl is over, and one of
+// them has ended with the process of node that has a term: also in an earlier round than that of this process.
+func EndedWith(marks []*Mark, givenUp []bool, node int, term uint64) (with bool) {
+	for other, m := range marks {
+		switch {
+		case other == node || givenUp != nil && givenUp[other]:
+		case m == nil || !m.Done:
+			return false
+		case len(m.Agreed) == len(marks) && m.Agreed[node] == term:
+			with = true
+		}
+	}
+	return with
 }
 
 // Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was
