@@ -147,9 +147,10 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	if m.intake == nil {
 		return
 	}
-	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
-		Reads: exchange.MessageVersion,
-		Idle:  m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
+	table := s.opt.Cluster.Table
+	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
+		Reads: exchange.MessageVersion, Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages],
+		Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
