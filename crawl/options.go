@@ -367,6 +367,8 @@ type Options struct {
 	processorsInUse func(now time.Time) float64
 	// hook is called at the places where tests interrupt the program.
 	hook func(place string)
+	// quarantineBytes replaces quarantineMost; 0: it does not.
+	quarantineBytes int64
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
 	tune func(*Plan)
 	// tunePolicy changes the policy for failing hosts, so that tests can have shorter back-offs.
