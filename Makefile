@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 # Packages that own goroutines, or are called from many.
 CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl ./cmd/...
 
-.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags release ci
+.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags release reproduce supply ci
 
 build:
 	$(GO) build -o drumbeat .
@@ -55,6 +55,15 @@ flags:
 # Binaries, archives, packages and checksums in dist/. VERSION defaults to git describe.
 release:
 	scripts/release.sh
+
+# Builds the commit twice, each time from a clone, and compares all checksums. It takes ten minutes.
+reproduce:
+	scripts/reproduce.sh
+
+# Known vulnerabilities, and whether images are pinned by digest.
+supply:
+	scripts/govulncheck.sh
+	scripts/pin-images.sh
 
 ci:
 	.ci/run

@@ -55,6 +55,11 @@ type Pair struct {
 	Resends      int64   `json:"resends" doc:"How often all messages under way were published again, in this run."`
 	Taken        int64   `json:"taken" doc:"Records taken from it, of all runs."`
 	Holes        int64   `json:"holes" doc:"How often its messages were missing, in this run."`
+
+	Quarantined     int64 `json:"quarantined" doc:"Messages of it that this version cannot read, kept in quarantine."`
+	RefusedMessages int64 `json:"refusedMessages" doc:"Messages of it that were refused, in this run."`
+	RefusedMarks    int64 `json:"refusedMarks" doc:"Marks of it that were refused, in this run."`
+	Held            bool  `json:"held" doc:"Nothing is sent to it, because it does not read the messages of this version."`
 }
 
 // nodeOf returns which node a crawl is, nil for a crawl of one node.
@@ -89,7 +94,8 @@ func (s *Server) cluster() (*Cluster, error) {
 		out.Nodes = append(out.Nodes, n)
 	}
 	for _, p := range snap.Cluster.Pairs {
-		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published, p.Resends, p.Taken, p.Holes})
+		out.Pairs = append(out.Pairs, Pair{p.Node, p.Added, p.Waiting, p.WaitingBytes, p.Stalled.Seconds(), p.Published, p.Resends, p.Taken, p.Holes,
+			p.Quarantined, p.RefusedMessages, p.RefusedMarks, p.Held})
 	}
 	return out, nil
 }

@@ -76,6 +76,14 @@ type checkpointer struct {
 // checkpoint writes a durable manifest of the current state. Checkpoints run one at a time. After an error
 // no further checkpoint is made.
 func (k *checkpointer) checkpoint(clean bool, done string) error {
+	var late lateLog
+	err := k.checkpointQuietly(clean, done, &late)
+	late.tell()
+	return err
+}
+
+// checkpointQuietly is checkpoint, but leaves its log lines to the caller, who may hold locks.
+func (k *checkpointer) checkpointQuietly(clean bool, done string, late *lateLog) error {
 	k.checkpointMu.Lock()
 	defer k.checkpointMu.Unlock()
 	if err := k.failure(); err != nil {
@@ -108,7 +116,7 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	k.operator.checkpointed(m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
-	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
+	late.add(k.opt.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
 		"stall", stats.Stall, "total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }

@@ -83,6 +83,12 @@ type clusterStage struct {
 	reading     uint64          // exchange.State.Connects when the stream was read from the beginning; the same lock
 	inlet       *admit.Inlet    // of the goroutine "intake"
 	decoder     exchange.Decoder
+	quarantine  *queue.Queue   // messages that cannot be read; read by the goroutine "intake"
+	aside       []atomic.Int64 // of these, those of each node
+	stuck       []bool         // by node: its next message finds the quarantine full; of the goroutine "intake"
+	doubts      *doubts
+	listed      chan struct{} // closed when the broker's marks are known
+	marksListed sync.Once     // closes it
 
 	marks     []atomic.Pointer[exchange.Mark] // the last that were seen, by node
 	idle      atomic.Bool                     // nothing is left to do here but to wait for other nodes
@@ -91,6 +97,7 @@ type clusterStage struct {
 	promised  atomic.Bool                     // this node has agreed to the end; changes under markMu
 	endWait   time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
 	rejoined  time.Time                       // when this node started if the crawl was over then
+	awaitTold time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
 	wakeMark  signal
 	wakeEarly signal
 
@@ -100,7 +107,7 @@ type clusterStage struct {
 	marked   exchange.Intake // of the checkpoint of mark
 	markedIn uint64          // the connection whose numbers marked has; 0: of an earlier run
 	want     []uint64
-	wanted   []time.Time // when want rose last
+	wanted   []wanting
 
 	pages         int64        // this node's share of Options.MaxPages
 	pageSlots     *[2]int64    // that this share follows from: before this node, and its own
@@ -138,7 +145,7 @@ type clusterStage struct {
 
 func newClusterStage(e *engine) *clusterStage {
 	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal(), wakeConfig: newSignal(),
-		agreement: agreement{term: newTerm()}}
+		agreement: agreement{term: newTerm()}, listed: make(chan struct{})}
 }
 
 // on reports whether the crawl has several nodes.
@@ -170,7 +177,9 @@ func (s *clusterStage) structures(opt func(name string) queue.Options) (all []*s
 				BlockBytes: q.BlockBytes, Pool: q.Pool}, st)
 		}))
 	}
-	return all, nil
+	return append(all, row(state.NameQuarantine, &s.quarantine, func(st *queue.State) (*queue.Queue, error) {
+		return queue.Open(opt(state.NameQuarantine), st)
+	})), nil
 }
 
 // open continues at the state in a manifest, nil for a new crawl. The outboxes must be open.
@@ -180,7 +189,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	}
 	s.links.Table, s.links.Node = s.opt.Cluster.Table, s.node
 	s.inlet = admit.NewInlet(s.links)
-	s.want, s.wanted = make([]uint64, s.nodes), make([]time.Time, s.nodes)
+	s.want, s.wanted = make([]uint64, s.nodes), make([]wanting, s.nodes)
+	s.aside, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
 	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
 		if len(m.Intake.Taken) != s.nodes {
@@ -205,7 +215,8 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			continue
 		}
 		p := exchange.NewPublisher()
-		p.Outbox, p.Engine, p.ResendAfter = o, s.opt.Cluster.Engine, s.resendAfter()
+		p.Outbox, p.Engine, p.ResendAfter, p.Ready = o, s.opt.Cluster.Engine, s.resendAfter(), s.listed
+		p.Doubt = s.doubtTotals
 		p.Waits = func(err error, pause time.Duration) {
 			s.opt.Log.Debug("publishing waits", "error", err, "pause", pause)
 		}

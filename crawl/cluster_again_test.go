@@ -1,9 +1,12 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +17,8 @@ import (
 )
 
 // TestClusterGoesOn: a crawl is over at once since its flags forbid all servers. Under other flags, only the nodes that hold seeds
-// back have work, and find links for the others: all fetch their part, whichever node starts last. Twice more, nothing is left.
+// back have work, and find links for the others: all fetch their part, whichever node starts last, minutes after the others. Twice
+// more, nothing is left.
 func TestClusterGoesOn(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -47,7 +51,7 @@ func TestClusterGoesOn(t *testing.T) {
 				for node := range c.options {
 					wg.Go(func() {
 						if node == last {
-							time.Sleep(rejoinTime - 5*time.Second)
+							time.Sleep(10 * time.Minute) // to open a large state, or to be started by hand
 						}
 						results[node], errs[node] = Run(ctx, c.options[node])
 					})
@@ -110,5 +114,33 @@ func TestClusterOldEnd(t *testing.T) {
 			}
 		}
 		c.check(results)
+	})
+}
+
+// TestClusterAgainAlone: a node that is started alone after the end waits for the others for an hour, and says for which.
+func TestClusterAgainAlone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 100, 0 })
+		var log bytes.Buffer
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
+			if node == 1 {
+				o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			}
+		})
+		defer c.close()
+		c.check(c.run(t.Context()))
+		c.reopen()
+		log.Reset()
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		began := time.Now()
+		_, err := Run(ctx, c.options[1])
+		if took := time.Since(began); !errors.Is(err, state.ErrFinished) || took < rejoinMost || took > rejoinMost+2*time.Minute {
+			t.Errorf("%v after %v", err, took)
+		}
+		if !strings.Contains(log.String(), `nodes="[0 2]"`) {
+			t.Errorf("the log does not name the nodes: %s", log.String())
+		}
 	})
 }

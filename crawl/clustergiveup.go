@@ -77,7 +77,7 @@ func (s *clusterStage) dropGivenUp() error {
 			dropped := o.GiveUp()
 			tx.count(state.CountLinksGivenUp, dropped.Links.N)
 			tx.count(state.CountEdgesGivenUp, dropped.Edges.N)
-			s.opt.Log.Warn("a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
+			tx.late.add(s.opt.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
 				"links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {

@@ -20,6 +20,9 @@ import (
 // stream may have used them again for messages that nodes with an earlier connection have sent.
 func (s *clusterStage) readStream(ctx context.Context) error {
 	e := s.opt.Cluster.Engine
+	if err := s.retake(); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		connects := e.State().Connects
 		r, err := e.Read(ctx, s.node, 1)
@@ -71,7 +74,8 @@ func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 	}
 }
 
-// take takes one message. Bytes that no node of this crawl has sent are refused.
+// take takes one message. Bytes that no node of this crawl has sent are refused, and so is a message that disagrees about
+// those before it. The next message of a node goes into the quarantine if its records cannot be read.
 func (s *clusterStage) take(msg *exchange.Message) error {
 	h, err := exchange.ReadHeader(msg.Data)
 	verdict := exchange.Skip
@@ -85,17 +89,30 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	}
 	if err == nil && verdict == exchange.Take {
 		s.inlet.Reset()
-		err = s.decoder.Records(msg.Data, &h, s.inlet)
+		if err = s.decoder.Records(msg.Data, &h, s.inlet); errors.Is(err, exchange.ErrMessage) {
+			return s.setAside(msg, &h, err)
+		}
 	}
+	back := (*exchange.SetBackError)(nil)
 	switch {
+	case errors.As(err, &back):
+		if err := s.doubted(h.From, doubtMessage, 0, err); err != nil {
+			return err
+		}
+		s.wants(h.From)
 	case errors.Is(err, exchange.ErrMessage):
-		s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
+		if s.doubts.refuse(msg.From, tellUnreadable, false) {
+			s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
+		}
 		s.wants(msg.From)
 		verdict = exchange.Skip
 	case err != nil:
 		return err
-	case verdict == exchange.Hole:
+	case verdict == exchange.Hole && !s.stuck[h.From]:
 		s.wants(h.From)
+	case verdict == exchange.Take:
+		s.doubts.settled(h.From, doubtMessage)
+		s.stuck[h.From] = false
 	}
 	if verdict == exchange.Take && s.inlet.Lent > 0 {
 		defer s.dispatcher.morePages()
@@ -107,24 +124,33 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 			tx.nothing = true
 			return nil
 		}
-		s.withdraw() // in the transaction: agreeToEnd must not come between
-		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
-		s.taken[h.From].Store(h.After.Records())
-		s.takenTo[h.From].Store(h.Number)
+		s.took(&h)
 		return s.seen.takeLinks(s.inlet, tx)
 	})
 }
 
-// wants asks a node to send again what was not taken.
+// took notes that a message was taken. It is part of a transaction.
+func (s *clusterStage) took(h *exchange.Header) {
+	s.withdraw() // in the transaction: agreeToEnd must not come between
+	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
+	s.taken[h.From].Store(h.After.Records())
+	s.takenTo[h.From].Store(h.Number)
+}
+
+// wants asks a node to send again what was not taken. The time between two requests doubles until a message is taken.
 func (s *clusterStage) wants(from int) {
 	if from < 0 || from >= s.nodes || from == s.node {
 		return
 	}
 	s.markMu.Lock()
-	again := time.Since(s.wanted[from]) >= wantEvery
+	w, now, taken := &s.wanted[from], time.Now(), s.takenTo[from].Load()
+	if w.taken != taken {
+		w.taken, w.every = taken, 0
+	}
+	again := now.Sub(w.at) >= w.every
 	if again {
 		s.want[from]++
-		s.wanted[from] = time.Now()
+		w.at, w.every = now, min(wantMost, max(wantEvery, 2*w.every))
 	}
 	s.markMu.Unlock()
 	if again {
@@ -132,8 +158,18 @@ func (s *clusterStage) wants(from int) {
 	}
 }
 
-// wantEvery bounds how often a node asks another to send everything again: each message after a gap would ask.
-const wantEvery = 5 * time.Second
+// Bounds of the time between two requests to a node to send everything again: each message after a gap would ask.
+const (
+	wantEvery = 5 * time.Second
+	wantMost  = 5 * time.Minute
+)
+
+// wanting is when a node was asked last.
+type wanting struct {
+	at    time.Time
+	every time.Duration // until it may be asked again
+	taken uint64        // number of the last message that was taken then
+}
 
 // takeLinks sends the records of a message to URLseen, the store of names and STAR. It is part of a transaction.
 func (s *seenStage) takeLinks(in *admit.Inlet, tx *transaction) error {

@@ -85,7 +85,12 @@ func (s *clusterStage) end(ctx context.Context) {
 		return
 	}
 	told := func(m *exchange.Mark) bool { return m.Done }
-	s.conclude(ctx, func(m *exchange.Mark) { m.Done = true }, told)
+	s.conclude(ctx, func(m *exchange.Mark) {
+		if m.Done = true; m.Agreed == nil { // another node has concluded it: say with whom this one ends
+			m.Agreed = exchange.Terms(s.lastMarks())
+			m.Agreed[s.node] = m.Term
+		}
+	}, told)
 }
 
 // conclude writes the last mark with a change, and waits until the marks of all nodes have it.
@@ -142,8 +147,10 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	if m.intake == nil {
 		return
 	}
-	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: s.opt.Cluster.Table.Sum(), Moves: s.opt.Cluster.Table.Moves(),
-		Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages], Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
+	table := s.opt.Cluster.Table
+	mark := &exchange.Mark{Node: s.node, Life: m.intake.Life, Checkpoint: gen, Table: table.Sum(), Moves: table.Moves(),
+		Reads: exchange.MessageVersion, Idle: m.idle, Round: m.intake.Round, Pages: m.accounts.Counters[state.CountPages],
+		Full: m.full, Taken: m.intake.Taken, Out: m.outs, Gone: s.gones(), GivenUp: s.givenUp()}
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
@@ -253,58 +260,34 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		if err != nil {
 			return nil
 		}
+		if !ok {
+			s.marksListed.Do(func() { close(s.listed) })
+		}
 		if !ok || v.Deleted {
 			continue
 		}
 		m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
 		if err != nil {
-			s.opt.Log.Error("a mark of another node is refused", "error", err)
+			if s.doubts.refuse(exchange.MarkNode(v.Key), tellUnreadable, true) {
+				s.opt.Log.Error("a mark of another node is refused", "error", err)
+			}
 			continue
 		}
-		if life := s.lifeOf(m.Node); m.Life < life {
-			continue // from before the node was set back, until it has started again
-		} else if m.Life > life {
-			return fmt.Errorf("crawl: node %d was set back and resynced: run drumbeat repair --resync %[1]d on this node, too, with the audit of "+
-				"node %[1]d after its own: %w", m.Node, state.ErrIncompatible)
-		}
-		if m.Moves < s.opt.Cluster.Table.Moves() {
-			continue // from before the last move of slots, until that node has started again
-		}
-		if m.Table != s.opt.Cluster.Table.Sum() {
-			return fmt.Errorf("crawl: node %d has another table of owners than this node: %w", m.Node, state.ErrIncompatible)
-		}
-		if slices.Contains(m.GivenUp, s.node) {
-			return s.errGivenUp()
-		}
-		if err := s.checkGone(m); err != nil {
+		m.Revision = v.Revision
+		take, err := s.judgeMark(m)
+		if err != nil {
 			return err
 		}
-		s.marks[m.Node].Store(m)
-		if m.Node != s.node {
-			s.heardOf(m)
+		if !take {
+			continue
 		}
+		s.marks[m.Node].Store(m)
+		s.heardOf(m)
 		if p := s.publishers[m.Node]; p != nil {
 			p.Mark(m)
 		}
 		s.wakeWatch.raise()
 	}
-}
-
-// lifeOf returns the life whose marks of a node hold. Nothing changes it while the node runs.
-func (s *clusterStage) lifeOf(node int) uint64 {
-	if node == s.node {
-		return s.intake.Life
-	}
-	return s.intake.LifeOf(node)
-}
-
-// checkGone returns an error if another node has dropped messages for this one that it has not taken.
-func (s *clusterStage) checkGone(m *exchange.Mark) error {
-	err := m.CheckGone(s.node, s.takenTo[m.Node].Load())
-	if err != nil && s.began == 0 {
-		return s.errEmpty()
-	}
-	return err
 }
 
 // concluded reports whether the crawl is over on all nodes. This node has nothing left to do.
@@ -314,9 +297,6 @@ func (s *clusterStage) concluded() bool {
 	}
 	s.idle.Store(true)
 	s.wakeEarly.raise()
-	if s.rejoining() > 0 {
-		return false
-	}
 	marks, outs := s.lastMarks(), s.outs()
 	for node, m := range marks {
 		// A mark that its node left when the crawl was over does not have what this node has sent since.
@@ -328,69 +308,16 @@ func (s *clusterStage) concluded() bool {
 			return false
 		}
 	}
+	if exchange.EndedWith(marks, s.gaveUp, s.node, s.term()) {
+		return true
+	}
+	if s.rejoining() > 0 {
+		s.tellAwaited()
+		return false
+	}
 	s.endWait = time.Time{}
 	without := s.withoutMarks(marks)
 	return exchange.Over(marks, without, s.round)
-}
-
-// rejoinTime is how long a node that starts after the end of the crawl waits for the others to start as well: one of them may
-// have more work, and find links for this one.
-const rejoinTime = 20 * time.Second
-
-// rejoining returns how much of rejoinTime is left. It counts from the last connection: marks of the others come after it.
-func (s *clusterStage) rejoining() time.Duration {
-	if s.rejoined.IsZero() {
-		return 0
-	}
-	st := s.opt.Cluster.Engine.State()
-	if !st.Connected {
-		return rejoinTime
-	}
-	since := s.rejoined
-	if st.Since.After(since) {
-		since = st.Since
-	}
-	return max(0, rejoinTime-time.Since(since))
-}
-
-// rejoin makes a node that starts after the end of the crawl take part again until all agree that it is over. It returns false if
-// no broker answers within rejoinTime. No goroutine runs yet.
-func (s *clusterStage) rejoin(ctx context.Context) bool {
-	if !s.on() || s.Manifest == nil || s.Manifest.Done == "" {
-		return false
-	}
-	limited, cancel := context.WithTimeout(ctx, rejoinTime)
-	defer cancel()
-	var err error
-	round := s.intake.Round
-	for node := 0; node < s.nodes; {
-		var v exchange.Value
-		if v, err = s.opt.Cluster.Engine.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
-			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
-				s.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
-			} else if m.Done {
-				round = max(round, m.Round)
-			}
-		} else if !errors.Is(err, exchange.ErrNotFound) {
-			if !sleep(limited, engineEvery) {
-				break
-			}
-			continue
-		}
-		err = nil
-		node++
-	}
-	if ctx.Err() != nil {
-		return false // the crawl stops before it started
-	}
-	s.intake.Round, s.rejoined = round+1, time.Now()
-	s.round = s.intake.Round
-	if err == nil {
-		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "for at least", rejoinTime)
-	} else {
-		s.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
-	}
-	return err == nil
 }
 
 // Bounds of the checkpoints that the exchange asks for: a record can be published only after one.

@@ -43,7 +43,10 @@ func (s *clusterStage) show(sn *Snapshot) {
 			Taken: s.taken[node].Load(), Holes: int64(s.want[node]), GivenUp: s.gaveUp[node], Dropped: f.Dropped.Records()}
 		if publisher := s.publishers[node]; publisher != nil {
 			p.Published, p.Resends = publisher.Figures()
+			p.Held = publisher.Held()
 		}
+		p.Quarantined = s.aside[node].Load()
+		p.RefusedMarks, p.RefusedMessages = s.doubts.counts(node)
 		if was := s.progress[node]; p.Waiting > 0 && !was.at.IsZero() {
 			p.Stalled = sn.Time.Sub(was.at)
 		}
@@ -81,6 +84,11 @@ func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 		st.Queued += sn.Place(p)
 	}
 	st.Waiting, st.WaitingBytes, st.Slowest = sn.Cluster.Waiting()
+	for i := range sn.Cluster.Pairs {
+		p := &sn.Cluster.Pairs[i]
+		st.Quarantined += p.Quarantined
+		st.Refused += p.RefusedMessages + p.RefusedMarks
+	}
 	if l := &sn.Cluster.Leases; l.On {
 		st.Leases = &exchange.LeaseStatus{Held: l.Held, Wanted: l.Wanted, Longest: l.Longest.Round(time.Second).Seconds(), URLs: l.URLs,
 			Taken: l.Taken, HandedOver: l.HandedOver, Lost: l.Lost, Resting: l.Resting, Starting: l.Starting}

@@ -88,6 +88,13 @@ func (k *Control) with(f func(c *crawler) error) error {
 	return f(k.c)
 }
 
+// changing is with for a change, whose log lines it writes afterwards, when no lock is held.
+func (k *Control) changing(f func(c *crawler, late *lateLog) error) error {
+	var late lateLog
+	defer func() { late.tell() }()
+	return k.with(func(c *crawler) error { return f(c, &late) })
+}
+
 // Snapshot returns the state of the crawl with the rates of the last second.
 func (k *Control) Snapshot() (s *Snapshot, err error) {
 	err = k.with(func(c *crawler) error {
@@ -109,7 +116,7 @@ func (k *Control) Exact() (s *Snapshot, err error) {
 // forbids. The change returned has its number and time. The errors are *changes.RefusedError,
 // *changes.FullError, ErrNotRunning, and failures of this machine.
 func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Change, err error) {
-	err = k.with(func(cr *crawler) error { made, err = cr.operator.make(ctx, c); return err })
+	err = k.changing(func(cr *crawler, late *lateLog) error { made, err = cr.operator.make(ctx, c, late); return err })
 	return made, err
 }
 

@@ -35,11 +35,11 @@ func (e *DiskError) Unwrap() error { return e.Err }
 var diskErrnos = [...]error{syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE,
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EUCLEAN, syscall.EREMOTEIO}
 
-// blameDisk returns a DiskError for an error of one of the directories, or else err.
+// blameDisk returns a DiskError for an error of one of the directories, or else err, as for a write that --disk refuses.
 func blameDisk(err error, dirs []string) error {
 	var pe *fs.PathError
 	var damage *disk.CorruptError
-	if err == nil || errors.As(err, &damage) || !errors.As(err, &pe) {
+	if err == nil || errors.As(err, &damage) || errors.Is(err, disk.ErrQuota) || !errors.As(err, &pe) {
 		return err
 	}
 	for _, e := range diskErrnos {

@@ -68,10 +68,25 @@ const (
 	passBytes = 64 << 20
 )
 
-// met records that a write met the limit. The crawl then keeps a larger distance.
-func (l *diskLimit) met(limit int64) {
+// met records that a write met the limit. The crawl then keeps a larger distance. It returns a LimitError.
+func (l *diskLimit) met(limit int64, err error) error {
 	l.extra.Store(min(max(2*l.extra.Load(), limitStep), limit/limitExtraShare))
+	return &LimitError{Used: l.Used(), Limit: limit, Err: err}
 }
+
+// LimitError is the error of a write that would have exceeded Options.DiskBytes. The last checkpoint is intact.
+type LimitError struct {
+	Used  int64 // bytes of the crawl's files after the crawl was closed
+	Limit int64
+	Err   error
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("crawl: --disk is reached: the crawl's files take %s of at most %s: %v", bytesText(e.Used), bytesText(e.Limit), e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *LimitError) Unwrap() error { return e.Err }
 
 // saveCost is what the last checkpoint wrote, and what waited in buffers then.
 type saveCost struct{ bytes, waiting int64 }

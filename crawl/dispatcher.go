@@ -200,7 +200,7 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	if len(item.Addrs) == 0 {
 		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
-	if verdictEnded(sum, now) || d.rules.BlockedURL(rec.URL) {
+	if d.verdictEnded(rec.URL, sum, now) || d.rules.BlockedURL(rec.URL) {
 		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
 	if moved, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); moved || err != nil {
@@ -270,7 +270,7 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 		return false, err
 	}
 	now := time.Now()
-	if len(item.Addrs) == 0 || verdictEnded(&sum, now) || d.rules.BlockedURL(rec.URL) {
+	if len(item.Addrs) == 0 || d.verdictEnded(rec.URL, &sum, now) || d.rules.BlockedURL(rec.URL) {
 		return false, nil
 	}
 	if moved, err := d.health.inBackoff(tx, item.Host, rec, state.PlaceRobotsCheck, &sum.Health); moved || err != nil {
@@ -291,11 +291,6 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 	d.orders.moved(key, false)
 	return true, nil
 }
-
-// verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day after
-// robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows. Addresses may be as
-// old. If they no longer answer, the next attempt looks them up again.
-func verdictEnded(sum *robots.Summary, now time.Time) bool { return sum.VerdictExpires.Before(now) }
 
 // dispatch starts exchanges for the grants of polite while connection slots are free.
 func (d *dispatcher) dispatch(ctx context.Context) error {

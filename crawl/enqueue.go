@@ -27,15 +27,15 @@ type Enqueued struct {
 // with an answer for each line in their order. The errors are those of Make.
 func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []Enqueued, made changes.Change,
 	err error) {
-	err = k.with(func(c *crawler) error {
-		answers, made, err = c.operator.enqueue(ctx, who, lines)
+	err = k.changing(func(c *crawler, late *lateLog) error {
+		answers, made, err = c.operator.enqueue(ctx, who, lines, late)
 		return err
 	})
 	return answers, made, err
 }
 
 // enqueue is Control.Enqueue. If the crawl takes none of the lines, nothing changes.
-func (o *operator) enqueue(ctx context.Context, who string, lines []string) ([]Enqueued, changes.Change, error) {
+func (o *operator) enqueue(ctx context.Context, who string, lines []string, late *lateLog) ([]Enqueued, changes.Change, error) {
 	c := changes.Change{Op: changes.OpEnqueue, Who: who}
 	if len(lines) > changes.MaxEnqueued {
 		return nil, c, &changes.RefusedError{Why: fmt.Sprintf("%d URLs: want at most %d in one change", len(lines),
@@ -55,7 +55,7 @@ func (o *operator) enqueue(ctx context.Context, who string, lines []string) ([]E
 	if len(c.Seeds) == 0 && len(lines) > 0 {
 		return answers, c, nil
 	}
-	made, err := o.make(ctx, c)
+	made, err := o.make(ctx, c, late)
 	return answers, made, err
 }
 

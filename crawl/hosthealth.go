@@ -92,10 +92,9 @@ func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, 
 		tx.count(state.CountHostsGivenUp, 1)
 	}
 	if v.Began || v.Ended {
-		// Log at Debug only: other transactions may wait for this one, and there may be millions of hosts.
-		// The snapshot counts them.
+		// Log at Debug only: there may be millions of hosts. The snapshot counts them.
 		s := h.hosts.Get(host, onDisk, now)
-		h.opt.Log.Debug("host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		tx.late.add(h.opt.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)

@@ -87,6 +87,10 @@ func (c *crawler) inspect() *Structures {
 		records, bytes := q.q.Len()
 		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes})
 	}
+	if c.cluster.on() {
+		records, bytes := c.cluster.quarantine.Len()
+		s.Queues = append(s.Queues, QueueInfo{state.NameQuarantine, records, bytes})
+	}
 	return s
 }
 

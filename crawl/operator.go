@@ -219,8 +219,8 @@ func (o *operator) setLimits(s *changes.Settings) error {
 }
 
 // make makes a change: it checks it, makes it durable, and puts it in force. The error is a
-// *changes.RefusedError if the change cannot be made, else a failure of this machine.
-func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, error) {
+// *changes.RefusedError if the change cannot be made, else a failure of this machine. The caller writes the lines in late.
+func (o *operator) make(ctx context.Context, c changes.Change, late *lateLog) (changes.Change, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.normalize(&c); err != nil {
@@ -258,13 +258,13 @@ func (o *operator) make(ctx context.Context, c changes.Change) (changes.Change, 
 		return c, err
 	}
 	o.testHook("change")
-	o.opt.Log.Info("the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	late.add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.history.made(&c)
-	return c, o.enforce(ctx, &c)
+	return c, o.enforce(ctx, &c, late)
 }
 
 // enforce puts a durable change in force.
-func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
+func (o *operator) enforce(ctx context.Context, c *changes.Change, late *lateLog) error {
 	s := o.journal.Settings()
 	switch c.Op {
 	case changes.OpPause, changes.OpResume:
@@ -281,7 +281,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 	case changes.OpHostNormal:
 		o.polite.SetHostDelay(o.HostKey([]byte(c.Host)), -1)
 	case changes.OpBlock, changes.OpUnblock:
-		_, _, err := o.dispatcher.reload(ctx)
+		_, _, err := o.dispatcher.reload(ctx, late)
 		return err
 	case changes.OpBudget, changes.OpBudgetFree:
 		o.pinBudgets(s)
@@ -291,7 +291,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 	case changes.OpFunction:
 		return o.stars.newFunction()
 	case changes.OpReload:
-		_, err := o.dispatcher.reloadFiles(ctx)
+		_, err := o.dispatcher.reloadFiles(ctx, late)
 		return err
 	case changes.OpPriority:
 		return o.stars.newPriority()
@@ -299,7 +299,7 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change) error {
 		o.changed()
 		o.wakeSeed.raise()
 	case changes.OpCheckpoint:
-		return o.checkpointer.checkpoint(false, "")
+		return o.checkpointer.checkpointQuietly(false, "", late)
 	case changes.OpStop:
 		o.stop.set(StopCancelled)
 		o.cancel()

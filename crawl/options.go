@@ -285,13 +285,16 @@ type Options struct {
 	TrapScore       bool
 	PrivateSuffixes bool
 	CrawlLog        state.LogLevel
-	Log             *slog.Logger
-	Snapshot        func(*Snapshot)
-	SnapshotEvery   time.Duration
-	LinkFilter      func(url []byte) bool
+	// Log gets messages. A handler that blocks stops the stage that logs, but none that waits for its locks.
+	Log           *slog.Logger
+	Snapshot      func(*Snapshot)
+	SnapshotEvery time.Duration
+	LinkFilter    func(url []byte) bool
 	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
 	// attempts.
 	AllowedAddr func(netip.Addr) bool
+	// NAT64 are the Fetcher's prefixes of translators. The blacklist applies to IPv4 addresses in theirs, too.
+	NAT64 []netip.Prefix
 	// Ports are those that Fetcher connects to. Links to other ports are counted and dropped before any
 	// request to their host.
 	Ports ports.Set
@@ -364,6 +367,8 @@ type Options struct {
 	processorsInUse func(now time.Time) float64
 	// hook is called at the places where tests interrupt the program.
 	hook func(place string)
+	// quarantineBytes replaces quarantineMost; 0: it does not.
+	quarantineBytes int64
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
 	tune func(*Plan)
 	// tunePolicy changes the policy for failing hosts, so that tests can have shorter back-offs.

@@ -84,7 +84,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if err := sum.Decode(rec.Extra); err != nil {
 		return nil, fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if verdictEnded(sum, time.Now()) { // it waited too long for its grant
+	if p.verdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
 		return nil, p.transact(func(tx *transaction) error {
 			p.dispatcher.dropGrant(time.Now(), g)
 			return p.check.checkRobots(tx, g.Item.Rec, rec, state.PlaceRAM)

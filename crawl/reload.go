@@ -11,15 +11,15 @@ import (
 // what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
 // that BEAST holds are placed anew, by the budgets that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded, made changes.Change, err error) {
-	err = k.with(func(c *crawler) error {
-		r, made, err = c.operator.reload(ctx, who, anew)
+	err = k.changing(func(c *crawler, late *lateLog) error {
+		r, made, err = c.operator.reload(ctx, who, anew, late)
 		return err
 	})
 	return r, made, err
 }
 
 // reload is Control.Reload.
-func (o *operator) reload(ctx context.Context, who string, anew bool) (r Reloaded, c changes.Change, err error) {
+func (o *operator) reload(ctx context.Context, who string, anew bool, late *lateLog) (r Reloaded, c changes.Change, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c = changes.Change{Op: changes.OpReload, Who: who, Anew: anew}
@@ -32,7 +32,7 @@ func (o *operator) reload(ctx context.Context, who string, anew bool) (r Reloade
 		}
 	}
 	// The files first: what is placed anew is placed by the new budgets.
-	if r, err = o.dispatcher.reloadFiles(ctx); err != nil {
+	if r, err = o.dispatcher.reloadFiles(ctx, late); err != nil {
 		return r, c, err
 	}
 	r.Anew = o.stars.placed()
@@ -40,7 +40,7 @@ func (o *operator) reload(ctx context.Context, who string, anew bool) (r Reloade
 		return r, c, err
 	}
 	o.testHook("change")
-	o.opt.Log.Info("the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	late.add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.history.made(&c)
 	if anew {
 		o.stars.anew()

@@ -385,7 +385,28 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 	parts := weburl.Split(rec.URL)
 	site := k.siteOf(&parts)
 	d, at = known.DecideFor(parts.Path, now, site != nil && site.IgnoreRobots)
+	switch d {
+	case robots.Allow, robots.Disallow, robots.Resolve:
+		if k.beyondLife(known.VerdictExpires(), rec.URL, now) {
+			d = robots.Request
+		}
+	}
 	return d, at, true
+}
+
+// verdictEnded reports whether RobotsCache must check a URL again before it may be fetched: at most a day after
+// robots.txt was fetched (RFC 9309 2.4), but not before the next visit that the host's delay allows. Addresses may be as
+// old. If they no longer answer, the next attempt looks them up again.
+func (e *engine) verdictEnded(url []byte, sum *robots.Summary, now time.Time) bool {
+	return sum.VerdictExpires.Before(now) || e.beyondLife(sum.VerdictExpires, url, now)
+}
+
+// beyondLife reports whether a verdict on a URL lasts longer than one of now would: it was stored while the clock was ahead,
+// or when the host's delay was longer. Its URLs and RobotsCache, which must agree, have robots.txt requested again. A new
+// answer never lasts so long, so that happens once.
+func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
+	most := now.Add(robots.Lifetime + robots.ClockSlack)
+	return expires.After(most) && expires.After(now.Add(e.oneTurn(weburl.Split(url).Host)+robots.ClockSlack))
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway

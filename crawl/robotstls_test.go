@@ -1,13 +1,26 @@
 package crawl
 
 import (
+	"bufio"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
 	"io"
+	"math/big"
 	"net"
+	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -78,4 +91,70 @@ func TestRobotsPatience(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v, %v", test.tls, most, why, test.most, test.why)
 		}
 	}
+}
+
+// TestUnreadableCertificate: a page is fetched in spite of a certificate that cannot be parsed, and the verdict is counted.
+// Where that fails, with a server of TLS 1.3 alone, explain says what is wrong with the certificate.
+func TestUnreadableCertificate(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: []byte{5, 0}}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), ExtraExtensions: []pkix.Extension{twice, twice}}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			return answer{200, "", "<html>x"}
+		}}
+		opt := w.options(t, memfs.New(*seedFlag), "https://a.test/1", "https://b.test/1")
+		atOnce(&opt)
+		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() {
+					defer theirs.Close()
+					s := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+						GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+							if h.ServerName != "b.test" {
+								return nil, nil
+							}
+							return &tls.Config{MinVersion: tls.VersionTLS13,
+								Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, nil
+						}})
+					req, err := http.ReadRequest(bufio.NewReader(s))
+					if err != nil {
+						return
+					}
+					a := w.serve(req.Host, req.URL.Path)
+					fmt.Fprintf(s, "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+						a.status, len(a.body), a.body)
+					s.Close()
+				}()
+				return ours, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Fetcher, opt.Linger, opt.MaxTime = client, 40*aDay, 3*time.Hour
+		res := mustRun(t, t.Context(), opt)
+		bad, _ := state.TLSBadOf(fetch.VerdictInvalid)
+		if n := res.Snapshot.Count(state.CountResponses); n != 1 || res.Snapshot.Count(bad) == 0 {
+			t.Errorf("%d pages fetched, want 1; %d exchanges with the verdict", n, res.Snapshot.Count(bad))
+		}
+		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts, err := x.Hosts([]string{"b.test"})
+		if want := "TLS: unreadable certificate: "; err != nil || !strings.Contains(strings.Join(hosts[0].Why, "\n"), want) {
+			t.Errorf("explain host: %+v, %v, want %q", hosts, err, want)
+		}
+	})
 }

@@ -70,6 +70,7 @@ func (d *dispatcher) readRules() (rules, blacklist *scope.Set, err error) {
 func (d *dispatcher) openRules() error {
 	blocked := d.operator.blocked()
 	e := d.engine
+	e.rules.NAT64 = e.opt.NAT64
 	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist)+len(blocked) > 0 || e.opt.Control != nil
 	e.rules.exchanges = map[*activeExchange]struct{}{}
 	rules, blacklist, err := e.readRulesWith(blocked)
@@ -90,19 +91,19 @@ func (e *engine) readTrusted() ([]uint64, error) {
 	return admit.ReadTrusted(e.opt.FS, e.opt.Trusted, e.PLDKey)
 }
 
-// reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has errors, it logs
-// them and keeps the old list.
-func (e *engine) reloadTrusted() {
+// reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has errors, late gets
+// them and the old list stays.
+func (e *engine) reloadTrusted(late *lateLog) {
 	if e.opt.Trusted == "" {
 		return
 	}
 	trusted, err := e.readTrusted()
 	if err != nil {
-		e.opt.Log.Error("trusted PLDs stay as they were: the file has errors", "error", err)
+		late.add(e.opt.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
 		return
 	}
 	before := e.rules.trusted.Swap(&trusted)
-	e.opt.Log.Info("trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
+	late.add(e.opt.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
 }
 
 // enter registers an exchange. The exchange runs under the returned context, which ends if its host or
@@ -150,7 +151,10 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.opt.Reload:
-			if _, err := d.reloadFiles(ctx); err != nil {
+			var late lateLog
+			_, err := d.reloadFiles(ctx, &late)
+			late.tell()
+			if err != nil {
 				return err
 			}
 		}
@@ -170,15 +174,15 @@ type Reloaded struct {
 	Anew       int64
 }
 
-// reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors, it logs them
-// and keeps the old ones.
-func (d *dispatcher) reloadFiles(ctx context.Context) (r Reloaded, err error) {
+// reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors,
+// late gets them and the old ones stay.
+func (d *dispatcher) reloadFiles(ctx context.Context, late *lateLog) (r Reloaded, err error) {
 	defer d.reloaded()
-	d.reloadTrusted()
-	if err := d.reloadSites(ctx, &r); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
+	d.reloadTrusted(late)
+	if err := d.reloadSites(ctx, &r, late); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
 		return r, err
 	}
-	r.Cut, r.Swept, err = d.reload(ctx)
+	r.Cut, r.Swept, err = d.reload(ctx, late)
 	return r, err
 }
 
@@ -194,19 +198,19 @@ func (d *dispatcher) checkFiles() error {
 	return err
 }
 
-// reload puts new rules in force. If the files have errors, it logs them and keeps the old rules.
-func (d *dispatcher) reload(ctx context.Context) (cut, swept int, _ error) {
+// reload puts new rules in force. If the files have errors, late gets them and the old rules stay.
+func (d *dispatcher) reload(ctx context.Context, late *lateLog) (cut, swept int, _ error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	rules, blacklist, err := d.readRules()
 	if err != nil {
-		d.opt.Log.Error("rules and blacklist stay as they were: the files have errors", "error", err)
+		late.add(d.opt.Log.Error, "rules and blacklist stay as they were: the files have errors", "error", err)
 		return 0, 0, nil
 	}
 	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
 	cut = d.rules.cutOff()
-	swept, err = d.sweepBlocked(ctx)
-	d.opt.Log.Info("rules and blacklist reloaded",
+	swept, err = d.sweepBlocked(ctx, late)
+	late.add(d.opt.Log.Info, "rules and blacklist reloaded",
 		"rules", rules.Stats().String(), "before", oldRules.Stats().String(),
 		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(),
 		"exchanges_cut", cut, "urls_swept", swept)
@@ -218,7 +222,7 @@ const sweepLot = 256
 
 // sweepBlocked removes the blacklisted URLs from RAM. URLs with addresses left go to RobotsCache again. If
 // a URL is admitted under the old list during the sweep, its exchange detects it.
-func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
+func (d *dispatcher) sweepBlocked(ctx context.Context, late *lateLog) (n int, err error) {
 	if d.rules.Blacklist.Load() == nil {
 		return 0, nil
 	}
@@ -238,7 +242,7 @@ func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
 	for len(hit) > 0 && ctx.Err() == nil {
 		lot := hit[:min(len(hit), sweepLot)]
 		hit = hit[len(lot):]
-		if err := d.transact(func(tx *transaction) error {
+		lines, err := d.transactQuietly(func(tx *transaction) error {
 			for _, item := range d.polite.EvictItems(time.Now(), lot) {
 				n++
 				if err := d.deferrals.dropBlocked(tx, item); err != nil {
@@ -246,9 +250,11 @@ func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
 				}
 			}
 			return nil
-		}); err != nil {
+		})
+		if err != nil {
 			return n, err
 		}
+		late.join(lines)
 	}
 	return n, nil
 }

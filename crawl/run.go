@@ -73,7 +73,7 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 			err = errors.Join(err, c.close())
 		}
 		if errors.Is(err, disk.ErrQuota) {
-			opt.limit.met(opt.DiskBytes)
+			err = opt.limit.met(opt.DiskBytes, err)
 		}
 		err = blameDisk(err, opt.allDirs())
 		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
@@ -82,8 +82,7 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
 		// discarded. The crawl continues from that checkpoint when there is room.
 		if full.writesUseless(opt.FS, opt.allDirs()) {
-			return nil, fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved,"+
-				" although the file systems report free space (a quota, a thin pool?): %w", full.hidden, err)
+			return nil, full.error(err)
 		}
 		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false

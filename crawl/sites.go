@@ -94,10 +94,10 @@ func otherPriorities(a, b map[string]int) (n int) {
 	return n
 }
 
-// warnOfLanes says that priorities have no effect in a crawl with one lane.
-func (d *dispatcher) warnOfLanes(set *sites.Set) {
+// warnOfLanes tells late that priorities have no effect in a crawl with one lane.
+func (d *dispatcher) warnOfLanes(set *sites.Set, late *lateLog) {
 	if n := len(set.Priorities()); n > 0 && d.opt.Lanes == 1 {
-		d.opt.Log.Warn("priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
+		late.add(d.opt.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
 	}
 }
 
@@ -105,16 +105,18 @@ func (d *dispatcher) warnOfLanes(set *sites.Set) {
 func (d *dispatcher) openSites() error {
 	set, err := d.readSites()
 	d.useSites(set)
-	d.warnOfLanes(set)
+	var late lateLog
+	d.warnOfLanes(set, &late)
+	late.tell()
 	if d.opt.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}
 	return err
 }
 
-// reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, it
-// logs them and keeps the old settings.
-func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded) error {
+// reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, late
+// gets them and the old settings stay.
+func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *lateLog) error {
 	if d.opt.Sites == "" {
 		return nil
 	}
@@ -122,15 +124,15 @@ func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded) error {
 	defer d.reloadingSites.Unlock()
 	set, err := d.readSites()
 	if err != nil {
-		d.opt.Log.Error("the settings of sites stay as they were: the file has errors", "error", err)
+		late.add(d.opt.Log.Error, "the settings of sites stay as they were: the file has errors", "error", err)
 		return nil
 	}
 	old, err := d.newTerms(ctx, set, r)
 	r.Priorities = otherPriorities(old.Priorities(), set.Priorities())
-	d.warnOfLanes(set)
+	d.warnOfLanes(set, late)
 	d.cookies.Keep(set.Jars())
 	r.Sites = set.Stats().String()
-	d.opt.Log.Info("settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
+	late.add(d.opt.Log.Info, "settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
 		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets,
 		"priorities_changed", r.Priorities)
 	return err

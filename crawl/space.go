@@ -470,3 +470,12 @@ func (f *fullTries) writesUseless(fsys disk.FS, dirs []string) bool {
 	}
 	return f.hidden > fullRounds
 }
+
+// error returns the error of a crawl whose last attempt failed with err.
+func (f *fullTries) error(err error) error {
+	although := "the file systems report free space (a quota, a thin pool?)"
+	if errors.Is(err, disk.ErrQuota) {
+		although = "--disk seemed to leave room"
+	}
+	return fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although %s: %w", f.hidden, although, err)
+}

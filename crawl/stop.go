@@ -68,7 +68,7 @@ func (c *crawler) watch(ctx context.Context) error {
 const watchEvery = 10 * time.Millisecond
 
 // untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, Linger
-// after the last progress, or rejoinTime.
+// after the last progress, or that for other nodes that start again.
 func (c *crawler) untilLimit() time.Duration {
 	wait := wakeAfter
 	if c.opt.MaxTime > 0 {

@@ -12,12 +12,19 @@ import (
 // or for disk space. If f returns an error, a write failed after part of the transaction was done: the
 // crawl stops and makes no further checkpoint.
 func (e *engine) transact(f func(tx *transaction) error) error {
+	late, err := e.transactQuietly(f)
+	late.tell()
+	return err
+}
+
+// transactQuietly is transact, but leaves the lines of transaction.late to the caller.
+func (e *engine) transactQuietly(f func(tx *transaction) error) (late lateLog, _ error) {
 	asked := time.Now()
 	defer func() { e.took(time.Since(asked)) }()
 	e.txLock.RLock()
 	defer e.txLock.RUnlock()
 	if err := e.failure(); err != nil {
-		return err
+		return nil, err
 	}
 	tx := e.transactions.Get().(*transaction)
 	defer e.transactions.Put(tx)
@@ -26,8 +33,9 @@ func (e *engine) transact(f func(tx *transaction) error) error {
 	if err := f(tx); err != nil {
 		tx.reset()
 		e.fail(err)
-		return err
+		return nil, err
 	}
+	late = tx.late
 	e.acct.apply(tx)
 	for _, s := range tx.wakes {
 		s.raise()
@@ -35,7 +43,7 @@ func (e *engine) transact(f func(tx *transaction) error) error {
 	if !tx.nothing {
 		e.changed()
 	}
-	return nil
+	return late, nil
 }
 
 // transaction collects the changes of one transaction. accounts.apply applies them under one hold of its
@@ -50,8 +58,9 @@ type transaction struct {
 	hasStatus bool
 	failed    state.Reason // why an attempt brought no final response; ReasonNone for none
 	wakes     []waker
-	tls       string // what is wrong with TLS, for the log of a refused URL
-	nothing   bool   // the transaction changed nothing, so the pulse need not follow
+	tls       string  // what is wrong with TLS, for the log of a refused URL
+	late      lateLog // log lines, written once the lock is free
+	nothing   bool    // the transaction changed nothing, so the pulse need not follow
 }
 
 // wake raises w after the changes have been applied to the accounts.
@@ -107,7 +116,7 @@ func (tx *transaction) move(key uint64, from, to state.Place) {
 }
 
 func (tx *transaction) reset() {
-	tx.moves, tx.named, tx.tls = tx.moves[:0], weburl.Sum{}, ""
+	tx.moves, tx.named, tx.tls, tx.late = tx.moves[:0], weburl.Sum{}, "", nil
 	if tx.dirty {
 		tx.counts = [state.NumCounters]int64{}
 		tx.dirty, tx.hasStatus, tx.failed = false, false, state.ReasonNone

@@ -19,8 +19,14 @@ const quotaBlock = 4096
 // quotaDepth limits the depth of directories in which Count looks.
 const quotaDepth = 8
 
-// ErrQuota is the error of an operation that would exceed the limit of a Quota. It is a syscall.ENOSPC.
-var ErrQuota = fmt.Errorf("disk: the limit of the files' size is reached: %w", syscall.ENOSPC)
+// ErrQuota is the error of an operation that would exceed the limit of a Quota. It is a syscall.ENOSPC, but does not say
+// that no space is left on the device, which has some.
+var ErrQuota error = quotaError{}
+
+type quotaError struct{}
+
+func (quotaError) Error() string { return "disk: the limit of the files' size is reached" }
+func (quotaError) Unwrap() error { return syscall.ENOSPC }
 
 // Quota is an FS whose files in some directories never take more than a limit. Space is counted before it is
 // written: a write, a Preallocate or a new directory that would exceed the limit fails with ErrQuota and changes

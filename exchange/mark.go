@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -36,7 +37,20 @@ type Mark struct {
 	// Want is, by sender, how often this node has missed messages. A sender that sees it rise resends what
 	// was not taken. It is newer than the checkpoint.
 	Want []uint64 `json:"want"`
+	// Reads is the latest version of messages that the node reads; 0: the mark is older than the field, and the version is 2.
+	Reads int `json:"reads,omitempty"`
+
+	Revision uint64 `json:"-"` // of the value, if the mark was read from the broker
 }
+
+// firstReads is what nodes read whose marks do not say it.
+const firstReads = 2
+
+// ReadsAll reports whether the node reads the messages of this program.
+func (m *Mark) ReadsAll() bool { return cmp.Or(m.Reads, firstReads) >= MessageVersion }
+
+// maxRound bounds rounds in marks: each end of the crawl adds one.
+const maxRound = 1 << 32
 
 // Taken is what a node has taken from another.
 type Taken struct {
@@ -49,6 +63,15 @@ const MarkPattern = "marks.*"
 
 // MarkKey returns the key of a node's mark.
 func MarkKey(node int) string { return "marks." + strconv.Itoa(node) }
+
+// MarkNode returns the node whose mark a key is; -1 if it is none.
+func MarkNode(key string) int {
+	node, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
+	if err != nil || node < 0 || MarkKey(node) != key {
+		return -1
+	}
+	return node
+}
 
 // Encode returns the value of the mark.
 func (m *Mark) Encode() ([]byte, error) {
@@ -68,13 +91,26 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, fmt.Errorf("exchange: %s: %w", key, err)
 	}
-	number, err := strconv.Atoi(strings.TrimPrefix(key, "marks."))
-	if err != nil || number != m.Node || m.Node < 0 || m.Node >= nodes || len(m.Taken) != nodes || len(m.Out) != nodes ||
-		len(m.Gone) != nodes || len(m.Want) != nodes || len(m.Agreed) != 0 && len(m.Agreed) != nodes || m.Pages < 0 || m.Round < 0 || len(m.GivenUp) > nodes ||
-		CheckLife(m.Life) != nil {
+	if MarkNode(key) != m.Node || m.Node < 0 || m.Node >= nodes || !m.valid(nodes) {
 		return nil, fmt.Errorf("exchange: %s is not the mark of one of %d nodes", key, nodes)
 	}
 	return &m, nil
+}
+
+// valid reports whether a mark from outside has what a mark in a cluster of nodes has, in its bounds.
+func (m *Mark) valid(nodes int) bool {
+	lengths := []int{len(m.Taken), len(m.Out), len(m.Gone), len(m.Want)}
+	if slices.ContainsFunc(lengths, func(n int) bool { return n != nodes }) || len(m.GivenUp) > nodes ||
+		len(m.Agreed) != 0 && len(m.Agreed) != nodes {
+		return false
+	}
+	for node := range nodes {
+		if t := &m.Taken[node].Totals; t.Links.N < 0 || t.Edges.N < 0 || m.Out[node] < 0 {
+			return false
+		}
+	}
+	return m.Pages >= 0 && m.Pages <= maxPages/MaxNodes && m.Round >= 0 && m.Round <= maxRound && m.Reads >= 0 &&
+		CheckLife(m.Life) == nil
 }
 
 // Over reports whether the crawl is over, given the last marks of all nodes (nil: none): one of them has
@@ -93,8 +129,8 @@ func DecodeMark(key string, data []byte, nodes int) (*Mark, error) {
 //
 // It does not hold for a process that is killed after its mark, nor for the mark that a node has left at the
 // end of a crawl that continues: that node may start with more work. So a node that begins a round must wait
-// for a while before it asks, and asks only if all have taken what it sent. The mark of a node that has ended
-// counts as agreed.
+// for marks of that round before it asks, and asks only if all have taken what it sent. The mark of a node that
+// has ended counts as agreed.
 //
 // Nodes that were given up do not count: givenUp has one element for each node, or is nil.
 func Over(marks []*Mark, givenUp []bool, round int64) bool {
@@ -119,6 +155,21 @@ func Over(marks []*Mark, givenUp []bool, round int64) bool {
 		}
 	}
 	return true
+}
+
+// EndedWith reports whether all other nodes that were not given up have found that the crawl is over, and one of
+// them has ended with the process of node that has a term: also in an earlier round than that of this process.
+func EndedWith(marks []*Mark, givenUp []bool, node int, term uint64) (with bool) {
+	for other, m := range marks {
+		switch {
+		case other == node || givenUp != nil && givenUp[other]:
+		case m == nil || !m.Done:
+			return false
+		case len(m.Agreed) == len(marks) && m.Agreed[node] == term:
+			with = true
+		}
+	}
+	return with
 }
 
 // Quiet reports whether all nodes that were not given up are idle, and all that was added to an outbox was

@@ -32,6 +32,11 @@ const (
 	messageSum   = 8
 )
 
+// MessageVersion is the version of the messages that this program writes, and the latest that it reads: the
+// digit of messageMagic. Raise it for a new kind of record, and for another form of one. A publisher sends
+// no message of a version that its receiver does not read (Mark.Reads).
+const MessageVersion = 2
+
 // Kinds of records.
 const (
 	kindLink  = 'L' // a weburl.Record, for URLseen
@@ -117,7 +122,7 @@ func ReadHeader(msg []byte) (h Header, err error) {
 	case n < messageHead || n > MaxMessageBytes-messageSum:
 		return h, fmt.Errorf("exchange: %w: %d bytes", ErrMessage, len(msg))
 	case string(msg[:4]) != messageMagic:
-		return h, fmt.Errorf("exchange: %w: it begins with %q", ErrMessage, msg[:4])
+		return h, fmt.Errorf("exchange: %w: it begins with %q; this program reads %q", ErrMessage, msg[:4], messageMagic)
 	case xxhash.Sum64(msg[:n]) != binary.LittleEndian.Uint64(msg[n:]):
 		return h, fmt.Errorf("exchange: %w: the checksum is wrong", ErrMessage)
 	}
@@ -169,19 +174,10 @@ type Decoder struct{ raw []byte }
 // Records gives the records of a message, whose header is h, to sink. An error of sink is returned as it is.
 // Any other is ErrMessage; sink may then have got some of the records.
 func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
-	block := msg[messageHead : len(msg)-messageSum]
-	n, err := s2.DecodedLen(block)
-	if err == nil && n != int(h.raw) { // ReadHeader has bounded it
-		err = fmt.Errorf("%d bytes of records, want %d", n, h.raw)
-	}
+	raw, err := d.block(msg, h)
 	if err != nil {
-		return fmt.Errorf("exchange: %w: %w", ErrMessage, err)
+		return err
 	}
-	raw, err := s2.Decode(d.raw[:cap(d.raw)], block) // at most h.raw bytes
-	if err != nil {
-		return fmt.Errorf("exchange: %w: %w", ErrMessage, err)
-	}
-	d.raw = raw
 	after := h.Before
 	if err := eachRecord(raw, &after, sink); err != nil {
 		return err
@@ -192,16 +188,70 @@ func (d *Decoder) Records(msg []byte, h *Header, sink Sink) error {
 	return nil
 }
 
+// block returns the records of a message, uncompressed. They are valid until the next call.
+func (d *Decoder) block(msg []byte, h *Header) ([]byte, error) {
+	block := msg[messageHead : len(msg)-messageSum]
+	n, err := s2.DecodedLen(block)
+	if err == nil && n != int(h.raw) { // ReadHeader has bounded it
+		err = fmt.Errorf("%d bytes of records, want %d", n, h.raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("exchange: %w: %w", ErrMessage, err)
+	}
+	raw, err := s2.Decode(d.raw[:cap(d.raw)], block) // at most h.raw bytes
+	if err != nil {
+		return nil, fmt.Errorf("exchange: %w: %w", ErrMessage, err)
+	}
+	d.raw = raw
+	return raw, nil
+}
+
+// Pages returns the pages that a message lends, given its header, up to its first record whose length is
+// damaged. It leaves all other records aside.
+func (d *Decoder) Pages(msg []byte, h *Header) (pages int64) {
+	raw, err := d.block(msg, h)
+	if err != nil {
+		return 0
+	}
+	for len(raw) > 0 {
+		kind, rec, rest, err := nextRecord(raw)
+		if err != nil {
+			return pages
+		}
+		if n, ok := pagesOf(kind, rec); ok && pages+n > 0 {
+			pages += n
+		}
+		raw = rest
+	}
+	return pages
+}
+
+// nextRecord splits the first record off raw.
+func nextRecord(raw []byte) (kind byte, rec, rest []byte, err error) {
+	n, size := binary.Uvarint(raw[1:])
+	if size <= 0 || n > maxRecord || n > uint64(len(raw)-1-size) {
+		return 0, nil, nil, fmt.Errorf("exchange: %w: the length of a record is %d", ErrMessage, n)
+	}
+	return raw[0], raw[1+size : 1+size+int(n)], raw[1+size+int(n):], nil
+}
+
+// pagesOf returns the number of pages in a record; ok is false if it is none of pages.
+func pagesOf(kind byte, rec []byte) (n int64, ok bool) {
+	if kind != kindPages || len(rec) != 8 || binary.LittleEndian.Uint64(rec)-1 >= maxPages {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(rec)), true
+}
+
 // eachRecord gives the records in raw to sink and adds them to sum.
 func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 	for len(raw) > 0 {
-		kind := raw[0]
-		n, size := binary.Uvarint(raw[1:])
-		if size <= 0 || n > maxRecord || n > uint64(len(raw)-1-size) {
-			return fmt.Errorf("exchange: %w: the length of a record is %d", ErrMessage, n)
+		kind, rec, rest, err := nextRecord(raw)
+		if err != nil {
+			return err
 		}
-		rec := raw[1+size : 1+size+int(n)]
-		raw = raw[1+size+int(n):]
+		raw = rest
+		pages, isPages := pagesOf(kind, rec)
 		switch {
 		case kind == kindLink:
 			key, err := sink.Link(rec)
@@ -209,22 +259,22 @@ func eachRecord(raw []byte, sum *Totals, sink Sink) error {
 				return err
 			}
 			sum.Links.Add(key)
-		case kind == kindEdge && n > 2 && rec[0] > 0 && int(rec[0]) < len(rec)-1:
+		case kind == kindEdge && len(rec) > 2 && rec[0] > 0 && int(rec[0]) < len(rec)-1:
 			from, to := rec[1:1+rec[0]], rec[1+rec[0]:]
 			if err := sink.Edge(from, to); err != nil {
 				return err
 			}
 			sum.Edges.Add(edgeKey(from, to))
-		case kind == kindScope && n == 8:
+		case kind == kindScope && len(rec) == 8:
 			if err := sink.Scope(binary.LittleEndian.Uint64(rec)); err != nil {
 				return err
 			}
-		case kind == kindPages && n == 8 && binary.LittleEndian.Uint64(rec)-1 < maxPages:
-			if err := sink.Pages(int64(binary.LittleEndian.Uint64(rec))); err != nil {
+		case isPages:
+			if err := sink.Pages(pages); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("exchange: %w: a record of kind %q with %d bytes", ErrMessage, kind, n)
+			return fmt.Errorf("exchange: %w: a record of kind %q with %d bytes", ErrMessage, kind, len(rec))
 		}
 	}
 	return nil

@@ -21,10 +21,21 @@ type Publisher struct {
 	Transact func(f func() error) error
 	// Waits is told of an error of the engine, after which Run pauses and tries again.
 	Waits func(err error, pause time.Duration)
-	// ResendAfter is after how long without progress of the receiver all that it has not taken is sent again.
+	// ResendAfter is after how long without progress of the receiver all that it has not taken is sent again. The
+	// time doubles with each resend without progress, up to mostResendAfter times ResendAfter.
 	ResendAfter time.Duration
+	// Ready is closed when the marks are known that the broker had at the start; nil: they are. Before, Run publishes
+	// nothing, since the receiver may be older than the messages.
+	Ready <-chan struct{}
+	// Doubt is told of a mark that says that other records were taken than were sent. Run ignores the mark and
+	// continues if it returns nil. It is told of each mark that was good, too, by a nil error. Doubt may be nil: then
+	// Run ends with the error.
+	Doubt func(m *Mark, err error) error
 
 	wake     chan struct{}
+	doubted  *Mark // the last mark that Doubt was told of; of Run
+	idleFor  int   // resends without progress; of Run
+	held     atomic.Bool
 	mark     atomic.Pointer[Mark]
 	want     uint64 // of the last mark that was seen
 	connects uint64 // State.Connects when the last resend began
@@ -51,6 +62,10 @@ type inFlight struct {
 // NewPublisher returns a publisher whose fields are still to be set.
 func NewPublisher() *Publisher { return &Publisher{wake: make(chan struct{}, 1)} }
 
+// mostResendAfter bounds the time between two resends to a receiver that takes nothing: it may be away for days, and
+// each resend writes the whole queue of what was sent.
+const mostResendAfter = 32
+
 // Bounds of the pause after an error of the engine.
 const (
 	firstPause = time.Second
@@ -74,9 +89,13 @@ func (p *Publisher) Mark(m *Mark) {
 // Figures returns how many messages were published, and how often all that was not taken was sent again.
 func (p *Publisher) Figures() (published, resends int64) { return p.published.Load(), p.resends.Load() }
 
+// Held reports whether nothing is published because the receiver does not read the messages of this version.
+func (p *Publisher) Held() bool { return p.held.Load() }
+
 // Run publishes until ctx ends. It waits for an engine that is away as long as it takes. The error is that of a
 // queue, or a *SetBackError.
 func (p *Publisher) Run(ctx context.Context) error {
+	p.awaitReady(ctx)
 	pause := time.Duration(0)
 	p.connects = p.Engine.State().Connects
 	resend := true // the engine may have lost what was published before this process began
@@ -90,7 +109,12 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return err
 		}
 		if dropped {
-			progress = time.Now()
+			progress, p.idleFor = time.Now(), 0
+		}
+		if p.held.Store(p.outdated()); p.Held() {
+			p.sleep(ctx, p.ResendAfter, true)
+			resend = true
+			continue
 		}
 		if p.gap() {
 			resend = true
@@ -99,9 +123,10 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.excused = false
 		}
 		if f := p.Outbox.Figures(); f.Sent == 0 {
-			progress = time.Now()
-		} else if time.Since(progress) > p.ResendAfter {
+			progress, p.idleFor = time.Now(), 0
+		} else if time.Since(progress) > p.patience() {
 			resend, progress = true, time.Now()
+			p.idleFor++
 		}
 		var more bool
 		if resend {
@@ -124,6 +149,28 @@ func (p *Publisher) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// awaitReady waits for Ready.
+func (p *Publisher) awaitReady(ctx context.Context) {
+	if p.Ready == nil {
+		return
+	}
+	select {
+	case <-p.Ready:
+	case <-ctx.Done():
+	}
+}
+
+// outdated reports whether the receiver does not read the messages of this version.
+func (p *Publisher) outdated() bool {
+	m := p.mark.Load()
+	return m != nil && !m.ReadsAll()
+}
+
+// patience returns after how long without progress all is sent again.
+func (p *Publisher) patience() time.Duration {
+	return p.ResendAfter * time.Duration(min(mostResendAfter, 1<<min(p.idleFor, 10)))
 }
 
 // errEngine marks errors of the engine, after which the publisher tries again.
@@ -160,7 +207,7 @@ func (p *Publisher) gap() (found bool) {
 // drop drops what the receiver has for good.
 func (p *Publisher) drop() (dropped bool, _ error) {
 	m := p.mark.Load()
-	if m == nil {
+	if m == nil || m == p.doubted {
 		return false, nil
 	}
 	t := m.Taken[p.Outbox.opt.From]
@@ -172,9 +219,24 @@ func (p *Publisher) drop() (dropped bool, _ error) {
 		return false, err
 	}
 	for all := false; !all; {
-		if err := p.Transact(func() (err error) { all, err = p.Outbox.Taken(t.Number, t.Totals); return err }); err != nil {
+		var doubt error // it has changed nothing, and an error of a transaction is final
+		err := p.Transact(func() (err error) {
+			all, err = p.Outbox.Taken(t.Number, t.Totals)
+			if back := (*SetBackError)(nil); p.Doubt != nil && errors.As(err, &back) {
+				doubt, err = err, nil
+			}
+			return err
+		})
+		if err != nil {
 			return false, err
 		}
+		if doubt != nil {
+			p.doubted = m
+			return false, p.Doubt(m, doubt)
+		}
+	}
+	if p.Doubt != nil {
+		return true, p.Doubt(m, nil)
 	}
 	return true, nil
 }

@@ -135,3 +135,75 @@ func TestPublisher(t *testing.T) {
 		})
 	}
 }
+
+// TestPublisherOlder: nothing is published before the receiver's version is known, nor while it does not read these messages, and
+// all of it once it does.
+func TestPublisherOlder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, memfs.New(1))
+		const messages = 5
+		for range messages {
+			must(t, b.AddLink(keyOf("a"), []byte("a")))
+			must(t, b.Flush())
+		}
+		b.save(true)
+		e := &faultyEngine{rng: rand.New(rand.NewPCG(1, 2))}
+		p := NewPublisher()
+		ready := make(chan struct{})
+		p.Outbox, p.Engine, p.ResendAfter, p.Ready = b.Outbox, e, time.Minute, ready
+		p.Transact = func(f func() error) error { return f() }
+		p.Waits = func(error, time.Duration) {}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- p.Run(ctx) }()
+		stored := func() int {
+			time.Sleep(time.Hour)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return len(e.stored)
+		}
+		mark := func(reads int) *Mark {
+			return &Mark{Node: 1, Taken: make([]Taken, 2), Want: make([]uint64, 2), Reads: reads}
+		}
+		if n := stored(); n != 0 {
+			t.Errorf("%d messages were published before the receiver was known", n)
+		}
+		p.Mark(mark(MessageVersion - 1))
+		close(ready)
+		if n := stored(); n != 0 || !p.Held() {
+			t.Errorf("%d messages for an older receiver, held: %v", n, p.Held())
+		}
+		for _, reads := range []int{0, MessageVersion, MessageVersion + 1} { // 0: of a time when 2 was the latest
+			m := mark(reads)
+			if want := reads != 0 || MessageVersion == firstReads; m.ReadsAll() != want {
+				t.Errorf("a receiver that reads %d: %v", reads, m.ReadsAll())
+			}
+			p.Mark(m)
+		}
+		if n := stored(); n < messages || p.Held() {
+			t.Errorf("%d of %d messages for a receiver that reads them, held: %v", n, messages, p.Held())
+		}
+		cancel()
+		must(t, <-ended)
+	})
+}
+
+// TestPublisherPatience: what a receiver does not take for a day is sent again, ever less often.
+func TestPublisherPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, memfs.New(1))
+		must(t, b.AddLink(keyOf("a"), []byte("a")))
+		b.save(true)
+		e := &faultyEngine{rng: rand.New(rand.NewPCG(1, 2))}
+		p := NewPublisher()
+		p.Outbox, p.Engine, p.ResendAfter = b.Outbox, e, time.Minute
+		p.Transact = func(f func() error) error { return f() }
+		p.Waits = func(error, time.Duration) {}
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		must(t, p.Run(ctx))
+		if n := len(e.stored); n < 24 || n > 60 {
+			t.Errorf("a message was published %d times in a day", n)
+		}
+	})
+}

@@ -38,6 +38,9 @@ type Status struct {
 	Connects     uint64 `json:"connects"`          // connections to the broker in this run
 	GivenUp      []int  `json:"givenUp,omitempty"` // nodes that it goes on without
 
+	Quarantined int64 `json:"quarantined,omitempty"` // messages of other nodes that it keeps because it cannot read them
+	Refused     int64 `json:"refused,omitempty"`     // messages and marks of other nodes that it has refused in this run
+
 	Leases *LeaseStatus `json:"leases,omitempty"` // nil: the nodes share networks, or the node is older than the field
 }
 

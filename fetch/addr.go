@@ -1,8 +1,10 @@
 package fetch
 
 import (
+	"fmt"
 	"net/netip"
 
+	"drumbeat/internal/nat64"
 	"drumbeat/internal/ports"
 )
 
@@ -24,9 +26,10 @@ var forbidden6 = prefixes(
 )
 
 var (
-	global6 = netip.MustParsePrefix("2000::/3")
-	nat64   = netip.MustParsePrefix("64:ff9b::/96")
-	sixTo4  = netip.MustParsePrefix("2002::/16")
+	global6    = netip.MustParsePrefix("2000::/3")
+	wellKnown  = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215: of any length from 48 on, so of unknown layout
+	sixTo4     = netip.MustParsePrefix("2002::/16")
 )
 
 func prefixes(ss ...string) []netip.Prefix {
@@ -60,37 +63,78 @@ func PublicAddr(addr netip.Addr) bool {
 	return global6.Contains(addr) && !contains(forbidden6, addr)
 }
 
-// allowedAddr reports whether addr is public and not this machine's own, or lies in allow. If allow covers a
-// 6to4 or NAT64 address, the embedded IPv4 address must be allowed as well.
-func allowedAddr(addr netip.Addr, allow []netip.Prefix, own func(netip.Addr) bool) bool {
-	if PublicAddr(addr) && !own(addr.Unmap()) {
-		return true
-	}
+// Refusal says why Do does not connect to an address. The zero value means that it does.
+type Refusal struct {
+	Why string // in a few words, after "is"
+	// Admit is the address that Options.AllowNets lacks; the zero Addr if AllowNets cannot admit it.
+	Admit netip.Addr
+}
+
+// addrRules decide which addresses may be connected to.
+type addrRules struct {
+	allow, nat64 []netip.Prefix
+	own          func(netip.Addr) bool // of an unmapped address
+}
+
+// refusal judges an address. Of one that embeds an IPv4 address, that one must be allowed as well, because a
+// translator connects to it.
+func (r *addrRules) refusal(addr netip.Addr) Refusal {
 	if !addr.IsValid() || addr.Zone() != "" {
-		return false
+		return Refusal{"not public", addr}
 	}
 	addr = addr.Unmap()
-	if !contains(allow, addr) {
-		return false
+	translated := false
+	for _, p := range r.nat64 { // they may overlap; which one the translator uses is not known
+		if p.Contains(addr) {
+			translated = true
+			if no := r.embedded(nat64.IPv4(p, addr)); no.Why != "" {
+				return no
+			}
+		}
+	}
+	var no Refusal
+	switch {
+	case translated:
+		return no
+	case !PublicAddr(addr):
+		no = Refusal{"not public", addr}
+	case r.own(addr):
+		no = Refusal{"on a network of this machine's interfaces", addr}
+	}
+	if no.Why == "" || !contains(r.allow, addr) {
+		return no
 	}
 	b := addr.As16()
 	switch {
-	case addr.Is4():
-		return true
-	case nat64.Contains(addr):
-		return allowedAddr(netip.AddrFrom4([4]byte(b[12:16])), allow, own)
+	case localNAT64.Contains(addr):
+		return Refusal{Why: "a local NAT64 address, which only --nat64-prefix admits"}
+	case wellKnown.Contains(addr):
+		return r.embedded(netip.AddrFrom4([4]byte(b[12:16])))
 	case sixTo4.Contains(addr):
-		return allowedAddr(netip.AddrFrom4([4]byte(b[2:6])), allow, own)
+		return r.embedded(netip.AddrFrom4([4]byte(b[2:6])))
 	}
-	return true
+	return Refusal{}
 }
 
-// AllowedAddr reports whether Do may connect to addr: a public address that is not this machine's own, or an
-// address in Options.AllowNets. Do makes the same check, so callers need it only to choose among the
-// addresses of a name.
-func (c *Client) AllowedAddr(addr netip.Addr) bool {
-	return allowedAddr(addr, c.opt.AllowNets, c.own.has)
+// embedded judges an embedded IPv4 address; the zero Addr is one that breaks RFC 6052.
+func (r *addrRules) embedded(v4 netip.Addr) Refusal {
+	if !v4.IsValid() {
+		return Refusal{Why: "no NAT64 address, since bits 64 to 71 are set"}
+	}
+	no := r.refusal(v4)
+	if no.Why != "" {
+		no.Why = fmt.Sprintf("a form of %v, which is %s", v4, no.Why)
+	}
+	return no
 }
+
+// AllowedAddr reports whether Do may connect to addr: a public address outside the networks of this machine's
+// interfaces, or an address in Options.AllowNets. Of an address in Options.NAT64 the embedded IPv4 address
+// decides. Do makes the same check, so callers need it only to choose among the addresses of a name.
+func (c *Client) AllowedAddr(addr netip.Addr) bool { return c.Refusal(addr).Why == "" }
+
+// Refusal is AllowedAddr with the reason.
+func (c *Client) Refusal(addr netip.Addr) Refusal { return c.addrs.refusal(addr) }
 
 // Ports returns the ports that Do may connect to: 80, 443 and Options.Ports.
 func (c *Client) Ports() ports.Set { return c.ports }

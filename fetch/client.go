@@ -25,7 +25,8 @@ type Client struct {
 	tls      tlsState
 	ports    ports.Set
 	idle     idlePool
-	own      ownAddrs
+	own      ownNets
+	addrs    addrRules
 	template atomic.Pointer[template]
 }
 
@@ -35,15 +36,16 @@ func New(opt Options) (*Client, error) {
 		return nil, err
 	}
 	opt.Limits = opt.Limits.resolved()
-	opt.AllowNets = slices.Clone(opt.AllowNets)
+	opt.AllowNets, opt.NAT64 = slices.Clone(opt.AllowNets), slices.Clone(opt.NAT64)
 	if opt.Accept == "" {
 		opt.Accept = "text/html,application/xhtml+xml,*/*;q=0.8"
 	}
 	c := &Client{opt: opt, decoders: newDecoders(), ports: ports.New(append(ports.Of(80, 443), opt.Ports...)...),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
-	if err := c.own.init(opt.ownAddrs()); err != nil {
-		return nil, fmt.Errorf("fetch: list this machine's addresses: %w", err)
+	if err := c.own.init(opt.ownNets()); err != nil {
+		return nil, fmt.Errorf("fetch: list the networks of this machine's interfaces: %w", err)
 	}
+	c.addrs = addrRules{allow: opt.AllowNets, nat64: opt.NAT64, own: c.own.has}
 	c.template.Store(c.newTemplate(opt.AcceptEncoding))
 	c.idle.most = orInt(opt.IdleConns, defaultIdle)
 	if opt.BufferBytes > 0 {
@@ -149,6 +151,7 @@ type exchange struct {
 	head    int // length of the head in buf.raw
 	conn    *conn
 	http1   bool          // do not offer HTTP/2
+	standIn bool          // the server's certificate is unreadable: see standIn
 	keep    time.Duration // how long to keep the connection afterwards; 0: close it
 	sockets sockets
 	// throttle is used only if Options.Limiter is set.

@@ -57,8 +57,33 @@ type tlsFacts struct {
 	conn    *tls.Conn
 }
 
-// open dials the granted address, or the proxy for it, and, for https, makes the handshake.
+// open opens a connection. If the server's certificate cannot be parsed, it opens another one with a standIn.
+// The server is remembered, so that its next connection is at once such a one.
 func (x *exchange) open() *Error {
+	if x.req.Scheme != "https" || x.c.tls.opt.Require || x.req.Verified {
+		return x.connection()
+	}
+	key, now := unreadableKey(x.key()), time.Now()
+	_, x.standIn = x.c.tls.verdicts.get(key, now)
+	e := x.connection()
+	switch {
+	case x.standIn && e != nil:
+		x.c.tls.verdicts.put(key, "", now) // it may have another certificate: the next exchange looks
+	case !x.standIn && e.unreadable():
+		x.standIn = true
+		if again := x.connection(); again == nil {
+			x.c.tls.verdicts.put(key, VerdictInvalid, now.Add(verdictLife))
+			return nil
+		} else if again.Ours() {
+			return again
+		}
+		x.resp.TLSVerdict = ""
+	}
+	return e
+}
+
+// connection dials the granted address, or the proxy for it, and, for https, makes the handshake.
+func (x *exchange) connection() *Error {
 	begin := time.Now()
 	c := new(conn)
 	c.stream = c

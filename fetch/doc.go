@@ -31,6 +31,12 @@
 // holds unsolicited bytes. If the connection ends before the first byte of the reply, Do sends the request
 // once more on a new connection (RFC 9110, 9.2.2). Nothing else is ever sent twice, except as below.
 //
+// # Unreadable certificates
+//
+// If crypto/tls cannot use a server's certificate, Do connects once more and makes a handshake that disregards it
+// (standin.go); the verdict is VerdictInvalid. With TLSOptions.Require or Request.Verified the first failure
+// stands.
+//
 // # Proxies
 //
 // With Request.Proxy, Do connects to a proxy and asks it for a tunnel to the granted address (proxy.go), by

@@ -162,11 +162,11 @@ func TestPublicAddr(t *testing.T) {
 }
 
 func TestAllowedNets(t *testing.T) {
-	allow := prefixes("127.0.0.0/8", "64:ff9b::/96", "2002::/16", "fd00::/8")
+	rules := addrRules{allow: prefixes("127.0.0.0/8", "64:ff9b::/96", "2002::/16", "fd00::/8"), own: func(netip.Addr) bool { return false }}
 	for s, want := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "fd00::1": true,
 		"64:ff9b::8.8.8.8": true, "64:ff9b::10.0.0.1": false, "64:ff9b::127.0.0.1": true, "2002:808:808::": true,
 		"2002:a00:1::": false, "fe80::1": false, "fd00::1%x": false, "8.8.8.8": true} {
-		if got := allowedAddr(netip.MustParseAddr(s), allow, func(netip.Addr) bool { return false }); got != want {
+		if got := rules.refusal(netip.MustParseAddr(s)).Why == ""; got != want {
 			t.Errorf("%s: got %v, want %v", s, got, want)
 		}
 	}

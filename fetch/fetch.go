@@ -136,9 +136,12 @@ type Options struct {
 	AcceptEncoding string
 	// AllowNets lists networks that Do may connect to although AllowedAddr would refuse them.
 	AllowNets []netip.Prefix
-	// OwnAddrs lists the addresses of this machine. Do connects to them only if AllowNets contains them.
-	// nil: the addresses of its interfaces, or none if Dial is set.
-	OwnAddrs func() ([]netip.Addr, error)
+	// OwnNets lists the networks of this machine's interfaces. Do connects to addresses in them only if
+	// AllowNets contains them. It is called at most once a minute. nil: asks the kernel, or none if Dial is set.
+	OwnNets func() ([]netip.Prefix, error)
+	// NAT64 are prefixes of translators (RFC 6052) besides 64:ff9b::/96. The IPv4 address in an address of
+	// theirs alone decides whether Do may connect to it.
+	NAT64 []netip.Prefix
 	// Ports are allowed besides 80 and 443.
 	Ports []ports.Range
 	// MapPort translates the port to connect to, after the port check, for instance to the port 18080 of a

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"drumbeat/internal/nat64"
 )
 
 // Defaults of Limits. The paper gives none. With these a slow host occupies a connection for at most two
@@ -94,6 +96,11 @@ func (o *Options) Validate() error {
 	for _, p := range o.AllowNets {
 		if !p.IsValid() {
 			bad("allowed net %v is not a valid prefix", p)
+		}
+	}
+	for _, p := range o.NAT64 {
+		if err := nat64.Check(p); err != nil {
+			bad("NAT64 prefix %w", err)
 		}
 	}
 	for _, r := range o.Ports {

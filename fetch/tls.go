@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,8 @@ import (
 
 // TLSOptions are the TLS options of a client.
 type TLSOptions struct {
-	// Require rejects a certificate that is not good with KindCertificate. Otherwise the verdict is only
-	// recorded in Response.TLSVerdict, unless Request.Verified is set.
+	// Require rejects a certificate that is not good with KindCertificate, or with KindTLS if it cannot be
+	// parsed. Otherwise the verdict is only recorded in Response.TLSVerdict, unless Request.Verified is set.
 	Require bool
 	// Old also offers TLS 1.0 and 1.1 and the cipher suites of their time (oldSuites), except for requests with
 	// Verified. Otherwise the minimum is 1.2.
@@ -111,7 +112,15 @@ func (x *exchange) handshake() *Error {
 		cfg.MinVersion, cfg.CipherSuites = oldVersion, oldSuites()
 	}
 	h := &heldConn{conn: c, shaking: true}
-	conn := tls.Client(h, cfg)
+	var below net.Conn = h
+	if x.standIn {
+		below = newStandIn(h, cfg)
+		cfg.VerifyConnection = func(tls.ConnectionState) error {
+			c.tls.verdict = VerdictInvalid
+			return nil
+		}
+	}
+	conn := tls.Client(below, cfg)
 	err := conn.HandshakeContext(context.Background()) // bounded by the conn's deadlines and watcher
 	h.shaking = false
 	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin)-(x.throttle.slept-slept), c.tls.verdict

@@ -1,9 +1,12 @@
 package fetch
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +15,25 @@ const maxTLSCause = 160
 
 // TLSClosed is the TLSCause of a connection that ended during the handshake.
 const TLSClosed = "connection closed during the handshake"
+
+// unreadableCerts begin the errors of crypto/tls about a certificate that it cannot use, whoever signed it.
+var unreadableCerts = [...]string{
+	"tls: failed to parse certificate from server: ",
+	"tls: server sent certificate containing RSA key larger than ",
+	"tls: server's certificate contains an unsupported type of public key: ",
+}
+
+// unreadable reports whether a handshake failed because of a certificate that crypto/tls cannot use. e may be nil.
+func (e *Error) unreadable() bool {
+	return e != nil && e.Kind == KindTLS && e.Err != nil && slices.ContainsFunc(unreadableCerts[:],
+		func(prefix string) bool { return strings.HasPrefix(e.Err.Error(), prefix) })
+}
+
+// unreadableKey is the key, among the verdicts, of a server with such a certificate.
+func unreadableKey(k idleKey) [16]byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "unreadable %s %v %v", k.host, k.addr, k.proxy))
+	return [16]byte(sum[:])
+}
 
 // TLSCause says in a few words why a handshake failed; "" if the error is of another kind than KindTLS.
 func (e *Error) TLSCause() string {
@@ -30,6 +52,8 @@ func (e *Error) TLSCause() string {
 		{"remote error: tls: ", "alert of the server: "},
 		{"tls: failed to parse certificate from server: x509: ", "unreadable certificate: "},
 		{"tls: failed to parse certificate from server: ", "unreadable certificate: "},
+		{"tls: server sent certificate containing ", "unreadable certificate: "},
+		{"tls: server's certificate contains ", "unreadable certificate: "},
 		{"tls: ", ""},
 	} {
 		if rest, ok := strings.CutPrefix(text, known.prefix); ok {

@@ -81,9 +81,9 @@ func oldServers(t *testing.T) (list []oldServer) {
 	cert("an address", VerdictName, "", ec, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, []net.IP{{127, 0, 0, 1}} }, "", "")
 	cert("CN alone", VerdictName, "", ec, func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "example.org" }, "", "")
 	cert("negative serial", VerdictSelfSigned, "", ec, nil, "\x7fabcdefg", "\xffabcdefg")
-	cert("duplicate extensions", "", "unreadable certificate: ", ec, twice, "", "")
-	cert("bad text", "", "unreadable certificate: ", ec, nil, "example\x30", "ex@mple\x30")
-	cert("bad length", "", "unreadable certificate: ", ec, nil, "\x02\x08\x7fabcdefg", "\x02\x88\x7fabcdefg")
+	cert("duplicate extensions", VerdictInvalid, "", ec, twice, "", "")
+	cert("bad text", VerdictInvalid, "", ec, nil, "example\x30", "ex@mple\x30")
+	cert("bad length", VerdictInvalid, "", ec, nil, "\x02\x08\x7fabcdefg", "\x02\x88\x7fabcdefg")
 	add("RSA, 512 bits", VerdictInvalid, "", false, &tls.Config{Certificates: []tls.Certificate{oldCert(t, rsaKey(t, 512), nil, "", "")},
 		MaxVersion: tls.VersionTLS12}) // TLS 1.3 has no signature that fits into 512 bits
 	cert("RSA, 1024 bits", VerdictSelfSigned, "", rsaKey(t, 1024), nil, "", "")

@@ -352,8 +352,7 @@ type Summary struct {
 	Failures int
 	// AddrExpires is as in HostData.
 	AddrExpires time.Time
-	// VerdictExpires is when the rules' verdict on the URL expires: HostData's Expires, or RetryAt of a
-	// stale copy.
+	// VerdictExpires is as in HostData.
 	VerdictExpires time.Time
 	// Health is as in HostData.
 	Health health.State
@@ -365,14 +364,18 @@ type Summary struct {
 // Addrs returns the addresses, valid until s changes.
 func (s *Summary) Addrs() []netip.Addr { return s.addrs[:s.naddrs] }
 
+// VerdictExpires is when the rules' verdict on a URL expires: Expires, or RetryAt of a stale copy.
+func (h *HostData) VerdictExpires() time.Time {
+	if h.Stale && h.RetryAt.Before(h.Expires) {
+		return h.RetryAt
+	}
+	return h.Expires
+}
+
 // Summary returns the small part of h.
 func (h *HostData) Summary() Summary {
-	end := h.Expires
-	if h.Stale && h.RetryAt.Before(end) {
-		end = h.RetryAt
-	}
 	return Summary{
-		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: end,
+		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: h.VerdictExpires(),
 		Health: h.Health, addrs: h.addrs, naddrs: h.naddrs,
 	}
 }

@@ -562,27 +562,6 @@ func TestReputation(t *testing.T) {
 	}
 }
 
-type recent map[drum.Key]bool
-
-func (r recent) TestAndSet(k drum.Key) bool {
-	was := r[k]
-	r[k] = true
-	return was
-}
-
-func TestRecentEdges(t *testing.T) {
-	r := newRig(t, 1, 1, 10)
-	must(t, r.s.Close())
-	r.opt.Recent = recent{}
-	r.open()
-	for range 100 {
-		must(t, r.s.AddEdges([]star.Edge{{From: 1, To: 2}, {From: 2, To: 1}}))
-	}
-	if edges, _, _ := r.s.Pending(); edges != 2 {
-		t.Errorf("pending edges: got %d, want 2", edges)
-	}
-}
-
 func TestOptions(t *testing.T) {
 	if _, err := star.Open(star.Options{}, nil); err == nil {
 		t.Error("empty options: got nil, want an error")
@@ -593,70 +572,5 @@ func TestOptions(t *testing.T) {
 	}
 	if n := r.opt.RAMBytes(); n < 2*8*4096 {
 		t.Errorf("RAMBytes: got %d", n)
-	}
-}
-
-// TestPinned: a pinned budget replaces the one by in-degree, for the queue and for the delays.
-func TestPinned(t *testing.T) {
-	r := newRig(t, 2, 1, 2)
-	pinned, free := r.plds[0], r.plds[1]
-	var pages []uint32
-	got := map[uint64]uint32{}
-	opt := r.opt
-	opt.Name = "pinned"
-	opt.Budgets = star.Budgets{Default: 10, Max: 1000, Ranks: 8, QueuePages: -1}
-	opt.Pinned = func(pld uint64) uint32 {
-		if pld == pinned {
-			return 77
-		}
-		return 0
-	}
-	opt.Place = func(_ *[16]byte, n uint32, _, _ uint8) int64 { pages = append(pages, n); return 1 }
-	opt.Emit = func(placed []star.Placed) error {
-		for _, p := range placed {
-			got[p.PLD] = p.Budget
-		}
-		return nil
-	}
-	s, err := star.Open(opt, nil)
-	must(t, err)
-	defer func() { must(t, s.Close()) }()
-	must(t, s.Check([]star.CheckTuple{{PLD: pinned, Aux: []byte("a")}, {PLD: free, Aux: []byte("b")}}))
-	_, err = s.PassAll(t.Context())
-	must(t, err)
-	slices.Sort(pages)
-	if !slices.Equal(pages, []uint32{10, 77}) || got[pinned] != 77 || got[free] != 10 {
-		t.Errorf("placed with %v pages, budgets %v", pages, got)
-	}
-}
-
-// TestRoundsAreShort: BEAST is pinned for at most roundChecks checks at a time, while the buckets have fewer PLDs.
-func TestRoundsAreShort(t *testing.T) {
-	r := newRig(t, 2, 1, 2)
-	const checks, most = 100_000, 1 << 15
-	var answered, longest, pins int
-	opt := r.opt
-	opt.Name = "short"
-	opt.Indegree = drum.Options{Buckets: 1, BufferBytes: 64 << 10, BucketBytes: 64 << 20}
-	opt.Place = func(*[16]byte, uint32, uint8, uint8) int64 { return 1 }
-	opt.Emit = func(placed []star.Placed) error { answered += len(placed); return nil }
-	opt.Pin = func() func() {
-		pins++
-		before := answered
-		return func() { longest = max(longest, answered-before) }
-	}
-	s, err := star.Open(opt, nil)
-	must(t, err)
-	defer func() { must(t, s.Close()) }()
-	list := make([]star.CheckTuple, checks)
-	for i := range list {
-		list[i] = star.CheckTuple{PLD: uint64(i % 10), Aux: []byte("a")}
-	}
-	must(t, s.Check(list))
-	_, err = s.PassAll(t.Context())
-	must(t, err)
-	if answered != checks || longest > most || pins != (checks+most-1)/most {
-		t.Errorf("%d checks answered in %d rounds of at most %d; want %d, %d, %d", answered, pins, longest, checks,
-			(checks+most-1)/most, most)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"drumbeat/disk"
 	"drumbeat/warc/outfile"
@@ -321,8 +320,11 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
 		return fail("invalid JSON object")
 	}
-	if !plainName(o.Filename) || !onlyName(fields[2]) {
-		return fail("a name of a file that is none in the directory, or two names")
+	if !disk.PlainName(o.Filename) {
+		return fail("no plain file name")
+	}
+	if !distinctKeys(fields[2]) {
+		return fail("a repeated key")
 	}
 	when, err0 := time.Parse(stamp14, fields[1])
 	status, err1 := strconv.Atoi(o.Status)
@@ -340,37 +342,4 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 			Status: status, Digest: o.Digest, Kind: kindOf(o.URL, o.Type)},
 		Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated, Simhash: simhash,
 	}, nil
-}
-
-// plainName reports whether a name that was read is that of a file in the directory of its index, not a path to another
-// place: readers open what it names, and other tools what copies of the line name.
-func plainName(name string) bool {
-	return name != "" && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
-		return r == '/' || r == '\\' || unicode.IsControl(r)
-	})
-}
-
-// onlyName reports whether an object names one file. Of equal keys, in any case, this reader takes the last one, and the
-// reader of a copy may take another. Keys with escapes are compared decoded; few lines have any escape.
-func onlyName(object string) bool {
-	if !strings.Contains(object, `\u`) {
-		return strings.Count(strings.ToLower(object), `"filename"`) == 1
-	}
-	in, names := json.NewDecoder(strings.NewReader(object)), 0
-	if _, err := in.Token(); err != nil {
-		return false
-	}
-	for in.More() {
-		key, err := in.Token()
-		if name, ok := key.(string); err != nil || !ok {
-			return false
-		} else if strings.EqualFold(name, "filename") {
-			names++
-		}
-		var value json.RawMessage
-		if in.Decode(&value) != nil {
-			return false
-		}
-	}
-	return names == 1
 }

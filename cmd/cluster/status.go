@@ -151,6 +151,16 @@ func (r *report) print(out io.Writer) error {
 	if o.Fullest >= 0 && len(r.Nodes) > 1 {
 		fmt.Fprintf(&notes, "The fullest disk is that of node %d: %.0f %% of its --disk.\n", o.Fullest, 100*o.FullestShare)
 	}
+	for node, st := range r.Nodes {
+		if st != nil && st.Quarantined > 0 {
+			fmt.Fprintf(&notes, "Node %d keeps %s in quarantine, which its version cannot read.\n", node,
+				human.Counted(st.Quarantined, "message of other nodes", "messages of other nodes"))
+		}
+		if st != nil && st.Refused > 0 {
+			fmt.Fprintf(&notes, "Node %d has refused %s of other nodes: its log says why.\n", node,
+				human.Counted(st.Refused, "message or mark", "messages and marks"))
+		}
+	}
 	if o.Configs > 1 {
 		fmt.Fprintf(&notes, "The nodes have %d different configurations: some lack a reload, or were started with other options.\n", o.Configs)
 	}

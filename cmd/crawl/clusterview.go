@@ -89,6 +89,18 @@ func pairTexts(s *crawl.Snapshot) (lines []string) {
 		if p.Holes > 0 {
 			text += fmt.Sprintf(", %s times some were missing", n(p.Holes))
 		}
+		if p.Held {
+			text += "; nothing is sent to it: its version is older"
+		}
+		if p.Quarantined > 0 {
+			text += fmt.Sprintf("; %s of its messages in quarantine", n(p.Quarantined))
+		}
+		if p.RefusedMessages > 0 {
+			text += fmt.Sprintf("; %s of its messages refused", n(p.RefusedMessages))
+		}
+		if p.RefusedMarks > 0 {
+			text += fmt.Sprintf("; %s of its marks refused", n(p.RefusedMarks))
+		}
 		lines = append(lines, text)
 	}
 	if more := len(pairs) - pairLines; more > 0 {

@@ -105,10 +105,11 @@ type Command struct {
 type netFlags struct {
 	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"Send DNS queries to this server. Repeatable. Default: the servers in /etc/resolv.conf."`
 	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Send at most N DNS queries per second. 0: no limit."`
-	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these non-public addresses, such as 127.0.0.0/8. Repeatable."`
+	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these addresses, which are private or on networks of this machine's interfaces, such as 127.0.0.0/8. Repeatable."`
+	NAT64Prefix      []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX" help:"Prefix of your network's NAT64 (RFC 6052), such as 2001:db8:64::/96. Addresses in it are treated as the IPv4 addresses that they embed. Repeatable."`
 	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443. Give ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions to use: auto (those that this machine has a route for), 4, 6 or both."`
-	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require). A certificate that cannot be parsed fails in any case. Requests with secrets of --sites fail in any case."`
+	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require). A certificate that cannot be parsed is a bad one, and needs a server with TLS 1.2. Requests with secrets of --sites fail in any case."`
 	TLSLegacy        bool               `group:"net" name:"tls-legacy" help:"Also offer TLS 1.0 and 1.1, key exchange by RSA, and the cipher suites CBC with SHA-256, 3DES and RC4, for old servers. Requests with secrets of --sites do without."`
 	HTTP2            string             `group:"net" name:"http2" enum:"on,off" default:"on" help:"Speak HTTP/2 with https servers that offer it, one request at a time on one connection (on), or only HTTP/1.1 (off)."`
 	Connections      *flags.Connections `group:"net" common:"" placeholder:"N" help:"Use at most N concurrent connections. N may be a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
@@ -232,6 +233,9 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 	return errors.Join(c.start(a, &opt, plan, view), stop())
 }
 
+// maxNetsLogged bounds a line of the log.
+const maxNetsLogged = 16
+
 // start opens the network and crawls.
 func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) error {
 	network, err := c.network(plan, opt.Bandwidth, a.NamePanicked())
@@ -239,6 +243,10 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return err
 	}
 	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
+	if nets := network.Fetcher.OwnPublicNets(); len(nets) > 0 {
+		view.log.Info("crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
+			"networks", nets[:min(len(nets), maxNetsLogged)], "of", len(nets))
+	}
 	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
 	opt.SitemapEncoding = c.AcceptEncoding.ForSitemaps()
 	if c.AcceptEncoding.Auto {
@@ -248,7 +256,10 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 		return errors.Join(term.Usage(err), network.Close())
 	}
 	opt.UserAgent = c.UserAgent
-	opt.Panicked = a.Die
+	opt.Panicked = func(value any, stack []byte) {
+		view.out.wait()
+		a.Die(value, stack)
+	}
 	var res *crawl.Result
 	err = c.Profiled(func() (err error) {
 		res, err = Execute(a, opt, plan, view, c.Admin)
@@ -256,7 +267,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	})
 	var noSeed *noSeed
 	if finished := errors.Is(err, state.ErrFinished); (err == nil || finished) && fetchedNothing(res) {
-		noSeed = whyNoSeed(opt, res)
+		noSeed = whyNoSeed(opt, network.Fetcher.Refusal, res)
 	}
 	err = errors.Join(err, network.Close())
 	finished := errors.Is(err, state.ErrFinished)
@@ -290,7 +301,8 @@ func EndOf(stop string) error {
 	case crawl.StopPages:
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
-		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop)"}
+		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); the last error of " +
+			"the log says which, and how much is used"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopOutage:

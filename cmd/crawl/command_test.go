@@ -195,6 +195,20 @@ func TestEndsHaveCodes(t *testing.T) {
 	}
 }
 
+// TestNAT64Seeds: --nat64-prefix decides by the embedded address, and the advice names that one.
+func TestNAT64Seeds(t *testing.T) {
+	flags := append(cmdtest.OwnServer, "--dir", filepath.Join(t.TempDir(), "c"), "--nat64-prefix=2001:db8:64::/96",
+		"--allow-net=64:ff9b:1::/48",
+		"http://[2001:db8:64::a00:1]/", "http://[64:ff9b:1::a00:1]/")
+	_, errs := wantExit(t, term.ExitNoSeed, "", flags...)
+	for _, want := range []string{"2001:db8:64::a00:1 is a form of 10.0.0.1, which is not public: add --allow-net 10.0.0.1/32\n",
+		"64:ff9b:1::a00:1 is a local NAT64 address, which only --nat64-prefix admits: --allow-net cannot admit it\n", "No request was sent."} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("got %q, want %q in it", errs, want)
+		}
+	}
+}
+
 // TestForgottenFlags: a crawl that lacks --allow-net and --ports fetches nothing, has its own exit code and
 // names the flags; with them it continues in the same directory. Regression: it ended with code 0, and no
 // flag retried the seeds.

@@ -60,6 +60,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 		return nil, err
 	}
 	res, err := crawl.Run(ctx, *opt)
+	view.out.wait() // other output follows
 	return res, errors.Join(err, stop())
 }
 
@@ -112,7 +113,7 @@ func stopOnHangup(parent context.Context, a *term.App, gone <-chan struct{}) con
 		defer bug.Fatal()
 		select {
 		case <-gone:
-			fmt.Fprintln(a.Stderr, "drumbeat: hangup: stopping after running fetches and a checkpoint")
+			term.Say(a.Stderr, "drumbeat: hangup: stopping after running fetches and a checkpoint\n")
 			cancel(term.ErrSignal)
 		case <-parent.Done():
 			cancel(nil)

@@ -58,7 +58,8 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
 			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept),
-			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet), Ports: c.Ports,
+			AcceptEncoding: c.AcceptEncoding.Header, AllowNets: flags.Prefixes(c.AllowNet),
+			NAT64: flags.NAT64Prefixes(c.NAT64Prefix), Ports: c.Ports,
 			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require", Old: c.TLSLegacy},
 			HTTP2: c.HTTP2 == "on",
 		})
@@ -135,5 +136,12 @@ func (f *netFlags) digest() string {
 	}
 	slices.Sort(nets)
 	text := fmt.Sprint(ports.New(f.Ports...), slices.Compact(nets))
+	var translators []string
+	for _, p := range f.NAT64Prefix {
+		translators = append(translators, p.String())
+	}
+	if slices.Sort(translators); len(translators) > 0 { // a crawl without any keeps the digest of earlier releases
+		text += fmt.Sprint(slices.Compact(translators))
+	}
 	return fmt.Sprintf("%016x", xxhash.Sum64String(text))
 }

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/fetch"
 	"drumbeat/weburl"
 )
 
@@ -43,8 +44,8 @@ type seedFaults struct {
 	lines []string
 }
 
-// whyNoSeed checks the first seeds against the flags, as the crawl did.
-func whyNoSeed(opt *crawl.Options, res *crawl.Result) *noSeed {
+// whyNoSeed checks the first seeds against the flags, as the crawl did. refusal says why an address is refused.
+func whyNoSeed(opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, res *crawl.Result) *noSeed {
 	n := &noSeed{asked: res.Snapshot.Count(state.CountAttempts)+res.Snapshot.Count(state.CountRobotsAttempts) > 0}
 	file, err := opt.FS.OpenRead(opt.Seeds)
 	if err != nil {
@@ -64,7 +65,7 @@ func whyNoSeed(opt *crawl.Options, res *crawl.Result) *noSeed {
 			continue
 		}
 		n.seeds++
-		if f := seedFaultsOf(ctx, opt, url); len(f.lines) > 0 && len(n.faults) < maxSeedsExplained {
+		if f := seedFaultsOf(ctx, opt, refusal, url); len(f.lines) > 0 && len(n.faults) < maxSeedsExplained {
 			n.faults = append(n.faults, f)
 		}
 	}
@@ -72,7 +73,7 @@ func whyNoSeed(opt *crawl.Options, res *crawl.Result) *noSeed {
 }
 
 // seedFaultsOf returns the flags that a seed needs and the command lacks.
-func seedFaultsOf(ctx context.Context, opt *crawl.Options, url string) seedFaults {
+func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, url string) seedFaults {
 	f := seedFaults{url: url}
 	parts := weburl.Split([]byte(url))
 	if !opt.Ports.Contains(parts.Port) {
@@ -81,8 +82,8 @@ func seedFaultsOf(ctx context.Context, opt *crawl.Options, url string) seedFault
 	host := strings.Trim(string(parts.Host), "[]")
 	addr, err := netip.ParseAddr(host)
 	if err == nil {
-		if !opt.AllowedAddr(addr) {
-			f.lines = append(f.lines, fmt.Sprintf("%v is not public: add --allow-net %v", addr, netip.PrefixFrom(addr, addr.BitLen())))
+		if no := refusal(addr); no.Why != "" {
+			f.lines = append(f.lines, fmt.Sprintf("%v is %s: %s", addr, no.Why, flagFor(no)))
 		}
 		return f
 	}
@@ -91,9 +92,17 @@ func seedFaultsOf(ctx context.Context, opt *crawl.Options, url string) seedFault
 		return f
 	}
 	for _, a := range found.Addrs {
-		f.lines = append(f.lines, fmt.Sprintf("%s is at %v, which is not public: add --allow-net %v", host, a, netip.PrefixFrom(a, a.BitLen())))
+		f.lines = append(f.lines, fmt.Sprintf("%s is at %v, which is %s: %s", host, a, refusal(a).Why, flagFor(refusal(a))))
 	}
 	return f
+}
+
+// flagFor returns the flag that admits a refused address.
+func flagFor(no fetch.Refusal) string {
+	if !no.Admit.IsValid() {
+		return "--allow-net cannot admit it"
+	}
+	return fmt.Sprintf("add --allow-net %v", netip.PrefixFrom(no.Admit, no.Admit.BitLen()))
 }
 
 // print prints the reason and what to do.

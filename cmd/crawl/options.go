@@ -42,6 +42,7 @@ func (c *Command) Options() crawl.Options {
 		Rate:     c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
 		Bandwidth: pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
 	}
+	o.NAT64 = flags.NAT64Prefixes(c.NAT64Prefix)
 	if o.QueuePages = int64(c.BudgetQueue); o.QueuePages == 0 {
 		o.QueuePages = crawl.Unlimited
 	}

@@ -18,7 +18,7 @@ import (
 
 // View shows a running crawl: on a terminal as a block of lines that is rewritten each second, elsewhere as
 // a line every 10 s. All other output goes through Write, which keeps the block last. With --log-format json
-// all output is JSON lines and there is no block.
+// all output is JSON lines and there is no block. Output never waits for its reader (logQueue).
 type View struct {
 	quiet bool
 	json  bool
@@ -27,26 +27,33 @@ type View struct {
 	Watch func(*crawl.Snapshot) // gets each snapshot; nil: nobody
 	RAM   int64                 // limit of the process, if it does more than crawl; 0: the crawl's
 
-	mu    sync.Mutex // guards the fields below; held during output
-	out   io.Writer
+	mu    sync.Mutex // guards the fields below
+	out   logQueue
 	block []byte // the block on the terminal
 	lines int    // of it
+	lost  int    // messages dropped since the last one that was taken
 	last  time.Time
 }
 
 // NewView returns a View that prints to out, and detects whether out is a terminal.
 func NewView(out io.Writer, l *flags.Logging) *View {
-	v := &View{out: out, quiet: l.Quiet, json: l.JSON(), last: time.Now()}
-	options := &slog.HandlerOptions{Level: l.Level()}
+	v := &View{out: logQueue{out: out}, quiet: l.Quiet, json: l.JSON(), last: time.Now()}
+	v.log = slog.New(v.handler(v, &slog.HandlerOptions{Level: l.Level()}))
 	if v.json {
-		v.log = slog.New(slog.NewJSONHandler(v, options))
 		return v
 	}
-	v.log = slog.New(slog.NewTextHandler(v, options))
 	if f, ok := out.(*os.File); ok && !l.Quiet && term.Width(f) > 0 {
 		v.width = func() int { return max(20, term.Width(f)) }
 	}
 	return v
+}
+
+// handler returns the handler of the log's format.
+func (v *View) handler(w io.Writer, options *slog.HandlerOptions) slog.Handler {
+	if v.json {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
 }
 
 // Say prints lines of text, unless the view is quiet. In JSON each is a message of the log.
@@ -60,19 +67,30 @@ func (v *View) Say(text string) {
 	default:
 		_, _ = v.Write([]byte(text)) // a log line that fails is not an error either
 	}
+	v.out.wait()
 }
 
-// Write prints whole lines above the block.
+// Write prints whole lines above the block. If the log's reader has stopped, they may be lost; the next line that is
+// taken says so.
 func (v *View) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lines == 0 {
-		return v.out.Write(p)
+	var text bytes.Buffer
+	if v.lines > 0 {
+		text.Write(v.erase())
 	}
-	text := append(v.erase(), p...)
-	if _, err := v.out.Write(append(text, v.block...)); err != nil {
+	if v.lost > 0 {
+		slog.New(v.handler(&text, nil)).Warn("messages of the log were lost: nothing read it", "messages", v.lost)
+	}
+	text.Write(p)
+	if v.lines > 0 {
+		text.Write(v.block)
+	}
+	if _, err := v.out.Write(text.Bytes()); err != nil {
+		v.lost++
 		return 0, err
 	}
+	v.lost = 0
 	return len(p), nil
 }
 
@@ -81,6 +99,7 @@ func (v *View) erase() []byte { return fmt.Appendf(nil, "\x1b[%dF\x1b[J", v.line
 
 // Note logs a message, as a warning if it begins with "WARNING: ".
 func (v *View) Note(text string) {
+	defer v.out.wait()
 	if rest, ok := strings.CutPrefix(text, "WARNING: "); ok {
 		v.log.Warn(rest)
 		return
@@ -153,9 +172,10 @@ func fit(line string, width int) (lines []string) {
 	return append(lines, string(rest))
 }
 
-// Close leaves the last block on the terminal.
+// Close leaves the last block on the terminal, and waits for output, at most logPatience.
 func (v *View) Close() {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.lines = 0
+	v.mu.Unlock()
+	v.out.wait()
 }

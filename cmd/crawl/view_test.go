@@ -22,12 +22,14 @@ func TestProgress(t *testing.T) {
 	s.RAM.Limit, s.Disk.Used, s.Disk.Limit = 1<<50, 3<<30, 4<<30
 	s.SlotsNow.Samples, s.SlotsNow.Use[snapshot.SlotPolite], s.SlotsNow.Use[snapshot.SlotRead] = 100, 750, 250
 	v.show(s)
+	v.out.wait()
 	if got := out.String(); !strings.Contains(got, "msg=progress") || !strings.Contains(got, "waits_for=politeness") || strings.Contains(got, "\x1b") {
 		t.Errorf("not a terminal: got %q", got)
 	}
 	out.Reset()
 	v.width = func() int { return 60 }
 	v.show(s)
+	v.out.wait()
 	block := out.String()
 	if !strings.Contains(block, "waits for politeness\n") || !strings.Contains(block, "deferred 0 (robots 7, timeout 3)\n") ||
 		!strings.Contains(block, "slots     politeness 75 %, exchange 25 %\n") {
@@ -74,6 +76,7 @@ func TestJSONLog(t *testing.T) {
 	v.Note("WARNING: careful \x1b[2J")
 	v.Say("# rules: 2\nmore\n")
 	v.show(&crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness"})
+	v.out.wait()
 	var messages []string
 	for line := range strings.Lines(out.String()) {
 		var record struct {

@@ -42,7 +42,7 @@ import (
 type Command struct {
 	Dir         []string   `required:"" placeholder:"DIR" help:"All directories of the crawl. It may be running."`
 	Out         []string   `placeholder:"DIR" help:"Output directories: needed if the crawl has --out."`
-	Format      string     `enum:"wet,parquet,jsonl,csv" default:"parquet" help:"parquet, csv, jsonl, or wet: WARC files of conversion records."`
+	Format      string     `enum:"wet,parquet,jsonl,csv" default:"parquet" help:"parquet, csv, jsonl, or wet: WARC files of conversion records. CSV keeps the text of sites as it is, and a spreadsheet may take such a cell for a formula: import it as text."`
 	Fields      []string   `placeholder:"LIST" help:"Groups of values: text, lang, meta and jsonld, separated by commas. GUIDE lists their columns. Default: all; wet has text and lang only."`
 	FullText    bool       `help:"Take the visible text, with navigation and the like. Default: the main text."`
 	Sites       string     `placeholder:"FILE" help:"Leave out pages of the sites with extract = false in FILE (docs/SITES.md), in parts that are made now."`

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"drumbeat/internal/nat64"
 )
 
 // Fraction is a number, or a quotient such as 1/9.
@@ -120,6 +122,22 @@ func (p *NetPrefix) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// NAT64 is a prefix of a NAT64 translator (RFC 6052).
+type NAT64 struct{ netip.Prefix }
+
+// UnmarshalText reads CIDR notation.
+func (p *NAT64) UnmarshalText(text []byte) error {
+	pre, err := netip.ParsePrefix(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a prefix such as 2001:db8:64::/96", text)
+	}
+	if err := nat64.Check(pre); err != nil {
+		return err
+	}
+	p.Prefix = pre
+	return nil
+}
+
 // PortPair is "A=B": connect to B where a URL says A.
 type PortPair struct{ from, to uint16 }
 
@@ -192,6 +210,14 @@ func OrZero[T any](p *T) (v T) {
 func Prefixes(nets []NetPrefix) (out []netip.Prefix) {
 	for _, n := range nets {
 		out = append(out, n.Prefix)
+	}
+	return out
+}
+
+// NAT64Prefixes returns the prefixes of --nat64-prefix.
+func NAT64Prefixes(list []NAT64) (out []netip.Prefix) {
+	for _, p := range list {
+		out = append(out, p.Prefix)
 	}
 	return out
 }

@@ -80,3 +80,16 @@ func TestCodings(t *testing.T) {
 		}
 	}
 }
+
+// TestNAT64Prefix: prefixes of RFC 6052 and nothing else.
+func TestNAT64Prefix(t *testing.T) {
+	var p NAT64
+	if err := p.UnmarshalText([]byte("2001:db8:64::/96")); err != nil || p.String() != "2001:db8:64::/96" {
+		t.Errorf("got %v, %v", p, err)
+	}
+	for _, bad := range []string{"", "2001:db8::", "10.0.0.0/8", "2001:db8::/33", "2001:db8::1/64", "2001:db8:0:0:ff00::/96", "::ffff:0:0/96"} {
+		if err := p.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, p)
+		}
+	}
+}

@@ -60,12 +60,12 @@ func (a *App) Environment(name string) (value string, ok bool) {
 // Panicked reports a panic on standard error and returns its exit code.
 func (a *App) Panicked(value any, stack []byte) int {
 	if err, ok := value.(disk.OutOfMemory); ok {
-		fmt.Fprintf(a.Stderr, "drumbeat: %v; give the process more memory or lower --ram; the same command resumes from the last checkpoint\n", err)
+		Say(a.Stderr, fmt.Sprintf("drumbeat: %v; give the process more memory or lower --ram; the same command resumes from the last checkpoint\n", err))
 		return ExitFailure
 	}
-	fmt.Fprintf(a.Stderr, "drumbeat: a bug in this program, please report it with the lines below: panic: %s\n"+
+	Say(a.Stderr, fmt.Sprintf("drumbeat: a bug in this program, please report it with the lines below: panic: %s\n"+
 		"drumbeat: the files on disk are as of the last checkpoint; the same command resumes from there\n%s",
-		PlainText(fmt.Sprint(value)), stack)
+		PlainText(fmt.Sprint(value)), stack))
 	return ExitBug
 }
 
@@ -131,6 +131,8 @@ func (a *App) Fail(err error) int {
 func advice(err error) string {
 	var added *crawl.NewDirectoryError
 	var back *exchange.SetBackError
+	var limit *crawl.LimitError
+	var failed *crawl.DiskError
 	switch {
 	case errors.As(err, &back):
 		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync lets all nodes go on with the " +
@@ -139,8 +141,13 @@ func advice(err error) string {
 		return fmt.Sprintf("\n  more disk for WARC files: --add-out %s", PlainText(added.New))
 	case errors.As(err, &added):
 		return fmt.Sprintf("\n  more disk: --add-dir %s      another crawl: --dir %[1]s alone", PlainText(added.New))
+	case errors.As(err, &limit):
+		return "; raise --disk, or move finished WARC files out of the crawl's directories, and run the same command: it continues " +
+			"from the last checkpoint"
+	case errors.As(err, &failed): // it says what to do
+		return ""
 	case ExitCode(err) == ExitDiskFull:
-		return "; free some space and run the same command again"
+		return "; make room, for example by moving finished WARC files away, and run the same command again"
 	case errors.Is(err, syscall.EMFILE):
 		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command to resume from the last checkpoint"
 	case errors.Is(err, syscall.ENFILE):

@@ -3,6 +3,7 @@ package term
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,26 @@ import (
 // SameSignal is the time after the first signal in which others are ignored: timeout(1) and others send a
 // signal both to the process and to its group.
 const SameSignal = 100 * time.Millisecond
+
+// sayPatience is how long Say waits.
+const sayPatience = 200 * time.Millisecond
+
+// Say prints text about something that must happen in any case: it waits at most sayPatience for a reader that has
+// stopped, as that of a full pipe or of a terminal after Ctrl-S.
+func Say(w io.Writer, text string) {
+	said := make(chan struct{})
+	go func() { // bounded: a few calls in the life of a process
+		defer bug.Fatal()
+		defer close(said)
+		_, _ = io.WriteString(w, text)
+	}()
+	t := time.NewTimer(sayPatience)
+	defer t.Stop()
+	select {
+	case <-said:
+	case <-t.C:
+	}
+}
 
 // stopOnSignal cancels the context on the first SIGINT or SIGTERM; a second one ends the process at once.
 // The files on disk are then as after a crash: a crawl resumes from the last checkpoint.
@@ -34,11 +55,11 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 					if time.Since(first) < SameSignal {
 						continue
 					}
-					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once\n", s)
+					Say(os.Stderr, fmt.Sprintf("drumbeat: second signal (%v): stopping at once\n", s))
 					os.Exit(ExitForced)
 				}
 				first = time.Now()
-				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping; a second signal stops at once\n", s)
+				Say(os.Stderr, fmt.Sprintf("drumbeat: %v: stopping; a second signal stops at once\n", s))
 				cancel(ErrSignal)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/disk"
+	"drumbeat/internal/nat64"
 	"drumbeat/internal/scope"
 	"drumbeat/weburl"
 )
@@ -16,6 +17,7 @@ import (
 type Lists struct {
 	Rules, Blacklist atomic.Pointer[scope.Set]
 	Suffixes         *weburl.Suffixes
+	NAT64            []netip.Prefix // of translators (package internal/nat64); does not change
 }
 
 // ReadRules reads and compiles rule files of one kind, after the rules of first. It returns nil without
@@ -75,10 +77,21 @@ func (l *Lists) BlockedURL(url []byte) bool {
 	return l.Blacklist.Load() != nil && l.BlockedHost(weburl.Split(url).Host)
 }
 
-// BlockedAddr reports whether the blacklist names a network that contains an address.
+// BlockedAddr reports whether the blacklist names a network that contains an address, or the IPv4 address in it
+// of a server behind NAT64.
 func (l *Lists) BlockedAddr(a netip.Addr) bool {
 	b := l.Blacklist.Load()
-	return b.HasNets() && b.Ruling(b.Addr(a)) == scope.Exclude
+	if !b.HasNets() {
+		return false
+	}
+	for _, p := range l.NAT64 {
+		if p.Contains(a) {
+			if v4 := nat64.IPv4(p, a); v4.IsValid() && b.Ruling(b.Addr(v4)) == scope.Exclude {
+				return true
+			}
+		}
+	}
+	return b.Ruling(b.Addr(a)) == scope.Exclude
 }
 
 // Open returns the addresses that are not blocked; addrs itself if none is.

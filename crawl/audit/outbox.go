@@ -126,6 +126,16 @@ func (x *Scanner) scanOutboxes() error {
 	return nil
 }
 
+// quarantined checks a message of another node that could not be read.
+func (x *Scanner) quarantined(msg []byte) error {
+	if _, err := exchange.ReadHeader(msg); err != nil {
+		x.lost(1)
+		return x.damage(err)
+	}
+	x.row.Records++
+	return nil
+}
+
 // Write prints the accounts of the exchange.
 func (c *Cluster) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

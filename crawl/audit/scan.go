@@ -316,6 +316,11 @@ func (x *Scanner) scanQueues() error {
 			return err
 		}
 	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameQuarantine); err != nil || st != nil { // since 11, in clusters
+		if err := scan(state.NameQuarantine, x.quarantined); err != nil {
+			return err
+		}
+	}
 	return scan(state.NameRobotsFetch, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
 }
 
@@ -495,7 +500,7 @@ func (x *Scanner) unnamed() error {
 		add(beast.Files(x.Saved.Set, state.NameBeast, st))
 	}
 	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
-		state.NameRender, state.NameOrdered, state.NameObjects, state.NameWalkLog} {
+		state.NameRender, state.NameOrdered, state.NameObjects, state.NameWalkLog, state.NameQuarantine} {
 		if st, err := state.Part[queue.State](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

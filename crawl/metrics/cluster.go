@@ -70,6 +70,14 @@ func cluster() []Metric {
 			func(p *snapshot.Pair) float64 { return float64(p.Resends) }},
 		{"pair_holes", "How often messages of another node were missing in this run", "", Gauge,
 			func(p *snapshot.Pair) float64 { return float64(p.Holes) }},
+		{"pair_quarantined_messages", "Messages of another node that this version cannot read, kept in quarantine", "", Gauge,
+			func(p *snapshot.Pair) float64 { return float64(p.Quarantined) }},
+		{"pair_refused_messages", "Messages of another node that were refused, in this run", "", Gauge,
+			func(p *snapshot.Pair) float64 { return float64(p.RefusedMessages) }},
+		{"pair_refused_marks", "Marks of another node that were refused, in this run", "", Gauge,
+			func(p *snapshot.Pair) float64 { return float64(p.RefusedMarks) }},
+		{"pair_held", "1 while nothing is sent to another node, because it does not read the messages of this version", "", Gauge,
+			func(p *snapshot.Pair) float64 { return flag(p.Held) }},
 	} {
 		list = append(list, Metric{Name: row.name, Help: row.help, Unit: row.unit, Kind: row.kind, Label: "node",
 			each: func(s *snap, f emit) {

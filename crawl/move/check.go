@@ -85,6 +85,10 @@ func (n *node) check() error {
 			return err
 		}
 	}
+	quarantine, err := state.Part[queue.State](m, state.NameQuarantine)
+	if err != nil {
+		return err
+	}
 	for other := range m.Frozen.Nodes {
 		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
 		if err == nil && st != nil && st.GivenUp {
@@ -92,6 +96,8 @@ func (n *node) check() error {
 		}
 	}
 	switch {
+	case quarantine != nil && quarantine.Records > 0:
+		return refuse("%d messages of other nodes are in its quarantine: start a version that reads them, and stop it", quarantine.Records)
 	case m.Done != "":
 		return refuse("its crawl is over")
 	case m.Frozen.Lanes > 1:

@@ -3,6 +3,7 @@ package repair
 import (
 	"drumbeat/beast"
 	"drumbeat/crawl/state"
+	"drumbeat/exchange"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -65,6 +66,7 @@ func (w *repair) remakeQueues() error {
 		name  string
 		valid func(rec []byte) bool
 	}{{state.NameRender, validTask}, {state.NameOrdered, validOrdered}, {state.NameObjects, validObject}, {state.NameRobotsFetch, validJob},
+		{state.NameQuarantine, validMessage},
 		{state.NameWalkLog, func([]byte) bool { return false }}} { // each record builds on all before it
 		if !w.rebuild[q.name] {
 			continue
@@ -90,6 +92,11 @@ func validOrdered(rec []byte) bool {
 func validObject(rec []byte) bool {
 	var o state.Object
 	return o.Decode(rec) == nil
+}
+
+func validMessage(rec []byte) bool {
+	_, err := exchange.ReadHeader(rec)
+	return err == nil
 }
 
 func validTask(rec []byte) bool {

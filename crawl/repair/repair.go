@@ -391,6 +391,8 @@ func meaning(name string) string {
 		return "; audits cannot tell which URLs were enqueued, and take several responses of any URL"
 	case state.NameObjects:
 		return "; these files stay in the object store, but no command reads them there"
+	case state.NameQuarantine:
+		return "; the links of these messages of other nodes are lost"
 	case state.NameWalk, state.NameWalkLog:
 		return "; the random walk cannot go on, and its sample is lost"
 	case state.NameSketches:

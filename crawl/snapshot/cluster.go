@@ -47,6 +47,11 @@ type Pair struct {
 	Holes        int64         // how often its messages were missing, in this run
 	GivenUp      bool          // it is lost for good
 	Dropped      int64         // of the records for it, those that were dropped because it was given up
+
+	Quarantined     int64 // messages of it that this version cannot read, kept in quarantine
+	RefusedMessages int64 // messages of it that were refused, in this run
+	RefusedMarks    int64 // marks of it that were refused, in this run
+	Held            bool  // nothing is sent to it: it does not read the messages of this version
 }
 
 // Waiting sums up what waits for all other nodes. Slowest is the one that most waits for, if any waits.

@@ -38,11 +38,12 @@ const (
 	NameDeferred        = "later"
 	NameHeld            = "held"
 	NameNames           = "names"
-	NameContent         = "content" // bodies seen
-	NameRender          = "render"  // pages to be rendered
-	NameOrdered         = "ordered" // keys of all URLs that were enqueued
-	NameObjects         = "objects" // files in the object store
-	NameWalkLog         = "walklog" // what the walkers of a random walk saw and did
+	NameContent         = "content"    // bodies seen
+	NameRender          = "render"     // pages to be rendered
+	NameOrdered         = "ordered"    // keys of all URLs that were enqueued
+	NameObjects         = "objects"    // files in the object store
+	NameWalkLog         = "walklog"    // what the walkers of a random walk saw and did
+	NameQuarantine      = "quarantine" // messages of other nodes that could not be read
 	NameWARC            = "warc"
 	NameCrawlLog        = "crawllog"
 	NameSeedLog         = "seedlog"

@@ -57,7 +57,7 @@ func (o *Object) Decode(rec []byte) error {
 	if o.V != objectVersion {
 		return Incompatible("crawl: record of an object has version %d, want %d", o.V, objectVersion)
 	}
-	if o.Dir < 0 || o.Size < 0 || o.File == "" || strings.ContainsAny(o.File, "/\x00") || o.File == "." || o.File == ".." {
+	if o.Dir < 0 || o.Size < 0 || !disk.PlainName(o.File) {
 		return fmt.Errorf("crawl: record of an object is invalid: %.200q", rec)
 	}
 	return nil

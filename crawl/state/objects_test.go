@@ -32,7 +32,7 @@ func TestObjectRecord(t *testing.T) {
 		t.Errorf("another version: %v", err)
 	}
 	for _, bad := range []string{"", "x", "{}", `{"v":1}`, `{"v":1,"file":"a/b"}`, `{"v":1,"file":".."}`, `{"v":1,"file":"a","size":-1}`,
-		`{"v":1,"file":"a","dir":-1}`} {
+		`{"v":1,"file":"a","dir":-1}`, `{"v":1,"file":"a\\\\b"}`, `{"v":1,"file":"a\\u009bb"}`} {
 		if err := got.Decode([]byte(bad)); err == nil {
 			t.Errorf("%s: no error", bad)
 		}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,6 +152,60 @@ func TestCluster(t *testing.T) {
 				return open(t, Options{Crawl: fmt.Sprint("t", i), Node: node, URLs: c.urls, Replicas: 3})
 			}})
 		})
+	}
+}
+
+// TestReplicas: a node that forgot --cluster-replicas makes streams and values with one copy. The next one that has it gives them all
+// copies. The first is told that it has another option, once, and takes nothing away.
+func TestReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 3 s")
+	}
+	t.Parallel()
+	c := newCluster(t, "nats", plain(t))
+	var mu sync.Mutex
+	var warned []string
+	warn := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.Contains(text, "--cluster-replicas") {
+			warned = append(warned, text)
+		}
+	}
+	names := []string{"KV_DB_t", "KV_DB_t_net", "DB_t_0", "DB_t_1"}
+	use := func(node, replicas int) *Engine {
+		e := open(t, Options{Crawl: "t", Node: node, URLs: c.urls, Replicas: replicas, Warn: warn})
+		c.ready(e)
+		for to := range 2 {
+			c.retry(func() error { return e.Purge(t.Context(), to, 2) })
+		}
+		return e
+	}
+	copies := func(e *Engine, want int) {
+		t.Helper()
+		for _, name := range names {
+			c.retry(func() error {
+				s, err := e.js.Stream(t.Context(), name)
+				if err == nil && s.CachedInfo().Config.Replicas != want {
+					err = fmt.Errorf("%s has %d copies, want %d", name, s.CachedInfo().Config.Replicas, want)
+				}
+				return err
+			})
+		}
+	}
+	copies(use(0, 1), 1)
+	if len(warned) > 0 {
+		t.Errorf("a node alone was warned: %q", warned)
+	}
+	right := use(1, 3)
+	copies(right, 3)
+	c.retry(func() error { _, err := right.Put(t.Context(), exchange.BucketCrawl, "k", []byte("v")); return err })
+	if len(warned) > 0 {
+		t.Errorf("the node with three copies was warned: %q", warned)
+	}
+	copies(use(0, 1), 3)
+	if len(warned) != 1 || !strings.Contains(warned[0], "keeps 3 copies") {
+		t.Errorf("the node that forgot it was told: %q", warned)
 	}
 }
 

@@ -74,12 +74,25 @@ func (e *Engine) room(ctx context.Context, b exchange.Bucket) (exchange.Room, er
 	return exchange.Room{Bytes: int64(info.State.Bytes), Limit: max(0, info.Config.MaxBytes)}, nil
 }
 
-// widen gives the bucket of leases the room of the options if it has less: an earlier release, or a node with another option, has
-// made it. It never takes room away, so nodes with different options do not undo each other's work.
+// fit gives a bucket the copies of the options, and that of leases their room, if it has less: an earlier release, or a node with
+// other options, has made it.
+func (e *Engine) fit(ctx context.Context, b exchange.Bucket) {
+	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(b))
+	if err != nil {
+		return // the call for which this is done fails in the same way
+	}
+	e.replicate(ctx, s, "the nodes' values")
+	if b == exchange.BucketNet {
+		e.widen(ctx)
+	}
+}
+
+// widen gives the bucket of leases the room of the options if it has less. It never takes room away, so nodes with different options
+// do not undo each other's work.
 func (e *Engine) widen(ctx context.Context) {
 	s, err := e.js.Stream(ctx, "KV_"+e.bucketName(exchange.BucketNet))
 	if err != nil {
-		return // the call for which this is done fails in the same way
+		return
 	}
 	conf := s.CachedInfo().Config
 	was := conf.MaxBytes

@@ -38,6 +38,8 @@ type Engine struct {
 	answered map[string]bool // kinds with a function
 	leases   leaseRoom
 	closed   bool
+
+	fewer sync.Once // tells that others keep more copies
 }
 
 // server is an embedded server.

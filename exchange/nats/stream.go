@@ -49,6 +49,7 @@ func (e *Engine) stream(ctx context.Context, to int) (jetstream.Stream, error) {
 		s, err = e.js.UpdateStream(ctx, changed)
 	}
 	if err == nil {
+		e.replicate(ctx, s, fmt.Sprintf("the stream of node %d", to))
 		// A message that expects another stream is refused, not stored.
 		err = e.settle(ctx, &natsgo.Msg{Subject: e.subject(to, e.o.Node),
 			Header: natsgo.Header{jetstream.ExpectedStreamHeader: {"none"}}})

@@ -50,8 +50,8 @@ func (e *Engine) bucket(ctx context.Context, b exchange.Bucket) (jetstream.KeyVa
 	if err != nil {
 		return nil, err
 	}
-	if b == exchange.BucketNet && !e.o.Observe {
-		e.widen(ctx)
+	if !e.o.Observe {
+		e.fit(ctx, b)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

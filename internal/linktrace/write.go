@@ -23,8 +23,8 @@ type Options struct {
 	Pages func() int64
 	// HostDelay is the crawl's delay between requests to a host.
 	HostDelay time.Duration
-	// Ended is called once if the trace ends before Close: with ErrLimit or an error of the disk. Any
-	// goroutine may call it; it must not block. May be nil.
+	// Ended is called once if the trace ends before Close: with ErrLimit or an error of the disk. A goroutine of its
+	// own calls it, for which Close waits. May be nil.
 	Ended func(why error)
 }
 
@@ -168,11 +168,15 @@ func (w *Writer) lose(n int) {
 	w.keys = w.keys[:0]
 }
 
-// end ends the trace and reports why, once. Held: mu.
+// end ends the trace and reports why, once. Held: mu. Close waits for what it starts: the goroutine that writes has not
+// ended.
 func (w *Writer) end(why error) {
 	w.done.Store(true)
 	if !w.ended && w.opt.Ended != nil {
-		w.opt.Ended(why)
+		w.writing.Go(func() { // without mu, which is on the way of links
+			defer bug.Fatal()
+			w.opt.Ended(why)
+		})
 	}
 	w.ended = true
 }

@@ -56,9 +56,6 @@ func Extract(values string) (t Type) {
 	return t
 }
 
-// Essence returns Extract(values).Essence.
-func Essence(values string) string { return Extract(values).Essence }
-
 // cut returns the text up to the first comma outside quotation marks, and what follows it.
 func cut(s string) (value, rest string) {
 	for i := 0; i < len(s); i++ {

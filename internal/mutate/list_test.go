@@ -166,7 +166,7 @@ var mutants = []mutant{
 	}
 	return s.transact(func(tx *transaction) error {
 		s.testHook("intake")
-`}, {"		s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}\n		s.taken", "		s.taken"}}},
+`}, {"	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}\n	s.taken", "	s.taken"}}},
 	{name: "skipped-by-sequence", file: intakeFile, pkg: "./crawl", test: "TestClusterCuts$", edits: []edit{
 		{"		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)\n", `		verdict = exchange.Take
 		if msg.Seq <= s.intake.Seq {
@@ -210,10 +210,14 @@ var mutants = []mutant{
 		{"b.l.now()-n.last >= aliveBeats*b.every()\n}", "b.l.now() < 0\n}"}}},
 	{name: "leases-of-the-living-collected", file: "exchange/lease/room.go", pkg: "./exchange/lease", test: "TestCollect", edits: []edit{
 		{"return n.beat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
+	{name: "false-mark-ends-a-node", file: "crawl/clusterdoubt.go", pkg: "./crawl", test: "TestClusterForgedMark", edits: []edit{
+		{"return false, s.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
+	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl", test: "TestClusterQuarantine$", edits: []edit{
+		{"return s.quarantine.Append(msg.Data)", "return nil"}}},
 	{name: "ended-node-does-not-rejoin", file: "crawl/run.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
 		{"	if finished && !rejoined {\n", "	if _ = rejoined; finished {\n"}}},
 	{name: "rejoining-node-waits-for-none", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterGoesOn", edits: []edit{
-		{"	if s.rejoining() > 0 {\n", "	if false {\n"}}},
+		{"	if s.rejoining() > 0 {\n		s.tell", "	if false {\n		s.tell"}}},
 	{name: "end-without-what-was-sent-since", file: "crawl/clustermarks.go", pkg: "./crawl", test: "TestClusterOldEnd", edits: []edit{
 		{"m.Taken[s.node].Totals.Records(); left != 0 {", "m.Taken[s.node].Totals.Records(); left < 0 {"}}},
 	{name: "end-of-an-earlier-round", file: "exchange/mark.go", pkg: "./exchange", test: "TestOver", edits: []edit{

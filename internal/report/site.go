@@ -118,7 +118,11 @@ func WriteSiteCSV(w io.Writer, r *export.SiteReport) error {
 	return out.Error()
 }
 
-var cellsWithin = regexp.MustCompile(`(;\s*)([=+\-@])`)
+// formulas are the characters that begin a formula, or what some spreadsheets take for one.
+const formulas = "=+-@|\uff1d\uff0b\uff0d\uff20"
+
+// cellsWithin finds cells within a cell, where ; divides cells; a quotation mark may begin one.
+var cellsWithin = regexp.MustCompile(`(;[\s"]*)([-=+@|\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])`)
 
 // sheetCell returns a cell as a spreadsheet may have it: this table is for people, and its texts are those of sites. A
 // cell that would be taken for a formula begins with an apostrophe, unless it is a number. Control characters and those
@@ -133,7 +137,7 @@ func sheetCell(s string) string {
 	// Where ; divides cells, the rest of this one is another.
 	s = cellsWithin.ReplaceAllString(s, "$1'$2")
 	first := strings.TrimLeft(s, " ")
-	if first == "" || !strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20|", []rune(first)[0]) {
+	if first == "" || !strings.ContainsRune(formulas, []rune(first)[0]) {
 		return s
 	}
 	if _, err := strconv.ParseFloat(s, 64); err == nil {

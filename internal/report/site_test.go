@@ -92,6 +92,8 @@ func TestSheetCell(t *testing.T) {
 		"": "", "text": "text", "a=b": "a=b", "-5": "-5", "+1.5e3": "+1.5e3", "https://x.test/": "https://x.test/",
 		`=HYPERLINK("http://evil","x")`: `'=HYPERLINK("http://evil","x")`, "-2+3": "'-2+3", "+cmd|'/C calc'!A0": "'+cmd|'/C calc'!A0",
 		"@SUM(A1)": "'@SUM(A1)", "\t=1+1": "' =1+1", "\r@x": "' @x", "  =x": "'  =x", "＝1": "'＝1", "|x": "'|x", "a; =x;b": "a; '=x;b",
+		`x;=HYPERLINK("http://evil")`: `x;'=HYPERLINK("http://evil")`, `x;"=1+1"`: `x;"'=1+1"`, "x;\t\"-1": `x; "'-1`, "a;＝1;＠b;|c": "a;'＝1;'＠b;'|c",
+		"a;b=c": "a;b=c", "a=b;c": "a=b;c",
 		"a\x1b]0;title\a\u009bb\u202ec\x00": "a ]0;title  b c ", "bad \xff": "bad \ufffd",
 	} {
 		if got := sheetCell(in); got != want {

@@ -40,6 +40,7 @@ var layers = map[string]layer{
 	"dnscache":       {5, []string{"internal/list"}},
 	"internal/pace":  {0, nil},
 	"internal/ports": {0, nil},
+	"internal/nat64": {0, nil},
 
 	"fetch/inflate":      {0, nil},
 	"fetch/h2":           {0, nil},
@@ -52,7 +53,7 @@ var layers = map[string]layer{
 	"internal/revisit":   {0, nil},
 	"internal/extsort":   {5, []string{"disk"}},
 	"internal/tabular":   {5, []string{"disk"}},
-	"fetch":              {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate", "internal/httphead", "internal/pace", "internal/ports"}},
+	"fetch":              {5, []string{"internal/bug", "internal/cputime", "fetch/h2", "fetch/inflate", "internal/httphead", "internal/nat64", "internal/pace", "internal/ports"}},
 	"internal/histogram": {0, nil},
 	"internal/objstore":  {5, []string{"disk", "internal/cputime"}}, // internal/cputime only in its tests
 
@@ -98,7 +99,7 @@ var layers = map[string]layer{
 
 	"crawl/state": {25, []string{"disk", "drum", "exchange", "queue", "warc", "weburl", "internal/bug", "internal/objstore", "internal/ports",
 		"internal/urlrule", "internal/revisit", "internal/walk"}},
-	"crawl/admit": {26, []string{"disk", "drum", "exchange", "star", "weburl", "internal/ports", "internal/scope",
+	"crawl/admit": {26, []string{"disk", "drum", "exchange", "star", "weburl", "internal/nat64", "internal/ports", "internal/scope",
 		"internal/revisit", "internal/sites", "internal/urlrule", "internal/bug", "crawl/state"}},
 	"crawl/changes":  {10, []string{"disk"}},
 	"crawl/strategy": {10, []string{"weburl"}},
@@ -147,7 +148,7 @@ var layers = map[string]layer{
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
 	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
-		"internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
+		"internal/nat64", "internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk", "internal/human"}},
 	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk", "exchange"}},
 	"cmd/get":     {46, []string{"cmd/flags", "cmd/term", "crawl/state", "disk", "internal/pagetext", "internal/response", "warc", "weburl"}},

@@ -92,7 +92,7 @@ func (o *Options) Validate() error {
 	}
 	check(o.Set.FS != nil && o.Set.Len() > 0, "no output directory")
 	check(o.State.FS != nil && o.State.Len() > 0, "no state directory")
-	check(o.Prefix != "" && !strings.ContainsAny(o.Prefix, "/\x00"), "prefix is empty or not a file name")
+	check(disk.PlainName(o.Prefix), "prefix is empty or not a file name")
 	check(len(o.Streams) > 0, "no streams")
 	check(o.Name != nil, "no Name")
 	check(o.BufferBytes >= 0, "negative BufferBytes")
@@ -430,7 +430,7 @@ func (s *Store) path(dir int, name string) string { return s.opt.Set.Path(dir, s
 func (s *Store) owns(name string) bool { return s.opt.owns(name) }
 
 func (o *Options) owns(name string) bool {
-	return strings.HasPrefix(name, o.Prefix+"-") && !strings.ContainsAny(name, "/\x00")
+	return strings.HasPrefix(name, o.Prefix+"-") && disk.PlainName(name)
 }
 
 // recover restores the files to what st names.

@@ -1,0 +1,99 @@
+package crawl
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+
+	"drumbeat/crawl/state"
+	"drumbeat/exchange"
+)
+
+// The quarantine keeps whole messages of other nodes whose records this program cannot read: of a kind or a form that it
+// does not know, or that do not have the sums of their header. To ask for such a message again would bring the same bytes,
+// and the pair would stand still. So the message counts as taken, and the transaction puts it into the queue "quarantine".
+// Its sender drops it as any other. When a node starts, it tries all of them again: a later version may read them.
+//
+// A loan of pages is credited at once, since the parts of the limit of pages must add up over all nodes.
+
+// quarantineMost bounds the quarantine: some 6,000 messages of 40 KiB. When it is full, messages that cannot be read wait at
+// their senders, and all later ones of these, too.
+const quarantineMost = 256 << 20
+
+// setAside puts a message that cannot be read, because of why, into the quarantine.
+func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why error) error {
+	_, used := s.quarantine.Len()
+	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.quarantineBytes, quarantineMost)
+	s.stuck[h.From] = full
+	links, edges := h.After.Links.N-h.Before.Links.N, h.After.Edges.N-h.Before.Edges.N
+	pages := s.decoder.Pages(msg.Data, h)
+	if full {
+		pages = 0
+	}
+	if pages > 0 {
+		defer s.dispatcher.morePages()
+	}
+	kind := tellAside
+	if full {
+		kind = tellFull
+	}
+	if s.doubts.refuse(h.From, kind, false) {
+		text := "a message of another node is kept in quarantine: this version cannot read it; see Quarantine in the GUIDE"
+		if full {
+			text = "the quarantine is full: a message that this version cannot read, and all later ones, wait at their node"
+		}
+		s.opt.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
+	}
+	return s.transact(func(tx *transaction) error {
+		s.intake.Seq = msg.Seq
+		if full {
+			tx.nothing = true
+			return nil
+		}
+		s.took(h)
+		s.aside[h.From].Add(1)
+		tx.count(state.CountPagesBorrowed, pages)
+		return s.quarantine.Append(msg.Data)
+	})
+}
+
+// retake tries each message of the quarantine again, and takes those that this program can read. It belongs to the goroutine
+// "intake".
+func (s *clusterStage) retake() error {
+	n, _ := s.quarantine.Len()
+	var taken, left int64
+	for range n {
+		msg, ok, err := s.quarantine.Peek()
+		if err != nil || !ok {
+			return err
+		}
+		data := bytes.Clone(msg)
+		h, bad := exchange.ReadHeader(data)
+		if bad == nil {
+			s.inlet.Reset()
+			bad = s.decoder.Records(data, &h, s.inlet)
+		}
+		if bad != nil && !errors.Is(bad, exchange.ErrMessage) {
+			return bad
+		}
+		if err := s.transact(func(tx *transaction) error {
+			s.quarantine.Advance()
+			if bad != nil {
+				return s.quarantine.Append(data)
+			}
+			s.inlet.Lent = 0 // credited before
+			return s.seen.takeLinks(s.inlet, tx)
+		}); err != nil {
+			return err
+		}
+		if bad == nil {
+			taken++
+		} else if left++; h.From < s.nodes {
+			s.aside[h.From].Add(1)
+		}
+	}
+	if n > 0 {
+		s.opt.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken, "still unreadable", left)
+	}
+	return nil
+}

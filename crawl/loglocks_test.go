@@ -1,0 +1,176 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"drumbeat/crawl/changes"
+	"drumbeat/disk/memfs"
+	"drumbeat/internal/linktrace"
+)
+
+// locker is a sync.Mutex or a sync.RWMutex.
+type locker interface {
+	TryLock() bool
+	Unlock()
+}
+
+// locksOf finds all mutexes of this program that can be reached from v, by name. It looks at no maps.
+func locksOf(v reflect.Value, name string, seen map[unsafe.Pointer]bool, found map[string]locker) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			locksOf(v.Elem(), name, seen, found)
+		}
+	case reflect.Array, reflect.Slice:
+		for i := range min(v.Len(), 8) {
+			locksOf(v.Index(i), fmt.Sprintf("%s[%d]", name, i), seen, found)
+		}
+	case reflect.Struct:
+		if !v.CanAddr() || v.NumField() == 0 || seen[v.Addr().UnsafePointer()] && v.Field(0).Kind() != reflect.Struct {
+			return
+		}
+		switch at := v.Addr().UnsafePointer(); v.Type() {
+		case reflect.TypeFor[sync.Mutex]():
+			found[name] = (*sync.Mutex)(at)
+			return
+		case reflect.TypeFor[sync.RWMutex]():
+			found[name] = (*sync.RWMutex)(at)
+			return
+		default:
+			if path := v.Type().PkgPath(); path != "" && !strings.HasPrefix(path, "drumbeat/") {
+				return
+			}
+			seen[at] = true
+		}
+		for i := range v.NumField() {
+			locksOf(v.Field(i), v.Type().String()+"."+v.Type().Field(i).Name, seen, found)
+		}
+	}
+}
+
+// lockedLog is a log that finds out under which locks its lines are written.
+type lockedLog struct {
+	slog.Handler
+	mu    sync.Mutex // guards the fields below
+	locks map[string]locker
+	lines map[string]bool // messages
+	held  map[string]bool // messages with a lock
+}
+
+func (*lockedLog) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler. What other goroutines hold they release while it sleeps.
+func (l *lockedLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines[r.Message] = true
+	for name, lock := range l.locks {
+		free := lock.TryLock()
+		for n := 0; !free && n < 20; n++ {
+			time.Sleep(time.Millisecond)
+			free = lock.TryLock()
+		}
+		if free {
+			lock.Unlock()
+		} else {
+			l.held[fmt.Sprintf("%q is logged under %s", r.Message, name)] = true
+		}
+	}
+	return nil
+}
+
+// TestLogLinesAreWrittenWithoutLocks: whatever a crawl logs, it holds no lock meanwhile that others may need. A log
+// whose reader has stopped would stop them.
+func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs := memfs.New(*seedFlag)
+		web := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return noRobots
+			case host == "busy0.test":
+				return answer{503, "", ""}
+			}
+			var links strings.Builder
+			for i := range 1000 {
+				fmt.Fprintf(&links, "<a href=/%d.gif>", i)
+			}
+			return answer{200, "", "<html>" + links.String()}
+		}}
+		opt := web.options(t, fs, append(urls("busy", 1, 3), urls("a", 1, 400)...)...)
+		writeRules(t, fs, "sites.toml", "[[site]]\nhost = \"a0.test\"\ndelay = \"5s\"\n")
+		writeRules(t, fs, "rules", "- surt (test,other,\n")
+		writeRules(t, fs, "trusted", "a0.test\n")
+		opt.Sites, opt.Rules, opt.Trusted, opt.TraceLinks, opt.TraceLimit = "sites.toml", []string{"rules"}, "trusted", "trace", linktrace.MinLimitBytes
+		log := &lockedLog{Handler: slog.DiscardHandler, lines: map[string]bool{}, held: map[string]bool{}}
+		opt.Log, opt.Control, opt.HostDelay = slog.New(log), new(Control), time.Second
+		opt.HostFailures = 2
+		opt.defaults()
+		c, err := open(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.locks = map[string]locker{}
+		locksOf(reflect.ValueOf(c), "", map[unsafe.Pointer]bool{}, log.locks)
+		for _, name := range []string{"crawl.engine.txLock", "crawl.operator.mu", "crawl.Control.mu", "crawl.checkpointer.checkpointMu", "drum.Drum.gate",
+			"polite.Scheduler.mu", "crawl.space.mu"} {
+			if log.locks[name] == nil {
+				t.Errorf("the test does not know the lock %s", name)
+			}
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := c.crawl(t.Context(), 0)
+			opt.Control.attach(nil)
+			ended <- err
+		}()
+		<-opt.Control.Started()
+		change := func(c changes.Change) {
+			if _, err := opt.Control.Make(t.Context(), c); err != nil {
+				t.Errorf("%s: %v", c.Op, err)
+			}
+			time.Sleep(time.Second)
+		}
+		change(changes.Change{Op: changes.OpCheckpoint})
+		reload := func() {
+			if _, _, err := opt.Control.Reload(t.Context(), "test", false); err != nil {
+				t.Error(err)
+			}
+		}
+		reload()
+		change(changes.Change{Op: changes.OpReload})
+		time.Sleep(2 * time.Minute) // busy0.test has failed meanwhile
+		change(changes.Change{Op: changes.OpEnqueue, Seeds: urls("a", 1, 400)[300:]})
+		change(changes.Change{Op: changes.OpBlock, Rule: "net 127.0.0.0/8"})
+		change(changes.Change{Op: changes.OpStop})
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := c.close(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for _, want := range []string{"the operator changed something", "rules and blacklist reloaded", "settings of sites reloaded",
+			"trusted PLDs reloaded", "checkpoint", "an enqueued URL was refused", "host in back-off or given up",
+			"trace of links has reached its limit and ends; the crawl continues"} {
+			if !log.lines[want] {
+				t.Errorf("no line %q", want)
+			}
+		}
+		for _, line := range slices.Sorted(maps.Keys(log.held)) {
+			t.Error(line)
+		}
+		t.Logf("%d locks, %d messages", len(log.locks), len(log.lines))
+	})
+}

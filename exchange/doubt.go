@@ -1,0 +1,60 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A mark comes from outside, and what it says makes its reader drop messages, or end. So a mark that cannot be
+// true is refused first. Either its node was set back, and says so again, or something else has written it, and
+// the node's next mark is plausible.
+
+// CheckTaken returns a *SetBackError if a mark says that its node has taken from node from what that node has
+// never sent. f are the figures of the outbox of node from for the node of the mark.
+func (m *Mark) CheckTaken(from int, f *OutboxFigures) error {
+	t := &m.Taken[from]
+	switch {
+	case t.Number > f.Durable:
+		return Unsent(from, m.Node, t.Number, f.Durable)
+	case t.Number < f.TakenNumber:
+		return nil // an older one
+	case t.Number == f.TakenNumber && t.Totals != f.Gone, !within(&f.Gone, &t.Totals), !within(&t.Totals, &f.Added):
+		return disagree(from, m.Node, t.Number)
+	}
+	return nil
+}
+
+// within reports whether t has no more records than o.
+func within(t, o *Totals) bool { return t.Links.N <= o.Links.N && t.Edges.N <= o.Edges.N }
+
+// ErrOldMark means that a mark is older than one that was seen before. It comes wrapped.
+var ErrOldMark = errors.New("an older mark")
+
+// CheckSince returns ErrOldMark if a mark is older than last, an earlier mark of the same node. A broker with
+// replicas may show old marks for a moment.
+func (m *Mark) CheckSince(last *Mark) error {
+	if last == nil || m.Life != last.Life || m.Moves != last.Moves {
+		return nil
+	}
+	old := func(what string, now, was any) error {
+		return fmt.Errorf("exchange: %w of node %d: %s %d, after %d", ErrOldMark, m.Node, what, now, was)
+	}
+	switch {
+	case m.Checkpoint < last.Checkpoint:
+		return old("checkpoint", m.Checkpoint, last.Checkpoint)
+	case m.Round < last.Round:
+		return old("round", m.Round, last.Round)
+	}
+	for node := range m.Taken {
+		now, was := m.Taken[node].Number, last.Taken[node].Number
+		switch {
+		case now < was:
+			return old(fmt.Sprintf("message taken of node %d", node), now, was)
+		case m.Out[node] < last.Out[node]:
+			return old(fmt.Sprintf("records sent to node %d", node), m.Out[node], last.Out[node])
+		case m.Gone[node] < last.Gone[node]:
+			return old(fmt.Sprintf("message dropped for node %d", node), m.Gone[node], last.Gone[node])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package star_test
+
+import (
+	"slices"
+	"testing"
+
+	"drumbeat/star"
+)
+
+// TestPinned: a pinned budget replaces the one by in-degree, for the queue and for the delays.
+func TestPinned(t *testing.T) {
+	r := newRig(t, 2, 1, 2)
+	pinned, free := r.plds[0], r.plds[1]
+	var pages []uint32
+	got := map[uint64]uint32{}
+	opt := r.opt
+	opt.Name = "pinned"
+	opt.Budgets = star.Budgets{Default: 10, Max: 1000, Ranks: 8, QueuePages: -1}
+	opt.Pinned = func(pld uint64) uint32 {
+		if pld == pinned {
+			return 77
+		}
+		return 0
+	}
+	opt.Place = func(_ *[16]byte, n uint32, _, _ uint8) int64 { pages = append(pages, n); return 1 }
+	opt.Emit = func(placed []star.Placed) error {
+		for _, p := range placed {
+			got[p.PLD] = p.Budget
+		}
+		return nil
+	}
+	s, err := star.Open(opt, nil)
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	must(t, s.Check([]star.CheckTuple{{PLD: pinned, Aux: []byte("a")}, {PLD: free, Aux: []byte("b")}}))
+	_, err = s.PassAll(t.Context())
+	must(t, err)
+	slices.Sort(pages)
+	if !slices.Equal(pages, []uint32{10, 77}) || got[pinned] != 77 || got[free] != 10 {
+		t.Errorf("placed with %v pages, budgets %v", pages, got)
+	}
+}
