@@ -10,9 +10,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// nameServer answers for the names of the web, by UDP and TCP, and denies all others.
+// nameServer answers for the names of a web, by UDP and TCP, and denies all others.
 type nameServer struct {
-	web     *web
+	lookup  func(name string) (addr net.IP, known bool) // name: in lower case, without the last dot
 	addr    netip.AddrPort
 	servers []*dns.Server
 	queries atomic.Int64
@@ -22,8 +22,8 @@ type nameServer struct {
 const answerTTL = 300 // seconds
 
 // startNameServer starts the servers' goroutines, which run until close.
-func startNameServer(w *web) (*nameServer, error) {
-	n := &nameServer{web: w}
+func startNameServer(lookup func(name string) (net.IP, bool)) (*nameServer, error) {
+	n := &nameServer{lookup: lookup}
 	udp, tcp, err := listenBoth()
 	if err != nil {
 		return nil, err
@@ -67,12 +67,12 @@ func (n *nameServer) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 		return
 	}
 	q := query.Question[0]
-	h := n.web.byName[strings.ToLower(strings.TrimSuffix(q.Name, "."))]
-	if h != nil && q.Qtype == dns.TypeA {
+	addr, known := n.lookup(strings.ToLower(strings.TrimSuffix(q.Name, ".")))
+	if known && q.Qtype == dns.TypeA {
 		reply.Answer = []dns.RR{&dns.A{
-			Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: answerTTL}, A: net.ParseIP(h.addr)}}
+			Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: answerTTL}, A: addr}}
 	} else {
-		if h == nil {
+		if !known {
 			n.denied.Add(1)
 			reply.Rcode = dns.RcodeNameError
 		}

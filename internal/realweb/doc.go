@@ -35,6 +35,10 @@
 // difference. All hosts are seeds, and the crawlers stay on them. Links lead to no other existing host. The
 // requests in nginx's log are compared with the walk.
 //
+// "discover" does so with a generated web (internal/docweb), whose hosts the crawlers find on the way from one
+// seed. Its server is in this process, and its log is what the pages are compared with (discover.go,
+// discovertrial.go, discoverreport.go). The bare loop fetches the list of what must be found.
+//
 // # Processes
 //
 // nginx and the contenders are children of this process, and the kernel kills them when it dies. All files

@@ -151,7 +151,7 @@ func startServers(ctx context.Context, w *web) (*servers, error) {
 		close(s.done)
 	}()
 	var err error
-	if s.dns, err = startNameServer(w); err != nil {
+	if s.dns, err = startNameServer(w.lookup); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if err := s.awaitNginx(ctx); err != nil {

@@ -181,6 +181,7 @@ var layers = map[string]layer{
 	"cmd": {50, []string{"*", "internal/simweb"}},
 	".":   {60, []string{"cmd"}},
 
+	"internal/docweb":    {0, nil},
 	"internal/simweb":    {0, nil},
 	"internal/storedweb": {12, []string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
 	"internal/tidy":      {0, nil},
@@ -199,7 +200,7 @@ var layers = map[string]layer{
 
 	// Separate commands, which share no code with the crawler; realweb runs the bare loop.
 	"internal/sbom":    {0, nil},
-	"internal/realweb": {16, []string{"bench/report", "internal/bareloop"}},
+	"internal/realweb": {16, []string{"bench/report", "internal/bareloop", "internal/docweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
@@ -208,7 +209,7 @@ var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simw
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/bareloop", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"internal/bareloop", "internal/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {

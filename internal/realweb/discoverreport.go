@@ -1,0 +1,234 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/bench/report"
+	"drumbeat/internal/docweb"
+)
+
+// report fills rep from the trials.
+func (d *discovery) report(rep *report.Report, f docweb.Figures) {
+	rep.Command = fmt.Sprintf("scripts/realweb.sh race --web %s --seeds %d --pairs %d", d.Web, d.Seeds, d.Pairs)
+	if d.BadHosts {
+		rep.Command += " --bad-hosts"
+	}
+	rep.Set("web", "%d hosts on %d addresses, %d pages, mean %.1f KB, %.0f links per page; "+
+		"%d seeds lead to %d pages of %d hosts", f.Hosts, f.Addrs,
+		f.Pages, f.MeanBytes/1e3, float64(d.expect.Links)/float64(d.expect.Pages), d.Seeds, d.expect.Pages, d.expect.Hosts)
+	rep.Set("server", "on the same CPUs; %.0f %% of the bytes uncompressed, the rest in gzip made in advance; "+
+		"%.1f KB sent per page", 100*f.Plain,
+		f.SentBytes/1e3)
+	for _, name := range d.Contenders {
+		cmd := d.command(name, "DIR")
+		rep.Set(name, "%s %s", filepath.Base(cmd.Path), strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), d.Work+"/",
+			"WEB/"))
+	}
+	if d.absent != "" {
+		rep.Set("wget2 is absent", "%s", d.absent)
+	} else if slices.Contains(d.Contenders, wget2Name) {
+		if out, err := exec.Command(d.Wget2, "--version").Output(); err == nil {
+			version, _, _ := strings.Cut(string(out), "\n")
+			rep.Set("wget2 is", "%s", version)
+		}
+	}
+	for _, name := range d.Contenders {
+		for _, l := range d.runs[name] {
+			rep.Add("BenchmarkDiscover/client="+name, int64(l.Pages), d.metrics(l)...)
+		}
+	}
+	rep.Tables = append(rep.Tables, d.table(), d.startTable(), d.secondsTable(), d.found())
+	if t := d.slotTable(); len(t.Rows) > 0 {
+		rep.Tables = append(rep.Tables, t)
+	}
+	rep.Figures = append(rep.Figures, d.figure())
+	d.ratios(rep)
+	for _, name := range d.Contenders {
+		if !isDrumbeat(name) {
+			continue
+		}
+		most := func(figure func(*discoverTrial) float64) float64 {
+			return slices.Max(append(report.Of(d.runs[name], figure), 0))
+		}
+		rep.Checks = append(rep.Checks,
+			report.AtMost("pages that "+name+" missed", most(func(l *discoverTrial) float64 { return float64(l.Missing) }),
+				0, "pages"),
+			report.AtMost("pages that "+name+" fetched twice",
+				most(func(l *discoverTrial) float64 { return float64(l.Twice) }), 0, "pages"),
+			report.AtMost("pages that "+name+" should not have fetched",
+				most(func(l *discoverTrial) float64 { return float64(l.Extra) }), 0, "pages"))
+	}
+}
+
+func (d *discovery) metrics(l *discoverTrial) []report.Metric {
+	return []report.Metric{{Value: float64(l.span().Nanoseconds()) / float64(max(l.Pages, 1)), Unit: "ns/op"},
+		{Value: l.rate(), Unit: "pages/s"},
+		{Value: l.cpuMicros(), Unit: "cpu-us/page"}, {Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"},
+		{Value: 100 * l.idle, Unit: "idle-%"},
+		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}, {Value: float64(l.hundredth().Microseconds()) / 1e3,
+			Unit: "ms-to-100-pages"},
+		{Value: 100 * l.worst(), Unit: "worst-second-%"}, {Value: 100 * l.slowShare(), Unit: "slow-seconds-%"}}
+}
+
+// discoverColumn is a column of medians.
+type discoverColumn struct {
+	head, format string
+	figure       func(*discoverTrial) float64
+}
+
+func (d *discovery) medians(title string, columns []discoverColumn) report.Table {
+	t := report.Table{Title: title, Head: []string{"contender"}}
+	for _, c := range columns {
+		t.Head = append(t.Head, c.head)
+	}
+	for _, name := range d.Contenders {
+		row := []string{name}
+		for _, c := range columns {
+			row = append(row, fmt.Sprintf(c.format, d.median(name, c.figure)))
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// median returns the median of a figure over a contender's trials.
+func (d *discovery) median(name string, figure func(*discoverTrial) float64) float64 {
+	return report.Of(d.runs[name], figure).Median()
+}
+
+func (d *discovery) table() report.Table {
+	t := d.medians("medians", []discoverColumn{
+		{"pages/s", "%.0f", (*discoverTrial).rate},
+		{"CPU us/page", "%.0f", (*discoverTrial).cpuMicros},
+		{"server's CPU", "%.0f", func(l *discoverTrial) float64 { return l.perPage(l.serverCPU) }},
+		{"CPUs idle", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.idle }},
+		{"RSS MB", "%.0f", func(l *discoverTrial) float64 { return float64(l.rssBytes) / 1e6 }},
+		{"last page s", "%.2f", func(l *discoverTrial) float64 { return l.span().Seconds() }},
+		{"end s", "%.2f", func(l *discoverTrial) float64 { return l.wall.Seconds() }},
+	})
+	t.Head = slices.Insert(t.Head, 1, "least..largest pages/s")
+	for i, name := range d.Contenders {
+		t.Rows[i] = slices.Insert(t.Rows[i], 1, report.Of(d.runs[name], (*discoverTrial).rate).Spread())
+	}
+	t.Notes = []string{"pages/s: from the start of the process to its last page; CPU: of the whole process, with its end."}
+	return t
+}
+
+func (d *discovery) startTable() report.Table {
+	t := d.medians("start and stalls, medians", []discoverColumn{
+		{"first answer s", "%.2f", func(l *discoverTrial) float64 { return l.First.Seconds() }},
+		{"100 pages after s", "%.2f", func(l *discoverTrial) float64 { return l.hundredth().Seconds() }},
+		{"worst second", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.worst() }},
+		{"slow seconds", "%.0f %%", func(l *discoverTrial) float64 { return 100 * l.slowShare() }},
+	})
+	t.Notes = []string{"100 pages: from the first answer. Worst second: its pages as a share of the mean, " +
+		"of whole seconds after the second one.", "slow seconds: the share of those below half of the mean."}
+	return t
+}
+
+// secondsTable has the pages of each second of the last trials.
+func (d *discovery) secondsTable() report.Table {
+	t := report.Table{Title: "pages in each second, last trial", Head: []string{"contender", "pages"}}
+	for _, name := range d.Contenders {
+		l := d.runs[name][len(d.runs[name])-1]
+		t.Add(name, strings.Trim(fmt.Sprint(l.seconds()), "[]"))
+	}
+	return t
+}
+
+// found compares the pages of each contender with those that it must fetch; the worst trial counts.
+func (d *discovery) found() report.Table {
+	t := report.Table{Title: fmt.Sprintf("pages by the server's log; %d are to be fetched", d.expect.Pages),
+		Head: []string{"contender", "pages", "missing", "twice", "beyond", "404", "301", "others"}}
+	for _, name := range d.Contenders {
+		l := slices.MaxFunc(d.runs[name], func(a, b *discoverTrial) int {
+			return a.Missing + a.Twice +
+				a.Extra - b.Missing - b.Twice - b.Extra
+		})
+		row := []string{name}
+		for _, n := range []int{l.Pages, l.Missing, l.Twice, l.Extra, l.Gone, l.Moved, l.Other} {
+			row = append(row, fmt.Sprint(n))
+		}
+		t.Add(row...)
+		for _, u := range l.MissedOf {
+			t.Notes = append(t.Notes, name+" missed "+u)
+		}
+	}
+	t.Notes = append(t.Notes, "beyond: pages that robots.txt forbids or whose robots.txt answers 500; "+
+		"others: robots.txt, unknown URLs, bad hosts.")
+	return t
+}
+
+// slotTable has the use of drumbeat's connection slots.
+func (d *discovery) slotTable() report.Table {
+	t := report.Table{Title: "use of connection slots, last trial, by the crawler's own figures",
+		Head: []string{"contender", "share"}}
+	for _, name := range d.Contenders {
+		if l := d.runs[name][len(d.runs[name])-1]; len(l.slots) > 0 {
+			t.Add(name, slotsText(l.slots))
+		}
+	}
+	return t
+}
+
+// ratios adds the ratios of medians, and the checks of those with a target.
+func (d *discovery) ratios(rep *report.Report) {
+	t := report.Table{Title: "ratios of the medians", Head: []string{"ratio", "pages/s", "CPU per page"}}
+	quotient := func(over, under string) (rate, cpu float64, ok bool) {
+		if len(d.runs[over]) == 0 || len(d.runs[under]) == 0 {
+			return 0, 0, false
+		}
+		rate = d.median(over, (*discoverTrial).rate) / d.median(under, (*discoverTrial).rate)
+		cpu = d.median(over, (*discoverTrial).cpuMicros) / d.median(under, (*discoverTrial).cpuMicros)
+		t.Add(over+"/"+under, fmt.Sprintf("%.2f", rate), fmt.Sprintf("%.2f", cpu))
+		rep.Add("BenchmarkDiscoverRatio/over="+over+"/under="+under, 1, report.Metric{Value: rate, Unit: "pages/s-ratio"},
+			report.Metric{Value: cpu, Unit: "cpu-ratio"})
+		return rate, cpu, true
+	}
+	least := func(over, under string, rate, target float64) {
+		if target > 0 {
+			rep.Checks = append(rep.Checks, report.AtLeast("pages/s of "+over+" over "+under, rate, target, "x"))
+		}
+	}
+	if rate, _, ok := quotient(drumbeatName, wget2Name); ok {
+		least(drumbeatName, wget2Name, rate, d.LeastWget2)
+	}
+	if rate, cpu, ok := quotient(drumbeatName, bareName); ok {
+		least(drumbeatName, bareName, rate, d.LeastBare)
+		if d.MostCPU > 0 {
+			rep.Checks = append(rep.Checks, report.AtMost("CPU per page of drumbeat over bare", cpu, d.MostCPU, "x"))
+		}
+	}
+	quotient(noStoreName, bareNoStoreName)
+	quotient(listsName, drumbeatName)
+	if rate, _, ok := quotient(badName, listsName); ok && d.MostBad > 0 {
+		least(badName, listsName, rate, 1-d.MostBad)
+	}
+	if len(t.Rows) > 0 {
+		rep.Tables = append(rep.Tables, t)
+	}
+}
+
+// figure plots the pages/s over time in the last trial of each contender.
+func (d *discovery) figure() report.Figure {
+	f := report.Figure{Name: "rate", Title: "Pages answered, last trial of each", X: "seconds from start", Y: "pages/s"}
+	for _, name := range d.Contenders {
+		l := d.runs[name][len(d.runs[name])-1]
+		counts := make([]float64, int(l.span()/figureStep)+1)
+		for _, at := range l.Ends {
+			counts[min(int(at/figureStep), len(counts)-1)]++
+		}
+		s := report.Series{Name: name}
+		for i, n := range counts {
+			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(),
+				Y: n * float64(time.Second/figureStep)})
+		}
+		f.Series = append(f.Series, s)
+	}
+	return f
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"drumbeat/internal/docweb"
+)
+
+// The webs of discover.
+const (
+	webDiscover = "discover"
+	webLarge    = "discover-full"
+	webSmall    = "discover-small"
+)
+
+// discoverFlags describe the web of discover.
+type discoverFlags struct {
+	Web      string `enum:"discover,discover-full,discover-small" default:"discover" help:"discover: 48 hosts. discover-full: 400 hosts. discover-small: 24 hosts."`
+	Seeds    int    `enum:"1,2,3" default:"1" help:"Start from the roots of N hosts: 1, 2 or 3."`
+	BadHosts bool   `help:"Add a slow host, one that never answers, and one with a million URLs and an hour of Crawl-delay."`
+}
+
+// discoverServers are the goroutines that serve the web.
+type discoverServers struct {
+	web    *docweb.Web
+	server *docweb.Server
+	dns    *nameServer
+	port   int
+}
+
+// start makes and serves the web.
+func (f *discoverFlags) start() (*discoverServers, error) {
+	o := map[string]func() docweb.Options{webDiscover: docweb.Discover, webLarge: docweb.DiscoverFull,
+		webSmall: docweb.DiscoverSmall}[f.Web]()
+	o.Bad = f.BadHosts
+	server, err := docweb.Serve(o)
+	if err != nil {
+		return nil, err
+	}
+	w := server.Web()
+	s := &discoverServers{web: w, server: server, port: w.Port()}
+	s.dns, err = startNameServer(func(name string) (net.IP, bool) {
+		addr, ok := w.Lookup(name)
+		return addr.AsSlice(), ok
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.server.Close())
+	}
+	return s, nil
+}
+
+func (s *discoverServers) close() error {
+	s.dns.close()
+	return s.server.Close()
+}
+
+// crawlFlags returns drumbeat's flags for this web.
+func (s *discoverServers) crawlFlags() []string {
+	return []string{"--host-delay", "0s", "--server-delay", "0s", "--resolver", s.dns.addr.String(), "--allow-net",
+		"127.0.0.0/8",
+		"--ports", strconv.Itoa(s.port)}
+}
+
+// discoverServeCmd is the command discover-serve.
+type discoverServeCmd struct {
+	discoverFlags
+	Minutes int `default:"10" help:"Serve for N minutes."`
+}
+
+// Run is the command discover-serve.
+func (c discoverServeCmd) Run(ctx context.Context) error {
+	s, err := c.start()
+	if err != nil {
+		return err
+	}
+	s.web.SetBad(docweb.BadAll)
+	fmt.Printf("%d hosts; for %d minutes, or until interrupted:\n\n"+
+		"  drumbeat crawl %s --dir DIR --contact you@example.org %s\n\n",
+		len(s.web.Hosts()), c.Minutes, strings.Join(s.web.Seeds(c.Seeds), " "), strings.Join(s.crawlFlags(), " "))
+	for _, h := range s.web.Hosts() {
+		fmt.Printf("  %7d pages  %-12s %s\n", h.Pages, h.Addr, h.Name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Minutes)*time.Minute)
+	defer cancel()
+	<-ctx.Done()
+	n := s.server.Log().Counts()
+	fmt.Printf("answered %d pages, %d of them more than once, %d times 404, %d redirects, %d others\n", n.Pages,
+		n.Twice, n.Gone, n.Moved, n.Other)
+	return s.close()
+}
