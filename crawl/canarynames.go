@@ -77,6 +77,13 @@ func (k *knownNames) few() bool {
 	return n <= namesLeast
 }
 
+// none reports whether no name is known to have an address.
+func (k *knownNames) none() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !slices.ContainsFunc(k.names[:], func(n knownName) bool { return n.host != "" })
+}
+
 // first records the result of a name's first lookup.
 func (k *knownNames) first(absent bool) {
 	k.mu.Lock()

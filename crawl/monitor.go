@@ -62,10 +62,12 @@ type probe struct {
 
 // monitor detects an outage of the network or of the name servers from the outcomes of requests.
 type monitor struct {
-	// strict is set for names. There is an outage only if nearly nothing answers, and it lasts at most
-	// monitorPatience, or as long as the silence before it. Many names are dead at any time and hardly any is looked up twice. A missing answer
-	// never refuses a URL.
+	// strict is set for names. There is an outage only if nearly nothing answers: many names are dead at any time and
+	// hardly any is looked up twice. A missing answer never refuses a URL.
 	strict bool
+	// alone reports, of names, that none is known that should have an answer. An outage then lasts at most
+	// monitorPatience, or as long as the silence before it.
+	alone func() bool
 	// patience is the longest duration of an outage that may be none (monitorPatience).
 	patience time.Duration
 
@@ -249,7 +251,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	}
 	switch {
 	case n >= probesGood && bad == 0, n >= probesLast && float64(bad) <= 1+1.5*m.mean*probesLast:
-	case now.Sub(m.since) >= patience && (m.good || blind || m.strict):
+	case now.Sub(m.since) >= patience && (m.good || blind || m.strict && m.alone()):
 		m.mean = float64(bad) / float64(max(1, n))
 	default:
 		return false

@@ -56,7 +56,7 @@ type outages struct {
 
 func newOutages(e *engine) *outages {
 	o := &outages{engine: e, wakeCanaries: newSignal()}
-	o.dns.strict = true
+	o.dns.strict, o.dns.alone = true, o.nameCanaries.none
 	o.net.patience, o.dns.patience = e.faultWaits.patience, e.faultWaits.patience
 	return o
 }

@@ -33,6 +33,7 @@ type robotsRequests struct {
 	wakeRequested, wakeAwaiting, wakeJobs signal
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
+	comeBack                              comeBack
 
 	check     *robotsCheck
 	cluster   *clusterStage
@@ -124,11 +125,12 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		why := state.ReasonAwaitRobots
+		due, why := time.Now().Add(wait), state.ReasonAwaitRobots
 		if job.Failing {
 			why = state.ReasonRobotsUnavailable
+			q.comeBack.waits(due.Add(wait/4 + time.Second)) // the calendar may be late by so much
 		}
-		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), why)
+		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
 	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
