@@ -210,14 +210,20 @@ func (k *known) note(v *canary, answered bool, now time.Time) {
 
 // canaryAnswered reports whether a canary outside of source has answered within canaryGoodFor. If none is
 // fresh, it starts to ask some, and the next failure sees the result. It also returns true if there are
-// canaries but none may be asked now. If there are no canaries at all, the second failure of the URL
+// canaries but none may be asked now; if that is because they have not answered, it declares an outage. If there are no canaries at all, the second failure of the URL
 // (again) suffices, except soon after a restart.
 func (o *outages) canaryAnswered(again bool, source uint64) bool {
-	list, any := o.canariesFor(source)
-	if len(list) == 0 {
+	fresh := o.known.fresh(time.Now())
+	list, silent, any := o.canariesFor(source)
+	switch {
+	case len(list) == 0 && silent && !fresh:
+		if o.net.declare(time.Now()) {
+			o.tellOutage("network", &o.net)
+		}
+		return false
+	case len(list) == 0:
 		return any || again && !o.silent(time.Now())
 	}
-	fresh := o.known.fresh(time.Now())
 	if !fresh && o.known.begin() {
 		o.fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
 		go func() {
@@ -237,9 +243,19 @@ func (o *outages) silent(now time.Time) bool {
 	return o.counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.began) < o.faultWaits.patience
 }
 
-// canariesFor returns the canaries outside of source that may be asked.
-func (o *outages) canariesFor(source uint64) (list []canary, any bool) {
-	return o.known.others(source, func(host []byte) bool { return o.mayBeCanary(host) && !o.rules.BlockedHost(host) })
+// canariesFor returns the canaries outside of source that may be asked. silent reports that others may not because they
+// did not answer a short while ago, and any that there are others at all.
+func (o *outages) canariesFor(source uint64) (list []canary, silent, any bool) {
+	now := time.Now()
+	list, any = o.known.others(source, func(host []byte) bool {
+		if !o.mayBeCanary(host) || o.rules.BlockedHost(host) {
+			return false
+		}
+		rests := o.resting(host, now)
+		silent = silent || rests
+		return !rests
+	})
+	return list, silent, any
 }
 
 // mayBeCanary returns false for a host in back-off, even a short one. Package polite forgets short
@@ -323,7 +339,7 @@ func (o *outages) watchOutages(ctx context.Context) error {
 		}
 		wait := canaryRetryEvery
 		if o.known.begin() {
-			list, _ := o.canariesFor(0)
+			list, _, _ := o.canariesFor(0)
 			if o.askCanaries(ctx, list) > 0 {
 				wait = canaryGoodFor
 			}

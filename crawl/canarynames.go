@@ -77,11 +77,11 @@ func (k *knownNames) few() bool {
 	return n <= namesLeast
 }
 
-// none reports whether no name is known to have an address.
-func (k *knownNames) none() bool {
+// vague reports whether no name is known to have an address, or those known are said to have none.
+func (k *knownNames) vague() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !slices.ContainsFunc(k.names[:], func(n knownName) bool { return n.host != "" })
+	return k.answer == namesLie || !slices.ContainsFunc(k.names[:], func(n knownName) bool { return n.host != "" })
 }
 
 // first records the result of a name's first lookup.

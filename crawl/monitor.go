@@ -65,9 +65,10 @@ type monitor struct {
 	// strict is set for names. There is an outage only if nearly nothing answers: many names are dead at any time and
 	// hardly any is looked up twice. A missing answer never refuses a URL.
 	strict bool
-	// alone reports, of names, that none is known that should have an answer. An outage then lasts at most
-	// monitorPatience, or as long as the silence before it.
-	alone func() bool
+	// vague reports that silence may be normal: nothing has answered in this run, as after a restart, or name servers do
+	// answer, namely that known names have no address. An outage then lasts at most monitorPatience, or as long as the
+	// silence before it. nil: never.
+	vague func() bool
 	// patience is the longest duration of an outage that may be none (monitorPatience).
 	patience time.Duration
 
@@ -79,6 +80,7 @@ type monitor struct {
 	partial    bool // canaries answered: fetching continues, but failures do not count until patience is over
 	since      time.Time
 	silent     time.Time // when the silence began: the first outage after the last answer; zero after an answer
+	heard      time.Time // when the last silence ended that hosts' waits must not outlast
 	tried      time.Time // last request in the outage
 	good       bool      // a probe of the outage has succeeded
 	share      float64   // share of failures at the start of the outage
@@ -118,7 +120,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 		got = outcomeNone
 	}
 	if got == outcomeGood && (p != nil || !m.down) { // what began before the outage tells nothing of it
-		m.silent = time.Time{}
+		m.hear(now)
 	}
 	if p != nil {
 		p.ended, p.got = true, got
@@ -128,7 +130,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 			return false // it began before the outage
 		}
 		m.good = m.good || got == outcomeGood
-		return m.over(now, blind)
+		return m.over(now)
 	}
 	if got == outcomeNone {
 		return false
@@ -150,7 +152,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	}
 	if m.partial {
 		if n >= probesLast && float64(bad)/float64(n) < m.mean+monitorJump/2 {
-			m.partial = false // the failed sources answer again
+			m.partial, m.heard = false, now // the failed sources answer again
 			return true
 		}
 		return false
@@ -200,11 +202,24 @@ func (m *monitor) fail(now time.Time, share float64) {
 	m.last, m.probes, m.results = m.last[:0], nil, nil
 }
 
+// hear ends the silence. If it lasted less than canaryGoodFor, the network may have worked all the time: canaries are
+// asked at its start.
+func (m *monitor) hear(now time.Time) {
+	if !m.silent.IsZero() && now.Sub(m.silent) >= canaryGoodFor {
+		m.heard = now
+	}
+	m.silent = time.Time{}
+}
+
+// heardAt returns when the network last worked again after a silence.
+func (m *monitor) heardAt() time.Time { m.mu.Lock(); defer m.mu.Unlock(); return m.heard }
+
 // answered records the answer of a canary. It returns true if that changes an outage.
 func (m *monitor) answered(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answeredAt, m.silent = now, time.Time{}
+	m.answeredAt = now
+	m.hear(now)
 	if !m.down {
 		return false
 	}
@@ -231,7 +246,7 @@ func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 
 // over ends the outage if the probes allow it. It evaluates them in the order of their start, because
 // failures take longer than answers.
-func (m *monitor) over(now time.Time, blind bool) bool {
+func (m *monitor) over(now time.Time) bool {
 	for len(m.probes) > 0 && m.probes[0].ended {
 		if got := m.probes[0].got; got != outcomeNone {
 			m.results = append(m.results, got == outcomeBad)
@@ -251,7 +266,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	}
 	switch {
 	case n >= probesGood && bad == 0, n >= probesLast && float64(bad) <= 1+1.5*m.mean*probesLast:
-	case now.Sub(m.since) >= patience && (m.good || blind || m.strict && m.alone()):
+	case now.Sub(m.since) >= patience && (m.good || m.vague != nil && m.vague()):
 		m.mean = float64(bad) / float64(max(1, n))
 	default:
 		return false

@@ -47,6 +47,7 @@ type outages struct {
 	nameCanaries knownNames
 	wakeCanaries signal   // raised at the start of an outage
 	lookups      inFlight // lookups under way
+	gaps         hostGaps
 
 	dispatcher *dispatcher
 	health     *hostHealth
@@ -56,7 +57,7 @@ type outages struct {
 
 func newOutages(e *engine) *outages {
 	o := &outages{engine: e, wakeCanaries: newSignal()}
-	o.dns.strict, o.dns.alone = true, o.nameCanaries.none
+	o.dns.strict, o.dns.vague, o.net.vague = true, o.nameCanaries.vague, o.known.none
 	o.net.patience, o.dns.patience = e.faultWaits.patience, e.faultWaits.patience
 	return o
 }
@@ -100,6 +101,7 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 		got = outcomeBad
 	}
 	is, blind, any := o.known.is(key, now)
+	o.watchHost(parts.Host, got, is && !(fe != nil && lacking(fe)), now)
 	switch {
 	case got == outcomeGood:
 		o.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port,
@@ -115,6 +117,19 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 	}
 	if o.net.end(try, now, o.source(addr), got, is, blind) {
 		o.tellOutage("network", &o.net)
+	}
+}
+
+// watchHost notes whether a host answered. known reports that its server has answered before. A failure that may count
+// is confirmed soon or not at all, so only others make the host's requests rarer.
+func (o *outages) watchHost(name []byte, got outcome, known bool, now time.Time) {
+	switch {
+	case got == outcomeGood:
+		o.gaps.answered(o.HostKey(name))
+	case got == outcomeBad && o.inOutage():
+		o.gaps.failed(o.HostKey(name), now, o.confirmWait(), hostGapMost)
+	case got == outcomeBad && known:
+		o.gaps.failed(o.HostKey(name), now, o.confirmWait(), 0)
 	}
 }
 

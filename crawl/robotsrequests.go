@@ -245,6 +245,9 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 		pld := q.PLDKey(weburl.Split(job.Origin).Host)
 		now := time.Now()
 		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), now)
+		if wait := q.outages.hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
+			turn = now.Add(wait)
+		}
 		var seq int64
 		if err := q.transact(func(*transaction) error {
 			if again {
