@@ -352,7 +352,7 @@ func (k *robotsCheck) openMerger() {
 			k.roundNow.Store(began.Unix())
 			n, err := k.robotsCache.Pass(ctx, early)
 			if err == nil && early { // a pass over full buckets leaves tuples in the others
-				k.requests.comeBack.merged(began)
+				k.requests.verdictsMerged(began)
 			}
 			return n, err
 		},

@@ -92,6 +92,9 @@ func (q *robotsRequests) restoreWaiting() {
 // underWay returns the number of requests that have begun and not ended.
 func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
 
+// verdictsMerged tells that RobotsCache has merged all answers before a time.
+func (q *robotsRequests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
+
 // outageEnded makes the reader of QD continue.
 func (q *robotsRequests) outageEnded() { q.wakeJobs.raise() }
 
