@@ -110,6 +110,19 @@ func boolCount(b bool) int {
 	return 0
 }
 
+// oldest returns up to n names, those whose last answer is oldest.
+func (k *knownNames) oldest(n int) (list []knownName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.names {
+		if k.names[i].host != "" {
+			list = append(list, k.names[i])
+		}
+	}
+	slices.SortFunc(list, func(a, b knownName) int { return a.asked.Compare(b.asked) })
+	return list[:min(len(list), n)]
+}
+
 // ask returns names to look up, excluding one. Those whose last answer is oldest come first: name servers that
 // deny most names now have answered truly for the newest. The list is empty if the last result is still valid,
 // another goroutine is asking, or no names are known. If it is not empty, the caller must call learned.

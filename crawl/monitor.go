@@ -69,6 +69,8 @@ type monitor struct {
 	// answer, namely that known names have no address. An outage then lasts at most monitorPatience, or as long as the
 	// silence before it. nil: never.
 	vague func() bool
+	// namesPatience is the longest duration of an outage in which name servers alone answer.
+	namesPatience time.Duration
 	// patience is the longest duration of an outage that may be none (monitorPatience).
 	patience time.Duration
 
@@ -77,7 +79,9 @@ type monitor struct {
 	mean float64    // share of failures without an outage
 
 	down       bool
-	partial    bool // canaries answered: fetching continues, but failures do not count until patience is over
+	partial    bool // others answered: fetching continues, but failures do not count until graceLocked is over
+	strong     bool // a canary or a reference was among them, not only name servers
+	conceded   bool // name servers alone answered for namesPatience: they suffice until a server answers
 	since      time.Time
 	silent     time.Time // when the silence began: the first outage after the last answer; zero after an answer
 	heard      time.Time // when the last silence ended that hosts' waits must not outlast
@@ -118,6 +122,9 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	defer m.mu.Unlock()
 	if got == outcomeBad && !known && !blind {
 		got = outcomeNone
+	}
+	if got == outcomeGood {
+		m.conceded = false
 	}
 	if got == outcomeGood && (p != nil || !m.down) { // what began before the outage tells nothing of it
 		m.hear(now)
@@ -193,7 +200,7 @@ func (m *monitor) count(now time.Time) (bad, n int) {
 // fail begins an outage, or resumes one in which canaries had answered.
 func (m *monitor) fail(now time.Time, share float64) {
 	if !m.partial {
-		m.since, m.share, m.jumped = now, share, share-m.mean >= monitorJump
+		m.since, m.share, m.jumped, m.strong = now, share, share-m.mean >= monitorJump, false
 	}
 	if m.silent.IsZero() {
 		m.silent = now
@@ -214,17 +221,44 @@ func (m *monitor) hear(now time.Time) {
 // heardAt returns when the network last worked again after a silence.
 func (m *monitor) heardAt() time.Time { m.mu.Lock(); defer m.mu.Unlock(); return m.heard }
 
-// answered records the answer of a canary. It returns true if that changes an outage.
+// graceLocked returns for how long after the start of an outage in which others answer failures do not count.
+func (m *monitor) graceLocked() time.Duration {
+	if m.strong {
+		return m.patience
+	}
+	return m.namesPatience
+}
+
+// concedes reports whether answers of name servers alone show that the network works.
+func (m *monitor) concedes() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.conceded }
+
+// answeredByNames records the answer of a name server to a lookup that began at a time. It returns true if that changes
+// an outage.
+func (m *monitor) answeredByNames(now, began time.Time) (changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.down || began.Before(m.since) || began.Before(m.silent) {
+		return false
+	}
+	return m.answeredLocked(now)
+}
+
+// answered records the answer of a canary or a reference. It returns true if that changes an outage.
 func (m *monitor) answered(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.strong = true
+	return m.answeredLocked(now)
+}
+
+func (m *monitor) answeredLocked(now time.Time) (changed bool) {
 	m.answeredAt = now
 	m.hear(now)
 	if !m.down {
 		return false
 	}
 	m.down, m.probes, m.results = false, nil, nil
-	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < m.patience; !m.partial && !m.strict {
+	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < m.graceLocked(); !m.partial && !m.strict {
 		m.mean = max(m.mean, m.share)
 	}
 	return true
@@ -234,8 +268,8 @@ func (m *monitor) answered(now time.Time) (changed bool) {
 func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.partial && now.Sub(m.since) >= m.patience {
-		m.partial, over = false, true
+	if m.partial && now.Sub(m.since) >= m.graceLocked() {
+		m.partial, over, m.conceded = false, true, !m.strong
 		if m.mean = m.share; len(m.last) > 0 {
 			bad, n := m.count(now)
 			m.mean = max(m.mean, float64(bad)/float64(max(1, n)))

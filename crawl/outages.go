@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/fetch"
@@ -48,6 +49,8 @@ type outages struct {
 	wakeCanaries signal   // raised at the start of an outage
 	lookups      inFlight // lookups under way
 	gaps         hostGaps
+	named        atomic.Int64 // start of the last lookup that a public name server answered with an address, Unix ns
+	reference    int          // number of the reference to ask next; of the goroutine that asks canaries
 
 	dispatcher *dispatcher
 	health     *hostHealth
@@ -58,7 +61,7 @@ type outages struct {
 func newOutages(e *engine) *outages {
 	o := &outages{engine: e, wakeCanaries: newSignal()}
 	o.dns.strict, o.dns.vague, o.net.vague = true, o.nameCanaries.vague, o.known.none
-	o.net.patience, o.dns.patience = e.faultWaits.patience, e.faultWaits.patience
+	o.net.patience, o.dns.patience, o.net.namesPatience = e.faultWaits.patience, e.faultWaits.patience, namesPatience
 	return o
 }
 
@@ -182,7 +185,7 @@ func (o *outages) tellOutage(what string, m *monitor) {
 		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; failures are not counted",
 			"of", what, "patience", o.opt.OutagePatience)
 	case partial:
-		o.opt.Log.Warn("canaries answer: fetching continues; failures are not counted for now",
+		o.opt.Log.Warn("others answer: fetching continues; failures are not counted for now",
 			"of", what, "lasted", lasted)
 	default:
 		o.opt.Log.Warn("the outage is over: fetching continues", "of", what, "lasted", lasted)

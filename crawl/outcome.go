@@ -104,6 +104,9 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 			return nil, err
 		}
 	}
+	if p.health.doubted(g.Item.Host) {
+		p.outages.anticipate(g.Addr)
+	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
 	known, err := visitsOf(rec)
