@@ -12,7 +12,6 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
-	"drumbeat/polite"
 	"drumbeat/weburl"
 )
 
@@ -51,7 +50,7 @@ type known struct {
 	origins  [canaries]canary
 	networks int       // number of different networks in origins
 	asking   bool      // a goroutine is asking the canaries
-	asked    time.Time // last answer of a canary
+	asked    time.Time // last answer of a canary or a reference
 }
 
 type knownServer struct {
@@ -196,6 +195,9 @@ func (k *known) fresh(now time.Time) bool {
 	return !k.asked.IsZero() && now.Sub(k.asked) < canaryGoodFor
 }
 
+// proved records that a reference answered.
+func (k *known) proved(now time.Time) { k.mu.Lock(); k.asked = now; k.mu.Unlock() }
+
 // note records that a canary was asked and whether it answered.
 func (k *known) note(v *canary, answered bool, now time.Time) {
 	k.mu.Lock()
@@ -208,23 +210,30 @@ func (k *known) note(v *canary, answered bool, now time.Time) {
 	}
 }
 
-// canaryAnswered reports whether a canary outside of source has answered within canaryGoodFor. If none is
-// fresh, it starts to ask some, and the next failure sees the result. It also returns true if there are
-// canaries but none may be asked now. If there are no canaries at all, the second failure of the URL
+// canaryAnswered reports whether a canary outside of source, or a reference, has answered within canaryGoodFor, or a name
+// server if that is enough. If none is fresh, it starts to ask some, and the next failure sees the result. It also returns true if there are
+// canaries but none may be asked now; if that is because they have not answered, it declares an outage. If there are no canaries at all, the second failure of the URL
 // (again) suffices, except soon after a restart.
 func (o *outages) canaryAnswered(again bool, source uint64) bool {
-	list, any := o.canariesFor(source)
-	if len(list) == 0 {
-		return any || again && !o.silent(time.Now())
+	now := time.Now()
+	fresh := o.known.fresh(now) || o.net.concedes() && o.namedSince(now.Add(-canaryGoodFor))
+	list, silent, any := o.canariesFor(source)
+	switch {
+	case len(list) == 0 && silent && !fresh: // watchOutages asks the others at once
+		if o.net.declare(now) {
+			o.tellOutage("network", &o.net)
+		}
+		return false
+	case len(list) == 0 && len(o.opt.References) == 0:
+		return any || again && !o.silent(now)
 	}
-	fresh := o.known.fresh(time.Now())
 	if !fresh && o.known.begin() {
 		o.fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
 		go func() {
 			defer o.fetchers.Done()
 			defer o.fatal()
 			defer o.known.end()
-			o.askCanaries(o.running, list)
+			o.seekEvidence(o.running, list, silent)
 		}()
 	}
 	return fresh
@@ -237,9 +246,19 @@ func (o *outages) silent(now time.Time) bool {
 	return o.counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.began) < o.faultWaits.patience
 }
 
-// canariesFor returns the canaries outside of source that may be asked.
-func (o *outages) canariesFor(source uint64) (list []canary, any bool) {
-	return o.known.others(source, func(host []byte) bool { return o.mayBeCanary(host) && !o.rules.BlockedHost(host) })
+// canariesFor returns the canaries outside of source that may be asked. silent reports that others may not because they
+// did not answer a short while ago, and any that there are others at all.
+func (o *outages) canariesFor(source uint64) (list []canary, silent, any bool) {
+	now := time.Now()
+	list, any = o.known.others(source, func(host []byte) bool {
+		if !o.mayBeCanary(host) || o.rules.BlockedHost(host) {
+			return false
+		}
+		rests := o.resting(host, now)
+		silent = silent || rests
+		return !rests
+	})
+	return list, silent, any
 }
 
 // mayBeCanary returns false for a host in back-off, even a short one. Package polite forgets short
@@ -250,9 +269,9 @@ func (o *outages) mayBeCanary(host []byte) bool {
 	return s.End == health.Open && !now.Before(s.Until)
 }
 
-// askCanaries requests robots.txt from up to canariesAtOnce canaries in the list whose delays allow it now.
-// If none of them answers, it declares an outage. asked is the number of canaries asked; 0 decides nothing.
-func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int) {
+// askCanaries requests robots.txt from up to canariesAtOnce canaries in the list whose delays allow it now, until one
+// answers. asked is the number of canaries asked.
+func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int, answered bool) {
 	for i := range list {
 		v := &list[i]
 		if asked == canariesAtOnce || ctx.Err() != nil {
@@ -267,16 +286,11 @@ func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int) {
 		answered := err == nil || errors.As(err, &fe) && !doubtful(fe) && !fe.Ours()
 		o.known.note(v, answered, time.Now())
 		if answered {
-			if was := o.net.answered(time.Now()); was {
-				o.tellOutage("network", &o.net)
-			}
-			return asked
+			o.proved()
+			return asked, true
 		}
 	}
-	if asked > 0 && ctx.Err() == nil && o.net.declare(time.Now()) {
-		o.tellOutage("network", &o.net)
-	}
-	return asked
+	return asked, false
 }
 
 // askCanary asks one canary if its delays allow it now.
@@ -288,23 +302,8 @@ func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err err
 	if err != nil {
 		return false, err
 	}
-	select {
-	case o.workers.slots <- struct{}{}:
-	case <-ctx.Done():
-		return false, nil
-	}
-	host := []byte(v.host)
-	item := &polite.Item{Host: o.HostKey(host), PLD: o.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true, Terms: o.terms(host)}
-	g := o.polite.AdmitNow(time.Now(), item)
-	if g == nil {
-		o.workers.free()
-		return false, nil
-	}
-	resp := o.workers.response()
-	defer o.workers.release(resp)
-	o.testHook("canary " + url)
-	err = o.requests.getGranted(ctx, g, url, nil, resp, nil)
-	return !errors.Is(err, errBlocked), err
+	asked, _, err = o.askNow(ctx, "canary", url, []netip.Addr{v.addr})
+	return asked, err
 }
 
 // watchOutages asks canaries during an outage. If one answers, the outage is not ours.
@@ -323,8 +322,8 @@ func (o *outages) watchOutages(ctx context.Context) error {
 		}
 		wait := canaryRetryEvery
 		if o.known.begin() {
-			list, _ := o.canariesFor(0)
-			if o.askCanaries(ctx, list) > 0 {
+			list, _, _ := o.canariesFor(0)
+			if o.seekEvidence(ctx, list, false) > 0 {
 				wait = canaryGoodFor
 			}
 			o.known.end()

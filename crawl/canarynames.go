@@ -77,6 +77,13 @@ func (k *knownNames) few() bool {
 	return n <= namesLeast
 }
 
+// vague reports whether no name is known to have an address, or those known are said to have none.
+func (k *knownNames) vague() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.answer == namesLie || !slices.ContainsFunc(k.names[:], func(n knownName) bool { return n.host != "" })
+}
+
 // first records the result of a name's first lookup.
 func (k *knownNames) first(absent bool) {
 	k.mu.Lock()
@@ -101,6 +108,19 @@ func boolCount(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// oldest returns up to n names, those whose last answer is oldest.
+func (k *knownNames) oldest(n int) (list []knownName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range k.names {
+		if k.names[i].host != "" {
+			list = append(list, k.names[i])
+		}
+	}
+	slices.SortFunc(list, func(a, b knownName) int { return a.asked.Compare(b.asked) })
+	return list[:min(len(list), n)]
 }
 
 // ask returns names to look up, excluding one. Those whose last answer is oldest come first: name servers that

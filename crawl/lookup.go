@@ -68,6 +68,7 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 			o.times.observe(snapshot.TimeLookup, took)
 			if open == nil {
 				o.nameCanaries.found(name, pld, key, time.Now())
+				o.watchNameServer(answer.Server, began)
 			}
 		}
 		o.watchLookup(try, key, kind, open)

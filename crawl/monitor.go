@@ -62,10 +62,15 @@ type probe struct {
 
 // monitor detects an outage of the network or of the name servers from the outcomes of requests.
 type monitor struct {
-	// strict is set for names. There is an outage only if nearly nothing answers, and it lasts at most
-	// monitorPatience, or as long as the silence before it. Many names are dead at any time and hardly any is looked up twice. A missing answer
-	// never refuses a URL.
+	// strict is set for names. There is an outage only if nearly nothing answers: many names are dead at any time and
+	// hardly any is looked up twice. A missing answer never refuses a URL.
 	strict bool
+	// vague reports that silence may be normal: nothing has answered in this run, as after a restart, or name servers do
+	// answer, namely that known names have no address. An outage then lasts at most monitorPatience, or as long as the
+	// silence before it. nil: never.
+	vague func() bool
+	// namesPatience is the longest duration of an outage in which name servers alone answer.
+	namesPatience time.Duration
 	// patience is the longest duration of an outage that may be none (monitorPatience).
 	patience time.Duration
 
@@ -74,9 +79,12 @@ type monitor struct {
 	mean float64    // share of failures without an outage
 
 	down       bool
-	partial    bool // canaries answered: fetching continues, but failures do not count until patience is over
+	partial    bool // others answered: fetching continues, but failures do not count until graceLocked is over
+	strong     bool // a canary or a reference was among them, not only name servers
+	conceded   bool // name servers alone answered for namesPatience: they suffice until a server answers
 	since      time.Time
 	silent     time.Time // when the silence began: the first outage after the last answer; zero after an answer
+	heard      time.Time // when the last silence ended that hosts' waits must not outlast
 	tried      time.Time // last request in the outage
 	good       bool      // a probe of the outage has succeeded
 	share      float64   // share of failures at the start of the outage
@@ -115,8 +123,11 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	if got == outcomeBad && !known && !blind {
 		got = outcomeNone
 	}
+	if got == outcomeGood {
+		m.conceded = false
+	}
 	if got == outcomeGood && (p != nil || !m.down) { // what began before the outage tells nothing of it
-		m.silent = time.Time{}
+		m.hear(now)
 	}
 	if p != nil {
 		p.ended, p.got = true, got
@@ -126,7 +137,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 			return false // it began before the outage
 		}
 		m.good = m.good || got == outcomeGood
-		return m.over(now, blind)
+		return m.over(now)
 	}
 	if got == outcomeNone {
 		return false
@@ -148,7 +159,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	}
 	if m.partial {
 		if n >= probesLast && float64(bad)/float64(n) < m.mean+monitorJump/2 {
-			m.partial = false // the failed sources answer again
+			m.partial, m.heard = false, now // the failed sources answer again
 			return true
 		}
 		return false
@@ -189,7 +200,7 @@ func (m *monitor) count(now time.Time) (bad, n int) {
 // fail begins an outage, or resumes one in which canaries had answered.
 func (m *monitor) fail(now time.Time, share float64) {
 	if !m.partial {
-		m.since, m.share, m.jumped = now, share, share-m.mean >= monitorJump
+		m.since, m.share, m.jumped, m.strong = now, share, share-m.mean >= monitorJump, false
 	}
 	if m.silent.IsZero() {
 		m.silent = now
@@ -198,16 +209,56 @@ func (m *monitor) fail(now time.Time, share float64) {
 	m.last, m.probes, m.results = m.last[:0], nil, nil
 }
 
-// answered records the answer of a canary. It returns true if that changes an outage.
+// hear ends the silence. If it lasted less than canaryGoodFor, the network may have worked all the time: canaries are
+// asked at its start.
+func (m *monitor) hear(now time.Time) {
+	if !m.silent.IsZero() && now.Sub(m.silent) >= canaryGoodFor {
+		m.heard = now
+	}
+	m.silent = time.Time{}
+}
+
+// heardAt returns when the network last worked again after a silence.
+func (m *monitor) heardAt() time.Time { m.mu.Lock(); defer m.mu.Unlock(); return m.heard }
+
+// graceLocked returns for how long after the start of an outage in which others answer failures do not count.
+func (m *monitor) graceLocked() time.Duration {
+	if m.strong {
+		return m.patience
+	}
+	return m.namesPatience
+}
+
+// concedes reports whether answers of name servers alone show that the network works.
+func (m *monitor) concedes() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.conceded }
+
+// answeredByNames records the answer of a name server to a lookup that began at a time. It returns true if that changes
+// an outage.
+func (m *monitor) answeredByNames(now, began time.Time) (changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.down || began.Before(m.since) || began.Before(m.silent) {
+		return false
+	}
+	return m.answeredLocked(now)
+}
+
+// answered records the answer of a canary or a reference. It returns true if that changes an outage.
 func (m *monitor) answered(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answeredAt, m.silent = now, time.Time{}
+	m.strong = true
+	return m.answeredLocked(now)
+}
+
+func (m *monitor) answeredLocked(now time.Time) (changed bool) {
+	m.answeredAt = now
+	m.hear(now)
 	if !m.down {
 		return false
 	}
 	m.down, m.probes, m.results = false, nil, nil
-	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < m.patience; !m.partial && !m.strict {
+	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < m.graceLocked(); !m.partial && !m.strict {
 		m.mean = max(m.mean, m.share)
 	}
 	return true
@@ -217,8 +268,8 @@ func (m *monitor) answered(now time.Time) (changed bool) {
 func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.partial && now.Sub(m.since) >= m.patience {
-		m.partial, over = false, true
+	if m.partial && now.Sub(m.since) >= m.graceLocked() {
+		m.partial, over, m.conceded = false, true, !m.strong
 		if m.mean = m.share; len(m.last) > 0 {
 			bad, n := m.count(now)
 			m.mean = max(m.mean, float64(bad)/float64(max(1, n)))
@@ -229,7 +280,7 @@ func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 
 // over ends the outage if the probes allow it. It evaluates them in the order of their start, because
 // failures take longer than answers.
-func (m *monitor) over(now time.Time, blind bool) bool {
+func (m *monitor) over(now time.Time) bool {
 	for len(m.probes) > 0 && m.probes[0].ended {
 		if got := m.probes[0].got; got != outcomeNone {
 			m.results = append(m.results, got == outcomeBad)
@@ -249,7 +300,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	}
 	switch {
 	case n >= probesGood && bad == 0, n >= probesLast && float64(bad) <= 1+1.5*m.mean*probesLast:
-	case now.Sub(m.since) >= patience && (m.good || blind || m.strict):
+	case now.Sub(m.since) >= patience && (m.good || m.vague != nil && m.vague()):
 		m.mean = float64(bad) / float64(max(1, n))
 	default:
 		return false

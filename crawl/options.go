@@ -138,6 +138,9 @@ type Options struct {
 	// OutagePatience ends the crawl if the network or the name servers have answered nothing for so long; zero means
 	// never. What is queued stays so.
 	OutagePatience time.Duration
+	// References are URLs of servers that the operator expects to answer always, at most MaxReferences
+	// (CheckReference). They are asked when known servers do not answer: the network works if one of them does.
+	References []string
 	// Rate limits the requests per second, for pages and robots.txt together; zero means no limit.
 	Rate pace.Schedule
 	// Bandwidth limits the bytes per second that Fetcher receives. Fetcher must use the same limiter. nil
@@ -481,6 +484,14 @@ func (o *Options) Validate() error {
 	}
 	if o.Agent == "" {
 		bad("no agent token given")
+	}
+	if n := len(o.References); n > MaxReferences {
+		bad("%d references given, want at most %d", n, MaxReferences)
+	}
+	for _, url := range o.References {
+		if got, err := CheckReference(url); err != nil || got != url {
+			bad("reference %q is no canonical URL", url)
+		}
 	}
 	switch o.Scope {
 	case "", state.ScopeAll, state.ScopePLD, state.ScopeHost:

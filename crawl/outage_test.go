@@ -81,8 +81,8 @@ func checkFetchedAtLeastOnce(t *testing.T, web *simweb.Web) {
 	}
 }
 
-// undisturbed returns the reasons for refusals, with counts, in the same crawl without an outage.
-func undisturbed(t *testing.T) map[string]int64 {
+// undisturbed returns the result of the same crawl without an outage.
+func undisturbed(t *testing.T) *Result {
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	opt := simOptions(t, web, memfs.New(*seedFlag))
 	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
@@ -91,7 +91,7 @@ func undisturbed(t *testing.T) map[string]int64 {
 		t.Fatal(err)
 	}
 	t.Logf("undisturbed: %v, refused %v", res.Snapshot.Elapsed, res.Snapshot.Refused)
-	return res.Snapshot.Refused
+	return res
 }
 
 // TestOutages: an outage of minutes of the network, the name servers or half of all hosts must not cause
@@ -110,7 +110,7 @@ func TestOutages(t *testing.T) {
 	}
 	network := func(*simweb.Web) simweb.Outage { return simweb.Outage{All: true} }
 	var want map[string]int64
-	inBubble(t, func(t *testing.T) { want = undisturbed(t) })
+	inBubble(t, func(t *testing.T) { want = undisturbed(t).Snapshot.Refused })
 	for _, tt := range []struct {
 		name   string
 		begin  time.Duration

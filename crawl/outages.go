@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/fetch"
@@ -47,6 +48,9 @@ type outages struct {
 	nameCanaries knownNames
 	wakeCanaries signal   // raised at the start of an outage
 	lookups      inFlight // lookups under way
+	gaps         hostGaps
+	named        atomic.Int64 // start of the last lookup that a public name server answered with an address, Unix ns
+	reference    int          // number of the reference to ask next; of the goroutine that asks canaries
 
 	dispatcher *dispatcher
 	health     *hostHealth
@@ -56,8 +60,8 @@ type outages struct {
 
 func newOutages(e *engine) *outages {
 	o := &outages{engine: e, wakeCanaries: newSignal()}
-	o.dns.strict = true
-	o.net.patience, o.dns.patience = e.faultWaits.patience, e.faultWaits.patience
+	o.dns.strict, o.dns.vague, o.net.vague = true, o.nameCanaries.vague, o.known.none
+	o.net.patience, o.dns.patience, o.net.namesPatience = e.faultWaits.patience, e.faultWaits.patience, namesPatience
 	return o
 }
 
@@ -100,6 +104,7 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 		got = outcomeBad
 	}
 	is, blind, any := o.known.is(key, now)
+	o.watchHost(parts.Host, got, is && !(fe != nil && lacking(fe)), now)
 	switch {
 	case got == outcomeGood:
 		o.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port,
@@ -115,6 +120,19 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 	}
 	if o.net.end(try, now, o.source(addr), got, is, blind) {
 		o.tellOutage("network", &o.net)
+	}
+}
+
+// watchHost notes whether a host answered. known reports that its server has answered before. A failure that may count
+// is confirmed soon or not at all, so only others make the host's requests rarer.
+func (o *outages) watchHost(name []byte, got outcome, known bool, now time.Time) {
+	switch {
+	case got == outcomeGood:
+		o.gaps.answered(o.HostKey(name))
+	case got == outcomeBad && o.inOutage():
+		o.gaps.failed(o.HostKey(name), now, o.confirmWait(), hostGapMost)
+	case got == outcomeBad && known:
+		o.gaps.failed(o.HostKey(name), now, o.confirmWait(), 0)
 	}
 }
 
@@ -167,7 +185,7 @@ func (o *outages) tellOutage(what string, m *monitor) {
 		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; failures are not counted",
 			"of", what, "patience", o.opt.OutagePatience)
 	case partial:
-		o.opt.Log.Warn("canaries answer: fetching continues; failures are not counted for now",
+		o.opt.Log.Warn("others answer: fetching continues; failures are not counted for now",
 			"of", what, "lasted", lasted)
 	default:
 		o.opt.Log.Warn("the outage is over: fetching continues", "of", what, "lasted", lasted)

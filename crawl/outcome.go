@@ -93,10 +93,19 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
 		return nil, err
 	}
+	if wait := p.outages.hold(g.Item.Host, time.Now()); wait > 0 {
+		return nil, p.transact(func(tx *transaction) error {
+			p.dispatcher.dropGrant(time.Now(), g)
+			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+		})
+	}
 	if p.orders.any() || p.tooDeep(rec) {
 		if ended, err := p.endsUnfetched(g, rec); ended || err != nil {
 			return nil, err
 		}
+	}
+	if p.health.doubted(g.Item.Host) {
+		p.outages.anticipate(g.Addr)
 	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
@@ -325,7 +334,7 @@ func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots
 	if !p.outages.inOutage() {
 		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
 	}
-	wait := p.outages.confirmWait()
+	wait := max(p.outages.confirmWait(), p.outages.hold(g.Item.Host, time.Now()))
 	result.Backoff = wait
 	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountUnconfirmed, 1)

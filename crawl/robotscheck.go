@@ -348,8 +348,13 @@ func (k *robotsCheck) openMerger() {
 		passes: k.passes,
 		name:   state.NameRobotsCache,
 		pass: func(ctx context.Context, early bool) (int, error) {
-			k.roundNow.Store(time.Now().Unix())
-			return k.robotsCache.Pass(ctx, early)
+			began := time.Now()
+			k.roundNow.Store(began.Unix())
+			n, err := k.robotsCache.Pass(ctx, early)
+			if err == nil && early { // a pass over full buckets leaves tuples in the others
+				k.requests.verdictsMerged(began)
+			}
+			return n, err
 		},
 		full:    k.robotsCache.Full,
 		pending: pendingTuples(k.robotsCache),

@@ -111,6 +111,9 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		if err := maps.send(q.seen, tx); err != nil {
 			return err
 		}
+		if job.Failing && (f.Kind == robots.Answered || kind == robots.UpdateAddrs) {
+			q.comeBack.succeeded(time.Now()) // before the request ends, for which the end of the crawl waits
+		}
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})

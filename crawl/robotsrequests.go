@@ -34,6 +34,7 @@ type robotsRequests struct {
 	merges                                *merger      // of RobotsRequested
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
+	comeBack                              comeBack
 
 	check     *robotsCheck
 	cluster   *clusterStage
@@ -92,6 +93,9 @@ func (q *robotsRequests) restoreWaiting() {
 // underWay returns the number of requests that have begun and not ended.
 func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
 
+// verdictsMerged tells that RobotsCache has merged all answers before a time.
+func (q *robotsRequests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
+
 // outageEnded makes the reader of QD continue.
 func (q *robotsRequests) outageEnded() { q.wakeJobs.raise() }
 
@@ -125,11 +129,12 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		why := state.ReasonAwaitRobots
+		due, why := time.Now().Add(wait), state.ReasonAwaitRobots
 		if job.Failing {
 			why = state.ReasonRobotsUnavailable
+			q.comeBack.waits(due.Add(wait/4 + time.Second)) // the calendar may be late by so much
 		}
-		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), why)
+		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
 	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
@@ -249,6 +254,9 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 		pld := q.PLDKey(weburl.Split(job.Origin).Host)
 		now := time.Now()
 		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), now)
+		if wait := q.outages.hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
+			turn = now.Add(wait)
+		}
 		var seq int64
 		if err := q.transact(func(*transaction) error {
 			if again {

@@ -138,5 +138,8 @@ func (c *crawler) doneHere() bool {
 	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
+	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.comeBack.expected(now) {
+		return false
+	}
 	return c.idleFor() >= c.opt.Linger && !c.render.pending()
 }

@@ -26,13 +26,35 @@ const resolvConf = "/etc/resolv.conf"
 
 // check returns the first fault that can be seen in the flags alone.
 func (c *Command) check() error {
-	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkNumbers, c.URLRules.Check, c.Bodies.Check,
+	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkReferences, c.checkNumbers, c.URLRules.Check, c.Bodies.Check,
 		c.checkSeeds, c.checkDirs, c.hookFlags.check, c.checkRender, c.recrawlFlags.check, c.priorityFlags.check, c.clusterFlags.check, c.checkExtract, c.checkStore} {
 		if err := f(); err != nil {
 			return term.Usage(err)
 		}
 	}
 	return nil
+}
+
+func (c *Command) checkReferences() error {
+	if n := len(c.Reference); n > crawl.MaxReferences {
+		return fmt.Errorf("--reference is given %d times, want at most %d", n, crawl.MaxReferences)
+	}
+	for _, s := range c.Reference {
+		if _, err := crawl.CheckReference(s); err != nil {
+			return fmt.Errorf("--reference: %w", err)
+		}
+	}
+	return nil
+}
+
+// references returns the URLs of --reference, which checkReferences has checked.
+func (c *Command) references() (urls []string) {
+	for _, s := range c.Reference {
+		if url, err := crawl.CheckReference(s); err == nil {
+			urls = append(urls, url)
+		}
+	}
+	return urls
 }
 
 func (c *Command) checkDelays() error {
