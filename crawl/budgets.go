@@ -222,53 +222,6 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 	})
 }
 
-// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
-// the budget function it also sends the URLs of all queues (placeAnew).
-func (b *budgetStage) scanFailed(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
-			if err := b.placeAnew(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if !b.beast.Scanning() {
-			if !b.scanDue() {
-				b.await(ctx, b.wakeScan, wakeAfter)
-				continue
-			}
-			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
-				return err
-			}
-		}
-		data, ok, err := b.beast.ScanPeek()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			if err := b.transact(func(*transaction) error { return b.beast.EndScan() }); err != nil {
-				return err
-			}
-			b.wakeStar.raise()
-			continue
-		}
-		if b.crowded() {
-			b.await(ctx, b.wakeScan, wakeAfter)
-			continue
-		}
-		if err := b.transact(func(tx *transaction) error {
-			if err := b.checkAgain(tx, data, state.PlaceFailed); err != nil {
-				return err
-			}
-			b.beast.ScanAdvance()
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // replaceEvery is how often Replace is tried while rounds of STAR hold BEAST's pin.
 const replaceEvery = 20 * time.Millisecond
 
@@ -308,15 +261,6 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 		tx.wake(b.wakeStar)
 		return nil
 	})
-}
-
-// crowded reports whether STAR's buckets are half full of checks, and wakes it then.
-func (b *budgetStage) crowded() bool {
-	full := b.star.ChecksHalfFull()
-	if full {
-		b.wakeStar.raise()
-	}
-	return full
 }
 
 // checkAgain sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
@@ -413,7 +357,12 @@ func (b *budgetStage) raise() {
 
 // passEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
 // reader may have waited for the pass (mergeFirst).
-func (b *budgetStage) passEnded() { b.wakeBeast.raise() }
+func (b *budgetStage) passEnded() {
+	b.wakeBeast.raise()
+	if b.beast.Scanning() { // it may wait for room in STAR
+		b.wakeScan.raise()
+	}
+}
 
 // runsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
 func (b *budgetStage) runsLow() bool {
@@ -506,7 +455,7 @@ func (b *budgetStage) openMerger() {
 			_, indegree := b.star.Stats()
 			return indegree.PredictedEarly
 		},
-		early: b.passes.needsURLs, starving: b.passes.starving,
+		early: func() bool { return b.passes.needsURLs() || b.scanLotReady() }, starving: b.passes.starving,
 		wake: b.wakeStar,
 	}
 }
@@ -582,70 +531,4 @@ func (b *budgetStage) littleToMerge() bool {
 		return true
 	}
 	return b.acct.stock() < int64(b.opt.Connections) && queued > b.stock.aim().target
-}
-
-// scanMemory remembers the counters at the last scan of an idle crawl, so that useless URLs in QF are not
-// read repeatedly.
-type scanMemory struct {
-	fetched atomic.Int64 // responses at the start of the last such scan; -1 before the first
-	edges   atomic.Int64
-	spared  atomic.Bool // PLDs without standing got a page in that scan
-}
-
-// scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
-const scanShare = 64
-
-// scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
-// empty and something has changed since the last such scan. After a scan, a PLD with a budget has URLs in
-// all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
-// without a budget. They are read again after many fetched pages, or a last time when nothing else is left.
-func (b *budgetStage) scanDue() bool {
-	if b.acct.in(state.PlaceFailed) == 0 {
-		return false
-	}
-	if b.beast.ScanDue() {
-		b.star.Spare(false)
-		b.scanned.spared.Store(false)
-		return true
-	}
-	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
-		return false
-	}
-	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
-	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
-	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
-		return false
-	}
-	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
-		return false
-	}
-	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
-	b.scanned.spared.Store(spare)
-	b.scanned.fetched.Store(fetched)
-	b.scanned.edges.Store(edges)
-	return true
-}
-
-// onlyFailedLeft reports whether QF has the only URLs that could be fetched soon. Others may only wait for
-// hosts whose robots.txt is unavailable or that are in a long back-off.
-func (b *budgetStage) onlyFailedLeft() bool {
-	s := b.acct.copy()
-	lingering := s.Lingering()
-	if b.opt.Recrawl == nil { // visits that a former run scheduled, as in the stop
-		lingering += s.Deferred[state.ReasonRevisit]
-	}
-	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.underWay() == 0
-}
-
-// upstreamEmpty reports whether no link waits in front of BEAST.
-func (b *budgetStage) upstreamEmpty() bool {
-	return b.seen.pending() == 0 && b.star.PendingChecks() == 0
-}
-
-// rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
-// idle crawl. With budgets by supporters, that scan must have given a page to PLDs without standing.
-func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
-	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] &&
-		b.scanned.edges.Load() == s.Counters[state.CountEdges] &&
-		(b.scanned.spared.Load() || !b.star.BySupporters())
 }

@@ -191,8 +191,11 @@ func (s *seenStage) openMerger() {
 		bytes:   pendingBytes(s.urlSeen),
 		keys:    s.urlSeen.Keys,
 		cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
-		early:   func() bool { return s.passes.needsURLs() && !s.budgets.checksPending() }, starving: s.passes.starving,
-		wake: s.wakeSeen,
+		early: func() bool {
+			return s.passes.needsURLs() && (!s.budgets.checksPending() || s.budgets.scanning())
+		},
+		starving: s.passes.starving,
+		wake:     s.wakeSeen,
 	}
 }
 

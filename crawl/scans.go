@@ -1,0 +1,166 @@
+package crawl
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/crawl/state"
+)
+
+// The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
+
+// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check. After a change of
+// the budget function it also sends the URLs of all queues (placeAnew).
+func (b *budgetStage) scanFailed(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if b.beast.Epoch() != b.operator.epoch() || b.beast.Moving() {
+			if err := b.placeAnew(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if !b.beast.Scanning() {
+			if wait := b.untilScan(time.Now()); wait > 0 {
+				b.await(ctx, b.wakeScan, wait)
+				continue
+			}
+			b.scanned.began, b.scanned.size = time.Now(), b.acct.in(state.PlaceFailed)
+			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
+				return err
+			}
+		}
+		data, ok, err := b.beast.ScanPeek()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if err := b.transact(func(*transaction) error { return b.beast.EndScan() }); err != nil {
+				return err
+			}
+			if b.scanned.ended = time.Now(); b.scanned.began.IsZero() { // a former run has begun it
+				b.scanned.began = b.scanned.ended
+			}
+			b.scanned.took = max(leastScan, b.scanned.ended.Sub(b.scanned.began)/time.Duration(max(1, b.scanned.size)))
+			b.wakeStar.raise()
+			continue
+		}
+		if b.crowded() || b.scanLotReady() {
+			b.wakeStar.raise()
+			b.await(ctx, b.wakeScan, wakeAfter)
+			continue
+		}
+		if err := b.transact(func(tx *transaction) error {
+			if err := b.checkAgain(tx, data, state.PlaceFailed); err != nil {
+				return err
+			}
+			b.beast.ScanAdvance()
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crowded reports whether STAR's buckets are half full of checks, and wakes it then.
+func (b *budgetStage) crowded() bool {
+	full := b.star.ChecksHalfFull()
+	if full {
+		b.wakeStar.raise()
+	}
+	return full
+}
+
+// scanMemory remembers the counters at the last scan of an idle crawl, so that useless URLs in QF are not
+// read repeatedly.
+type scanMemory struct {
+	fetched atomic.Int64 // responses at the start of the last such scan; -1 before the first
+	edges   atomic.Int64
+	spared  atomic.Bool // PLDs without standing got a page in that scan
+
+	// Of the last scan, for the goroutine "scan": its start, its end, the number of its URLs, and its duration for each.
+	began, ended time.Time
+	size         int64
+	took         time.Duration
+}
+
+// scanDuty is the time between two scans in durations of a scan. A PLD with 10^6 URLs over its budget would otherwise
+// be read again and again while the queues of BEAST are short, and take the processors from the others.
+const scanDuty = 16
+
+// leastScan is about the time that a URL of a scan takes at best.
+const leastScan = 2 * time.Microsecond
+
+// scanLot is the number of URLs of a scan that STAR checks in one pass, at least. Newer URLs wait for that pass, so it
+// must be short, but not so short that it rewrites many PLDs for each URL.
+const scanLot = 1 << 14
+
+// scanLotReady reports whether a running scan has sent STAR a lot, so that a pass is due.
+func (b *budgetStage) scanLotReady() bool {
+	return b.beast.Scanning() && b.star.PendingChecks() >= max(scanLot, b.star.NumPLDs()/earlyShare)
+}
+
+// untilScan returns how long to wait for the next scan; 0 if it is due.
+func (b *budgetStage) untilScan(now time.Time) time.Duration {
+	rest := scanDuty * time.Duration(b.acct.in(state.PlaceFailed)) * b.scanned.took
+	if wait := b.scanned.ended.Add(rest).Sub(now); wait > 0 && !b.passes.nothingInFlight() {
+		return wait
+	}
+	if !b.scanDue() {
+		return wakeAfter
+	}
+	return 0
+}
+
+// scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
+// empty and something has changed since the last such scan. After a scan, a PLD with a budget has URLs in
+// all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
+// without a budget. They are read again while the crawl fetches, and a last time when nothing else is left.
+func (b *budgetStage) scanDue() bool {
+	if b.acct.in(state.PlaceFailed) == 0 {
+		return false
+	}
+	if b.beast.ScanDue() {
+		b.star.Spare(false)
+		b.scanned.spared.Store(false)
+		return true
+	}
+	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
+		return false
+	}
+	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
+	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
+	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
+		return false
+	}
+	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
+	b.scanned.spared.Store(spare)
+	b.scanned.fetched.Store(fetched)
+	b.scanned.edges.Store(edges)
+	return true
+}
+
+// onlyFailedLeft reports whether QF has the only URLs that could be fetched soon. Others may only wait for
+// hosts whose robots.txt is unavailable or that are in a long back-off.
+func (b *budgetStage) onlyFailedLeft() bool {
+	s := b.acct.copy()
+	lingering := s.Lingering()
+	if b.opt.Recrawl == nil { // visits that a former run scheduled, as in the stop
+		lingering += s.Deferred[state.ReasonRevisit]
+	}
+	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.underWay() == 0
+}
+
+// upstreamEmpty reports whether no link waits in front of BEAST.
+func (b *budgetStage) upstreamEmpty() bool {
+	return b.seen.pending() == 0 && b.star.PendingChecks() == 0
+}
+
+// rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
+// idle crawl. With budgets by supporters, that scan must have given a page to PLDs without standing.
+func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
+	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] &&
+		b.scanned.edges.Load() == s.Counters[state.CountEdges] &&
+		(b.scanned.spared.Load() || !b.star.BySupporters())
+}
