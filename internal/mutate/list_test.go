@@ -210,6 +210,9 @@ var mutants = []mutant{
 		{"b.l.now()-n.last >= aliveBeats*b.every()\n}", "b.l.now() < 0\n}"}}},
 	{name: "leases-of-the-living-collected", file: "exchange/lease/room.go", pkg: "./exchange/lease", test: "TestCollect", edits: []edit{
 		{"return n.beat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
+	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl", test: "TestNoTimerHoldsURLs", edits: []edit{
+		{"	for b.kept.Load() {\n		b.wakeBeast.raise()\n		<-b.moved\n	}\n",
+			"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * time.Millisecond)\n	}\n"}}},
 	{name: "false-mark-ends-a-node", file: "crawl/clusterdoubt.go", pkg: "./crawl", test: "TestClusterForgedMark", edits: []edit{
 		{"return false, s.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
 	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl", test: "TestClusterQuarantine$", edits: []edit{
