@@ -82,7 +82,7 @@ var mutants = []mutant{
 		{"		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n",
 			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
 		{"			b.beast.Advance()\n			b.stock.noteFresh()\n			return nil\n", "			b.stock.noteFresh()\n			return nil\n"}}},
-	{name: "scan-ahead", file: "crawl/budgets.go", edits: []edit{
+	{name: "scan-ahead", file: "crawl/scans.go", edits: []edit{
 		{"		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)",
 			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)"},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
