@@ -21,7 +21,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// giveUpCluster runs three nodes until lost returns; then node 2 loses its disks. The others run for the rest of 30 seconds.
+// giveUpCluster runs three nodes until lost returns; then node 2 loses its disks. The others run for the rest
+// of 30 seconds.
 func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *cluster)) *cluster {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
@@ -199,8 +200,8 @@ func (c *cluster) explainGivenUp() {
 	}
 }
 
-// TestClusterGiveUpPages: the pages that a lost node might have fetched are lost to the limit, and the others end once they have
-// fetched theirs: the share of each, with what it borrowed and without what it lent.
+// TestClusterGiveUpPages: the pages that a lost node might have fetched are lost to the limit, and the others
+// end once they have fetched theirs: the share of each, with what it borrowed and without what it lent.
 func TestClusterGiveUpPages(t *testing.T) {
 	notShort(t)
 	t.Parallel()
@@ -231,11 +232,12 @@ func TestClusterGiveUpPages(t *testing.T) {
 			}
 			first, own := o.Cluster.slotsBefore()
 			n := &m.Accounts.Counters
-			may := slotsPart(limit, first+own) - slotsPart(limit, first) + n[state.CountPagesBorrowed] - n[state.CountPagesLent]
+			borrowed, lent := n[state.CountPagesBorrowed], n[state.CountPagesLent]
+			may := slotsPart(limit, first+own) - slotsPart(limit, first) + borrowed - lent
 			if by[node] != may || may == 0 {
 				t.Errorf("node %d has fetched %d pages of %d", node, by[node], may)
 			}
-			t.Logf("node %d: %d pages, %d borrowed, %d lent", node, by[node], n[state.CountPagesBorrowed], n[state.CountPagesLent])
+			t.Logf("node %d: %d pages, %d borrowed, %d lent", node, by[node], borrowed, lent)
 		}
 		c.options = append(c.options, lost)
 		if _, all := c.pages(); all > limit || sum >= limit {

@@ -47,8 +47,8 @@ func (c *cluster) stopAfter(n int) {
 	c.stopNodeAfter(anyNode, n)
 }
 
-// stopNodeAfter runs all nodes until one of them has fetched n URLs, and stops all in order. Where nodes lease networks from one
-// another, one may fetch hundreds of URLs before another one fetches its first.
+// stopNodeAfter runs all nodes until one of them has fetched n URLs, and stops all in order. Where nodes
+// lease networks from one another, one may fetch hundreds of URLs before another one fetches its first.
 func (c *cluster) stopNodeAfter(node, n int) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())

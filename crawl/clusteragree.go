@@ -26,9 +26,10 @@ type agreement struct {
 	pause     time.Duration // how long this node does not agree since then
 }
 
-// A node that has taken its agreement back pauses before it agrees again. Its new term makes those that have agreed on its former
-// one take theirs back, too, which must reach it before it agrees: else it has agreed on a term that is over, withdraws again, and
-// nodes do so in turn without end. How long a mark takes is not known, so the pause doubles each time.
+// A node that has taken its agreement back pauses before it agrees again. Its new term makes those that have
+// agreed on its former one take theirs back, too, which must reach it before it agrees: else it has agreed on
+// a term that is over, withdraws again, and nodes do so in turn without end. How long a mark takes is not
+// known, so the pause doubles each time.
 const (
 	firstPause = 500 * time.Millisecond // much more than a mark takes in one data centre
 	mostPause  = 20 * time.Second       // more than a broker that works takes

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestAgreementPause: the pause before a node agrees again doubles while it takes its agreement back again and again, and is short
-// once it has not for a while. Each agreement that is taken back ends a term. TestClusterGiveUpCuts has nodes that need the pause.
+// TestAgreementPause: the pause before a node agrees again doubles while it takes its agreement back again
+// and again, and is short once it has not for a while. Each agreement that is taken back ends a term.
+// TestClusterGiveUpCuts has nodes that need the pause.
 func TestAgreementPause(t *testing.T) {
 	t.Parallel()
 	a, now, terms := agreement{term: newTerm()}, time.Now(), map[uint64]bool{}

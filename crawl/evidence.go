@@ -33,8 +33,9 @@ const MaxReferences = 8
 // referencesAtOnce is the number of references asked at once, and nameServersAtOnce that of names looked up.
 const referencesAtOnce, nameServersAtOnce = 2, 2
 
-// CheckReference returns the URL that a reference means: a host, or host:port, means its robots.txt by https. It refuses what
-// would be asked of another server than the operator means, or of none: lists, patterns, and text before an @.
+// CheckReference returns the URL that a reference means: a host, or host:port, means its robots.txt by https.
+// It refuses what would be asked of another server than the operator means, or of none: lists, patterns, and
+// text before an @.
 func CheckReference(text string) (string, error) {
 	bad := func(why any) (string, error) {
 		return "", fmt.Errorf("crawl: reference %q: want a host, or an http or https URL: %v", text, why)

@@ -137,7 +137,8 @@ func TestAdaptiveDelayFlag(t *testing.T) {
 	}
 }
 
-// TestReferenceFlag: --reference takes hosts and URLs, one at a time. A bad one, or one too many, is an error that names the flag.
+// TestReferenceFlag: --reference takes hosts and URLs, one at a time. A bad one, or one too many, is an error
+// that names the flag.
 func TestReferenceFlag(t *testing.T) {
 	most := make([]string, crawl.MaxReferences)
 	for i := range most {
@@ -146,7 +147,8 @@ func TestReferenceFlag(t *testing.T) {
 	references := func(args ...string) []string {
 		t.Helper()
 		c := parseCrawl(t, args...)
-		if _, err := c.Complete(term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}); err != nil {
+		m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
+		if _, err := c.Complete(m); err != nil {
 			t.Fatal(err)
 		}
 		return c.Options().References
@@ -170,7 +172,8 @@ func TestReferenceFlag(t *testing.T) {
 		{[]string{"--reference=example.com", "--reference=*.example.com"}, `'*' in the host`},
 		{append([]string{"--reference=example.com"}, most...), "--reference is given 9 times, want at most 8"},
 	} {
-		args := append([]string{"crawl", "--seeds=-", "--contact=a@example.org", "--resolver=127.0.0.1:9", "--dir=" + t.TempDir()}, c.args...)
+		args := append([]string{"crawl", "--seeds=-", "--contact=a@example.org", "--resolver=127.0.0.1:9",
+			"--dir=" + t.TempDir()}, c.args...)
 		if _, stderr := wantExit(t, term.ExitUsage, "", args...); !strings.Contains(stderr, c.says) {
 			t.Errorf("%q: got %q, want %q", c.args, stderr, c.says)
 		}
