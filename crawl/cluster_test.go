@@ -32,6 +32,8 @@ type cluster struct {
 	// over lays a file system over that of a node for a run; nil: none
 	over func(node int, fsys disk.FS) disk.FS
 	wait func(node int) // delays the start of a node; nil: none
+
+	suffixes *weburl.Suffixes // of requested
 }
 
 // start runs a node once.

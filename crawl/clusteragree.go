@@ -21,6 +21,37 @@ import (
 type agreement struct {
 	term  uint64   // drawn again whenever the agreement is taken back, and by each process
 	terms []uint64 // of all nodes, by the marks on which it was made; nil: this node has not agreed
+
+	withdrawn time.Time     // when this node last took it back
+	pause     time.Duration // how long this node does not agree since then
+}
+
+// A node that has taken its agreement back pauses before it agrees again. Its new term makes those that have
+// agreed on its former one take theirs back, too, which must reach it before it agrees: else it has agreed on
+// a term that is over, withdraws again, and nodes do so in turn without end. How long a mark takes is not
+// known, so the pause doubles each time.
+const (
+	firstPause = 500 * time.Millisecond // much more than a mark takes in one data centre
+	mostPause  = 20 * time.Second       // more than a broker that works takes
+)
+
+// withdrew returns what follows an agreement that is taken back.
+func (a *agreement) withdrew(now time.Time) agreement {
+	pause := firstPause
+	if now.Sub(a.withdrawn) < 4*a.pause {
+		pause = min(mostPause, 2*a.pause)
+	}
+	return agreement{term: newTerm(), withdrawn: now, pause: pause}
+}
+
+// pausing returns how long this node does not agree to the end yet.
+func (s *clusterStage) pausing() time.Duration {
+	if !s.on() {
+		return 0
+	}
+	s.markMu.Lock()
+	defer s.markMu.Unlock()
+	return max(0, s.agreement.pause-time.Since(s.agreement.withdrawn))
 }
 
 func newTerm() uint64 { return rand.Uint64() | 1 } // 0: a mark of a version without agreements
@@ -34,7 +65,7 @@ func (s *clusterStage) quiet() bool { return s.on() && s.promised.Load() }
 // agreeToEnd agrees to the end if all nodes seem idle. The transaction lock is held exclusively, and this
 // node has nothing left to do.
 func (s *clusterStage) agreeToEnd() {
-	if !s.on() || s.promised.Load() || s.rejoining() > 0 {
+	if !s.on() || s.promised.Load() || s.rejoining() > 0 || s.pausing() > 0 {
 		return
 	}
 	marks := s.lastMarks()
@@ -60,7 +91,7 @@ func (s *clusterStage) withdraw() {
 	s.markMu.Lock()
 	was := s.promised.Swap(false)
 	if was {
-		s.agreement = agreement{term: newTerm()}
+		s.agreement = s.agreement.withdrew(time.Now())
 	}
 	s.markMu.Unlock()
 	if was {

@@ -58,31 +58,6 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 	return c, fs
 }
 
-// fetched calls then once the web has had requests for n more URLs, or ctx ends.
-func (c *cluster) fetched(ctx context.Context, n int, then func()) {
-	n += len(c.web.Log().Snapshot().Fetches)
-	go func() {
-		for len(c.web.Log().Snapshot().Fetches) < n && sleep(ctx, 100*time.Millisecond) {
-		}
-		then()
-	}()
-}
-
-// stopAfter runs all nodes until they have fetched n URLs, and stops them in order.
-func (c *cluster) stopAfter(n int) {
-	c.t.Helper()
-	ctx, cancel := context.WithCancel(c.t.Context())
-	defer cancel()
-	c.fetched(ctx, n, cancel)
-	for node, r := range c.run(ctx) {
-		if r.Stop == StopDone {
-			c.t.Fatalf("node %d ended within %d URLs", node, n)
-		}
-	}
-	c.reopen()
-	time.Sleep(c.options[0].KeepAlive + time.Second) // connections of a process end with it
-}
-
 // reopen replaces the engines, as new processes have them.
 func (c *cluster) reopen() {
 	for i := range c.engines {
@@ -138,10 +113,10 @@ func TestClusterMove(t *testing.T) {
 			c, fs := movable(t, web, nodes, nil)
 			defer c.close()
 			if nodes > 1 {
-				c.stopAfter(300)
+				c.stopNodeAfter(0, 30) // nodes may fetch in turn: what moves must have URLs that ended
 				c.moved(fs, 0, exchange.Slots-1, 0, 1)
 				c.foreignFound(fs)
-				c.stopAfter(300)
+				c.stopNodeAfter(1, 30)
 				c.moved(fs, exchange.Slots/4, exchange.Slots-1, -1, 2)
 				c.repaired(fs)
 			}
@@ -419,7 +394,7 @@ func (c *cluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 	c.t.Helper()
 	killed := make(chan *memfs.FS, 1)
 	ctx, cancel := context.WithCancel(c.t.Context())
-	c.fetched(ctx, n, func() {
+	c.fetched(ctx, anyNode, n, func() {
 		if ctx.Err() == nil {
 			killed <- fs.Kill()
 		}

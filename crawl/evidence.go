@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,16 +33,43 @@ const MaxReferences = 8
 // referencesAtOnce is the number of references asked at once, and nameServersAtOnce that of names looked up.
 const referencesAtOnce, nameServersAtOnce = 2, 2
 
-// CheckReference returns the URL that a reference means: a host means its robots.txt by https.
-func CheckReference(s string) (string, error) {
-	if s != "" && !strings.Contains(s, "/") {
-		s = "https://" + s + "/robots.txt"
+// CheckReference returns the URL that a reference means: a host, or host:port, means its robots.txt by https.
+// It refuses what would be asked of another server than the operator means, or of none: lists, patterns, and
+// text before an @.
+func CheckReference(text string) (string, error) {
+	bad := func(why any) (string, error) {
+		return "", fmt.Errorf("crawl: reference %q: want a host, or an http or https URL: %v", text, why)
 	}
-	url, err := weburl.Canonical(s)
+	full := text
+	if text != "" && !strings.ContainsAny(text, `/\?#`) {
+		full = "https://" + text + "/robots.txt"
+	}
+	_, rest, _ := strings.Cut(full, ":")
+	rest = strings.TrimLeft(rest, `/\`)
+	if at := strings.IndexByte(rest, '@'); at >= 0 && !strings.ContainsAny(rest[:at], `/\?#`) {
+		return bad("user names and passwords are not sent")
+	}
+	canonical, err := weburl.Canonical(full)
 	if err != nil {
-		return "", fmt.Errorf("crawl: reference %q: want a host or an http or https URL: %w", s, err)
+		return bad(err)
 	}
-	return url, nil
+	u, err := url.Parse(canonical)
+	if err != nil {
+		return bad(err)
+	}
+	host := u.Hostname()
+	if i := strings.IndexFunc(host, notOfHost); i >= 0 {
+		return bad(fmt.Sprintf("%q in the host", host[i]))
+	}
+	if strings.HasPrefix(host, ".") || strings.Contains(host, "..") {
+		return bad("an empty label in the host")
+	}
+	return canonical, nil
+}
+
+// notOfHost reports a rune that no host of a server has, as a canonical URL writes hosts; the URL standard allows more.
+func notOfHost(r rune) bool {
+	return !('a' <= r && r <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune(".-_:", r)) // : in IPv6 addresses
 }
 
 // seekEvidence asks references, name servers and the canaries in the list whether the network works. If none of them

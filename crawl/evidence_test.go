@@ -131,7 +131,20 @@ func TestCheckReference(t *testing.T) {
 	for in, want := range map[string]string{
 		"example.com": "https://example.com/robots.txt", "EXAMPLE.com:8443": "https://example.com:8443/robots.txt",
 		"http://example.com/up?x=1": "http://example.com/up?x=1", "https://example.com": "https://example.com/",
-		"": "", "ftp://example.com/": "", "exa mple": "", "http://": "", "/robots.txt": "",
+		"bücher.example":            "https://xn--bcher-kva.example/robots.txt",
+		"[2001:DB8::1]:81":          "https://[2001:db8::1]:81/robots.txt",
+		"https://example.com/a,b@c": "https://example.com/a,b@c",
+		"https://example.com?a@b":   "https://example.com/?a@b",
+		"":                          "", "ftp://example.com/": "", "exa mple": "", "http://": "", "/robots.txt": "",
+		"//example.com/": "", "a.example/up": "",
+		"a.example,b.example": "", "https://a.example,b.example/": "",
+		"https://a.example/,https://b.example/": "https://a.example/,https://b.example/",
+		"mailto:me@example.com":                 "",
+		"https://user:password@example.com/":    "", `https:\me@example.com`: "",
+		"*.example.com": "", "a.example?up": "", "a.example#up": "",
+		"a..example": "", "http://../": "", "2001:db8::1": "", "example.com:99999": "",
+		"example.com:x":     "",
+		"file:///etc/hosts": "",
 	} {
 		if got, err := CheckReference(in); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v, want %q", in, got, err, want)

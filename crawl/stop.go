@@ -68,7 +68,7 @@ func (c *crawler) watch(ctx context.Context) error {
 const watchEvery = 10 * time.Millisecond
 
 // untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, Linger
-// after the last progress, or that for other nodes that start again.
+// after the last progress, that for other nodes that start again, or the pause before this one agrees to the end again.
 func (c *crawler) untilLimit() time.Duration {
 	wait := wakeAfter
 	if c.opt.MaxTime > 0 {
@@ -79,6 +79,9 @@ func (c *crawler) untilLimit() time.Duration {
 	}
 	if rejoining := c.cluster.rejoining(); rejoining > 0 {
 		wait = min(wait, rejoining)
+	}
+	if pausing := c.cluster.pausing(); pausing > 0 {
+		wait = min(wait, pausing)
 	}
 	return wait
 }

@@ -53,7 +53,7 @@ type Command struct {
 
 	MaxPages       flags.Count   `group:"limits" common:"" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs and nodes. 0: no limit."`
 	OutagePatience time.Duration `group:"limits" placeholder:"DURATION" default:"24h" help:"Stop if no server, or no name server, has answered for this long. An outage, and servers that all ban us, look the same unless a --reference or a public name server answers: requests become few, one in ten minutes, and failures do not count. The same command resumes. 0: wait for ever."`
-	Reference      []string      `group:"limits" placeholder:"URL" help:"When servers stop answering, request this URL, or the robots.txt of this host, at most once a minute. If it answers, the network works, and the failures are the sites'. Name your own server or a mirror. With https its certificate must be good. Repeatable, at most 8 times."`
+	Reference      []string      `group:"limits" placeholder:"URL" sep:"none" help:"When servers stop answering, request this URL, or the robots.txt of this host, at most once a minute. If it answers, the network works, and the failures are the sites'. Name your own server or a mirror. With https its certificate must be good. Repeatable, at most 8 times."`
 	MaxTime        time.Duration `group:"limits" common:"" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
 	MaxDepth       *flags.Count  `group:"limits" common:"" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
 	Linger         time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"Wait this long before ending when only unreachable hosts and URLs without budget remain."`

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,49 @@ func TestAdaptiveDelayFlag(t *testing.T) {
 		}
 		if on := cmd.Options().AdaptiveDelay; on != c.on || c.err != "" {
 			t.Errorf("%v: adaptive: %t, want %t, and the error %q", c.args, on, c.on, c.err)
+		}
+	}
+}
+
+// TestReferenceFlag: --reference takes hosts and URLs, one at a time. A bad one, or one too many, is an error
+// that names the flag.
+func TestReferenceFlag(t *testing.T) {
+	most := make([]string, crawl.MaxReferences)
+	for i := range most {
+		most[i] = fmt.Sprintf("--reference=https://up%d.example/?a=1,2", i)
+	}
+	references := func(args ...string) []string {
+		t.Helper()
+		c := parseCrawl(t, args...)
+		m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
+		if _, err := c.Complete(m); err != nil {
+			t.Fatal(err)
+		}
+		return c.Options().References
+	}
+	want := []string{"https://example.com/robots.txt"}
+	if got := references("--reference=EXAMPLE.com"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := references(most...); len(got) != len(most) || got[1] != "https://up1.example/?a=1,2" {
+		t.Errorf("%d references: got %q", len(most), got)
+	}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--reference="}, "--reference"},
+		{[]string{"--reference=ftp://example.com/"}, `--reference: crawl: reference "ftp://example.com/"`},
+		{[]string{"--reference=example.com:x"}, `reference "example.com:x": want a host`},
+		{[]string{"--reference=a.example,b.example"}, `',' in the host`},
+		{[]string{"--reference=https://me:secret@example.com/"}, "user names and passwords are not sent"},
+		{[]string{"--reference=example.com", "--reference=*.example.com"}, `'*' in the host`},
+		{append([]string{"--reference=example.com"}, most...), "--reference is given 9 times, want at most 8"},
+	} {
+		args := append([]string{"crawl", "--seeds=-", "--contact=a@example.org", "--resolver=127.0.0.1:9",
+			"--dir=" + t.TempDir()}, c.args...)
+		if _, stderr := wantExit(t, term.ExitUsage, "", args...); !strings.Contains(stderr, c.says) {
+			t.Errorf("%q: got %q, want %q", c.args, stderr, c.says)
 		}
 	}
 }

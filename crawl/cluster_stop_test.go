@@ -1,0 +1,64 @@
+package crawl
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"drumbeat/weburl"
+)
+
+const anyNode = -1
+
+// requested returns how many URLs of a node's sites, by the table that it starts with, the web has had requests for.
+func (c *cluster) requested(node int) (n int) {
+	c.t.Helper()
+	if c.suffixes == nil {
+		c.suffixes = weburl.NewSuffixes(false)
+	}
+	of := c.options[0].Cluster
+	h := weburl.NewHasher(of.Secret)
+	for text := range c.web.Log().Snapshot().Fetches {
+		u, err := url.Parse(text)
+		if err != nil {
+			c.t.Error(err)
+			return 0
+		}
+		if node == anyNode || of.Table.Owner(h.PLDKey([]byte(c.suffixes.PLD(u.Hostname())))) == node {
+			n++
+		}
+	}
+	return n
+}
+
+// fetched calls then once the web has had requests for n more URLs of a node's sites, or ctx ends.
+func (c *cluster) fetched(ctx context.Context, node, n int, then func()) {
+	n += c.requested(node)
+	go func() {
+		for c.requested(node) < n && sleep(ctx, 100*time.Millisecond) {
+		}
+		then()
+	}()
+}
+
+// stopAfter runs all nodes until they have fetched n URLs, and stops them in order.
+func (c *cluster) stopAfter(n int) {
+	c.t.Helper()
+	c.stopNodeAfter(anyNode, n)
+}
+
+// stopNodeAfter runs all nodes until one of them has fetched n URLs, and stops all in order. Where nodes
+// lease networks from one another, one may fetch hundreds of URLs before another one fetches its first.
+func (c *cluster) stopNodeAfter(node, n int) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
+	c.fetched(ctx, node, n, cancel)
+	for i, r := range c.run(ctx) {
+		if r.Stop == StopDone {
+			c.t.Fatalf("node %d ended before node %d had fetched %d URLs", i, node, n)
+		}
+	}
+	c.reopen()
+	sleep(c.t.Context(), c.options[0].KeepAlive+time.Second) // connections of a process end with it
+}
