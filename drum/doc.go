@@ -23,8 +23,8 @@
 //     of files, texts are coded as differences to those before (textcode.go), and unique tuples come out in
 //     order of arrival, once all buckets are merged. Blocks are compressed only where disks bind. A round of few new keys does not rewrite the part:
 //     they stay in RAM and in the state for a while (late.go).
-//   - Sorting is in place and takes 16 bytes per tuple. The paper takes H + P = 12, and also has to
-//     restore the order of arrival.
+//   - Sorting takes 16 bytes per tuple, and 72 KiB for each worker. The paper takes H + P = 12 per tuple, and also
+//     has to restore the order of arrival.
 //   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded
 //     outside the log's lock, and decoded ahead of the stream.
 //   - A bucket file is created when its buffer is first full, and grows by extents. A small store merges

@@ -177,6 +177,16 @@ func (m *merge) mark(key uint64, es []entry, found bool) error {
 		}
 		return m.change(key, true, Keep, nil)
 	}
+	if m.d.opt.logged() { // all are CheckUpdate, in any order
+		first := &es[0]
+		for i := range es {
+			if es[i].tag < first.tag {
+				first = &es[i]
+			}
+		}
+		first.tag |= tagNew
+		return m.change(key, false, Set, nil)
+	}
 	for i := range es {
 		es[i].tag |= tagNew
 		if es[i].op()&Update != 0 {

@@ -47,6 +47,7 @@ type pass struct {
 
 	round  round
 	merge  merge
+	sorter sorter
 	old    partReader
 	second partReader
 	w      partWriter
@@ -87,6 +88,7 @@ func newPass(d *Drum) *pass {
 		keys: allocate[uint64](blockKeys)[:0],
 	}
 	p.merge = merge{d: d, old: &p.old, w: &p.w, round: &p.round}
+	p.sorter.anyArrival = o.logged()
 	if o.ValueBytes != 0 {
 		p.w.lengths = allocate[uint32](blockKeys)[:0]
 		p.w.values = disk.Alloc(blockValueBytes + o.MaxValueBytes)[:0]
@@ -199,7 +201,7 @@ func (p *pass) doRound(b *bucket, i int) error {
 	if err != nil {
 		return err
 	}
-	sortEntries(p.round.entries)
+	p.sorter.sort(p.round.entries)
 	p.merge.held, p.merge.hold = p.merge.held[:0], p.holds(b)
 	made, err := p.mergePart(b, i, func() error { return p.merge.run(p.round.entries) })
 	if err != nil {

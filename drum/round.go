@@ -131,8 +131,11 @@ func (r *round) takeNumbered(
 	for taken < br.records {
 		var key, delta uint64
 		n := keyBytes + 1
-		if len(b) > 8 && b[keyBytes] < 1<<7 { // a difference of one byte
+		if len(b) > 9 && b[keyBytes]&b[keyBytes+1] < 1<<7 { // a difference of one or two bytes
 			key, delta = rec.prefix|binary.LittleEndian.Uint64(b)<<drop>>drop, uint64(b[keyBytes])
+			if delta >= 1<<7 {
+				delta, n = delta&(1<<7-1)|uint64(b[keyBytes+1])<<7, n+1
+			}
 			delta = delta>>1 ^ -(delta & 1)
 		} else if n = rec.parse(o, b); n > 0 {
 			key, delta = rec.key, rec.delta

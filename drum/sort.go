@@ -26,12 +26,27 @@ func (e *entry) arrival() uint64 { return e.tag >> tagShift }
 
 func (e *entry) op() Op { return Op(e.tag & tagOp) }
 
-// smallSort is the largest number of entries for which insertion is faster than another radix pass.
-const smallSort = 24
+const (
+	// smallSort is the largest number of entries for which insertion is faster than another radix pass.
+	smallSort = 24
+	// scatterBits is the width of the widest digit of scatter, and scatterMost its largest number of entries: with the
+	// counts they fit in a core's L2 cache.
+	scatterBits = 12
+	scatterMost = 1 << scatterBits
+)
 
-// sortEntries sorts by key, and within a key by order of arrival. It is an in-place radix sort that starts
-// at the highest differing bits.
-func sortEntries(es []entry) {
+// sorter sorts the entries of rounds. It has 72 KiB of memory.
+type sorter struct {
+	// anyArrival leaves entries of one key in any order.
+	anyArrival bool
+
+	copy   [scatterMost]entry
+	counts [scatterMost]uint16
+}
+
+// sort sorts by key, and within a key by order of arrival unless anyArrival is set. It is a radix sort that starts at
+// the highest differing bits: in place, until a group fits in the copy.
+func (s *sorter) sort(es []entry) {
 	for len(es) > smallSort {
 		var diff uint64
 		first := es[0].key
@@ -39,38 +54,81 @@ func sortEntries(es []entry) {
 			diff |= es[i].key ^ first
 		}
 		if diff == 0 {
-			sortArrival(es)
+			if !s.anyArrival {
+				s.sortArrival(es)
+			}
 			return
 		}
-		// The digit starts at the highest differing bit and leaves about 8 entries per group.
-		width := min(8, max(1, bits.Len(uint(len(es)))-3))
-		shift := uint(max(0, bits.Len64(diff)-width))
-		var ends [256]uint32
-		permute(es, shift, ends[:1<<width])
-		largest, start := 0, uint32(0)
-		var rest []entry
-		for _, end := range ends[:1<<width] {
-			group := es[start:end]
-			start = end
-			// The loop handles the largest group, without recursion. So the depth is logarithmic for any
-			// keys.
-			if len(group) > largest {
-				largest = len(group)
-				group, rest = rest, group
-			}
-			sortEntries(group)
+		if len(es) <= scatterMost {
+			s.scatter(es, diff)
+			return
 		}
-		es = rest
+		const width = 8
+		shift := uint(max(0, bits.Len64(diff)-width))
+		var ends [1 << width]uint32
+		permute(es, shift, &ends)
+		es = s.groups(es, ends[:])
 	}
 	insertionSort(es)
 }
 
-// permute distributes es in place by the digit (key >> shift) mod len(ends), a power of 2. ends[d] becomes
-// the end of group d. Wider digits need fewer passes, but then each entry is a cache miss on which the next
-// one depends: 2 passes of 9 bits take longer than 3 of 6.
-func permute(es []entry, shift uint, ends []uint32) {
-	var counts [256]uint32
-	next, mask := counts[:len(ends)], uint64(len(ends)-1)
+// groups sorts all groups but the largest, which it returns. So the depth is logarithmic for any keys.
+func (s *sorter) groups(es []entry, ends []uint32) (rest []entry) {
+	largest, start := 0, uint32(0)
+	for _, end := range ends {
+		group := es[start:end]
+		start = end
+		if len(group) > largest {
+			largest = len(group)
+			group, rest = rest, group
+		}
+		s.sort(group)
+	}
+	return rest
+}
+
+// scatter sorts at most scatterMost entries whose keys differ in the bits of diff. It distributes them by a digit with
+// about as many values as there are entries, so that hardly any is far from its place. Insertion does the rest, unless
+// the keys are far from uniform.
+func (s *sorter) scatter(es []entry, diff uint64) {
+	width := min(scatterBits, bits.Len(uint(len(es))))
+	shift, mask := uint(max(0, bits.Len64(diff)-width)), uint64(1)<<width-1
+	next := s.counts[:1<<width]
+	clear(next)
+	for i := range es {
+		next[es[i].key>>shift&mask]++
+	}
+	sum, most := uint16(0), uint16(0)
+	for d, n := range next {
+		next[d] = sum
+		sum += n
+		most = max(most, n)
+	}
+	to := s.copy[:len(es)]
+	for i := range es {
+		d := es[i].key >> shift & mask
+		to[next[d]] = es[i]
+		next[d]++
+	}
+	copy(es, to)
+	if most <= smallSort {
+		insertionSort(es)
+		return
+	}
+	for start := 0; start < len(es); {
+		end, d := start+1, es[start].key>>shift
+		for end < len(es) && es[end].key>>shift == d {
+			end++
+		}
+		s.sort(es[start:end])
+		start = end
+	}
+}
+
+// permute distributes es in place by the digit (key >> shift) mod 256. ends[d] becomes the end of group d.
+func permute(es []entry, shift uint, ends *[256]uint32) {
+	var next [256]uint32
+	const mask = 255
 	for i := range es {
 		next[es[i].key>>shift&mask]++
 	}
@@ -81,18 +139,18 @@ func permute(es []entry, shift uint, ends []uint32) {
 		sum += n
 		ends[d] = sum
 	}
-	for d := range next {
-		for i := next[d]; i < ends[d]; i = next[d] {
-			e := es[i]
-			for {
+	// Every step puts one entry into its group. A step does not wait for the load of the one before, as it would if it
+	// followed the entry that it displaces.
+	for left := true; left; {
+		left = false
+		for d, end := range ends {
+			for i := next[d]; i < end; i++ {
+				left = true
+				e := es[i]
 				g := e.key >> shift & mask
 				at := next[g]
 				next[g]++
-				if g == uint64(d) {
-					es[at] = e
-					break
-				}
-				e, es[at] = es[at], e
+				es[i], es[at] = es[at], e
 			}
 		}
 	}
@@ -111,7 +169,7 @@ func insertionSort(es []entry) {
 }
 
 // sortArrival sorts the entries of one key by order of arrival. It sorts with the tags as keys.
-func sortArrival(es []entry) {
+func (s *sorter) sortArrival(es []entry) {
 	key, sorted := es[0].key, true
 	for i := 1; i < len(es) && sorted; i++ {
 		sorted = es[i-1].tag < es[i].tag
@@ -122,7 +180,7 @@ func sortArrival(es []entry) {
 	for i := range es {
 		es[i].key = es[i].tag
 	}
-	sortEntries(es) // the keys are now distinct
+	s.sort(es) // the keys are now distinct
 	for i := range es {
 		es[i].key = key
 	}

@@ -261,7 +261,7 @@ func (p *pass) listUniques(in *input, i int) (uniqueList, error) {
 	if n == 0 {
 		return uniqueList{}, nil
 	}
-	sortEntries(es[:n])
+	p.sorter.sort(es[:n])
 	if n <= fewNumbers && int(p.d.texts.few.Add(int64(n))) <= maxFewNumbers {
 		numbers := make([]uint64, n)
 		for j := range numbers {

@@ -31,7 +31,7 @@ type Options struct {
 	DiskBytes    int64         `name:"disk" type:"size" placeholder:"SIZE" help:"Disk space for waiting links (D). Default: 8GB, or 96MB with --quick."`
 	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE" help:"Size of the RAM cache of the forms cached and hybrid, part of --ram. Default: an eighth of --ram."`
 	BufferBytes  int           `name:"buffer" type:"size" placeholder:"SIZE" help:"Buffer size of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
-	URLs         string        `name:"urls" placeholder:"FILE" help:"Read the URLs from FILE, one per line (gzip if it ends with .gz), instead of generating them. No key is then known before the first link."`
+	URLs         string        `name:"urls" placeholder:"FILE" help:"Read the URLs from FILE, one per line (gzip if it ends with .gz), instead of generating them. With --links, FILE begins again at its end, on other hosts. By default no key is then known before the first link; with --known, random ones are."`
 	Seed         uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the generated links."`
 	Repeats      int           `name:"repeat" type:"count" placeholder:"N" default:"1" help:"Number of repetitions."`
 	BaselineTime time.Duration `placeholder:"DURATION" help:"End a baseline after this time, with fewer links. A baseline that cannot load the known keys in five times that is not measured. Default: 1m, or 2s with --quick."`
@@ -75,7 +75,11 @@ func (d *Options) methods() (names []string) {
 
 // Complete fills in defaults and returns all faults, joined.
 func (d *Options) Complete() error {
-	measure.Default(&d.Links, measure.Quick[int64](d.Quick, 2e6, 1e8))
+	if d.URLs == "" {
+		measure.Default(&d.Links, measure.Quick[int64](d.Quick, 2e6, 1e8))
+		measure.DefaultList(&d.Known, measure.Quick(d.Quick, []int64{1e6}, []int64{1e8}))
+	}
+	measure.DefaultList(&d.Known, []int64{0})
 	measure.Default(&d.RAMBytes, measure.Quick[int64](d.Quick, 16<<20, 256<<20))
 	measure.Default(&d.DiskBytes, measure.Quick[int64](d.Quick, 96e6, 8e9))
 	measure.Default(&d.CacheBytes, d.RAMBytes/8)
@@ -83,10 +87,6 @@ func (d *Options) Complete() error {
 	measure.Default(&d.Misses, max(0.33, d.UniqueShare))
 	measure.Default(&d.Repeats, 1)
 	measure.Default(&d.BaselineTime, measure.Quick(d.Quick, 2*time.Second, time.Minute))
-	measure.DefaultList(&d.Known, measure.Quick(d.Quick, []int64{1e6}, []int64{1e8}))
-	if d.URLs != "" {
-		d.Known = []int64{0}
-	}
 	measure.DefaultList(&d.Methods, d.methods())
 	need, faults := measure.Faults("drum")
 	need(len(d.Methods) > 0 || d.Theorem, "no method: give --forms or --against")
@@ -94,7 +94,7 @@ func (d *Options) Complete() error {
 	for _, m := range d.Methods {
 		need(slices.Contains(d.names(), m), "no method %q: want some of %q", m, d.names())
 	}
-	need(d.Links > 0 && d.RAMBytes > 0 && d.DiskBytes > 0 && d.Repeats > 0 && d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0,
+	need((d.Links > 0 || d.URLs != "" && d.Links == 0) && d.RAMBytes > 0 && d.DiskBytes > 0 && d.Repeats > 0 && d.BaselineTime > 0 && d.Adders >= 0 && d.Workers >= 0,
 		"negative sizes")
 	need(d.RAMBytes >= baselines.MinRAMBytes, "RAM of %d bytes: want %d at least", d.RAMBytes, baselines.MinRAMBytes)
 	need(d.CacheBytes >= 0 && d.CacheBytes < d.RAMBytes, "a RAM cache of %d bytes in %d", d.CacheBytes, d.RAMBytes)
@@ -253,9 +253,6 @@ func (b *drumBench) job(method string, u int64) *drumJob {
 		Method: method, Dirs: b.dirs, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, CacheBytes: b.CacheBytes,
 		BufferBytes: b.BufferBytes, Workers: b.Workers, Adders: b.Adders, Stream: b.stream(u), URLs: b.URLs, Links: b.Links,
 		others: b.Others,
-	}
-	if b.URLs != "" {
-		job.Links = 0
 	}
 	if _, ok := find(method, b.Others); ok {
 		job.MaxTime, job.LoadTime = b.BaselineTime, loadTimes*b.BaselineTime

@@ -114,21 +114,25 @@ func TestTheorem2(t *testing.T) {
 	}
 }
 
-// TestDrumURLs: a file of URLs is measured to its end, without known answers.
+// TestDrumURLs: a file of URLs is measured to its end, without known answers, or over and over on other hosts, beside
+// known keys.
 func TestDrumURLs(t *testing.T) {
 	d := smallDrum(t)
 	d.URLs, d.Methods = filepath.Join(t.TempDir(), "urls"), []string{formPlain, formLog}
 	if err := os.WriteFile(d.URLs, []byte(strings.Repeat("http://a/\nhttp://b/\n", 5000)+"http://c/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var set drumSet
-	b := &drumBench{Options: d, progress: func(string) {}}
-	if err := errors.Join(b.Complete(), b.open(), b.measureAll(t.Context(), 0, 0, &set)); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range set.runs {
-		if r.Links != 10001 || r.Found != 3 || r.TruthKnown {
-			t.Errorf("%s: got %d links, %d new", r.Method, r.Links, r.Found)
+	for _, c := range []struct{ known, links, want, unique int64 }{{0, 0, 10001, 3}, {1000, 25000, 25000, 8}} {
+		d.Known, d.Links = []int64{c.known}, c.links
+		var set drumSet
+		b := &drumBench{Options: d, progress: func(string) {}}
+		if err := errors.Join(b.Complete(), b.open(), b.measureAll(t.Context(), c.known, 0, &set)); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range set.runs {
+			if r.Links != c.want || r.Found != c.unique || r.Keys != c.known+c.unique || r.TruthKnown {
+				t.Errorf("%s: got %d links, %d new, %d keys, want %+v", r.Method, r.Links, r.Found, r.Keys, c)
+			}
 		}
 	}
 }

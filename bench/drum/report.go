@@ -111,9 +111,13 @@ func (b *drumBench) report(set *drumSet) *report.Report {
 }
 
 func (b *drumBench) settings(r *report.Report, set *drumSet) {
-	r.Set("links", "%s: %.4f of them new, %.2f not recent", report.Power(float64(b.Links)), b.UniqueShare, b.Misses)
-	if b.URLs != "" {
-		r.Set("urls", "%s", b.URLs)
+	switch {
+	case b.URLs == "":
+		r.Set("links", "%s: %.4f of them new, %.2f not recent", report.Power(float64(b.Links)), b.UniqueShare, b.Misses)
+	case b.Links > 0:
+		r.Set("links", "%s of %s, over and over on other hosts", report.Power(float64(b.Links)), b.URLs)
+	default:
+		r.Set("links", "those of %s", b.URLs)
 	}
 	r.Set("ram", "R = %s", report.BinaryBytes(int(b.RAMBytes)))
 	r.Set("disk", "D = %s waiting", report.DecimalBytes(float64(b.DiskBytes)))

@@ -185,7 +185,7 @@ func (r *drumRun) enough() bool {
 	if r.job.Passes > 0 {
 		return run.Passes >= r.job.Passes
 	}
-	return r.src.file == nil && r.src.links >= r.job.Links
+	return r.job.Links > 0 && r.src.links >= r.job.Links
 }
 
 // makeLinks fills a round; it returns false if there are no more links. The last batches may be empty.

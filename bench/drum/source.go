@@ -37,9 +37,12 @@ type drumSource struct {
 func newDrumSource(job *drumJob) (*drumSource, error) {
 	s := &drumSource{job: job, hot: []byte("https://www.example.org/the-one-page/that-everybody/links-to.html")}
 	var err error
-	if job.URLs != "" {
+	switch {
+	case job.URLs != "" && job.Links > 0:
+		s.file, err = links.OpenEndless(job.URLs)
+	case job.URLs != "":
 		s.file, err = links.Open(job.URLs)
-	} else {
+	default:
 		s.stream, err = links.New(job.Stream)
 	}
 	if err != nil {

@@ -223,7 +223,7 @@ func (job *drumJob) loadChunk(baseline bool) int {
 }
 
 func (s *drumStore) load(ctx context.Context, src *drumSource) error {
-	if s.job.Stream.Known == 0 || src.file != nil {
+	if s.job.Stream.Known == 0 {
 		return nil
 	}
 	err := s.d.Fill(func(add func(drum.Key, []byte) error) error {
@@ -346,7 +346,7 @@ func (s *baselineStore) emit(first int64, ls []baselines.Link, fresh []bool) err
 }
 
 func (s *baselineStore) load(ctx context.Context, src *drumSource) error {
-	if s.job.Stream.Known == 0 || src.file != nil {
+	if s.job.Stream.Known == 0 {
 		return nil
 	}
 	if err := s.loadAll(ctx, src); err != nil {
@@ -359,7 +359,7 @@ func (s *baselineStore) load(ctx context.Context, src *drumSource) error {
 
 func (s *baselineStore) loadAll(ctx context.Context, src *drumSource) error {
 	texts, ok := s.s.(baselines.TextLoader)
-	if !ok {
+	if !ok || src.file != nil {
 		return s.job.Stream.KnownKeys(s.job.loadChunk(true), func(keys []uint64) error {
 			return errors.Join(s.s.Load(keys), ctx.Err())
 		})

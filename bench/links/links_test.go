@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/s2"
 )
 
@@ -240,4 +241,47 @@ func BenchmarkKnownKeys(b *testing.B) {
 		must(b, o.KnownKeys(1<<22, func([]uint64) error { return nil }))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(o.Known), "ns/key")
+}
+
+// TestEndless: an endless file begins again at its end on other hosts, compressed or not.
+func TestEndless(t *testing.T) {
+	plain := []byte("http://a/x\n\nhttps://b.c/y?u=http://d/\nnone\n")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(plain); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"urls": plain, "urls.gz": packed.Bytes()} {
+		name = filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenEndless(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Batch
+		var got []string
+		for _, n := range []int{1, 4, 3} {
+			if err := r.Next(&b, n); err != nil {
+				t.Fatal(err)
+			}
+			for i, text := range b.Texts {
+				got = append(got, string(text))
+				if b.Keys[i] != xxhash.Sum64(text) {
+					t.Errorf("%s: the key is not that of the text", text)
+				}
+			}
+		}
+		want := []string{
+			"http://a/x", "https://b.c/y?u=http://d/", "none", "http://r1.a/x", "https://r1.b.c/y?u=http://d/", "none",
+			"http://r2.a/x", "https://r2.b.c/y?u=http://d/",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
