@@ -309,7 +309,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	k.acct.s.Counters[state.CountCheckpoints]++
 	k.acct.mu.Unlock()
 	mo.written = tails.Bytes() + int64(len(data))
-	k.space.noteCost(tails.Bytes(), int64(len(data)), waiting)
+	k.space.noteCost(tails, int64(len(data)), waiting)
 	return nil
 }
 

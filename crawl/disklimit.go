@@ -91,9 +91,11 @@ func (e *LimitError) Unwrap() error { return e.Err }
 // saveCost is what the last checkpoint wrote, and what waited in buffers then.
 type saveCost struct{ bytes, waiting int64 }
 
-// noteCost records what a checkpoint wrote: tails, and a manifest for each directory.
-func (s *space) noteCost(tails, manifest, waiting int64) {
-	s.lastCost.Store(&saveCost{tails + 2*manifest*int64(s.Set.Len()), waiting})
+// noteCost records what a checkpoint wrote: tails, and a manifest for each directory. Files that were in RAM counted as
+// used before.
+func (s *space) noteCost(tails *disk.Tails, manifest, waiting int64) {
+	s.frees.giveBack(tails.Files())
+	s.lastCost.Store(&saveCost{tails.Bytes() - tails.Files() + 2*manifest*int64(s.Set.Len()), waiting})
 }
 
 // waitingBytes is an upper bound of the bytes in buffers and in RAM that a checkpoint would write.
@@ -139,6 +141,36 @@ func (b *budgetStage) bufferedBytes() int64 {
 	return b.plan.Edges.buffered(edges) + b.plan.Indegree.buffered(indegree)
 }
 
+// unsavedBytes is the size of the files that stores have in RAM until the next checkpoint writes them. They count as
+// used from the pass on that makes them.
+func (s *space) unsavedBytes() int64 {
+	return s.seen.unsavedBytes() + s.content.unsavedBytes() + s.check.unsavedBytes() + s.requests.unsavedBytes() +
+		s.budgets.unsavedBytes()
+}
+
+func (s *seenStage) unsavedBytes() int64 { return unsavedIn(s.urlSeen) + unsavedIn(s.names) }
+
+func (c *contentStage) unsavedBytes() int64 { return unsavedIn(c.content) }
+
+func (k *robotsCheck) unsavedBytes() int64 { return unsavedIn(k.robotsCache) }
+
+func (q *robotsRequests) unsavedBytes() int64 { return unsavedIn(q.robotsRequested) }
+
+func (b *budgetStage) unsavedBytes() int64 {
+	if b.star == nil {
+		return 0
+	}
+	return b.star.UnsavedBytes()
+}
+
+// unsavedIn returns what a store has to save, 0 before it is open.
+func unsavedIn(d *drum.Drum) int64 {
+	if d == nil {
+		return 0
+	}
+	return d.UnsavedBytes()
+}
+
 // mostSaved is the most that a checkpoint and the exchanges under way can write.
 func (s *space) mostSaved() int64 {
 	return diskReserve + s.plan.bufferedBytes() + int64(s.opt.Connections)*connectionBytes
@@ -160,8 +192,11 @@ func (s *space) toSave() int64 {
 // over reports whether bytes more would come nearer to the limit than the next checkpoint and margin.
 func (s *space) over(bytes, margin int64) bool {
 	limit := s.opt.DiskBytes
-	used := s.limit.Used() + s.reserved.Load() + bytes + margin
-	if limit <= 0 || used+s.mostSaved()+s.limit.extra.Load() <= limit {
+	if limit <= 0 {
+		return false
+	}
+	used := s.limit.Used() + s.unsavedBytes() + s.reserved.Load() + bytes + margin
+	if used+s.mostSaved()+s.limit.extra.Load() <= limit {
 		return false
 	}
 	return used+s.toSave() > limit
@@ -178,7 +213,7 @@ func (s *space) limitError(what string, bytes, margin int64) error {
 // limitText says how near the limit is.
 func (s *space) limitText() string {
 	return fmt.Sprintf("the crawl uses %s of at most %s (--disk), and the next checkpoint and merges need %s",
-		bytesText(s.limit.Used()), bytesText(s.opt.DiskBytes), bytesText(s.reserved.Load()+s.toSave()))
+		bytesText(s.limit.Used()), bytesText(s.opt.DiskBytes), bytesText(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
 }
 
 // nearLimit returns why fetching pauses near the limit, "" if it does not. Stages ask before each request.

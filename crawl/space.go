@@ -174,7 +174,7 @@ func (s *space) tryReserve(need int64) (release func(), err error) {
 	}
 	all := s.reserved.Add(need)
 	release = func() { s.claim(-need) }
-	if err := s.roomFor("a merge", s.Set.Paths, need, all, min(diskReserve, s.lowWater())); err != nil {
+	if err := s.roomFor("a merge", s.Set.Paths, need, all+s.unsavedBytes(), min(diskReserve, s.lowWater())); err != nil {
 		release()
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (s *space) outputRoom(need int64) error { return s.roomBeside("a large body
 
 // roomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or below --disk.
 func (s *space) roomBeside(what string, dirs []string, need int64) error {
-	all := s.reserved.Load() + need
+	all := s.reserved.Load() + s.unsavedBytes() + need
 	if err := s.limitError(what, need, s.limitMargin()); err != nil {
 		return err
 	}
@@ -257,6 +257,7 @@ func (s *space) checkSpace(now time.Time, saves bool) error {
 	if resting {
 		mark, files = highWater(low), highWater(leastFiles)
 	}
+	mark += s.unsavedBytes()
 	why, least, err := shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
 	if err == nil && why != "" && s.recall() {
 		why, least, err = shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
@@ -274,7 +275,7 @@ func (s *space) checkSpace(now time.Time, saves bool) error {
 	if err := s.checkLimit(now, saves); err != nil {
 		return err
 	}
-	s.drainOrNot(least)
+	s.drainOrNot(least - s.unsavedBytes())
 	return nil
 }
 

@@ -8,7 +8,10 @@ import (
 
 // ReadFull fills p from f at off. A file that ends too early is a *CorruptError, since callers read only
 // ranges named in a manifest or an index. Other errors are returned unchanged.
-func ReadFull(f File, p []byte, off int64) error {
+func ReadFull(f interface {
+	io.ReaderAt
+	Name() string
+}, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
 	if n == len(p) {
 		return nil

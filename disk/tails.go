@@ -34,6 +34,7 @@ type Tails struct {
 	gen   uint64
 	files []tailFile
 	other atomic.Int64
+	whole atomic.Int64
 }
 
 type tailFile struct {
@@ -152,8 +153,17 @@ func (tf *tailFile) close() error {
 // Count adds n bytes to Bytes, for data of this checkpoint in other files.
 func (t *Tails) Count(n int64) { t.other.Add(n) }
 
+// CountFile is Count for a whole file that was kept in RAM until this checkpoint.
+func (t *Tails) CountFile(n int64) {
+	t.other.Add(n)
+	t.whole.Add(n)
+}
+
+// Files returns the bytes added by CountFile.
+func (t *Tails) Files() int64 { return t.whole.Load() }
+
 // Bytes returns the bytes written or buffered in all directories, headers included, plus those added by
-// Count.
+// Count and CountFile.
 func (t *Tails) Bytes() int64 {
 	sum := t.other.Load()
 	for dir := range t.files {

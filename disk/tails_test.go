@@ -59,6 +59,12 @@ func TestTailsRoundTrip(t *testing.T) {
 	if names, _ := set.FS.List("two/state"); len(names) != 1 || names[0] != "tails-7" {
 		t.Errorf("after RemoveTails: %v", names)
 	}
+	own := w.Bytes()
+	w.Count(5)
+	w.CountFile(7)
+	if got := w.Bytes(); got != own+12 || w.Files() != 7 {
+		t.Errorf("%d bytes, of them %d in files; want %d and 7", got, w.Files(), own+12)
+	}
 }
 
 func TestTailGoldenBytes(t *testing.T) {

@@ -18,7 +18,13 @@ import (
 // an adder with the same key in order. A checkpoint saved meanwhile must hold the moment of its Freeze.
 func TestConcurrent(t *testing.T) {
 	for _, name := range []string{"mixed", "slow", "log"} {
-		t.Run(name, func(t *testing.T) { testConcurrent(t, small(kinds[name])) })
+		for _, ram := range []int64{-1, 2 << 10, 1 << 20} {
+			t.Run(fmt.Sprintf("%s, %d bytes of files in RAM", name, max(0, ram)), func(t *testing.T) {
+				opt := small(kinds[name])
+				opt.cacheRAMBytes = ram
+				testConcurrent(t, opt)
+			})
+		}
 	}
 }
 
@@ -184,6 +190,7 @@ func testConcurrent(t *testing.T, opt Options) {
 	others.Wait()
 	_, err = c.d.Pass(context.Background(), true)
 	must(t, err)
+	checkRAM(t, c.d)
 	for adder, n := range c.added {
 		for i := range n {
 			if got := c.emitted[fmt.Sprintf("%d/%d", adder, i)]; got != 1 {

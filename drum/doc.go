@@ -28,7 +28,8 @@
 //   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded
 //     outside the log's lock, and decoded ahead of the stream.
 //   - A bucket file is created when its buffer is first full, and grows by extents. A small store merges
-//     from RAM.
+//     from RAM. The files with its cache and its lists also stay in RAM until a checkpoint names them
+//     (ramfile.go), so its passes between checkpoints do no I/O.
 //
 // # Contract
 //
@@ -36,9 +37,9 @@
 // A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one
 // moment. After a crash, Open continues from the last durable checkpoint; no tuple is lost or applied
 // twice. No State is taken inside a round: Pause takes the gate that makes emission and install of a round
-// one unit. A file that a State names is not cut, overwritten or deleted before the Commit of a later
-// State. After a write error, an error of Emit or damage in a file (a *disk.CorruptError), the store
-// accepts no more operations. Errors of the context and of Reserve are not final.
+// one unit. A file that a State names is on disk when Save returns. It is not cut, overwritten or deleted
+// before the Commit of a later State. After a write error, an error of Emit or damage in a file (a
+// *disk.CorruptError), the store accepts no more operations. Errors of the context and of Reserve are not final.
 //
 // # Concurrency
 //
@@ -51,9 +52,9 @@
 //
 // Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each worker
 // 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after
-// the merge), ReadChunkBytes and the merge's own buffers. Between passes a drum keeps the memory
-// of at most one worker, whose last round was small (keptBytes); the rest is released. Text logs add a few
-// LogBytes for each directory. Disk holds the pending tuples, the cache twice, and the buffers' content twice.
+// the merge), ReadChunkBytes and the merge's own buffers. Files of parts in RAM take up to 2 MiB, or an
+// eighth of BucketBytes if that is less. Between passes a drum keeps the memory of at most one worker, whose
+// last round was small (keptBytes); the rest is released. Text logs add a few LogBytes for each directory. Disk holds the pending tuples, the cache twice, and the buffers' content twice.
 //
 // # Files
 //

@@ -48,7 +48,13 @@ func (w *world) act(rng *rand.Rand) error {
 	default:
 		var between func() error
 		if rng.IntN(2) == 0 {
-			between = func() error { return w.add(w.tuples(rng, rng.IntN(300))) }
+			between = func() error {
+				err := w.add(w.tuples(rng, rng.IntN(300)))
+				if err == nil && rng.IntN(2) == 0 {
+					_, err = w.d.Pass(ctx, true)
+				}
+				return err
+			}
 		}
 		return w.checkpoint(between)
 	}
@@ -90,6 +96,9 @@ func (w *world) partial(rng *rand.Rand) error {
 	return err
 }
 
+// ramSizes are bounds of the files of parts in RAM: none, one that most passes meet, one that some meet, one for all.
+var ramSizes = []int64{-1, 2 << 10, 16 << 10, 1 << 20}
+
 // Any history of adds, passes, checkpoints and restarts must give the results of the reference.
 func TestModel(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -97,10 +106,13 @@ func TestModel(t *testing.T) {
 			rng := newRand(t)
 			for range times(3) {
 				mem := memfs.New(rng.Uint64())
-				w := newWorld(t, mem, small(kinds[name]), 1+rng.IntN(3))
+				opt := small(kinds[name])
+				opt.cacheRAMBytes = ramSizes[rng.IntN(len(ramSizes))]
+				w := newWorld(t, mem, opt, 1+rng.IntN(3))
 				must(t, w.open())
 				for range 120 {
 					must(t, w.act(rng))
+					checkRAM(t, w.d)
 					if rng.IntN(25) == 0 {
 						if rng.IntN(2) == 0 {
 							mem = mem.Kill()
@@ -140,7 +152,9 @@ func TestCrashEverywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := newRand(t)
 			for range min(2, times(1)) {
-				crashEverywhere(t, small(kinds[name]), rng)
+				opt := small(kinds[name])
+				opt.cacheRAMBytes = ramSizes[rng.IntN(len(ramSizes))]
+				crashEverywhere(t, opt, rng)
 			}
 		})
 	}

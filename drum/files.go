@@ -26,11 +26,19 @@ func (p part) space() int64 { return pageUp(p.size) }
 // cacheFile is a file with parts. A pass writes it.
 type cacheFile struct {
 	gen   uint64
+	kind  string
 	dir   int
 	epoch uint64
-	size  int64 // end of its last part
-	live  int64 // bytes of installed parts, whole pages
-	open  bool  // a pass still writes to it
+	size  int64    // end of its last part
+	live  int64    // bytes of installed parts, whole pages
+	open  bool     // a pass still writes to it
+	ram   *ramFile // nil for a file that was created on disk
+}
+
+// header returns the file's header.
+func (c *cacheFile) header() []byte {
+	h := disk.Header{Kind: c.kind, Version: formatVersion, Number: c.gen, Place: uint64(c.dir)}
+	return h.Append(nil)
 }
 
 // files tracks the cache files and pending deletions. A file created after the last Freeze is in no
@@ -42,15 +50,22 @@ type files struct {
 	freezes uint64
 	caches  map[uint64]*cacheFile
 	doomed  []doomedFile
+	bytes   int64 // of installed parts
+
+	// The files that are in RAM, also if they are on disk, with the RAM that they take, and the disk space of those that
+	// are not saved (ramfile.go).
+	ram           map[uint64]*ramFile
+	held, unsaved int64
 }
 
 type doomedFile struct {
 	name string
 	size int64
+	ram  *ramFile // nil if the file was on disk when it was doomed
 }
 
 func (fs *files) init(d *Drum) {
-	fs.d, fs.caches = d, map[uint64]*cacheFile{}
+	fs.d, fs.caches, fs.ram = d, map[uint64]*cacheFile{}, map[uint64]*ramFile{}
 	fs.freezes = 1 // files found at Open have epoch 0, since the manifest names them
 }
 
@@ -65,7 +80,7 @@ func (fs *files) epoch() uint64 {
 func (fs *files) remove(name string, epoch uint64, size int64) error {
 	fs.mu.Lock()
 	if epoch != fs.freezes {
-		fs.doomed = append(fs.doomed, doomedFile{name, size})
+		fs.doomed = append(fs.doomed, doomedFile{name: name, size: size})
 		fs.mu.Unlock()
 		return nil
 	}
@@ -95,27 +110,30 @@ func (fs *files) takeDoomed() []doomedFile {
 }
 
 // create creates a file for parts in directory dir: parts of the cache, or lists of numbers, which files
-// does not track.
-func (fs *files) create(dir int, kind string) (*cacheFile, disk.File, error) {
+// tracks only in RAM.
+func (fs *files) create(dir int, kind string) (*passFile, error) {
 	d := fs.d
-	c := &cacheFile{gen: d.gen.Add(1), dir: dir, epoch: fs.epoch(), size: pageBytes, open: true}
-	name := d.opt.partPath(kind, dir, c.gen)
-	f, err := d.fs().Create(name)
-	if err != nil {
-		return nil, nil, fmt.Errorf("drum: create %s: %w", name, err)
-	}
-	h := disk.Header{Kind: kind, Version: formatVersion, Number: c.gen, Place: uint64(dir)}
-	if _, err := f.WriteAt(h.Append(nil), 0); err != nil {
-		f.Close()
-		return nil, nil, fmt.Errorf("drum: write %s: %w", name, err)
+	c := &cacheFile{gen: d.gen.Add(1), kind: kind, dir: dir, epoch: fs.epoch(), size: pageBytes, open: true}
+	pf := &passFile{cache: c, end: c.size}
+	if !fs.addRAM(c) {
+		name := d.opt.partPath(kind, dir, c.gen)
+		f, err := d.fs().Create(name)
+		if err != nil {
+			return nil, fmt.Errorf("drum: create %s: %w", name, err)
+		}
+		if _, err := f.WriteAt(c.header(), 0); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("drum: write %s: %w", name, err)
+		}
+		pf.f = f
 	}
 	if kind != cacheKind {
-		return c, f, nil
+		return pf, nil
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.caches[c.gen] = c
-	return c, f, nil
+	return pf, nil
 }
 
 // replace records that part new replaces old, and deletes old's file if it has no live part left.
@@ -129,6 +147,7 @@ func (fs *files) replace(old, new part) error {
 	if c != nil {
 		c.live -= old.space()
 	}
+	fs.bytes += new.size - old.size
 	fs.mu.Unlock()
 	return fs.drop(c)
 }
@@ -149,10 +168,19 @@ func (fs *files) drop(c *cacheFile) error {
 	}
 	delete(fs.caches, c.gen)
 	fs.mu.Unlock()
-	return fs.remove(fs.d.opt.path(c.dir, cacheName(c.gen)), c.epoch, c.size)
+	return fs.discard(c)
 }
 
-// space returns the bytes of live parts, of replaced parts in the same files, and of files to be deleted.
+// discard deletes a file whose parts nobody needs any more.
+func (fs *files) discard(c *cacheFile) error {
+	if fs.dropRAM(c) {
+		return nil
+	}
+	return fs.remove(fs.d.opt.partPath(c.kind, c.dir, c.gen), c.epoch, c.size)
+}
+
+// space returns the bytes of live parts, of replaced parts in the same files, and of files to be deleted. Files in RAM
+// count with the space that they would take.
 func (fs *files) space() (live, dead, doomed int64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -55,6 +55,14 @@ func goldenStore(t *testing.T, opt Options) (*Drum, disk.FS) {
 	return d, mem
 }
 
+// save makes a checkpoint without a manifest.
+func save(t *testing.T, d *Drum) {
+	t.Helper()
+	f := d.Freeze()
+	_, err := f.Save(nil)
+	must(t, errors.Join(err, f.Commit()))
+}
+
 // flushAll writes the partly filled buffers as blocks.
 func flushAll(t *testing.T, d *Drum) {
 	t.Helper()
@@ -105,6 +113,7 @@ func TestGoldenCacheRaw(t *testing.T) {
 	}))
 	_, err := d.Pass(context.Background(), true)
 	must(t, err)
+	save(t, d)
 	sameBytes(t, fsys, "d/state/g/cache-0000000001", `
 		6472756d62656174 64726d5a 01000000 # disk.Header: drumbeat, drmZ, version 1
 		0100000000000000 0000000000000000  # generation 1, directory 0
@@ -138,6 +147,7 @@ func TestGoldenCacheRice(t *testing.T) {
 	}
 	_, err := d.Pass(context.Background(), true)
 	must(t, err)
+	save(t, d)
 	sameBytes(t, fsys, "d/state/g/cache-0000000001", `
 		6472756d62656174 64726d5a 01000000
 		0100000000000000 0000000000000000
@@ -261,7 +271,7 @@ func TestGoldenTextLog(t *testing.T) {
 	var d *Drum
 	var fsys disk.FS
 	emitted := ""
-	d, fsys = goldenStore(t, Options{Op: CheckUpdate, Aux: AuxLog, Emit: func(rs []Result) error {
+	d, fsys = goldenStore(t, Options{Op: CheckUpdate, Aux: AuxLog, cacheRAMBytes: -1, Emit: func(rs []Result) error {
 		for _, r := range rs {
 			emitted += string(r.Aux) + ";"
 		}

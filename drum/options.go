@@ -75,6 +75,8 @@ type Options struct {
 	// Reserve concurrently. Calls of Emit never overlap.
 	Workers      int
 	workerTuples int64 // default workerTuples
+	// cacheRAMBytes bounds the files of parts in RAM; default min(maxCacheRAM, BucketBytes/cacheRAMShare), < 0: none.
+	cacheRAMBytes int64
 	// Each, for skewed stores, merges each bucket when it is full. If false, one pass merges all buckets
 	// when the largest is full, as in the paper.
 	Each bool
@@ -231,7 +233,7 @@ func (o Options) FullTuples() int64 {
 
 // RAMBytes returns the maximum memory of a Drum with these options outside the Go heap: 2k buffers of M for
 // intake, and for each worker two for the bucket being merged, r for a round, delta for reading and the
-// buffers of the merge. Copies of buffers that fill up between Freeze and Save come on top.
+// buffers of the merge. Files of parts in RAM, which are in the Go heap, are included. Copies of buffers that fill up between Freeze and Save come on top.
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
 	m, workers, logs := int64(o.BufferBytes), int64(o.Workers), int64(0)
@@ -248,7 +250,7 @@ func (o Options) RAMBytes() int64 {
 	if o.logged() {
 		recent = int64(o.recentBytes())
 	}
-	return buffers*m + logs*int64(o.LogBytes) + recent + round + workers*(o.chunkBytes()+o.mergeBytes())
+	return buffers*m + logs*int64(o.LogBytes) + recent + o.cacheRAM() + round + workers*(o.chunkBytes()+o.mergeBytes())
 }
 
 // recentBytes returns the size of recentKeys, which is to stay in a core's L2 cache.

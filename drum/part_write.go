@@ -12,8 +12,27 @@ import (
 // passFile is the cache file of one directory to which a pass appends its parts.
 type passFile struct {
 	cache *cacheFile
-	f     disk.File
-	end   int64 // end of the last finished part, in whole pages
+	f     disk.File // nil if the file began in RAM
+	end   int64     // end of the last finished part, in whole pages
+}
+
+// write writes b, whole pages of which the first used bytes matter, at off.
+func (pf *passFile) write(d *Drum, b []byte, used int, off int64) error {
+	if pf.f == nil {
+		return pf.cache.ram.write(b, used, off)
+	}
+	if _, err := pf.f.WriteAt(b, off); err != nil {
+		return fmt.Errorf("drum: write %s: %w", pf.f.Name(), err)
+	}
+	d.counts.cacheWritten.add(len(b))
+	return nil
+}
+
+func (pf *passFile) close() error {
+	if pf.f == nil {
+		return pf.cache.ram.end()
+	}
+	return pf.f.Close()
 }
 
 // partWriter writes the new part of a bucket. A pass reuses it for all its parts.
@@ -114,18 +133,17 @@ func (w *partWriter) endBlock() error {
 	w.count += int64(len(w.keys))
 	w.keys, w.lengths, w.values = w.keys[:0], w.lengths[:0], w.values[:0]
 	if len(w.buf) >= o.BufferBytes {
-		return w.write()
+		return w.write(len(w.buf))
 	}
 	return nil
 }
 
-// write writes the whole pages of buf.
-func (w *partWriter) write() error {
+// write writes the whole pages of buf, of which the first used bytes matter.
+func (w *partWriter) write(used int) error {
 	n := len(w.buf) / pageBytes * pageBytes
-	if _, err := w.pf.f.WriteAt(w.buf[:n], w.off); err != nil {
-		return fmt.Errorf("drum: write %s: %w", w.pf.f.Name(), err)
+	if err := w.pf.write(w.d, w.buf[:n], min(used, n), w.off); err != nil {
+		return err
 	}
-	w.d.counts.cacheWritten.add(n)
 	w.off += int64(n)
 	w.buf = w.buf[:copy(w.buf, w.buf[n:])]
 	return nil
@@ -139,11 +157,12 @@ func (w *partWriter) finish() (part, error) {
 	if w.count == 0 {
 		return part{}, nil
 	}
-	size := w.off + int64(len(w.buf)) - w.start
-	end := pageUp(len(w.buf))
-	clear(w.buf[len(w.buf):end])
+	used := len(w.buf)
+	size := w.off + int64(used) - w.start
+	end := pageUp(used)
+	clear(w.buf[used:end])
 	w.buf = w.buf[:end]
-	if err := w.write(); err != nil {
+	if err := w.write(used); err != nil {
 		return part{}, err
 	}
 	w.pf.end = w.off

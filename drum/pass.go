@@ -23,7 +23,7 @@ func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	if !all && !d.Full() {
 		return 0, nil
 	}
-	began, moved := time.Now(), d.Stats()
+	began, moved, inRAM := time.Now(), d.Stats(), d.counts.ramMoved.Load()
 	c := newMergeWorkers(d)
 	err = c.run(ctx, all)
 	if closeErr := c.close(); closeErr != nil {
@@ -31,7 +31,8 @@ func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 		err = errors.Join(err, closeErr)
 	}
 	now := d.Stats()
-	d.counts.passed(time.Since(began), now.IOBytes()-moved.IOBytes(), d.opt.passCost(&moved, &now))
+	predicted := max(0, d.opt.passCost(&moved, &now)-float64(d.counts.ramMoved.Load()-inRAM))
+	d.counts.passed(time.Since(began), now.IOBytes()-moved.IOBytes(), predicted)
 	if err != nil {
 		err = fmt.Errorf("drum: pass over %s: %w", d.opt.Name, err)
 	}
@@ -57,7 +58,7 @@ type pass struct {
 	// chunk is the read buffer for keys, the old part and aux, one after another. extra is that of second.
 	chunk, extra, listChunk []byte
 	// read is the open file of the part last read.
-	read    disk.File
+	read    partFile
 	readGen uint64
 
 	aux     auxReader
@@ -140,7 +141,7 @@ func (p *pass) closeFiles(files []*passFile, counted bool) error {
 			continue
 		}
 		files[dir] = nil
-		errs = append(errs, pf.f.Close())
+		errs = append(errs, pf.close())
 		if counted {
 			errs = append(errs, p.d.files.endPass(pf.cache))
 		} else {
@@ -279,24 +280,30 @@ func (p *pass) reader(pt part, kind string, buf *[]byte) (chunkReader, error) {
 			p.read.Close() // read only
 			p.read, p.readGen = nil, 0
 		}
-		f, err := p.d.opt.openPart(pt, kind)
-		if err != nil {
+		if rf := p.d.files.inRAM(pt.gen); rf != nil {
+			p.read = rf
+		} else if f, err := p.d.opt.openPart(pt, kind); err == nil {
+			p.read = f
+		} else {
 			return c, err
 		}
-		p.read, p.readGen = f, pt.gen
+		p.readGen = pt.gen
 	}
 	c.f = p.read
+	if _, ok := p.read.(*ramFile); ok {
+		c.count = &p.d.counts.ramMoved
+	}
 	return c, nil
 }
 
 // file returns the pass's cache file in directory dir.
 func (p *pass) file(dir int) (*passFile, error) {
 	if p.files[dir] == nil {
-		c, f, err := p.d.files.create(dir, cacheKind)
+		pf, err := p.d.files.create(dir, cacheKind)
 		if err != nil {
 			return nil, err
 		}
-		p.files[dir] = &passFile{cache: c, f: f, end: c.size}
+		p.files[dir] = pf
 	}
 	return p.files[dir], nil
 }

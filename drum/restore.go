@@ -103,10 +103,11 @@ func (d *Drum) restoreParts(st *State, want map[string]int64) error {
 		d.lateKeys.Add(int64(len(ps.Late)))
 		c := d.files.caches[p.gen]
 		if c == nil {
-			c = &cacheFile{gen: p.gen, dir: p.dir}
+			c = &cacheFile{gen: p.gen, kind: cacheKind, dir: p.dir}
 			d.files.caches[p.gen] = c
 		}
 		c.live += p.space()
+		d.files.bytes += p.size
 		c.size = max(c.size, p.off+p.space())
 		name := d.opt.path(p.dir, cacheName(p.gen))
 		want[name] = max(want[name], p.off+p.size)
@@ -186,7 +187,7 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 		name := d.opt.partPath(uniqueKind, p.dir, p.gen)
 		want[name] = max(want[name], p.off+p.size)
 		if files[p.gen] == nil {
-			files[p.gen] = &cacheFile{gen: p.gen, dir: p.dir}
+			files[p.gen] = &cacheFile{gen: p.gen, kind: uniqueKind, dir: p.dir}
 			t.files = append(t.files, files[p.gen])
 		}
 		files[p.gen].size = want[name]

@@ -104,7 +104,7 @@ func (s *scanner) nextBlock(r *blockReader, off, end int64) (gap scanBlock, next
 	}
 	last := int64(0) // skip what the state has beyond the end of the file
 	if r.c.f != nil {
-		last, _ = r.c.f.Size()
+		last, _ = s.w.d.fs().Size(r.c.f.Name())
 	}
 	for last = min(last, end); next < last; next += pageBytes {
 		if _, ok := s.head(r, next); ok {

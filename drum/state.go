@@ -130,6 +130,7 @@ type Frozen struct {
 	buffers [][]*frozenBuffer // by directory
 	spare   []frozenBuffer    // preallocated frozenBuffers
 	doomed  []doomedFile
+	ram     []*ramFile // to be saved
 }
 
 // frozenBuffer is the unsaved part of a buffer at the frozen moment. The mu of its bucket or log guards its
@@ -171,6 +172,7 @@ func (d *Drum) Freeze() *Frozen {
 	for i := range d.buckets {
 		f.freeze(i)
 	}
+	f.ram = d.files.name(f.st)
 	for dir := range f.buffers {
 		if bf := d.held[dir]; bf.gen == 0 && len(f.buffers[dir]) > 0 {
 			bf.gen = d.gen.Add(1)
@@ -187,7 +189,7 @@ func (f *Frozen) prepareBuffers() {
 	for dir, bf := range d.held {
 		f.buffers[dir] = make([]*frozenBuffer, 0, 2*len(d.buckets)/d.dirs()+2)
 		if bf.crowded() {
-			f.doomed = append(f.doomed, doomedFile{d.opt.path(dir, buffersName(bf.gen)), bf.written})
+			f.doomed = append(f.doomed, doomedFile{name: d.opt.path(dir, buffersName(bf.gen)), size: bf.written})
 			d.held[dir] = &bufferFile{dir: dir}
 		}
 	}
@@ -286,26 +288,43 @@ func (s *stream) state(at cursor) StreamState {
 	return st
 }
 
-// Save appends the unsaved content of buffers at the frozen moment to the files of saved buffers, and
-// returns the State. It may run concurrently with Add and Pass. The State is valid once the caller has
+// Save appends the unsaved content of buffers at the frozen moment to the files of saved buffers, writes the
+// files of parts that are only in RAM, and returns the State. It may run concurrently with Add and Pass. The State is valid once the caller has
 // synced all directories and made it durable. Save adds the bytes written to tails, which may be nil.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	if err := f.d.failed(); err != nil {
 		return nil, err
 	}
+	err := f.saveRAM(tails)
 	before := f.d.counts.bufferWritten.Load()
-	for dir := range f.buffers {
-		if err := f.saveBuffers(dir); err != nil {
-			err = fmt.Errorf("drum: save %s: %w", f.d.opt.Name, err)
-			f.d.fail(err)
-			return nil, err
-		}
+	for dir := 0; dir < len(f.buffers) && err == nil; dir++ {
+		err = f.saveBuffers(dir)
 	}
-	f.buffers, f.spare = nil, nil
+	if err != nil {
+		err = fmt.Errorf("drum: save %s: %w", f.d.opt.Name, err)
+		f.d.fail(err)
+		return nil, err
+	}
+	f.buffers, f.spare, f.ram = nil, nil, nil
 	if tails != nil {
 		tails.Count(f.d.counts.bufferWritten.Load() - before)
 	}
 	return f.st, nil
+}
+
+// saveRAM writes the files of parts that are only in RAM.
+func (f *Frozen) saveRAM(tails *disk.Tails) error {
+	for _, rf := range f.ram {
+		n, err := rf.saveOnce()
+		if err != nil {
+			return err
+		}
+		f.d.counts.bufferWritten.add(n)
+		if tails != nil {
+			tails.CountFile(int64(n))
+		}
+	}
+	return nil
 }
 
 // saveBuffers appends to the file of one directory.
@@ -353,6 +372,9 @@ func (f *Frozen) take(fb *frozenBuffer, frame []byte) []byte {
 // is durable.
 func (f *Frozen) Commit() error {
 	for _, file := range f.doomed {
+		if f.d.files.abandon(file.ram) {
+			continue
+		}
 		if err := f.d.fs().Remove(file.name); err != nil {
 			err = fmt.Errorf("drum: commit %s: %w", f.d.opt.Name, err)
 			f.d.fail(err)

@@ -20,12 +20,13 @@ type Stats struct {
 	Expunged int64
 	// Bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
-	// BufferWritten is the number of bytes that checkpoints have saved of buffers.
+	// BufferWritten is the number of bytes that checkpoints have saved: buffers, and files of parts that were in RAM
+	// until then. Passes over files in RAM do not count as I/O.
 	BufferWritten int64
 	// CacheBytes is the size of the cache, without the unused ends of pages.
 	CacheBytes int64
 	// Bytes on disk: in the bucket files of open inputs (with all text logs) and of sealed inputs, in live
-	// parts and in replaced parts of cache files. DoomedBytes are in files that the next Commit deletes.
+	// parts and in replaced parts of cache files, where those in RAM count as on disk. DoomedBytes are in files that the next Commit deletes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
 	// RoundPeakBytes is the peak RAM of a pass for the tuples of its rounds: the sum of its workers' peaks.
 	RoundPeakBytes int64
@@ -48,6 +49,8 @@ func (c *counter) add(n int) { c.Add(int64(n)) }
 type counters struct {
 	keysRead, keysWritten, auxRead, auxWritten, cacheRead, cacheWritten, bufferWritten counter
 	passes, rounds, merged, changed, emitted, expunged, roundPeak                      counter
+	// ramMoved is the number of bytes of parts read and written in RAM, counted as on disk.
+	ramMoved counter
 
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -92,8 +95,9 @@ func (c *counters) passed(d time.Duration, bytes int64, predicted float64) {
 const (
 	// firstRate is the speed assumed before the first measurement, in bytes/s: that of a single disk.
 	firstRate = 150e6
-	// roundTime is the fixed cost of a round, for a few system calls.
-	roundTime = 50 * time.Microsecond
+	// roundTime is the fixed cost of a round, for a few system calls. ramRoundTime is that of a round over parts in RAM.
+	roundTime    = 50 * time.Microsecond
+	ramRoundTime = 5 * time.Microsecond
 )
 
 // Stats returns the current counters. It reads them one after another.
@@ -134,8 +138,12 @@ func (d *Drum) Stats() Stats {
 	if rate == 0 {
 		rate = firstRate
 	}
+	each := roundTime
+	if d.files.resident() {
+		each, files = ramRoundTime, 0
+	}
 	moved := float64(2*files + s.IntakeBytes + s.SealedBytes)
-	s.PredictedEarly = time.Duration(buckets)*roundTime + time.Duration(moved/rate*float64(time.Second))
+	s.PredictedEarly = time.Duration(buckets)*each + time.Duration(moved/rate*float64(time.Second))
 	return s
 }
 

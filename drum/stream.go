@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -376,10 +377,17 @@ func (r *blockReader) at(rec uint32) cursor {
 	return cursor{off: r.off, rec: rec}
 }
 
+// partFile is a file that is read: a disk.File or a ramFile.
+type partFile interface {
+	io.ReaderAt
+	io.Closer
+	Name() string
+}
+
 // chunkReader reads a range of a file in chunks of len(*buf) bytes. It enlarges *buf for a longer piece.
 type chunkReader struct {
-	f        disk.File // nil: empty
-	off, end int64     // range not read yet
+	f        partFile // nil: empty
+	off, end int64    // range not read yet
 	buf      *[]byte
 	lo, hi   int // bytes of buf that have been read but not skipped
 	count    *counter

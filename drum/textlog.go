@@ -286,13 +286,13 @@ func (p *pass) listUniques(in *input, i int) (uniqueList, error) {
 // uniqueFile returns the pass's file of lists in directory dir.
 func (p *pass) uniqueFile(dir int) (*passFile, error) {
 	if p.lists[dir] == nil {
-		c, f, err := p.d.files.create(dir, uniqueKind)
+		pf, err := p.d.files.create(dir, uniqueKind)
 		if err != nil {
 			return nil, err
 		}
-		p.lists[dir] = &passFile{cache: c, f: f, end: c.size}
+		p.lists[dir] = pf
 		p.d.gate.Lock() // several workers may add files
-		p.d.texts.files = append(p.d.texts.files, c)
+		p.d.texts.files = append(p.d.texts.files, pf.cache)
 		p.d.gate.Unlock()
 	}
 	return p.lists[dir], nil
@@ -329,7 +329,7 @@ func (d *Drum) endLogged() error {
 		}
 	}
 	for _, c := range files {
-		if err := d.files.remove(d.opt.path(c.dir, uniqueName(c.gen)), c.epoch, c.size); err != nil {
+		if err := d.files.discard(c); err != nil {
 			return err
 		}
 	}

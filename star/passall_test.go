@@ -15,7 +15,7 @@ import (
 func TestPassAll(t *testing.T) {
 	s, err := star.Open(star.Options{
 		Set:   disk.Set{FS: memfs.New(1), Paths: []string{"/d"}},
-		Edges: drum.Options{Buckets: 2048, BufferBytes: 4096},
+		Edges: drum.Options{Buckets: 2048, BufferBytes: 4096, BucketBytes: 64 << 10}, // too many edges to stay in RAM
 		Place: func(*[16]byte, uint32, uint8, uint8) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)

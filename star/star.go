@@ -439,6 +439,9 @@ func (s *Star) PendingBytes() (edges, indegree int64) {
 	return edges, indegree
 }
 
+// UnsavedBytes returns the disk space, in bytes, of the files in RAM that the next checkpoint may have to write.
+func (s *Star) UnsavedBytes() int64 { return s.edges.UnsavedBytes() + s.indegree.UnsavedBytes() }
+
 // ChecksHalfFull reports whether the buckets of the indegree drum are half full, or one is full. A scan of
 // QF then pauses.
 func (s *Star) ChecksHalfFull() bool { return s.indegree.HalfFull() }
