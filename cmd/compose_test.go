@@ -120,7 +120,7 @@ func TestComposeCommands(t *testing.T) {
 // TestComposeFile: images have versions, services are watched, and what they name exists.
 func TestComposeFile(t *testing.T) {
 	f := readCompose(t)
-	version := regexp.MustCompile(`^[a-z/]+:(v?\d+\.\d+\.\d+(-alpine)?|RELEASE\.[0-9TZ-]+)$`)
+	version := regexp.MustCompile(`^[a-z/]+:(v?\d+\.\d+\.\d+(-alpine)?|RELEASE\.[0-9TZ-]+)(@sha256:[0-9a-f]{64})?$`) // scripts/pin-images.sh judges the digests
 	secrets := map[string]bool{}
 	for name, s := range f.Services {
 		if s.Build == nil && !version.MatchString(s.Image) {

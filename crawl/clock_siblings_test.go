@@ -80,7 +80,7 @@ func TestVerdictAfterDelaysBecameShorter(t *testing.T) {
 func runToQ(t *testing.T, fs disk.FS, web *tinyWeb, delay time.Duration) {
 	t.Helper()
 	opt := web.options(t, fs, urls("a", 60, 5)...)
-	opt.HostDelay, opt.MaxTime = delay, 10*time.Minute
+	opt.HostDelay, opt.MaxTime = delay, 4*time.Minute
 	opt.tune = func(p *Plan) { p.PoliteBytes = 8 * politeItemBytes }
 	if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceReady) < 50 {
 		t.Fatalf("%d URLs wait in Q: %v", s.Place(state.PlaceReady), s.Places)

@@ -208,7 +208,13 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 		t.Fatalf("with a larger limit: %v, %+v", err, res)
 	}
-	checkFetched(t, web, &opt)
+	checkStored(t, web, fsys, opt.Dirs)
+	served := web.Log().Snapshot()
+	checkDelays(t, served, &opt, 0)
+	// A page that finds no room is fetched again: those under way when the limit was reached.
+	if repeated, _ := checkServed(web.Expected("drumbeat"), served); repeated > opt.Connections {
+		t.Errorf("%d pages were fetched again", repeated)
+	}
 }
 
 // TestDiskLimitSurvivesKills: a crawl that is killed again and again while it is at its limit must come back below it,

@@ -106,7 +106,7 @@ type Command struct {
 type netFlags struct {
 	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"Send DNS queries to this server. Repeatable. Default: the servers in /etc/resolv.conf."`
 	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Send at most N DNS queries per second. 0: no limit."`
-	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these addresses, which are private or on networks of this machine's interfaces, such as 127.0.0.0/8. Repeatable."`
+	AllowNet         []flags.NetPrefix  `group:"net" common:"" placeholder:"CIDR" help:"Allow connections to these networks, private or of this machine. Example: 127.0.0.0/8. Repeatable."`
 	NAT64Prefix      []flags.NAT64      `group:"net" name:"nat64-prefix" placeholder:"PREFIX" help:"Prefix of your network's NAT64 (RFC 6052), such as 2001:db8:64::/96. Addresses in it are treated as the IPv4 addresses that they embed. Repeatable."`
 	Ports            []ports.Range      `group:"net" common:"" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443. Give ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions to use: auto (those that this machine has a route for), 4, 6 or both."`

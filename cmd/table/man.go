@@ -74,8 +74,13 @@ func writeCommand(b *bytes.Buffer, command *kong.Node) {
 		}
 		fmt.Fprintf(b, ".TP\n%s\n%s\n", name, roff(flags.HelpWithDefault(flag.Value)))
 	}
-	if command.Detail != "" {
-		b.WriteString(".PP\n.nf\n" + roff(command.Detail) + "\n.fi\n")
+	for paragraph := range strings.SplitSeq(command.Detail, "\n\n") {
+		switch {
+		case strings.Contains(paragraph, "\n"): // a list, such as examples
+			b.WriteString(".PP\n.nf\n" + roff(paragraph) + "\n.fi\n")
+		case paragraph != "":
+			b.WriteString(".PP\n" + roff(paragraph) + "\n")
+		}
 	}
 }
 

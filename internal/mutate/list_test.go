@@ -56,7 +56,7 @@ var mutants = []mutant{
 		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := state.EncodeManifest(m)\n"}}},
 	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
 	{name: "buffers-deleted-early", file: "drum/state.go", edits: []edit{
-		{"			f.doomed = append(f.doomed, doomedFile{d.opt.path(dir, buffersName(bf.gen)), bf.written})\n",
+		{"			f.doomed = append(f.doomed, doomedFile{name: d.opt.path(dir, buffersName(bf.gen)), size: bf.written})\n",
 			"			_ = d.fs().Remove(d.opt.path(dir, buffersName(bf.gen)))\n"}}},
 	{name: "buffers-half-saved", file: "drum/state.go", edits: []edit{
 		{"		s.saved = fb.n - bucketHeaderBytes\n", "		s.saved = cap(s.buf)\n"}}},
