@@ -31,7 +31,10 @@ func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 		err = errors.Join(err, closeErr)
 	}
 	now := d.Stats()
-	predicted := max(0, d.opt.passCost(&moved, &now)-float64(d.counts.ramMoved.Load()-inRAM))
+	predicted := 0.0
+	if now.IOBytes() != moved.IOBytes() { // else the store is in RAM
+		predicted = max(0, d.opt.passCost(&moved, &now)-float64(d.counts.ramMoved.Load()-inRAM))
+	}
 	d.counts.passed(time.Since(began), now.IOBytes()-moved.IOBytes(), predicted)
 	if err != nil {
 		err = fmt.Errorf("drum: pass over %s: %w", d.opt.Name, err)

@@ -128,8 +128,11 @@ func bar(used, limit int64) string {
 
 // modelText compares measured figures of URLseen and the disks with their predictions.
 func modelText(c *crawl.SeenCheck) string {
-	if c.Links == 0 {
+	switch {
+	case c.Links == 0:
 		return "no merge of URLseen yet"
+	case c.Bytes == 0:
+		return "URLseen has been in RAM"
 	}
 	text := fmt.Sprintf("URLseen I/O %s B per link, %s predicted (%s in full passes); alpha %s, %s predicted", oneDecimal(c.Bytes),
 		oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
