@@ -41,7 +41,7 @@ func TestCrawlCommand(t *testing.T) {
 		m.Bytes <= 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
 		t.Errorf("--summary: %v, %s", err, data)
 	}
-	for _, want := range []string{"pages/s by wall time", "model       URLseen I/O ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir,
+	for _, want := range []string{"pages/s by wall time", "model       URLseen ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir,
 		" files finished, ", dir + "/log/crawl-"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
