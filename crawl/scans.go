@@ -85,6 +85,9 @@ type scanMemory struct {
 	took         time.Duration
 }
 
+// scanShare is how many URLs of QF may be read again for each page fetched since the last scan of an idle crawl.
+const scanShare = 64
+
 // scanDuty is the time between two scans in durations of a scan. A PLD with 10^6 URLs over its budget would otherwise
 // be read again and again while the queues of BEAST are short, and take the processors from the others.
 const scanDuty = 16
@@ -116,7 +119,7 @@ func (b *budgetStage) untilScan(now time.Time) time.Duration {
 // scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
 // empty and something has changed since the last such scan. After a scan, a PLD with a budget has URLs in
 // all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
-// without a budget. They are read again while the crawl fetches, and a last time when nothing else is left.
+// without a budget. They are read again after many fetched pages, or a last time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
 	if b.acct.in(state.PlaceFailed) == 0 {
 		return false
@@ -132,6 +135,9 @@ func (b *budgetStage) scanDue() bool {
 	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
 	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
+		return false
+	}
+	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
