@@ -38,7 +38,7 @@ func TestCrawlCommand(t *testing.T) {
 		err = json.Unmarshal(data, &sum)
 	}
 	if m := &sum.Model; err != nil || sum.Pages == 0 || sum.Unique == 0 || sum.Places["fetched"] == 0 || m.Links != sum.LinksChecked ||
-		m.Bytes <= 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
+		m.Bytes < 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
 		t.Errorf("--summary: %v, %s", err, data)
 	}
 	for _, want := range []string{"pages/s by wall time", "model       URLseen ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir,
