@@ -128,7 +128,9 @@ func silenceEnds(t *testing.T, hosts int, lasts time.Duration) {
 	s.opt.OutagePatience = 24 * time.Hour
 	var healed time.Time
 	all, most := 0, 0
+	counted := make(chan struct{})
 	time.AfterFunc(20*time.Second+lasts, func() {
+		defer close(counted)
 		healed = time.Now()
 		s.fire.ban(false)
 		all, most = s.requests()
@@ -136,6 +138,7 @@ func silenceEnds(t *testing.T, hosts int, lasts time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*24*time.Hour)
 	defer cancel()
 	res := mustRun(t, ctx, s.opt)
+	<-counted
 	back := map[string]bool{}
 	var late time.Duration
 	for _, r := range s.web.pages("h") {
