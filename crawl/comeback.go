@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// comeBack tells until when the crawl must not end because the robots.txt of a host can be had again. URLs of a host
-// whose last request failed count as those of an unreachable host, for which the end of the crawl does not wait
-// (state.ReasonRobotsUnavailable). While the next request is under way, they wait for its answer on disk, up to
-// 1<<mostWait seconds, and return late if it succeeds, after an outage say. The crawl would end without them. So after
-// a success it waits until all URLs have returned that did not know of it.
+// comeBack keeps the crawl from ending while URLs return whose robots.txt is available again. URLs of a host whose last
+// request for it failed count as those of an unreachable host, and the crawl's end does not wait for these
+// (state.ReasonRobotsUnavailable). During the next request they wait on disk for its answer, up to 1<<mostWait seconds.
+// If it succeeds, for example after an outage, they return late, and the crawl would end without them. So after a
+// success it waits until they have returned.
 type comeBack struct {
 	mu    sync.Mutex // guards the fields below
 	due   time.Time  // when the last URL returns that waits for the answer of such a host

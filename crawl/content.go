@@ -404,7 +404,7 @@ var errContentForm = fmt.Errorf("pages that wait for the check of their content 
 
 // due reports whether an early pass is due.
 func (c *contentStage) due() bool {
-	if c.passes.nothingInFlight() {
+	if c.passes.nothingLeft() {
 		return true
 	}
 	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))

@@ -15,7 +15,7 @@ import (
 )
 
 // TestForeignFileAtTheLimit: a file of another program in the crawl's directory takes what is left of --disk. The next
-// writes are refused. The error names the limit and the use, and blames no disk; a crawl that waits goes on once the file
+// writes are refused. The error names the limit and the use, and blames no disk; a waiting crawl continues when the file
 // is gone.
 func TestForeignFileAtTheLimit(t *testing.T) {
 	for _, full := range []WhenFull{WhenFullStop, WhenFullPause} {

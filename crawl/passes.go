@@ -27,6 +27,7 @@ const (
 // for each pending tuple. The disks are then idle for 99 % of the time.
 const (
 	cheapEarly   = 20 * time.Millisecond
+	cheapAtOnce  = 5 * time.Millisecond
 	tupleCost    = 10 * time.Millisecond
 	idleDuty     = 100
 	idlePatience = 10 * time.Minute
@@ -123,9 +124,10 @@ func (m *merger) raise() {
 }
 
 // atOnce reports whether a pass must not wait for the duration of the last one: that may have been long because a
-// disk was busy, and nothing else has work.
+// disk was busy, and nothing else has work. While the stock only waits for its hosts, this holds for passes of a few
+// milliseconds: each page of a slow host could cause one.
 func (m *merger) atOnce() bool {
-	return m.passes.nothingInFlight() || m.hurries() || m.idle != nil && m.idle()
+	return m.passes.nothingLeft() || m.hurries() || m.idle != nil && m.idle() || m.passes.nothingInFlight() && m.cost() <= cheapAtOnce
 }
 
 func (m *merger) hurries() bool { return m.urgent != nil && m.urgent() }
@@ -219,10 +221,12 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 	return cost <= cheapEarly+time.Duration(tuples)*tupleCost
 }
 
-// nothingInFlight reports whether nothing is under way: the stock is empty or its URLs are not due, and no robots.txt
-// is requested.
+// nothingLeft reports whether the stock is empty and no request for robots.txt is under way.
+func (p *passRunner) nothingLeft() bool { return p.acct.stock() == 0 && p.requests.underWay() == 0 }
+
+// nothingInFlight reports whether no request is under way: nothing is left, or no URL of the stock is due.
 func (p *passRunner) nothingInFlight() bool {
-	return (p.acct.stock() == 0 || p.workers.starved()) && p.requests.underWay() == 0
+	return p.nothingLeft() || p.workers.starved() && p.requests.underWay() == 0
 }
 
 // starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could

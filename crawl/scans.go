@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				continue
 			}
 			b.scanned.began, b.scanned.size = time.Now(), b.acct.in(state.PlaceFailed)
+			b.chooseLot()
 			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
 				return err
 			}
@@ -77,7 +79,8 @@ func (b *budgetStage) crowded() bool {
 type scanMemory struct {
 	fetched atomic.Int64 // responses at the start of the last such scan; -1 before the first
 	edges   atomic.Int64
-	spared  atomic.Bool // PLDs without standing got a page in that scan
+	spared  atomic.Bool  // PLDs without standing got a page in that scan
+	lot     atomic.Int64 // checks that make a pass of STAR due; 0: none
 
 	// Of the last scan, for the goroutine "scan": its start, its end, the number of its URLs, and its duration for each.
 	began, ended time.Time
@@ -99,9 +102,20 @@ const leastScan = 2 * time.Microsecond
 // must be short, but not so short that it rewrites many PLDs for each URL.
 const scanLot = 1 << 14
 
+// chooseLot chooses the lot of the scan that begins. Where a pass takes long, a lot is what fills half of STAR's buckets
+// (crowded).
+func (b *budgetStage) chooseLot() {
+	lot := max(scanLot, b.star.NumPLDs()/earlyShare)
+	if _, st := b.star.Stats(); st.PredictedEarly > cheapMerge {
+		lot = math.MaxInt64
+	}
+	b.scanned.lot.Store(lot)
+}
+
 // scanLotReady reports whether a running scan has sent STAR a lot, so that a pass is due.
 func (b *budgetStage) scanLotReady() bool {
-	return b.beast.Scanning() && b.star.PendingChecks() >= max(scanLot, b.star.NumPLDs()/earlyShare)
+	lot := b.scanned.lot.Load()
+	return lot > 0 && b.star.PendingChecks() >= lot && b.beast.Scanning()
 }
 
 // untilScan returns how long to wait for the next scan; 0 if it is due.

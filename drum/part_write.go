@@ -138,7 +138,7 @@ func (w *partWriter) endBlock() error {
 	return nil
 }
 
-// write writes the whole pages of buf, of which the first used bytes matter.
+// write writes the whole pages of buf. Their first used bytes matter.
 func (w *partWriter) write(used int) error {
 	n := len(w.buf) / pageBytes * pageBytes
 	if err := w.pf.write(w.d, w.buf[:n], min(used, n), w.off); err != nil {

@@ -217,8 +217,8 @@ func (fs *files) abandon(rf *ramFile) bool {
 	return !rf.saved
 }
 
-// write writes b, whole pages of which the first used bytes matter, at off. If RAM does not suffice, the file
-// moves to disk.
+// write writes the whole pages b at off. Their first used bytes matter. If RAM does not suffice, the file moves to
+// disk.
 func (rf *ramFile) write(b []byte, used int, off int64) error {
 	rf.io.Lock()
 	defer rf.io.Unlock()

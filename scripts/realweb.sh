@@ -21,7 +21,7 @@
 #                      discover        48 hosts of 1 to 60,000 pages, found from the seeds (default of race)
 #                      discover-full   400 hosts
 #                      discover-small  24 hosts, for CI
-#                      for race, webs of Debian packages, all hosts of which are seeds (--packages has others):
+#                      for race, webs of Debian packages, with a seed for each host (--packages has others):
 #                      core  48 hosts, pages compressed
 #                      full  140 hosts of very unequal size, a third of them without compression
 #                      one   one host; the bare loop has one connection, drumbeat --linger 0s

@@ -35,7 +35,7 @@ const (
 	smallBlocks = 256
 )
 
-// Levels of compression. The heads, of which there is one a page, have the fastest.
+// Levels of compression. There is a head for each page, so heads have the fastest.
 const (
 	headLevel  = 1
 	blockLevel = 6

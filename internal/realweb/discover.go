@@ -84,18 +84,7 @@ func (c discoverCmd) Run(ctx context.Context) (err error) {
 	}
 	rep := report.New("discover", "drumbeat, wget2 and a bare loop fetch a web that the crawlers find from its seeds")
 	d.report(rep, f)
-	if err := rep.Write(os.Stdout); err != nil {
-		return err
-	}
-	if c.Out != "" {
-		if _, err := rep.Save(c.Out); err != nil {
-			return err
-		}
-	}
-	if err := rep.Err(); c.Check && err != nil {
-		return err
-	}
-	return nil
+	return finish(rep, c.Out, c.Check)
 }
 
 // choose fills the list of contenders, and leaves out wget2 where it is not installed.

@@ -86,16 +86,21 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 	}
 	r.report(rep, k)
 	rep.Command = fmt.Sprintf("scripts/realweb.sh race --web %s --pairs %d --packages '%s'", c.Web, c.Pairs, strings.Join(c.Packages, ","))
+	return finish(rep, c.Out, c.Check)
+}
+
+// finish prints a report, saves it to out if that is set, and with check returns an error if a figure misses its target.
+func finish(rep *report.Report, out string, check bool) error {
 	if err := rep.Write(os.Stdout); err != nil {
 		return err
 	}
-	if c.Out != "" {
-		if _, err := rep.Save(c.Out); err != nil {
+	if out != "" {
+		if _, err := rep.Save(out); err != nil {
 			return err
 		}
 	}
-	if err := rep.Err(); c.Check && err != nil {
-		return err
+	if check {
+		return rep.Err()
 	}
 	return nil
 }
