@@ -87,6 +87,8 @@ type clusterStage struct {
 	aside       []atomic.Int64 // of these, those of each node
 	stuck       []bool         // by node: its next message finds the quarantine full; of the goroutine "intake"
 	doubts      *doubts
+	disowns     []bool        // by node: noteDisowned
+	disowners   atomic.Int32  // how many of disowns are true
 	listed      chan struct{} // closed when the broker's marks are known
 	marksListed sync.Once     // closes it
 
@@ -191,6 +193,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 	s.inlet = admit.NewInlet(s.links)
 	s.want, s.wanted = make([]uint64, s.nodes), make([]wanting, s.nodes)
 	s.aside, s.stuck, s.doubts = make([]atomic.Int64, s.nodes), make([]bool, s.nodes), newDoubts(s.nodes)
+	s.disowns = make([]bool, s.nodes)
 	s.intake = exchange.Intake{Taken: make([]exchange.Taken, s.nodes)}
 	if m != nil && m.Intake != nil {
 		if len(m.Intake.Taken) != s.nodes {

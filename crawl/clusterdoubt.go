@@ -146,6 +146,7 @@ func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
 	case m.Moves < s.opt.Cluster.Table.Moves(): // from before the last move of slots, until the node has started again
 		return false, nil
 	}
+	s.noteDisowned(m.Node, slices.Contains(m.GivenUp, s.node))
 	if err := s.checkMark(m); err != nil {
 		return false, s.doubted(m.Node, doubtMark, m.Revision, err)
 	}

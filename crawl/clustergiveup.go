@@ -93,6 +93,23 @@ func (s *clusterStage) errGivenUp() error {
 		"go on with this cluster: %w", s.node, state.ErrIncompatible)
 }
 
+// noteDisowned notes whether the last mark of another node says that it has given up this one. While one does, nothing is
+// fetched: if it is true, this node must end (doubted), and its sites are lost to the crawl. It belongs to the goroutine that
+// reads marks.
+func (s *clusterStage) noteDisowned(node int, says bool) {
+	if s.disowns[node] == says {
+		return
+	}
+	if s.disowns[node] = says; says {
+		s.disowners.Add(1)
+	} else if s.disowners.Add(-1) == 0 {
+		s.dispatcher.morePages()
+	}
+}
+
+// disowned reports whether a node says that it has given up this one.
+func (s *clusterStage) disowned() bool { return s.disowners.Load() > 0 }
+
 // checkGivenUp compares the nodes that the configuration of the cluster gives up with those of this node. missed: the
 // cluster has given up nodes that this one waits for. ahead: this one has agreed to give up more, and the broker has lost
 // that, or a node that was given up has written its own configuration; then this node's replaces it.

@@ -61,7 +61,12 @@ func TestClusterPartlyMerged(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
 		c, fs := movable(t, web, 2, func(o *Options) { o.StockTarget = 20 })
 		defer c.close()
-		c.stopAfter(200)
+		for n := 200; ; n = 20 { // until links wait in enough buckets
+			c.stopAfter(n)
+			if pendingBuckets(t, fs, c.options[c.largest(fs)].Dirs) > 3 {
+				break
+			}
+		}
 		if partlyMerged(t, fs, c.options[c.largest(fs)].Dirs, 3) == 0 {
 			t.Fatal("no unique URL waits for its emission")
 		}
@@ -78,6 +83,16 @@ func (c *cluster) largest(fs disk.FS) (node int) {
 		}
 	}
 	return node
+}
+
+// pendingBuckets returns the number of buckets of a node's URLseen in which links wait.
+func pendingBuckets(t *testing.T, fs *memfs.FS, dirs []string) int {
+	t.Helper()
+	_, m, err := lastManifest(fs, dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(partOf[drum.State](t, m, state.NameURLSeen).Inputs)
 }
 
 // partlyMerged merges some buckets of a node's URLseen, as a pass does before it is killed after a checkpoint: the texts of unique

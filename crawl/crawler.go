@@ -142,7 +142,7 @@ func (c *crawler) wire() {
 	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
 	c.leases.dispatcher = c.dispatcher
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
-	c.dispatcher.lackURLs = c.passes.lackURLs
+	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.lackURLs, c.cluster.disowned
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; engine.stages waits for them.

@@ -45,6 +45,7 @@ type dispatcher struct {
 	stock     *stockKeeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
+	disowned  func() bool  // clusterStage.disowned: nothing may be fetched
 	lackURLs  func()       // told that connections are idle because no URL in RAM is due
 }
 
@@ -480,7 +481,7 @@ func (d *dispatcher) endGrants() {
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.ended || !d.leases.mayFetch() || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
+	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

@@ -103,6 +103,9 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.leases.why(); why != "" {
 		return why
 	}
+	if c.cluster.disowned() {
+		return "another node, which says that it has given up this one (--give-up-node)"
+	}
 	if c.cluster.pagesWait() {
 		return "pages of other nodes (--max-pages)"
 	}
