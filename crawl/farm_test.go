@@ -208,13 +208,15 @@ func TestFarms(t *testing.T) {
 	}
 }
 
-// limit is the share of the requests that a farm must not exceed: 5 %, but more with a fifth of the seeds, or with a
-// fifteenth of the web.
+// limit is the share of the requests that a farm must not exceed in a crawl of 4,000 pages. Budgets alone would give the farm
+// 5 % of a long crawl, but 15 % with a quarter of the seeds and 26 % with a fifteenth of the web (TestFarmGraphs in package star).
 func (f farmCase) limit() float64 {
 	switch {
 	case f.expired > 5:
-		return 0.13
-	case f.seeds > 2:
+		return 0.22
+	case f.others > 0:
+		return 0.16
+	case f.seeds > 2 || f.expired > 1:
 		return 0.08
 	}
 	return 0.05
@@ -244,12 +246,11 @@ func longFarmCases() []farmCase {
 }
 
 // TestFarmsBySupporters compares budgets by supporters with the paper's and with equal ones, for farms of 120 PLDs beside
-// 300 honest ones. A farm must get no more than its limit, and the order of the honest PLDs must
-// stay. TestFarmGraphs in package star has more webs and ways in, without a crawl.
+// 300 honest ones. A farm must get no more than its limit, and the order of the honest PLDs must stay. TestFarmGraphs in package star has more webs and ways in, without a crawl.
 func TestFarmsBySupporters(t *testing.T) {
 	t.Parallel()
 	notShort(t)
-	pages, least := int64(1000), 0.75 // of few pages the in-degrees are mostly ties
+	pages, least := int64(2000), 0.65 // of few pages the in-degrees are mostly ties
 	cases := []farmCase{{farm: "link-farm", bought: 5}, {farm: "endless-farm", expired: 5}}
 	if *longRuns {
 		pages, cases = 4000, longFarmCases()
@@ -269,8 +270,12 @@ func TestFarmsBySupporters(t *testing.T) {
 				if !r.computed {
 					t.Error("supporters were not computed")
 				}
-				if r.share > c.limit() {
-					t.Errorf("the farm got %.1f %% of the pages, want at most %.0f %%", 100*r.share, 100*c.limit())
+				limit := c.limit()
+				if !*longRuns && c.farm == "endless-farm" { // 4 ± 1.5 % of 2,000 pages, where the paper's budgets give it 30 to 50 %
+					limit = 0.12
+				}
+				if r.share > limit {
+					t.Errorf("the farm got %.1f %% of the pages, want at most %.1f %%", 100*r.share, 100*limit)
 				}
 				if c.expired < 20 && r.correlation < least {
 					t.Errorf("supporters and in-degrees of honest PLDs have a rank correlation of %.3f, want at least %v", r.correlation, least)
