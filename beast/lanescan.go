@@ -60,6 +60,15 @@ func (l *Lanes) ScanPeek() (rec []byte, ok bool, err error) {
 // ScanAdvance moves past the record that ScanPeek returned.
 func (l *Lanes) ScanAdvance() { l.lanes[l.scan].ScanAdvance() }
 
+// ScanSkip leaves the record that ScanPeek returned in its lane's QF, for the next scan, and moves past it.
+func (l *Lanes) ScanSkip(rec []byte) error {
+	if err := l.lanes[l.scan].Append(Failed, rec); err != nil {
+		return err
+	}
+	l.lanes[l.scan].ScanAdvance()
+	return nil
+}
+
 // EndScan ends the scans of all lanes. All their records must have been read.
 func (l *Lanes) EndScan() error {
 	for _, b := range l.lanes {

@@ -1,12 +1,15 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/state"
+	"drumbeat/weburl"
 )
 
 // The scan of QF: URLs for which no queue of BEAST had room are sent to STAR's check again (paper, section VII).
@@ -26,7 +29,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				b.await(ctx, b.wakeScan, wait)
 				continue
 			}
-			b.scanned.began, b.scanned.size = time.Now(), b.acct.in(state.PlaceFailed)
+			b.scanned.busy = 0
 			b.chooseLot()
 			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
 				return err
@@ -40,10 +43,8 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 			if err := b.transact(func(*transaction) error { return b.beast.EndScan() }); err != nil {
 				return err
 			}
-			if b.scanned.ended = time.Now(); b.scanned.began.IsZero() { // a former run has begun it
-				b.scanned.began = b.scanned.ended
-			}
-			b.scanned.took = max(leastScan, b.scanned.ended.Sub(b.scanned.began)/time.Duration(max(1, b.scanned.size)))
+			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
+			b.opt.Log.Debug("scan of QF", "left", b.acct.in(state.PlaceFailed), "took", b.scanned.took)
 			b.wakeStar.raise()
 			continue
 		}
@@ -52,13 +53,43 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 			b.await(ctx, b.wakeScan, wakeAfter)
 			continue
 		}
-		if err := b.transact(func(tx *transaction) error {
+		if err := b.transact(func(tx *transaction) error { return b.scanSome(tx, data) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanSome handles the record of QF that ScanPeek has returned. A URL of a host that has more in RAM and on disk than it can
+// be sent until the next scan stays in QF, and so do those that follow, at most scanSkips: they are one part of a
+// transaction.
+func (b *budgetStage) scanSome(tx *transaction, data []byte) error {
+	var rec weburl.Record
+	var host []byte // of the last record
+	glutted, now, ahead := false, time.Now(), max(glutAhead, b.scanRest(scanDuty))
+	defer func() { b.scanned.busy += time.Since(now) }()
+	for range scanSkips {
+		if err := rec.Decode(data); err != nil {
+			return fmt.Errorf("crawl: record from %s: %w", state.PlaceFailed, err)
+		}
+		if of := weburl.Split(rec.URL).Host; host == nil || !bytes.Equal(of, host) {
+			host = append(host[:0], of...)
+			glutted = b.polite.Glutted(now, b.HostKey(host), ahead)
+		}
+		if !glutted {
+			b.scanned.busy += checkCost
 			if err := b.checkAgain(tx, data, state.PlaceFailed); err != nil {
 				return err
 			}
 			b.beast.ScanAdvance()
 			return nil
-		}); err != nil {
+		}
+		if err := b.beast.ScanSkip(data); err != nil {
+			return err
+		}
+		var ok bool
+		var err error
+		if data, ok, err = b.beast.ScanPeek(); err != nil || !ok {
 			return err
 		}
 	}
@@ -82,21 +113,28 @@ type scanMemory struct {
 	spared  atomic.Bool  // PLDs without standing got a page in that scan
 	lot     atomic.Int64 // checks that make a pass of STAR due; 0: none
 
-	// Of the last scan, for the goroutine "scan": its start, its end, the number of its URLs, and its duration for each.
-	began, ended time.Time
-	size         int64
-	took         time.Duration
+	// For the goroutine "scan": when the last scan ended, and the time that it and the present one have taken, with STAR's
+	// passes but without waits.
+	ended      time.Time
+	took, busy time.Duration
 }
 
-// scanShare is how many URLs of QF may be read again for each page fetched since the last scan of an idle crawl.
-const scanShare = 64
+// The time between two scans in durations of a scan. A PLD with 10^6 URLs over its budget would otherwise be read again and
+// again while the queues of BEAST are short, and take the processors from the others.
+const (
+	scanDuty   = 16
+	hungryDuty = 2 // while connections and processors are idle, and nothing waits in front of RAM
+)
 
-// scanDuty is the time between two scans in durations of a scan. A PLD with 10^6 URLs over its budget would otherwise
-// be read again and again while the queues of BEAST are short, and take the processors from the others.
-const scanDuty = 16
+// glutAhead is the least time that a host must have URLs for, so that a scan leaves the others in QF; scanSkips is how
+// many it leaves in one transaction.
+const (
+	glutAhead = time.Hour
+	scanSkips = 256
+)
 
-// leastScan is about the time that a URL of a scan takes at best.
-const leastScan = 2 * time.Microsecond
+// checkCost is about the time that the check of a URL takes in STAR's pass.
+const checkCost = 2 * time.Microsecond
 
 // scanLot is the number of URLs of a scan that STAR checks in one pass, at least. Newer URLs wait for that pass, so it
 // must be short, but not so short that it rewrites many PLDs for each URL.
@@ -120,9 +158,12 @@ func (b *budgetStage) scanLotReady() bool {
 
 // untilScan returns how long to wait for the next scan; 0 if it is due.
 func (b *budgetStage) untilScan(now time.Time) time.Duration {
-	rest := scanDuty * time.Duration(b.acct.in(state.PlaceFailed)) * b.scanned.took
-	if wait := b.scanned.ended.Add(rest).Sub(now); wait > 0 && !b.passes.nothingInFlight() {
-		return wait
+	duty := scanDuty
+	if b.workers.hungry() && b.nothingNearer() {
+		duty = hungryDuty
+	}
+	if wait := b.scanned.ended.Add(b.scanRest(duty)).Sub(now); wait > 0 && !b.passes.nothingInFlight() {
+		return min(wait, wakeAfter)
 	}
 	if !b.scanDue() {
 		return wakeAfter
@@ -130,10 +171,20 @@ func (b *budgetStage) untilScan(now time.Time) time.Duration {
 	return 0
 }
 
+// scanRest returns how long the next scan waits after the last one.
+func (b *budgetStage) scanRest(duty int) time.Duration {
+	return time.Duration(duty) * b.scanned.took
+}
+
+// nothingNearer reports whether no URL is nearer to RAM than those in QF.
+func (b *budgetStage) nothingNearer() bool {
+	return b.acct.in(state.PlaceBeast, state.PlaceStar) == 0 && b.upstreamEmpty()
+}
+
 // scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
 // empty and something has changed since the last such scan. After a scan, a PLD with a budget has URLs in
 // all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
-// without a budget. They are read again after many fetched pages, or a last time when nothing else is left.
+// without a budget. They are read again while the crawl fetches, and a last time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
 	if b.acct.in(state.PlaceFailed) == 0 {
 		return false
@@ -143,15 +194,12 @@ func (b *budgetStage) scanDue() bool {
 		b.scanned.spared.Store(false)
 		return true
 	}
-	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
+	if !b.passes.needsURLs() || !b.nothingNearer() {
 		return false
 	}
 	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
 	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
-		return false
-	}
-	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too

@@ -335,6 +335,39 @@ func TestDeferral(t *testing.T) {
 	}
 }
 
+// TestGlutted: a host has a glut while its items in RAM and those that it was deferred for need longer than the time asked
+// for, and none without a full share in RAM.
+func TestGlutted(t *testing.T) {
+	opt := paper()
+	opt.MaxPerHost = 2
+	s := polite.New(opt, t0)
+	for i := range 2 {
+		if s.Glutted(t0, 1, 0) {
+			t.Errorf("a glut with %d of 2 items", i)
+		}
+		admit(t, s, t0, item(1, 1, v4(1)))
+	}
+	for range 5 {
+		s.Admit(t0, item(1, 1, v4(1)))
+	}
+	wait := 7 * 40 * time.Second
+	for _, test := range []struct {
+		after, ahead time.Duration
+		want         bool
+	}{{0, wait - time.Second, true}, {0, wait, false}, {80 * time.Second, wait - 81*time.Second, true}, {80 * time.Second, wait - 80*time.Second, false},
+		{time.Hour, 81 * time.Second, false}, {time.Hour, 79 * time.Second, true}} { // what has been deferred is due; RAM has two
+		if got := s.Glutted(t0.Add(test.after), 1, test.ahead); got != test.want {
+			t.Errorf("after %v, a glut for %v: %v, want %v", test.after, test.ahead, got, test.want)
+		}
+	}
+	if s.Glutted(t0, 2, 0) {
+		t.Error("a host without items has a glut")
+	}
+	if g, _ := s.Next(t0); g == nil || s.Glutted(t0, 1, 0) {
+		t.Error("a glut with one of 2 items")
+	}
+}
+
 // TestRobotsShare: thousands of hosts on one server get a few robots items at a time. Pages and other
 // servers do not count.
 func TestRobotsShare(t *testing.T) {

@@ -217,3 +217,26 @@ func (s *Scheduler) sweepSpreads(now int64) {
 		}
 	}
 }
+
+// Glutted reports whether a host has its share of items in RAM and, with those that it was deferred for, more than it can
+// be sent within ahead. Another item of it would wait at least that long.
+func (s *Scheduler) Glutted(now time.Time, key uint64, ahead time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hosts[key]
+	if h == nil || h.pages.Len() == 0 {
+		return false
+	}
+	it := h.pages.Back()
+	spacing := s.hostSpacing(h, it)
+	if h.pages.Len() < s.limit(s.opt.MaxPerHost, spacing) {
+		return false
+	}
+	n := float64(h.pages.Len())
+	if sp := s.spreads[spreadKey{HostShare, serverKey{lo: h.key}}]; sp != nil {
+		for i := range sp.cursor {
+			n += sp.cursor[i].waiting(s.at(now), sp.cursor[i].spacing)
+		}
+	}
+	return s.ramp(h, it, n, spacing) > float64(ahead)
+}

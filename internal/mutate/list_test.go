@@ -213,6 +213,8 @@ var mutants = []mutant{
 	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl", test: "TestNoTimerHoldsURLs", edits: []edit{
 		{"	for b.kept.Load() {\n		b.wakeBeast.raise()\n		<-b.moved\n	}\n",
 			"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * time.Millisecond)\n	}\n"}}},
+	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl", test: "TestGlutSlowsNoOther", edits: []edit{
+		{"		if !glutted {\n", "		if !glutted || true {\n"}}},
 	{name: "false-mark-ends-a-node", file: "crawl/clusterdoubt.go", pkg: "./crawl", test: "TestClusterForgedMark", edits: []edit{
 		{"return false, s.doubted(m.Node, doubtMark, m.Revision, err)", "return false, err"}}},
 	{name: "unreadable-message-dropped", file: "crawl/clusterquarantine.go", pkg: "./crawl", test: "TestClusterQuarantine$", edits: []edit{
