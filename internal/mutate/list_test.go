@@ -83,8 +83,8 @@ var mutants = []mutant{
 			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
 		{"			b.beast.Advance()\n			b.stock.noteFresh()\n			return nil\n", "			b.stock.noteFresh()\n			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/scans.go", edits: []edit{
-		{"		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)",
-			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			if err := b.checkAgain(tx, data, state.PlaceFailed)"},
+		{"		if err := b.transact(func(tx *transaction) error { return b.scanSome(",
+			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error { return b.scanSome("},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
 		{"	return d.transact(func(tx *transaction) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
