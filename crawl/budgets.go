@@ -206,7 +206,13 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 				}
 				continue
 			}
+			again := rec.Budget > 0 && !revisit.Visited(rec.Visits)
 			rec.Budget = p.Budget
+			if beast.Number(p.Number) == beast.Failed {
+				rec.Budget = max(1, p.Budget) // marks a record of QF
+			} else if again {
+				b.scanned.gained.Add(1)
+			}
 			buf = rec.Append(buf[:0])
 			if err := b.beast.Append(int(p.Lane), beast.Number(p.Number), buf); err != nil {
 				return err

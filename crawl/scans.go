@@ -30,6 +30,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				continue
 			}
 			b.scanned.busy = 0
+			b.scanned.gained.Store(0)
 			b.chooseLot()
 			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
 				return err
@@ -112,6 +113,7 @@ type scanMemory struct {
 	edges   atomic.Int64
 	spared  atomic.Bool  // PLDs without standing got a page in that scan
 	lot     atomic.Int64 // checks that make a pass of STAR due; 0: none
+	gained  atomic.Int64 // URLs of QF that have got a place in a queue since the start of the last scan
 
 	// For the goroutine "scan": when the last scan ended, and the time that it and the present one have taken, with STAR's
 	// passes but without waits.
@@ -123,8 +125,15 @@ type scanMemory struct {
 // again while the queues of BEAST are short, and take the processors from the others.
 const (
 	scanDuty   = 16
-	hungryDuty = 2 // while connections and processors are idle, and nothing waits in front of RAM
+	hungryDuty = 2   // while connections and processors are idle, and nothing waits in front of RAM
+	mostDuty   = 256 // the same, if the last scan has brought few URLs for its time
+	// scanWorth is the time of a scan that a URL is worth, in which it could be fetched.
+	scanWorth = time.Millisecond
 )
+
+// scanShare is how many URLs of QF may be read again for each page that has been fetched since the last scan of an idle
+// crawl, if that scan has brought none.
+const scanShare = 64
 
 // glutAhead is the least time that a host must have URLs for, so that a scan leaves the others in QF; scanSkips is how
 // many it leaves in one transaction.
@@ -160,7 +169,8 @@ func (b *budgetStage) scanLotReady() bool {
 func (b *budgetStage) untilScan(now time.Time) time.Duration {
 	duty := scanDuty
 	if b.workers.hungry() && b.nothingNearer() {
-		duty = hungryDuty
+		worth := time.Duration(max(1, b.scanned.gained.Load())) * scanWorth
+		duty = max(hungryDuty, min(mostDuty, hungryDuty*int(b.scanned.took/worth)))
 	}
 	if wait := b.scanned.ended.Add(b.scanRest(duty)).Sub(now); wait > 0 && !b.passes.nothingInFlight() {
 		return min(wait, wakeAfter)
@@ -184,7 +194,8 @@ func (b *budgetStage) nothingNearer() bool {
 // scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
 // empty and something has changed since the last such scan. After a scan, a PLD with a budget has URLs in
 // all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
-// without a budget. They are read again while the crawl fetches, and a last time when nothing else is left.
+// without a budget. They are read again while scans bring URLs, else after many fetched pages, and a last
+// time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
 	if b.acct.in(state.PlaceFailed) == 0 {
 		return false
@@ -200,6 +211,9 @@ func (b *budgetStage) scanDue() bool {
 	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
 	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
+		return false
+	}
+	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
