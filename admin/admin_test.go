@@ -22,11 +22,11 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/audit"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state/audit"
 )
 
 var longRuns = flag.Bool("long", false, "run the long form of each test")

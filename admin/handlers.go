@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/state/explain"
 )
 
 // intParam returns an integer of the query, between 1 and most.

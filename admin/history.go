@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/history"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/state"
+	"drumbeat/state/history"
 )
 
 // History is a part of the history of the crawl.

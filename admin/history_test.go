@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/history"
+	"drumbeat/state/history"
 )
 
 // TestHistoryNames: names are split at commas outside of quotes, and a metric's name is the sum of its series.

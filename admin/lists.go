@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/explain"
 	"drumbeat/star"
+	"drumbeat/state/explain"
 )
 
 // The orders of lists; the first is the default. Those of PLDs are in the order of star.Order.

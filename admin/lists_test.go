@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/star"
+	"drumbeat/state"
 )
 
 // TestOrderOfPLDs: each order lists the PLDs with the largest values first, and other words are refused.

@@ -3,7 +3,7 @@ package admin
 import (
 	"net/http"
 
-	"drumbeat/crawl/changes"
+	"drumbeat/state/changes"
 )
 
 // Operation is one operation of the interface.

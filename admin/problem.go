@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/changes"
+	"drumbeat/state/changes"
 )
 
 // Problem is an error as RFC 9457 describes it.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/explain"
 	"drumbeat/internal/bug"
+	"drumbeat/state/explain"
 )
 
 // The bounds of the server.

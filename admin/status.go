@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/internal/human"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // status describes the crawl. After its end it is the last state.

@@ -3,8 +3,8 @@ package admin
 import (
 	"time"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/explain"
+	"drumbeat/state/changes"
+	"drumbeat/state/explain"
 )
 
 // Status is the state of the crawl.

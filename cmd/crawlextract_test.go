@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/extract"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/state/extract"
 	"drumbeat/warc"
 )
 

@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/explain"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/state/explain"
 )
 
 // listing returns every file below the directories, with its time of change and mode.

@@ -18,11 +18,11 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/extract"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/simweb"
+	"drumbeat/state/extract"
 	"drumbeat/warc"
 )
 

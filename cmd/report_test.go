@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
 	"drumbeat/internal/cmdtest"
-	"drumbeat/internal/report"
+	"drumbeat/state/export"
+	"drumbeat/state/report"
 )
 
 // TestReport: a report of a stopped crawl must have its figures, as HTML and as JSON, and change nothing.

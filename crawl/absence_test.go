@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // liar is a resolver that sometimes answers that names don't exist, or gives all names one address.

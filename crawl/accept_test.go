@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestBodiesByType: of a body whose type isn't accepted the server must get rid of nothing, or of two KiB

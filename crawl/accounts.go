@@ -3,7 +3,7 @@ package crawl
 import (
 	"sync"
 
-	"drumbeat/crawl/state"
+	"drumbeat/state"
 )
 
 // accounts holds the number and the key sum of the URLs in each place. The files are authoritative. The

@@ -4,8 +4,8 @@ import (
 	"runtime"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

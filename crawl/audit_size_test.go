@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

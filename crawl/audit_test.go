@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -19,6 +17,8 @@ import (
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/weburl"
 )
 

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/trapscore"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 	"drumbeat/weburl"
 )
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

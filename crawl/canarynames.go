@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // Name servers that cannot reach others may claim that a name does not exist, or return one address of

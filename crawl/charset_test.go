@@ -6,9 +6,9 @@ import (
 	"net"
 	"testing"
 
-	"drumbeat/crawl/export"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // TestCharsets: the export of pages has the encoding of each body that was parsed, by the name that the Encoding

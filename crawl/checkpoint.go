@@ -11,9 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/health"
@@ -21,6 +19,8 @@ import (
 	"drumbeat/internal/walk"
 	"drumbeat/polite"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // moment is the state that is copied under the exclusive lock. The sketches, the keys of --scope and the trap

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/cputime"
+	"drumbeat/state"
 )
 
 func TestAsksForBrotli(t *testing.T) {

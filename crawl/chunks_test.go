@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestBadChunkSizes: an invalid chunk size must end the body. The crawl must not follow links behind it. A

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestFlagsAfterClockWasAhead: the network flags change after a run whose clock was a year ahead. Hosts that the new

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // year is the time by which the clock is ahead in these tests.

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/crawl/strategy"
 	"drumbeat/exchange"
 	"drumbeat/exchange/lease"
 	"drumbeat/queue"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestClusterGoesOn: a crawl is over at once since its flags forbid all servers. Under other flags, only the nodes that hold seeds

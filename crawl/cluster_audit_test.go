@@ -13,10 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -24,6 +20,10 @@ import (
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/explain"
+	"drumbeat/state/repair"
 	"drumbeat/weburl"
 )
 

@@ -5,12 +5,12 @@ import (
 	"math"
 	"testing"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/state/explain"
 )
 
 // nodeBudgets are the budgets of a cluster.

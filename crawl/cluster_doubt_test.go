@@ -10,10 +10,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // falseMarks are marks of node 1 of three that cannot be true, or that must not make others drop or believe anything.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestClusterFirstPage: three new nodes that start together fetch a page within seconds, also where the rules of half of the

@@ -11,12 +11,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/s2"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // rewriter is the engine of a node whose messages are changed on their way: to the same bytes each time, as a resend is.

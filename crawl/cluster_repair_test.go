@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 	"drumbeat/weburl"
 )
 

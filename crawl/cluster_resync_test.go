@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 	"drumbeat/weburl"
 )
 

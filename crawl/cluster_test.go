@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 // The configuration that all nodes of a cluster share: the options that decide what is fetched, how politely, and what

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // configCluster is two nodes with a blacklist on each one's disk.

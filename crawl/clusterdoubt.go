@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 // What other nodes say is refused if it cannot be true. The crawl cannot continue beside a node that was set back, or

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // Nodes that were given up, because they are lost for good. All nodes must agree on them, so they are a line of the

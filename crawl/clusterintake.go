@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 // The intake of a node of a cluster: what other nodes send it.

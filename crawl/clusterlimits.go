@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
 	"drumbeat/internal/pace"
+	"drumbeat/state"
 )
 
 // Limits that hold for all nodes of a cluster together.

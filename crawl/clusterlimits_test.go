@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestClusterShares: the shares of a number of pages add up to it, and those of a rate to the rate.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 // The checkpoints of a node of a cluster, and what it tells the others of them.

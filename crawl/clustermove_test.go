@@ -14,17 +14,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/changes"
-	slotmove "drumbeat/crawl/move"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/changes"
+	slotmove "drumbeat/state/move"
+	"drumbeat/state/repair"
 	"drumbeat/weburl"
 )
 

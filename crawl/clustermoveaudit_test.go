@@ -4,12 +4,12 @@ import (
 	"errors"
 	"strings"
 
-	slotmove "drumbeat/crawl/move"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
+	"drumbeat/state"
+	slotmove "drumbeat/state/move"
+	"drumbeat/state/repair"
 	"drumbeat/weburl"
 )
 

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	slotmove "drumbeat/crawl/move"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/exchange"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	slotmove "drumbeat/state/move"
+	"drumbeat/state/repair"
 )
 
 // TestClusterMoveUnstreamed: slots move from a node that was killed in the middle of a pass over URLseen, after a checkpoint there:

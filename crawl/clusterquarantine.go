@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"errors"
 
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 // The quarantine keeps whole messages of other nodes whose records this program cannot read: of a kind or a form that it

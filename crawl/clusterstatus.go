@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/exchange"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // What a node of a cluster says of itself to people, and what it hears of the others.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"drumbeat/crawl/state"
 	"drumbeat/internal/bug"
 	"drumbeat/polite"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/state"
 )
 
 // panicsAt panics for one URL in the part of the crawl named by what.

@@ -12,12 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
+	"drumbeat/state"
 )
 
 // mirrors is a web with n hosts that have the same pages, with relative links, and one link from the first page

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/internal/bug"
+	"drumbeat/state"
 )
 
 // The filter in front of the store of contents is filled when a run starts, from the whole store: 85 bytes a body.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"drumbeat/crawl/changes"
+	"drumbeat/state/changes"
 )
 
 // Control is a handle on a running crawl (Options.Control): it reads its state and makes changes. It is safe

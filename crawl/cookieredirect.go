@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestCookieRedirects: a redirect that sets a cookie and leads back to its URL, at once or by way of others, is followed once

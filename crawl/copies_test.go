@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/explain"
 )
 
 // TestCopiesTakeTheirPlace: when the first directory's manifest or secret is damaged or missing, audit,

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // small makes buffers so small that a few hundred links fill a bucket and start a URLseen pass.

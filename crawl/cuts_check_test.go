@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // checkCut checks what a cut left, before the next run.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -21,6 +20,7 @@ import (
 	"drumbeat/internal/hook"
 	"drumbeat/internal/simweb"
 	"drumbeat/internal/walk"
+	"drumbeat/state"
 )
 
 // The crash simulation runs whole crawls in virtual time on a file system in RAM. The file system cuts a

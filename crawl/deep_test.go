@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/weburl"
 )
 

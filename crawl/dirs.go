@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

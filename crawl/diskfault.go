@@ -7,8 +7,8 @@ import (
 	"strings"
 	"syscall"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/state"
 )
 
 // DiskError reports the directory of a crawl that failed. The crawl stopped as after kill -9: its last

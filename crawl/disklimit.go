@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/state"
 )
 
 // Options.DiskBytes holds exactly, on three levels:

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
+	"drumbeat/state"
 )
 
 // weighed is a file system that weighs the files in dirs after each operation that changes one, by what the file

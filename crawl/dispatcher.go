@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

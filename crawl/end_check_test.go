@@ -15,11 +15,11 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/warc"
 )
 

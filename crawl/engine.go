@@ -7,8 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
@@ -16,6 +15,7 @@ import (
 	"drumbeat/internal/sites"
 	"drumbeat/internal/trapscore"
 	"drumbeat/polite"
+	"drumbeat/state"
 )
 
 // engine holds what all stages of a crawl share: options, identity, transactions, accounts, the end of the

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 	"drumbeat/weburl"
 )
 

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/queue"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 	"drumbeat/weburl"
 )
 

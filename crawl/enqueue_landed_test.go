@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/changes"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state/changes"
 )
 
 // TestEnqueueWhileLanded enqueues URLs that wait in RAM while the parsers are slow, so that a fetched page waits for its

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/changes"
 )
 
 // busiestHost returns the host with the most requests.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // escapesWeb links to the same pages with escapes in many spellings.

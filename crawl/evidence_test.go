@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/internal/health"
+	"drumbeat/state"
 )
 
 // answering is a resolver whose answers come from a name server with an address.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // explainStage numbers the stages of a URL's life; a URL never goes back to an earlier one.

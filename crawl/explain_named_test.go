@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // TestExplainNames: the PLDs that link to one have their names, also those whose names wait for a merge.

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -24,6 +21,9 @@ import (
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 

@@ -9,10 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"drumbeat/crawl/export"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // exportedURLs returns the URLs in the parts of a table, and fails if a file is not whole.

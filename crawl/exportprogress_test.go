@@ -3,10 +3,10 @@ package crawl
 import (
 	"testing"
 
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state"
+	"drumbeat/state/export"
 )
 
 // TestExportProgress: the total of the progress has the WARC files, if an export reads them. Small pages are read

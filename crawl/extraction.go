@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/extract"
-	"drumbeat/crawl/snapshot"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/extract"
+	"drumbeat/state/snapshot"
 )
 
 // ExtractOptions have the texts of pages extracted while the crawl runs. The parts are those of "drumbeat extract".

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
 )
 
 // farmCase is a farm and how the crawl gets there: by seeds, or by links that it bought, or by expired PLDs.

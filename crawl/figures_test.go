@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // figureFaults returns the figures of accounts that do not agree with each other. They must agree at each

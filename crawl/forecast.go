@@ -7,9 +7,9 @@ import (
 	"runtime"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

@@ -15,10 +15,10 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/crawllog"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge, the crawl must end with a checkpoint

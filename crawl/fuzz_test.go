@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -25,6 +23,8 @@ import (
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

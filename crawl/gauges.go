@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // gauges are the figures of a snapshot that ask the file systems or lock every bucket of a drum. They are

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // besideGood is a web of one good host whose pages its budget admits in many lots, and of two bad ones: vast has

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // flags sets the network flags of a run, and tells the crawl what they allow.

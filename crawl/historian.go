@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/history"
-	"drumbeat/crawl/metrics"
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/state/history"
+	"drumbeat/state/metrics"
+	"drumbeat/state/snapshot"
 )
 
 // historian keeps the history of the crawl on disk (package history) if Options.HistoryBytes is set. Its

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/history"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/changes"
+	"drumbeat/state/history"
 )
 
 // historyOf reads the history of a crawl under test.

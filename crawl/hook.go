@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/hook"
 	"drumbeat/internal/pagetext"
 	"drumbeat/parse"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
 	"drumbeat/internal/tabular"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/export"
 	"drumbeat/warc"
 )
 

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

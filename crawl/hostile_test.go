@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // hostileLimits are small, so that cuts come soon.

@@ -20,12 +20,12 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

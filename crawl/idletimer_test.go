@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // idleMeter measures, in virtual time, how long a crawl fetches nothing although it has URLs that it could fetch. CPU

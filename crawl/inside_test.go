@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
+	"drumbeat/state"
 )
 
 // insideWeb is a tinyWeb whose names resolve to the addresses that a test chooses. It records every dialled

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

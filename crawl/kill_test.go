@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // killRounds is the number of times TestKill kills a child in each world. Worlds run in parallel; the

@@ -4,9 +4,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestOneConnectionPerHost: a host has one connection and one request at a time, by the log of the servers,

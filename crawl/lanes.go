@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/sites"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 	"drumbeat/weburl"
 )
 

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 )
 
 // laneSite is a PLD with a root, two lists, and 40 hosts that have the pages of the lists. Its queues decide the order.

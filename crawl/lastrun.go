@@ -1,6 +1,6 @@
 package crawl
 
-import "drumbeat/crawl/state"
+import "drumbeat/state"
 
 // lastRun returns the options of this run that the manifest keeps.
 func (o *Options) lastRun() *state.LastRun {

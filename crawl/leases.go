@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/exchange/lease"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // How the nodes of a cluster share networks and addresses.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestForeignFileAtTheLimit: a file of another program in the crawl's directory takes what is left of --disk. The next

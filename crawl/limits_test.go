@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 func schedule(t testing.TB, text string, unit pace.Unit) pace.Schedule {

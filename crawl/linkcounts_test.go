@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/export"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // TestExportLinkCounts: the edges of PLDs have the number of links, those of pages stored as revisits included. Links

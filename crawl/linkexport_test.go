@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/tabular"
+	"drumbeat/state"
+	"drumbeat/state/export"
 	"drumbeat/warc"
 )
 

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/urlrule"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // sessions are link rules for sites with sessions in their URLs.

@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -21,6 +20,7 @@ import (
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 )
 
 // TestReloadBudgets: a smaller fixed budget holds for the URLs that BEAST holds, and a larger one brings them forward if

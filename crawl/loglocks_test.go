@@ -14,9 +14,9 @@ import (
 	"time"
 	"unsafe"
 
-	"drumbeat/crawl/changes"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/linktrace"
+	"drumbeat/state/changes"
 )
 
 // locker is a sync.Mutex or a sync.RWMutex.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestRobotsAreRefreshed: a crawl so slow that robots.txt expires must request it again after a day, under

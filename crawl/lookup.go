@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/snapshot"
 	"drumbeat/internal/bug"
 	"drumbeat/robots"
+	"drumbeat/state/snapshot"
 )
 
 // lookupKind describes a lookup.

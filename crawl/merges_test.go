@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
+	"drumbeat/state"
 )
 
 // idleCrawler returns a crawler with idle connections and nothing else.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/export"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // TestExportWithoutIndex: exports that find pages by the indexes refuse a WARC file whose index is not there, and

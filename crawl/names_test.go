@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // readNames returns the graph of a stopped crawl with its names. faults lists what has no name or two names.

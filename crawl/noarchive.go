@@ -1,7 +1,7 @@
 package crawl
 
 import (
-	"drumbeat/crawl/state"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/warc"
 )
 

@@ -12,13 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 	"drumbeat/weburl"
 )
 

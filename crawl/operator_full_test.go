@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 )
 
 // TestOperatorSeedsLeaveJournal: while the crawl runs, seeds that have been fed leave the journal after the next

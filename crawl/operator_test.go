@@ -13,13 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/state/explain"
 )
 
 // operated is a crawl under test with an operator.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
 	"drumbeat/queue"
+	"drumbeat/state"
 )
 
 var changingPages = flag.Int("changing.pages", 0, "pages of TestFreshness (0: 1,500; 20,000 with -long)")

@@ -11,8 +11,6 @@ import (
 	"runtime"
 	"time"
 
-	"drumbeat/crawl/history"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -25,6 +23,8 @@ import (
 	"drumbeat/internal/walk"
 	"drumbeat/parse"
 	"drumbeat/polite"
+	"drumbeat/state"
+	"drumbeat/state/history"
 	"drumbeat/warc"
 )
 

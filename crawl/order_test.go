@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // hostTrees is a web of hosts whose page i links to their own pages perPage*i+1 and on, and to the first pages of the

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/internal/revisit"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -4,9 +4,9 @@ import (
 	"sync"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestAdoptWhileEnding: URLseen's emission finds an order while another transaction ends it. Either the order's record is

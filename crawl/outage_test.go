@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // outageCrawl crawls a web with an outage from begin for length. It checks that the crawl waits, continues

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

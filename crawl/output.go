@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/warc/outfile"
 	"drumbeat/weburl"

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/mimetype"
 	"drumbeat/parse"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // An early pass may rewrite the whole cache for the tuples that have arrived since the last pass. It waits

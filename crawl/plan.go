@@ -10,10 +10,10 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/robots"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
+	"drumbeat/state"
 )
 
 // TestPlans opens every store with the plans of machines of all sizes. drum must accept the plan, and what

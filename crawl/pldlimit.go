@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/polite"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

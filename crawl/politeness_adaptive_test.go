@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 	"drumbeat/polite"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // These tests check --adaptive-delay by the log of the synthetic web (scenario "adaptive" of

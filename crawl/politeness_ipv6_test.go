@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/state"
 )
 
 // TestIPv6Owners: an IPv6 /64 must count as one server, whatever the number of its addresses, and a /48 as

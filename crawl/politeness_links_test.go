@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -18,6 +17,7 @@ import (
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // setupMax is the maximum time to make a connection in these tests.

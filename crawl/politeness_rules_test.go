@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/scope"
 	"drumbeat/robots"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/weburl"
 )
 

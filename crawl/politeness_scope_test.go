@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/state"
 )
 
 // writeRules writes a file of rules to fs and replaces an existing one.

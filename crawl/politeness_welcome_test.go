@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // These tests check what a site logs when its host fails, sends Retry-After or refuses. Virtual time makes

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // TestQuotaEndsTheCrawl: when each checkpoint fails for lack of space although statfs shows room, the crawl

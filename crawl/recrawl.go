@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/explain"
 )
 
 const day = 24 * time.Hour

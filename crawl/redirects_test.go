@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/parse"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 

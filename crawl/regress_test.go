@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

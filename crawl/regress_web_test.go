@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/state"
 )
 
 // answer is a response of a tinyWeb. header consists of whole lines, with line ends.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"drumbeat/crawl/changes"
+	"drumbeat/state/changes"
 )
 
 // Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Reload does, and counts

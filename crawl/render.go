@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/render"
 	"drumbeat/internal/scope"
 	"drumbeat/queue"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
 	"drumbeat/internal/render/rendertest"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

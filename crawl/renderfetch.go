@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/render"
 	"drumbeat/internal/revisit"
 	"drumbeat/polite"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
+	"drumbeat/state"
 )
 
 // onePage returns options of a crawl of a page that is rendered by script, without delays.

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 )
 
 // crawlFiles lists the files below state, in all directories, that want selects for damage.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/pace"
 	"drumbeat/polite"
+	"drumbeat/state"
 )
 
 // TestReturnsWhileBeastHasURLs: URLs that return, such as retries, find room in the stock while BEAST has URLs and

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -16,6 +15,7 @@ import (
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

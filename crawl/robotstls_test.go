@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/robots"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // TestRobotsWaitTLS: URLs of a server whose handshake fails for good wait a day and not --robots-wait, and are refused

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
+	"drumbeat/admit"
 	"drumbeat/internal/scope"
 	"drumbeat/polite"
 	"drumbeat/weburl"
@@ -21,7 +21,7 @@ var errBlocked = errors.New("crawl: the blacklist names the host or its address"
 
 // rulesInForce holds the scope rules and the blacklist. A reload replaces them while the crawl runs.
 //
-// Scope rules apply to links only (crawl/admit). The blacklist is checked wherever a URL passes, so that
+// Scope rules apply to links only (admit). The blacklist is checked wherever a URL passes, so that
 // queued URLs end soon: for links, before and after RobotsCache, at admission, and before lookups. Each
 // exchange makes the last check: it first registers here, then checks the blacklist. A reload first
 // replaces the list, then checks the registered exchanges. So after a reload no exchange with a blacklisted

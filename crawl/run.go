@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/disk"
 	"drumbeat/internal/trapscore"
 	"drumbeat/internal/urlrule"
+	"drumbeat/state"
 	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
 )

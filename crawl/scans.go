@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -3,7 +3,7 @@ package crawl
 import (
 	"bytes"
 
-	"drumbeat/crawl/admit"
+	"drumbeat/admit"
 	"drumbeat/internal/sites"
 	"drumbeat/robots"
 	"drumbeat/weburl"

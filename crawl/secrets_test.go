@@ -17,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/render"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // secretWeb is a tinyWeb that serves HTTPS, too, on ports 443 and 8443. The certificates of hosts that begin with "bad" are

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

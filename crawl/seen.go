@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/drum"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

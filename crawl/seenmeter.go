@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/state"
 )
 
 // seenMeter collects the measurements for SeenCheck.

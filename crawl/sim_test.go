@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 var (

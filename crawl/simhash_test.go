@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/export"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simhash"
 	"drumbeat/internal/tabular"
 	"drumbeat/parse"
+	"drumbeat/state/audit"
+	"drumbeat/state/export"
 )
 
 // similarWeb returns a web of one host with pages of 300 words: a calendar whose pages differ in numbers, a

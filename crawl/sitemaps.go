@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/sitemap"
 	"drumbeat/robots"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/explain"
+	"drumbeat/state/explain"
 )
 
 // sitePriorities is a file that gives the pages of both lists of a laneSite lanes.

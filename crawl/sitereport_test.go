@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
+	"drumbeat/state"
+	"drumbeat/state/export"
 )
 
 // faultySite is a site with one fault of each kind that the report of a site knows, and a site that links to it.

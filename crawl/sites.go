@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/fetch"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/sites"
 	"drumbeat/polite"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

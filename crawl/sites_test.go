@@ -16,11 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 

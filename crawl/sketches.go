@@ -11,7 +11,7 @@ import (
 	"github.com/axiomhq/hyperloglog"
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/crawl/snapshot"
+	"drumbeat/state/snapshot"
 	"drumbeat/weburl"
 )
 

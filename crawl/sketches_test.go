@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"drumbeat/crawl/snapshot"
+	"drumbeat/state/snapshot"
 )
 
 // TestPagesBelow compares the shares of PLDs with exact ones. Additions that a crash repeats must not count,

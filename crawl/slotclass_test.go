@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/internal/revisit"
 	"drumbeat/queue"
+	"drumbeat/state"
 )
 
 // TestSlotsOfTheOtherClass: earlier releases had visits and retries in one slot, whose due time may look like that of

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // slotMeter samples the use of connection slots. Its goroutine is "slots".

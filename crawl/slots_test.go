@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // TestClusterSlots: an audit of a node finds keys of slots that other nodes own, and a node whose keys have no slots is

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/crawl/snapshot"
 	"drumbeat/disk"
+	"drumbeat/state/snapshot"
 )
 
 // Drums and queues give each directory an equal share of their bytes. So a pass takes as long as the slowest

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/polite"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // These types describe a running crawl (package snapshot).

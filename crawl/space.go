@@ -15,8 +15,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/state"
 )
 
 // WhenFull is what a crawl does when a disk is nearly full or --disk is nearly reached.

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/polite"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

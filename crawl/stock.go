@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/polite"
+	"drumbeat/state"
 )
 
 // The stock is the set of URLs that BEAST has released: those in RobotsCache's buckets, QR, Q and RAM.

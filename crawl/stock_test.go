@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
+	"drumbeat/state"
 )
 
 // treeWeb is a web of hosts h0.test, h1.test …, each a PLD with its own address. The pages of a host form

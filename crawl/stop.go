@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // These are the values of Result.Stop.

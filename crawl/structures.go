@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"drumbeat/beast"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

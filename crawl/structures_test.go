@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
+	"drumbeat/state"
 )
 
 // TestStructuresAreNamed: the table that opens structures must have exactly those that each manifest must

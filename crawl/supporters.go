@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/star"
+	"drumbeat/state"
 )
 
 // With the budget function supporters, the goroutine "supporters" computes the supporters of all PLDs again and again,

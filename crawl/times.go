@@ -4,10 +4,10 @@ import (
 	"errors"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/histogram"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 )
 
 // times has a histogram for each kind of duration, of this run.

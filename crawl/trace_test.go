@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/linktrace"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // traced returns the links of a trace and the summary of its heads.

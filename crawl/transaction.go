@@ -3,7 +3,7 @@ package crawl
 import (
 	"time"
 
-	"drumbeat/crawl/state"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // TestTrapScore: of three endless hosts below one PLD, the trap score holds the calendar and the shop, and leaves

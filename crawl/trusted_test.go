@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/changes"
-	"drumbeat/crawl/state"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
 )
 
 // TestTrusted: most of the seeds are a farm's. With trust from seeds it has much of the crawl, with a file of trusted PLDs

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"drumbeat/crawl/export"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // TestCombinedTypes: the type of a response is that of all values of Content-Type, as browsers read them, for the links

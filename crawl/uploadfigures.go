@@ -3,7 +3,7 @@ package crawl
 import (
 	"time"
 
-	"drumbeat/crawl/snapshot"
+	"drumbeat/state/snapshot"
 )
 
 // noteFault counts a failed attempt. It reports whether it is time to log one, with the figures.

@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/snapshot"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/objstore"
 	"drumbeat/queue"
+	"drumbeat/state"
+	"drumbeat/state/snapshot"
 	"drumbeat/warc/outfile"
 )
 

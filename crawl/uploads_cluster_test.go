@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/objstore/objtest"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 	"drumbeat/warc"
 )
 

@@ -12,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/objstore/objtest"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 )
 
 // storedCrawl is a finished crawl with an object store, whose copies tests damage.

@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/repair"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/objstore"
 	"drumbeat/internal/objstore/objtest"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 )
 
 // finals is a file system that keeps a copy of each output file when it gets its final name.

@@ -3,8 +3,8 @@ package crawl
 import (
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // verdict is the result of a check by RobotsCache, as drum transports it (drum.Item.Result). The low byte

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

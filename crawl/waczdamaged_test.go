@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/export"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // TestExportDamagedRecord: a damaged record is counted by a WACZ, which has it as it is, and by the report of a site.

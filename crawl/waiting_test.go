@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/cputime"
 	"drumbeat/robots"
+	"drumbeat/state"
 )
 
 // waitingWeb is a web of hosts that make a crawler wait. The first letters of a host's name say how:

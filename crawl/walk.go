@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/walk"
 	"drumbeat/queue"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/internal/walk"
+	"drumbeat/state"
+	"drumbeat/state/export"
 )
 
 // walkWeb is a web for random walks: a part of its pages is forbidden, redirects, or is absent.

@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/internal/tabular"
 	"drumbeat/internal/walk"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/export"
 	"drumbeat/weburl"
 )
 

@@ -5,13 +5,13 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
+	"drumbeat/admit"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
 	"drumbeat/polite"
+	"drumbeat/state"
 	"drumbeat/warc"
 )
 

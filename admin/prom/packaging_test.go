@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawl/metrics"
+	"drumbeat/state/metrics"
 )
 
 // known returns the names of all metrics and of the series of histograms.

@@ -1,6 +1,6 @@
 // Package prom serves the metrics of a running crawl to Prometheus, at /metrics of the admin server.
 //
-// A collector visits the table of package crawl/metrics for each scrape, so that /metrics, the history and
+// A collector visits the table of package state/metrics for each scrape, so that /metrics, the history and
 // the status show the same numbers. Names get the prefix drumbeat_. Histograms are classic ones with the
 // buckets of the table. The collectors of the Go runtime and of the process come with them. No metric has a
 // label with a host or a URL, so their number is bounded: some 450 series in a crawl in which everything
@@ -22,9 +22,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"drumbeat/crawl/metrics"
-	"drumbeat/crawl/snapshot"
 	"drumbeat/internal/histogram"
+	"drumbeat/state/metrics"
+	"drumbeat/state/snapshot"
 )
 
 // prefix precedes the name of each metric of the crawl.

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"drumbeat/crawl/metrics"
-	"drumbeat/crawl/snapshot"
 	"drumbeat/internal/histogram"
+	"drumbeat/state/metrics"
+	"drumbeat/state/snapshot"
 )
 
 // scrape returns the text of a scrape.

@@ -132,7 +132,7 @@ func TestStageOf(t *testing.T) {
 		{stageTLS, stack("dispatch", "syscall.Read", "drumbeat/fetch.(*conn).Read", "crypto/tls.(*Conn).Read", do, fetchOne)},
 		{stageParse, stack("dispatch", "indexbytebody", "drumbeat/parse.(*Parser).scan", store, fetchOne)},
 		{stageCanonical, stack("dispatch", "drumbeat/weburl.(*Resolver).AppendResolve", "drumbeat/parse.(*Extractor).Extract", store)},
-		{stageURLSeen, stack("dispatch", "siphash.Hash", "drumbeat/weburl.(*Hasher).URLKey", "drumbeat/crawl/admit.(*Batch).Add", store)},
+		{stageURLSeen, stack("dispatch", "siphash.Hash", "drumbeat/weburl.(*Hasher).URLKey", "drumbeat/admit.(*Batch).Add", store)},
 		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*pass).merge")},
 		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*Drum).pass", "drumbeat/crawl.(*seenStage).mergeSeen")},
 		{stageStarBeast, stack("dispatch", "drumbeat/drum.(*Drum).Add", "drumbeat/star.(*Star).AddEdges", "drumbeat/crawl.(*seenStage).sendLinks", store)},

@@ -15,9 +15,9 @@ import (
 	"drumbeat/bench/measure"
 	"drumbeat/bench/report"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/cputime"
+	"drumbeat/state"
 )
 
 // Result is one measurement of bench crawl.

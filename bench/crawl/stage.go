@@ -62,7 +62,7 @@ var stageRules = []stageRule{
 	{"drumbeat/weburl.(*Resolver)", stageCanonical},
 	{"drumbeat/weburl.(*Base)", stageCanonical},
 	{"drumbeat/weburl.Canonical", stageCanonical},
-	{"drumbeat/crawl/admit.(*Batch)", stageURLSeen},
+	{"drumbeat/admit.(*Batch)", stageURLSeen},
 	{"drumbeat/crawl.(*seenStage).mergeSeen", stageURLSeen},
 	{"drumbeat/crawl.(*seenStage).sendLinks", stageURLSeen},
 	{"drumbeat/star.", stageStarBeast},

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/admit"
 	"drumbeat/bench/links"
-	"drumbeat/crawl/admit"
 	"drumbeat/disk"
 	nodes "drumbeat/exchange"
 	"drumbeat/exchange/nats"

@@ -1,7 +1,7 @@
 // Package audit is the command audit: it checks from the files of a stopped crawl that its accounts balance.
 //
 // Command is its flags and prints the result; flags.Audit has those that repair shares (--out, --ram, --tmp
-// and --json). Package crawl/audit reads the files: Balance sums the keys of the URLs in each place and
+// and --json). Package state/audit reads the files: Balance sums the keys of the URLs in each place and
 // compares the sums with the accounts of the last checkpoint; Deep (--deep) also verifies every checksum,
 // reads the WARC files, indexes and logs, and looks up each URL in URLseen.
 //
@@ -14,7 +14,7 @@
 // to one crawl. Damage and imbalance are printed before Run returns, so their errors are quiet.
 //
 // It takes the locks of the directories, writes only its sorted keys, and runs in the caller's goroutine.
-// Progress comes from goroutines of crawl/audit, one call at a time.
+// Progress comes from goroutines of state/audit, one call at a time.
 package audit
 
 import (
@@ -26,9 +26,9 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/audit"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
+	"drumbeat/state/audit"
 )
 
 // Command is the table of audit's flags.

@@ -3,7 +3,7 @@ package audit
 import (
 	"fmt"
 
-	"drumbeat/crawl/audit"
+	"drumbeat/state/audit"
 )
 
 // The JSON forms of the reports. Unknown numbers are omitted.

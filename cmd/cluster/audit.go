@@ -7,9 +7,9 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/audit"
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/state/audit"
 )
 
 type auditCmd struct {

@@ -3,7 +3,7 @@
 // cluster init makes the file that all nodes share (exchange.File): who owns which PLDs, and the secret of the
 // crawl. It is copied to each node. cluster show prints what is in it, but for the secret.
 //
-// cluster move gives slots of some nodes to another (package crawl/move), with all nodes stopped, and replaces the file.
+// cluster move gives slots of some nodes to another (package state/move), with all nodes stopped, and replaces the file.
 //
 // The file has mode 0600, and nothing else replaces it: a crawl whose nodes have different tables would
 // fetch URLs twice or not at all, and one whose nodes have different secrets could not compare keys. A node
@@ -16,7 +16,7 @@
 // changes nothing there, and prints what the nodes say of themselves (exchange.Status). cluster seed makes a file. cluster permissions prints what the broker
 // must allow. The others connect to nothing. The package starts no goroutine.
 //
-// cluster audit compares the accounts of the stopped nodes (package crawl/audit), from their directories, which it
+// cluster audit compares the accounts of the stopped nodes (package state/audit), from their directories, which it
 // locks, or from what audit --json has written of each.
 //
 // Exit codes: 0; term.ExitUsage (2) for bad flags, or a file that is none; of audit and move also

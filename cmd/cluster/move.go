@@ -9,8 +9,8 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	slotmove "drumbeat/crawl/move"
 	"drumbeat/exchange"
+	slotmove "drumbeat/state/move"
 )
 
 type moveCmd struct {

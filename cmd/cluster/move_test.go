@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"drumbeat/cmd/term"
-	slotmove "drumbeat/crawl/move"
 	"drumbeat/exchange"
+	slotmove "drumbeat/state/move"
 )
 
 // TestMoveArguments: move refuses impossible slots and nodes, and directories without a crawl, and then the file is unchanged.

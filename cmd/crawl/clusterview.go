@@ -7,8 +7,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/snapshot"
 	"drumbeat/internal/human"
+	"drumbeat/state/snapshot"
 )
 
 // pairLines bounds the other nodes of a cluster that progress and summary list: those for which most waits.

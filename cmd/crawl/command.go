@@ -30,8 +30,8 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/internal/ports"
+	"drumbeat/state"
 )
 
 // Command is the table of crawl's flags. A pointer is nil if the flag is not given and the machine decides.

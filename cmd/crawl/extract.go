@@ -9,8 +9,8 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
-	"drumbeat/crawl/extract"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/extract"
 )
 
 // extractFlags have texts extracted while the crawl runs.

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
+	"drumbeat/state"
 )
 
 // Figures is the JSON object of --summary: the figures of the printed summary.

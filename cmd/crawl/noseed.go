@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/admit"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

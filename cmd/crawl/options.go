@@ -11,15 +11,15 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/admit"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

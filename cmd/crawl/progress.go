@@ -11,8 +11,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/internal/human"
+	"drumbeat/state"
 )
 
 // progressFields returns the fields of a progress line in the log.

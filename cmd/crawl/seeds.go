@@ -10,12 +10,12 @@ import (
 	"os"
 	"strings"
 
+	"drumbeat/admit"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/urllist"
+	"drumbeat/state"
 	"drumbeat/weburl"
 )
 

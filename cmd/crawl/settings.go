@@ -12,13 +12,13 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/history"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
 	"drumbeat/internal/human"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
+	"drumbeat/state/history"
 )
 
 // resolvConf is the file with this machine's DNS servers.

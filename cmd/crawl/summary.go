@@ -15,8 +15,8 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/internal/human"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/warc/outfile"
 )

@@ -10,7 +10,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
-	"drumbeat/crawl/snapshot"
+	"drumbeat/state/snapshot"
 )
 
 // TestProgress: on a terminal a block of lines is rewritten in place, below the log; elsewhere there are no

@@ -19,8 +19,8 @@ import (
 	"drumbeat/admin"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/explain"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/state/explain"
 )
 
 // commands is the table for the tests.

@@ -37,7 +37,6 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
@@ -45,6 +44,7 @@ import (
 	"drumbeat/internal/pace"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
+	"drumbeat/state"
 )
 
 // Command is the table of demo's flags.

@@ -17,11 +17,11 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/human"
 	"drumbeat/internal/storedweb"
+	"drumbeat/state"
 )
 
 // sortRAM bounds the memory in which the table of a stored crawl is sorted, in bytes. It is free again when

@@ -7,7 +7,7 @@
 //
 // dirs forget removes the directories that are not named from a stopped crawl, if they hold none of its
 // data: to take a disk away, or to undo --add-dir. It reads all files first, as audit --deep does, since a
-// directory with a single record must stay. ForgetMissing of package crawl/audit does this, and writes the
+// directory with a single record must stay. ForgetMissing of package state/audit does this, and writes the
 // new number of directories into each that stays.
 //
 // Exit codes: 0; term.ExitDirectory (4) if list finds no directory of a crawl, or if the crawl of forget is
@@ -24,8 +24,8 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/audit"
 	"drumbeat/disk"
+	"drumbeat/state/audit"
 )
 
 // Command is the table of dirs' commands.

@@ -35,9 +35,9 @@ import (
 	"syscall"
 	"time"
 
+	"drumbeat/admit"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/admit"
 	"drumbeat/dnscache"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/explain"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/state"
+	"drumbeat/state/explain"
 )
 
 // dirFlags are the flags for questions about a crawl's directory.

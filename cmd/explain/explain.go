@@ -8,7 +8,7 @@
 // without an answer gets {"error": …}; only reading and writing can fail.
 //
 // With --dir (dirFlags in crawl.go) robots, url, pld and host read a crawl's directory as of its last checkpoint.
-// The crawl may be running: explain writes nothing and takes no lock. Package crawl/explain finds the
+// The crawl may be running: explain writes nothing and takes no lock. Package state/explain finds the
 // answers, for up to 10,000 lines of input by one scan of the queues; print.go puts them into words.
 //
 // Exit codes: 0, term.ExitUsage (2) for a bad flag or a question that is not a URL for the crawler,

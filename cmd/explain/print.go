@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/explain"
 	"drumbeat/internal/human"
+	"drumbeat/state/explain"
 )
 
 // printer prints answers in words.

@@ -1,7 +1,7 @@
 // Package export has the commands export and index. export writes what a crawl found as a table, in Parquet, CSV
 // or JSON lines; index writes the indexes of all WARC files as one, for replay tools.
 //
-// Command and Index are their flags, run.go is what they share. Package crawl/export reads the last checkpoint of the
+// Command and Index are their flags, run.go is what they share. Package state/export reads the last checkpoint of the
 // crawl, which may be running, and package internal/tabular writes the parts of the table. Nothing in the directories
 // of the crawl is locked or changed. A repeated command goes on after finished parts if the checkpoint is still the
 // same, and otherwise replaces the table; it says which. An index or WACZ is always made anew, and replaces the
@@ -15,7 +15,7 @@
 // else, or if another export writes there; term.ExitDamage (5) if files that the table needs are damaged;
 // term.ExitSignal (11) after a signal, with the finished parts kept; term.ExitFailure (1) otherwise.
 //
-// The command runs in the caller's goroutine; progress comes from one of crawl/export.
+// The command runs in the caller's goroutine; progress comes from one of state/export.
 package export
 
 import (
@@ -24,10 +24,10 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // Command is the table of export's flags.

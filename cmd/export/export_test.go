@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
 	"drumbeat/disk"
+	"drumbeat/state/export"
 )
 
 // TestCheck: flags that do not fit together are refused.

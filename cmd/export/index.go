@@ -6,9 +6,9 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
 	"drumbeat/disk"
 	"drumbeat/internal/tabular"
+	"drumbeat/state/export"
 )
 
 // Index is the table of index's flags.

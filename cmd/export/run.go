@@ -13,9 +13,9 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/internal/human"
+	"drumbeat/state"
+	"drumbeat/state/export"
 )
 
 // leastRAM is the least value of --ram.

@@ -10,7 +10,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
+	"drumbeat/state/export"
 )
 
 // checkTarget refuses an output that would be among the files of the crawl, or would replace something else.

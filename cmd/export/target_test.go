@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
+	"drumbeat/state/export"
 )
 
 // TestTarget: an output inside a directory of the crawl is refused, also through a link; a WACZ replaces nothing but a

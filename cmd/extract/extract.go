@@ -1,7 +1,7 @@
 // Package extract is the command extract: it writes the texts of a crawl's HTML pages for indexers, as WET or as a
 // table, from the WARC files.
 //
-// Command is the table of its flags. Package crawl/extract reads the last checkpoint of the crawl, which may be
+// Command is the table of its flags. Package state/extract reads the last checkpoint of the crawl, which may be
 // running, and makes one part for each WARC file, several at a time; package internal/extract has the method.
 // Nothing in the directories of the crawl is locked or changed. A repeated command makes only the parts that are
 // missing or that were made of a WARC file that has grown since.
@@ -15,7 +15,7 @@
 // are extracted then, but a damaged index ends the command; term.ExitSignal (11) after a signal, with the complete
 // parts kept; term.ExitFailure (1) otherwise.
 //
-// The command runs in the caller's goroutine; workers and progress are goroutines of crawl/extract.
+// The command runs in the caller's goroutine; workers and progress are goroutines of state/extract.
 package extract
 
 import (
@@ -31,11 +31,11 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/extract"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
 	"drumbeat/internal/tabular"
+	"drumbeat/state"
+	"drumbeat/state/extract"
 )
 
 // Command is the table of extract's flags.

@@ -7,9 +7,9 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 // Planned holds the flags that describe a crawl that has not begun: the web, the output and the machine.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"drumbeat/admit"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/admit"
 	"drumbeat/disk"
 	"drumbeat/internal/scope"
 	"drumbeat/internal/sites"

@@ -34,8 +34,8 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

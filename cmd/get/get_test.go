@@ -17,9 +17,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
+	"drumbeat/state"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )

@@ -12,9 +12,9 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/state"
 )
 
 const (

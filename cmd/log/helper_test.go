@@ -9,10 +9,10 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/crawllog"
+	"drumbeat/state"
 )
 
 func TestMain(m *testing.M) { cmdtest.Main[commands](m) }

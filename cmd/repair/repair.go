@@ -2,7 +2,7 @@
 // crawl can resume, and prints what is lost.
 //
 // Command is its flags and prints the result; flags.Audit has those that audit shares (--out, --ram, --tmp
-// and --json). Package crawl/repair reads all files as audit --deep does, writes new ones beside the damaged
+// and --json). Package state/repair reads all files as audit --deep does, writes new ones beside the damaged
 // ones, and moves the replaced files to DIR/state/damaged: it deletes nothing. --dry-run changes nothing.
 //
 // With --resync it mends no damage, but the accounts of a node of a cluster that was set back to an older copy of its
@@ -34,10 +34,10 @@ import (
 	auditcmd "drumbeat/cmd/audit"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/repair"
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 )
 
 // Command is the table of repair's flags.

@@ -1,6 +1,6 @@
 // Package report is the command report: it writes the report of a crawl as a page of HTML or as JSON.
 //
-// Command is the table of its flags. Package internal/report makes the report from the last checkpoint and
+// Command is the table of its flags. Package state/report makes the report from the last checkpoint and
 // the history, so the crawl may be running: nothing is locked or changed. The format follows from the name of
 // the file: .json is JSON, all others are HTML; "-" writes HTML, or with --json JSON, to standard output. The
 // file is written to the end and then renamed, so a reader never sees a part.
@@ -8,7 +8,7 @@
 // Without --fast the records of all PLDs are read, 20 to 40 bytes each, for the pages by in-degree.
 //
 // With --site the report is for the owner of a site: broken links with the pages that have them, redirects,
-// canonicals, duplicates, orphans, slow and large pages, titles (site.go). Package crawl/export makes it from logs,
+// canonicals, duplicates, orphans, slow and large pages, titles (site.go). Package state/export makes it from logs,
 // indexes and stored pages; .csv is a table of its findings.
 //
 // Exit codes: 0; term.ExitDirectory (4) if the directories hold no crawl with a checkpoint, or if the file would
@@ -32,7 +32,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
-	"drumbeat/internal/report"
+	"drumbeat/state/report"
 )
 
 // Command is the table of report's flags.

@@ -13,10 +13,10 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
-	"drumbeat/crawl/export"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/internal/report"
+	"drumbeat/state"
+	"drumbeat/state/export"
+	"drumbeat/state/report"
 )
 
 // hostName is the value of --site. It is not empty: a script whose variable is unset shall not get another report.

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"syscall"
 
-	"drumbeat/crawl/audit"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/scope"
+	"drumbeat/state"
+	"drumbeat/state/audit"
 )
 
 // The exit codes, which docs/GUIDE.md lists. ExitFailure is also the code of an audit that does not

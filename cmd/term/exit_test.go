@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"drumbeat/crawl"
-	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/state"
 )
 
 func TestExitCodes(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
-	"drumbeat/crawl/state"
 	"drumbeat/internal/human"
+	"drumbeat/state"
 )
 
 // LogEvery is the time between two lines of progress if the output is not a terminal.

@@ -37,10 +37,10 @@ var mutants = []mutant{
 	{name: "sync-not-awaited", file: checkpointFile, pkg: "./crawl", test: "TestSyncAll", edits: []edit{
 		{"	wg.Wait()\n	return errors.Join(errs...)\n", "	return errors.Join(errs...)\n"}}},
 	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"slices.Concat(dirs, k.Out.Paths)", "slices.Concat(dirs)"}}},
-	{name: "found-manifest-not-synced", file: "crawl/state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
+	{name: "found-manifest-not-synced", file: "state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
 		`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
 
-	{name: "change-not-synced", file: "crawl/changes/journal.go", ci: true, pkg: "./crawl/changes", test: "TestSurvivesCrash",
+	{name: "change-not-synced", file: "state/changes/journal.go", ci: true, pkg: "./state/changes", test: "TestSurvivesCrash",
 		edits: []edit{{"		err = j.file.Sync()\n", "		err = nil\n"}}},
 	{name: "moved-queue-not-saved", file: "beast/checkpoint.go", pkg: "./beast", test: "TestModel",
 		edits: []edit{{"	for _, m := range b.moved {\n		f.state", "	for _, m := range b.moved[:0] {\n		f.state"}}},
@@ -173,7 +173,7 @@ var mutants = []mutant{
 			verdict = exchange.Skip
 		}
 `}}},
-	{name: "edge-to-the-owner-of-its-source", file: "crawl/admit/batch.go", pkg: "./crawl", test: "TestCluster$", edits: []edit{
+	{name: "edge-to-the-owner-of-its-source", file: "admit/batch.go", pkg: "./crawl", test: "TestCluster$", edits: []edit{
 		{"		if to.node != b.p.Node {\n			from", "		if false {\n			from"}}},
 	{name: "gap-overlooked", file: "exchange/mark.go", pkg: "./exchange", test: "TestOutbox", edits: []edit{
 		{"		return Hole, nil\n", "		return Take, nil\n"}}},

@@ -1,0 +1,112 @@
+package admit
+
+import (
+	"bytes"
+	"fmt"
+
+	"drumbeat/drum"
+	"drumbeat/exchange"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// Inlet turns the records of a message of another node into tuples for URLseen, edges for STAR and names. The
+// sender has judged the links by its rules. Inlet checks that this node owns them and that they are what a crawl
+// writes. One goroutine uses it. It implements exchange.Sink.
+type Inlet struct {
+	p      *Policy
+	Tuples []drum.Tuple
+	Text   int64 // bytes of the records of Tuples
+	Edges  []star.Edge
+	Names  Names
+	Scopes []uint64 // keys of sites to add to the scope
+	Lent   int64    // pages that this node may fetch instead of the sender
+
+	rec   weburl.Record
+	last  []byte // host of the last link, which is often that of the next one
+	pld   uint64 // key of its PLD
+	named map[uint64]struct{}
+}
+
+// NewInlet returns an empty inlet.
+func NewInlet(p *Policy) *Inlet { return &Inlet{p: p, named: map[uint64]struct{}{}} }
+
+// Reset prepares for the next message.
+func (in *Inlet) Reset() {
+	in.Tuples, in.Edges, in.Scopes, in.Text, in.last, in.Lent = in.Tuples[:0], in.Edges[:0], in.Scopes[:0], 0, nil, 0
+	in.Names.Reset()
+	clear(in.named)
+}
+
+// Link takes a record of URLseen. It keeps record until Reset.
+func (in *Inlet) Link(record []byte) (key uint64, err error) {
+	if err := in.rec.Decode(record); err != nil {
+		return 0, fmt.Errorf("crawl: %w: %w", exchange.ErrMessage, err)
+	}
+	url := in.rec.URL
+	host := weburl.Split(url).Host
+	if len(host) == 0 {
+		return 0, fmt.Errorf("crawl: %w: a URL without a host: %.80q", exchange.ErrMessage, url)
+	}
+	if !bytes.Equal(host, in.last) {
+		pld := in.p.Suffixes.PLDBytes(host)
+		pldKey := in.p.Hasher.PLDKey(pld)
+		if node := in.p.owner(pldKey); node != in.p.Node {
+			return 0, fmt.Errorf("crawl: %w: %.80q belongs to node %d", exchange.ErrMessage, url, node)
+		}
+		name := weburl.TrimDot(host) // as in Saved.HostKey
+		in.last, in.pld = host, pldKey
+		in.namePLD(pldKey, name[len(name)-len(pld):])
+		if key := in.p.Hasher.HostKey(name); in.first(key) {
+			in.Names.add(key, len(pld), name)
+		}
+	}
+	key = in.p.Hasher.URLKeyOf(url, in.pld)
+	in.Tuples = append(in.Tuples, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: record})
+	in.Text += int64(len(record))
+	return key, nil
+}
+
+// Edge takes an edge between two PLDs.
+func (in *Inlet) Edge(from, to []byte) error {
+	e := star.Edge{From: in.p.Hasher.PLDKey(from), To: in.p.Hasher.PLDKey(to)}
+	if node := in.p.owner(e.To); node != in.p.Node {
+		return fmt.Errorf("crawl: %w: an edge to %.80q, which belongs to node %d", exchange.ErrMessage, to, node)
+	}
+	if len(from) > state.MaxNameBytes-1 || len(to) > state.MaxNameBytes-1 {
+		return fmt.Errorf("crawl: %w: a PLD of %d bytes", exchange.ErrMessage, max(len(from), len(to)))
+	}
+	in.namePLD(e.From, from)
+	in.namePLD(e.To, to)
+	in.Edges = append(in.Edges, e)
+	return nil
+}
+
+// Scope takes the key of a site.
+func (in *Inlet) Scope(key uint64) error {
+	in.Scopes = append(in.Scopes, key)
+	return nil
+}
+
+// Pages takes a number of pages.
+func (in *Inlet) Pages(n int64) error {
+	if in.Lent+n < 0 {
+		return fmt.Errorf("crawl: %w: too many pages", exchange.ErrMessage)
+	}
+	in.Lent += n
+	return nil
+}
+
+func (in *Inlet) namePLD(key uint64, name []byte) {
+	if in.first(key) {
+		in.Names.add(key, 0, name)
+	}
+}
+
+// first reports whether a key is new in this message.
+func (in *Inlet) first(key uint64) bool {
+	_, known := in.named[key]
+	in.named[key] = struct{}{}
+	return !known
+}

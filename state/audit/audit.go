@@ -1,0 +1,399 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/objstore"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// Row compares one place, or one store, with its account.
+type Row struct {
+	Place string
+	// Files is the sum of the keys in the files; Account is the sum in the crawl's accounts. Run and
+	// Balance find no files for ended URLs and take Account for Files.
+	Files, Account weburl.Sum
+	Ended          bool
+}
+
+// OK reports whether files and account agree.
+func (a *Row) OK() bool { return a.Ended || a.Files == a.Account }
+
+// Report is the balance of a stopped crawl: every unique URL is in exactly one place.
+type Report struct {
+	Crawl      string
+	Checkpoint uint64
+	Unique     Row // keys of URLseen against the account of unique URLs
+	Names      Row // keys of the store of names
+	Rows       []Row
+	Orders     weburl.Sum       // second records of URLs, which the operator has enqueued
+	Refused    map[string]int64 // ended and held URLs by reason
+	Placed     weburl.Sum       // sum of Files over Rows
+	Bad        []string         // every discrepancy, in words
+	Cluster    *Cluster         // accounts of a node of a cluster; nil for one node
+}
+
+// Balanced reports whether the audit found no discrepancy.
+func (a *Report) Balanced() bool { return len(a.Bad) == 0 }
+
+// Write prints the report as a table.
+func (a *Report) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "place\tURLs in files\tURLs in account\tkey sum\t\t\n")
+	row := func(r *Row) {
+		state := "ok"
+		if !r.OK() {
+			state = "DIFFERS"
+		}
+		files := fmt.Sprint(r.Files.N)
+		if r.Ended {
+			files, state = "-", ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", r.Place, files, r.Account.N, r.Account.Hi, r.Account.Lo, state)
+	}
+	for i := range a.Rows {
+		row(&a.Rows[i])
+	}
+	row(&a.Unique)
+	row(&a.Names)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if a.Cluster != nil {
+		if err := a.Cluster.Write(w); err != nil {
+			return err
+		}
+	}
+	for _, why := range a.Bad {
+		if _, err := fmt.Fprintln(w, "AUDIT:", why); err != nil {
+			return err
+		}
+	}
+	if a.Balanced() {
+		orders := ""
+		if a.Orders.N > 0 {
+			orders = fmt.Sprintf(", and %d that were enqueued", a.Orders.N)
+		}
+		_, err := fmt.Fprintf(w, "balanced: %d unique URLs%s, each in exactly one place (checkpoint %d)\n",
+			a.Unique.Files.N, orders, a.Checkpoint)
+		return err
+	}
+	_, err := fmt.Fprintln(w, "NOT balanced")
+	return err
+}
+
+// Options say which crawl to audit, and how.
+type Options struct {
+	// FS is the file system; nil means the machine's.
+	FS disk.FS
+	// Dirs are all directories of the crawl, in any order. Out are its output directories, if it has
+	// separate ones. Without Out, Deep does not read such a crawl's output, and the report says so.
+	Dirs, Out []string
+	// RAMBytes limits the RAM in which Deep sorts; 0 means 256 MiB. The buffers in the last checkpoint come
+	// on top.
+	RAMBytes int64
+	// TempDir is where Deep makes the directory audit-tmp, to sort what does not fit into RAM: 13 bytes a
+	// URL. "" means the first of Dirs. Deep removes audit-tmp at the end.
+	TempDir string
+	// Progress, if set, is called from another goroutine every ProgressEvery (0 means 1 s), and once at the
+	// end.
+	Progress      func(state.Progress)
+	ProgressEvery time.Duration
+
+	// Remote says what Deep does about files that are only in an object store; "": RemoteHead.
+	Remote Remote
+	// OpenStore opens the object store; nil: by S3.
+	OpenStore func(objstore.Place) (objstore.Bucket, error)
+
+	Repairing bool // open a crawl although its repair is unfinished
+	without   bool // the directories with the highest numbers may be missing
+}
+
+// Run reads the files of a stopped crawl and compares the number and key sum of URLseen with those of all
+// places. It takes only the sums of ended URLs from the accounts. It locks the directories and changes
+// nothing. The error is damage in a file (*disk.CorruptError) or a directory that can't be read.
+func Run(fsys disk.FS, dirs []string) (*Report, error) {
+	return Balance(Options{FS: fsys, Dirs: dirs})
+}
+
+// Balance is Run with options.
+func Balance(opt Options) (rep *Report, err error) {
+	r, m, err := Open(&opt)
+	if r != nil {
+		defer func() { err = errors.Join(err, r.Unlock()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := r.StartProgress(opt.Progress, opt.ProgressEvery, "state")
+	defer p.End()
+	return BalanceSaved(r, m)
+}
+
+// Open locks the directories of a crawl and reads its manifest. The caller must unlock a non-nil Saved,
+// after an error too.
+func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	if len(opt.Dirs) == 0 {
+		return nil, nil, errors.New("crawl: no directory given")
+	}
+	r := state.NewSaved(opt.FS, opt.Dirs, opt.Dirs)
+	if m, err := opt.match(r.Meter); err != nil { // before Lock creates a file in a foreign directory
+		return r, nil, state.MatchError(err)
+	} else if m.Set.Len() == 0 {
+		return r, nil, state.NoCrawl(opt.Dirs[0])
+	}
+	for _, dir := range slices.Concat(opt.Dirs, opt.Out) {
+		if err := r.Lock(opt.FS, dir); err != nil {
+			return r, nil, err
+		}
+	}
+	match, err := opt.match(r.Meter)
+	if err != nil {
+		return r, nil, state.MatchError(err)
+	}
+	if match.Set.Len() == 0 {
+		return r, nil, state.NoCrawl(opt.Dirs[0])
+	}
+	r.Set, r.Out = match.Set, match.Set
+	if err := r.RefuseRepairing(); err != nil && !opt.Repairing {
+		return r, nil, err
+	}
+	m, _, err := state.ReadManifest(r.Set)
+	if err != nil {
+		return r, nil, err
+	}
+	if m == nil {
+		return r, nil, state.Incompatible("crawl: %s holds a crawl without a checkpoint, so there is nothing to audit", opt.Dirs[0])
+	}
+	r.HideRemote, r.OpenStore = opt.remote().hide(), opt.OpenStore
+	if err := r.Take(match, m, opt.Out); err != nil {
+		return r, nil, err
+	}
+	return r, m, nil
+}
+
+// BalanceSaved is Balance for a crawl that Open has returned.
+func BalanceSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
+	var files [state.NumPlaces]weburl.Sum
+	if err := auditPlaces(r, m, &files); err != nil {
+		return nil, err
+	}
+	seen, err := state.Part[drum.State](m, state.NameURLSeen)
+	if err != nil {
+		return nil, err
+	}
+	var keys weburl.Sum
+	foreign := foreignKeys{frozen: &m.Frozen}
+	if seen != nil {
+		sum := func(key drum.Key, _ []byte) error {
+			keys.Add(uint64(key))
+			foreign.note(uint64(key))
+			return nil
+		}
+		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: sum})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if seen != nil {
+		err := drum.WalkUniques(r.Set, state.NameURLSeen, seen, func(aux []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(aux); err != nil {
+				return fmt.Errorf("crawl: audit of %s: %w", state.PlaceUnstreamed, err)
+			}
+			files[state.PlaceUnstreamed].Add(r.Hasher.URLKey(rec.URL))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	names, err := auditNames(r, m)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := auditCluster(r, m)
+	if err != nil {
+		return nil, err
+	}
+	rep := balance(m, &files, keys, names)
+	rep.Cluster = cluster
+	cluster.check(m, rep)
+	foreign.conclude(rep)
+	return rep, nil
+}
+
+// foreignKeys counts the keys of a node of a cluster whose slots other nodes own. Their URLs would be fetched twice.
+type foreignKeys struct {
+	frozen *state.Frozen
+	n      int64
+}
+
+func (f *foreignKeys) note(key uint64) {
+	if f.frozen.Elsewhere(key) {
+		f.n++
+	}
+}
+
+func (f *foreignKeys) conclude(rep *Report) {
+	if f.n > 0 {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: %d keys are of slots that other nodes own", f.n))
+	}
+}
+
+// balance compares the sums of the files with the accounts.
+func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names weburl.Sum) *Report {
+	rep := &Report{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
+	rep.Unique = Row{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
+	rep.Names = Row{Place: state.NameNames, Files: names, Account: m.Accounts.Names}
+	if !rep.Names.OK() {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %d keys, the account says %d%s",
+			state.NameNames, names.N, m.Accounts.Names.N, sameNumber(names, m.Accounts.Names)))
+	}
+	// URLseen's unique texts enter the accounts when a pass emits them, so take their sum from the files.
+	m.Accounts.Places[state.PlaceUnstreamed] = files[state.PlaceUnstreamed]
+	rep.Unique.Account.Merge(files[state.PlaceUnstreamed])
+	for p := range state.NumPlaces {
+		row := Row{Place: p.String(), Files: files[p], Account: m.Accounts.Places[p],
+			Ended: p == state.PlaceFetched || p == state.PlaceRefused}
+		if row.Ended {
+			row.Files = row.Account
+		}
+		rep.Placed.Merge(row.Files)
+		if !row.OK() {
+			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %d URLs, the account says %d%s",
+				p, row.Files.N, row.Account.N, sameNumber(row.Files, row.Account)))
+		}
+		rep.Rows = append(rep.Rows, row)
+	}
+	for i, n := range m.Accounts.Refused {
+		if n > 0 {
+			rep.Refused[state.Reason(i).String()] = n
+		}
+	}
+	if !rep.Unique.OK() {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: the cache holds %d keys, the account says %d%s",
+			rep.Unique.Files.N, rep.Unique.Account.N, sameNumber(rep.Unique.Files, rep.Unique.Account)))
+	}
+	want := rep.Unique.Files
+	rep.Orders = m.Accounts.Orders
+	want.Merge(rep.Orders)
+	want.Merge(m.Accounts.Moved)
+	if rep.Placed != want {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen, enqueued and moved URLs are %d, all places together hold %d%s",
+			want.N, rep.Placed.N, sameNumber(rep.Placed, want)))
+	}
+	return rep
+}
+
+func sameNumber(a, b weburl.Sum) string {
+	if a.N == b.N {
+		return ", but their keys differ"
+	}
+	return ""
+}
+
+// auditPlaces sums the keys of the records in the files of every place.
+func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum) error {
+	add := func(p state.Place) func([]byte) error {
+		return func(data []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(data); err != nil {
+				return fmt.Errorf("crawl: audit of %s: %w", p, err)
+			}
+			sums[p].Add(r.Hasher.URLKey(rec.URL))
+			return nil
+		}
+	}
+	st, err := state.Part[star.State](m, state.NameStar)
+	if err != nil {
+		return err
+	}
+	if err := star.WalkChecks(r.Set, state.NameStar, st, add(state.PlaceStar)); err != nil {
+		return err
+	}
+	bs, err := state.Part[beast.State](m, state.NameBeast)
+	if err != nil {
+		return err
+	}
+	inBeast, inFailed := add(state.PlaceBeast), add(state.PlaceFailed)
+	if _, _, err := beast.Scan(r.Set, state.NameBeast, bs, func(_ int, n beast.Number, rec []byte) error {
+		if n == beast.Failed {
+			return inFailed(rec)
+		}
+		return inBeast(rec)
+	}, nil); err != nil {
+		return err
+	}
+	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
+	if err != nil {
+		return err
+	}
+	check := add(state.PlaceRobotsCheck)
+	tuple := func(t drum.Tuple) error {
+		if t.Op != drum.Check {
+			return nil
+		}
+		return check(t.Value)
+	}
+	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: tuple}); err != nil {
+		return err
+	}
+	contents, err := state.Part[drum.State](m, state.NameContent)
+	if err != nil {
+		return err
+	}
+	if contents != nil {
+		inContent := add(state.PlaceContent)
+		page := func(t drum.Tuple) error {
+			if t.Op != drum.CheckUpdate {
+				return nil
+			}
+			var wait state.Waiting
+			if err := wait.Decode(t.Aux); err != nil {
+				return err
+			}
+			return inContent(wait.Record)
+		}
+		if _, err := drum.ScanState(r.Set, state.NameContent, contents.Waiting(), drum.Scan{Tuple: page}); err != nil {
+			return err
+		}
+	}
+	for _, q := range state.URLQueues {
+		st, err := state.Part[queue.State](m, q.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := queue.Scan(r.Set, q.Name, st, add(q.Place), nil); err != nil {
+			return err
+		}
+	}
+	inDeferred := add(state.PlaceDeferred)
+	deferred, err := state.Part[queue.CalendarState](m, state.NameDeferred)
+	if err != nil {
+		return err
+	}
+	each := func(_ int64, rec []byte) error { return inDeferred(rec) }
+	if _, err := queue.ScanCalendar(r.Set, state.NameDeferred, deferred, each, nil); err != nil {
+		return err
+	}
+	ram, err := disk.ReadTail(r.Set, m.RAM)
+	if err != nil {
+		return err
+	}
+	return state.EachRecord("URLs in RAM", ram, add(state.PlaceRAM))
+}

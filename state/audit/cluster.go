@@ -1,0 +1,248 @@
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"drumbeat/exchange"
+	"drumbeat/state"
+)
+
+// The audit of a cluster: what its nodes say of one another.
+
+// Node is the audit of one node of a cluster.
+type Node struct {
+	Name       string // of its file or directory
+	Checkpoint uint64
+	Balanced   bool // its own audit found neither discrepancies nor damage
+	Cluster    *Cluster
+}
+
+// maxAuditBytes bounds a file that ReadNode reads: it has 11 bytes for each message in an outbox, so an outbox of
+// 1 TB makes it some 300 MB long.
+const maxAuditBytes = 1 << 30
+
+// ReadNode reads the JSON of a node's audit, from the file of that name.
+func ReadNode(name string, r io.Reader) (Node, error) {
+	var form struct {
+		Checkpoint uint64   `json:"checkpoint"`
+		Balanced   bool     `json:"balanced"`
+		Cluster    *Cluster `json:"cluster"`
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxAuditBytes+1))
+	switch {
+	case err != nil:
+		return Node{}, fmt.Errorf("crawl: read %s: %w", name, err)
+	case len(data) > maxAuditBytes:
+		return Node{}, fmt.Errorf("crawl: %s is longer than %d bytes", name, maxAuditBytes)
+	}
+	if err := json.Unmarshal(data, &form); err != nil {
+		return Node{}, fmt.Errorf("crawl: %s is not the JSON of an audit: %w", name, err)
+	}
+	if form.Cluster == nil {
+		return Node{}, fmt.Errorf("crawl: %s is not the JSON of an audit of a cluster's node", name)
+	}
+	return Node{Name: name, Checkpoint: form.Checkpoint, Balanced: form.Balanced, Cluster: form.Cluster}, nil
+}
+
+// ClusterReport is what the audits of several nodes say together.
+type ClusterReport struct {
+	Nodes   []Node // by number
+	Of      int    // nodes of the cluster
+	Missing []int  // nodes that were not given; pairs with them are not compared
+	GivenUp []int  // nodes that others have given up
+	// Out, Taken and Above are sums over all pairs that were compared: what was sent, what was taken, and what stands in
+	// outboxes above that.
+	Out, Taken, Above exchange.Totals
+	Dropped           exchange.Totals // for nodes that were given up; Out has them, and Taken what these had, by their senders
+	Lost              exchange.Totals // of Taken, what was lost when a receiver was set back, by its resync
+	Pairs             int
+	// Bad are the discrepancies in words, the first maxBad of BadCount.
+	Bad      []string
+	BadCount int
+	// Back is the first sign that a node was set back to an older copy, Damaged whether a node is damaged.
+	Back    *exchange.SetBackError
+	Damaged bool
+	Deep    *ClusterDeep // of AuditDirs with Deep
+}
+
+// maxBad limits ClusterReport.Bad.
+const maxBad = 100
+
+// Balanced reports whether nothing is wrong.
+func (r *ClusterReport) Balanced() bool { return r.BadCount == 0 }
+
+func (r *ClusterReport) bad(format string, args ...any) {
+	r.BadCount++
+	if len(r.Bad) < maxBad {
+		r.Bad = append(r.Bad, fmt.Sprintf(format, args...))
+	}
+}
+
+// CompareNodes compares the audits of the nodes of a cluster, all stopped at the time of the first audit, at
+// checkpoints of any time. For each pair, a prefix of what the sender has sent is what the receiver has taken, and has
+// what the sender has dropped. The error is state.ErrIncompatible if the nodes are not those of one cluster.
+func CompareNodes(nodes []Node) (*ClusterReport, error) {
+	if len(nodes) == 0 {
+		return nil, state.Incompatible("crawl: no audit of a node was given")
+	}
+	first := &nodes[0]
+	byNumber := make([]*Node, first.Cluster.Nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		c := n.Cluster
+		switch {
+		case c.Secret != first.Cluster.Secret:
+			return nil, state.Incompatible("crawl: %s and %s are of two crawls: their secrets differ", first.Name, n.Name)
+		case c.Nodes != first.Cluster.Nodes:
+			return nil, state.Incompatible("crawl: %s is of a cluster of %d nodes, %s of one of %d", first.Name, first.Cluster.Nodes, n.Name, c.Nodes)
+		case c.Table != first.Cluster.Table:
+			return nil, state.Incompatible("crawl: node %d (%s) and node %d (%s) have different tables of owners",
+				first.Cluster.Node, first.Name, c.Node, n.Name)
+		case byNumber[c.Node] != nil:
+			return nil, state.Incompatible("crawl: %s and %s are both node %d", byNumber[c.Node].Name, n.Name, c.Node)
+		}
+		byNumber[c.Node] = n
+	}
+	rep := &ClusterReport{Of: first.Cluster.Nodes}
+	for number, n := range byNumber {
+		if n == nil {
+			rep.Missing = append(rep.Missing, number)
+			continue
+		}
+		rep.Nodes = append(rep.Nodes, *n)
+		if !n.Balanced {
+			rep.bad("node %d (%s): its own audit does not balance", number, n.Name)
+		}
+	}
+	for from, sender := range byNumber {
+		for to, receiver := range byNumber {
+			if from != to && sender != nil && sender.Cluster.pair(to).Sent.GivenUp {
+				rep.givenUp(&sender.Cluster.pair(to).Sent, to)
+			} else if from != to && sender != nil && receiver != nil {
+				rep.pair(sender.Cluster.pair(to), receiver.Cluster.pair(from), from, to)
+				if l := receiver.Cluster.pair(from).Life; l != sender.Cluster.Life {
+					rep.bad("node %d has the life %d, and node %d takes messages of its life %d: run drumbeat repair --resync %[1]d on node %[3]d",
+						from, sender.Cluster.Life, to, l)
+				}
+			}
+		}
+	}
+	all := rep.Taken
+	all.Add(rep.Above)
+	all.Add(rep.Dropped)
+	if rep.Out != all && rep.Balanced() {
+		rep.bad("%d links and %d edges were sent, %d and %d were taken or stand in outboxes", rep.Out.Links.N, rep.Out.Edges.N, all.Links.N,
+			all.Edges.N)
+	}
+	return rep, nil
+}
+
+// pair returns what a node says of its exchange with another.
+func (c *Cluster) pair(other int) *Pair {
+	if other > c.Node {
+		other--
+	}
+	return &c.Pairs[other]
+}
+
+// givenUp adds what a node has sent to one that it has given up.
+func (r *ClusterReport) givenUp(s *exchange.Sent, to int) {
+	if !slices.Contains(r.GivenUp, to) {
+		r.GivenUp = append(r.GivenUp, to)
+		slices.Sort(r.GivenUp)
+	}
+	r.Out.Add(s.Out)
+	r.Taken.Add(s.Gone)
+	r.Dropped.Add(s.Dropped)
+}
+
+// Pair returns what a node says of its exchange with another.
+func (c *Cluster) Pair(other int) *Pair { return c.pair(other) }
+
+// TakenFrom returns what a node has taken from another.
+func (c *Cluster) TakenFrom(other int) exchange.Taken { return c.pair(other).Taken }
+
+// pair compares what node from has sent, by sent, with what node to has taken, by received.
+func (r *ClusterReport) pair(sent, received *Pair, from, to int) {
+	r.Pairs++
+	above, err := sent.Sent.Check(from, to, received.Taken)
+	r.Out.Add(sent.Sent.Out)
+	r.Taken.Add(received.Taken.Totals)
+	r.Lost.Add(received.Lost)
+	var back *exchange.SetBackError
+	if errors.As(err, &back) && r.Back == nil {
+		r.Back = back
+	}
+	if err != nil {
+		r.bad("%v", err)
+		return
+	}
+	// What stands in the outbox above what was taken, by the files.
+	found := sent.Files
+	found.Add(sent.Sent.Gone)
+	found.Sub(received.Taken.Totals)
+	r.Above.Add(found)
+	if found != above {
+		r.bad("node %d has sent %d links and %d edges to node %d that were not taken, its outbox has %d and %d of them", from,
+			above.Links.N, above.Edges.N, to, found.Links.N, found.Edges.N)
+	}
+}
+
+// Write prints the report.
+func (r *ClusterReport) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "node\tcheckpoint\tlinks sent\ttaken for good\tin outboxes\tlinks taken\tedges sent\ttaken for good\tin outboxes\tedges taken\t\n")
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		var out, gone, files, taken exchange.Totals
+		for i := range n.Cluster.Pairs {
+			p := &n.Cluster.Pairs[i]
+			out.Add(p.Sent.Out)
+			gone.Add(p.Sent.Gone)
+			files.Add(p.Files)
+			taken.Add(p.Taken.Totals)
+		}
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", n.Cluster.Node, n.Checkpoint, out.Links.N, gone.Links.N, files.Links.N,
+			taken.Links.N, out.Edges.N, gone.Edges.N, files.Edges.N, taken.Edges.N)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if d := r.Deep; d != nil {
+		fmt.Fprintf(w, "%d URLs of records, responses and logs are of their nodes' slots, %d are not; %d keys of URLseen, %d on two nodes\n",
+			d.Own, d.Foreign, d.Keys, d.Twice)
+		if d.History > 0 {
+			fmt.Fprintf(w, "%d responses and lines of logs are of URLs that ended before their slots moved to other nodes\n", d.History)
+		}
+	}
+	for _, why := range r.Bad {
+		fmt.Fprintln(w, "AUDIT:", why)
+	}
+	if r.BadCount > len(r.Bad) {
+		fmt.Fprintf(w, "AUDIT: and %d more\n", r.BadCount-len(r.Bad))
+	}
+	for _, node := range r.GivenUp {
+		fmt.Fprintf(w, "node %d was given up: links and edges for it were dropped\n", node)
+	}
+	for _, node := range r.Missing {
+		fmt.Fprintf(w, "node %d is missing: nothing is said of what it has sent and taken\n", node)
+	}
+	verdict := "NOT balanced"
+	if r.Balanced() {
+		verdict = fmt.Sprintf("balanced: %d links and %d edges were sent, %d and %d of them taken; %d and %d stand in outboxes", r.Out.Links.N,
+			r.Out.Edges.N, r.Taken.Links.N, r.Taken.Edges.N, r.Above.Links.N, r.Above.Edges.N)
+		if r.Lost.Records() > 0 {
+			verdict += fmt.Sprintf("; of those taken, %d and %d were lost when a node was set back", r.Lost.Links.N, r.Lost.Edges.N)
+		}
+		if len(r.GivenUp) > 0 {
+			verdict += fmt.Sprintf("; %d and %d were dropped", r.Dropped.Links.N, r.Dropped.Edges.N)
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d of %d nodes, %d pairs: %s\n", len(r.Nodes), r.Of, r.Pairs, verdict)
+	return err
+}

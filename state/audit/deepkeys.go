@@ -1,0 +1,202 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"drumbeat/drum"
+	"drumbeat/state"
+)
+
+// compareKeys merges the keys of URLseen with all others and compares them.
+func (x *Scanner) compareKeys() error {
+	// Crawls of older versions do not have all keys that were enqueued, nor have some after a repair.
+	x.foreign.frozen = &x.Manifest.Frozen
+	someLost := x.orderedKeys < x.Manifest.Accounts.Counters[state.CountEnqueued]
+	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
+		if seen {
+			x.Seen.Add(key)
+			x.foreign.note(key)
+		}
+		entries, ordered := withoutOrdered(entries)
+		return x.compare(key, entries, seen, ordered || someLost)
+	})
+}
+
+// withoutOrdered returns the entries of a key without those that say that it was enqueued.
+func withoutOrdered(entries []TaggedKey) (_ []TaggedKey, ordered bool) {
+	n := len(entries)
+	for n > 0 && entries[n-1].Tag == tagOrdered {
+		n--
+	}
+	return entries[:n], n < len(entries)
+}
+
+// EachKey calls fn in key order for each key that is in URLseen (seen) or was found elsewhere.
+func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
+	return x.eachKey(func(key uint64, entries []TaggedKey, seen bool) error {
+		if entries, _ = withoutOrdered(entries); !seen && len(entries) == 0 {
+			return nil
+		}
+		return fn(key, entries, seen)
+	})
+}
+
+// eachKey is EachKey with the entries of keys that were enqueued.
+func (x *Scanner) eachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
+	stream, err := x.sorter.sorted()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	var buf []TaggedKey
+	group, more, err := stream.group(buf)
+	if err != nil {
+		return err
+	}
+	next := func() error {
+		group, more, err = stream.group(group)
+		return err
+	}
+	err = x.scanSeen(func(key drum.Key, _ []byte) error {
+		for more && group[0].Key < uint64(key) {
+			if err := fn(group[0].Key, group, false); err != nil {
+				return err
+			}
+			if err := next(); err != nil {
+				return err
+			}
+		}
+		if more && group[0].Key == uint64(key) {
+			if err := fn(uint64(key), group, true); err != nil {
+				return err
+			}
+			return next()
+		}
+		return fn(uint64(key), nil, true)
+	})
+	for err == nil && more {
+		if err = fn(group[0].Key, group, false); err == nil {
+			err = next()
+		}
+	}
+	return err
+}
+
+// compare compares the entries of one key. ordered says that the URL was enqueued at some time, so that it may have
+// several responses, and so may a URL that is visited again.
+func (x *Scanner) compare(key uint64, entries []TaggedKey, seen, ordered bool) error {
+	if !seen && len(entries) == 0 {
+		return nil // an order that was refused, of a URL that URLseen has not merged yet
+	}
+	var live, stored, logged, refused int
+	for _, e := range entries {
+		switch e.Tag {
+		case tagStored:
+			stored++
+		case tagLogFetched:
+			logged++
+		case tagLogRefused:
+			refused++
+		default:
+			live++
+		}
+	}
+	several := ordered || x.Manifest.Accounts.Counters[state.CountScheduled] > 0
+	if x.orders[key] && live > 0 && x.Visit == nil {
+		live--
+		at := slices.IndexFunc(entries, func(e TaggedKey) bool { return e.Tag < uint8(state.NumPlaces) })
+		entries = slices.Delete(slices.Clone(entries), at, at+1)
+	}
+	again := several && live+refused > 0 // its responses are not its end
+	if stored+logged > 0 && !again && (seen || !ordered) {
+		x.Fetched.Add(key)
+	}
+	switch {
+	case stored+logged == 0:
+	case again && seen && x.orders[key] && live == 1 && refused == 0:
+		x.FetchedOrdered.Add(key)
+	case !again && !seen && ordered:
+		x.FetchedUnseen.Add(key)
+	}
+	if refused > 0 {
+		x.Refused.Add(key)
+	}
+	k := &x.Report.Keys
+	ended := max(stored, logged) + refused
+	if several {
+		entries, ended = visited(entries, live, refused, ended)
+	}
+	switch {
+	case live+ended == 0 && seen:
+		k.Nowhere++
+		x.nowhere.Add(key)
+	case live == 0 && !seen && x.Elsewhere(key):
+		x.Away.Add(key)
+	case !seen && !ordered: // URLseen may not have merged an enqueued URL yet
+		k.NotSeen++
+		x.example("not in URLseen", key, entries)
+	}
+	if live+ended > 1 {
+		k.Twice++
+		x.example("more than once", key, entries)
+	}
+	if stored > 0 && logged > 0 && !agree(entries) {
+		x.Report.Output.Disagree++
+		x.example("the crawl log and the WARC files disagree", key, entries)
+	}
+	if x.Visit != nil {
+		return x.Visit(key, entries, seen)
+	}
+	return nil
+}
+
+// Elsewhere reports whether another node of the cluster owns the slot of a key.
+func (x *Scanner) Elsewhere(key uint64) bool { return x.Manifest.Frozen.Elsewhere(key) }
+
+// visited returns the entries of a URL, and how often it has ended, if it may have several responses: any number of them
+// may precede its place or its end.
+func visited(entries []TaggedKey, live, refused, ended int) ([]TaggedKey, int) {
+	if live+refused == 0 {
+		return entries, min(ended, 1)
+	}
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e TaggedKey) bool { return e.Tag == tagStored || e.Tag == tagLogFetched })
+	return entries, refused
+}
+
+// agree reports whether every line of the crawl log that names a stored response names an existing one.
+func agree(entries []TaggedKey) bool {
+	for _, e := range entries {
+		if e.Tag == tagLogFetched && e.Mark != 0 &&
+			!slices.ContainsFunc(entries, func(o TaggedKey) bool { return o.Tag == tagStored && o.Mark == e.Mark }) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxExamples limits KeysReport.Examples.
+const maxExamples = 20
+
+func (x *Scanner) example(what string, key uint64, entries []TaggedKey) {
+	if len(x.Report.Keys.Examples) >= maxExamples {
+		return
+	}
+	text := fmt.Sprintf("key %016x %s:", key, what)
+	for _, e := range entries {
+		text += " " + tagName(e.Tag)
+	}
+	x.Report.Keys.Examples = append(x.Report.Keys.Examples, text)
+}
+
+func tagName(tag uint8) string {
+	switch tag {
+	case tagStored:
+		return "stored"
+	case tagLogFetched:
+		return "log:fetched"
+	case tagLogRefused:
+		return "log:refused"
+	}
+	return state.Place(tag).String()
+}

@@ -1,0 +1,559 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/exchange"
+	"drumbeat/internal/health"
+	"drumbeat/queue"
+	"drumbeat/robots"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// scanState reads every structure except the cache of URLseen.
+func (x *Scanner) scanState() error {
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanContent, x.scanBeast, x.scanRobots, x.scanQueues,
+		x.scanCalendars, x.scanOutboxes, x.scanRAM, x.scanIdentity} {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanTexts reads URLseen except its cache.
+func (x *Scanner) scanTexts() error {
+	x.Begin(state.NameURLSeen)
+	st, err := state.Part[drum.State](x.Manifest, state.NameURLSeen)
+	if err != nil || st == nil {
+		return err
+	}
+	found, err := drum.ScanState(x.Saved.Set, state.NameURLSeen, st.Waiting(), drum.Scan{
+		Text: func(aux []byte, unique bool) error {
+			if unique {
+				_, err := x.record(state.PlaceUnstreamed, aux)
+				return err
+			}
+			var rec weburl.Record
+			if err := rec.Decode(aux); err != nil {
+				return x.damage(fmt.Errorf("unreadable record: %w", err))
+			}
+			return nil
+		},
+		Damaged: x.damage,
+	})
+	x.lost(max(found.LostUniques, found.LostTexts))
+	x.LostTexts = found.LostTexts
+	return err
+}
+
+// scanSeen reads the cache of URLseen.
+func (x *Scanner) scanSeen(entry func(drum.Key, []byte) error) error {
+	st, err := state.Part[drum.State](x.Manifest, state.NameURLSeen)
+	if err != nil || st == nil {
+		return err
+	}
+	found, err := drum.ScanState(x.Saved.Set, state.NameURLSeen, st.Cache(), drum.Scan{Entry: entry, Damaged: x.damage})
+	x.row.Records += found.Entries
+	x.lost(found.LostEntries)
+	return err
+}
+
+func (x *Scanner) scanStar() error {
+	st, err := state.Part[star.State](x.Manifest, state.NameStar)
+	if err != nil || st == nil {
+		return err
+	}
+	edges, indegree := star.Stores(state.NameStar)
+	for _, s := range []struct {
+		name string
+		st   *drum.State
+		scan drum.Scan
+	}{
+		{edges, st.Edges, drum.Scan{Tuple: x.edgeTuple}},
+		{indegree, st.Indegree, drum.Scan{Tuple: x.starTuple}},
+	} {
+		x.Begin(s.name)
+		s.scan.Damaged = x.damage
+		if s.st == nil {
+			return fmt.Errorf("crawl: the manifest has no state of %s", s.name)
+		}
+		found, err := drum.ScanState(x.Saved.Set, s.name, s.st, s.scan)
+		if err != nil {
+			return err
+		}
+		x.row.Records += found.Entries + found.Tuples
+		x.lost(found.LostEntries + found.LostTuples)
+	}
+	x.Begin(state.NameStar)
+	refs := []disk.Ref{st.Ranking, st.Tops}
+	if st.Seeds != nil {
+		refs = append(refs, *st.Seeds)
+	}
+	if st.Support != nil {
+		refs = append(refs, st.Support.Ranked)
+	}
+	for _, ref := range refs {
+		if err := x.scanRef(ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Scanner) scanNames() error {
+	x.Begin(state.NameNames)
+	st, err := state.Part[drum.State](x.Manifest, state.NameNames)
+	if err != nil || st == nil {
+		return err
+	}
+	name := func(key drum.Key, value []byte) error {
+		if _, _, err := state.CheckName(x.Saved.Hasher, key, value); err != nil {
+			return x.damage(err)
+		}
+		return nil
+	}
+	found, err := drum.ScanState(x.Saved.Set, state.NameNames, st, drum.Scan{
+		Entry:   func(key drum.Key, value []byte) error { x.Names.Add(uint64(key)); return name(key, value) },
+		Tuple:   func(t drum.Tuple) error { return name(t.Key, t.Value) },
+		Damaged: x.damage,
+	})
+	x.row.Records += found.Entries + found.Tuples
+	x.lost(found.LostEntries + found.LostTuples)
+	return err
+}
+
+// scanContent reads the store of contents. A manifest of an older version has none.
+func (x *Scanner) scanContent() error {
+	x.Begin(state.NameContent)
+	st, err := state.Part[drum.State](x.Manifest, state.NameContent)
+	if err != nil || st == nil {
+		return err
+	}
+	found, err := drum.ScanState(x.Saved.Set, state.NameContent, st, drum.Scan{
+		Entry: func(drum.Key, []byte) error { return nil }, Tuple: x.contentTuple, Damaged: x.damage,
+	})
+	x.row.Records += found.Entries + found.Tuples
+	x.lost(found.LostEntries + found.LostTuples)
+	return err
+}
+
+// contentTuple verifies a tuple that waits in the store of contents. A check carries a page.
+func (x *Scanner) contentTuple(t drum.Tuple) error {
+	if t.Op != drum.CheckUpdate {
+		return nil
+	}
+	var wait state.Waiting
+	if err := wait.Decode(t.Aux); err != nil {
+		return x.damage(err)
+	}
+	_, err := x.record(state.PlaceContent, wait.Record)
+	x.row.Records-- // counted with the tuples
+	return err
+}
+
+// scanRef verifies a tail.
+func (x *Scanner) scanRef(ref disk.Ref) error {
+	if _, err := disk.ReadTail(x.Saved.Set, ref); err != nil {
+		return x.damage(err)
+	}
+	return nil
+}
+
+// edgeTuple verifies a waiting edge.
+func (x *Scanner) edgeTuple(t drum.Tuple) error {
+	if len(t.Value) != star.EdgeBytes {
+		return x.damage(fmt.Errorf("an edge that waits in STAR has %d bytes, want %d", len(t.Value), star.EdgeBytes))
+	}
+	return nil
+}
+
+// starTuple verifies a tuple that waits for STAR. A check carries a URL, whose PLD must match the key.
+func (x *Scanner) starTuple(t drum.Tuple) error {
+	if t.Op&drum.Check == 0 {
+		return nil
+	}
+	rec, err := x.record(state.PlaceStar, t.Aux)
+	x.row.Records-- // counted with the tuples
+	if err != nil || len(rec.URL) == 0 {
+		return err
+	}
+	if want := x.Saved.PLDKey(weburl.Split(rec.URL).Host); want != uint64(t.Key) {
+		return x.damage(fmt.Errorf("%s waits under the PLD key %x, want %x", rec.URL, t.Key, want))
+	}
+	return nil
+}
+
+func (x *Scanner) scanBeast() error {
+	x.Begin(state.NameBeast)
+	st, err := state.Part[beast.State](x.Manifest, state.NameBeast)
+	if err != nil {
+		return err
+	}
+	lost, lostFailed, err := beast.Scan(x.Saved.Set, state.NameBeast, st, func(_ int, n beast.Number, rec []byte) error {
+		p := state.PlaceBeast
+		if n == beast.Failed {
+			p = state.PlaceFailed
+		}
+		_, err := x.record(p, rec)
+		return err
+	}, x.damage)
+	x.lost(lost + lostFailed)
+	return err
+}
+
+// scanRobots reads RobotsCache and RobotsRequested.
+func (x *Scanner) scanRobots() error {
+	x.Begin(state.NameRobotsCache)
+	st, err := state.Part[drum.State](x.Manifest, state.NameRobotsCache)
+	if err != nil {
+		return err
+	}
+	if st != nil {
+		found, err := drum.ScanState(x.Saved.Set, state.NameRobotsCache, st, drum.Scan{
+			Entry: x.robotsEntry, Tuple: x.robotsTuple, Damaged: x.damage,
+		})
+		if err != nil {
+			return err
+		}
+		x.row.Records += found.Entries + found.Tuples
+		x.lost(found.LostEntries + found.LostTuples)
+	}
+	x.Begin(state.NameRobotsRequested)
+	if st, err = state.Part[drum.State](x.Manifest, state.NameRobotsRequested); err != nil || st == nil {
+		return err
+	}
+	found, err := drum.ScanState(x.Saved.Set, state.NameRobotsRequested, st, drum.Scan{
+		Tuple: func(t drum.Tuple) error { return x.job(t.Aux, t.Key) }, Damaged: x.damage,
+	})
+	x.row.Records += found.Entries + found.Tuples
+	x.lost(found.LostEntries + found.LostTuples)
+	return err
+}
+
+func (x *Scanner) robotsEntry(key drum.Key, value []byte) error {
+	var h robots.HostData
+	if err := h.Decode(value); err != nil {
+		return x.damage(fmt.Errorf("unreadable host data of origin %x: %w", key, err))
+	}
+	return nil
+}
+
+// robotsTuple verifies a tuple that waits for RobotsCache. A check carries a URL, whose origin must match
+// the key.
+func (x *Scanner) robotsTuple(t drum.Tuple) error {
+	if t.Op != drum.Check {
+		if _, err := robots.DecodeUpdate(t.Value); err != nil {
+			return x.damage(fmt.Errorf("unreadable update of origin %x: %w", t.Key, err))
+		}
+		return nil
+	}
+	rec, err := x.record(state.PlaceRobotsCheck, t.Value)
+	x.row.Records-- // counted with the tuples
+	if err != nil || len(rec.URL) == 0 {
+		return err
+	}
+	if want := x.Saved.Hasher.OriginKey(weburl.Origin(rec.URL)); want != uint64(t.Key) {
+		return x.damage(fmt.Errorf("%s waits under the origin key %x, want %x", rec.URL, t.Key, want))
+	}
+	return nil
+}
+
+// job verifies a robots request; key, if not 0, must match its origin.
+func (x *Scanner) job(data []byte, key drum.Key) error {
+	var job robots.Job
+	if err := job.Decode(data); err != nil {
+		return x.damage(err)
+	}
+	if want := x.Saved.Hasher.OriginKey(job.Origin); key != 0 && want != uint64(key) {
+		return x.damage(fmt.Errorf("a request for %s waits under the key %x, want %x", job.Origin, key, want))
+	}
+	return nil
+}
+
+func (x *Scanner) scanQueues() error {
+	scan := func(name string, fn func(rec []byte) error) error {
+		x.Begin(name)
+		st, err := state.Part[queue.State](x.Manifest, name)
+		if err != nil || st == nil {
+			return err
+		}
+		lost, err := queue.Scan(x.Saved.Set, name, st, fn, x.damage)
+		x.lost(lost)
+		return err
+	}
+	for _, q := range state.URLQueues {
+		if err := scan(q.Name, func(rec []byte) error { _, err := x.record(q.Place, rec); return err }); err != nil {
+			return err
+		}
+	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameRender); err != nil || st != nil { // new in this release
+		if err := scan(state.NameRender, x.renderTask); err != nil {
+			return err
+		}
+	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameOrdered); err != nil || st != nil { // since 8
+		if err := scan(state.NameOrdered, x.ordered); err != nil {
+			return err
+		}
+	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameObjects); err != nil || st != nil { // since 10
+		if err := scan(state.NameObjects, x.object); err != nil {
+			return err
+		}
+	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameWalkLog); err != nil || st != nil { // since 9
+		if err := scan(state.NameWalkLog, func([]byte) error { x.row.Records++; return nil }); err != nil {
+			return err
+		}
+	}
+	if st, err := state.Part[queue.State](x.Manifest, state.NameQuarantine); err != nil || st != nil { // since 11, in clusters
+		if err := scan(state.NameQuarantine, x.quarantined); err != nil {
+			return err
+		}
+	}
+	return scan(state.NameRobotsFetch, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
+}
+
+// object checks a record of a file in the object store.
+func (x *Scanner) object(data []byte) error {
+	var o state.Object
+	if err := o.Decode(data); err != nil {
+		x.lost(1)
+		return x.damage(err)
+	}
+	x.row.Records++
+	return nil
+}
+
+// ordered adds the key of a URL that was enqueued.
+func (x *Scanner) ordered(data []byte) error {
+	key, err := state.DecodeOrdered(data)
+	if err != nil {
+		x.lost(1)
+		return x.damage(err)
+	}
+	x.row.Records++
+	x.orderedKeys++
+	return x.sorter.Add(TaggedKey{Key: key, Tag: tagOrdered})
+}
+
+// renderTask checks a page that waits for the browser. Its URL is elsewhere.
+func (x *Scanner) renderTask(data []byte) error {
+	x.row.Records++
+	var t state.RenderTask
+	if err := t.Decode(data, new(weburl.Record)); err != nil {
+		return x.damage(fmt.Errorf("%s: %w", state.NameRender, err))
+	}
+	return nil
+}
+
+func (x *Scanner) scanCalendars() error {
+	for _, c := range []struct {
+		name string
+		fn   func(rec []byte) error
+	}{
+		{state.NameDeferred, func(rec []byte) error { _, err := x.record(state.PlaceDeferred, rec); return err }},
+		{state.NameRobotsDeferred, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) }},
+	} {
+		x.Begin(c.name)
+		st, err := state.Part[queue.CalendarState](x.Manifest, c.name)
+		if err != nil {
+			return err
+		}
+		if st == nil {
+			continue
+		}
+		each := func(_ int64, rec []byte) error { return c.fn(rec) }
+		lost, err := queue.ScanCalendar(x.Saved.Set, c.name, st, each, x.damage)
+		x.lost(lost)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanRAM reads the tails that the manifest itself refers to.
+func (x *Scanner) scanRAM() error {
+	x.Begin(state.NameRAM)
+	ram, err := disk.ReadTail(x.Saved.Set, x.Manifest.RAM)
+	if err == nil {
+		err = state.EachRecord("URLs in RAM", ram, func(rec []byte) error {
+			_, err := x.record(state.PlaceRAM, rec)
+			return err
+		})
+	}
+	if err != nil {
+		x.lost(max(0, x.Manifest.Accounts.Places[state.PlaceRAM].N-x.row.Records))
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	x.Begin(state.NameJobs)
+	jobs, err := disk.ReadTail(x.Saved.Set, x.Manifest.Jobs)
+	if err == nil {
+		err = state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
+			x.row.Records++
+			return x.job(rec, 0)
+		})
+	}
+	if err != nil {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	x.Begin(state.NameOrders)
+	orders, err := disk.ReadTail(x.Saved.Set, x.Manifest.Orders)
+	if err == nil {
+		x.orders = map[uint64]bool{}
+		err = state.EachOrder(orders, func(o *state.Order) error {
+			x.row.Records++
+			x.orders[o.Key] = !o.Own && !o.Done
+			return nil
+		})
+	}
+	if err != nil {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	x.Begin(state.NameHosts)
+	hosts, err := disk.ReadTail(x.Saved.Set, x.Manifest.Hosts)
+	if err == nil {
+		err = health.EachHost(hosts, func(uint64, health.State) { x.row.Records++ })
+	}
+	if err != nil {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	for _, s := range []struct {
+		name string
+		ref  disk.Ref
+	}{
+		{state.NameDelays, x.Manifest.Delays}, {state.NameSketches, x.Manifest.Sketches},
+		{state.NameScope, x.Manifest.Scope}, {state.NameTraps, x.Manifest.Traps},
+		{state.NameRenders, x.Manifest.Renders}, {state.NameWalk, x.Manifest.Walk},
+	} {
+		x.Begin(s.name)
+		if err := x.scanRef(s.ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanIdentity verifies the copies of manifest and secret.
+func (x *Scanner) scanIdentity() error {
+	x.Begin(state.NameIdentity)
+	secret, err := x.Saved.OpenSecret(x.Manifest)
+	if err != nil {
+		return err
+	}
+	for _, err := range x.Saved.DamagedCopies(secret) {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unnamed lists the files under state that the manifest does not name.
+func (x *Scanner) unnamed() error {
+	named := map[string]bool{}
+	add := func(names []string) {
+		for _, name := range names {
+			named[name] = true
+		}
+	}
+	named[x.Saved.Set.Path(0, state.SuffixesName)] = true
+	named[x.Saved.Set.Path(0, state.ChangesName)] = true
+	add(state.CopyPaths(x.Saved.Set, state.ManifestName))
+	add(state.CopyPaths(x.Saved.Set, state.SecretName))
+	drums := []string{state.NameURLSeen, state.NameNames, state.NameContent, state.NameRobotsCache, state.NameRobotsRequested}
+	for _, name := range drums {
+		if st, err := state.Part[drum.State](x.Manifest, name); err != nil {
+			return err
+		} else if st != nil {
+			add(drum.Files(x.Saved.Set, name, st))
+		}
+	}
+	if st, err := state.Part[star.State](x.Manifest, state.NameStar); err != nil {
+		return err
+	} else if st != nil {
+		edges, indegree := star.Stores(state.NameStar)
+		add(slices.Concat(drum.Files(x.Saved.Set, edges, st.Edges), drum.Files(x.Saved.Set, indegree, st.Indegree)))
+	}
+	if st, err := state.Part[beast.State](x.Manifest, state.NameBeast); err != nil {
+		return err
+	} else if st != nil {
+		add(beast.Files(x.Saved.Set, state.NameBeast, st))
+	}
+	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld,
+		state.NameRender, state.NameOrdered, state.NameObjects, state.NameWalkLog, state.NameQuarantine} {
+		if st, err := state.Part[queue.State](x.Manifest, name); err != nil {
+			return err
+		} else if st != nil {
+			add(queue.Files(x.Saved.Set, name, st))
+		}
+	}
+	for name := range x.Manifest.Parts {
+		if !strings.HasPrefix(name, state.OutboxPrefix) {
+			continue
+		}
+		st, err := state.Part[exchange.OutboxState](x.Manifest, name)
+		if err != nil {
+			return err
+		}
+		for part, q := range st.Queues(name) {
+			add(queue.Files(x.Saved.Set, part, q))
+		}
+	}
+	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {
+		if st, err := state.Part[queue.CalendarState](x.Manifest, name); err != nil {
+			return err
+		} else if st != nil {
+			add(queue.CalendarFiles(x.Saved.Set, name, st))
+		}
+	}
+	for i := range x.Saved.Set.Paths {
+		if err := x.unnamedIn(x.Saved.Set.Path(i, "state"), named); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *Scanner) unnamedIn(dir string, named map[string]bool) error {
+	names, err := x.Saved.Set.FS.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("crawl: list %s: %w", dir, err)
+	}
+	for _, name := range names {
+		path := dir + "/" + name
+		if named[path] || strings.HasPrefix(name, "tails-") || name == state.DamagedDir {
+			continue
+		}
+		if _, err := x.Saved.Set.FS.List(path); err == nil {
+			if err := x.unnamedIn(path, named); err != nil {
+				return err
+			}
+			continue
+		}
+		x.Report.UnnamedCount++
+		if len(x.Report.Unnamed) < MaxDamages {
+			x.Report.Unnamed = append(x.Report.Unnamed, path)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package explain
+
+import (
+	"fmt"
+
+	"drumbeat/disk"
+	"drumbeat/exchange"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// OutboxReport says where a link stands that is on its way to another node.
+type OutboxReport struct {
+	Where   string `json:"where"`   // exchange.InOpen, InPending or InSent
+	Message uint64 `json:"message"` // its number
+}
+
+// readOwners reads the file of the cluster in its present state. Without it the owners of URLs are unknown.
+func (v *view) readOwners(run *state.LastRun) error {
+	if v.m.Frozen.Nodes == 0 || run.ClusterFile == "" {
+		return nil
+	}
+	data, err := disk.ReadFile(v.r.Meter, run.ClusterFile)
+	if err != nil {
+		return nil // it may be on another machine
+	}
+	f, err := exchange.DecodeFile(data)
+	if err == nil && f.Table.Sum() == v.m.Frozen.Table {
+		v.owners = f.Table
+	}
+	return nil
+}
+
+// outbox returns the state of the outbox for a node; nil if there is none.
+func (v *view) outbox(node int) *exchange.OutboxState {
+	st, err := state.Part[exchange.OutboxState](v.m, state.OutboxName(node))
+	if err != nil || st == nil || st.Pending == nil || st.Sent == nil {
+		return nil
+	}
+	return st
+}
+
+// findOwners finds the URLs that belong to other nodes, and the links to them in outboxes.
+func (v *view) findOwners(reports []*URLReport) {
+	if v.owners == nil {
+		return
+	}
+	want := map[int]map[string]*URLReport{} // by node and URL
+	for _, rep := range reports {
+		owner := v.owners.Owner(v.r.Hasher.PLDKey([]byte(rep.PLD)))
+		if rep.Place != placeUnseen || owner == v.m.Frozen.Node {
+			continue
+		}
+		rep.Place, rep.Node = PlaceOtherNode, &owner
+		if st := v.outbox(owner); st != nil && st.GivenUp {
+			rep.GivenUp = true
+			continue
+		}
+		if want[owner] == nil {
+			want[owner] = map[string]*URLReport{}
+		}
+		want[owner][rep.URL] = rep
+	}
+	if v.opt.Fast {
+		return
+	}
+	for node, urls := range want {
+		st := v.outbox(node)
+		if st == nil {
+			continue
+		}
+		damages := new([]string)
+		damaged := v.damaged(damages)
+		_ = damaged(exchange.EachLink(v.r.Set, state.OutboxName(node), st, func(record []byte, where string, number uint64) error {
+			var rec weburl.Record
+			if err := rec.Decode(record); err != nil {
+				return err
+			}
+			if rep := urls[string(rec.URL)]; rep != nil && rep.Outbox == nil {
+				rep.Outbox = &OutboxReport{Where: where, Message: number}
+				rep.record(&rec)
+			}
+			return nil
+		}, damaged))
+		for _, rep := range urls {
+			rep.Damage = append(rep.Damage, *damages...)
+		}
+	}
+}
+
+// whyOther explains what became of a URL of another node here.
+func (v *view) whyOther(rep *URLReport) []string {
+	why := []string{fmt.Sprintf("%s belongs to node %d, which alone fetches its URLs: ask the directories of that node", rep.PLD, *rep.Node)}
+	switch o := rep.Outbox; {
+	case rep.GivenUp:
+		return append(why, fmt.Sprintf("node %d was given up (--give-up-node): links to it are dropped", *rep.Node))
+	case o == nil && v.opt.Fast:
+		return append(why, "--fast does not search the outbox")
+	case o == nil && len(rep.Damage) > 0:
+		return append(why, "the outbox is not readable as a whole")
+	case o == nil:
+		return append(why, fmt.Sprintf("no link to it waits here: node %d has all that this node has found", *rep.Node))
+	case o.Where == exchange.InOpen:
+		return append(why, "a link to it stands in the outbox, in no message yet: the next checkpoint ends the message")
+	case o.Where == exchange.InPending:
+		return append(why, fmt.Sprintf("a link to it stands in the outbox, in message %d, which is not published yet", o.Message))
+	default:
+		return append(why, fmt.Sprintf("a link to it stands in the outbox, in message %d, which is published; node %d has not said that it "+
+			"has it for good", o.Message, *rep.Node))
+	}
+}

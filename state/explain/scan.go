@@ -1,0 +1,445 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/crawllog"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/changes"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// Spot is where a record was found.
+type Spot struct {
+	Place state.Place
+	Queue beast.Number // of PlaceBeast
+	Lane  int          // of PlaceBeast and PlaceFailed
+	Due   int64        // of PlaceDeferred: Unix ms
+}
+
+// scan calls visit for the URL records of all places, small places first. It skips star and robotscheck,
+// which are looked up by key. If visit returns fs.SkipAll, scan stops and returns nil. It passes what it
+// can't read to damaged and continues after it.
+func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) error) error {
+	in := func(p state.Place) func([]byte) error {
+		return func(data []byte) error { return visit(Spot{Place: p}, data) }
+	}
+	set := v.r.Set
+	parts := []func() error{
+		func() error { return v.scanRAM(in(state.PlaceRAM), damaged) },
+		func() error {
+			_, err := queue.Scan(set, state.NameReady, v.ready, in(state.PlaceReady), damaged)
+			return err
+		},
+		func() error {
+			_, err := queue.Scan(set, state.NameHeld, v.held, in(state.PlaceHeld), damaged)
+			return err
+		},
+		func() error {
+			_, err := queue.Scan(set, state.NameAwaitRobots, v.awaiting, in(state.PlaceAwaitRobots), damaged)
+			return err
+		},
+		func() error { return v.scanContents(in(state.PlaceContent), damaged) },
+		func() error { return v.scanUnstreamed(in(state.PlaceUnstreamed), damaged) },
+		func() error {
+			_, err := queue.ScanCalendar(set, state.NameDeferred, v.deferred, func(due int64, data []byte) error {
+				return visit(Spot{Place: state.PlaceDeferred, Due: due}, data)
+			}, damaged)
+			return err
+		},
+		func() error {
+			_, _, err := beast.Scan(set, state.NameBeast, v.beast, func(lane int, n beast.Number, data []byte) error {
+				if n == beast.Failed {
+					return visit(Spot{Place: state.PlaceFailed, Lane: lane}, data)
+				}
+				return visit(Spot{Place: state.PlaceBeast, Queue: n, Lane: lane}, data)
+			}, damaged)
+			return err
+		},
+	}
+	for _, part := range parts {
+		if err := part(); err != nil {
+			if errors.Is(err, fs.SkipAll) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *view) scanRAM(visit func([]byte) error, damaged func(error) error) error {
+	ram, err := disk.ReadTail(v.r.Set, v.m.RAM)
+	if err != nil {
+		return damaged(err)
+	}
+	return state.EachRecord("URLs in RAM", ram, visit)
+}
+
+// scanContents reads the pages that wait in the store of contents.
+func (v *view) scanContents(visit func([]byte) error, damaged func(error) error) error {
+	if v.contents == nil || v.m.Accounts.Places[state.PlaceContent].N == 0 {
+		return nil
+	}
+	_, err := drum.ScanState(v.r.Set, state.NameContent, v.contents.Waiting(), drum.Scan{
+		Tuple: func(t drum.Tuple) error {
+			if t.Op != drum.CheckUpdate {
+				return nil
+			}
+			var wait state.Waiting
+			if err := wait.Decode(t.Aux); err != nil {
+				return damaged(err)
+			}
+			return visit(wait.Record)
+		},
+		Damaged: damaged,
+	})
+	return err
+}
+
+// scanUnstreamed reads the unique URLs in URLseen's text logs that are not yet passed on.
+func (v *view) scanUnstreamed(visit func([]byte) error, damaged func(error) error) error {
+	if v.seen.Unstreamed == 0 {
+		return nil
+	}
+	logs := *v.seen
+	logs.Parts, logs.Inputs = nil, nil
+	_, err := drum.ScanState(v.r.Set, state.NameURLSeen, &logs, drum.Scan{
+		Text: func(aux []byte, unique bool) error {
+			if !unique {
+				return nil
+			}
+			return visit(aux)
+		},
+		Damaged: damaged,
+	})
+	return err
+}
+
+// finder finds the places of a set of URLs.
+type finder struct {
+	v       *view
+	damaged func(error) error
+	want    map[string][]*URLReport
+	left    int
+}
+
+func (v *view) newFinder(reports []*URLReport) *finder {
+	f := &finder{v: v, want: map[string][]*URLReport{}, damaged: v.damaged(new([]string))}
+	for _, rep := range reports {
+		if f.want[rep.URL] == nil {
+			f.left++
+		}
+		f.want[rep.URL] = append(f.want[rep.URL], rep)
+	}
+	return f
+}
+
+// urls returns the URLs that are not found yet.
+func (f *finder) urls() (list []string) {
+	for url := range f.want {
+		list = append(list, url)
+	}
+	return list
+}
+
+// found calls note for the reports of a URL and removes the URL from the search.
+func (f *finder) found(url string, note func(rep *URLReport)) {
+	for _, rep := range f.want[url] {
+		note(rep)
+	}
+	if _, ok := f.want[url]; ok {
+		delete(f.want, url)
+		f.left--
+	}
+}
+
+// take checks one record. It returns fs.SkipAll when all URLs are found.
+func (f *finder) take(at Spot, data []byte) error {
+	if f.left == 0 {
+		return fs.SkipAll
+	}
+	var rec weburl.Record
+	if err := rec.Decode(data); err != nil {
+		return f.damaged(fmt.Errorf("crawl: a record of %s: %w", at.Place, err))
+	}
+	if f.want[string(rec.URL)] == nil {
+		return nil
+	}
+	f.found(string(rec.URL), func(rep *URLReport) {
+		rep.Place = at.Place.String()
+		rep.record(&rec)
+		switch at.Place {
+		case state.PlaceBeast:
+			rep.Queue = f.v.queueReport(at.Lane, at.Queue)
+		case state.PlaceFailed:
+			rep.lane = at.Lane
+		case state.PlaceDeferred:
+			rep.Due = state.Due(&rec, at.Due)
+		}
+	})
+	if f.left == 0 {
+		return fs.SkipAll
+	}
+	return nil
+}
+
+func (v *view) queueReport(lane int, n beast.Number) *QueueReport {
+	st := v.laneState(lane)
+	return &QueueReport{Lane: lane, Lanes: v.lanes(), Number: int64(n), Current: int64(st.Current), Ahead: int64(n - st.Current),
+		Horizon: int64(st.Horizon)}
+}
+
+// lanes returns the number of lanes of BEAST.
+func (v *view) lanes() int { return 1 + len(v.beast.More) }
+
+// laneState returns the state of a lane of BEAST.
+func (v *view) laneState(lane int) *beast.State {
+	if lane == 0 {
+		return v.beast
+	}
+	return &v.beast.More[lane-1]
+}
+
+// record fills in Record.
+func (rep *URLReport) record(rec *weburl.Record) {
+	r := &RecordReport{Found: time.Unix(rec.Found, 0).UTC(), Depth: int(rec.Depth), Budget: rec.Budget,
+		Attempts: int(rec.Attempts), Waits: int(rec.Waits), Redirects: int(rec.Redirects), Faults: int(rec.Faults)}
+	if rec.Reason != 0 {
+		r.Reason = state.Reason(rec.Reason).String()
+	}
+	if rec.Parent == 0 { // the record holds the whole parent URL
+		r.ParentURL = string(rec.AppendVia(nil))
+	}
+	for _, f := range [...]struct {
+		flag uint8
+		name string
+	}{{weburl.FlagSeed, "seed"}, {weburl.FlagSeedFallback, "seed-without-scheme"}, {weburl.FlagRedirect, "redirect"},
+		{weburl.FlagRefresh, "refresh"}, {weburl.FlagSitemap, "sitemap"}, {weburl.FlagUnconfirmed, "unconfirmed"},
+		{weburl.FlagCounted, "counted"}} {
+		if rec.Flags&f.flag != 0 {
+			r.Flags = append(r.Flags, f.name)
+		}
+	}
+	rep.Record, rep.parent = r, rec.Parent
+}
+
+// find finds the places of seen URLs. It searches the output before the queues, which are long, unless URLs of the
+// output may wait for another visit.
+func (v *view) find(f *finder, damaged func(error) error) error {
+	ram := func(data []byte) error { return f.take(Spot{Place: state.PlaceRAM}, data) }
+	if err := v.scanRAM(ram, damaged); err != nil && !errors.Is(err, fs.SkipAll) {
+		return err
+	}
+	waits := func(f *finder, damaged func(error) error) error {
+		if err := v.scan(f.take, damaged); !errors.Is(err, fs.SkipAll) {
+			return err
+		}
+		return nil
+	}
+	looks := []func(*finder, func(error) error) error{v.findStored, v.findLogged, waits}
+	if v.m.Accounts.Recrawled() { // the output also has URLs that wait for their next visit
+		looks = append(looks[2:], looks[:2]...)
+	}
+	for _, look := range looks {
+		if f.left == 0 {
+			return nil
+		}
+		if err := look(f, damaged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findStored searches the indexes of the output.
+func (v *view) findStored(f *finder, damaged func(error) error) error {
+	if v.r.Out.Len() == 0 {
+		return nil
+	}
+	return warc.Find(v.r.WARCFiles(), v.warc, f.urls(), func(x *warc.Indexed) error {
+		f.found(x.URL, func(rep *URLReport) {
+			rep.Place = state.PlaceFetched.String()
+			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME,
+				Redirect: x.Redirect, Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
+			v.readMeta(rep, x)
+		})
+		return nil
+	}, damaged)
+}
+
+// readMeta fills in Record from the metadata record of a stored URL. It ignores errors, as when the file
+// was moved away: the answer then only lacks Record.
+func (v *view) readMeta(rep *URLReport, x *warc.Indexed) {
+	fields, err := warc.Meta(v.r.WARCFiles(), v.warc, x)
+	if err != nil || len(fields) == 0 {
+		return
+	}
+	rec := weburl.Record{URL: []byte(rep.URL)}
+	for _, f := range fields {
+		switch f.Name {
+		case "via":
+			rec.SetVia([]byte(f.Value), 0)
+		case "depth":
+			depth, _ := strconv.ParseUint(f.Value, 10, 16)
+			rec.Depth = uint16(depth)
+		}
+	}
+	rep.record(&rec)
+	rep.Record.Found = time.Time{}
+}
+
+// findDropped reads from the crawl log why redirects in an index are not followed. It returns at once if
+// the crawl has dropped no redirect.
+func (v *view) findDropped(reports []*URLReport, damaged func(error) error) error {
+	stored := map[string][]*URLReport{}
+	for _, rep := range reports {
+		if e := rep.Ended; e != nil && e.Source == "index" && e.Redirect != "" {
+			stored[rep.URL] = append(stored[rep.URL], rep)
+		}
+	}
+	if len(stored) == 0 || v.m.Accounts.Counters[state.CountLinksRedirects] == 0 {
+		return nil
+	}
+	urls := slices.Collect(maps.Keys(stored))
+	_, err := crawllog.Find(v.logOptions(), v.log, urls, maxLogBytes, func(e *crawllog.Entry) error {
+		for _, rep := range stored[e.URL] {
+			rep.Ended.Dropped = e.Dropped
+		}
+		if delete(stored, e.URL); len(stored) == 0 {
+			return io.EOF
+		}
+		return nil
+	}, damaged)
+	return err
+}
+
+// maxLogBytes limits the compressed bytes of the crawl log that one call reads: about a minute of work.
+const maxLogBytes = 8 << 30
+
+// findLogged searches the crawl log.
+func (v *view) findLogged(f *finder, damaged func(error) error) error {
+	cut, err := crawllog.Find(v.logOptions(), v.log, f.urls(), maxLogBytes, func(e *crawllog.Entry) error {
+		f.found(e.URL, func(rep *URLReport) {
+			rep.Place = state.PlaceFetched.String()
+			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason,
+				MIME: e.MIME, Truncated: e.Truncated, Redirect: e.Redirect, Dropped: e.Dropped,
+				Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
+			if e.Reason != "" {
+				rep.Place = state.PlaceRefused.String()
+			}
+			if e.IP.IsValid() {
+				rep.Ended.IP = e.IP.String()
+			}
+			rec := weburl.Record{URL: []byte(e.URL), Depth: uint16(e.Depth), Attempts: uint8(min(e.Attempts, 255))}
+			rec.SetVia([]byte(e.Via), 0)
+			rec.Parent = e.Parent
+			rep.record(&rec)
+			rep.Record.Found = time.Time{}
+		})
+		if f.left == 0 {
+			return io.EOF
+		}
+		return nil
+	}, damaged)
+	if cut {
+		v.logCut = true
+	}
+	return err
+}
+
+// matcher returns a function that checks the records that wait under the key of a PLD or origin.
+func (f *finder) matcher(p state.Place) func([]byte) error {
+	return func(data []byte) error {
+		if f == nil {
+			return nil
+		}
+		if err := f.take(Spot{Place: p}, data); err != nil && !errors.Is(err, fs.SkipAll) {
+			return err
+		}
+		return nil
+	}
+}
+
+// site reports on a PLD; check gets the URLs that wait for its budget.
+func (v *view) site(pld string, check func(aux []byte) error, damaged func(error) error) *PLDReport {
+	rep := &PLDReport{PLD: pld}
+	known, err := star.LookUp(v.r.Set, state.NameStar, v.star, v.r.Hasher.PLDKey([]byte(pld)), check)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	p := known.Merged
+	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched,
+		Bytes: p.Bytes, Checks: known.Checks}
+	for lane := range p.Lanes() {
+		ledger := beast.DecodeLedger(p.LedgerOf(lane))
+		if ledger.Epoch != uint16(v.beast.Epoch) {
+			continue
+		}
+		if lane == 0 {
+			rep.Next, rep.Used = int64(ledger.Next), ledger.Used
+		} else if ledger.Next > 0 {
+			rep.Further = append(rep.Further, LaneFill{lane, int64(ledger.Next), ledger.Used})
+		}
+	}
+	if p.FirstSeen > 0 {
+		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()
+	}
+	budgets, ok, err := BudgetsOf(v.m.Run, v.changed)
+	if err != nil {
+		_ = damaged(err)
+	}
+	if !ok || err != nil {
+		return rep
+	}
+	now, err := star.BudgetOf(v.r.Set, v.star, budgets, &p)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	pinned, ok := v.changed.Budgets[pld]
+	if !ok {
+		pinned, ok = v.sites.Budgets()[pld]
+	}
+	if ok {
+		now.Nominal, now.Pages, rep.Pinned = pinned, pinned, true
+	}
+	rep.Budget, rep.PerQueue = now.Nominal, now.Pages
+	if rep.BySupporters = now.Supporters; now.Supporters {
+		rep.Supporters, rep.Standing, rep.Newcomer = p.Support.Supporters(), p.Support.Standing(), !p.Support.Known()
+	}
+	if now.Rank > 0 && now.Rank <= now.Ranks {
+		rep.Rank, rep.Ranks = now.Rank, now.Ranks
+	}
+	return rep
+}
+
+// BudgetsOf returns the budgets of a crawl by the options of its last run, which may be nil, and the
+// operator's changes. ok is false if they are not known or budgets are off.
+func BudgetsOf(run *state.LastRun, changed *changes.Settings) (b star.Budgets, ok bool, err error) {
+	if run == nil || run.Scope != state.ScopeAll {
+		return b, false, nil
+	}
+	name := run.Budget
+	b = star.Budgets{Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks, QueuePages: run.QueuePages,
+		Share: run.BudgetShare}
+	if f := changed.Function; f != nil {
+		name, b.Default, b.Max = f.Name, f.Default, f.Max
+	}
+	b.Function, err = star.ParseFunction(name)
+	return b, err == nil, err
+}

@@ -1,0 +1,264 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"drumbeat/admit"
+	"drumbeat/internal/human"
+	"drumbeat/state"
+)
+
+// conclude fills Why from the other fields.
+func (v *view) conclude(rep *URLReport) {
+	if rep.Seen && rep.Place == "" {
+		rep.Place = PlaceNotScanned
+	}
+	why := v.whyPlace(rep)
+	if rep.Record != nil && rep.Record.Attempts > 0 && rep.Ended == nil {
+		why = append(why, fmt.Sprintf("tried %d times so far", rep.Record.Attempts))
+	}
+	for _, d := range rep.Delays {
+		why = append(why, fmt.Sprintf("%s backs off until %s", d.Who, v.when(d.Until)))
+	}
+	if rep.Link.Rewritten != "" {
+		why = append(why, "as a link it is rewritten: the crawl takes "+rep.Link.Rewritten)
+	}
+	if rep.Link.Blocked && rep.Ended == nil && rep.Place != placeUnseen {
+		why = append(why, "it will be refused: "+rep.Link.Why)
+	}
+	if ended := rep.Ended != nil; !ended {
+		why = append(why, v.whyRobots(rep)...)
+	}
+	rep.Why = why
+}
+
+// when formats a time and its distance from now.
+func (v *view) when(t time.Time) string {
+	text := t.UTC().Format(time.RFC3339)
+	if d := t.Sub(v.now).Round(time.Second); d > 0 {
+		return fmt.Sprintf("%s (in %s)", text, human.Duration(d))
+	} else if d < 0 {
+		return fmt.Sprintf("%s (%s ago)", text, human.Duration(-d))
+	}
+	return text + " (now)"
+}
+
+// whyPlace explains a place.
+func (v *view) whyPlace(rep *URLReport) []string {
+	say := func(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
+	switch rep.Place {
+	case placeUnseen:
+		return v.whyUnseen(rep)
+	case PlaceOtherNode:
+		return v.whyOther(rep)
+	case PlaceLink:
+		return say("found as a link; URLseen's next merge checks whether it is new")
+	case PlaceNotScanned:
+		return say("in URLseen: waiting, fetched or refused; --fast does not search for its place")
+	case PlaceUnknown:
+		return say("not found, but files that may hold it can't be read: drumbeat audit --deep lists all damage")
+	case PlaceEnded:
+		return v.whyEnded(rep)
+	case state.PlaceUnstreamed.String():
+		return say("new; it goes to STAR for its budget when URLseen's pass ends")
+	case state.PlaceStar.String():
+		return say("waits for STAR's next merge, which puts it into a queue by the budget of %s", rep.PLD)
+	case state.PlaceBeast.String():
+		return v.whyBeast(rep)
+	case state.PlaceFailed.String():
+		return say("over budget: %s; BEAST reads QF again at queue %d (it is at %d), or when nothing else is left",
+			v.budgetText(rep), v.laneState(rep.lane).LastScan+v.laneState(rep.lane).Horizon, v.laneState(rep.lane).Current)
+	case state.PlaceRobotsCheck.String():
+		return say("released by BEAST or due again; RobotsCache's next merge checks it against robots.txt")
+	case state.PlaceAwaitRobots.String():
+		return say("waits for robots.txt or the addresses of %s%s", rep.Robots.Origin, v.askingText(rep.Robots))
+	case state.PlaceReady.String():
+		return say("allowed by robots.txt; waits on disk for room in RAM")
+	case state.PlaceRAM.String():
+		return say("in RAM: being fetched, or waiting for its host and server; one request per %s (%s)",
+			human.Seconds(rep.Robots.Delay), rep.Robots.DelayWhy)
+	case state.PlaceDeferred.String():
+		if !rep.Due.After(v.now) {
+			return say("deferred, and due since %s: it returns as soon as there is room for it; %s",
+				v.when(rep.Due), v.reasonText(rep.Record.Reason))
+		}
+		return say("deferred until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
+	case state.PlaceHeld.String():
+		return say("held by the flags of the run: %s; a run with other --ports, --allow-net or --nat64-prefix tries it again",
+			v.reasonText(rep.Record.Reason))
+	case state.PlaceContent.String():
+		return say("fetched; waits in the store of contents, whose next pass tells whether its body was seen before")
+	case state.PlaceFetched.String():
+		why := say("fetched %s", v.when(rep.Ended.Time))
+		if run := v.m.Run; rep.Ended.Source == "log" && rep.Ended.File == "" && rep.Ended.Status > 0 && run != nil && run.Store {
+			why = append(why, whyNotStored)
+		}
+		if rep.Ended.Dropped == admit.TooManyRedirects {
+			why = append(why, fmt.Sprintf(
+				"the redirect to %s is not followed: more than %d redirects in a row (--max-redirects)",
+				rep.Ended.Redirect, max(0, v.links.MaxRedirects)))
+		}
+		return why
+	case state.PlaceRefused.String():
+		why := say("refused %s: %s", v.when(rep.Ended.Time), v.reasonText(rep.Ended.Reason))
+		if rep.Ended.Reason == state.ReasonRobots.String() {
+			if d := rep.Verdict; d.Rule != "" && !d.Allowed {
+				why[0] += fmt.Sprintf(": %q", d.Rule)
+			} else {
+				why = append(why, "the rules known now allow it: robots.txt has changed since")
+			}
+		}
+		return why
+	}
+	return say("in place %s", rep.Place)
+}
+
+func (v *view) whyUnseen(rep *URLReport) []string {
+	why := []string{"never seen: it is not a seed, and the crawler took no link to it from any fetched page"}
+	if !rep.Link.Taken {
+		why = append(why, "a link to it is "+rep.Link.Why)
+	}
+	if v.m.Seeds.Offset < v.m.Seeds.Size {
+		why = append(why, fmt.Sprintf("%d of %d bytes of the seed file are read so far",
+			v.m.Seeds.Offset, v.m.Seeds.Size))
+	}
+	return why
+}
+
+func (v *view) whyBeast(rep *URLReport) []string {
+	q := rep.Queue
+	text := fmt.Sprintf("in BEAST's queue %d, %d after the current queue %d; %s",
+		q.Number, q.Ahead, q.Current, v.budgetText(rep))
+	if q.Ahead == 0 {
+		text = fmt.Sprintf("in BEAST's current queue %d; BEAST releases it when fewer released URLs wait", q.Number)
+	}
+	if q.Lanes > 1 {
+		text += fmt.Sprintf("; lane %d of 0 to %d, which take turns", q.Lane, q.Lanes-1)
+	}
+	return []string{text}
+}
+
+func (v *view) budgetText(rep *URLReport) string {
+	if s := rep.Site; s != nil && s.PerQueue > 0 {
+		return fmt.Sprintf("%s (in-degree %d) may have %d pages in each queue", s.PLD, s.Indegree, s.PerQueue)
+	}
+	return "the budget of " + rep.PLD + " sets its place"
+}
+
+func (v *view) askingText(o *OriginReport) string {
+	switch o.Asking {
+	case "":
+		if o.WaitingAnswers > 0 {
+			return "; the answer waits for RobotsCache's next merge"
+		}
+		return ""
+	case "put off":
+		return fmt.Sprintf("; the request is deferred until %s", v.when(o.AskAt))
+	}
+	return "; the request is " + o.Asking
+}
+
+// whyNotStored lists what keeps a response out of the indexes of a crawl that stores pages.
+const whyNotStored = "its response is not stored: the page asks for that (--noarchive drop, --noindex drop), the hook answered " +
+	"keep: false, or --store leaves it out; the metadata record of the page says which (stored)"
+
+// whyEnded explains a seen URL that is in no queue and in no file of the output.
+func (v *view) whyEnded(rep *URLReport) []string {
+	why := []string{"ended: URLseen has it and no queue does, so it was fetched or refused"}
+	if d := rep.Verdict; d != nil && !d.Allowed && d.Rule != "" {
+		why = append(why, fmt.Sprintf("probably refused: robots.txt has %q", d.Rule))
+	}
+	run := v.m.Run
+	switch {
+	case v.logCut:
+		why = append(why, fmt.Sprintf("not in the newest %d GiB of the crawl log; the rest was not read",
+			maxLogBytes>>30))
+	case run != nil && run.CrawlLog == state.LogOff:
+		why = append(why, "the crawl logs no single URLs (--crawl-log off); errors logs refusals, all logs every URL")
+	case run != nil && run.CrawlLog == state.LogErrors && !run.Store:
+		why = append(why, "probably fetched: --store none with --crawl-log errors keeps no trace of fetched pages; "+
+			"--crawl-log all logs them, and a refusal would be in the log")
+	case v.r.Out.Len() == 0:
+		why = append(why, "the crawl's output is in separate directories: give them with --out")
+	default:
+		why = append(why, "not in the crawl log or the indexes: files were moved away, "+
+			"or an earlier run logged less (--crawl-log all logs every URL), or "+whyNotStored)
+	}
+	return why
+}
+
+// whyRobots explains the effect of robots.txt and the host's health on a URL that has not ended.
+func (v *view) whyRobots(rep *URLReport) (why []string) {
+	o, d := rep.Robots, rep.Verdict
+	if o == nil || d == nil {
+		return nil
+	}
+	if h := o.Health; h != nil && (h.End != "open" || h.Until.After(v.now)) {
+		why = append(why, "no requests to its host: "+h.Text)
+	}
+	switch {
+	case !d.Allowed && d.Rule != "":
+		why = append(why, fmt.Sprintf("robots.txt forbids it: %q", d.Rule))
+	case o.State == "unreachable":
+		why = append(why, fmt.Sprintf(
+			"robots.txt is unreachable (%s): nothing is fetched; next request from %s",
+			o.failed(), v.when(o.RetryAt)))
+	case o.State == "no host" || o.State == "forbidden":
+		why = append(why, fmt.Sprintf("the host can't be reached: %s, until %s", o.State, v.when(o.Expires)))
+	case o.Stale:
+		why = append(why, fmt.Sprintf("robots.txt was unreachable recently (%d failures); an earlier copy applies",
+			o.Failures))
+	}
+	return why
+}
+
+// reasonTexts explain the reasons; a reason without a text is clear from its name.
+var reasonTexts = [state.NumReasons]string{
+	state.ReasonRobots:            "robots.txt forbids it",
+	state.ReasonNoHost:            "the name doesn't exist, or has no address",
+	state.ReasonDNS:               "the name servers gave no usable answer",
+	state.ReasonConnect:           "the connection failed",
+	state.ReasonTimeout:           "the request took too long",
+	state.ReasonReset:             "the connection was closed early",
+	state.ReasonTLS:               "TLS failed",
+	state.ReasonCertificate:       "the certificate is not good, and the request needs a good one (--tls, --sites)",
+	state.ReasonBadResponse:       "the response was not HTTP",
+	state.ReasonHeadTooLarge:      "the head of the response exceeded its limits (64 KiB, 5000 fields)",
+	state.ReasonForbiddenAddress:  "all addresses of the host are forbidden",
+	state.ReasonRobotsUnavailable: "robots.txt is unreachable; drumbeat retries at growing intervals",
+	state.ReasonHostBacklog:       "its host has too many URLs waiting",
+	state.ReasonTooMany:           "the server reported too many requests",
+	state.ReasonServerError:       "the server reported an error",
+	state.ReasonEvicted:           "other URLs needed the room in RAM",
+	state.ReasonNetworkLease:      "another node visits the network of its host",
+	state.ReasonRevisit:           "fetched; this is its next visit (--recrawl)",
+	state.ReasonHTTPSFallback:     "the https request failed; the http URL is tried",
+	state.ReasonAwaitRobots:       "robots.txt was requested again before a response came",
+	state.ReasonBadRecord:         "its record could not be read",
+	state.ReasonForbiddenPort:     "connections to its port are not allowed (--ports)",
+	state.ReasonUnconfirmed:       "the failure may be ours, so it does not count; it is tried again",
+	state.ReasonLost:              "it was lost to damage on disk",
+	state.ReasonPLDBusy:           "its PLD has many URLs in RAM",
+	state.ReasonNotWelcome:        "the host refused us several times",
+	state.ReasonHostBackoff:       "the host failed many times in a row and backs off",
+	state.ReasonHostGivenUp:       "the host failed again after its long back-offs and was given up",
+	state.ReasonDepth:             "it is more links away from a seed than its site allows (max-depth in --sites)",
+	state.ReasonHostPages:         "the host reached --max-pages-per-host",
+	state.ReasonPLDPages:          "the PLD reached --max-pages-per-pld",
+	state.ReasonBlocked:           "the blacklist names host, PLD or network",
+	state.ReasonInternal:          "it made drumbeat panic, which is a bug; the run's log has the stack",
+}
+
+// reasonText returns the name of a reason and its text.
+func (v *view) reasonText(name string) string {
+	for r, text := range reasonTexts {
+		if text != "" && state.Reason(r).String() == name {
+			return name + " (" + text + ")"
+		}
+	}
+	if name == "" {
+		return "no reason recorded"
+	}
+	return name
+}

@@ -1,0 +1,59 @@
+package export
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"drumbeat/disk/memfs"
+	"drumbeat/state"
+	"drumbeat/weburl"
+)
+
+// TestLinkCounts: the links of each pair of PLDs are summed, whatever number of pairs fits in RAM. Pairs without an
+// edge are passed over and counted.
+func TestLinkCounts(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for round := range 50 {
+		j := &job{ctx: t.Context(), report: new(Report), opt: &Options{FS: memfs.New(1), TempDir: "tmp"}, Reader: &state.Reader{
+			Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}}
+		key := func(pld int) uint64 { return j.Hasher.PLDKey(fmt.Appendf(nil, "site%d.example", pld)) }
+		c := newLinkCounts(j, 1+r.IntN(20))
+		want := map[[2]uint64]uint64{} // target, source
+		plds := 1 + r.IntN(6)
+		for range r.IntN(300) {
+			from, to := r.IntN(plds), r.IntN(plds)
+			row := linkRow{from: fmt.Appendf(nil, "http://www.site%d.example/%d", from, r.IntN(3)), to: fmt.Appendf(nil, "https://site%d.example:81/", to)}
+			if err := c.add(&row); err != nil {
+				t.Fatal(err)
+			}
+			if len(c.sums) >= c.limit {
+				t.Fatalf("%d pairs in RAM, the limit is %d", len(c.sums), c.limit)
+			}
+			if from != to {
+				want[[2]uint64{key(to), key(from)}]++
+			}
+		}
+		if err := c.sort(); err != nil {
+			t.Fatal(err)
+		}
+		stray := int64(0)
+		edges := slices.AppendSeq([][2]uint64{{7, 7}, {key(0), 7}}, maps.Keys(want)) // two have no links
+		slices.SortFunc(edges, func(a, b [2]uint64) int { return slices.Compare(a[:], b[:]) })
+		for _, e := range edges {
+			if want[e] > 0 && r.IntN(3) == 0 {
+				stray++
+				continue
+			}
+			if n, err := c.of(e[1], e[0]); err != nil || n != want[e] {
+				t.Fatalf("round %d: %x has %d links, %v; want %d", round, e, n, err, want[e])
+			}
+		}
+		if err := c.end(); err != nil || c.stray != stray || (stray > 0) != (len(j.report.Notes) > 0) {
+			t.Fatalf("%v, %d pairs without an edge, want %d; notes %q", err, c.stray, stray, j.report.Notes)
+		}
+		j.end(t)
+	}
+}

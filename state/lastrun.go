@@ -1,0 +1,93 @@
+package state
+
+import (
+	"drumbeat/internal/ports"
+	"drumbeat/internal/urlrule"
+)
+
+// LastRun are the options of a run that the manifest keeps for package state/explain. The crawler does not
+// read them. An older program's manifest has none.
+type LastRun struct {
+	Version            string          `json:"version,omitempty"`
+	Agent              string          `json:"agent"`
+	Seeds              string          `json:"seeds,omitempty"` // name of the file
+	Scope              Scope           `json:"scope"`
+	MaxDepth           int             `json:"max_depth"`
+	MaxURLBytes        int             `json:"max_url_bytes"`
+	MaxRedirects       int             `json:"max_redirects,omitempty"`
+	Ports              ports.Set       `json:"ports,omitzero"` // as text
+	Retries            int             `json:"retries"`
+	Budget             string          `json:"budget"`
+	BudgetDefault      uint32          `json:"budget_default"`
+	BudgetMax          uint32          `json:"budget_max"`
+	BudgetRanks        int             `json:"budget_ranks"`
+	QueuePages         int64           `json:"queue_pages,omitempty"`
+	BudgetShare        float64         `json:"budget_share,omitempty"` // of all PLDs that the node of a cluster has
+	HostDelay          int64           `json:"host_delay_ms"`          // with the default budget
+	HostDelayMin       int64           `json:"host_delay_min_ms"`
+	ServerDelay        int64           `json:"server_delay_ms"`
+	ServerDelayMin     int64           `json:"server_delay_min_ms"`
+	MaxCrawlDelay      int64           `json:"max_crawl_delay_ms"`
+	PLDDelay           int64           `json:"pld_delay_ms,omitempty"`
+	PLDDelayMin        int64           `json:"pld_delay_min_ms,omitempty"`
+	NetworkRate        float64         `json:"network_rate,omitempty"` // requests a second
+	NetworkConnections int             `json:"network_connections,omitempty"`
+	HostDelayFactor    float64         `json:"host_delay_factor,omitempty"`
+	AdaptiveDelay      bool            `json:"adaptive_delay,omitempty"`
+	Backoff            int64           `json:"backoff_ms,omitempty"`
+	BackoffMax         int64           `json:"backoff_max_ms,omitempty"`
+	HostFailures       int             `json:"host_failures,omitempty"`
+	HostRests          int             `json:"host_rests,omitempty"`
+	HostRefusals       int             `json:"host_refusals,omitempty"`
+	RobotsWait         int64           `json:"robots_wait_ms,omitempty"`
+	RobotsForget       int64           `json:"robots_forget_ms,omitempty"`
+	MaxPagesPerHost    int64           `json:"max_pages_per_host,omitempty"`
+	Rules              []string        `json:"rules,omitempty"` // names of the files
+	Blacklist          []string        `json:"blacklist,omitempty"`
+	Sites              string          `json:"sites,omitempty"` // name of the file
+	ClusterFile        string          `json:"cluster_file,omitempty"`
+	URLRules           urlrule.Options `json:"url_rules,omitzero"`
+	CrawlLog           LogLevel        `json:"crawl_log"`
+	Store              bool            `json:"store"`
+	Drain              bool            `json:"drain,omitempty"`
+}
+
+// Scope says which links a crawl follows.
+type Scope string
+
+// The scopes. With ScopeHost and ScopePLD budgets are off.
+const (
+	ScopeAll  Scope = "all"
+	ScopePLD  Scope = "pld"
+	ScopeHost Scope = "host"
+)
+
+// ContentSeen says what a crawl does with bodies that it has seen before.
+type ContentSeen string
+
+// The values of ContentSeen.
+const (
+	ContentOff    ContentSeen = "off"    // bodies are not compared
+	ContentRecord ContentSeen = "record" // a body seen before is stored as a revisit record
+	ContentSkip   ContentSeen = "skip"   // the same, and the page's links are not taken
+)
+
+// Archive says what of a response is stored whose page asks archives not to keep it.
+type Archive string
+
+// The values of Archive.
+const (
+	ArchiveKeep    Archive = "keep"    // all, as of any other
+	ArchiveHeaders Archive = "headers" // the head without the body
+	ArchiveDrop    Archive = "drop"    // nothing but a metadata record
+)
+
+// LogLevel says which outcomes of URLs the crawl log gets.
+type LogLevel string
+
+// The crawl log's levels.
+const (
+	LogOff    LogLevel = "off"
+	LogErrors LogLevel = "errors"
+	LogAll    LogLevel = "all"
+)

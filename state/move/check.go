@@ -1,0 +1,192 @@
+package move
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"drumbeat/disk"
+	"drumbeat/exchange"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/state/changes"
+	"drumbeat/weburl"
+)
+
+// belongs returns an error if the directories are not those of this node of the cluster, at a table.
+func (n *node) belongs(f *exchange.File, table *exchange.Table) error {
+	fr := &n.m.Frozen
+	switch {
+	case fr.Nodes != table.Nodes() || fr.Node != n.number:
+		return fmt.Errorf("%s holds node %d of %d (0 of 0: no cluster): %w", n.saved.Set.Path(0), fr.Node, fr.Nodes, state.ErrIncompatible)
+	case fr.Table != table.Sum() || fr.Slots != state.SlotsOf(table, n.number):
+		return fmt.Errorf("%s has another table of owners than the cluster's file: %w", n.saved.Set.Path(0), state.ErrIncompatible)
+	}
+	secret, err := n.saved.OpenSecret(n.m)
+	if err == nil && secret != f.Secret {
+		err = fmt.Errorf("%s has another secret than the cluster: %w", n.saved.Set.Path(0), state.ErrIncompatible)
+	}
+	return err
+}
+
+// check marks the nodes that give and get slots, and refuses what cannot be moved.
+func (m *mover) check() error {
+	for _, n := range m.nodes {
+		n.owns = state.SlotsOf(m.next.Table, n.number)
+		n.loads = map[int]bool{}
+	}
+	for slot := range exchange.Slots {
+		if from, to := m.file.Table.OwnerOf(slot), m.next.Table.OwnerOf(slot); from != to {
+			m.nodes[from].gives, m.nodes[to].gets = true, true
+			m.nodes[to].loads[from] = true
+		}
+	}
+	var moved weburl.Sum
+	for _, n := range m.nodes {
+		moved.Merge(n.m.Accounts.Moved)
+	}
+	if moved != (weburl.Sum{}) {
+		return fmt.Errorf("move: repairs have lost URLs that ended on other nodes than their owners, or records of them: the accounts of moved "+
+			"URLs add up to %d, not 0. Slots that return to such a node would not balance there, so none move any more: %w", moved.N,
+			state.ErrIncompatible)
+	}
+	for _, n := range m.nodes {
+		if !n.gives && !n.gets {
+			continue
+		}
+		if err := n.check(); err != nil {
+			return fmt.Errorf("move: node %d: %w", n.number, err)
+		}
+	}
+	return nil
+}
+
+// check refuses what cannot be moved from or to this node.
+func (n *node) check() error {
+	m, a := n.m, &n.m.Accounts
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf(format+": %w", append(args, state.ErrIncompatible)...)
+	}
+	stars, err := state.Part[star.State](m, state.NameStar)
+	if err != nil {
+		return err
+	}
+	renders, err := state.Part[queue.State](m, state.NameRender)
+	if err != nil {
+		return err
+	}
+	rendering := m.Renders.Len > 0
+	if renders != nil && !rendering {
+		if _, err := queue.Scan(n.saved.Set, state.NameRender, renders, func([]byte) error { return errSome }, nil); errors.Is(err, errSome) {
+			rendering = true
+		} else if err != nil {
+			return err
+		}
+	}
+	quarantine, err := state.Part[queue.State](m, state.NameQuarantine)
+	if err != nil {
+		return err
+	}
+	for other := range m.Frozen.Nodes {
+		st, err := state.Part[exchange.OutboxState](m, state.OutboxName(other))
+		if err == nil && st != nil && st.GivenUp {
+			return refuse("it has given up node %d, whose slots are lost", other)
+		}
+	}
+	switch {
+	case quarantine != nil && quarantine.Records > 0:
+		return refuse("%d messages of other nodes are in its quarantine: start a version that reads them, and stop it", quarantine.Records)
+	case m.Done != "":
+		return refuse("its crawl is over")
+	case m.Frozen.Lanes > 1:
+		return refuse("slots of crawls with several lanes (--lanes) do not move")
+	case m.Frozen.Walk || stars == nil || stars.Support != nil:
+		return refuse("slots of random walks and of crawls with --budget supporters do not move")
+	case a.Counters[state.CountScheduled] > 0:
+		return refuse("slots of crawls that visit pages again (--recrawl) do not move")
+	case a.Counters[state.CountEnqueued] > 0 || a.Orders.N > 0 || m.Orders.Len > 0:
+		return refuse("slots of crawls with enqueued URLs do not move")
+	case a.Places[state.PlaceContent].N > 0:
+		return refuse("%d pages wait for the store of contents: start it and stop it again", a.Places[state.PlaceContent].N)
+	case rendering:
+		return refuse("pages wait for the browser: start it until there are none, and stop it")
+	case m.Intake == nil || len(m.Intake.Taken) != m.Frozen.Nodes:
+		return refuse("its manifest has no intake")
+	}
+	if !n.gives {
+		return nil
+	}
+	set, err := changes.Read(n.saved.Set.FS, n.saved.Set.Path(0, state.ChangesName))
+	if err != nil {
+		return err
+	}
+	if len(set.HostDelays)+len(set.Budgets)+len(set.Blocked) > 0 {
+		return refuse("the operator has set delays of hosts, budgets of PLDs or a blacklist there, which do not move: take them back, " +
+			"and set them again after the move")
+	}
+	return nil
+}
+
+// audit compares the files of all nodes with their accounts, and what they say of one another, as drumbeat cluster audit
+// does without --deep. It reads keys and URLs of all nodes once.
+func (m *mover) audit() error {
+	var nodes []audit.Opened
+	for _, n := range m.nodes {
+		nodes = append(nodes, audit.Opened{Saved: n.saved, Manifest: n.m})
+	}
+	rep, err := audit.AuditOpened(nodes)
+	switch {
+	case err != nil:
+		return err
+	case rep.Balanced():
+		return nil
+	case rep.Back != nil:
+		return rep.Back
+	}
+	more := ""
+	if n := rep.BadCount - min(len(rep.Bad), auditExamples); n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	err = fmt.Errorf("%s%s; run drumbeat cluster audit", strings.Join(rep.Bad[:min(len(rep.Bad), auditExamples)], "; "), more)
+	if rep.Damaged {
+		err = fmt.Errorf("%w: %w", err, &disk.CorruptError{Path: m.opt.File, Want: "undamaged nodes", Got: "a damaged one"})
+	}
+	return err
+}
+
+// auditExamples bounds what an error tells of an audit.
+const auditExamples = 3
+
+// reread reads the manifests that a move has made.
+func (m *mover) reread() error {
+	for _, n := range m.nodes {
+		is, _, err := state.ReadManifest(n.saved.Set)
+		switch {
+		case err != nil:
+			return err
+		case is == nil:
+			return state.NoCrawl(n.saved.Set.Path(0))
+		}
+		n.m = is
+	}
+	return nil
+}
+
+var errSome = errors.New("some")
+
+// checkSums compares what the files hold with the accounts, as an audit does.
+func (n *node) checkSums() error {
+	for p := range state.NumPlaces {
+		switch p {
+		case state.PlaceFetched, state.PlaceRefused, state.PlaceUnstreamed:
+		default:
+			if n.before[p] != n.m.Accounts.Places[p] {
+				return fmt.Errorf("move: node %d: %s holds %d URLs, the account says %d; run drumbeat audit: %w", n.number, p, n.before[p].N,
+					n.m.Accounts.Places[p].N, &disk.CorruptError{Path: n.saved.Set.Path(0), Want: "a balanced crawl", Got: "one that is not"})
+			}
+		}
+	}
+	return nil
+}

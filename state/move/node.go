@@ -1,0 +1,115 @@
+package move
+
+import (
+	"errors"
+	"fmt"
+
+	"drumbeat/drum"
+	"drumbeat/exchange"
+	"drumbeat/internal/health"
+	"drumbeat/robots"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/repair"
+	"drumbeat/weburl"
+)
+
+// node is a node of the cluster, and its next state.
+type node struct {
+	number int
+	saved  *state.Saved
+	m      *state.Manifest
+	owns   state.Slots // by the next table
+	gives  bool
+	gets   bool
+	loads  map[int]bool // nodes that give slots to this one
+	shadow *repair.Shadow
+
+	stores        [numStores]*drum.Drum // of the next state; nil: as before
+	checks        int64                 // that wait in the indegree store
+	before, after [state.NumPlaces]weburl.Sum
+	unique, names weburl.Sum              // of the next state
+	deferred      [state.NumReasons]int64 // of the next state
+	left          [state.NumReasons]int64 // reasons of held URLs that left
+	waiting       int64                   // URLs that left
+
+	health        []health.Entry   // of the next state, like the two below
+	delays, traps []byte           // coded
+	parts         map[uint64]uint8 // of the budget, by traps of this node before
+
+	scopes   []uint64 // keys of sites from messages
+	taken    map[int]exchange.Taken
+	messages int64
+	links    int64 // records of these messages
+	lent     int64 // pages that they lend
+	edges    int64
+}
+
+// The stores that are written anew.
+const (
+	storeSeen = iota
+	storeEdges
+	storeIndegree
+	storeNames
+	storeRobots
+	numStores
+)
+
+// storeOptions are the names and fixed options of the stores.
+func storeOptions() [numStores]drum.Options {
+	edges, indegree := star.Stores(state.NameStar)
+	return [numStores]drum.Options{
+		storeSeen:     {Name: state.NameURLSeen, Codec: drum.Rice},
+		storeEdges:    {Name: edges, Codec: drum.Rice},
+		storeIndegree: {Name: indegree, Codec: drum.Rice, Each: true},
+		storeNames:    {Name: state.NameNames, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice},
+		storeRobots:   {Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true},
+	}
+}
+
+// old returns the states of the stores before.
+func (n *node) old() (all [numStores]*drum.State, err error) {
+	stars, err := state.Part[star.State](n.m, state.NameStar)
+	if err != nil {
+		return all, err
+	}
+	all[storeEdges], all[storeIndegree] = stars.Edges, stars.Indegree
+	for i, name := range map[int]string{storeSeen: state.NameURLSeen, storeNames: state.NameNames, storeRobots: state.NameRobotsCache} {
+		if all[i], err = state.Part[drum.State](n.m, name); err != nil {
+			return all, err
+		}
+	}
+	for i, st := range all {
+		if st == nil {
+			return all, fmt.Errorf("the manifest has no state of %s", storeOptions()[i].Name)
+		}
+	}
+	return all, nil
+}
+
+// closeStores closes stores that were not saved.
+func (n *node) closeStores() error {
+	var errs []error
+	for i, d := range n.stores {
+		if d != nil {
+			errs = append(errs, d.Close())
+			n.stores[i] = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// add adds a tuple to a store of the next state.
+func (n *node) add(store int, t drum.Tuple) error { return n.stores[store].Add([]drum.Tuple{t}) }
+
+// ownsKey reports whether the node owns the slot of a key of a URL, a host or an origin.
+func (n *node) ownsKey(key uint64) bool { return n.owns.HasKey(key) }
+
+// arrive gives a URL to the check of STAR. part is that of its host, and again says that it had a queue.
+func (n *node) arrive(key uint64, rec *weburl.Record, part uint8, again bool) error {
+	rec.Extra, rec.Reason = nil, 0
+	check := star.CheckTuple{PLD: n.saved.PLDKey(weburl.Split(rec.URL).Host), Part: part, Again: again, Aux: rec.Append(nil)}
+	n.checks++
+	n.after[state.PlaceStar].Add(key)
+	return n.add(storeIndegree, check.Tuple())
+}

@@ -1,0 +1,105 @@
+package move
+
+import (
+	"errors"
+	"fmt"
+
+	"drumbeat/admit"
+	"drumbeat/exchange"
+	"drumbeat/star"
+	"drumbeat/state"
+)
+
+// outboxes takes the messages for a node that gives slots which wait in the outboxes of the others: some of their records
+// are for nodes that own the slots now.
+func (m *mover) outboxes(n *node) error {
+	if !n.gives {
+		return nil
+	}
+	dec := new(exchange.Decoder)
+	inlet := admit.NewInlet(&admit.Policy{Hasher: n.saved.Hasher, Suffixes: n.saved.Suffixes, Table: m.file.Table, Node: n.number})
+	n.taken = map[int]exchange.Taken{}
+	for _, from := range m.nodes {
+		if from == n {
+			continue
+		}
+		if err := m.outbox(from, n, inlet, dec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outbox takes the messages of one node for another.
+func (m *mover) outbox(from, to *node, inlet *admit.Inlet, dec *exchange.Decoder) error {
+	name := fmt.Sprint(state.OutboxPrefix, to.number)
+	st, err := state.Part[exchange.OutboxState](from.m, name)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return fmt.Errorf("the manifest of node %d has no outbox for it: %w", from.number, state.ErrIncompatible)
+	}
+	taken := to.m.Intake.Taken[from.number]
+	if taken.Number > st.Last {
+		return exchange.Unsent(from.number, to.number, taken.Number, st.Last)
+	}
+	if st.Open.Len > 0 {
+		return fmt.Errorf("node %d has begun a message for it: start node %d and stop it in order: %w", from.number, from.number,
+			state.ErrIncompatible)
+	}
+	sum, count := taken.Totals, uint64(0)
+	if err := exchange.EachUntaken(from.saved.Set, name, st, taken.Number, func(h *exchange.Header, msg []byte) error {
+		if h.Crawl != exchange.CrawlKey(m.file.Key(), from.m.Intake.Life) || h.From != from.number || h.To != to.number {
+			return fmt.Errorf("outbox of node %d: a message from node %d to node %d, crawl %016x", from.number, h.From, h.To, h.Crawl)
+		}
+		inlet.Reset()
+		if err := dec.Records(msg, h, inlet); err != nil {
+			return err
+		}
+		count++
+		sum.Links.Merge(h.After.Links)
+		sum.Links.Remove(h.Before.Links)
+		sum.Edges.Merge(h.After.Edges)
+		sum.Edges.Remove(h.Before.Edges)
+		return m.deliver(to, inlet)
+	}); err != nil {
+		return err
+	}
+	if count != st.Last-taken.Number || sum != st.Whole {
+		return fmt.Errorf("the outbox of node %d has %d messages from number %d on, want %d: %w", from.number, count, taken.Number+1,
+			st.Last-taken.Number, errors.Join(state.ErrIncompatible))
+	}
+	if count > 0 {
+		to.taken[from.number] = exchange.Taken{Number: st.Last, Totals: st.Whole}
+		to.messages += int64(count)
+	}
+	return nil
+}
+
+// deliver gives the records of a message to their owners by the next table.
+func (m *mover) deliver(to *node, in *admit.Inlet) error {
+	for _, t := range in.Tuples {
+		if err := m.owner(uint64(t.Key)).add(storeSeen, t); err != nil {
+			return err
+		}
+	}
+	for _, t := range in.Names.Tuples {
+		if err := m.name(to, t); err != nil {
+			return err
+		}
+	}
+	for _, e := range in.Edges {
+		if e.From == e.To {
+			continue
+		}
+		if err := m.ownerOf(e.To).add(storeEdges, star.Edge(e).Tuple()); err != nil {
+			return err
+		}
+	}
+	to.scopes = append(to.scopes, in.Scopes...)
+	to.links += int64(len(in.Tuples))
+	to.edges += int64(len(in.Edges))
+	to.lent += in.Lent
+	return nil
+}

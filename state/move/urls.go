@@ -1,0 +1,416 @@
+package move
+
+import (
+	"fmt"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/health"
+	"drumbeat/internal/trapscore"
+	"drumbeat/polite"
+	"drumbeat/queue"
+	"drumbeat/robots"
+	"drumbeat/star"
+	"drumbeat/state"
+	"drumbeat/state/repair"
+	"drumbeat/weburl"
+)
+
+// tails divides what the manifest keeps of hosts: their health, delays and trap scores. Delays of servers stay, and are
+// copied to the nodes that get slots.
+func (m *mover) tails(n *node) error {
+	set := n.saved.Set
+	hosts, err := disk.ReadTail(set, n.m.Hosts)
+	if err != nil {
+		return err
+	}
+	if err := health.EachHost(hosts, func(key uint64, s health.State) {
+		to := m.owner(key)
+		to.health = append(to.health, health.Entry{Key: key, State: s})
+	}); err != nil {
+		return err
+	}
+	traps, err := disk.ReadTail(set, n.m.Traps)
+	if err != nil {
+		return err
+	}
+	n.parts = map[uint64]uint8{}
+	if err := trapscore.EachHost(traps, func(key uint64, s trapscore.Score) {
+		if part := s.Part(); part > 0 {
+			n.parts[key] = part
+		}
+		to := m.owner(key)
+		to.traps = trapscore.AppendHost(to.traps, key, s)
+	}); err != nil {
+		return err
+	}
+	delays, err := disk.ReadTail(set, n.m.Delays)
+	if err != nil {
+		return err
+	}
+	for ; len(delays) >= polite.DelayBytes; delays = delays[polite.DelayBytes:] {
+		var d polite.Delay
+		if err := d.Decode(delays[:polite.DelayBytes]); err != nil {
+			return err
+		}
+		if !d.Server.IsValid() {
+			to := m.owner(d.Host)
+			to.delays = d.Append(to.delays)
+			continue
+		}
+		for _, to := range m.nodes {
+			if to == n || to.loads[n.number] {
+				to.delays = d.Append(to.delays)
+			}
+		}
+	}
+	return nil
+}
+
+// waits divides the tuples that wait in the stores of a node.
+func (m *mover) waits(n *node) error {
+	olds, err := n.old()
+	if err != nil {
+		return err
+	}
+	scans := [numStores]drum.Scan{
+		storeSeen:     {Text: func(aux []byte, unique bool) error { return m.text(n, aux, unique) }},
+		storeEdges:    {Tuple: m.edge},
+		storeIndegree: {Tuple: func(t drum.Tuple) error { return m.check1(n, t) }},
+		storeNames:    {Tuple: func(t drum.Tuple) error { return m.name(n, t) }},
+		storeRobots:   {Tuple: func(t drum.Tuple) error { return m.robots(n, t) }},
+	}
+	for i, opt := range storeOptions() {
+		if _, err := drum.ScanState(n.saved.Set, opt.Name, olds[i].Waiting(), scans[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text gives a link that waits in URLseen to its owner. A unique URL, which the next checkpoint would have in STAR,
+// goes there.
+func (m *mover) text(n *node, aux []byte, unique bool) error {
+	var rec weburl.Record
+	if err := rec.Decode(aux); err != nil {
+		return fmt.Errorf("%s: %w", state.NameURLSeen, err)
+	}
+	key := n.saved.Hasher.URLKey(rec.URL)
+	to := m.owner(key)
+	if !unique {
+		return to.add(storeSeen, drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: aux})
+	}
+	n.before[state.PlaceUnstreamed].Add(key)
+	return to.arrive(key, &rec, n.partOf(&rec), false)
+}
+
+// partOf returns the part of the budget that the host of a URL may use.
+func (n *node) partOf(rec *weburl.Record) uint8 {
+	if len(n.parts) == 0 {
+		return 0
+	}
+	return n.parts[n.saved.HostKey(weburl.Split(rec.URL).Host)]
+}
+
+// edge gives an edge to the owner of its target.
+func (m *mover) edge(t drum.Tuple) error {
+	e, err := star.EdgeOf(t.Key, t.Value)
+	if err != nil {
+		return err
+	}
+	return m.ownerOf(e.To).add(storeEdges, t)
+}
+
+// check1 gives a tuple of the indegree store to the owner of its PLD.
+func (m *mover) check1(n *node, t drum.Tuple) error {
+	to := m.ownerOf(uint64(t.Key))
+	if t.Op&drum.Check != 0 {
+		var rec weburl.Record
+		if err := rec.Decode(t.Aux); err != nil {
+			return fmt.Errorf("%s: %w", state.PlaceStar, err)
+		}
+		key := n.saved.Hasher.URLKey(rec.URL)
+		n.before[state.PlaceStar].Add(key)
+		to.after[state.PlaceStar].Add(key)
+		to.checks++
+		if to != n {
+			n.waiting++
+		}
+	}
+	return to.add(storeIndegree, t)
+}
+
+// name gives the name of a host to its owner, and that of a PLD to all nodes that get slots from this one, too.
+func (m *mover) name(n *node, t drum.Tuple) error {
+	_, host, err := state.DecodeName(t.Value)
+	if err != nil {
+		return err
+	}
+	if host != nil {
+		return m.owner(uint64(t.Key)).add(storeNames, t)
+	}
+	for _, to := range m.nodes {
+		if to == n || to.loads[n.number] {
+			if err := to.add(storeNames, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// robots gives an update of RobotsCache to the owner of its origin. A check is a URL.
+func (m *mover) robots(n *node, t drum.Tuple) error {
+	if t.Op != drum.Check {
+		return m.owner(uint64(t.Key)).add(storeRobots, t)
+	}
+	keep, err := m.place(n, state.PlaceRobotsCheck, t.Value)
+	if err != nil || !keep {
+		return err
+	}
+	return n.add(storeRobots, t)
+}
+
+// place reports whether a URL stays in its place. If not, it goes to the check of STAR of its owner.
+func (m *mover) place(n *node, p state.Place, data []byte) (keep bool, err error) {
+	var rec weburl.Record
+	if err := rec.Decode(data); err != nil {
+		return false, fmt.Errorf("%s: %w", p, err)
+	}
+	key := n.saved.Hasher.URLKey(rec.URL)
+	n.before[p].Add(key)
+	reason := int(rec.Reason)
+	if reason >= len(n.left) {
+		return false, fmt.Errorf("%s: %s has the reason %d", p, rec.URL, reason)
+	}
+	to := m.owner(key)
+	if to == n {
+		if p == state.PlaceDeferred {
+			n.deferred[reason]++
+		}
+		n.after[p].Add(key)
+		return true, nil
+	}
+	if p == state.PlaceHeld {
+		n.left[reason]++
+	}
+	n.waiting++
+	return false, to.arrive(key, &rec, n.partOf(&rec), p != state.PlaceFailed)
+}
+
+// places divides the URLs of all other places, and drops requests for robots.txt of origins that moved.
+func (m *mover) places(n *node) error {
+	steps := []func(n *node) error{m.beast, m.queues, m.deferred, m.jobs, m.inRAM, m.requested}
+	for _, step := range steps {
+		if err := step(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// urlQueue writes a queue of URLs anew without those that move. A node that gives no slots keeps its queues.
+func (m *mover) urlQueue(n *node, name string, p state.Place, st *queue.State, noted func(keep bool)) (*queue.State, error) {
+	var failed error
+	keep := func(rec []byte) bool {
+		if failed != nil {
+			return false
+		}
+		keep, err := m.place(n, p, rec)
+		failed = err
+		if noted != nil {
+			noted(keep)
+		}
+		return keep
+	}
+	if !n.gives {
+		_, err := queue.Scan(n.saved.Set, name, st, func(rec []byte) error { keep(rec); return failed }, nil)
+		return st, err
+	}
+	next, err := n.shadow.RemakeQueue(name, st, keep)
+	if err == nil {
+		err = failed
+	}
+	return next, err
+}
+
+// beast divides the queues of BEAST.
+func (m *mover) beast(n *node) error {
+	return repair.RemakePart(n.shadow, state.NameBeast, func(old, next *beast.State) error {
+		olds := map[string]*queue.State{}
+		if err := beast.EachQueue(state.NameBeast, old, func(name string, _ beast.Number, q *queue.State) (*queue.State, error) {
+			olds[name] = q
+			return q, nil
+		}); err != nil {
+			return err
+		}
+		return beast.EachQueue(state.NameBeast, next, func(name string, number beast.Number, copied *queue.State) (*queue.State, error) {
+			p := state.PlaceBeast
+			if number == beast.Failed {
+				p = state.PlaceFailed
+			}
+			return m.queue(n, name, p, olds[name], copied, nil)
+		})
+	})
+}
+
+// queue is urlQueue; the state of a queue that is kept is that with copied tails.
+func (m *mover) queue(n *node, name string, p state.Place, old, copied *queue.State, noted func(keep bool)) (*queue.State, error) {
+	st, err := m.urlQueue(n, name, p, old, noted)
+	if err == nil && !n.gives {
+		st = copied
+	}
+	return st, err
+}
+
+// queues divides QR, Q and the held URLs.
+func (m *mover) queues(n *node) error {
+	for _, q := range state.URLQueues {
+		var noted func(bool)
+		if q.Name == state.NameHeld {
+			head, left := n.m.Held.Left, int64(0)
+			noted = func(keep bool) {
+				if head--; head >= 0 && keep {
+					left++
+				}
+				n.shadow.Next.Held.Left = left
+			}
+		}
+		if err := repair.RemakePart(n.shadow, q.Name, func(old, next *queue.State) error {
+			st, err := m.queue(n, q.Name, q.Place, old, next, noted)
+			if err == nil {
+				*next = *st
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deferred divides the deferred URLs.
+func (m *mover) deferred(n *node) error {
+	return remakeSlots(n, state.NameDeferred, func(name string, old, copied *queue.State) (*queue.State, error) {
+		return m.queue(n, name, state.PlaceDeferred, old, copied, nil)
+	})
+}
+
+// remakeSlots replaces the queues of the slots of a calendar.
+func remakeSlots(n *node, name string, remake func(name string, old, copied *queue.State) (*queue.State, error)) error {
+	return repair.RemakePart(n.shadow, name, func(old, next *queue.CalendarState) error {
+		olds := map[string]*queue.State{}
+		if err := queue.EachSlot(name, old, func(slot string, q *queue.State) (*queue.State, error) {
+			olds[slot] = q
+			return q, nil
+		}); err != nil {
+			return err
+		}
+		return queue.EachSlot(name, next, func(slot string, copied *queue.State) (*queue.State, error) {
+			return remake(slot, olds[slot], copied)
+		})
+	})
+}
+
+// jobs drops requests for robots.txt of origins that moved.
+func (m *mover) jobs(n *node) error {
+	if !n.gives {
+		return nil
+	}
+	if err := repair.RemakePart(n.shadow, state.NameRobotsFetch, func(old, next *queue.State) error {
+		st, err := n.shadow.RemakeQueue(state.NameRobotsFetch, old, n.ownsJob)
+		if err == nil {
+			*next = *st
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return remakeSlots(n, state.NameRobotsDeferred, func(name string, old, _ *queue.State) (*queue.State, error) {
+		return n.shadow.RemakeQueue(name, old, n.ownsJob)
+	})
+}
+
+// ownsJob reports whether a request for robots.txt stays at this node.
+func (n *node) ownsJob(data []byte) bool {
+	var job robots.Job
+	return job.Decode(data) != nil || n.ownsKey(n.saved.Hasher.OriginKey(job.Origin))
+}
+
+// inRAM divides the URLs in RAM, drops requests under way, and writes what tails has divided.
+func (m *mover) inRAM(n *node) error {
+	next, tails := &n.shadow.Next, n.shadow.Tails
+	kept := func(name string, ref disk.Ref, keep func(rec []byte) (bool, error)) (disk.Ref, error) {
+		data, err := disk.ReadTail(n.saved.Set, ref)
+		if err != nil {
+			return disk.Ref{}, err
+		}
+		var recs [][]byte
+		if err := state.EachRecord(name, data, func(rec []byte) error {
+			ok, err := keep(rec)
+			if ok && err == nil {
+				recs = append(recs, rec)
+			}
+			return err
+		}); err != nil {
+			return disk.Ref{}, err
+		}
+		return tails.Write(0, state.DumpRecords(recs))
+	}
+	var err error
+	if next.RAM, err = kept("URLs in RAM", n.m.RAM, func(rec []byte) (bool, error) { return m.place(n, state.PlaceRAM, rec) }); err != nil {
+		return err
+	}
+	if next.Jobs, err = kept("robots requests", n.m.Jobs, func(rec []byte) (bool, error) { return n.ownsJob(rec), nil }); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		at   *disk.Ref
+		data []byte
+	}{{&next.Hosts, health.DumpHosts(n.health)}, {&next.Delays, n.delays}, {&next.Traps, n.traps}} {
+		if *s.at, err = tails.Write(0, s.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requested drops from RobotsRequested the origins that moved.
+func (m *mover) requested(n *node) error {
+	if !n.gives {
+		return nil
+	}
+	return repair.RemakePart(n.shadow, state.NameRobotsRequested, func(old, next *drum.State) error {
+		d, err := n.shadow.NewDrum(drum.Options{Name: state.NameRobotsRequested, Each: true}, old)
+		if err != nil {
+			return err
+		}
+		err = d.Fill(func(add func(drum.Key, []byte) error) error {
+			_, err := drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Cache(), drum.Scan{
+				Entry: func(key drum.Key, value []byte) error {
+					if !n.ownsKey(uint64(key)) {
+						return nil
+					}
+					return add(key, value)
+				}})
+			return err
+		})
+		if err == nil {
+			_, err = drum.ScanState(n.saved.Set, state.NameRobotsRequested, old.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+				if !n.ownsKey(uint64(t.Key)) {
+					return nil
+				}
+				return d.Add([]drum.Tuple{t})
+			}})
+		}
+		if err != nil {
+			return err
+		}
+		st, err := n.shadow.SaveDrum(d)
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}

@@ -1,0 +1,167 @@
+package repair
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"drumbeat/disk"
+	"drumbeat/internal/objstore"
+	"drumbeat/state/audit"
+)
+
+// storedFiles are output files of which one copy, here or in the object store, is damaged or missing, and the other is whole.
+type storedFiles struct{ fetch, put []*audit.StoredFile }
+
+// decideStore adds the actions for such files. A WARC file or log that is only in the store is as it should be.
+func (w *repair) decideStore(do func(string, ...any)) {
+	words := map[audit.FileState]string{audit.FileDamaged: "damaged", audit.FileMissing: "missing"}
+	mended := int64(0)
+	for i := range w.Stored {
+		f := &w.Stored[i]
+		switch here, there := words[f.Here], words[f.There]; {
+		case f.There == audit.FileWhole && (f.Here == audit.FileDamaged || f.Here == audit.FileMissing && f.Index()):
+			w.stored.fetch = append(w.stored.fetch, f)
+			do("fetch %s from the object store: it is %s here", f.Path, here)
+			if f.Here == audit.FileDamaged {
+				mended++
+			}
+		case f.Here == audit.FileWhole && there != "":
+			w.stored.put = append(w.stored.put, f)
+			do("put %s into the object store again: it is %s there", f.Path, there)
+			mended++
+		}
+	}
+	for _, row := range w.Report.Structures {
+		if left := row.Damages - mended; row.Name == audit.NameStore && left > 0 {
+			w.out.Left = append(w.out.Left, fmt.Sprintf("%s: %d damaged or missing files have no whole copy, here or there; "+
+				"if you have copies, put them into the directory warc or log, and repair again", row.Name, left))
+		}
+	}
+}
+
+// mendStored carries these actions out. Each may be done again, so a repair that is killed meanwhile begins anew.
+func (w *repair) mendStored() error {
+	if len(w.stored.fetch)+len(w.stored.put) == 0 {
+		return nil
+	}
+	b, err := w.Saved.OpenBucket()
+	if err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	for _, f := range w.stored.put {
+		if err := w.putAgain(b, f); err != nil {
+			return fmt.Errorf("crawl: repair: %w", err)
+		}
+		w.hook("repair")
+	}
+	for _, f := range w.stored.fetch {
+		if err := w.fetch(b, f); err != nil {
+			return fmt.Errorf("crawl: repair: fetch %s: %w", f.Path, err)
+		}
+		w.hook("repair")
+	}
+	return nil
+}
+
+// putAgain puts a file that is whole here.
+func (w *repair) putAgain(b objstore.Bucket, f *audit.StoredFile) error {
+	file, err := w.Saved.Meter.OpenRead(f.Path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // read only
+	u := objstore.Uploader{Bucket: b, Replace: f.There == audit.FileDamaged}
+	ctx := context.Background()
+	sums, err := u.Sum(ctx, file, f.Size)
+	if err != nil {
+		return err
+	}
+	if sums.SHA256 != f.SHA256 {
+		return &disk.CorruptError{Path: f.Path, Want: f.SHA256, Got: sums.SHA256}
+	}
+	return u.Put(ctx, w.Manifest.Store.Key(w.Manifest.Crawl, f.File), file, sums, objstore.Upload{}, func(objstore.Upload) {})
+}
+
+// fetchChunk is the size of the pieces in which a file is copied from the store.
+const fetchChunk = 1 << 20
+
+// fetch copies a file from the store, moves a damaged one aside, and takes its place. Until the copy is whole and durable
+// nothing else changes.
+func (w *repair) fetch(b objstore.Bucket, f *audit.StoredFile) (err error) {
+	fsys, dir := w.Saved.Meter, path.Dir(f.Path)
+	remote := objstore.Remote{Path: f.Path, Key: w.Manifest.Store.Key(w.Manifest.Crawl, f.File), Size: f.Size}
+	from := objstore.NewOverlay(fsys, []objstore.Remote{remote}, func() (objstore.Bucket, error) { return b, nil })
+	from.Ignore(f.Path)
+	src, err := from.OpenRead(f.Path)
+	if err != nil {
+		return err
+	}
+	defer src.Close() // read only
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	tmp := f.Path + ".tmp"
+	if err := removeFile(fsys, tmp); err != nil { // of a repair that was killed
+		return err
+	}
+	if err := copyWhole(fsys, tmp, src, f); err != nil {
+		return errors.Join(err, removeFile(fsys, tmp))
+	}
+	if f.Here == audit.FileDamaged {
+		root := strings.TrimSuffix(dir, "/"+path.Base(dir))
+		to := path.Join(root, asideDir(w.gen), path.Base(dir), f.File)
+		if err := fsys.MkdirAll(path.Dir(to)); err != nil {
+			return err
+		}
+		if err := fsys.Rename(f.Path, to); err != nil {
+			return err
+		}
+		w.out.Aside = asideDir(w.gen)
+	}
+	if err := fsys.Rename(tmp, f.Path); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+func removeFile(fsys disk.FS, name string) error {
+	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// copyWhole writes a file and makes it durable, if it has the bytes that the list of objects says.
+func copyWhole(fsys disk.FS, name string, src disk.File, f *audit.StoredFile) (err error) {
+	dst, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	sha, buf := sha256.New(), make([]byte, fetchChunk)
+	for off := int64(0); off < f.Size; {
+		n, err := src.ReadAt(buf[:min(fetchChunk, f.Size-off)], off)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if n == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		sha.Write(buf[:n]) // never fails
+		if _, err := dst.WriteAt(buf[:n], off); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	if got := hex.EncodeToString(sha.Sum(nil)); got != f.SHA256 {
+		return &disk.CorruptError{Path: name, Want: "SHA-256 " + f.SHA256, Got: got}
+	}
+	return dst.Sync()
+}

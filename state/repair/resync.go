@@ -1,0 +1,281 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"drumbeat/disk"
+	"drumbeat/exchange"
+	"drumbeat/state"
+	"drumbeat/state/audit"
+	"drumbeat/weburl"
+)
+
+// Resync lets a cluster go on of which a node was set back to an older copy of its directories. It runs on that node first,
+// with the audits of all others, and then on each other one, with the audit that the first had after its own resync. All
+// nodes are stopped.
+//
+// The node that was set back begins another life (exchange.CrawlKey). Its messages get the numbers that follow what each
+// other node has taken from it: nothing that stands in its outboxes is lost. It takes from each other node what that one
+// still has: what was dropped, because the lost directories had it, is lost and counted. The other nodes only note its new
+// life, by which they know messages and marks of the old one, and ignore them.
+
+// ErrResync means that a resync is refused. It comes wrapped.
+var ErrResync = errors.New("not resynced")
+
+// ResyncOptions say which node was set back. Others in Options are the audits that Resync needs.
+type ResyncOptions struct {
+	Options
+	Back int            // the node that was set back
+	File *exchange.File // of the cluster
+}
+
+// Resync does the part of the node in Options.Dirs.
+func Resync(all ResyncOptions) (rep *Report, err error) {
+	opt, back := all.Options, all.Back
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	rep = &Report{Dry: opt.DryRun, Deep: &audit.DeepReport{}}
+	if opt.hook == nil {
+		opt.hook = func(string) {}
+	}
+	r, m, err := openRepair(&opt, rep)
+	if r != nil {
+		defer func() { err = errors.Join(err, r.Unlock()) }()
+	}
+	if err != nil || rep.Finished { // the earlier one was this resync, or a repair after which the node is to be audited again
+		return rep, err
+	}
+	found, err := audit.BalanceSaved(r, m)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("crawl: resync: repair the node first, without --resync: %w", err)
+	case found.Cluster == nil:
+		return nil, refuseResync("the directories are not those of a cluster's node")
+	case !found.Balanced():
+		return nil, refuseResync("the node's own audit does not balance: %v; repair it first, without --resync", found.Bad)
+	case found.Cluster.Table != all.File.Table.Sum() || found.Cluster.Nodes != all.File.Table.Nodes():
+		return nil, refuseResync("the file of the cluster is not that of the directories: its table of owners is another one")
+	case back < 0 || back >= found.Cluster.Nodes:
+		return nil, refuseResync("there is no node %d: the nodes are 0 to %d", back, found.Cluster.Nodes-1)
+	}
+	rep.Deep.Report = *found
+	w := &resync{own: audit.Node{Name: r.Set.Path(0), Checkpoint: m.Gen, Balanced: true, Cluster: found.Cluster}, back: back,
+		crawl: all.File.Key(), saved: r, m: m, opt: &opt, out: rep}
+	if w.own.Cluster.Node == back {
+		err = w.planBack()
+	} else {
+		err = w.planOther()
+	}
+	if err != nil || opt.DryRun {
+		return rep, err
+	}
+	return rep, w.run()
+}
+
+func refuseResync(format string, args ...any) error {
+	return fmt.Errorf("crawl: resync: %w: %w: %s", ErrResync, state.ErrIncompatible, fmt.Sprintf(format, args...))
+}
+
+// resync is the state of one Resync.
+type resync struct {
+	own   audit.Node
+	back  int
+	crawl uint64 // File.Key
+	saved *state.Saved
+	m     *state.Manifest
+	opt   *Options
+	out   *Report
+
+	intake exchange.Intake        // the next one
+	starts map[int]exchange.Taken // by node: what the numbers of the next messages follow
+}
+
+func (w *resync) do(format string, args ...any) {
+	w.out.Actions = append(w.out.Actions, fmt.Sprintf(format, args...))
+}
+
+// planBack decides what the node that was set back does.
+func (w *resync) planBack() error {
+	c := w.own.Cluster
+	given := slices.DeleteFunc(slices.Clone(w.opt.Others), func(n audit.Node) bool { return n.Cluster.Node == w.back })
+	all, err := audit.CompareNodes(append(given, w.own))
+	if err != nil {
+		return err
+	}
+	if slices.Contains(all.GivenUp, w.back) {
+		return refuseResync("the others have given up node %d", w.back)
+	}
+	others := map[int]*audit.Cluster{}
+	for i := range all.Nodes {
+		others[all.Nodes[i].Cluster.Node] = all.Nodes[i].Cluster
+	}
+	w.openIntake()
+	broken := false
+	for node := range c.Nodes {
+		if node == w.back || slices.Contains(all.GivenUp, node) { // also by others, after the copy of this node was made
+			continue
+		}
+		o := others[node]
+		if o == nil {
+			return refuseResync("the audit of node %d is needed (--taken), made while all nodes were stopped", node)
+		}
+		b, err := w.planPair(c, o)
+		if err != nil {
+			return err
+		}
+		broken = broken || b
+		for other := node + 1; other < c.Nodes; other++ {
+			if o2 := others[other]; o2 != nil && other != w.back {
+				if err := errors.Join(check(o, o2), check(o2, o)); err != nil {
+					return refuseResync("nodes %d and %d do not fit together without node %d: %v", node, other, w.back, err)
+				}
+			}
+		}
+	}
+	if !broken {
+		return refuseResync("the accounts of node %d and the others fit together, so it needs no resync; if only the broker's mark of it "+
+			"is of a later checkpoint, delete the value marks.%[1]d of the crawl's bucket", w.back)
+	}
+	w.intake.Life++
+	w.do("begin life %d of node %d", w.intake.Life, w.back)
+	return nil
+}
+
+// openIntake copies the intake of the manifest.
+func (w *resync) openIntake() {
+	n := w.own.Cluster.Nodes
+	w.intake = *w.m.Intake
+	w.intake.Taken = slices.Clone(w.intake.Taken)
+	w.intake.Lives = append(slices.Clone(w.intake.Lives), make([]uint64, n-len(w.intake.Lives))...)
+	w.intake.Lost = append(slices.Clone(w.intake.Lost), make([]exchange.Totals, n-len(w.intake.Lost))...)
+	w.starts = map[int]exchange.Taken{}
+}
+
+// check compares what a node has sent to another with what that one has taken.
+func check(from, to *audit.Cluster) error {
+	_, err := from.Pair(to.Node).Sent.Check(from.Node, to.Node, to.TakenFrom(from.Node))
+	return err
+}
+
+// planPair decides what the set-back node c does about node o. broken says that their accounts do not fit together.
+func (w *resync) planPair(c, o *audit.Cluster) (broken bool, _ error) {
+	var backError *exchange.SetBackError
+	sent, taken := check(c, o), check(o, c)
+	for _, err := range []error{sent, taken} {
+		if err != nil && !errors.As(err, &backError) {
+			return false, err
+		}
+		if err != nil && backError.Back >= 0 && backError.Back != c.Node {
+			return false, refuseResync("it was not node %d that was set back: %v", c.Node, err)
+		}
+	}
+	there := o.Pair(c.Node)
+	w.starts[o.Node] = there.Taken
+	w.do("number the records for node %d anew, from message %d on, and leave out loans of pages", o.Node, there.Taken.Number+1)
+	w.intake.Life = max(w.intake.Life, there.Life)
+	w.intake.Lives[o.Node] = o.Life
+	if taken != nil {
+		ours := &w.intake.Taken[o.Node]
+		if there.Sent.GoneNumber <= ours.Number {
+			return false, refuseResync("node %d has taken %d messages of node %d, which has them otherwise: node %[3]d was set back, or both "+
+				"were: %v", c.Node, ours.Number, o.Node, taken)
+		}
+		lost := there.Sent.Gone
+		lost.Sub(ours.Totals)
+		w.do("go on after message %d of node %d: messages %d to %[1]d are lost, with %[4]d links and %[5]d edges, because node %[2]d has "+
+			"dropped them", there.Sent.GoneNumber, o.Node, ours.Number+1, lost.Links.N, lost.Edges.N)
+		w.out.Links += lost.Links.N
+		w.intake.Lost[o.Node].Add(lost)
+		*ours = exchange.Taken{Number: there.Sent.GoneNumber, Totals: there.Sent.Gone}
+	}
+	return sent != nil || taken != nil || there.Life > c.Life, nil
+}
+
+// planOther decides what a node does after node back was resynced.
+func (w *resync) planOther() error {
+	c := w.own.Cluster
+	var o *audit.Cluster
+	for i := range w.opt.Others {
+		if n := &w.opt.Others[i]; n.Cluster.Node == w.back {
+			if _, err := audit.CompareNodes([]audit.Node{*n, w.own}); err != nil {
+				return err
+			}
+			o = n.Cluster
+		}
+	}
+	switch {
+	case o == nil:
+		return refuseResync("the audit of node %d after its resync is needed (--taken)", w.back)
+	case o.Life <= c.Pair(w.back).Life:
+		return refuseResync("node %d has the life %d by its audit, and this node knows its life %d: resync node %[1]d first, and give the audit "+
+			"that it has then", w.back, o.Life, c.Pair(w.back).Life)
+	}
+	if err := errors.Join(check(o, c), check(c, o)); err != nil {
+		return refuseResync("the audit of node %d does not fit to this node: was it made after its resync, and has no node run since? %v",
+			w.back, err)
+	}
+	w.openIntake()
+	w.intake.Lives[w.back] = o.Life
+	w.do("take messages and the mark of node %d from its life %d on", w.back, o.Life)
+	return nil
+}
+
+// run writes the next state and installs it.
+func (w *resync) run() error {
+	shadow, err := NewShadow(w.saved, w.m, w.opt.RAMBytes)
+	if err != nil {
+		return err
+	}
+	if err := shadow.CopyTails(); err != nil {
+		return err
+	}
+	shadow.Next.Intake = &w.intake
+	if len(w.starts) > 0 { // the crawl of a node that was set back is not over
+		shadow.Next.Done = ""
+	}
+	for _, node := range slices.Sorted(maps.Keys(w.starts)) {
+		if err := w.renumber(shadow, node); err != nil {
+			return err
+		}
+	}
+	w.opt.hook("resync")
+	x := &repair{Scanner: &audit.Scanner{Saved: w.saved}, Shadow: shadow, opt: w.opt, out: w.out, hook: w.opt.hook}
+	return x.install()
+}
+
+// renumber rebuilds the outbox for a node: its records get numbers that follow what that node has taken.
+func (w *resync) renumber(shadow *Shadow, node int) error {
+	name := state.OutboxName(node)
+	return RemakePart(shadow, name, func(old, next *exchange.OutboxState) (err error) {
+		start := w.starts[node]
+		shadow.replace(name + "/pending")
+		shadow.replace(name + "/sent")
+		key := exchange.CrawlKey(w.crawl, w.intake.Life)
+		o, err := exchange.OpenOutbox(exchange.OutboxOptions{Set: shadow.Set, Name: name, Crawl: key, From: w.back, To: node,
+			BlockBytes: repairBlockBytes}, &exchange.OutboxState{Last: start.Number, Taken: start.Number, Out: start.Totals,
+			Whole: start.Totals, Gone: start.Totals})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, o.Close()) }()
+		if _, err := exchange.Renumber(w.saved.Set, name, old, o, func(record []byte) (uint64, error) {
+			var rec weburl.Record
+			if err := rec.Decode(record); err != nil {
+				return 0, err
+			}
+			return w.saved.Hasher.URLKey(rec.URL), nil
+		}); err != nil {
+			return err
+		}
+		st, err := o.Freeze().Save(shadow.Tails)
+		if err != nil {
+			return err
+		}
+		*next = *st
+		return nil
+	})
+}

@@ -1,0 +1,338 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/human"
+	"drumbeat/state"
+	"drumbeat/state/explain"
+	"drumbeat/state/history"
+	"drumbeat/state/snapshot"
+)
+
+// The intervals of the charts: those of the paper's figure 6 if they suffice, at most maxIntervals.
+const (
+	leastInterval = 10 * time.Second
+	usualInterval = 10 * time.Minute
+	maxIntervals  = 1000
+)
+
+// maxHours bounds the rows of the table of what limited the speed.
+const maxHours = 60
+
+// over is what the history has over the time of a crawl; empty without a history.
+type over struct {
+	data *history.Data
+}
+
+// readOver reads the history in a directory of a crawl.
+func readOver(fsys disk.FS, dir string) (*over, error) {
+	dir = path.Join(dir, state.HistoryName)
+	o := &over{data: &history.Data{}}
+	first, last, err := history.Span(fsys, dir)
+	if err != nil || first.IsZero() {
+		return o, err
+	}
+	span := last.Sub(first) + time.Millisecond
+	points := int(span / usualInterval)
+	if points < maxIntervals/10 { // a short crawl
+		points = int(span / leastInterval)
+	}
+	points = min(max(points, 1), maxIntervals)
+	o.data, err = history.Read(fsys, dir, history.Query{From: first, To: last.Add(time.Millisecond), Points: points,
+		Names: []string{"active_seconds_total", "pages_total", "received_bytes_total", "robots_received_bytes_total",
+			"links_cached_total", "links_checked_total", "unique_urls_total", "hosts", "servers", "hosts_answered", "servers_answered",
+			"plds_answered", "slot_samples_total", "slots_sampled_total",
+			"beast_queue", "beast_horizon", "urls", "pld_responses_below", "urlseen_link_io_bytes", "urlseen_link_io_predicted_bytes",
+			"ram_used_bytes", "disk_used_bytes", "least_host_gap_seconds", "least_server_gap_seconds"}})
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// at returns the value of a series at a sample; 0 if the run had no such series.
+func (o *over) at(name string, i int) float64 {
+	values := o.data.Series[name]
+	if i >= len(values) || math.IsNaN(values[i]) {
+		return 0
+	}
+	return values[i]
+}
+
+// last returns the last value of a series, unknown without a history.
+func (o *over) last(name string) float64 {
+	values := o.data.Series[name]
+	for _, v := range slices.Backward(values) {
+		if !math.IsNaN(v) {
+			return v
+		}
+	}
+	return unknown
+}
+
+// least returns the smallest positive value of a series, unknown without one.
+func (o *over) least(name string) float64 {
+	least := math.Inf(1)
+	for _, v := range o.data.Series[name] {
+		if v > 0 {
+			least = min(least, v)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return unknown
+	}
+	return least
+}
+
+// gain returns by how much a total grew from the sample before i to i. After a crash it may step back, which
+// counts as no progress; a total of a run begins anew at 0.
+func (o *over) gain(name string, i int) float64 {
+	return max(0, o.at(name, i)-o.at(name, i-1))
+}
+
+// gainOfRun is gain for a total that begins at 0 with each run.
+func (o *over) gainOfRun(name string, i int) float64 {
+	if now, before := o.at(name, i), o.at(name, i-1); now < before {
+		return now
+	}
+	return o.gain(name, i)
+}
+
+// overTime adds what the history has.
+func (r *Report) overTime(o *over, f *explain.Figures) {
+	r.Events = o.data.Events
+	for _, err := range o.data.Damage {
+		r.Incomplete = append(r.Incomplete, "A file of the history is damaged: "+err.Error())
+	}
+	if len(o.data.Times) < 2 {
+		r.Incomplete = append(r.Incomplete, "Nothing over time: the crawl has no history (--history-bytes), or only one sample.")
+		r.addDegrees(f)
+		return
+	}
+	r.Hours = o.hours()
+	r.Charts = append(r.Charts, o.rates()...)
+	r.Charts = append(r.Charts, o.uniqueness())
+	r.addDegrees(f)
+	r.Charts = append(r.Charts, o.lines("beast", "Queues of BEAST", "number of the queue", "beast_queue", "beast_horizon")...)
+	r.Charts = append(r.Charts, o.lines("queued", "URLs in the queues of BEAST", "URLs", `urls{place="beast"}`, `urls{place="failed"}`)...)
+	r.Charts = append(r.Charts, o.lines("pld-responses", "Responses that a share of the visited PLDs has fewer than (powers of two)", "responses",
+		`pld_responses_below{share="0.5"}`, `pld_responses_below{share="0.9"}`, `pld_responses_below{share="0.99"}`,
+		`pld_responses_below{share="0.999"}`)...)
+	r.Charts = append(r.Charts, o.lines("io", "Disk I/O of URLseen for each link", "bytes", "urlseen_link_io_bytes",
+		"urlseen_link_io_predicted_bytes")...)
+	r.Charts = append(r.Charts, o.lines("space", "RAM and disk in use", "bytes", "ram_used_bytes", "disk_used_bytes")...)
+}
+
+// unit returns the unit of time for the axes of charts and its length in seconds.
+func (o *over) unit() (name string, seconds float64) {
+	switch active := o.last("active_seconds_total"); {
+	case active < 2*3600:
+		return "minutes", 60
+	case active < 72*3600:
+		return "hours", 3600
+	}
+	return "days", 86400
+}
+
+// active returns the time that the crawl had run at a sample, in the unit of the axes.
+func (o *over) active(i int) float64 {
+	_, seconds := o.unit()
+	return o.at("active_seconds_total", i) / seconds
+}
+
+// axis returns the name of the axis of active.
+func (o *over) axis() string {
+	name, _ := o.unit()
+	return name + " in which the crawl ran"
+}
+
+// rates returns the charts of figure 6: pages a second and the download rate, over the time in which the
+// crawl ran.
+func (o *over) rates() []Chart {
+	pages, bits := Line{Name: "pages/s"}, Line{Name: "Mbit/s"}
+	for i := 1; i < len(o.data.Times); i++ {
+		took := o.gain("active_seconds_total", i)
+		if took <= 0 {
+			continue
+		}
+		x := o.active(i)
+		pages.add(x, o.gain("pages_total", i)/took)
+		bits.add(x, 8e-6*(o.gain("received_bytes_total", i)+o.gain("robots_received_bytes_total", i))/took)
+	}
+	mean := "means of " + human.Duration(o.data.Step)
+	return []Chart{
+		{Name: "pages", Title: "Pages a second, " + mean + " (figure 6)", X: o.axis(), Y: "pages/s", Lines: []Line{pages}},
+		{Name: "traffic", Title: "Download rate, " + mean + " (figure 6)", X: o.axis(), Y: "Mbit/s", Lines: []Line{bits}},
+	}
+}
+
+// uniqueness returns the chart of figure 7(a): p as pages are fetched.
+func (o *over) uniqueness() Chart {
+	now, all := Line{Name: "in the interval"}, Line{Name: "since the start"}
+	for i := 1; i < len(o.data.Times); i++ {
+		x := o.at("pages_total", i)
+		if links := o.gain("links_cached_total", i) + o.gain("links_checked_total", i); links > 0 {
+			now.add(x, min(1, o.gain("unique_urls_total", i)/links))
+		}
+		if links := o.at("links_cached_total", i) + o.at("links_checked_total", i); links > 0 {
+			all.add(x, min(1, o.at("unique_urls_total", i)/links))
+		}
+	}
+	return Chart{Name: "p", Title: "Probability p that a link leads to a new URL (figure 7a)", X: "pages", Y: "p", Lines: []Line{now, all}}
+}
+
+// addDegrees adds the chart of figure 7(b): the mean number of responses from the PLDs of an in-degree.
+func (r *Report) addDegrees(f *explain.Figures) {
+	var visited Line
+	for _, c := range f.Degrees {
+		if c.From > 0 && c.Visited > 0 {
+			visited.add(float64(c.From), float64(c.Fetched)/float64(c.Visited))
+		}
+	}
+	if len(visited.Points) > 0 {
+		visited.Name = "visited PLDs"
+		r.Charts = append(r.Charts, Chart{Name: "degrees", Title: "Responses from a visited PLD by its in-degree (figure 7b)",
+			X: "in-degree", Y: "responses", LogX: true, LogY: true, Lines: []Line{visited}})
+	}
+}
+
+// lines returns a chart of gauges over time, none if they have no values. A line is named for its gauge's
+// label, if there is one.
+func (o *over) lines(name, title, y string, series ...string) []Chart {
+	c := Chart{Name: name, Title: title, X: o.axis(), Y: y}
+	for _, s := range series {
+		line := Line{Name: strings.ReplaceAll(strings.TrimSuffix(s, "_bytes"), "_", " ")}
+		if _, label, ok := strings.Cut(s, `="`); ok {
+			line.Name = strings.TrimSuffix(label, `"}`)
+		}
+		for i := range o.data.Times {
+			if values := o.data.Series[s]; i < len(values) && !math.IsNaN(values[i]) {
+				line.add(o.active(i), values[i])
+			}
+		}
+		if len(line.Points) > 0 {
+			c.Lines = append(c.Lines, line)
+		}
+	}
+	if c.Lines == nil {
+		return nil
+	}
+	return []Chart{c}
+}
+
+// Hour is a part of the crawl's time, an hour or more.
+type Hour struct {
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+	Pages float64   `json:"pages"`
+	Rate  float64   `json:"pages_per_second"` // while the crawl ran
+	Uses  []Use     `json:"uses"`             // of connection slots, largest first
+	Text  string    `json:"text"`
+}
+
+// Use is the share of the connection slots with a use.
+type Use struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"`
+}
+
+// hours returns what limited the speed in each hour, or in each longer interval of a long crawl.
+func (o *over) hours() (list []Hour) {
+	times := o.data.Times
+	span := times[len(times)-1].Sub(times[0])
+	width := time.Hour
+	for _, w := range []time.Duration{6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour} {
+		if span/width > maxHours {
+			width = w
+		}
+	}
+	var h Hour
+	var active float64
+	sums := map[string]float64{}
+	flush := func() {
+		if active > 0 {
+			h.Rate = h.Pages / active
+			h.describe(sums)
+			list = append(list, h)
+		}
+	}
+	for i := 1; i < len(times); i++ {
+		if from := times[i].Truncate(width); !from.Equal(h.From) {
+			flush()
+			h, active = Hour{From: from, To: from.Add(width)}, 0
+			clear(sums)
+		}
+		h.Pages += o.gain("pages_total", i)
+		active += o.gain("active_seconds_total", i)
+		for _, u := range snapshot.SlotUses() {
+			sums[u.String()] += o.gainOfRun(`slots_sampled_total{use="`+u.String()+`"}`, i)
+		}
+	}
+	flush()
+	return list[max(0, len(list)-maxHours):]
+}
+
+// busy are the uses of slots that work for a page.
+var busy = []string{snapshot.SlotRead.String(), snapshot.SlotWork.String()}
+
+// describe says in a sentence what the connections were used for.
+func (h *Hour) describe(sums map[string]float64) {
+	all := 0.0
+	for _, n := range sums {
+		all += n
+	}
+	if all == 0 {
+		h.Text = "Nothing is known about the connections."
+		return
+	}
+	for name, n := range sums {
+		if share := n / all; share >= 0.005 {
+			h.Uses = append(h.Uses, Use{name, share})
+		}
+	}
+	slices.SortFunc(h.Uses, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
+	})
+	working := 0.0
+	var idle []Use
+	for _, u := range h.Uses {
+		if slices.Contains(busy, u.Name) {
+			working += u.Share
+		} else {
+			idle = append(idle, u)
+		}
+	}
+	switch {
+	case working >= 0.9:
+		h.Text = fmt.Sprintf("Nearly all connections were busy (%.0f %%): more connections may be faster.", 100*working)
+	case len(idle) == 0:
+		h.Text = fmt.Sprintf("%.0f %% of the connections were busy.", 100*working)
+	default:
+		h.Text = fmt.Sprintf("%s: %.0f %% of the connections waited for it; %.0f %% were busy.",
+			limitText(idle[0].Name), 100*idle[0].Share, 100*working)
+	}
+}
+
+// limitTexts say what the uses of idle slots mean.
+var limitTexts = map[string]string{
+	snapshot.SlotCPU.String():      "The CPU limited the speed",
+	snapshot.SlotLimit.String():    "--rate, --bandwidth or --connections limited the speed",
+	snapshot.SlotPolite.String():   "The delays of hosts and servers limited the speed",
+	snapshot.SlotRoom.String():     "Admission into RAM limited the speed",
+	snapshot.SlotDNS.String():      "DNS lookups limited the speed",
+	snapshot.SlotRobots.String():   "Requests for robots.txt limited the speed",
+	snapshot.SlotDisk.String():     "Merges on disk limited the speed",
+	snapshot.SlotDeferred.String(): "All URLs were deferred, which limited the speed",
+	snapshot.SlotSpace.String():    "Missing disk space or an outage limited the speed",
+	snapshot.SlotLinks.String():    "No URLs were left, which limited the speed",
+}
+
+func limitText(use string) string { return cmp.Or(limitTexts[use], use+" limited the speed") }

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"drumbeat/state/export"
+)
+
+// hostileSite is a report with texts that would be markup if they were not quoted.
+func hostileSite() *export.SiteReport {
+	const bad = `"><script>alert('x')</script>&amp;`
+	return &export.SiteReport{Site: "a.test" + bad, Statuses: map[int]int64{200: 2000}, Refused: map[string]int64{bad: 1}, Notes: []string{bad},
+		Findings: []*export.Finding{
+			{Kind: "broken-link", Title: bad, Total: 300, Rows: []export.SiteRow{
+				{URL: "http://a.test/?" + bad, Detail: bad, Count: 7, From: []export.Source{{URL: "https://b.test/", Text: bad}, {URL: "javascript:alert(1)"}}}}},
+			{Kind: "slow", Title: "nothing"},
+		}}
+}
+
+// TestSiteHTML: no text of a site becomes markup, and only links to http and https can be followed.
+func TestSiteHTML(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteSiteHTML(&b, hostileSite()); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := html.Parse(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hrefs, text := []string{}, ""
+	for n := range tree.Descendants() {
+		if n.Type == html.TextNode {
+			text += n.Data
+			continue
+		}
+		if n.Data == "script" || n.Data == "img" || n.Data == "link" {
+			t.Errorf("the page has a <%s>", n.Data)
+		}
+		for _, a := range n.Attr {
+			if a.Key == "href" {
+				hrefs = append(hrefs, a.Val)
+			}
+		}
+	}
+	if len(hrefs) != 2 || !strings.HasPrefix(hrefs[0], "http://a.test/?") || hrefs[1] != "https://b.test/" {
+		t.Errorf("links %q", hrefs)
+	}
+	for _, want := range []string{"The first 1 of them", "and 5 more", "javascript:alert(1)", "alert('x')", "2,000", "nothing: 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the text", want)
+		}
+	}
+}
+
+func TestSiteCSV(t *testing.T) {
+	var b bytes.Buffer
+	r := hostileSite()
+	r.Findings[1].Rows = []export.SiteRow{{URL: "http://a.test/slow", Detail: "2 s"}}
+	if err := WriteSiteCSV(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(rows) != 4 || rows[1][4] != "https://b.test/" || rows[1][5] != r.Site[len("a.test"):] || rows[3][0] != "slow" || rows[3][4] != "" {
+		t.Errorf("%q, %v", rows, err)
+	}
+}
+
+// TestSiteOthers: the pages of a group that are not listed are counted without the row's own.
+func TestSiteOthers(t *testing.T) {
+	r := &export.SiteReport{Site: "a.test", Findings: []*export.Finding{{Kind: "duplicate", Title: "same", Total: 1, Rows: []export.SiteRow{
+		{URL: "http://a.test/1", Count: 2, From: []export.Source{{URL: "http://a.test/2"}}}}}}}
+	for others, want := range map[int64]string{1: "", 3: "and 2 more"} {
+		r.Findings[0].Rows[0].Count = 1 + others
+		var b bytes.Buffer
+		if err := WriteSiteHTML(&b, r); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); strings.Contains(got, " more<") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%d others: want %q in\n%s", others, want, got)
+		}
+	}
+}
+
+// TestSheetCell: texts of sites are no formulas and have no control characters in the table for people; numbers stay.
+func TestSheetCell(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "text": "text", "a=b": "a=b", "-5": "-5", "+1.5e3": "+1.5e3", "https://x.test/": "https://x.test/",
+		`=HYPERLINK("http://evil","x")`: `'=HYPERLINK("http://evil","x")`, "-2+3": "'-2+3", "+cmd|'/C calc'!A0": "'+cmd|'/C calc'!A0",
+		"@SUM(A1)": "'@SUM(A1)", "\t=1+1": "' =1+1", "\r@x": "' @x", "  =x": "'  =x", "＝1": "'＝1", "|x": "'|x", "a; =x;b": "a; '=x;b",
+		`x;=HYPERLINK("http://evil")`: `x;'=HYPERLINK("http://evil")`, `x;"=1+1"`: `x;"'=1+1"`, "x;\t\"-1": `x; "'-1`, "a;＝1;＠b;|c": "a;'＝1;'＠b;'|c",
+		"a;b=c": "a;b=c", "a=b;c": "a=b;c",
+		"a\x1b]0;title\a\u009bb\u202ec\x00": "a ]0;title  b c ", "bad \xff": "bad \ufffd",
+	} {
+		if got := sheetCell(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
