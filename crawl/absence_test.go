@@ -64,7 +64,7 @@ func TestNoNameForAMinute(t *testing.T) {
 				if tt.share > 0 { // the remaining names are no canaries, so confirmation takes hours
 					opt.Linger = 4 * time.Hour
 				}
-				opt.Resolver = liar{simResolver{web}, func(host string) error {
+				opt.Resolver = liar{simResolver{Web: web}, func(host string) error {
 					if d := time.Since(began); d < tt.begin || d > tt.begin+time.Minute || tt.share > 0 && int(ownAddr(host).As4()[3])%tt.share == 0 {
 						return nil
 					}
@@ -91,10 +91,10 @@ func TestDeadNames(t *testing.T) {
 	}{{3, 1, 0}, {0, 3, 0}, {1, 30, 0}, {1, 0, 2}, {3, 0, 1}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{serve: pagesOnly}
+				w := &tinyWeb{Serve: pagesOnly}
 				seeds := append(urls("good", tt.good, 3), urls("dead", tt.dead, 3)...)
 				seeds = append(seeds, []string{"http://10.0.0.1/", "http://[fe80::1]/"}[:tt.addrs]...)
-				opt := w.options(t, memfs.New(*seedFlag), seeds...)
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 				opt.AllowedAddr = func(a netip.Addr) bool { return a.IsLoopback() }
 				opt.Resolver = liar{w, func(host string) error {
 					if strings.HasPrefix(host, "dead") {
@@ -110,8 +110,8 @@ func TestDeadNames(t *testing.T) {
 					absent += s.Deferred["robots-unavailable"]
 				}
 				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
-					len(w.pages("")) != 3*tt.good || s.Elapsed > 10*time.Minute {
-					t.Errorf("%v: %d pages, refused %v, deferred %v", s.Elapsed, len(w.pages("")), s.Refused, s.Deferred)
+					len(w.Pages("")) != 3*tt.good || s.Elapsed > 10*time.Minute {
+					t.Errorf("%v: %d pages, refused %v, deferred %v", s.Elapsed, len(w.Pages("")), s.Refused, s.Deferred)
 				}
 			})
 		})
@@ -128,8 +128,8 @@ func TestNameThatGoes(t *testing.T) {
 	}{{"back in time", 2 * time.Hour, 100}, {"gone for good", 100 * time.Hour, 0}} {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{serve: pagesOnly, ttl: 10 * time.Minute}
-				opt := w.options(t, memfs.New(*seedFlag), append(urls("good", 3, 700), urls("gone", 1, 100)...)...)
+				w := &tinyWeb{Serve: pagesOnly, TTL: 10 * time.Minute}
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("good", 3, 700), urls("gone", 1, 100)...)...)
 				opt.Linger = 10 * time.Hour
 				began := time.Now()
 				opt.Resolver = liar{w, func(host string) error {
@@ -139,13 +139,13 @@ func TestNameThatGoes(t *testing.T) {
 					return nil
 				}}
 				res := mustRun(t, t.Context(), opt)
-				n := len(w.pages("gone"))
+				n := len(w.Pages("gone"))
 				s := &res.Snapshot
 				t.Logf("%v: %d pages, refused %v, deferred %v", s.Elapsed, n, s.Refused, s.Deferred)
-				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 || len(w.pages("good")) != 2100 {
-					t.Errorf("fetched %d pages of the host and %d of other hosts, refused %v", n, len(w.pages("good")), s.Refused)
+				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 || len(w.Pages("good")) != 2100 {
+					t.Errorf("fetched %d pages of the host and %d of other hosts, refused %v", n, len(w.Pages("good")), s.Refused)
 				}
-				if got := len(w.got("gone0.test", "/robots.txt")); got > 3 {
+				if got := len(w.Got("gone0.test", "/robots.txt")); got > 3 {
 					t.Errorf("requested robots.txt %d times", got)
 				}
 			})
@@ -157,9 +157,9 @@ func TestNameThatGoes(t *testing.T) {
 // name servers lie. It must not make new names wait for hours, since it ends before that.
 func TestRestartWithoutNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
+		w := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, urls("a", 1, 20)...)
+		opt := tinyOptions(t, w, fs, urls("a", 1, 20)...)
 		opt.HostDelay, opt.CheckpointEvery, opt.MaxTime = 2*time.Second, time.Second, 10*time.Second
 		mustRun(t, t.Context(), opt)
 		began := time.Now()
@@ -183,7 +183,7 @@ func TestRestartWithoutNames(t *testing.T) {
 // end before that.
 func TestRulesBehindNoName(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case host == "moved.test" && path == "/robots.txt":
 				return answer{302, "Location: http://rules.test/robots.txt\r\n", ""}
@@ -193,7 +193,7 @@ func TestRulesBehindNoName(t *testing.T) {
 			return pagesOnly(host, path)
 		}}
 		began := time.Now()
-		opt := w.options(t, memfs.New(*seedFlag), urls("good", 4, 4)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("good", 4, 4)...)
 		opt.HostDelay, opt.Linger = 3*time.Second, 5*time.Second
 		opt.Resolver = liar{w, func(host string) error {
 			if d := time.Since(began); d > time.Second && d < 30*time.Second && host != "moved.test" {
@@ -202,7 +202,7 @@ func TestRulesBehindNoName(t *testing.T) {
 			return nil
 		}}
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("moved.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
+		if n := len(w.Pages("moved.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
 			t.Errorf("after %v: fetched %d pages under the rules, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred,
 				res.Snapshot.Refused)
 		}

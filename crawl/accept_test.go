@@ -44,8 +44,8 @@ func TestBodiesByType(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		sent := map[string]int{}
-		w := &tinyWeb{serve: pagesOnly}
-		w.raw = func(c net.Conn, _, path string) bool {
+		w := &tinyWeb{Serve: pagesOnly}
+		w.Raw = func(c net.Conn, _, path string) bool {
 			f, ok := files[path]
 			if path == "/robots.txt" { // read despite its type
 				f, ok = file{head: "200 OK\r\nContent-Type: image/png", body: "User-agent: *\nDisallow: /private\n"}, true
@@ -68,7 +68,7 @@ func TestBodiesByType(t *testing.T) {
 		for path := range files {
 			seeds = append(seeds, "http://a.test"+path)
 		}
-		opt := w.options(t, memfs.New(*seedFlag), seeds...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		atOnce(&opt)
 		opt.Accept = []string{AcceptHTML, "application/pdf"}
 		opt.BodyCaps = []BodyCap{{"*/*", 1 << 20}, {"application/*", 32 * kib}, {"application/pdf", 96 * kib}}
@@ -82,11 +82,11 @@ func TestBodiesByType(t *testing.T) {
 		}
 		// The list above has the page that links to each.
 		for i, want := range []int{0, 1, 1, 1, 0, 1, 0, 1} {
-			if got := len(w.got("a.test", fmt.Sprintf("/behind%d", i))); got != want {
+			if got := len(w.Got("a.test", fmt.Sprintf("/behind%d", i))); got != want {
 				t.Errorf("/behind%d was requested %d times, want %d", i, got, want)
 			}
 		}
-		if n := len(w.got("a.test", "/private")); n != 0 {
+		if n := len(w.Got("a.test", "/private")); n != 0 {
 			t.Error("robots.txt was not read because of its type")
 		}
 		s := &res.Snapshot
@@ -115,8 +115,8 @@ func TestBodiesByType(t *testing.T) {
 // TestSitemapsAmongSeeds: a sitemap given as a seed must be read although XML isn't accepted.
 func TestSitemapsAmongSeeds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		w.raw = func(c net.Conn, _, path string) bool {
+		w := &tinyWeb{Serve: pagesOnly}
+		w.Raw = func(c net.Conn, _, path string) bool {
 			if path != "/map.xml" {
 				return false
 			}
@@ -126,11 +126,11 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 			return true
 		}
 		for _, on := range []bool{true, false} {
-			opt := w.options(t, memfs.New(*seedFlag), "http://a.test/map.xml")
+			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/map.xml")
 			atOnce(&opt)
 			opt.Accept, opt.Sitemaps, opt.SitemapBytes = []string{AcceptHTML}, on, 1<<20
 			mustRun(t, t.Context(), opt)
-			if got := len(w.got("a.test", "/far")); got != 1 {
+			if got := len(w.Got("a.test", "/far")); got != 1 {
 				t.Errorf("with sitemaps %v: the URL in the sitemap was requested %d times, want 1", on, got)
 			}
 		}

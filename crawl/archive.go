@@ -80,7 +80,7 @@ func (o *output) archiveLookup(host string, answer *Lookup) {
 	defer o.workers.archivers.give(a)
 	now := time.Now()
 	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server,
-		TTL: answer.ttl(now), Addrs: answer.Addrs})
+		TTL: ttlOf(answer, now), Addrs: answer.Addrs})
 	if err != nil {
 		o.fail(err)
 		return
@@ -94,8 +94,8 @@ func (o *output) archiveLookup(host string, answer *Lookup) {
 	})
 }
 
-// ttl returns the TTL of the answer, or else its remaining lifetime.
-func (l *Lookup) ttl(now time.Time) time.Duration {
+// ttlOf returns the TTL of the answer, or else its remaining lifetime.
+func ttlOf(l *Lookup, now time.Time) time.Duration {
 	if l.TTL > 0 || l.Server.IsValid() {
 		return l.TTL
 	}

@@ -85,12 +85,12 @@ func countOutages(opt *Options) func() int {
 // servers, which have no pages left, serve as canaries.
 func TestBannedAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, memfs.New(*seedFlag), append(urls("small", 40, 1), urls("large", 6, 60)...)...)
+		w := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("small", 40, 1), urls("large", 6, 60)...)...)
 		opt.HostDelay = 2 * time.Second
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall
-		client := f.client(t, w.dial, nil)
+		client := f.client(t, w.Dial, nil)
 		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 		outages := countOutages(&opt)
 		go func() {
@@ -117,8 +117,8 @@ func TestBannedAtTheEnd(t *testing.T) {
 		for _, n := range s.Deferred {
 			ended += n
 		}
-		if ended != 400 || len(w.pages("small")) != 40 {
-			t.Errorf("%d of 400 URLs are accounted for, fetched %d of 40 pages of live servers", ended, len(w.pages("small")))
+		if ended != 400 || len(w.Pages("small")) != 40 {
+			t.Errorf("%d of 400 URLs are accounted for, fetched %d of 40 pages of live servers", ended, len(w.Pages("small")))
 		}
 	})
 }
@@ -127,20 +127,20 @@ func TestBannedAtTheEnd(t *testing.T) {
 // count as an outage, and must not slow down other hosts.
 func TestFarmIsNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
+		w := &tinyWeb{Serve: pagesOnly}
 		farm := netip.MustParsePrefix("127.200.1.0/24")
-		w.lookup = func(host string) (string, error) {
+		w.Lookup = func(host string) (string, error) {
 			var i int
 			if n, _ := fmt.Sscanf(host, "farm%d.test", &i); n == 1 {
 				return fmt.Sprintf("127.200.1.%d", i+1), nil
 			}
 			return "", nil
 		}
-		opt := w.options(t, memfs.New(*seedFlag), append(urls("good", 40, 10), urls("farm", 50, 10)...)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("good", 40, 10), urls("farm", 50, 10)...)...)
 		opt.HostDelay = 2 * time.Second
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall
-		client := f.client(t, w.dial, nil)
+		client := f.client(t, w.Dial, nil)
 		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 		outages := countOutages(&opt)
 		go func() {
@@ -152,8 +152,8 @@ func TestFarmIsNoOutage(t *testing.T) {
 			f.ban(true, all...)
 		}()
 		res := mustRun(t, t.Context(), opt)
-		pages := w.pages("good")
-		last := pages[len(pages)-1].at.Sub(w.requests[0].at)
+		pages := w.Pages("good")
+		last := pages[len(pages)-1].At.Sub(w.Requests[0].At)
 		t.Logf("%v, last good page after %v, %d outages, refused %v, deferred %v", res.Snapshot.Elapsed, last, outages(),
 			res.Snapshot.Refused, res.Snapshot.Deferred)
 		if res.Stop != StopDone || outages() > 0 || len(pages) != 400 || last > time.Minute {

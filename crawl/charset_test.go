@@ -34,7 +34,7 @@ func TestCharsets(t *testing.T) {
 		want["http://a.test"+path] = p.want
 	}
 	inBubble(t, func(t *testing.T) {
-		w := tinyWeb{serve: func(string, string) answer { return noRobots }, raw: func(c net.Conn, _, path string) bool {
+		w := tinyWeb{Serve: func(string, string) answer { return noRobots }, Raw: func(c net.Conn, _, path string) bool {
 			p, ok := pages[path]
 			if ok {
 				fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", p.head, len(p.body), p.body)
@@ -42,7 +42,7 @@ func TestCharsets(t *testing.T) {
 			return ok
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, &w, fs, "http://a.test/")
 		opt.Store = true
 		mustRun(t, t.Context(), opt)
 		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}

@@ -69,14 +69,14 @@ type choosyWeb struct {
 
 func newChoosyWeb(t *testing.T, pages int) *choosyWeb {
 	w := &choosyWeb{served: map[string]int64{}}
-	w.serve = pagesOnly
-	w.raw = func(c net.Conn, host, path string) bool {
+	w.Serve = pagesOnly
+	w.Raw = func(c net.Conn, host, path string) bool {
 		var n int
 		if _, err := fmt.Sscanf(path, "/%d", &n); err != nil || n >= pages {
 			return false
 		}
-		rs := w.got(host, path)
-		accepts := strings.Split(rs[len(rs)-1].codings, ", ")
+		rs := w.Got(host, path)
+		accepts := strings.Split(rs[len(rs)-1].Codings, ", ")
 		coding := ""
 		for _, name := range []string{"zstd", "br", "gzip"} {
 			if slices.Contains(accepts, name) {
@@ -87,9 +87,9 @@ func newChoosyWeb(t *testing.T, pages int) *choosyWeb {
 		page := fmt.Sprintf("<html><a href=\"/%d\">next</a>%s", n+1, strings.Repeat("<p>words of a page</p>\n", 1000))
 		if coding != "" {
 			page = packed(t, coding, page)
-			w.mu.Lock()
+			w.Mu.Lock()
 			w.served[coding]++
-			w.mu.Unlock()
+			w.Mu.Unlock()
 			coding = "Content-Encoding: " + coding + "\r\n"
 		}
 		time.Sleep(5 * time.Second) // in a bubble
@@ -125,7 +125,7 @@ func (w *choosyWeb) checkCounters(t *testing.T, s *Snapshot) {
 func TestChooseCodings(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChoosyWeb(t, 60)
-		opt := w.options(t, memfs.New(*seedFlag), "http://choosy.test/0")
+		opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), "http://choosy.test/0")
 		atOnce(&opt)
 		opt.Linger, opt.Connections = 0, 1
 		client := opt.Fetcher.(*fetch.Client)
@@ -140,13 +140,13 @@ func TestChooseCodings(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		var runs []string // Accept-Encoding of the pages, without repeats
 		for i := range 60 {
-			rs := w.got("choosy.test", fmt.Sprintf("/%d", i))
+			rs := w.Got("choosy.test", fmt.Sprintf("/%d", i))
 			if len(rs) != 1 {
 				t.Fatalf("page %d was requested %d times", i, len(rs))
 			}
-			if len(runs) == 0 || runs[len(runs)-1] != rs[0].codings {
-				t.Logf("from %v on: %s", rs[0].at.Sub(began), rs[0].codings)
-				runs = append(runs, rs[0].codings)
+			if len(runs) == 0 || runs[len(runs)-1] != rs[0].Codings {
+				t.Logf("from %v on: %s", rs[0].At.Sub(began), rs[0].Codings)
+				runs = append(runs, rs[0].Codings)
 			}
 		}
 		if !slices.Equal(runs, []string{codingsNarrow, codingsWide, codingsNarrow}) {
@@ -164,19 +164,19 @@ func TestFixedCodings(t *testing.T) {
 	for _, codings := range []string{"gzip", "gzip, br, zstd", "br", "identity"} {
 		inBubble(t, func(t *testing.T) {
 			w := newChoosyWeb(t, 20)
-			opt := w.options(t, memfs.New(*seedFlag), "http://choosy.test/0")
+			opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), "http://choosy.test/0")
 			atOnce(&opt)
 			opt.Linger, opt.Connections = 0, 1
 			if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codings); err != nil {
 				t.Fatal(err)
 			}
 			res := mustRun(t, t.Context(), opt)
-			for _, r := range w.got("", "") {
-				if r.codings != codings {
-					t.Errorf("%s: Accept-Encoding %q, want %q", r.path, r.codings, codings)
+			for _, r := range w.Got("", "") {
+				if r.Codings != codings {
+					t.Errorf("%s: Accept-Encoding %q, want %q", r.Path, r.Codings, codings)
 				}
 			}
-			if n := len(w.pages("choosy")); n != 21 {
+			if n := len(w.Pages("choosy")); n != 21 {
 				t.Errorf("%d requests for pages, want 21", n)
 			}
 			w.checkCounters(t, &res.Snapshot)
@@ -195,20 +195,20 @@ func TestSitemapsComeInGzip(t *testing.T) {
 	large := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + loc("first") + filler.String() + loc("last") + "</urlset>"
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{}
-		w.serve = func(_, path string) answer {
+		w.Serve = func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return answer{200, "", "Sitemap: http://map.test/map.xml\n"}
 			case "/map.xml":
 				coding := "br"
-				if w.requests[len(w.requests)-1].codings == "gzip" {
+				if w.Requests[len(w.Requests)-1].Codings == "gzip" {
 					coding = "gzip"
 				}
 				return answer{200, "Content-Encoding: " + coding + "\r\n", packed(t, coding, large)}
 			}
 			return answer{200, "", "<html>x"}
 		}
-		opt := w.options(t, memfs.New(*seedFlag), "http://map.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://map.test/")
 		atOnce(&opt)
 		opt.Linger, opt.Connections, opt.Sitemaps = 0, 1, true
 		if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codingsWide); err != nil {
@@ -216,7 +216,7 @@ func TestSitemapsComeInGzip(t *testing.T) {
 		}
 		mustRun(t, t.Context(), opt)
 		for path, codings := range map[string]string{"/": codingsWide, "/map.xml": "gzip", "/first": codingsWide, "/last": codingsWide} {
-			if rs := w.got("map.test", path); len(rs) != 1 || rs[0].codings != codings {
+			if rs := w.Got("map.test", path); len(rs) != 1 || rs[0].Codings != codings {
 				t.Errorf("%s: requests %v, want one with %q", path, rs, codings)
 			}
 		}

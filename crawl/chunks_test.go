@@ -17,9 +17,9 @@ func TestBadChunkSizes(t *testing.T) {
 	for _, size := range []string{"zz", "-5", "", "0x5", " ", "fffffffffffffffff"} {
 		t.Run(size, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{serve: pagesOnly}
+				w := &tinyWeb{Serve: pagesOnly}
 				link := func(to string) string { return fmt.Sprintf("<html><a href='%s'>x</a>", to) }
-				w.raw = func(c net.Conn, _, path string) bool {
+				w.Raw = func(c net.Conn, _, path string) bool {
 					head := "HTTP/1.1 200 X\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 					switch path {
 					case "/first":
@@ -31,11 +31,11 @@ func TestBadChunkSizes(t *testing.T) {
 					}
 					return true
 				}
-				opt := w.options(t, memfs.New(*seedFlag), "http://a.test/first", "http://a.test/second")
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/first", "http://a.test/second")
 				atOnce(&opt)
 				res := mustRun(t, t.Context(), opt)
 				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0, "/behind-first": 0} {
-					if got := len(w.got("a.test", path)); got != want {
+					if got := len(w.Got("a.test", path)); got != want {
 						t.Errorf("%s was requested %d times, want %d", path, got, want)
 					}
 				}

@@ -40,7 +40,7 @@ func TestVerdictAfterClockWasAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{30 * time.Hour, year} {
 		t.Run(ahead.String(), func(t *testing.T) {
 			fs, forbids := memfs.New(*seedFlag), false
-			web := &tinyWeb{serve: func(_, path string) answer {
+			web := &tinyWeb{Serve: func(_, path string) answer {
 				if path == "/robots.txt" && forbids {
 					return answer{200, "", "User-agent: *\nDisallow: /"}
 				}
@@ -50,10 +50,10 @@ func TestVerdictAfterClockWasAhead(t *testing.T) {
 				time.Sleep(ahead)
 				runToQ(t, fs, web, 40*time.Second)
 			})
-			forbids, web.requests = true, nil
+			forbids, web.Requests = true, nil
 			inBubble(t, func(t *testing.T) {
-				res := mustRun(t, t.Context(), web.options(t, fs, urls("a", 60, 5)...))
-				if pages, asked := len(web.pages("a")), len(web.requests); pages > 0 || asked > 60 {
+				res := mustRun(t, t.Context(), tinyOptions(t, web, fs, urls("a", 60, 5)...))
+				if pages, asked := len(web.Pages("a")), len(web.Requests); pages > 0 || asked > 60 {
 					t.Errorf("%s: %d pages of 60 hosts that forbid them, %d requests", res.Stop, pages, asked)
 				}
 			})
@@ -65,12 +65,12 @@ func TestVerdictAfterClockWasAhead(t *testing.T) {
 // shorter delays takes it for one of a clock that was ahead, and asks for robots.txt once more, not without end.
 func TestVerdictAfterDelaysBecameShorter(t *testing.T) {
 	notShort(t)
-	fs, web := memfs.New(*seedFlag), &tinyWeb{serve: pagesOnly}
+	fs, web := memfs.New(*seedFlag), &tinyWeb{Serve: pagesOnly}
 	inBubble(t, func(t *testing.T) {
 		runToQ(t, fs, web, 26*time.Hour)
-		web.requests = nil
-		res := mustRun(t, t.Context(), web.options(t, fs, urls("a", 60, 5)...))
-		if robots := len(web.requests) - len(web.pages("a")); res.Stop != StopDone || robots == 0 || robots > 2*60 {
+		web.Requests = nil
+		res := mustRun(t, t.Context(), tinyOptions(t, web, fs, urls("a", 60, 5)...))
+		if robots := len(web.Requests) - len(web.Pages("a")); res.Stop != StopDone || robots == 0 || robots > 2*60 {
 			t.Errorf("%s after %v: %d requests for the robots.txt of 60 hosts", res.Stop, res.Snapshot.Elapsed, robots)
 		}
 	})
@@ -79,7 +79,7 @@ func TestVerdictAfterDelaysBecameShorter(t *testing.T) {
 // runToQ crawls until URLs of 60 hosts wait in Q with their verdicts, because RAM is full.
 func runToQ(t *testing.T, fs disk.FS, web *tinyWeb, delay time.Duration) {
 	t.Helper()
-	opt := web.options(t, fs, urls("a", 60, 5)...)
+	opt := tinyOptions(t, web, fs, urls("a", 60, 5)...)
 	opt.HostDelay, opt.MaxTime = delay, 4*time.Minute
 	opt.tune = func(p *Plan) { p.PoliteBytes = 8 * politeItemBytes }
 	if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceReady) < 50 {

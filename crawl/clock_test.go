@@ -19,7 +19,7 @@ const year = 365 * aDay
 // hours, r has an unreachable robots.txt, x doesn't exist. Hosts n answer. Once *mended is true all answer.
 func clockWeb(mended *bool) *tinyWeb {
 	return &tinyWeb{
-		serve: func(host, path string) answer {
+		Serve: func(host, path string) answer {
 			switch robots := path == "/robots.txt"; {
 			case robots && !*mended && strings.HasPrefix(host, "r"):
 				return answer{503, "", ""}
@@ -32,7 +32,7 @@ func clockWeb(mended *bool) *tinyWeb {
 			}
 			return answer{503, "Retry-After: 36000\r\n", ""}
 		},
-		lookup: func(host string) (string, error) {
+		Lookup: func(host string) (string, error) {
 			if strings.HasPrefix(host, "x") && !*mended {
 				return "", fmt.Errorf("no such host")
 			}
@@ -53,7 +53,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		for _, kind := range []string{"b", "d", "r", "x", "n"} {
 			seeds = append(seeds, urls(kind, 2, 15)...)
 		}
-		opt := web.options(t, fs, seeds...)
+		opt := tinyOptions(t, web, fs, seeds...)
 		withHealth(&opt)
 		return opt
 	}
@@ -68,7 +68,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		}
 		ended = res.Snapshot.Elapsed
 	})
-	mended, web.requests = true, nil
+	mended, web.Requests = true, nil
 	inBubble(t, func(t *testing.T) {
 		opt := options(t)
 		start := time.Now()
@@ -82,10 +82,10 @@ func TestClockThatWasAhead(t *testing.T) {
 			t.Errorf("the log reports %d times that the clock was set back, want 1", n)
 		}
 		for kind, least := range map[string]time.Duration{"b": aDay, "d": 10 * time.Hour, "r": 0, "x": 0} {
-			rs := web.pages(kind)
+			rs := web.Pages(kind)
 			if len(rs) == 0 {
 				t.Errorf("%s got no request", kind)
-			} else if d := rs[0].at.Sub(start); d < least-ended || d > 3*aDay {
+			} else if d := rs[0].At.Sub(start); d < least-ended || d > 3*aDay {
 				t.Errorf("%s got a request after %v, want %v at least", kind, d, least-ended)
 			}
 		}

@@ -77,8 +77,8 @@ func TestCodings(t *testing.T) {
 	bad.payload = bad.payload[:len(bad.payload)-8] + "checksum"
 	pages["/cut"], pages["/bad"] = cut, bad
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		w.raw = func(c net.Conn, _, path string) bool {
+		w := &tinyWeb{Serve: pagesOnly}
+		w.Raw = func(c net.Conn, _, path string) bool {
 			p, ok := pages[path]
 			if ok {
 				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s",
@@ -87,12 +87,12 @@ func TestCodings(t *testing.T) {
 			return ok
 		}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://codings.test/")
+		opt := tinyOptions(t, w, fs, "http://codings.test/")
 		atOnce(&opt)
 		opt.Linger = 0
 		mustRun(t, t.Context(), opt)
 		for path := range pages {
-			if n := len(w.got("codings.test", path)); n != 1 {
+			if n := len(w.Got("codings.test", path)); n != 1 {
 				t.Errorf("%s was requested %d times, want 1", path, n)
 			}
 		}

@@ -44,7 +44,7 @@ func (p *panicsAt) LookupHost(ctx context.Context, host, pld string) (Lookup, er
 // crawlWithPanic crawls a small web and returns the requested URLs.
 func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result, logged string) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return answer{200, "", "User-agent: *\nDisallow: /no\n"}
@@ -54,7 +54,7 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 			return answer{200, "", fmt.Sprintf("<html><a href=%sx>", path[:2])}
 		}}
 		mem := memfs.New(*seedFlag)
-		opt := w.options(t, mem, "http://a.test/")
+		opt := tinyOptions(t, w, mem, "http://a.test/")
 		atOnce(&opt)
 		p := &panicsAt{Fetcher: opt.Fetcher, w: w, what: what, url: url}
 		var log strings.Builder
@@ -63,8 +63,8 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 		opt.Linger = 0
 		res = mustRun(t, t.Context(), opt)
 		logged = log.String()
-		for _, q := range w.pages("") {
-			asked = append(asked, q.host+q.path)
+		for _, q := range w.Pages("") {
+			asked = append(asked, q.Host+q.Path)
 		}
 		slices.Sort(asked)
 		checkBalanced(t, mem, opt.Dirs)
@@ -163,9 +163,9 @@ func TestPanicsAreContained(t *testing.T) {
 // disk must have the last checkpoint.
 func TestPanicOfAStage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
+		w := &tinyWeb{Serve: pagesOnly}
 		mem := memfs.New(*seedFlag)
-		opt := w.options(t, mem, "http://a.test/")
+		opt := tinyOptions(t, w, mem, "http://a.test/")
 		atOnce(&opt)
 		ctx, end := context.WithCancel(t.Context())
 		told := make(chan string, 1)

@@ -19,7 +19,7 @@ import (
 // of host 0 to each other host. A page of a host that is not a mirror is linked from the last page of each host.
 func mirrors(n, pages int) *tinyWeb {
 	text := strings.Repeat("text ", 100)
-	return &tinyWeb{serve: func(host, path string) answer {
+	return &tinyWeb{Serve: func(host, path string) answer {
 		var page int
 		switch {
 		case path == "/robots.txt":
@@ -55,7 +55,7 @@ func TestContentSeen(t *testing.T) {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := mirrors(hosts, pages)
-				opt := w.options(t, memfs.New(*seedFlag), "http://m0.test/")
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 				opt.Store, opt.ContentSeen, opt.CrawlLog = true, tt.mode, state.LogAll
 				opt.tune = func(p *Plan) { p.ContentFilterBytes = tt.filter }
 				res := mustRun(t, t.Context(), opt)
@@ -105,15 +105,15 @@ func TestContentCodings(t *testing.T) {
 		t.Run(fmt.Sprint(filter), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := mirrors(hosts, pages)
-				plain := w.serve
-				w.serve = func(host, path string) answer {
+				plain := w.Serve
+				w.Serve = func(host, path string) answer {
 					a := plain(host, path)
-					if strings.ContainsAny(host, "135") && a.status == 200 {
-						a.header, a.body = "Content-Encoding: gzip\r\n", packed(t, "gzip", a.body)
+					if strings.ContainsAny(host, "135") && a.Status == 200 {
+						a.Header, a.Body = "Content-Encoding: gzip\r\n", packed(t, "gzip", a.Body)
 					}
 					return a
 				}
-				opt := w.options(t, memfs.New(*seedFlag), "http://m0.test/")
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 				opt.Store, opt.CrawlLog = true, state.LogAll
 				opt.tune = func(p *Plan) { p.ContentFilterBytes = filter }
 				mustRun(t, t.Context(), opt)
@@ -129,7 +129,7 @@ func TestContentCodings(t *testing.T) {
 						continue
 					}
 					records[rec.Type()]++
-					sum := sha1.Sum([]byte(w.serve(host, "/"+path).body))
+					sum := sha1.Sum([]byte(w.Serve(host, "/"+path).Body))
 					if want := "sha1:" + base32.StdEncoding.EncodeToString(sum[:]); digests[url] != want {
 						t.Errorf("%s: payload %s, sent %s", url, digests[url], want)
 					}
@@ -150,7 +150,7 @@ func TestContentCodings(t *testing.T) {
 func TestContentWaitsAreEnded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mirrors(3, 100)
-		opt := w.options(t, memfs.New(*seedFlag), "http://m0.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 		opt.Store, opt.MaxPages = true, 60
 		opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond // less than contentEvery in all
 		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
@@ -168,7 +168,7 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mirrors(3, 100)
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://m0.test/")
+		opt := tinyOptions(t, w, fs, "http://m0.test/")
 		opt.Store, opt.CheckpointEvery = true, time.Second
 		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
 		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }

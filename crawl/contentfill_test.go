@@ -14,7 +14,7 @@ import (
 // contentCrawl makes a crawl of mirrors with three directories, which stops at a number of pages.
 func contentCrawl(t *testing.T, filter, pages int64) (Options, *memfs.FS) {
 	fs := memfs.New(*seedFlag)
-	opt := mirrors(4, 60).options(t, fs, "http://m0.test/")
+	opt := tinyOptions(t, mirrors(4, 60), fs, "http://m0.test/")
 	opt.Dirs, opt.Store, opt.MaxPages = []string{"d0", "d1", "d2"}, true, pages
 	opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond
 	opt.tune = func(p *Plan) { p.ContentFilterBytes = filter }

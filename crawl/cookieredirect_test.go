@@ -16,7 +16,7 @@ func TestCookieRedirects(t *testing.T) {
 	to := func(where, cookie string) answer {
 		a := answer{302, "Location: " + where + "\r\n", ""}
 		if cookie != "" {
-			a.header += "Set-Cookie: " + cookie + "; Path=/\r\n"
+			a.Header += "Set-Cookie: " + cookie + "; Path=/\r\n"
 		}
 		return a
 	}
@@ -59,15 +59,15 @@ func TestCookieRedirects(t *testing.T) {
 		for _, jar := range []bool{true, false} {
 			inBubble(t, func(t *testing.T) {
 				web := &tinyWeb{}
-				web.reply = func(req *http.Request) (answer, bool) {
+				web.Reply = func(req *http.Request) (answer, bool) {
 					return serve(req.Host, req.RequestURI, req.Header.Get("Cookie")), true
 				}
 				fs := memfs.New(*seedFlag)
 				writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'a.test'\ninsecure = true\ncookies = %v", jar))
-				opt := web.options(t, fs, "http://a.test"+test.path)
+				opt := tinyOptions(t, web, fs, "http://a.test"+test.path)
 				opt.Sites = "sites.toml"
 				res := mustRun(t, t.Context(), opt)
-				n, least, most, page := len(web.got("a.test", test.path)), test.least, test.most, test.page
+				n, least, most, page := len(web.Got("a.test", test.path)), test.least, test.most, test.page
 				if !jar {
 					least, most, page = test.without, test.without, false
 				}
@@ -75,9 +75,9 @@ func TestCookieRedirects(t *testing.T) {
 					t.Errorf("%s, cookies %v: %d requests, want %d to %d; %d pages", test.path, jar, n, least, most,
 						res.Snapshot.Counters[state.CountPages])
 				}
-				pages := web.pages("a.test")
+				pages := web.Pages("a.test")
 				for i := range pages[1:] {
-					if gap := pages[i+1].at.Sub(pages[i].at); gap < opt.HostDelayMin {
+					if gap := pages[i+1].At.Sub(pages[i].At); gap < opt.HostDelayMin {
 						t.Errorf("%s: two requests within %v", test.path, gap)
 					}
 				}

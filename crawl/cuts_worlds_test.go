@@ -119,7 +119,7 @@ func (r troubledNames) LookupHost(ctx context.Context, host, pld string) (Lookup
 // client returns a fetch client that applies the world's trouble with connections.
 func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 	t.Helper()
-	strange := &tinyWeb{serve: pagesOnly}
+	strange := &tinyWeb{Serve: pagesOnly}
 	held := 0
 	if w.spools {
 		held = 500
@@ -142,7 +142,7 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 				<-ctx.Done()
 				return fail(syscall.ETIMEDOUT)
 			case stranger:
-				return strange.dial(ctx, a)
+				return strange.Dial(ctx, a)
 			}
 			return web.Dial(ctx, a)
 		},

@@ -140,9 +140,9 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 // the keys of the tuples that wait for STAR are those of its PLDs.
 func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
+		w := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(1)
-		opt := w.options(t, fs, "http://seed.github.io/")
+		opt := tinyOptions(t, w, fs, "http://seed.github.io/")
 		opt.PrivateSuffixes, opt.MaxPages = true, 1
 		mustRun(t, t.Context(), opt)
 		tamper(t, fs, &opt, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {

@@ -92,8 +92,8 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
-		opt := web.options(t, memfs.New(*seedFlag), urls("h", 30, 20)...)
+		web := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 30, 20)...)
 		small(&opt)
 		opt.HostDelay, opt.HostDelayMin, opt.Scope, opt.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, leastRAM
 		opt.Connections = 1 // never idle, which would move what is due late to disk

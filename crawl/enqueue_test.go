@@ -140,14 +140,14 @@ func TestEnqueueRefused(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return answer{200, "Content-Type: text/plain\r\n", "User-agent: *\nDisallow: /secret\n"}
 			}
 			return answer{200, "", "<html>x"}
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, urls("h", 1, 60)...)
+		opt := tinyOptions(t, web, fs, urls("h", 1, 60)...)
 		small(&opt)
 		opt.HostDelay, opt.HostDelayMin, opt.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
 		o := &operated{t: t, opt: opt}
@@ -165,15 +165,15 @@ func TestEnqueueRefused(t *testing.T) {
 			}
 		}
 		time.Sleep(25 * time.Second)
-		if n := len(web.got("h0.test", "/new")); n != 1 {
+		if n := len(web.Got("h0.test", "/new")); n != 1 {
 			t.Errorf("/new was requested %d times", n)
 		}
 		o.make(changes.Change{Op: changes.OpPause})
 		time.Sleep(15 * time.Second)
-		before := len(web.got("h0.test", ""))
+		before := len(web.Got("h0.test", ""))
 		fetched, waits := "", ""
 		for i := range 60 {
-			if path := fmt.Sprintf("/%d", i); len(web.got("h0.test", path)) > 0 {
+			if path := fmt.Sprintf("/%d", i); len(web.Got("h0.test", path)) > 0 {
 				fetched = path
 			} else {
 				waits = path
@@ -198,17 +198,17 @@ func TestEnqueueRefused(t *testing.T) {
 		o.stop()
 		o.end()
 		checkDeep(t, &o.opt)
-		if n := len(web.got("h0.test", "")); n != before {
+		if n := len(web.Got("h0.test", "")); n != before {
 			t.Errorf("%d requests during the pause", n-before)
 		}
 		o.start()
 		o.make(changes.Change{Op: changes.OpResume})
 		time.Sleep(45 * time.Second)
 		// Thousands were enqueued, and those in Q come to RAM first after a restart, but none comes after other URLs.
-		requests := web.got("h0.test", "")[before:]
+		requests := web.Got("h0.test", "")[before:]
 		for _, r := range requests {
-			if r.path != waits && r.path != fetched && strings.Count(r.path, "/") != 2 {
-				t.Errorf("%s was requested before what was enqueued", r.path)
+			if r.Path != waits && r.Path != fetched && strings.Count(r.Path, "/") != 2 {
+				t.Errorf("%s was requested before what was enqueued", r.Path)
 			}
 		}
 		if len(requests) < 4 {
@@ -221,7 +221,7 @@ func TestEnqueueRefused(t *testing.T) {
 			t.Error(err)
 		}
 		checkDeep(t, &o.opt)
-		if n := len(web.got("h0.test", "/secret")); n != 0 {
+		if n := len(web.Got("h0.test", "/secret")); n != 0 {
 			t.Errorf("/secret: %d requests", n)
 		}
 	})
@@ -233,8 +233,8 @@ func TestEnqueueRecrawl(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
-		opt := web.options(t, memfs.New(*seedFlag), "http://h0.test/a", "http://h0.test/b")
+		web := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, web, memfs.New(*seedFlag), "http://h0.test/a", "http://h0.test/b")
 		small(&opt)
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour, Kind: revisit.Uniform, Gone: 3}
 		o := &operated{t: t, opt: opt}
@@ -242,7 +242,7 @@ func TestEnqueueRecrawl(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		o.enqueue("http://h0.test/a")
 		time.Sleep(time.Minute)
-		if n := len(web.got("h0.test", "/a")); n != 2 {
+		if n := len(web.Got("h0.test", "/a")); n != 2 {
 			t.Fatalf("/a: %d requests a minute after it was enqueued", n)
 		}
 		o.stop()
@@ -250,14 +250,14 @@ func TestEnqueueRecrawl(t *testing.T) {
 		checkDeep(t, &o.opt)
 		o.start()
 		time.Sleep(75 * time.Minute)
-		visits := web.got("h0.test", "/a")
+		visits := web.Got("h0.test", "/a")
 		if len(visits) != 3 {
 			t.Fatalf("/a: %d visits after 106 minutes", len(visits))
 		}
-		if gap := visits[2].at.Sub(visits[1].at); gap < 55*time.Minute || gap > 70*time.Minute {
+		if gap := visits[2].At.Sub(visits[1].At); gap < 55*time.Minute || gap > 70*time.Minute {
 			t.Errorf("/a: the visit after the enqueued one came %v later, want 1h", gap)
 		}
-		if n := len(web.got("h0.test", "/b")); n != 2 {
+		if n := len(web.Got("h0.test", "/b")); n != 2 {
 			t.Errorf("/b: %d visits after 106 minutes, want 2", n)
 		}
 		o.stop()
@@ -271,8 +271,8 @@ func TestEnqueueRecrawl(t *testing.T) {
 func TestEnqueueThenBlock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
-		opt := web.options(t, memfs.New(*seedFlag), urls("h", 1, 30)...)
+		web := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 1, 30)...)
 		small(&opt)
 		opt.HostDelay, opt.HostDelayMin, opt.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
 		o := &operated{t: t, opt: opt}
@@ -280,7 +280,7 @@ func TestEnqueueThenBlock(t *testing.T) {
 		time.Sleep(35 * time.Second)
 		var waiting []string
 		for i := range 30 {
-			if path := fmt.Sprintf("/%d", i); len(web.got("h0.test", path)) == 0 {
+			if path := fmt.Sprintf("/%d", i); len(web.Got("h0.test", path)) == 0 {
 				waiting = append(waiting, "http://h0.test"+path)
 			}
 		}
@@ -292,7 +292,7 @@ func TestEnqueueThenBlock(t *testing.T) {
 		}
 		fetched := 0
 		for i := range 30 {
-			fetched += min(1, len(web.got("h0.test", fmt.Sprintf("/%d", i))))
+			fetched += min(1, len(web.Got("h0.test", fmt.Sprintf("/%d", i))))
 		}
 		rep, err := audit.Run(o.opt.FS, o.opt.Dirs)
 		if err != nil {

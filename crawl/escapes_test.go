@@ -13,7 +13,7 @@ import (
 
 // escapesWeb links to the same pages with escapes in many spellings.
 func escapesWeb() *tinyWeb {
-	return &tinyWeb{serve: func(_, path string) answer {
+	return &tinyWeb{Serve: func(_, path string) answer {
 		switch path {
 		case "/robots.txt":
 			return answer{200, "", "User-agent: *\nDisallow: /%7Eno/\n"}
@@ -35,13 +35,13 @@ func TestEscapesAreFolded(t *testing.T) {
 		for _, keep := range []bool{false, true} {
 			w, mem := escapesWeb(), memfs.New(*seedFlag)
 			writeRules(t, mem, "rules", "- prefix http://a.test/%7exc%6cuded/", "- prefix http://a.test/~excluded/")
-			opt := w.options(t, mem, "http://a.test/", "http://a.test/%7Euser/%c3%a9")
+			opt := tinyOptions(t, w, mem, "http://a.test/", "http://a.test/%7Euser/%c3%a9")
 			atOnce(&opt)
 			opt.KeepEscapes, opt.Rules = keep, []string{"rules"}
 			res := mustRun(t, t.Context(), opt)
 			var got []string
-			for _, q := range w.pages("") {
-				got = append(got, q.path)
+			for _, q := range w.Pages("") {
+				got = append(got, q.Path)
 			}
 			slices.Sort(got)
 			want := []string{"/", "/a%2Fb", "/a/b", "/moved", "/q?A=~", "/~user/%C3%A9"}

@@ -60,13 +60,13 @@ func TestReference(t *testing.T) {
 			s.opt.References = []string{"http://dead.reference.test/robots.txt", "http://reference.test/up"}
 			s.fireAlso(ownAddr("dead.reference.test"))
 			endOfBan(t, s, hosts, mostADay, 4*24*time.Hour)
-			asked := s.web.got("reference.test", "/up")
+			asked := s.web.Got("reference.test", "/up")
 			t.Logf("%d hosts: the reference was asked %d times", hosts, len(asked))
 			if len(asked) == 0 {
 				t.Errorf("%d hosts: the reference was not asked", hosts)
 			}
 			for i := 1; i < len(asked); i++ {
-				if gap := asked[i].at.Sub(asked[i-1].at); gap < canaryGoodFor/2 {
+				if gap := asked[i].At.Sub(asked[i-1].At); gap < canaryGoodFor/2 {
 					t.Errorf("%d hosts: the reference was asked %v after the last time", hosts, gap)
 				}
 			}

@@ -374,7 +374,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 // TestExplainLinks: explain must predict what happens to a link from the options of the last run.
 func TestExplainLinks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return answer{200, "", "User-agent: drumbeat\nCrawl-delay: 7\nDisallow: /no*x\nAllow: /\n"}
 			}
@@ -387,7 +387,7 @@ func TestExplainLinks(t *testing.T) {
 		if err := disk.WriteFileAtomic(mem, "in/seeds", []byte("http://one.site.test/\n")); err != nil {
 			t.Fatal(err)
 		}
-		opt := web.options(t, mem)
+		opt := tinyOptions(t, web, mem)
 		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
 		opt.Ports = ports.New(append(ports.Of(80, 443), ports.Range{First: 8000, Last: 8099})...)
 		opt.MaxURLBytes, opt.MaxCrawlDelay = 100, 5*time.Second
@@ -433,7 +433,7 @@ func TestExplainLinks(t *testing.T) {
 func TestExplainTrouble(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{
-			serve: func(host, path string) answer {
+			Serve: func(host, path string) answer {
 				switch {
 				case path == "/robots.txt" && strings.HasPrefix(host, "ill"):
 					return answer{500, "", ""}
@@ -446,7 +446,7 @@ func TestExplainTrouble(t *testing.T) {
 				}
 				return answer{200, "", "<html>x"}
 			},
-			lookup: func(host string) (string, error) {
+			Lookup: func(host string) (string, error) {
 				if strings.HasPrefix(host, "none") {
 					return "", errors.New("no such name")
 				}
@@ -458,7 +458,7 @@ func TestExplainTrouble(t *testing.T) {
 		for _, name := range []string{"closed", "busy", "ill", "none", "good"} {
 			seeds = append(seeds, urls(name, 1, 12)...)
 		}
-		opt := web.options(t, mem, seeds...)
+		opt := tinyOptions(t, web, mem, seeds...)
 		opt.HostDelay, opt.HostRefusals, opt.HostFailures, opt.HostRests = time.Second, 5, 10, 5
 		mustRun(t, t.Context(), opt)
 		checkBalanced(t, mem, opt.Dirs)

@@ -12,13 +12,13 @@ import (
 // TestExplainNames: the PLDs that link to one have their names, also those whose names wait for a merge.
 func TestExplainNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
 			return answer{200, "", "<html><a href=http://b.test/>b</a><a href=http://c.test/>c</a>"}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		mustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
 		if err != nil {
@@ -42,13 +42,13 @@ func TestExplainNames(t *testing.T) {
 func TestExplainNotStored(t *testing.T) {
 	for _, log := range []state.LogLevel{state.LogAll, state.LogErrors} {
 		inBubble(t, func(t *testing.T) {
-			w := &tinyWeb{serve: func(_, path string) answer {
+			w := &tinyWeb{Serve: func(_, path string) answer {
 				if path == "/robots.txt" {
 					return noRobots
 				}
 				return answer{200, "", "<html><meta name=robots content=noarchive>a page"}
 			}}
-			opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 			opt.Store, opt.NoArchive, opt.CrawlLog = true, state.ArchiveDrop, log
 			mustRun(t, t.Context(), opt)
 			x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})

@@ -14,7 +14,7 @@ import (
 func TestExportProgress(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		opt := mirrors(2, 200).options(t, fs, "http://m0.test/")
+		opt := tinyOptions(t, mirrors(2, 200), fs, "http://m0.test/")
 		opt.Store, opt.ArchiveRobots = true, false
 		mustRun(t, t.Context(), opt)
 		for _, x := range []export.Options{

@@ -29,21 +29,21 @@ func TestFeedLinks(t *testing.T) {
 			}
 			return answer{200, "", b.String()}
 		}
-		serve := w.serve
-		w.serve = func(host, path string) answer {
+		serve := w.Serve
+		w.Serve = func(host, path string) answer {
 			if body := feeds[path]; body != "" {
 				return answer{200, "Content-Type: application/xml\r\n", body}
 			}
 			return serve(host, path)
 		}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, &w.tinyWeb, fs, "http://a.test/")
 		opt.Sitemaps = true
 		mustRun(t, t.Context(), opt)
 		var got []string
-		for _, q := range append(w.got("a.test", ""), w.got("b.test", "")...) {
-			if q.path != "/" && q.path != "/robots.txt" && feeds[q.path] == "" {
-				got = append(got, q.path)
+		for _, q := range append(w.Got("a.test", ""), w.Got("b.test", "")...) {
+			if q.Path != "/" && q.Path != "/robots.txt" && feeds[q.Path] == "" {
+				got = append(got, q.Path)
 			}
 		}
 		slices.Sort(got)

@@ -197,12 +197,12 @@ func TestSectionVIII(t *testing.T) {
 			}
 			return nil
 		}}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return noRobots
 			case host == "dead.test":
-				return answer{status: 0}
+				return answer{Status: 0}
 			case host == "a.test" && path == "/":
 				// Seven links: three that a filter or the parser drops, and four to three URLs.
 				return answer{200, "", `<a href="mailto:x@y"></a><a href="http://[bad/"></a><a href="http://b.test:99/"></a>

@@ -36,8 +36,8 @@ var forgeries = []string{
 // forgeWeb has one host per forgery. Every text of the host contains it: reason phrase, header names and
 // values, body, links, robots.txt and redirects.
 func forgeWeb() (*tinyWeb, []string) {
-	w := &tinyWeb{serve: pagesOnly}
-	w.raw = func(c net.Conn, host, path string) bool {
+	w := &tinyWeb{Serve: pagesOnly}
+	w.Raw = func(c net.Conn, host, path string) bool {
 		var i int
 		if n, _ := fmt.Sscanf(host, "f%d.test", &i); n != 1 {
 			return false
@@ -77,7 +77,7 @@ func TestNothingIsForged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, seeds := forgeWeb()
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, seeds...)
+		opt := tinyOptions(t, w, fs, seeds...)
 		atOnce(&opt)
 		opt.Retries, opt.MaxDepth, opt.WARCFileBytes = 0, 4, 200_000
 		opt.Linger = 0
@@ -94,8 +94,8 @@ func TestNothingIsForged(t *testing.T) {
 			if c, err := weburl.Canonical(url); err != nil || c != url {
 				t.Errorf("URL %q in a WARC file is not canonical: %q, %v", url, c, err)
 			}
-			if p := weburl.Split([]byte(url)); len(w.got(string(p.Host), string(p.Path))) != 1 {
-				t.Errorf("WARC files have %q, which was requested %d times", url, len(w.got(string(p.Host), string(p.Path))))
+			if p := weburl.Split([]byte(url)); len(w.Got(string(p.Host), string(p.Path))) != 1 {
+				t.Errorf("WARC files have %q, which was requested %d times", url, len(w.Got(string(p.Host), string(p.Path))))
 			}
 		}
 		ended := 0

@@ -22,7 +22,7 @@ type besideGood struct {
 
 func newBesideGood(pages, vast int) *besideGood {
 	w := &besideGood{pages: pages, vast: vast}
-	w.serve = func(host, path string) answer {
+	w.Serve = func(host, path string) answer {
 		switch {
 		case path == "/robots.txt" && host == "vast.test":
 			return answer{200, "", "User-agent: *\nCrawl-delay: 3600\n"}
@@ -47,7 +47,7 @@ func newBesideGood(pages, vast int) *besideGood {
 		}
 		return answer{200, "", b.String()}
 	}
-	w.raw = func(_ net.Conn, host, _ string) bool {
+	w.Raw = func(_ net.Conn, host, _ string) bool {
 		if host == "slow.test" {
 			time.Sleep(2 * time.Second)
 		}
@@ -58,7 +58,7 @@ func newBesideGood(pages, vast int) *besideGood {
 
 // smallBudgets returns the options of a crawl of w without delays of its own.
 func (w *besideGood) smallBudgets(t *testing.T, fs *memfs.FS) Options {
-	opt := w.options(t, fs, "http://good.test/0")
+	opt := tinyOptions(t, &w.tinyWeb, fs, "http://good.test/0")
 	atOnce(&opt)
 	opt.Store, opt.CrawlLog, opt.Connections = false, state.LogOff, 20
 	opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 10, 10, Unlimited
@@ -77,14 +77,14 @@ func TestGlutSlowsNoOther(t *testing.T) {
 		began := time.Now()
 		var took time.Duration
 		go func() {
-			for ctx.Err() == nil && len(w.tinyWeb.pages("good")) < w.pages {
+			for ctx.Err() == nil && len(w.tinyWeb.Pages("good")) < w.pages {
 				sleep(ctx, 100*time.Millisecond)
 			}
 			took = time.Since(began)
 			cancel()
 		}()
 		res := mustRun(t, ctx, opt)
-		t.Logf("%d pages of the good host in %v; deferred %v, in QF %d", len(w.tinyWeb.pages("good")), took,
+		t.Logf("%d pages of the good host in %v; deferred %v, in QF %d", len(w.tinyWeb.Pages("good")), took,
 			res.Snapshot.Deferred, res.Snapshot.Places[state.PlaceFailed])
 		if took > 3*time.Second {
 			t.Errorf("%d pages of the good host took %v, want at most 3s", w.pages, took)
@@ -130,8 +130,8 @@ func TestGlutOutlivesCuts(t *testing.T) {
 				t.Errorf("after cuts: %+v", rep)
 			}
 			good := map[string]bool{}
-			for _, r := range w.tinyWeb.pages("good") {
-				good[r.path] = true
+			for _, r := range w.tinyWeb.Pages("good") {
+				good[r.Path] = true
 			}
 			if len(good) != w.pages {
 				t.Errorf("%d of %d good pages fetched", len(good), w.pages)

@@ -25,7 +25,7 @@ func TestRobotsHeads(t *testing.T) {
 			"half.test /robots.txt": "HTTP/1.1 301 Moved\r\nLocation: /robots.txt.gone\r\nX: y",
 		}
 		w := newRobotsWeb()
-		w.raw = func(c net.Conn, host, path string) bool {
+		w.Raw = func(c net.Conn, host, path string) bool {
 			reply := replies[host+" "+path]
 			if reply != "" {
 				_, _ = io.WriteString(c, reply)
@@ -34,8 +34,8 @@ func TestRobotsHeads(t *testing.T) {
 		}
 		w.crawl(t, 2, nil, "chunks.test", "coded.test", "moved.test", "large.test", "cut.test", "half.test")
 		for _, host := range []string{"chunks.test", "coded.test", "moved.test"} {
-			if n := len(w.got(host, "/0")) + len(w.got(host, "/1")); n != 2 || len(w.got(host, "/no")) > 0 {
-				t.Errorf("%s: %d pages requested, want 2 and not /no: %v", host, n, w.got(host, ""))
+			if n := len(w.Got(host, "/0")) + len(w.Got(host, "/1")); n != 2 || len(w.Got(host, "/no")) > 0 {
+				t.Errorf("%s: %d pages requested, want 2 and not /no: %v", host, n, w.Got(host, ""))
 			}
 		}
 		for _, host := range []string{"large.test", "cut.test", "half.test"} {
@@ -49,7 +49,7 @@ func TestPageHeads(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		many := strings.Repeat("Set-Cookie: a=b\r\n", 300)
 		w := newRobotsWeb()
-		w.raw = func(c net.Conn, host, path string) bool {
+		w.Raw = func(c net.Conn, host, path string) bool {
 			switch path {
 			case "/0":
 				_, _ = io.WriteString(c, "HTTP/1.1 302 Found\r\n"+many+"Location: /target\r\nContent-Length: 0\r\n\r\n")
@@ -61,8 +61,8 @@ func TestPageHeads(t *testing.T) {
 			return true
 		}
 		res := w.crawl(t, 2, nil, "a.test")
-		if len(w.got("a.test", "/target")) != 1 {
-			t.Errorf("the redirect behind 300 fields was not followed: %v", w.got("a.test", ""))
+		if len(w.Got("a.test", "/target")) != 1 {
+			t.Errorf("the redirect behind 300 fields was not followed: %v", w.Got("a.test", ""))
 		}
 		if n := res.Snapshot.Refused["head-too-large"]; n != 1 {
 			t.Errorf("refused %v, want head-too-large once", res.Snapshot.Refused)

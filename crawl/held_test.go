@@ -54,14 +54,14 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 		opt.SeedLines = append(seeds, "http://b.test/new")
 		res = mustRun(t, t.Context(), opt)
 		for _, c := range []struct{ host, path string }{{"b.test", "/"}, {"b.test", "/new"}, {"127.16.0.9", "/"}} {
-			if n := len(w.got(c.host, c.path)); n != 1 {
+			if n := len(w.Got(c.host, c.path)); n != 1 {
 				t.Errorf("%s%s was fetched %d times with --allow-net, want 1", c.host, c.path, n)
 			}
 		}
 		w.flags(t, &opt, own, 8080)
 		mustRun(t, t.Context(), opt)
 		for _, host := range []string{"a.test:8080", "127.16.0.9:8080"} {
-			if n := len(w.got(host, "/")); n != 1 {
+			if n := len(w.Got(host, "/")); n != 1 {
 				t.Errorf("%s was fetched %d times with --ports, want 1", host, n)
 			}
 		}
@@ -134,7 +134,7 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 		for i := range 20 {
 			links += fmt.Sprintf(`<a href="http://c.test:8080/%d">`, i)
 		}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			if strings.HasSuffix(path, "robots.txt") {
 				return answer{404, "", ""}
 			}
@@ -154,7 +154,7 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 			t.Errorf("%v, refused %v: want all 22 fetched", s.Places, s.Refused)
 		}
 		for i := range 20 {
-			if n := len(w.got("c.test:8080", fmt.Sprint("/", i))); n != 1 {
+			if n := len(w.Got("c.test:8080", fmt.Sprint("/", i))); n != 1 {
 				t.Errorf("/%d was fetched %d times, want 1", i, n)
 			}
 		}

@@ -111,7 +111,7 @@ func outputWithMeta(t *testing.T, opt *Options) (kinds map[string]string, meta m
 func TestHook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		page := func(links string) answer { return answer{200, "X-A: b\r\n", "<html><p>Text &amp; more</p>" + links} }
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return answer{200, "", "User-agent: *\nDisallow: /no"}
@@ -128,7 +128,7 @@ func TestHook(t *testing.T) {
 			}
 			return page("")
 		}}
-		w.raw = func(c net.Conn, _, path string) bool {
+		w.Raw = func(c net.Conn, _, path string) bool {
 			if path == "/file" {
 				_, err := fmt.Fprintf(c, "HTTP/1.1 200 X\r\nContent-Type: text/plain; charset=iso-8859-1\r\nConnection: close\r\n\r\n%s",
 					strings.Repeat("\xfc", 1200))
@@ -161,7 +161,7 @@ func TestHook(t *testing.T) {
 			}
 			return a, hook.Answered
 		}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		opt.Scope, opt.asker = state.ScopeHost, h
 		opt.Log = nil
 		res := mustRun(t, t.Context(), opt)
@@ -335,7 +335,7 @@ while read -r line; do
 	id=${line#*:}
 	echo "{\"id\":${id%%,*},\"keep\":false}"
 done`
-	w := &tinyWeb{serve: func(_, path string) answer {
+	w := &tinyWeb{Serve: func(_, path string) answer {
 		if path == "/robots.txt" {
 			return noRobots
 		}
@@ -345,7 +345,7 @@ done`
 		}
 		return answer{200, "", "<html>" + links.String()}
 	}}
-	opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 	atOnce(&opt)
 	lives := filepath.Join(t.TempDir(), "lives")
 	opt.Hook = &hook.Options{Command: []string{"/bin/sh", "-c", program, lives}, Procs: 2, Timeout: time.Minute}

@@ -18,8 +18,8 @@ import (
 // equal the health in RAM, and not change with a new robots.txt or address.
 func TestRobotsCacheCountsAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 1)...)
+		w := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 1)...)
 		withHealth(&opt)
 		c := openCrawler(t, opt)
 		defer func() {

@@ -42,7 +42,7 @@ func idleEnd(t *testing.T, n int) {
 	}
 	down, chain, other := name(0, "down"), name(1, "chain"), name(1, "other")
 	began, w := time.Now(), &insideWeb{}
-	w.serve = func(host, path string) answer {
+	w.Serve = func(host, path string) answer {
 		switch {
 		case host == down && time.Since(began) < 6*time.Minute:
 			return answer{503, "", ""}
@@ -88,9 +88,9 @@ func idleEnd(t *testing.T, n int) {
 			t.Errorf("chain of %d pages: node %d: %q", n, node, stop)
 		}
 	}
-	answered, sent := false, len(w.got(other, "/a"))+len(w.got(other, "/b"))
-	for _, r := range w.got(down, "/") {
-		answered = answered || r.at.Sub(began) >= 6*time.Minute
+	answered, sent := false, len(w.Got(other, "/a"))+len(w.Got(other, "/b"))
+	for _, r := range w.Got(down, "/") {
+		answered = answered || r.At.Sub(began) >= 6*time.Minute
 	}
 	if want := map[bool]int{true: 2}[answered]; sent != want {
 		t.Errorf("chain of %d pages: %d requests for the links of the host that came back, want %d", n, sent, want)

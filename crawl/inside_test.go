@@ -61,21 +61,21 @@ func (w *insideWeb) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	w.seen.Lock()
 	w.dialed[addr]++
 	w.seen.Unlock()
-	return w.tinyWeb.dial(ctx, addr)
+	return w.tinyWeb.Dial(ctx, addr)
 }
 
 // options returns the options of a crawl without delays, with the address and port filters of the program.
 func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	t.Helper()
 	w.asked, w.dialed = map[string]int{}, map[netip.AddrPort]int{}
-	if w.serve == nil {
-		w.serve = pagesOnly
+	if w.Serve == nil {
+		w.Serve = pagesOnly
 	}
 	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}, Ports: ports.Of(8080)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := w.tinyWeb.options(t, memfs.New(*seedFlag), seeds...)
+	opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.Resolver, opt.Fetcher = w, client
 	opt.AllowedAddr, opt.Ports = client.AllowedAddr, client.Ports()
@@ -147,10 +147,10 @@ func TestInsideIsClosedToDNS(t *testing.T) {
 		if got := res.Snapshot.Refused["forbidden-address"]; got != int64(n) {
 			t.Errorf("refused %d URLs for their address, want %d; refused %v, deferred %v", got, n, res.Snapshot.Refused, res.Snapshot.Deferred)
 		}
-		if got := len(w.pages("mixed")); got != n {
+		if got := len(w.Pages("mixed")); got != n {
 			t.Errorf("fetched %d pages of hosts with a public address, want %d", got, n)
 		}
-		if len(w.pages("only")) > 0 {
+		if len(w.Pages("only")) > 0 {
 			t.Errorf("the crawl fetched pages of hosts with forbidden addresses")
 		}
 	})
@@ -174,7 +174,7 @@ func TestInsideIsClosedToURLs(t *testing.T) {
 		`http:\\10.0.0.1\x`, "http://[fe80::1%25eth0]/", "http://[::1%lo]/", "http://127.0.0.1:8080/", "http://[::1]:8080/")
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			var i int
 			if n, _ := fmt.Sscanf(host, "robots%d.test", &i); n == 1 && path == "/robots.txt" {
 				return answer{302, "Location: " + bad[i] + "\r\n", ""}
@@ -195,10 +195,10 @@ func TestInsideIsClosedToURLs(t *testing.T) {
 		opt := w.options(t, append(urls("robots", len(bad), 1), "http://links.test/")...)
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
-		if got := len(w.got("links.test", "")); got < len(bad) {
+		if got := len(w.Got("links.test", "")); got < len(bad) {
 			t.Errorf("%d requests for links.test, want %d, one per redirect", got, len(bad))
 		}
-		if got, want := len(w.got("", "/0")), len(bad); got != want {
+		if got, want := len(w.Got("", "/0")), len(bad); got != want {
 			t.Errorf("fetched %d hosts whose robots.txt redirects to a forbidden address, want %d, since their own addresses are allowed", got, want)
 		}
 		if res.Snapshot.Refused["forbidden-address"] < 50 {
@@ -238,7 +238,7 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 		if res.Snapshot.Refused["forbidden-address"] == 0 {
 			t.Errorf("refused %v: want refused URLs after the rebinding", res.Snapshot.Refused)
 		}
-		if got := len(w.pages("a")) + int(res.Snapshot.Refused["forbidden-address"]); got != 120 {
+		if got := len(w.Pages("a")) + int(res.Snapshot.Refused["forbidden-address"]); got != 120 {
 			t.Errorf("fetched or refused %d URLs, want 120", got)
 		}
 	})
@@ -250,7 +250,7 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 func TestForbiddenPorts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			switch {
 			case host == "moved.test" && path == "/robots.txt":
 				return answer{302, "Location: http://moved.test:22/robots.txt\r\n", ""}
@@ -270,10 +270,10 @@ func TestForbiddenPorts(t *testing.T) {
 				t.Errorf("%s was looked up", host)
 			}
 		}
-		if n := len(w.got("d.test:8080", "/")); n != 1 {
+		if n := len(w.Got("d.test:8080", "/")); n != 1 {
 			t.Errorf("fetched d.test:8080 %d times, want 1", n)
 		}
-		if n := len(w.got("a.test", "/2")); n != 1 {
+		if n := len(w.Got("a.test", "/2")); n != 1 {
 			t.Errorf("fetched a.test:80 %d times, want 1", n)
 		}
 		if n := res.Snapshot.Count(state.CountLinksPort); n != 6 {
@@ -282,7 +282,7 @@ func TestForbiddenPorts(t *testing.T) {
 		if !slices.ContainsFunc(res.Seeds, func(s string) bool { return s == "http://seed.test:11211/: forbidden-port" }) {
 			t.Errorf("seeds without yield %q: want the seed with another port among them", res.Seeds)
 		}
-		if len(w.pages("moved.test")) != 1 {
+		if len(w.Pages("moved.test")) != 1 {
 			t.Errorf("did not fetch the host whose robots.txt redirects to port 22")
 		}
 	})
@@ -293,7 +293,7 @@ func TestForbiddenPorts(t *testing.T) {
 func TestFewerPortsThanBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			if strings.HasPrefix(host, "busy") && path != "/robots.txt" {
 				return answer{503, "Retry-After: 600\r\n", ""}
 			}
@@ -308,14 +308,14 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		mustRun(t, ctx, opt)
-		before := len(w.pages(""))
+		before := len(w.Pages(""))
 		client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt.Fetcher, opt.Ports = client, client.Ports()
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("")); n != before || before == 0 {
+		if n := len(w.Pages("")); n != before || before == 0 {
 			t.Errorf("fetched %d pages after the port was disallowed, %d before", n-before, before)
 		}
 		s := &res.Snapshot
@@ -346,10 +346,10 @@ func TestSamePlaceByTwoNotations(t *testing.T) {
 		opt.ServerDelay, opt.ServerDelayMin = 10*time.Second, 10*time.Second
 		mustRun(t, t.Context(), opt)
 		w.check(t)
-		all := w.got("", "")
+		all := w.Got("", "")
 		for i := 1; i < len(all); i++ {
-			if gap := all[i].at.Sub(all[i-1].at); gap < 10*time.Second {
-				t.Errorf("%s%s came %v after %s%s at the same server", all[i].host, all[i].path, gap, all[i-1].host, all[i-1].path)
+			if gap := all[i].At.Sub(all[i-1].At); gap < 10*time.Second {
+				t.Errorf("%s%s came %v after %s%s at the same server", all[i].Host, all[i].Path, gap, all[i-1].Host, all[i-1].Path)
 			}
 		}
 		if len(w.dialed) != 1 {

@@ -1,10 +1,8 @@
 package crawl
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,7 +19,7 @@ import (
 // there for two seconds.
 func shortLivedWeb(n int) *tinyWeb {
 	began := time.Now()
-	return &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+	return &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
 		var i int
 		switch path := req.RequestURI; {
 		case path == "/robots.txt":
@@ -43,33 +41,12 @@ func shortLivedWeb(n int) *tinyWeb {
 		a := answer{200, "", fmt.Sprintf("<html>%s%d of %s", strings.Repeat("text ", 100), version, req.RequestURI)}
 		if i%2 == 0 && i > 0 {
 			tag := fmt.Sprintf("\"%d\"", version)
-			if a.header = "ETag: " + tag + "\r\n"; req.Header.Get("If-None-Match") == tag {
-				return answer{304, a.header, ""}, true
+			if a.Header = "ETag: " + tag + "\r\n"; req.Header.Get("If-None-Match") == tag {
+				return answer{304, a.Header, ""}, true
 			}
 		}
 		return a, true
 	}}
-}
-
-// listen serves the web on a loopback address of its own, until the test ends.
-func (w *tinyWeb) listen(t *testing.T, ip string) (port uint16) {
-	t.Helper()
-	l, err := net.Listen("tcp", ip+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			} else if err == nil {
-				go w.handle(c)
-			}
-		}
-	}()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
 // TestKillRecrawl: a crawl that visits pages again is killed at chosen places and at random. No page is visited early,
@@ -81,7 +58,7 @@ func TestKillRecrawl(t *testing.T) {
 	web, tmp, rng := shortLivedWeb(pages), t.TempDir(), rand.New(rand.NewPCG(*seedFlag, 77))
 	policy := &revisit.Policy{Least: 2 * time.Second, Longest: 4 * time.Second, Default: 2 * time.Second, Gone: 2}
 	job := childJob{Dirs: []string{filepath.Join(tmp, "a"), filepath.Join(tmp, "b")}, Seeds: filepath.Join(tmp, "seeds"),
-		DNS: ip + ":1", HTTP: web.listen(t, ip), RAMBytes: 128 << 20, Small: true, Recrawl: policy}
+		DNS: ip + ":1", HTTP: web.Listen(t, ip), RAMBytes: 128 << 20, Small: true, Recrawl: policy}
 	if err := os.WriteFile(job.Seeds, []byte("http://"+ip+"/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -113,19 +90,19 @@ func TestKillRecrawl(t *testing.T) {
 	visits := 0
 	for i := range pages {
 		path := fmt.Sprintf("/%d", i+1)
-		got := web.got("", path)
+		got := web.Got("", path)
 		visits += len(got)
-		if len(got) == 0 || got[len(got)-1].at.Before(kills[len(kills)-1]) {
+		if len(got) == 0 || got[len(got)-1].At.Before(kills[len(kills)-1]) {
 			t.Errorf("%s was not visited after the last kill; %d visits", path, len(got))
 			continue
 		}
 		undone := 0
 		for j, r := range got[1:] {
-			before := got[j].at
-			killed := slices.ContainsFunc(kills, func(at time.Time) bool { return at.After(before) && at.Before(r.at) })
+			before := got[j].At
+			killed := slices.ContainsFunc(kills, func(at time.Time) bool { return at.After(before) && at.Before(r.At) })
 			if killed {
 				undone++
-			} else if gap := r.at.Sub(before); gap < policy.Least-time.Second { // visits are noted in whole seconds
+			} else if gap := r.At.Sub(before); gap < policy.Least-time.Second { // visits are noted in whole seconds
 				t.Errorf("%s is visited again after %v", path, gap)
 			}
 		}

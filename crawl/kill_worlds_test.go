@@ -175,7 +175,7 @@ func startStrangers(t *testing.T, world trouble, port uint16) *strangersServers 
 		return nil
 	}
 	s := &strangersServers{}
-	s.web.serve, s.web.raw = pagesOnly, func(c net.Conn, _, path string) bool { return s.raw(world, c, path) }
+	s.web.Serve, s.web.Raw = pagesOnly, func(c net.Conn, _, path string) bool { return s.raw(world, c, path) }
 	hosts := map[string]bool{}
 	for _, url := range world.strangers() {
 		host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
@@ -199,7 +199,7 @@ func (s *strangersServers) accept(l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		} else if err == nil {
-			s.running.Go(func() { s.web.handle(c) })
+			s.running.Go(func() { s.web.Handle(c) })
 		}
 	}
 }

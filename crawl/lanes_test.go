@@ -36,7 +36,7 @@ func newLaneSite() *laneSite {
 		}
 		s.links["/list/"+list] = links.String()
 	}
-	s.serve = func(_, path string) answer {
+	s.Serve = func(_, path string) answer {
 		if path == "/robots.txt" {
 			return noRobots
 		}
@@ -48,7 +48,7 @@ func newLaneSite() *laneSite {
 // crawl crawls the site. act is called when about 20 pages are fetched.
 func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operated)) {
 	t.Helper()
-	opt := s.options(t, memfs.New(*seedFlag), "http://a.test/")
+	opt := tinyOptions(t, &s.tinyWeb, memfs.New(*seedFlag), "http://a.test/")
 	opt.StockTarget, opt.QueuePages, opt.BudgetDefault, opt.BudgetMax = 20, Unlimited, 15, 15
 	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
 	small(&opt)
@@ -82,17 +82,17 @@ func (s *laneSite) await(t *testing.T, prefix string, n int) {
 
 // pages returns the number of requests for pages with a prefix. None is requested twice.
 func (s *laneSite) pages(t *testing.T, prefix string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	seen := map[string]bool{}
-	for _, r := range s.requests {
-		if r.path == "/robots.txt" || !strings.HasPrefix(r.path, prefix) {
+	for _, r := range s.Requests {
+		if r.Path == "/robots.txt" || !strings.HasPrefix(r.Path, prefix) {
 			continue
 		}
-		if n++; seen[r.path] {
-			t.Errorf("%s is fetched twice", r.path)
+		if n++; seen[r.Path] {
+			t.Errorf("%s is fetched twice", r.Path)
 		}
-		seen[r.path] = true
+		seen[r.Path] = true
 	}
 	return n
 }
@@ -101,9 +101,9 @@ func (s *laneSite) pages(t *testing.T, prefix string) (n int) {
 // prefixes.
 func (s *laneSite) place(prefix string, among ...string) (mean float64) {
 	n, at := 0., 0.
-	for _, r := range s.requests {
-		of := func(prefix string) bool { return strings.HasPrefix(r.path, prefix) }
-		if r.path == "/robots.txt" || len(among) > 0 && !slices.ContainsFunc(among, of) {
+	for _, r := range s.Requests {
+		of := func(prefix string) bool { return strings.HasPrefix(r.Path, prefix) }
+		if r.Path == "/robots.txt" || len(among) > 0 && !slices.ContainsFunc(among, of) {
 			continue
 		}
 		at++
@@ -191,7 +191,7 @@ func TestPrioritySitemap(t *testing.T) {
 				}
 			}
 			list.WriteString("</urlset>")
-			s.serve = func(host, path string) answer {
+			s.Serve = func(host, path string) answer {
 				switch {
 				case host == "a.test" && path == "/robots.txt":
 					return answer{200, "Content-Type: text/plain\r\n", "Sitemap: http://a.test/map.xml\n"}

@@ -16,7 +16,7 @@ import (
 // that the crawl did not take are counted where an edge exists; a pair that has only such links is named in a note.
 func TestExportLinkCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return noRobots
@@ -31,7 +31,7 @@ func TestExportLinkCounts(t *testing.T) {
 			return answer{200, "", "<html>" + host}
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		opt.Store = true
 		mustRun(t, t.Context(), opt)
 		for _, counted := range []bool{false, true} {

@@ -44,7 +44,7 @@ func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]str
 // text; redirects and headers too. Pages of error statuses, images and parts of pages have none.
 func TestExportLinks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(_, path string) answer {
+		web := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return noRobots
@@ -61,7 +61,7 @@ func TestExportLinks(t *testing.T) {
 				return answer{410, "", "<html><a href=/no>no</a>"}
 			}
 			return answer{200, "", "<html>"}
-		}, raw: func(c net.Conn, _, path string) bool {
+		}, Raw: func(c net.Conn, _, path string) bool {
 			body := map[string]string{"/text": "<!doctype html><html><a href=/sniffed>s</a>", "/sniffed": "<a href=/no>text</a>"}[path]
 			if body != "" {
 				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
@@ -69,7 +69,7 @@ func TestExportLinks(t *testing.T) {
 			return body != ""
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		opt.Store = true
 		mustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
@@ -113,7 +113,7 @@ func TestExportLinksOfMirrors(t *testing.T) {
 	for _, format := range []warc.Format{warc.Gzip, warc.Zstd} {
 		inBubble(t, func(t *testing.T) {
 			fs := memfs.New(*seedFlag)
-			opt := mirrors(hosts, pages).options(t, fs, "http://m0.test/")
+			opt := tinyOptions(t, mirrors(hosts, pages), fs, "http://m0.test/")
 			opt.Store, opt.WARCFileBytes, opt.Connections = true, 20_000, 4
 			opt.WARCFormat = format
 			res := mustRun(t, t.Context(), opt)
@@ -187,7 +187,7 @@ func graphOf(t *testing.T, fs disk.FS, dir string) map[string]int {
 func TestExportLinksOfManyMirrors(t *testing.T) {
 	const pages = 1100
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(_, path string) answer {
+		web := &tinyWeb{Serve: func(_, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return noRobots
@@ -201,7 +201,7 @@ func TestExportLinksOfManyMirrors(t *testing.T) {
 			return answer{200, "", "<html><a href=/end>e</a>" + strings.Repeat("text ", 100)}
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		opt.Store, opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
 		mustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
@@ -222,7 +222,7 @@ func TestExportLinksOfManyMirrors(t *testing.T) {
 func TestExportLinksDamaged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		opt := mirrors(1, 40).options(t, fs, "http://m0.test/")
+		opt := tinyOptions(t, mirrors(1, 40), fs, "http://m0.test/")
 		opt.Store, opt.WARCFileBytes, opt.ArchiveRobots = true, 10_000, false
 		mustRun(t, t.Context(), opt)
 		whole, _ := exportedLinks(t, fs, &opt, "links")
@@ -278,7 +278,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		began := time.Now()
 		text := strings.Repeat("text ", 100)
-		web := &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+		web := &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
 			if req.Host != "a.test" {
 				return noRobots, true
 			}
@@ -303,7 +303,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 				return link(fmt.Sprintf("/v%d", age/2%2)), true
 			case "/tagged":
 				if a := link("/t"); req.Header.Get("If-None-Match") == "" {
-					a.header = "ETag: \"x\"\r\n"
+					a.Header = "ETag: \"x\"\r\n"
 					return a, true
 				}
 				return answer{304, "ETag: \"x\"\r\n", ""}, true
@@ -321,7 +321,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 			return answer{404, "", "<html>"}, true
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		opt.Store, opt.CrawlLog, opt.WARCFileBytes = true, state.LogAll, 4000
 		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 9}
 		opt.MaxTime = 5*day + 12*time.Hour

@@ -22,7 +22,7 @@ var sessions = urlrule.Options{StripParams: []string{"session"}, SortQuery: true
 // rulesCrawl crawls w under link rules to its end, audits it, and returns the result.
 func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Options), seeds ...string) *Result {
 	t.Helper()
-	opt := w.options(t, memfs.New(*seedFlag), seeds...)
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.URLRules, opt.MaxTime = rules, 24*time.Hour
 	if change != nil {
@@ -38,8 +38,8 @@ func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Op
 
 // asked returns the sorted paths of the requests in a server's log, without robots.txt.
 func asked(w *tinyWeb) (paths []string) {
-	for _, r := range w.pages("") {
-		paths = append(paths, r.path)
+	for _, r := range w.Pages("") {
+		paths = append(paths, r.Path)
 	}
 	slices.Sort(paths)
 	return paths
@@ -58,7 +58,7 @@ func checkAsked(t *testing.T, w *tinyWeb, want ...string) {
 func TestSessionsAreStripped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -82,7 +82,7 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
 		w := &tinyWeb{}
-		w.serve = func(_, path string) answer {
+		w.Serve = func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -106,7 +106,7 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 // which makes a session and redirects back.
 func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return noRobots
@@ -132,7 +132,7 @@ func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 func TestSiteThatNeverTakesASession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -149,7 +149,7 @@ func TestSiteThatNeverTakesASession(t *testing.T) {
 // slashes.
 func TestSiteThatInsistsOnItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return noRobots
@@ -174,7 +174,7 @@ func TestTrapsEnd(t *testing.T) {
 	}
 	rules := urlrule.Options{SkipExtensions: list, MaxPathDepth: 8, MaxRepeats: 2, MaxParams: 3}
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -194,7 +194,7 @@ func TestTrapsEnd(t *testing.T) {
 			"http://files.test/seed.pdf", "http://seed.test/a/a/a/a/a/a/a/a/a/a")
 		for host, want := range map[string]int{
 			"depth.test": 1 + 8, "repeat.test": 1 + 4, "params.test": 1 + 3, "files.test": 2, "seed.test": 1} {
-			if got := len(w.pages(host)); got != want {
+			if got := len(w.Pages(host)); got != want {
 				t.Errorf("requested %d pages of %s, want %d", got, host, want)
 			}
 		}
@@ -227,7 +227,7 @@ func teeming(_, path string) answer {
 func TestMaxPagesPerPLD(t *testing.T) {
 	for _, scope := range []state.Scope{state.ScopeAll, state.ScopePLD, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
-			w := &tinyWeb{serve: func(host, path string) answer {
+			w := &tinyWeb{Serve: func(host, path string) answer {
 				if strings.HasSuffix(host, "one.test") {
 					return teeming(host, path)
 				}
@@ -235,8 +235,8 @@ func TestMaxPagesPerPLD(t *testing.T) {
 			}}
 			seeds := append(urls("b", 1, 5), "http://h0.one.test/", "http://h1.one.test/")
 			res := rulesCrawl(t, w, urlrule.Options{}, func(o *Options) { o.MaxPagesPerPLD, o.Scope = 40, scope }, seeds...)
-			one := len(w.pages("h"))
-			if other := len(w.pages("b")); one != 40 || other != 5 {
+			one := len(w.Pages("h"))
+			if other := len(w.Pages("b")); one != 40 || other != 5 {
 				t.Errorf("scope %s: %d pages of the PLD, want 40; %d of the other PLD, want 5", scope, one, other)
 			}
 			unique, refused := res.Snapshot.Unique, res.Snapshot.Refused["pld-pages"]
@@ -254,7 +254,7 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(*seedFlag, 5))
 		mem := memfs.New(*seedFlag)
-		opt := (&tinyWeb{serve: teeming}).options(t, mem, "http://h0.one.test/")
+		opt := tinyOptions(t, &tinyWeb{Serve: teeming}, mem, "http://h0.one.test/")
 		atOnce(&opt)
 		opt.HostDelay, opt.CheckpointEvery, opt.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit
 		for cuts := 0; ; cuts++ {

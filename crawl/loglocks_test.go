@@ -95,7 +95,7 @@ func (l *lockedLog) Handle(_ context.Context, r slog.Record) error {
 func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return noRobots
@@ -108,7 +108,7 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 			}
 			return answer{200, "", "<html>" + links.String()}
 		}}
-		opt := web.options(t, fs, append(urls("busy", 1, 3), urls("a", 1, 400)...)...)
+		opt := tinyOptions(t, web, fs, append(urls("busy", 1, 3), urls("a", 1, 400)...)...)
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = \"a0.test\"\ndelay = \"5s\"\n")
 		writeRules(t, fs, "rules", "- surt (test,other,\n")
 		writeRules(t, fs, "trusted", "a0.test\n")

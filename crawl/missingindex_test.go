@@ -18,7 +18,7 @@ import (
 func TestExportWithoutIndex(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fsys := memfs.New(*seedFlag)
-		opt := mirrors(1, 40).options(t, fsys, "http://m0.test/")
+		opt := tinyOptions(t, mirrors(1, 40), fsys, "http://m0.test/")
 		opt.Store, opt.WARCFileBytes = true, 10_000
 		mustRun(t, t.Context(), opt)
 		dir := opt.Dirs[0] + "/warc/"
@@ -65,7 +65,7 @@ func TestExportWithoutIndex(t *testing.T) {
 func TestExportAbsent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fsys := memfs.New(*seedFlag)
-		opt := mirrors(1, 40).options(t, fsys, "http://m0.test/")
+		opt := tinyOptions(t, mirrors(1, 40), fsys, "http://m0.test/")
 		opt.Store, opt.WARCFileBytes = true, 10_000
 		mustRun(t, t.Context(), opt)
 		files := map[string]int{}

@@ -30,7 +30,7 @@ func TestNoArchive(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{serve: func(_, path string) answer {
+				w := &tinyWeb{Serve: func(_, path string) answer {
 					switch path {
 					case "/robots.txt":
 						return noRobots
@@ -47,7 +47,7 @@ func TestNoArchive(t *testing.T) {
 					}
 					return answer{200, "", "<html>last"}
 				}}
-				opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 				opt.Store, opt.NoArchive, opt.NoIndex, opt.Agent, opt.CrawlLog = true, tt.archive, tt.index, "drumbeat", state.LogOff
 				res := mustRun(t, t.Context(), opt)
 				got := map[string]string{}

@@ -289,7 +289,7 @@ func TestCrawlFreshness(t *testing.T) {
 	crawl := func(t *testing.T, kind revisit.Kind) (fresh, visits float64) {
 		began := time.Now()
 		version := func(i int, at float64) int { n, _ := slices.BinarySearch(changes[i], at); return n }
-		web := &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+		web := &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
 			var i int
 			if _, err := fmt.Sscanf(req.RequestURI, "/p%d", &i); err == nil {
 				return answer{200, "", fmt.Sprintf("<html>%d %d", i, version(i, time.Since(began).Seconds()))}, true
@@ -302,7 +302,7 @@ func TestCrawlFreshness(t *testing.T) {
 			}
 			return answer{200, "", body}, true
 		}}
-		opt := web.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt := tinyOptions(t, web, memfs.New(*seedFlag), "http://a.test/")
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		opt.Recrawl = &revisit.Policy{Kind: kind, Least: time.Minute, Longest: 9 * time.Hour, Default: time.Hour, Gone: 2}
 		for _, opt.MaxTime = range runs {
@@ -324,14 +324,14 @@ func TestCrawlFreshness(t *testing.T) {
 			}
 		}
 		var asked time.Time
-		for _, r := range web.got("", "") {
-			if r.at.Sub(asked) < opt.HostDelayMin {
-				t.Errorf("%s is requested %v after another URL", r.path, r.at.Sub(asked))
+		for _, r := range web.Got("", "") {
+			if r.At.Sub(asked) < opt.HostDelayMin {
+				t.Errorf("%s is requested %v after another URL", r.Path, r.At.Sub(asked))
 			}
-			asked = r.at
+			asked = r.At
 			var i int
-			if _, err := fmt.Sscanf(r.path, "/p%d", &i); err == nil {
-				at := r.at.Sub(began).Seconds()
+			if _, err := fmt.Sscanf(r.Path, "/p%d", &i); err == nil {
+				at := r.At.Sub(began).Seconds()
 				hold(i, at)
 				if last[i] = at; at > w.from {
 					w.visits++

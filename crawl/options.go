@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/resolve"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -43,41 +44,10 @@ type FreshResolver interface {
 }
 
 // Lookup is a positive answer of a resolver.
-type Lookup struct {
-	Addrs   []netip.Addr
-	Expires time.Time
-	// TTL is the TTL of the name server's answer, or 0. Server is the server that answered, or the zero
-	// Addr.
-	TTL    time.Duration
-	Server netip.Addr
-	// Cached reports that the answer came from a cache. It tells nothing about the name servers.
-	Cached bool
-}
+type Lookup = resolve.Lookup
 
 // LookupError is a negative answer or a failure of a resolver.
-type LookupError struct {
-	Host string
-	// NotFound is true if the name does not exist or has no address (an answer), and false if there was no
-	// usable answer (SERVFAIL, timeout).
-	NotFound bool
-	// Certain is true if the result needs no name server, because the name is not valid in the DNS.
-	Certain bool
-	// Cached reports that the answer came from a cache.
-	Cached bool
-	// NoAnswer is true if no name server answered at all. If that happens for all names, the fault is ours.
-	NoAnswer bool
-	// Busy is true if the question was not asked because too many others wait. It tells nothing about the
-	// host.
-	Busy bool
-	// Expires is the time until which the answer is valid.
-	Expires time.Time
-	Err     error
-}
-
-func (e *LookupError) Error() string { return fmt.Sprintf("crawl: look up %s: %v", e.Host, e.Err) }
-
-// Unwrap returns the cause.
-func (e *LookupError) Unwrap() error { return e.Err }
+type LookupError = resolve.Error
 
 // Fetcher does one HTTP exchange. fetch.Client is the implementation.
 type Fetcher interface {

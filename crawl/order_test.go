@@ -43,8 +43,8 @@ type orderOf struct {
 func (w *hostTrees) crawl(t *testing.T, dirs []string) *orderOf {
 	o := &orderOf{pages: map[string][]int{}, at: map[string]map[int]time.Time{}}
 	inBubble(t, func(t *testing.T) {
-		tiny := &tinyWeb{serve: w.serve}
-		opt := tiny.options(t, memfs.New(*seedFlag), "http://h0.test/0")
+		tiny := &tinyWeb{Serve: w.serve}
+		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), "http://h0.test/0")
 		opt.Strategy, opt.HostDelay, opt.Dirs = strategy.BreadthFirst, time.Second, dirs
 		var mu sync.Mutex
 		opt.hook = func(place string) {
@@ -58,14 +58,14 @@ func (w *hostTrees) crawl(t *testing.T, dirs []string) *orderOf {
 		if n := res.Snapshot.Count(state.CountDeferrals); n > 0 {
 			t.Errorf("%d URLs were deferred, which changes the order", n)
 		}
-		for _, r := range tiny.requests {
+		for _, r := range tiny.Requests {
 			var i int
-			if _, err := fmt.Sscanf(r.path, "/%d", &i); err == nil {
-				o.pages[r.host] = append(o.pages[r.host], i)
-				if o.at[r.host] == nil {
-					o.at[r.host] = map[int]time.Time{}
+			if _, err := fmt.Sscanf(r.Path, "/%d", &i); err == nil {
+				o.pages[r.Host] = append(o.pages[r.Host], i)
+				if o.at[r.Host] == nil {
+					o.at[r.Host] = map[int]time.Time{}
 				}
-				o.at[r.host][i] = r.at
+				o.at[r.Host][i] = r.At
 			}
 		}
 		checkBalanced(t, opt.FS, opt.Dirs)

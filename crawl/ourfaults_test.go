@@ -24,7 +24,7 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 	for i := range literals {
 		fmt.Fprintf(&links, "<a href='http://[2606:4700:%x::1]/'>x</a>", i+1)
 	}
-	w.serve = func(host, path string) answer {
+	w.Serve = func(host, path string) answer {
 		switch {
 		case path == "/robots.txt":
 			return noRobots
@@ -42,12 +42,12 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 				faults.Add(1)
 				return nil, &net.OpError{Op: "dial", Err: err}
 			}
-			return w.dial(ctx, a)
+			return w.Dial(ctx, a)
 		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := w.options(t, memfs.New(*seedFlag), "http://good.test/")
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://good.test/")
 	opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 	opt.Connections = 32 // and 64 robots requests in flight
 	return w, opt, faults
@@ -69,9 +69,9 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
 					defer cancel()
 					res := mustRun(t, ctx, opt)
-					if res.Stop != StopDone || len(w.pages("late.test")) != 1 {
+					if res.Stop != StopDone || len(w.Pages("late.test")) != 1 {
 						t.Errorf("stopped by %q after %v, fetched late.test %d times", res.Stop, res.Snapshot.Elapsed,
-							len(w.pages("late.test")))
+							len(w.Pages("late.test")))
 					}
 					if n := faults.Load(); n < int64(literals) || n > 40*int64(literals) {
 						t.Errorf("%d attempts to connect to %d addresses", n, literals)
@@ -105,7 +105,7 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
 				defer cancel()
 				res := mustRun(t, ctx, opt)
-				if n := len(w.pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
+				if n := len(w.Pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
 					t.Errorf("stopped by %q after %v, fetched %d of 270 pages, refused %v, deferred %v", res.Stop, res.Snapshot.Elapsed, n,
 						res.Snapshot.Refused, res.Snapshot.Deferred)
 				}
@@ -135,7 +135,7 @@ func TestRulesWithoutDescriptors(t *testing.T) {
 			return nil
 		}}
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("new0.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
+		if n := len(w.Pages("new0.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
 			t.Errorf("after %v: %d pages, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred, res.Snapshot.Refused)
 		}
 	})

@@ -177,12 +177,12 @@ func TestOutageAndCrash(t *testing.T) {
 // second failure of a URL then, although too few servers are left to detect an outage.
 func TestRestartInSilence(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
+		w := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, urls("a", 2, 20)...)
+		opt := tinyOptions(t, w, fs, urls("a", 2, 20)...)
 		opt.HostDelay, opt.CheckpointEvery, opt.Retries = 2*time.Second, time.Second, 0
 		var f firewall
-		client := f.client(t, w.dial, nil)
+		client := f.client(t, w.Dial, nil)
 		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
 		go func() {
 			time.Sleep(10 * time.Second)

@@ -46,8 +46,8 @@ func (s *silence) requests() (all, most int) {
 
 func newSilence(t *testing.T, hosts int) *silence {
 	t.Helper()
-	s := &silence{web: &tinyWeb{serve: pagesOnly}, began: time.Now(), dials: map[netip.Addr]int{}}
-	s.opt = s.web.options(t, memfs.New(*seedFlag), urls("h", hosts, 30)...)
+	s := &silence{web: &tinyWeb{Serve: pagesOnly}, began: time.Now(), dials: map[netip.Addr]int{}}
+	s.opt = tinyOptions(t, s.web, memfs.New(*seedFlag), urls("h", hosts, 30)...)
 	s.opt.HostDelay, s.opt.HostDelayMin, s.opt.Store = 2*time.Second, 2*time.Second, false
 	counted := func(dial simweb.DialFunc) simweb.DialFunc {
 		return func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
@@ -59,7 +59,7 @@ func newSilence(t *testing.T, hosts int) *silence {
 			return dial(ctx, a)
 		}
 	}
-	client := (&firewall{}).client(t, counted(s.fire.before(s.web.dial)), nil)
+	client := (&firewall{}).client(t, counted(s.fire.before(s.web.Dial)), nil)
 	s.opt.Fetcher, s.opt.AllowedAddr, s.opt.Ports = client, client.AllowedAddr, client.Ports()
 	var all []netip.Addr
 	for i := range hosts {
@@ -141,9 +141,9 @@ func silenceEnds(t *testing.T, hosts int, lasts time.Duration) {
 	<-counted
 	back := map[string]bool{}
 	var late time.Duration
-	for _, r := range s.web.pages("h") {
-		if r.at.After(healed) && !back[r.host] {
-			back[r.host], late = true, r.at.Sub(healed)
+	for _, r := range s.web.Pages("h") {
+		if r.At.After(healed) && !back[r.Host] {
+			back[r.Host], late = true, r.At.Sub(healed)
 		}
 	}
 	t.Logf("%d hosts, an outage of %v: %d requests in it, at most %d a host, all back %v after it", hosts, lasts, all, most, late.Round(time.Second))

@@ -32,7 +32,7 @@ func TestIPv6Owners(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w := &tinyWeb{serve: pagesOnly}
+				w := &tinyWeb{Serve: pagesOnly}
 				at := map[string]string{}
 				var seeds []string
 				for i := range hosts { // each in its own PLD
@@ -42,8 +42,8 @@ func TestIPv6Owners(t *testing.T) {
 						seeds = append(seeds, fmt.Sprintf("http://%s/%d", host, p))
 					}
 				}
-				w.lookup = func(host string) (string, error) { return at[host], nil }
-				opt := w.options(t, memfs.New(*seedFlag), seeds...)
+				w.Lookup = func(host string) (string, error) { return at[host], nil }
+				opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 				var mu sync.Mutex
 				dialled := map[netip.Addr]int{}
 				client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},
@@ -51,7 +51,7 @@ func TestIPv6Owners(t *testing.T) {
 						mu.Lock()
 						dialled[addr.Addr()]++
 						mu.Unlock()
-						return w.dial(ctx, addr)
+						return w.Dial(ctx, addr)
 					}})
 				if err != nil {
 					t.Fatal(err)
@@ -65,8 +65,8 @@ func TestIPv6Owners(t *testing.T) {
 					t.Errorf("%d addresses dialled, want %d: %v", len(dialled), hosts, dialled)
 				}
 				var starts []time.Time
-				for _, r := range w.got("", "") {
-					starts = append(starts, r.at)
+				for _, r := range w.Got("", "") {
+					starts = append(starts, r.At)
 				}
 				if len(starts) != hosts*(pages+1) {
 					t.Fatalf("%d requests, want %d", len(starts), hosts*(pages+1))

@@ -103,8 +103,8 @@ func TestLinksInEveryManner(t *testing.T) {
 
 // rawPages makes w answer with whole responses, by path. It adds their Content-Length.
 func rawPages(w *tinyWeb, pages map[string][2]string) {
-	w.serve = pagesOnly
-	w.raw = func(c net.Conn, _, path string) bool {
+	w.Serve = pagesOnly
+	w.Raw = func(c net.Conn, _, path string) bool {
 		p, ok := pages[path]
 		if ok {
 			_, _ = fmt.Fprintf(c, "%sContent-Length: %d\r\n\r\n%s", p[0], len(p[1]), p[1])
@@ -136,13 +136,13 @@ func TestPageMetadataIsKept(t *testing.T) {
 		var w tinyWeb
 		rawPages(&w, pages)
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://keep.test/")
+		opt := tinyOptions(t, &w, fs, "http://keep.test/")
 		atOnce(&opt)
 		opt.Linger = 0
 		mustRun(t, t.Context(), opt)
-		for _, r := range w.pages("keep.test") {
-			if _, ok := want[r.path]; !ok {
-				t.Errorf("%s was requested", r.path)
+		for _, r := range w.Pages("keep.test") {
+			if _, ok := want[r.Path]; !ok {
+				t.Errorf("%s was requested", r.Path)
 			}
 		}
 		set := disk.Set{FS: fs, Paths: opt.Dirs}
@@ -203,13 +203,13 @@ func TestAssetDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var w tinyWeb
 		rawPages(&w, pages)
-		opt := w.options(t, memfs.New(*seedFlag), "http://depth.test/")
+		opt := tinyOptions(t, &w, memfs.New(*seedFlag), "http://depth.test/")
 		atOnce(&opt)
 		opt.Linger, opt.Assets, opt.MaxDepth = 0, true, 0
 		res := mustRun(t, t.Context(), opt)
 		var got []string
-		for _, r := range w.pages("") {
-			got = append(got, r.host+r.path)
+		for _, r := range w.Pages("") {
+			got = append(got, r.Host+r.Path)
 		}
 		slices.Sort(got)
 		want := []string{"cdn.test/i.png", "depth.test/", "depth.test/1.css", "depth.test/2.css", "depth.test/3.css", "depth.test/3.png",

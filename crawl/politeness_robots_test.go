@@ -27,7 +27,7 @@ func (w *robotsWeb) since() time.Duration { return time.Since(w.begun) }
 
 func newRobotsWeb() *robotsWeb {
 	w := &robotsWeb{begun: time.Now(), robots: map[string]func() answer{}}
-	w.serve = func(host, path string) answer {
+	w.Serve = func(host, path string) answer {
 		if f := w.robots[host]; f != nil && strings.HasPrefix(path, "/robots.txt") {
 			return f()
 		}
@@ -47,7 +47,7 @@ func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...s
 		}
 	}
 	fs := memfs.New(*seedFlag)
-	opt := w.options(t, fs, seeds...)
+	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
 	opt.Resolver = w
 	opt.HostDelay, opt.HostDelayMin, opt.Linger, opt.MaxCrawlDelay = 2*time.Second, 2*time.Second, 48*time.Hour, 300*time.Second
 	if change != nil {
@@ -60,9 +60,9 @@ func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...s
 
 // times returns the times of the requests for a host's robots.txt, or for its pages.
 func (w *robotsWeb) times(host string, robots bool) (at []time.Duration) {
-	for _, q := range w.got(host, "") {
-		if strings.HasPrefix(q.path, "/robots.txt") == robots {
-			at = append(at, q.at.Sub(w.begun))
+	for _, q := range w.Got(host, "") {
+		if strings.HasPrefix(q.Path, "/robots.txt") == robots {
+			at = append(at, q.At.Sub(w.begun))
 		}
 	}
 	return at
@@ -83,7 +83,7 @@ func (w *robotsWeb) wantPages(t *testing.T, host string, n int, no bool) {
 	if got := len(w.times(host, false)); got != n {
 		t.Errorf("%s: %d pages requested, want %d", host, got, n)
 	}
-	if got := len(w.got(host, "/no")) > 0; got != no {
+	if got := len(w.Got(host, "/no")) > 0; got != no {
 		t.Errorf("%s: requested a URL that robots.txt forbids: %v, want %v", host, got, no)
 	}
 }
@@ -266,9 +266,9 @@ type robotsFault struct {
 
 func (f robotsFault) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
 	if strings.HasPrefix(host, "dns") && f.since() < f.until {
-		f.mu.Lock()
-		f.requests = append(f.requests, request{host: host, path: "/robots.txt", at: time.Now()})
-		f.mu.Unlock()
+		f.Mu.Lock()
+		f.Requests = append(f.Requests, request{Host: host, Path: "/robots.txt", At: time.Now()})
+		f.Mu.Unlock()
 		return Lookup{}, &LookupError{Host: host, Err: errors.New("SERVFAIL")}
 	}
 	return f.tinyWeb.LookupHost(ctx, host, pld)
@@ -276,12 +276,12 @@ func (f robotsFault) LookupHost(ctx context.Context, host, pld string) (Lookup, 
 
 func (f robotsFault) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	if addr.Addr() == ownAddr("refused.test") && f.since() < f.until {
-		f.mu.Lock()
-		f.requests = append(f.requests, request{host: "refused.test", path: "/robots.txt", at: time.Now()})
-		f.mu.Unlock()
+		f.Mu.Lock()
+		f.Requests = append(f.Requests, request{Host: "refused.test", Path: "/robots.txt", At: time.Now()})
+		f.Mu.Unlock()
 		return nil, errors.New("connection refused")
 	}
-	return f.tinyWeb.dial(ctx, addr)
+	return f.tinyWeb.Dial(ctx, addr)
 }
 
 // TestRobotsUnreachableNetwork: timeouts, refused connections, resets and unanswered lookups must count as
@@ -290,7 +290,7 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		f := robotsFault{w, 40 * time.Minute}
-		w.raw = func(c net.Conn, host, path string) bool {
+		w.Raw = func(c net.Conn, host, path string) bool {
 			if path != "/robots.txt" || f.since() >= f.until {
 				return false
 			}
@@ -468,8 +468,8 @@ func TestRobotsLife(t *testing.T) {
 			{"Expires: " + date(-time.Hour) + "\r\n", 0, true},
 			{"Expires: " + date(time.Hour) + "\r\nCache-Control: max-age=60\r\n", time.Minute, true},
 		} {
-			w := &tinyWeb{serve: func(string, string) answer { return answer{200, c.header, "x"} }}
-			client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+			w := &tinyWeb{Serve: func(string, string) answer { return answer{200, c.header, "x"} }}
+			client, err := fetch.New(fetch.Options{Dial: w.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -46,7 +46,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			writeRules(t, fs, "black", "# nothing yet")
 			list := []string{"- host a0.test", "- pld a1.test", "- net 127.77.0.0/31"}
 			reload := make(chan struct{}, 1)
-			opt := web.options(t, fs, blacklistSeeds(20)...)
+			opt := tinyOptions(t, web, fs, blacklistSeeds(20)...)
 			opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
 			opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 3*time.Second
 			at := time.Now().Add(12 * time.Second)
@@ -73,11 +73,11 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			fetched := map[string]bool{}
-			for _, r := range web.got("", "") {
-				if listedHost(r.host) && r.at.After(at) {
-					t.Errorf("cut at %d: %s%s was requested %v after the list came into force", cut, r.host, r.path, r.at.Sub(at))
+			for _, r := range web.Got("", "") {
+				if listedHost(r.Host) && r.At.After(at) {
+					t.Errorf("cut at %d: %s%s was requested %v after the list came into force", cut, r.Host, r.Path, r.At.Sub(at))
 				}
-				fetched["http://"+r.host+r.path] = true
+				fetched["http://"+r.Host+r.Path] = true
 			}
 			for _, url := range blacklistSeeds(20) {
 				host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
@@ -101,7 +101,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 // reload.
 func TestRulesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		var lines []string
 		for i := range 1000 {
@@ -109,7 +109,7 @@ func TestRulesAreBounded(t *testing.T) {
 		}
 		writeRules(t, fs, "many", lines...)
 		writeRules(t, fs, "few", "- host no.test")
-		opt := web.options(t, fs, urls("h", 1, 10)...)
+		opt := tinyOptions(t, web, fs, urls("h", 1, 10)...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		opt.tune = func(p *Plan) { p.HeapBytes = 8 * 20_000 }
 		opt.Rules = []string{"many"}
@@ -124,7 +124,7 @@ func TestRulesAreBounded(t *testing.T) {
 			reload <- struct{}{}
 		}()
 		mustRun(t, t.Context(), opt)
-		if n := len(web.pages("")); n != 10 {
+		if n := len(web.Pages("")); n != 10 {
 			t.Errorf("%d pages", n)
 		}
 	})

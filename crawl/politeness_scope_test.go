@@ -44,15 +44,6 @@ func linked(urls ...string) func(host, path string) answer {
 	}
 }
 
-// asked returns the sorted URLs of all requests to a web, including robots.txt.
-func (w *tinyWeb) asked() (urls []string) {
-	for _, r := range w.got("", "") {
-		urls = append(urls, "http://"+r.host+r.path)
-	}
-	slices.Sort(urls)
-	return urls
-}
-
 // TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude must get no request, not even for
 // robots.txt, whether reached by a link, a redirect or a seed. The report of a seed must name the rule.
 func TestRulesKeepOut(t *testing.T) {
@@ -60,7 +51,7 @@ func TestRulesKeepOut(t *testing.T) {
 		web := &tinyWeb{}
 		page := linked("http://out.test/", "http://www.spam.test/", "http://in.test/private/x", "http://in.test/Public/", "http://in.test/a.php?x",
 			"http://sub.out.test/", "http://in.test/moved")
-		web.serve = func(host, path string) answer {
+		web.Serve = func(host, path string) answer {
 			if path == "/moved" {
 				return answer{302, "Location: http://out.test/target\r\n", ""}
 			}
@@ -69,12 +60,12 @@ func TestRulesKeepOut(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "- host out.test", "- pld spam.test", "- prefix http://in.test/private/", `- regex \.php\?`,
 			"- surt http://(test,in,)/public/")
-		opt := web.options(t, fs, "http://in.test/", "http://out.test/seed", "http://spam.test/")
+		opt := tinyOptions(t, web, fs, "http://in.test/", "http://out.test/seed", "http://spam.test/")
 		atOnce(&opt)
 		opt.Rules = []string{"rules"}
 		res := mustRun(t, t.Context(), opt)
 		want := []string{"http://in.test/", "http://in.test/moved", "http://in.test/robots.txt", "http://sub.out.test/", "http://sub.out.test/robots.txt"}
-		if got := web.asked(); !slices.Equal(got, want) {
+		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
 		for _, want := range []string{"http://out.test/seed: excluded by rules:1: - host out.test", "http://spam.test/: excluded by rules:2: - pld spam.test"} {
@@ -104,24 +95,24 @@ func TestRulesTakeOnly(t *testing.T) {
 					}
 				}
 			}
-			web := &tinyWeb{serve: linked(all...)}
+			web := &tinyWeb{Serve: linked(all...)}
 			fs := memfs.New(*seedFlag)
 			writeRules(t, fs, "a", "+ host h0.test", "default -")
 			writeRules(t, fs, "b", "+ pld h1.test", "+ prefix http://h2.test/3/")
-			opt := web.options(t, fs, "http://h0.test/0/x", "http://h5.test/0/x")
+			opt := tinyOptions(t, web, fs, "http://h0.test/0/x", "http://h5.test/0/x")
 			atOnce(&opt)
 			opt.Rules, opt.Scope = []string{"a", "b"}, kind
 			mustRun(t, t.Context(), opt)
 			var got []string
-			for _, r := range web.pages("") {
-				got = append(got, "http://"+r.host+r.path)
+			for _, r := range web.Pages("") {
+				got = append(got, "http://"+r.Host+r.Path)
 			}
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				t.Errorf("scope %s: fetched %q, want %q", kind, got, want)
 			}
 			for h := 3; h < 6; h++ {
-				if rs := web.got(fmt.Sprintf("h%d.test", h), ""); len(rs) > 0 {
+				if rs := web.Got(fmt.Sprintf("h%d.test", h), ""); len(rs) > 0 {
 					t.Errorf("requested %v, want nothing", rs)
 				}
 			}
@@ -133,15 +124,15 @@ func TestRulesTakeOnly(t *testing.T) {
 // TestRulesUndecidedFallToScope: --scope must decide on URLs that no rule decides.
 func TestRulesUndecidedFallToScope(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: linked("http://a.test/1", "http://b.test/1", "http://c.test/1", "http://a.test/no")}
+		web := &tinyWeb{Serve: linked("http://a.test/1", "http://b.test/1", "http://c.test/1", "http://a.test/no")}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ host b.test", "- prefix http://a.test/no")
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		atOnce(&opt)
 		opt.Rules, opt.Scope = []string{"rules"}, state.ScopeHost
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1", "http://b.test/robots.txt"}
-		if got := web.asked(); !slices.Equal(got, want) {
+		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
 	})
@@ -151,10 +142,10 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 // all faults.
 func TestRulesWithFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ hst a.test", "- host b.test", "- pld test")
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		opt.Rules, opt.Blacklist = []string{"rules"}, []string{"none"}
 		_, err := Run(t.Context(), opt)
 		if err == nil {
@@ -165,7 +156,7 @@ func TestRulesWithFaults(t *testing.T) {
 				t.Errorf("no %q in %q", want, err)
 			}
 		}
-		if rs := web.got("", ""); len(rs) > 0 {
+		if rs := web.Got("", ""); len(rs) > 0 {
 			t.Errorf("requested %v, want nothing", rs)
 		}
 	})
@@ -175,8 +166,8 @@ func TestRulesWithFaults(t *testing.T) {
 // answer after 20 s.
 func blacklistWeb() *tinyWeb {
 	return &tinyWeb{
-		serve: pagesOnly,
-		lookup: func(host string) (string, error) {
+		Serve: pagesOnly,
+		Lookup: func(host string) (string, error) {
 			if strings.HasPrefix(host, "b") {
 				return fmt.Sprintf("127.77.0.%s", strings.TrimSuffix(host[1:], ".test")), nil
 			}
@@ -205,7 +196,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
-		opt := web.options(t, fs, blacklistSeeds(pages)...)
+		opt := tinyOptions(t, web, fs, blacklistSeeds(pages)...)
 		opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
 		opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 10*time.Second
 		begin := time.Now()
@@ -233,17 +224,17 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		late := map[string]int{}
 		asked := map[string]bool{} // a canary request may repeat a robots.txt
 		cut := int64(0)            // requests that the reload may have cut off and refused
-		for _, r := range web.got("", "") {
-			if !asked[r.host+r.path] {
-				counts[r.host]++
+		for _, r := range web.Got("", "") {
+			if !asked[r.Host+r.Path] {
+				counts[r.Host]++
 			}
-			asked[r.host+r.path] = true
-			if listed[r.host] && r.at.After(at) {
-				t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
-			} else if listed[r.host] && r.at.After(begin.Add(22*time.Second)) {
-				late[r.host]++
+			asked[r.Host+r.Path] = true
+			if listed[r.Host] && r.At.After(at) {
+				t.Errorf("%s%s was requested %v after the reload", r.Host, r.Path, r.At.Sub(at))
+			} else if listed[r.Host] && r.At.After(begin.Add(22*time.Second)) {
+				late[r.Host]++
 			}
-			if listed[r.host] && !r.at.After(at) && at.Sub(r.at) < time.Second {
+			if listed[r.Host] && !r.At.After(at) && at.Sub(r.At) < time.Second {
 				cut++
 			}
 		}
@@ -269,12 +260,12 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		// Without the entries new links must be admitted; URLs already refused stay refused.
 		writeRules(t, fs, "black", "- host a0.test")
 		opt.SeedLines = append(opt.SeedLines, "http://x.a1.test/new", "http://b1.test/new", "http://a0.test/new")
-		before := len(web.got("", ""))
+		before := len(web.Got("", ""))
 		mustRun(t, t.Context(), opt)
 		var got []string
-		for _, r := range web.got("", "")[before:] {
-			if r.path != "/robots.txt" {
-				got = append(got, r.host+r.path)
+		for _, r := range web.Got("", "")[before:] {
+			if r.Path != "/robots.txt" {
+				got = append(got, r.Host+r.Path)
 			}
 		}
 		slices.Sort(got)
@@ -292,7 +283,7 @@ func TestBlacklistFromTheStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		looked := map[string]int{}
 		web := &tinyWeb{
-			lookup: func(host string) (string, error) {
+			Lookup: func(host string) (string, error) {
 				looked[host]++
 				if strings.HasPrefix(host, "net") {
 					return "127.77.0.9", nil
@@ -300,7 +291,7 @@ func TestBlacklistFromTheStart(t *testing.T) {
 				return "", nil
 			},
 		}
-		web.serve = func(host, path string) answer {
+		web.Serve = func(host, path string) answer {
 			if host == "moved.test" && path == "/robots.txt" {
 				return answer{301, "Location: http://host.test/robots.txt\r\n", ""}
 			}
@@ -308,14 +299,14 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test", "- net 127.77.0.0/16")
-		opt := web.options(t, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/", "http://net.test/", "http://127.77.1.1/",
+		opt := tinyOptions(t, web, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/", "http://net.test/", "http://127.77.1.1/",
 			"http://moved.test/x", "http://free.test/", "pld.test")
 		opt.AllowedAddr = func(a netip.Addr) bool { return true }
 		atOnce(&opt)
 		opt.Blacklist = []string{"black"}
 		res := mustRun(t, t.Context(), opt)
 		want := []string{"http://free.test/", "http://free.test/robots.txt", "http://moved.test/robots.txt"}
-		got := slices.Compact(web.asked())
+		got := slices.Compact(web.Asked())
 		if !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
@@ -337,8 +328,8 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test")
 		opt.SeedLines = append(opt.SeedLines, "http://net.test/new")
 		mustRun(t, t.Context(), opt)
-		if n := len(web.got("net.test", "/new")); n != 1 || len(web.pages("net.test")) != 1 {
-			t.Errorf("then requested %v of net.test", web.pages("net.test"))
+		if n := len(web.Got("net.test", "/new")); n != 1 || len(web.Pages("net.test")) != 1 {
+			t.Errorf("then requested %v of net.test", web.Pages("net.test"))
 		}
 	})
 }
@@ -355,10 +346,10 @@ func (twoAddrs) LookupHost(context.Context, string, string) (Lookup, error) {
 func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 	for _, after := range []time.Duration{0, 10 * time.Second} {
 		inBubble(t, func(t *testing.T) {
-			web := &tinyWeb{serve: pagesOnly}
+			web := &tinyWeb{Serve: pagesOnly}
 			fs := memfs.New(*seedFlag)
 			writeRules(t, fs, "black", "- net 127.77.0.0/24")
-			opt := web.options(t, fs, urls("h", 3, 20)...)
+			opt := tinyOptions(t, web, fs, urls("h", 3, 20)...)
 			at := time.Now().Add(after)
 			var mu sync.Mutex
 			early, late, good := 0, 0, 0
@@ -374,7 +365,7 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 					default:
 						early++
 					}
-					return web.dial(ctx, a)
+					return web.Dial(ctx, a)
 				}})
 			if err != nil {
 				t.Fatal(err)
@@ -415,14 +406,14 @@ func (s slowNames) LookupHost(ctx context.Context, host, pld string) (Lookup, er
 func TestBlacklistBeforeLookups(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		looked := map[string]time.Time{}
-		web := &tinyWeb{serve: pagesOnly, lookup: func(host string) (string, error) {
+		web := &tinyWeb{Serve: pagesOnly, Lookup: func(host string) (string, error) {
 			looked[host] = time.Now()
 			return "", nil
 		}}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
-		opt := web.options(t, fs, urls("d", 40, 1)...)
+		opt := tinyOptions(t, web, fs, urls("d", 40, 1)...)
 		atOnce(&opt)
 		opt.Resolver, opt.RobotsInFlight = slowNames{web}, 2
 		opt.Blacklist, opt.Reload = []string{"black"}, reload
@@ -445,9 +436,9 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 				t.Errorf("%s was looked up %v after the reload", host, when.Sub(at))
 			}
 		}
-		for _, r := range web.got("", "") {
-			if r.at.After(at) {
-				t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
+		for _, r := range web.Got("", "") {
+			if r.At.After(at) {
+				t.Errorf("%s%s was requested %v after the reload", r.Host, r.Path, r.At.Sub(at))
 			}
 		}
 		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 10 || res.Stop != StopDone {
@@ -461,13 +452,13 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 // end as blocked.
 func TestBlacklistCutsOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		ended := make(chan time.Time, 1)
-		web.raw = stall(ended)
+		web.Raw = stall(ended)
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
-		opt := web.options(t, fs, "http://slow.test/slow", "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://slow.test/slow", "http://a.test/")
 		atOnce(&opt)
 		opt.Blacklist, opt.Reload = []string{"black"}, reload
 		var at time.Time
@@ -481,8 +472,8 @@ func TestBlacklistCutsOff(t *testing.T) {
 		if cut := <-ended; cut.Sub(at) > time.Second || cut.Before(at) {
 			t.Errorf("the exchange ended %v after the reload", cut.Sub(at))
 		}
-		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 || len(web.pages("slow")) != 1 {
-			t.Errorf("%d URLs refused as blocked after %d requests, want 1 and 1", n, len(web.pages("slow")))
+		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 || len(web.Pages("slow")) != 1 {
+			t.Errorf("%d URLs refused as blocked after %d requests, want 1 and 1", n, len(web.Pages("slow")))
 		}
 		checkBalanced(t, fs, opt.Dirs)
 	})
@@ -513,7 +504,7 @@ func blacklistCrash(t *testing.T, power bool) {
 	fs := memfs.New(*seedFlag)
 	writeRules(t, fs, "black", "# nothing yet")
 	reload := make(chan struct{}, 1)
-	opt := web.options(t, fs, blacklistSeeds(40)...)
+	opt := tinyOptions(t, web, fs, blacklistSeeds(40)...)
 	opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
 	opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 7*time.Second
 	ctx, cancel := context.WithCancel(t.Context())
@@ -538,9 +529,9 @@ func blacklistCrash(t *testing.T, power bool) {
 	if res.Stop != StopDone {
 		t.Errorf("stopped by %q", res.Stop)
 	}
-	for _, r := range web.got("", "") {
-		if r.at.After(at) && (r.host == "a0.test" || strings.HasSuffix(r.host, ".a1.test") || r.host == "b1.test") {
-			t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
+	for _, r := range web.Got("", "") {
+		if r.At.After(at) && (r.Host == "a0.test" || strings.HasSuffix(r.Host, ".a1.test") || r.Host == "b1.test") {
+			t.Errorf("%s%s was requested %v after the reload", r.Host, r.Path, r.At.Sub(at))
 		}
 	}
 	if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 50 {
@@ -554,7 +545,7 @@ func blacklistCrash(t *testing.T, power bool) {
 func TestRulesLetRobotsThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		page := linked("http://a.test/no", "http://a.test/yes", "http://out.test/")
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case host == "a.test" && path == "/robots.txt":
 				return answer{301, "Location: http://out.test/robots.txt\r\n", ""}
@@ -565,12 +556,12 @@ func TestRulesLetRobotsThrough(t *testing.T) {
 		}}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ host a.test", "default -")
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		atOnce(&opt)
 		opt.Rules = []string{"rules"}
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/robots.txt", "http://a.test/yes", "http://out.test/robots.txt"}
-		if got := web.asked(); !slices.Equal(got, want) {
+		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
 		checkBalanced(t, fs, opt.Dirs)

@@ -57,7 +57,7 @@ func allFiles(t *testing.T, fs disk.FS, dirs []string, f func(name string, conte
 // other sites, to which pages and robots.txt redirect, have neither. No file and no log has a secret.
 func TestSiteHeaders(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case host == "a.test" && path == "/robots.txt":
 				return answer{301, "Location: http://b.test/robots.txt\r\n", ""}
@@ -85,27 +85,27 @@ surt = "http://(test,c,)/private/"
 basic-auth = "env:LOGIN"
 insecure = true`)
 		var log bytes.Buffer
-		opt := web.options(t, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open", "http://c.test/private/x")
+		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open", "http://c.test/private/x")
 		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
 		opt.Sites, opt.Env, opt.ArchiveRobots = "sites.toml", sitesEnv, true
 		mustRun(t, t.Context(), opt)
-		if len(web.got("a.test", "")) != 3 || len(web.got("b.test", "/from-a")) != 1 || len(web.got("b.test", "/robots.txt")) == 0 {
-			t.Errorf("requests: %+v", web.got("", ""))
+		if len(web.Got("a.test", "")) != 3 || len(web.Got("b.test", "/from-a")) != 1 || len(web.Got("b.test", "/robots.txt")) == 0 {
+			t.Errorf("requests: %+v", web.Got("", ""))
 		}
-		for _, r := range web.got("", "") {
+		for _, r := range web.Got("", "") {
 			want := ""
 			switch {
-			case r.host == "a.test":
+			case r.Host == "a.test":
 				want = "Bearer t0ps3cret"
-			case strings.HasPrefix(r.path, "/private/"):
+			case strings.HasPrefix(r.Path, "/private/"):
 				want = "Basic Ym9iOmh1bnRlcjI="
 			}
-			if got := r.header.Get("Authorization"); got != want {
-				t.Errorf("%s%s: Authorization %q, want %q", r.host, r.path, got, want)
+			if got := r.Header.Get("Authorization"); got != want {
+				t.Errorf("%s%s: Authorization %q, want %q", r.Host, r.Path, got, want)
 			}
 			of := func(name, own string) {
-				if got := r.header.Get(name); (got == own) != (r.host == "a.test") {
-					t.Errorf("%s%s: %s: %s", r.host, r.path, name, got)
+				if got := r.Header.Get(name); (got == own) != (r.Host == "a.test") {
+					t.Errorf("%s%s: %s: %s", r.Host, r.Path, name, got)
 				}
 			}
 			of("X-Plain", "seen")
@@ -135,10 +135,10 @@ insecure = true`)
 // with errors changes nothing and is logged, without its secrets.
 func TestSitesReload(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'old'\ninsecure = true")
-		opt := web.options(t, fs, urls("h", 1, 30)...)
+		opt := tinyOptions(t, web, fs, urls("h", 1, 30)...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		reload := make(chan struct{})
 		var log bytes.Buffer
@@ -161,17 +161,17 @@ func TestSitesReload(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		<-reloaded
 		count := map[string]int{}
-		for _, r := range web.got("h0.test", "") {
-			age, auth := r.header.Get("X-Age"), r.header.Get("Authorization")
+		for _, r := range web.Got("h0.test", "") {
+			age, auth := r.Header.Get("X-Age"), r.Header.Get("Authorization")
 			want, wantAuth := "old", ""
-			if r.at.After(changed) {
+			if r.At.After(changed) {
 				want, wantAuth = "new", "Bearer t0ps3cret"
 			}
 			if age != want || auth != wantAuth {
-				t.Errorf("%s after %v: %q, %q", r.path, r.at.Sub(begun), age, auth)
+				t.Errorf("%s after %v: %q, %q", r.Path, r.At.Sub(begun), age, auth)
 			}
 			count[age]++
-			if r.at.After(broken) {
+			if r.At.After(broken) {
 				count["late"]++
 			}
 		}
@@ -189,9 +189,9 @@ func TestSitesReload(t *testing.T) {
 // TestSitesFaults: a faulty file, and one that would take too much RAM, end the start of a crawl.
 func TestSitesFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, urls("h", 1, 1)...)
+		opt := tinyOptions(t, web, fs, urls("h", 1, 1)...)
 		opt.Sites = "sites.toml"
 		start := func(want string) {
 			t.Helper()
@@ -205,7 +205,7 @@ func TestSitesFaults(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nmax-depth = 1")
 		opt.tune = func(p *Plan) { p.HeapBytes = 1000 }
 		start("use more RAM or fewer sites")
-		if len(web.got("", "")) > 0 {
+		if len(web.Got("", "")) > 0 {
 			t.Error("there were requests")
 		}
 	})
@@ -216,14 +216,14 @@ func TestSitesFaults(t *testing.T) {
 func leastGap(web *tinyWeb, accept func(request) bool) (least time.Duration, n int) {
 	var last time.Time
 	least = time.Hour
-	for _, r := range web.got("", "") {
+	for _, r := range web.Got("", "") {
 		if !accept(r) {
 			continue
 		}
 		if n++; n > 1 {
-			least = min(least, r.at.Sub(last))
+			least = min(least, r.At.Sub(last))
 		}
-		last = r.at
+		last = r.At
 	}
 	return least, n
 }
@@ -233,7 +233,7 @@ func leastGap(web *tinyWeb, accept func(request) bool) (least time.Duration, n i
 func TestSiteDelays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		asked := map[string]int{}
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case path == "/robots.txt" && (host == "crawldelay.test" || host == "own.test"):
 				return answer{200, "", "User-agent: *\nCrawl-delay: 8\n"}
@@ -271,23 +271,23 @@ rate = 0.5`)
 				seeds = append(seeds, "http://"+host+"/"+string(rune('0'+i)))
 			}
 		}
-		opt := web.options(t, fs, seeds...)
+		opt := tinyOptions(t, web, fs, seeds...)
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 3*time.Second, 3*time.Second, 0, 0
 		opt.Sites, opt.MaxCrawlDelay = "sites.toml", time.Minute
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]time.Duration{"slow.test": 5 * time.Second, "fast.test": time.Second, "rate.test": 4 * time.Second,
 			"crawldelay.test": 8 * time.Second, "own.test": 100 * time.Millisecond, "other.test": 3 * time.Second, "pld.test": 2 * time.Second} {
 			got, n := leastGap(web, func(r request) bool {
-				return r.host == host || host == "pld.test" && strings.HasSuffix(r.host, ".pld.test")
+				return r.Host == host || host == "pld.test" && strings.HasSuffix(r.Host, ".pld.test")
 			})
 			if n < 11 || got < want || got > want+want/4 {
 				t.Errorf("%s: %d requests, at least %v apart, want %v", host, n, got, want)
 			}
 		}
 		var last request
-		for _, r := range web.got("own.test", "") {
-			if last.path == "/5" && asked["own.test"] == 1 {
-				if gap := r.at.Sub(last.at); gap < 30*time.Second {
+		for _, r := range web.Got("own.test", "") {
+			if last.Path == "/5" && asked["own.test"] == 1 {
+				if gap := r.At.Sub(last.At); gap < 30*time.Second {
 					t.Errorf("own.test: a request %v after 429 with Retry-After: 30", gap)
 				}
 				break
@@ -300,11 +300,11 @@ rate = 0.5`)
 // TestSiteDelayReload: a new delay holds at once for a host whose URLs are in RAM and on disk, a shorter one too.
 func TestSiteDelayReload(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		rule := "[[site]]\nhost = 'h0.test'\ndelay = "
 		writeRules(t, fs, "sites.toml", rule+"'1s'")
-		opt := web.options(t, fs, urls("h", 1, 100)...)
+		opt := tinyOptions(t, web, fs, urls("h", 1, 100)...)
 		opt.ServerDelay, opt.ServerDelayMin = 0, 0
 		reload := make(chan struct{})
 		opt.Sites, opt.Reload = "sites.toml", reload
@@ -332,7 +332,7 @@ func TestSiteDelayReload(t *testing.T) {
 			gap         time.Duration
 		}{{time.Time{}, at[0], 15, 25, time.Second}, {at[0], at[1], 0, 0, time.Hour}, {at[1], at[2], 8, 12, 2 * time.Second},
 			{at[2].Add(time.Millisecond), time.Now(), 50, 80, 40 * time.Second}} {
-			gap, n := leastGap(web, func(r request) bool { return r.at.After(phase.from) && r.at.Before(phase.to) })
+			gap, n := leastGap(web, func(r request) bool { return r.At.After(phase.from) && r.At.Before(phase.to) })
 			if n < phase.least || n > phase.most || gap < phase.gap {
 				t.Errorf("%d requests, at least %v apart, want %d to %d, %v apart", n, gap, phase.least, phase.most, phase.gap)
 			}
@@ -344,7 +344,7 @@ func TestSiteDelayReload(t *testing.T) {
 func TestSiteMaxDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{}
-		web.serve = func(host, path string) answer {
+		web.Serve = func(host, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -352,12 +352,12 @@ func TestSiteMaxDepth(t *testing.T) {
 		}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'deep.test'\nmax-depth = 5\n[[site]]\nhost = 'flat.test'\nmax-depth = 0\n[[site]]\nsurt = '(test,flat,)/d'\nmax-depth = 3\n")
-		opt := web.options(t, fs, "http://deep.test/", "http://flat.test/", "http://flat.test/d", "http://other.test/")
+		opt := tinyOptions(t, web, fs, "http://deep.test/", "http://flat.test/", "http://flat.test/d", "http://other.test/")
 		atOnce(&opt)
 		opt.Sites, opt.MaxDepth = "sites.toml", 2
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"deep.test": 6, "flat.test": 1 + 4, "other.test": 3} {
-			if _, n := leastGap(web, func(r request) bool { return r.host == host && r.path != "/robots.txt" }); n != want {
+			if _, n := leastGap(web, func(r request) bool { return r.Host == host && r.Path != "/robots.txt" }); n != want {
 				t.Errorf("%s: %d pages, want %d", host, n, want)
 			}
 		}

@@ -215,25 +215,25 @@ func TestForbiddenDirectory(t *testing.T) {
 // once that ends.
 func TestFinishedCrawlGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
 			return answer{403, "", ""}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), urls("no", 1, 60)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("no", 1, 60)...)
 		withHealth(&opt)
 		opt.Linger = time.Minute
-		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || len(w.pages("no")) != 10 {
-			t.Fatalf("%s, %d requests", res.Stop, len(w.pages("no")))
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || len(w.Pages("no")) != 10 {
+			t.Fatalf("%s, %d requests", res.Stop, len(w.Pages("no")))
 		}
 		time.Sleep(20 * time.Hour)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 			t.Errorf("before the end of the back-off: %v, want ErrFinished", err)
 		}
 		time.Sleep(11 * time.Hour)
-		if mustRun(t, t.Context(), opt); len(w.pages("no")) != 20 {
-			t.Errorf("%d requests after a day, want 20", len(w.pages("no")))
+		if mustRun(t, t.Context(), opt); len(w.Pages("no")) != 20 {
+			t.Errorf("%d requests after a day, want 20", len(w.Pages("no")))
 		}
 	})
 }
@@ -344,14 +344,14 @@ func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 // attempts of failingGaps, and must then be given up.
 func TestRefusedConnections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, memfs.New(*seedFlag), urls("dead", 1, 60)...)
+		w := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("dead", 1, 60)...)
 		withHealth(&opt)
 		var tries []time.Time // only one goroutine at a time connects to the host
 		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-				if len(w.got("", "/robots.txt")) == 0 {
-					return w.dial(ctx, addr)
+				if len(w.Got("", "/robots.txt")) == 0 {
+					return w.Dial(ctx, addr)
 				}
 				tries = append(tries, time.Now())
 				return nil, syscall.ECONNREFUSED
@@ -381,19 +381,19 @@ func TestRefusedConnections(t *testing.T) {
 func TestRobotsWait(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer { return answer{503, "", ""} }}
-		opt := w.options(t, memfs.New(*seedFlag), urls("down", 1, 20)...)
+		w := &tinyWeb{Serve: func(_, path string) answer { return answer{503, "", ""} }}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("down", 1, 20)...)
 		withHealth(&opt)
 		opt.RobotsWait = 5 * aDay
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Refused["robots-unavailable"]; n != 20 || len(w.pages("down")) != 0 {
-			t.Errorf("refused %v, requested %d pages", res.Snapshot.Refused, len(w.pages("down")))
+		if n := res.Snapshot.Refused["robots-unavailable"]; n != 20 || len(w.Pages("down")) != 0 {
+			t.Errorf("refused %v, requested %d pages", res.Snapshot.Refused, len(w.Pages("down")))
 		}
 		if took := time.Since(began); took < 5*aDay || took > 6*aDay {
 			t.Errorf("refused after %v, want 5 days", took)
 		}
-		if n := len(w.got("", "/robots.txt")); n > 11+2*6 {
+		if n := len(w.Got("", "/robots.txt")); n > 11+2*6 {
 			t.Errorf("robots.txt was requested %d times", n)
 		}
 	})
@@ -402,7 +402,7 @@ func TestRobotsWait(t *testing.T) {
 // TestOriginsShareBackoff: the origins of a host must share its back-off.
 func TestOriginsShareBackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -412,17 +412,17 @@ func TestOriginsShareBackoff(t *testing.T) {
 		for i := range 40 {
 			seeds = append(seeds, fmt.Sprintf("http://origins.test:%d/%d", 80+8000*(i%2), i))
 		}
-		opt := w.options(t, memfs.New(*seedFlag), seeds...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		withHealth(&opt)
 		opt.Linger = time.Hour
-		client, err := fetch.New(fetch.Options{Dial: w.dial, Ports: ports.Of(80, 8080),
+		client, err := fetch.New(fetch.Options{Dial: w.Dial, Ports: ports.Of(80, 8080),
 			AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("origins")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {
+		if n := len(w.Pages("origins")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {
 			t.Errorf("%d requests, deferred %v", n, res.Snapshot.Deferred)
 		}
 	})
@@ -433,7 +433,7 @@ func TestOriginsShareBackoff(t *testing.T) {
 func TestRobotsAskForPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var asked []time.Time
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path != "/robots.txt" {
 				return answer{200, "", "<html>x"}
 			}
@@ -442,19 +442,19 @@ func TestRobotsAskForPatience(t *testing.T) {
 			}
 			return answer{200, "Cache-Control: max-age=60\r\n", "User-agent: *\nDisallow: /no\n"}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 300)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 300)...)
 		withHealth(&opt)
 		opt.HostDelay, opt.HostDelayMin = 40*time.Second, 40*time.Second
 		mustRun(t, t.Context(), opt)
 		if len(asked) < 3 {
 			t.Fatalf("robots.txt was requested %d times, want at least 3", len(asked))
 		}
-		for _, q := range w.pages("a") {
-			if d := q.at.Sub(asked[1]); d > 0 && d < 30*time.Minute {
-				t.Errorf("%s was requested %v after a 429 with Retry-After: 1800", q.path, d)
+		for _, q := range w.Pages("a") {
+			if d := q.At.Sub(asked[1]); d > 0 && d < 30*time.Minute {
+				t.Errorf("%s was requested %v after a 429 with Retry-After: 1800", q.Path, d)
 			}
 		}
-		if n := len(w.pages("a")); n != 300 {
+		if n := len(w.Pages("a")); n != 300 {
 			t.Errorf("%d pages, want 300", n)
 		}
 	})
@@ -465,14 +465,14 @@ func TestRobotsAskForPatience(t *testing.T) {
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tries := map[string]int{}
-		w := &tinyWeb{ttl: time.Minute}
-		w.serve = func(host, path string) answer {
+		w := &tinyWeb{TTL: time.Minute}
+		w.Serve = func(host, path string) answer {
 			if tries[host+path]++; path != "/robots.txt" && tries[host+path] == 1 && strings.HasSuffix(path, "3") {
 				return answer{503, "", ""} // checked again before its second attempt
 			}
 			return pagesOnly(host, path)
 		}
-		opt := w.options(t, memfs.New(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
 		opt.MaxPagesPerHost, opt.Linger = 30, time.Minute
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(state.PlaceFetched) != 80 {
@@ -480,8 +480,8 @@ func TestMaxPagesPerHost(t *testing.T) {
 		}
 		for host, want := range map[string]int{"many0": 30, "many1": 30, "few0": 20} {
 			seen := map[string]bool{}
-			for _, q := range w.pages(host + ".") {
-				seen[q.path] = true
+			for _, q := range w.Pages(host + ".") {
+				seen[q.Path] = true
 			}
 			if len(seen) != want {
 				t.Errorf("%s: requested %d URLs, want %d", host, len(seen), want)
@@ -496,7 +496,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 	notShort(t)
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
@@ -506,7 +506,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 			return answer{403, "", ""}
 		}}
 		mem := memfs.New(*seedFlag)
-		opt := w.options(t, mem, append(urls("bad", 1, 60), urls("no", 1, 60)...)...)
+		opt := tinyOptions(t, w, mem, append(urls("bad", 1, 60), urls("no", 1, 60)...)...)
 		withHealth(&opt)
 		opt.CheckpointEvery = time.Second
 		var res *Result
@@ -526,10 +526,10 @@ func TestHealthOutlivesKills(t *testing.T) {
 			mem = mem.Crash() // as after a power cut: from the last durable checkpoint
 			opt.FS = mem
 		}
-		if n := len(w.pages("no")); n != 30 || res.Snapshot.Refused["not-welcome"] != 30 {
+		if n := len(w.Pages("no")); n != 30 || res.Snapshot.Refused["not-welcome"] != 30 {
 			t.Errorf("%d requests to the refusing host, want 30; refused %v", n, res.Snapshot.Refused)
 		}
-		if n := len(w.pages("bad")); n != 15 || res.Snapshot.Refused["host-given-up"] < 40 {
+		if n := len(w.Pages("bad")); n != 15 || res.Snapshot.Refused["host-given-up"] < 40 {
 			t.Errorf("%d requests to the failing host, want 15; refused %v", n, res.Snapshot.Refused)
 		}
 	})

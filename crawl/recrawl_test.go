@@ -32,7 +32,7 @@ type changingWeb struct {
 func newChangingWeb() *changingWeb {
 	w := &changingWeb{began: time.Now()}
 	text := strings.Repeat("text ", 100)
-	w.tinyWeb = &tinyWeb{reply: func(req *http.Request) (answer, bool) {
+	w.tinyWeb = &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
 		age := time.Since(w.began)
 		version := func(every time.Duration) answer {
 			return answer{200, "", fmt.Sprintf("<html>%s%s %d", text, req.RequestURI, age/every)}
@@ -51,33 +51,33 @@ func newChangingWeb() *changingWeb {
 			return version(12 * time.Hour), true
 		case "/seldom":
 			a, modified := version(5*day), w.began.Add(age/(5*day)*5*day).UTC().Format(http.TimeFormat)
-			if a.header = "Last-Modified: " + modified + "\r\n"; req.Header.Get("If-Modified-Since") == modified {
+			if a.Header = "Last-Modified: " + modified + "\r\n"; req.Header.Get("If-Modified-Since") == modified {
 				w.conditional++
-				return answer{304, a.header, ""}, true
+				return answer{304, a.Header, ""}, true
 			}
 			return a, true
 		case "/never":
 			a := version(1000 * day)
-			if a.header = "ETag: \"x\"\r\n"; req.Header.Get("If-None-Match") == "\"x\"" {
+			if a.Header = "ETag: \"x\"\r\n"; req.Header.Get("If-None-Match") == "\"x\"" {
 				w.conditional++
-				return answer{304, a.header, ""}, true
+				return answer{304, a.Header, ""}, true
 			}
 			return a, true
 		case "/twin":
 			a := answer{200, "ETag: \"y\"\r\n", fmt.Sprintf("<html>%s%s %d", text, "/never", 0)}
 			if req.Header.Get("If-None-Match") == "\"y\"" {
 				w.conditional++
-				return answer{304, a.header, ""}, true
+				return answer{304, a.Header, ""}, true
 			}
 			return a, true
 		case "/blinks":
 			a := version(1000 * day)
-			a.header = "ETag: \"z\"\r\n"
+			a.Header = "ETag: \"z\"\r\n"
 			if age > 3*day && age < 5*day {
 				return answer{404, "", "gone"}, true
 			} else if req.Header.Get("If-None-Match") == "\"z\"" {
 				w.conditional++
-				return answer{304, a.header, ""}, true
+				return answer{304, a.Header, ""}, true
 			}
 			return a, true
 		case "/leaves":
@@ -106,7 +106,7 @@ func TestRecrawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://r.test/")
+		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
 		opt.CheckpointEvery = 6 * time.Hour
 		var visits map[string]int
@@ -117,8 +117,8 @@ func TestRecrawl(t *testing.T) {
 				t.Errorf("stopped by %q", res.Stop)
 			}
 			visits = map[string]int{}
-			for _, r := range w.got("", "") {
-				visits[r.path]++
+			for _, r := range w.Got("", "") {
+				visits[r.Path]++
 			}
 			s := &res.Snapshot
 			t.Logf("until %v: %v; %d visits, %d unchanged, %d of them 304, %d gone", until, visits, s.Count(state.CountVisits),
@@ -133,11 +133,11 @@ func TestRecrawl(t *testing.T) {
 		}
 		for i, least := range []time.Duration{opt.Recrawl.Least, 0} {
 			last := map[string]time.Time{}
-			for _, r := range w.got("", "") {
-				if was, ok := last[r.path]; ok && i == 0 && r.path != "/robots.txt" && r.path != "/back" && r.at.Sub(was) < least {
-					t.Errorf("%s is visited after %v", r.path, r.at.Sub(was))
+			for _, r := range w.Got("", "") {
+				if was, ok := last[r.Path]; ok && i == 0 && r.Path != "/robots.txt" && r.Path != "/back" && r.At.Sub(was) < least {
+					t.Errorf("%s is visited after %v", r.Path, r.At.Sub(was))
 				}
-				last[r.path] = r.at
+				last[r.Path] = r.At
 			}
 			for _, path := range []string{"/", "/often", "/seldom", "/never", "/back"} {
 				if i == 1 && time.Since(last[path]) > opt.Recrawl.Longest+opt.Recrawl.Longest/4 {
@@ -186,21 +186,21 @@ func TestRecrawlOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://r.test/")
+		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
 		opt.MaxTime = 2 * day
 		mustRun(t, t.Context(), opt)
-		asked := len(w.got("", ""))
+		asked := len(w.Got("", ""))
 		with := *opt.Recrawl
 		opt.Recrawl, opt.MaxTime = nil, 0
 		res := mustRun(t, t.Context(), opt)
-		if res.Stop != StopDone || len(w.got("", "")) > asked+1 { // one more robots.txt
-			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.got("", ""))-asked)
+		if res.Stop != StopDone || len(w.Got("", "")) > asked+1 { // one more robots.txt
+			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
 		opt.Recrawl, opt.MaxTime = &with, 5*day
-		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.got("", "")) < asked+5 {
-			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.got("", ""))-asked)
+		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("", "")) < asked+5 {
+			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
 	})
@@ -212,7 +212,7 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://r.test/")
+		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: 2 * time.Hour, Longest: 6 * day, Default: 8 * time.Hour, Gone: 12}
 		opt.CheckpointEvery = 3 * time.Hour
 		for run := range 8 {
@@ -243,7 +243,7 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(*seedFlag), 17))
 		w := newChangingWeb()
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://r.test/", "http://s.test/", "http://t.test/")
+		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/", "http://s.test/", "http://t.test/")
 		const each = 8 * time.Hour
 		const late = each/16 + 10*time.Minute
 		opt.HostDelay, opt.HostDelayMin = 20*time.Second, 20*time.Second
@@ -280,25 +280,25 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		}
 		last, asked := map[string]time.Time{}, map[string]time.Time{}
 		visits, again := 0, 0
-		for _, r := range w.got("", "") {
-			if was, ok := asked[r.host]; ok && r.at.Sub(was) < opt.HostDelayMin {
-				t.Errorf("%s%s is requested %v after another URL", r.host, r.path, r.at.Sub(was))
+		for _, r := range w.Got("", "") {
+			if was, ok := asked[r.Host]; ok && r.At.Sub(was) < opt.HostDelayMin {
+				t.Errorf("%s%s is requested %v after another URL", r.Host, r.Path, r.At.Sub(was))
 			}
-			asked[r.host] = r.at
-			if r.path == "/robots.txt" || r.path == "/missing" || r.path == "/back" { // retried, as it is away for days
+			asked[r.Host] = r.At
+			if r.Path == "/robots.txt" || r.Path == "/missing" || r.Path == "/back" { // retried, as it is away for days
 				continue
 			}
-			url := r.host + r.path
+			url := r.Host + r.Path
 			if was, ok := last[url]; ok {
 				visits++
-				switch gap := r.at.Sub(was); {
-				case takenBack(was, r.at):
+				switch gap := r.At.Sub(was); {
+				case takenBack(was, r.At):
 					again++
 				case gap < each-time.Second || gap > each+late:
 					t.Errorf("%s is visited again after %v, want %v", url, gap, each)
 				}
 			}
-			last[url] = r.at
+			last[url] = r.At
 		}
 		for url, at := range last {
 			if gap := time.Since(at); gap > each+late && !strings.HasSuffix(url, "/leaves") { // given up, in the long form
@@ -313,7 +313,7 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 func TestRecrawlExplained(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
-		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
+		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.MaxTime = 2*day + 3*time.Hour
 		mustRun(t, t.Context(), opt)
@@ -325,8 +325,8 @@ func TestRecrawlExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		visits := w.got("r.test", "/never")
-		last := visits[len(visits)-1].at
+		visits := w.Got("r.test", "/never")
+		last := visits[len(visits)-1].At
 		if wait := reps[0].Due.Sub(last); wait < day-time.Second || wait > day+time.Second {
 			t.Errorf("the next visit is due %v after the last one, want %v", wait, day)
 		}
@@ -358,7 +358,7 @@ func TestSiteRevisit(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		rules := []string{"[[site]]", "host = 'fixed.test'", "revisit = '48h'", "[[site]]", "surt = '(test,fixed,)/never'",
 			"revisit = '12h'", "[[site]]", "host = 'once.test'", "revisit = 'never'"}
-		opt := w.options(t, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/", "http://later.test/")
+		opt := tinyOptions(t, w.tinyWeb, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/", "http://later.test/")
 		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
 		opt.CheckpointEvery, opt.Sites = 6*time.Hour, "sites.toml"
 		counts := map[string]int{}
@@ -366,15 +366,15 @@ func TestSiteRevisit(t *testing.T) {
 			writeRules(t, fs, opt.Sites, rules...)
 			rules = append(rules, "[[site]]", "host = 'later.test'", "revisit = 'never'")
 			opt.MaxTime = until
-			before := len(w.got("later.test", "/often"))
+			before := len(w.Got("later.test", "/often"))
 			mustRun(t, t.Context(), opt)
-			counts[until.String()] = len(w.got("later.test", "/often")) - before
+			counts[until.String()] = len(w.Got("later.test", "/often")) - before
 			checkVisits(t, opt.FS, opt.Dirs)
 		}
 		if counts["126h0m0s"] < 4 || counts["246h0m0s"] != 0 {
 			t.Errorf("visits of the site that is to be visited no more, until: %v", counts)
 		}
-		visits := func(host, path string) int { return len(w.got(host, path)) }
+		visits := func(host, path string) int { return len(w.Got(host, path)) }
 		for path, most := range map[string]int{"/often": 6, "/": 6, "/never": 21} { // a sixteenth late
 			if n := visits("fixed.test", path); n > most || n < most*15/16 {
 				t.Errorf("fixed.test%s: %d visits, want up to %d", path, n, most)
@@ -394,7 +394,7 @@ func TestRecrawlOverdue(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
-		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
+		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
 		policy := &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
 		opt.Recrawl, opt.MaxTime = policy, 2*day
 		mustRun(t, t.Context(), opt)
@@ -406,9 +406,9 @@ func TestRecrawlOverdue(t *testing.T) {
 			t.Errorf("stopped by %q, %d pages are left to be visited again", res.Stop, left)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
-		asked := len(w.got("r.test", "/never"))
+		asked := len(w.Got("r.test", "/never"))
 		opt.Recrawl, opt.MaxTime = policy, 5*day
-		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.got("r.test", "/never")) == asked {
+		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("r.test", "/never")) == asked {
 			t.Errorf("stopped by %q", res.Stop)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
@@ -421,11 +421,11 @@ func TestRecrawlWithinLimits(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
-		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/")
+		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}
 		opt.MaxTime, opt.MaxPagesPerPLD, opt.MaxPagesPerHost = 9*day, 10, 10
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.got("r.test", "/never")); res.Stop != StopTime || n < 8 {
+		if n := len(w.Got("r.test", "/never")); res.Stop != StopTime || n < 8 {
 			t.Errorf("stopped by %q, %d visits of a page; refused: %v", res.Stop, n, res.Snapshot.Refused)
 		}
 		checkVisits(t, opt.FS, opt.Dirs)
@@ -437,15 +437,15 @@ func TestRecrawlWithinLimits(t *testing.T) {
 func TestRecrawlListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newChangingWeb()
-		pages := w.reply
-		w.reply = func(req *http.Request) (answer, bool) {
+		pages := w.Reply
+		w.Reply = func(req *http.Request) (answer, bool) {
 			entries := func(date func(i int) time.Duration) (a answer, _ bool) {
 				a = answer{200, "Content-Type: text/xml\r\n", "<urlset>"}
 				for i := range 6 {
 					modified := w.began.Add(-date(i)).UTC().Format(time.RFC3339)
-					a.body += fmt.Sprintf("<url><loc>http://%s/p%d</loc><lastmod>%s</lastmod></url>", req.Host, i, modified)
+					a.Body += fmt.Sprintf("<url><loc>http://%s/p%d</loc><lastmod>%s</lastmod></url>", req.Host, i, modified)
 				}
-				a.body += "</urlset>"
+				a.Body += "</urlset>"
 				return a, true
 			}
 			switch path := req.RequestURI; {
@@ -462,17 +462,17 @@ func TestRecrawlListed(t *testing.T) {
 			}
 			return pages(req)
 		}
-		opt := w.options(t, memfs.New(*seedFlag), "http://r.test/", "http://same.test/")
+		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/", "http://same.test/")
 		opt.Sitemaps = true
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 10 * day, Default: day, Gone: 2}
 		opt.MaxTime = 2 * day
 		mustRun(t, t.Context(), opt)
 		second := func(host, path string) time.Duration {
-			visits := w.got(host, path)
+			visits := w.Got(host, path)
 			if len(visits) < 2 {
 				return opt.MaxTime
 			}
-			return visits[1].at.Sub(visits[0].at)
+			return visits[1].At.Sub(visits[0].At)
 		}
 		for i := range 6 {
 			path := fmt.Sprintf("/p%d", i)

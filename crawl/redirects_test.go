@@ -20,8 +20,8 @@ import (
 // answered returns the fetch response of a tinyWeb with this answer.
 func answered(t *testing.T, a answer) *fetch.Response {
 	t.Helper()
-	w := &tinyWeb{serve: func(_, _ string) answer { return a }}
-	opt := w.options(t, nil)
+	w := &tinyWeb{Serve: func(_, _ string) answer { return a }}
+	opt := tinyOptions(t, w, nil)
 	req := fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/", Addr: netip.MustParseAddrPort("127.0.0.1:80")}
 	resp := new(fetch.Response)
 	if err := opt.Fetcher.Do(t.Context(), &req, resp); err != nil {
@@ -77,7 +77,7 @@ func TestCountersOfARecord(t *testing.T) {
 // endlessRedirects serves hosts with endless chains of redirects, a loop of two, and in each chain a page
 // that starts it again.
 func endlessRedirects() *tinyWeb {
-	return &tinyWeb{serve: func(host, path string) answer {
+	return &tinyWeb{Serve: func(host, path string) answer {
 		var n int
 		switch {
 		case path == "/robots.txt" && strings.HasPrefix(host, "map"):
@@ -107,7 +107,7 @@ func TestRedirectsEnd(t *testing.T) {
 		t.Run(fmt.Sprint(test.most), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w, mem := endlessRedirects(), memfs.New(*seedFlag)
-				opt := w.options(t, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
+				opt := tinyOptions(t, w, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
 				atOnce(&opt)
 				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, state.LogErrors
 				res := mustRun(t, t.Context(), opt)
@@ -116,8 +116,8 @@ func TestRedirectsEnd(t *testing.T) {
 				}
 				for _, host := range []string{"page.test", "seed.test", "bare.test", "map.test"} {
 					chain := 0
-					for _, q := range w.got(host, "") {
-						if strings.HasPrefix(q.path, "/r") && q.path != "/robots.txt" && len(q.path) < 5 {
+					for _, q := range w.Got(host, "") {
+						if strings.HasPrefix(q.Path, "/r") && q.Path != "/robots.txt" && len(q.Path) < 5 {
 							chain++
 						}
 					}
@@ -125,11 +125,11 @@ func TestRedirectsEnd(t *testing.T) {
 						t.Errorf("%s: %d requests in a chain of redirects, want the link and %d redirects", host, chain, test.want)
 					}
 				}
-				if n := len(w.got("page.test", fmt.Sprintf("/r%d", 1000+test.want))); n != 1 {
+				if n := len(w.Got("page.test", fmt.Sprintf("/r%d", 1000+test.want))); n != 1 {
 					t.Errorf("%d requests for the last URL of a chain that a page started again, want 1", n)
 				}
 				loops := min(2, test.want+1)
-				if n := len(w.got("page.test", "/loop1")) + len(w.got("page.test", "/loop2")); n != loops {
+				if n := len(w.Got("page.test", "/loop1")) + len(w.Got("page.test", "/loop2")); n != loops {
 					t.Errorf("%d requests in a loop of two, want %d", n, loops)
 				}
 				// The chains of page.test (two), seed, bare and map. Without redirects also the loops of

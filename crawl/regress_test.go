@@ -21,21 +21,21 @@ import (
 // crawl that took the rules behind the break for absent.
 func TestTruncatedRobotsIsAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		w.raw = func(c net.Conn, _, path string) bool {
+		w := &tinyWeb{Serve: pagesOnly}
+		w.Raw = func(c net.Conn, _, path string) bool {
 			if path != "/robots.txt" {
 				return false
 			}
 			_, _ = fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nUser-agent: *\n")
 			return true // closed before "Disallow: /private"
 		}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/private")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/private")
 		opt.MaxTime = 10 * time.Minute
 		mustRun(t, t.Context(), opt)
-		if n := len(w.got("a.test", "/robots.txt")); n < 2 {
+		if n := len(w.Got("a.test", "/robots.txt")); n < 2 {
 			t.Errorf("requested robots.txt %d times although it broke off, want another attempt", n)
 		}
-		if n := len(w.got("a.test", "/private")); n > 0 {
+		if n := len(w.Got("a.test", "/private")); n > 0 {
 			t.Errorf("fetched /private %d times although robots.txt broke off", n)
 		}
 	})
@@ -46,14 +46,14 @@ func TestTruncatedRobotsIsAFailure(t *testing.T) {
 func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" && time.Since(start) < 30*time.Second {
-				return answer{status: 503}
+				return answer{Status: 503}
 			}
 			return pagesOnly(host, path)
 		}}
-		res := mustRun(t, t.Context(), w.options(t, memfs.New(*seedFlag), "http://a.test/"))
-		if n := len(w.got("a.test", "/")); n != 1 {
+		res := mustRun(t, t.Context(), tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/"))
+		if n := len(w.Got("a.test", "/")); n != 1 {
 			t.Errorf("%q after %v: fetched the page %d times, want 1", res.Stop, time.Since(start), n)
 		}
 		if len(res.Seeds) > 0 {
@@ -67,21 +67,21 @@ func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 func TestDNSThatDiesEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
-		w := &tinyWeb{serve: pagesOnly, ttl: time.Minute}
-		w.lookup = func(string) (string, error) {
+		w := &tinyWeb{Serve: pagesOnly, TTL: time.Minute}
+		w.Lookup = func(string) (string, error) {
 			if time.Since(start) > 5*time.Minute {
 				return "", errors.New("SERVFAIL")
 			}
 			return "", nil
 		}
-		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 100)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 100)...)
 		opt.MaxTime = 24 * time.Hour
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
-		if w.lookups > 40 {
-			t.Errorf("%d lookups of one name", w.lookups)
+		if w.Lookups > 40 {
+			t.Errorf("%d lookups of one name", w.Lookups)
 		}
 		if s := &res.Snapshot; s.Deferred["robots-unavailable"] == 0 || s.Place(state.PlaceFetched) == 0 {
 			t.Errorf("places %v, deferred %v: want some URLs fetched and the others waiting", s.Places, s.Deferred)
@@ -105,7 +105,7 @@ func stalled(t *testing.T, hosts int, reply answer) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return noRobots
@@ -116,10 +116,10 @@ func stalled(t *testing.T, hosts int, reply answer) {
 			}
 			return pagesOnly(host, path)
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
 		opt.MaxTime = 8 * time.Minute // includes two waits at the end of BEAST's queues
 		res := mustRun(t, t.Context(), opt)
-		if len(w.got("fresh.test", "/")) == 0 {
+		if len(w.Got("fresh.test", "/")) == 0 {
 			t.Errorf("fresh.test was not fetched within %v, delayed by %d hosts: places %v, waits for %q",
 				time.Since(start), hosts, res.Snapshot.Places, res.Snapshot.Waiting)
 		}
@@ -130,18 +130,18 @@ func stalled(t *testing.T, hosts int, reply answer) {
 // wait slots.
 func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		w.lookup = func(host string) (string, error) {
+		w := &tinyWeb{Serve: pagesOnly}
+		w.Lookup = func(host string) (string, error) {
 			if strings.HasPrefix(host, "shared") {
 				return "127.0.0.1", nil
 			}
 			return "", nil
 		}
-		opt := w.options(t, memfs.New(*seedFlag), append(urls("shared", 1000, 1), urls("own", 20, 1)...)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("shared", 1000, 1), urls("own", 20, 1)...)...)
 		opt.StockTarget, opt.HostDelay = 3000, time.Second
 		opt.MaxTime = 2 * time.Minute
 		mustRun(t, t.Context(), opt)
-		if n := len(w.pages("own")); n != 20 {
+		if n := len(w.Pages("own")); n != 20 {
 			t.Errorf("visited %d of 20 hosts with their own addresses within %v", n, opt.MaxTime)
 		}
 	})
@@ -151,8 +151,8 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 // merge.
 func TestNothingStaysInQR(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, memfs.New(*seedFlag))
+		w := &tinyWeb{Serve: pagesOnly}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag))
 		opt.defaults()
 		c, err := open(opt)
 		if err != nil {
@@ -186,7 +186,7 @@ func TestNothingStaysInQR(t *testing.T) {
 // ending.
 func TestAwaitsNoFailingRobots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		opt := (&tinyWeb{serve: pagesOnly}).options(t, memfs.New(*seedFlag))
+		opt := tinyOptions(t, &tinyWeb{Serve: pagesOnly}, memfs.New(*seedFlag))
 		opt.defaults()
 		c, err := open(opt)
 		if err != nil {
@@ -210,24 +210,24 @@ func TestAwaitsNoFailingRobots(t *testing.T) {
 // TestRetryAfterOutlivesARestart: a restart must not forget the Retry-After of a host.
 func TestRetryAfterOutlivesARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
 			return answer{429, "Retry-After: 3600\r\n", ""}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 3)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 3)...)
 		for _, d := range []time.Duration{2 * time.Minute, 10 * time.Minute, 65 * time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			mustRun(t, ctx, opt)
 			cancel()
 		}
-		rs := w.pages("a")
+		rs := w.Pages("a")
 		if len(rs) < 2 {
 			t.Fatalf("%d requests in 77 minutes, want one per hour", len(rs))
 		}
 		for i := 1; i < len(rs); i++ {
-			if gap := rs[i].at.Sub(rs[i-1].at); gap < time.Hour {
+			if gap := rs[i].At.Sub(rs[i-1].At); gap < time.Hour {
 				t.Errorf("a request came %v after a 429 with Retry-After: 3600", gap)
 			}
 		}
@@ -241,8 +241,8 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
 		pages := 0
-		w := &tinyWeb{ttl: 24 * time.Hour}
-		w.serve = func(host, path string) answer {
+		w := &tinyWeb{TTL: 24 * time.Hour}
+		w.Serve = func(host, path string) answer {
 			if path == "/robots.txt" && time.Since(start) > time.Hour {
 				return answer{200, "", "User-agent: *\nDisallow: /\n"}
 			}
@@ -253,17 +253,17 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}
-		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 20)...)
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 20)...)
 		opt.CheckpointEvery = 12 * time.Hour
 		opt.MaxTime = 36 * time.Hour // the calendar may be some hours late
 		opt.Linger = opt.MaxTime     // outlasts the Retry-After
 		mustRun(t, t.Context(), opt)
-		if n := len(w.got("", "/robots.txt")); n != 2 {
+		if n := len(w.Got("", "/robots.txt")); n != 2 {
 			t.Errorf("requested robots.txt %d times, want 2", n)
 		}
-		for _, r := range w.pages("a") {
-			if age := r.at.Sub(start); age > 24*time.Hour+time.Minute {
-				t.Errorf("fetched %s after %v under the robots.txt of the first minute", r.path, age)
+		for _, r := range w.Pages("a") {
+			if age := r.At.Sub(start); age > 24*time.Hour+time.Minute {
+				t.Errorf("fetched %s after %v under the robots.txt of the first minute", r.Path, age)
 			}
 		}
 	})
@@ -273,16 +273,16 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 // too.
 func TestBareSeedForms(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
-		res := mustRun(t, t.Context(), w.options(t, memfs.New(*seedFlag),
+		w := &tinyWeb{Serve: pagesOnly}
+		res := mustRun(t, t.Context(), tinyOptions(t, w, memfs.New(*seedFlag),
 			"port.test:80", "http://port.test/", "bare.test", "query.test/?u=http://x.test/"))
-		if n := len(w.got("port.test", "/")) + len(w.got("port.test:80", "/")); n != 1 {
+		if n := len(w.Got("port.test", "/")) + len(w.Got("port.test:80", "/")); n != 1 {
 			t.Errorf("fetched http://port.test/ %d times, want 1", n)
 		}
-		if n := len(w.got("bare.test", "/")); n != 1 {
+		if n := len(w.Got("bare.test", "/")); n != 1 {
 			t.Errorf("fetched bare.test %d times by http, want 1", n)
 		}
-		if n := len(w.got("query.test", "/?u=http://x.test/")); n != 1 {
+		if n := len(w.Got("query.test", "/?u=http://x.test/")); n != 1 {
 			t.Errorf("fetched query.test %d times, want 1", n)
 		}
 		if len(res.Seeds) > 0 {
@@ -295,7 +295,7 @@ func TestBareSeedForms(t *testing.T) {
 // to nowhere.
 func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case path == "/robots.txt":
 				return noRobots
@@ -306,7 +306,7 @@ func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "http://mail.test/", "http://loop.test/",
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://mail.test/", "http://loop.test/",
 			"http://filtered.test/", "http://good.test/")
 		opt.LinkFilter = func(u []byte) bool { return !strings.Contains(string(u), "filtered") }
 		res := mustRun(t, t.Context(), opt)
@@ -323,13 +323,13 @@ func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 // the depth limit.
 func TestSeedRedirectTrapEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
 			return answer{302, fmt.Sprintf("Location: %sx\r\n", path), ""}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
 		opt.MaxDepth, opt.MaxTime, opt.MaxPages = 1, time.Minute, 1
 		res := mustRun(t, t.Context(), opt)
@@ -342,8 +342,8 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 // TestOutputDiskIsNotReplaced: a crawl whose output disk isn't mounted must refuse the empty directory.
 func TestOutputDiskIsNotReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: endless}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		w := &tinyWeb{Serve: endless}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		opt.Out, opt.MaxPages = []string{"o0"}, 3
 		mustRun(t, t.Context(), opt)
 		opt.Out, opt.MaxPages = []string{"unmounted"}, 6
@@ -392,8 +392,8 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 // unless an option names it.
 func TestNewOutputDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: endless}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		w := &tinyWeb{Serve: endless}
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
 		opt.Out, opt.MaxPages = []string{"o0"}, 2
 		mustRun(t, t.Context(), opt)
@@ -411,9 +411,9 @@ func TestNewOutputDirectory(t *testing.T) {
 
 // crashEarly cuts a crawl off after n operations and resumes it.
 func crashEarly(t *testing.T, n int, power, more, out bool) {
-	w := &tinyWeb{serve: endless}
+	w := &tinyWeb{Serve: endless}
 	fs := memfs.New(*seedFlag)
-	opt := w.options(t, fs, "http://a.test/")
+	opt := tinyOptions(t, w, fs, "http://a.test/")
 	atOnce(&opt)
 	small(&opt)
 	opt.Connections, opt.MaxPages = 16, 2
@@ -452,8 +452,8 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 
 // TestSnapshotsWhileSeedsAreFed: snapshots must not race with the feeder; needs the race detector.
 func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
-	w := &tinyWeb{serve: pagesOnly}
-	opt := w.options(t, memfs.New(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
+	w := &tinyWeb{Serve: pagesOnly}
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
 	opt.SnapshotEvery = 10 * time.Microsecond
 	n := 0
 	opt.Snapshot = func(*Snapshot) { n++ }

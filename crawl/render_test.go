@@ -99,7 +99,7 @@ func TestRender(t *testing.T) {
 			}
 			return nil
 		}}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return answer{200, "", "User-agent: *\nDisallow: /secret"}
@@ -142,17 +142,17 @@ func TestRender(t *testing.T) {
 		}
 		w.check(t)
 		for path, want := range map[string]int{"/made": 1, "/went": 1, "/app.js": 1, "/secret/1": 0, "/plain": 1, "/r1": 1} {
-			if got := w.got("a.test", path); len(got) != want {
+			if got := w.Got("a.test", path); len(got) != want {
 				t.Errorf("%d requests for %s, want %d", len(got), path, want)
 			}
 		}
 		for _, host := range []string{"a.test", "b.test"} {
 			var last time.Time
-			for _, r := range w.got(host, "") {
-				if gap := r.at.Sub(last); !last.IsZero() && gap < opt.HostDelay {
-					t.Errorf("%s%s came %v after the last request", r.host, r.path, gap)
+			for _, r := range w.Got(host, "") {
+				if gap := r.At.Sub(last); !last.IsZero() && gap < opt.HostDelay {
+					t.Errorf("%s%s came %v after the last request", r.Host, r.Path, gap)
 				}
-				last = r.at
+				last = r.At
 			}
 		}
 		pages := rendered(t, &opt)
@@ -177,7 +177,7 @@ func TestRender(t *testing.T) {
 // host was forgotten, and if its rules came from another host.
 func TestRenderCrawlDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			switch {
 			case host == "a.test" && path == "/robots.txt":
 				return noRobots
@@ -190,7 +190,7 @@ func TestRenderCrawlDelay(t *testing.T) {
 			}
 			return answer{200, "", "<p>" + path}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		opt.HostDelay, opt.HostDelayMin = 10*time.Second, 10*time.Second
 		withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
 			for i := range 4 {
@@ -206,12 +206,12 @@ func TestRenderCrawlDelay(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		var last time.Time
 		n := 0
-		for _, r := range w.got("cdn.test", "") {
-			if strings.HasSuffix(r.path, ".js") {
-				if gap := r.at.Sub(last); n > 0 && gap < 100*time.Second {
-					t.Errorf("%s came %v after the last request", r.path, gap)
+		for _, r := range w.Got("cdn.test", "") {
+			if strings.HasSuffix(r.Path, ".js") {
+				if gap := r.At.Sub(last); n > 0 && gap < 100*time.Second {
+					t.Errorf("%s came %v after the last request", r.Path, gap)
 				}
-				last = r.at
+				last = r.At
 				n++
 			}
 		}
@@ -225,7 +225,7 @@ func TestRenderCrawlDelay(t *testing.T) {
 // lose it are tried once more.
 func TestRenderBrowserGone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return noRobots
@@ -234,7 +234,7 @@ func TestRenderBrowserGone(t *testing.T) {
 			}
 			return answer{200, "", "<p>" + path}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
 		withBrowser(t, &opt, nil)
 		dials := 0
@@ -264,7 +264,7 @@ func TestRenderBrowserGone(t *testing.T) {
 // TestRenderOutlivesCrashes: power cuts at any time lose no page to be rendered and store none twice.
 func TestRenderOutlivesCrashes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return noRobots
@@ -278,7 +278,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 			return answer{200, "", "<p>" + path}
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, w, fs, "http://a.test/")
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
 		opt.CheckpointEvery = 5 * time.Second
 		crashes := 0
@@ -313,7 +313,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 			if n := len(pages[fmt.Sprintf("http://a.test/r%d", i)]); n != 1 {
 				t.Errorf("r%d is stored %d times as rendered", i, n)
 			}
-			if len(w.got("a.test", fmt.Sprintf("/mader%d", i))) == 0 {
+			if len(w.Got("a.test", fmt.Sprintf("/mader%d", i))) == 0 {
 				t.Errorf("the link of r%d was not fetched", i)
 			}
 		}
@@ -327,7 +327,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 // host's delay and to robots.txt. A browser that is killed comes back, and the crawl goes on.
 func TestRenderChromium(t *testing.T) {
 	c := rendertest.Start(t, os.Getenv("CHROMIUM"), "0", render.Flags())
-	w := &tinyWeb{serve: func(_, path string) answer {
+	w := &tinyWeb{Serve: func(_, path string) answer {
 		switch path {
 		case "/robots.txt":
 			return answer{200, "", "User-agent: *\nDisallow: /secret"}
@@ -344,7 +344,7 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 		}
 		return answer{200, "", "<p>" + path}
 	}}
-	opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 300*time.Millisecond, 300*time.Millisecond, 0, 0
 	opt.Linger, opt.UserAgent = time.Second, "drumbeat/test"
 	opt.AllowedAddr = netip.MustParsePrefix("127.0.0.0/8").Contains
@@ -369,16 +369,16 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 		}
 	}
 	for path, want := range map[string]int{"/made": 1, "/secret/data": 0, "/app.js": 1, "/data": 1} {
-		if got := len(w.got("", path)); got != want {
+		if got := len(w.Got("", path)); got != want {
 			t.Errorf("%d requests for %s, want %d", got, path, want)
 		}
 	}
 	var last time.Time
-	for _, r := range w.got("a.test", "") {
-		if gap := r.at.Sub(last); !last.IsZero() && gap < opt.HostDelay {
-			t.Errorf("%s came %v after the last request", r.path, gap)
+	for _, r := range w.Got("a.test", "") {
+		if gap := r.At.Sub(last); !last.IsZero() && gap < opt.HostDelay {
+			t.Errorf("%s came %v after the last request", r.Path, gap)
 		}
-		last = r.at
+		last = r.At
 	}
 	if n := res.Snapshot.Count(state.CountRenderLost); n < 1 {
 		t.Errorf("the browser was lost %d times", n)
@@ -393,7 +393,7 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 func TestRenderWaits(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			w := &tinyWeb{serve: func(_, path string) answer {
+			w := &tinyWeb{Serve: func(_, path string) answer {
 				switch path {
 				case "/robots.txt":
 					return noRobots
@@ -405,7 +405,7 @@ func TestRenderWaits(t *testing.T) {
 				return answer{200, "", "<p>" + base64.StdEncoding.EncodeToString(noise)}
 			}}
 			fs := memfs.New(*seedFlag)
-			opt := w.options(t, fs, "http://a.test/")
+			opt := tinyOptions(t, w, fs, "http://a.test/")
 			atOnce(&opt)
 			opt.MaxTime, opt.RAMBytes = time.Minute, 256<<20
 			withBrowser(t, &opt, nil)

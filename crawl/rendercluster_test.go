@@ -33,7 +33,7 @@ func TestRenderCluster(t *testing.T) {
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "rendering works with one node only") {
 			t.Errorf("the crawl begins: %v", err)
 		}
-		if n := len(w.got("a.test", "")); n > 0 {
+		if n := len(w.Got("a.test", "")); n > 0 {
 			t.Errorf("%d requests", n)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 // onePage returns options of a crawl of a page that is rendered by script, without delays.
 func onePage(t *testing.T, w *tinyWeb, script func(ctx context.Context, p *render.Page, f render.Fetcher)) Options {
 	t.Helper()
-	opt := w.options(t, memfs.New(*seedFlag), "http://a.test/r")
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/r")
 	atOnce(&opt)
 	withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
 		script(ctx, p, f)
@@ -32,7 +32,7 @@ func onePage(t *testing.T, w *tinyWeb, script func(ctx context.Context, p *rende
 func TestRenderPLDShare(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var now, most atomic.Int64
-		w := &tinyWeb{serve: pagesOnly, raw: func(_ net.Conn, host, path string) bool {
+		w := &tinyWeb{Serve: pagesOnly, Raw: func(_ net.Conn, host, path string) bool {
 			if host == "a.test" || path == "/robots.txt" {
 				return false
 			}
@@ -54,7 +54,7 @@ func TestRenderPLDShare(t *testing.T) {
 		})
 		opt.Connections = 2 * pldShare
 		mustRun(t, t.Context(), opt)
-		if n := len(w.pages("h")); most.Load() != 2 || n != 6 {
+		if n := len(w.Pages("h")); most.Load() != 2 || n != 6 {
 			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(), opt.Connections)
 		}
 	})
@@ -63,7 +63,7 @@ func TestRenderPLDShare(t *testing.T) {
 // TestRenderCancelled: a request that ends with its page says nothing about the host, which is asked again after its delay.
 func TestRenderCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly, raw: func(c net.Conn, _, path string) bool {
+		w := &tinyWeb{Serve: pagesOnly, Raw: func(c net.Conn, _, path string) bool {
 			if path == "/slow.js" {
 				_, _ = io.Copy(io.Discard, c) // until the crawler closes it
 			}
@@ -83,8 +83,8 @@ func TestRenderCancelled(t *testing.T) {
 		})
 		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
 		mustRun(t, t.Context(), opt)
-		if rs := w.got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].at.Sub(ended) >= robotsBackoff || rs[0].at.Sub(ended) < opt.HostDelay {
-			t.Errorf("%d requests; the next came %v after a page ended", len(rs), rs[0].at.Sub(ended))
+		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= robotsBackoff || rs[0].At.Sub(ended) < opt.HostDelay {
+			t.Errorf("%d requests; the next came %v after a page ended", len(rs), rs[0].At.Sub(ended))
 		}
 	})
 }
@@ -95,11 +95,11 @@ func TestRenderReuse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		headers := map[string]string{"/plain.js": "", "/coding.js": "Vary: accept-encoding\r\n", "/cookie.js": "Vary: Accept-Encoding, Cookie\r\n",
 			"/any.js": "Vary: *\r\n", "/two.js": "Vary: Accept-Encoding\r\nVary: Origin\r\n", "/secret.js": "Cache-Control: private, No-Store\r\n"}
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			a := pagesOnly(host, path)
-			a.header = headers[path]
+			a.Header = headers[path]
 			if path == "/login" {
-				a.header = "Set-Cookie: user=1\r\n"
+				a.Header = "Set-Cookie: user=1\r\n"
 			}
 			return a
 		}}
@@ -121,7 +121,7 @@ func TestRenderReuse(t *testing.T) {
 		opt.Sites, opt.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
 		for path, want := range map[string]int{"/plain.js": 1, "/coding.js": 1, "/cookie.js": 2, "/any.js": 2, "/two.js": 2, "/secret.js": 2, "/own.js": 2} {
-			if got := len(w.got("", path)); got != want {
+			if got := len(w.Got("", path)); got != want {
 				t.Errorf("%d requests for %s, want %d", got, path, want)
 			}
 		}
@@ -131,7 +131,7 @@ func TestRenderReuse(t *testing.T) {
 // TestRenderStop: a stop waits for no page that hangs: the connection ends first, and the page is rendered in the next run.
 func TestRenderStop(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: pagesOnly}
+		w := &tinyWeb{Serve: pagesOnly}
 		ctx, stop := context.WithCancel(t.Context())
 		var stopped time.Time
 		opt := onePage(t, w, nil)
@@ -163,13 +163,13 @@ func TestRenderStop(t *testing.T) {
 // TestRenderPatience: the crawl waits for its browser once it has nothing else to do, however long that was gone before.
 func TestRenderPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: linked("/r", "/1", "/2", "/3", "/4", "/5")}
+		w := &tinyWeb{Serve: linked("/r", "/1", "/2", "/3", "/4", "/5")}
 		opt := onePage(t, w, nil)
 		opt.HostDelay, opt.HostDelayMin, opt.Linger = time.Minute, time.Minute, time.Second
 		opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
 		res := mustRun(t, t.Context(), opt)
-		rs := w.got("", "")
-		if took := time.Since(rs[len(rs)-1].at); len(rs) != 7 || took < renderPatience || took > renderPatience+5*time.Minute ||
+		rs := w.Got("", "")
+		if took := time.Since(rs[len(rs)-1].At); len(rs) != 7 || took < renderPatience || took > renderPatience+5*time.Minute ||
 			res.Snapshot.Count(state.CountRenderFailed) != 1 {
 			t.Errorf("%d requests, the end came %v after the last one; %d pages not rendered", len(rs), took, res.Snapshot.Count(state.CountRenderFailed))
 		}

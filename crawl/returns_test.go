@@ -31,7 +31,7 @@ func TestReturnsWhileBeastHasURLs(t *testing.T) {
 	defer cancel()
 	w := &tinyWeb{}
 	all, failedAt, gaps := 0, map[string]int{}, []int(nil)
-	w.serve = func(host, path string) answer {
+	w.Serve = func(host, path string) answer {
 		if path == "/robots.txt" {
 			return noRobots
 		}
@@ -48,7 +48,7 @@ func TestReturnsWhileBeastHasURLs(t *testing.T) {
 		}
 		return answer{200, "", "x"}
 	}
-	opt := w.options(t, memfs.New(*seedFlag), seeds...)
+	opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.Connections, opt.StockTarget, opt.Backoff, opt.BackoffMax, opt.Store = 64, 1000, 50*time.Millisecond, 100*time.Millisecond, false
 	opt.QueuePages, opt.BudgetDefault, opt.BudgetMax = Unlimited, each, each

@@ -32,19 +32,19 @@ import (
 // wait.
 func TestRobotsWaitTLS(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
 			return answer{200, "", "<html>x"}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "https://a.test/1", "https://a.test/2", "b.test")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "https://a.test/1", "https://a.test/2", "b.test")
 		atOnce(&opt)
 		withHealth(&opt)
 		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				if addr.Port() != 443 {
-					return w.dial(ctx, addr)
+					return w.Dial(ctx, addr)
 				}
 				ours, theirs := net.Pipe()
 				go func() {
@@ -60,8 +60,8 @@ func TestRobotsWaitTLS(t *testing.T) {
 		opt.Fetcher, opt.Linger = client, 40*aDay
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Refused["tls"]; n != 2 || len(w.pages("b")) != 1 {
-			t.Errorf("refused %v, %d pages of the seed without scheme; %s", res.Snapshot.Refused, len(w.pages("b")), res.Stop)
+		if n := res.Snapshot.Refused["tls"]; n != 2 || len(w.Pages("b")) != 1 {
+			t.Errorf("refused %v, %d pages of the seed without scheme; %s", res.Snapshot.Refused, len(w.Pages("b")), res.Stop)
 		}
 		if took := time.Since(began); took < aDay || took > 2*aDay {
 			t.Errorf("refused after %v, want a day, and the time to the next try", took)
@@ -107,13 +107,13 @@ func TestUnreadableCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(_, path string) answer {
+		w := &tinyWeb{Serve: func(_, path string) answer {
 			if path == "/robots.txt" {
 				return noRobots
 			}
 			return answer{200, "", "<html>x"}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "https://a.test/1", "https://b.test/1")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "https://a.test/1", "https://b.test/1")
 		atOnce(&opt)
 		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -132,9 +132,9 @@ func TestUnreadableCertificate(t *testing.T) {
 					if err != nil {
 						return
 					}
-					a := w.serve(req.Host, req.URL.Path)
+					a := w.Serve(req.Host, req.URL.Path)
 					fmt.Fprintf(s, "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-						a.status, len(a.body), a.body)
+						a.Status, len(a.Body), a.Body)
 					s.Close()
 				}()
 				return ours, nil

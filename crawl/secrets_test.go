@@ -71,10 +71,10 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 	w.roots.AddCert(w.ca)
 	dial := func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 		if addr.Port() != 443 && addr.Port() != 8443 {
-			return w.dial(ctx, addr)
+			return w.Dial(ctx, addr)
 		}
 		client, server := net.Pipe()
-		go w.handle(tls.Server(server, &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		go w.Handle(tls.Server(server, &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return w.certificate(t, h.ServerName), nil
 		}}))
 		return client, nil
@@ -87,7 +87,7 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 	}
 	fs := memfs.New(*seedFlag)
 	writeRules(t, fs, "sites.toml", table)
-	opt := w.tinyWeb.options(t, fs, seeds...)
+	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
 	atOnce(&opt)
 	opt.Fetcher, opt.Ports, opt.Sites, opt.Env = client, client.Ports(), "sites.toml", sitesEnv
 	opt.Linger, opt.Retries = 10*time.Second, 1
@@ -96,14 +96,14 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 
 // secret reports which requests had credentials: "host path" of each, sorted.
 func (w *secretWeb) secret() (with, without []string) {
-	for _, r := range w.got("", "") {
-		if r.path == "/robots.txt" {
+	for _, r := range w.Got("", "") {
+		if r.Path == "/robots.txt" {
 			continue
 		}
-		if r.header.Get("Authorization")+r.header.Get("X-Key")+r.header.Get("Cookie") != "" {
-			with = append(with, r.host+r.path)
+		if r.Header.Get("Authorization")+r.Header.Get("X-Key")+r.Header.Get("Cookie") != "" {
+			with = append(with, r.Host+r.Path)
 		} else {
-			without = append(without, r.host+r.path)
+			without = append(without, r.Host+r.Path)
 		}
 	}
 	slices.Sort(with)
@@ -128,9 +128,9 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			w := &secretWeb{}
-			w.serve = func(host, path string) answer {
+			w.Serve = func(host, path string) answer {
 				a := pagesOnly(host, path)
-				a.header = "Set-Cookie: sid=1; Path=/\r\n"
+				a.Header = "Set-Cookie: sid=1; Path=/\r\n"
 				return a
 			}
 			opt := w.options(t, "[[site]]\n"+test.table, "https://bad.test/secret/1", "https://bad.test/open", "https://bad.test/secret/2",
@@ -147,8 +147,8 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 			if n != test.with {
 				t.Errorf("%s: with secrets: %v, without: %v", test.table, with, without)
 			}
-			for _, r := range w.got("bad.test", "/robots.txt") {
-				if got := r.header.Get("Authorization"); got != "" && test.with == 0 {
+			for _, r := range w.Got("bad.test", "/robots.txt") {
+				if got := r.Header.Get("Authorization"); got != "" && test.with == 0 {
 					t.Errorf("%s: robots.txt was asked with %s", test.table, got)
 				}
 			}
@@ -185,7 +185,7 @@ func TestSecretsNeedHTTPS(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			w := &secretWeb{}
-			w.serve = pagesOnly
+			w.Serve = pagesOnly
 			mustRun(t, t.Context(), w.options(t, "[[site]]\n"+table+secretTable, seeds...))
 			with, without := w.secret()
 			if got := fmt.Sprint(with); got != want || len(with)+len(without) != len(seeds) {
@@ -201,7 +201,7 @@ func TestSecretsNeedOwnLinks(t *testing.T) {
 	for _, links := range []string{"same-site", "any"} {
 		inBubble(t, func(t *testing.T) {
 			w := &secretWeb{}
-			w.serve = func(host, path string) answer {
+			w.Serve = func(host, path string) answer {
 				switch host + path {
 				case "other.test/robots.txt":
 					return answer{200, "", "Sitemap: https://a.test/admin/map\n"}
@@ -251,7 +251,7 @@ func TestSecretsNeedOwnLinks(t *testing.T) {
 func TestSecretsOfQueuedURLs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &secretWeb{}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			if host+path == "other.test/" {
 				return answer{200, "", "<a href=https://a.test/admin/1>x</a><a href=https://a.test/admin/2>x</a>"}
 			}
@@ -262,7 +262,7 @@ func TestSecretsOfQueuedURLs(t *testing.T) {
 		reload := make(chan struct{})
 		opt.Reload = reload
 		go func() {
-			for len(w.got("other.test", "/")) == 0 {
+			for len(w.Got("other.test", "/")) == 0 {
 				time.Sleep(time.Second)
 			}
 			time.Sleep(5 * time.Second)
@@ -281,7 +281,7 @@ func TestSecretsOfQueuedURLs(t *testing.T) {
 func TestSecretsOfRobotsRedirects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &secretWeb{}
-		w.serve = func(host, path string) answer {
+		w.Serve = func(host, path string) answer {
 			switch host + path {
 			case "other.test/robots.txt":
 				return answer{301, "Location: https://a.test/admin/delete?id=5\r\n", ""}
@@ -308,7 +308,7 @@ func TestSecretsOfRenderedPages(t *testing.T) {
 	for _, page := range []string{"https://other.test/r", "https://a.test/r"} {
 		inBubble(t, func(t *testing.T) {
 			w := &secretWeb{}
-			w.serve = pagesOnly
+			w.Serve = pagesOnly
 			of := w.options(t, "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable, page)
 			opt := onePage(t, &w.tinyWeb, func(ctx context.Context, _ *render.Page, f render.Fetcher) {
 				if _, err := f.Fetch(ctx, "https://a.test/api/delete?id=5"); err != nil {

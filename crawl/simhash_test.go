@@ -29,7 +29,7 @@ func similarWeb() *tinyWeb {
 		return words
 	}
 	page := func(words []string) answer { return answer{200, "", "<html><p>" + strings.Join(words, " ")} }
-	return &tinyWeb{serve: func(_, path string) answer {
+	return &tinyWeb{Serve: func(_, path string) answer {
 		if path == "/robots.txt" {
 			return noRobots
 		}
@@ -72,7 +72,7 @@ func TestNearDuplicates(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := similarWeb()
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/")
 		opt.Store, opt.Simhash = true, true
 		mustRun(t, t.Context(), opt)
 		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out}); err != nil || !rep.Balanced() || !rep.Output.StoredAll {
@@ -89,7 +89,7 @@ func TestNearDuplicates(t *testing.T) {
 		for _, r := range rows(export.Pages) {
 			url := r["url"].(string)
 			var s simhash.Sketch
-			parse.EachText([]byte(web.serve("a.test", strings.TrimPrefix(url, "http://a.test")).body), false, s.Add)
+			parse.EachText([]byte(web.Serve("a.test", strings.TrimPrefix(url, "http://a.test")).Body), false, s.Add)
 			want, _ := s.Sum()
 			text, _ := r["simhash"].(string)
 			got, err := strconv.ParseUint("0"+text, 16, 64)

@@ -52,7 +52,7 @@ func mapWeb() *tinyWeb {
 		"cdn.test/s.xml":      {200, "", siteMap("url", "http://a.test/m4", "http://other.test/x")},
 		"maps.test/a.txt":     {200, "Content-Type: text/plain\r\n", "http://a.test/m5\nhttp://maps.test/m6\nhttp://c.test/x\n"},
 	}
-	return &tinyWeb{serve: func(host, path string) answer {
+	return &tinyWeb{Serve: func(host, path string) answer {
 		if a, ok := pages[host+path]; ok {
 			return a
 		}
@@ -69,14 +69,14 @@ func TestSitemapsAreFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, "http://a.test/")
+		opt := tinyOptions(t, w, fs, "http://a.test/")
 		opt.Sitemaps = true
 		opt.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // applies to links, not to sitemaps
 		res := mustRun(t, t.Context(), opt)
 		var got []string
-		for _, q := range w.got("", "") {
-			if q.path != "/robots.txt" {
-				got = append(got, q.host+q.path)
+		for _, q := range w.Got("", "") {
+			if q.Path != "/robots.txt" {
+				got = append(got, q.Host+q.Path)
 			}
 		}
 		slices.Sort(got)
@@ -144,8 +144,8 @@ func TestSitemapsAreOffByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
 		fs := memfs.New(*seedFlag)
-		mustRun(t, t.Context(), w.options(t, fs, "http://a.test/"))
-		if got := w.pages(""); len(got) != 1 {
+		mustRun(t, t.Context(), tinyOptions(t, w, fs, "http://a.test/"))
+		if got := w.Pages(""); len(got) != 1 {
 			t.Errorf("requested %v", got)
 		}
 		if lines := robotsLog(t, fs); !slices.Contains(lines, "http://maps.test/a.txt sitemap") {
@@ -163,16 +163,16 @@ func TestSitemapRules(t *testing.T) {
 			pages int // without the seed
 		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {Unlimited, state.ScopeHost, 9}} {
 			w := mapWeb()
-			opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
+			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 			opt.Sitemaps, opt.MaxDepth, opt.Scope = true, c.depth, c.scope
 			mustRun(t, t.Context(), opt)
-			got := w.pages("")
+			got := w.Pages("")
 			if len(got) != 1+c.pages {
 				t.Errorf("depth %d, scope %s: requested %d pages: %v", c.depth, c.scope, len(got), got)
 			}
 			for _, q := range got {
-				if c.scope == state.ScopeHost && q.host != "a.test" && q.host != "www.a.test" {
-					t.Errorf("requested a URL of %s", q.host)
+				if c.scope == state.ScopeHost && q.Host != "a.test" && q.Host != "www.a.test" {
+					t.Errorf("requested a URL of %s", q.Host)
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func TestSitemapBodies(t *testing.T) {
 		"dtd.test/s.xml": "<!DOCTYPE urlset [<!ENTITY a 'http://dtd.test/1'>]>" + siteMap("url", "&a;"),
 	}
 	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{serve: func(host, path string) answer {
+		w := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return answer{200, "", "Sitemap: http://" + host + "/s.xml"}
 			}
@@ -203,11 +203,11 @@ func TestSitemapBodies(t *testing.T) {
 			}
 			return answer{200, "", "<html>"}
 		}}
-		opt := w.options(t, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
+		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
 		opt.Sitemaps, opt.HostDelay, opt.Linger = true, 2*time.Second, 10*time.Second
 		res := mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {
-			if got := len(w.pages(host)); got != want {
+			if got := len(w.Pages(host)); got != want {
 				t.Errorf("%s: requested %d pages, want %d", host, got, want)
 			}
 		}

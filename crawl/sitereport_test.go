@@ -21,7 +21,7 @@ import (
 func faultySite() *tinyWeb {
 	hills := strings.Repeat("a page about wind and water power in the far north of our country ", 6)
 	text := strings.Repeat("the same words on two pages of this site ", 20)
-	return &tinyWeb{serve: func(host, path string) answer {
+	return &tinyWeb{Serve: func(host, path string) answer {
 		page := func(title, body string) answer {
 			return answer{200, "", "<html><title>" + title + "</title>" + body}
 		}
@@ -74,7 +74,7 @@ func faultySite() *tinyWeb {
 			return page("canonical", "<link rel=canonical href=/gone>")
 		}
 		return answer{404, "", ""}
-	}, raw: func(c net.Conn, host, path string) bool {
+	}, Raw: func(c net.Conn, host, path string) bool {
 		const sitemap = "<?xml version='1.0'?><urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>" +
 			"<url><loc>http://www.a.test/orphan</loc></url><url><loc>http://www.a.test/linked</loc></url></urlset>"
 		switch path {
@@ -92,7 +92,7 @@ func faultySite() *tinyWeb {
 func TestSiteReport(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		opt := faultySite().options(t, fs, "http://www.a.test/")
+		opt := tinyOptions(t, faultySite(), fs, "http://www.a.test/")
 		opt.Store, opt.Simhash, opt.CrawlLog, opt.Sitemaps, opt.SitemapBytes, opt.Retries = true, true, state.LogAll, true, 1<<20, 0
 		mustRun(t, t.Context(), opt)
 		report := func(site string, most int) (*export.SiteReport, map[string][]string) {
@@ -168,8 +168,8 @@ func TestSiteReport(t *testing.T) {
 func TestSiteReportWithoutLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		w := &tinyWeb{serve: func(_, path string) answer { return answer{200, "", "<html><title>t</title><a href=/2>"} }}
-		opt := w.options(t, fs, "http://www.a.test/")
+		w := &tinyWeb{Serve: func(_, path string) answer { return answer{200, "", "<html><title>t</title><a href=/2>"} }}
+		opt := tinyOptions(t, w, fs, "http://www.a.test/")
 		opt.Store, opt.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
 		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "a.test", 9)
@@ -192,7 +192,7 @@ func TestSiteReportOfVisits(t *testing.T) {
 	notShort(t)
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		opt := newChangingWeb().options(t, fs, "http://r.test/")
+		opt := tinyOptions(t, newChangingWeb().tinyWeb, fs, "http://r.test/")
 		opt.Store, opt.Simhash, opt.CrawlLog = true, true, state.LogAll
 		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)

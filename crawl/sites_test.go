@@ -28,7 +28,7 @@ import (
 // depth that follow, without secrets.
 func TestExplainSites(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return answer{200, "", "User-agent: *\nCrawl-delay: 8\n"}
 			}
@@ -51,7 +51,7 @@ max-depth = 0
 [[site]]
 host = "rate.test"
 rate = 0.01`)
-		opt := web.options(t, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
+		opt := tinyOptions(t, web, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
 		opt.Sites, opt.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
@@ -111,18 +111,18 @@ rate = 0.01`)
 func TestSiteCookies(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		set := 0
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			a := pagesOnly(host, path)
 			if path != "/robots.txt" {
 				set++
-				a.header = fmt.Sprintf("Set-Cookie: last=s3ss10n%d; Path=/\r\nSet-Cookie: foreign=1; Domain=b.test\r\n", set)
+				a.Header = fmt.Sprintf("Set-Cookie: last=s3ss10n%d; Path=/\r\nSet-Cookie: foreign=1; Domain=b.test\r\n", set)
 			}
 			return a
 		}}
 		fs := memfs.New(*seedFlag)
 		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "insecure = true", "headers.Cookie = 'env:CONSENT'"}
 		writeRules(t, fs, "sites.toml", rules...)
-		opt := web.options(t, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
+		opt := tinyOptions(t, web, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		opt.ArchiveRobots = true
 		reload := make(chan struct{})
@@ -137,21 +137,21 @@ func TestSiteCookies(t *testing.T) {
 			stop()
 		}()
 		mustRun(t, ctx, opt)
-		first := len(web.got("h0.test", ""))
+		first := len(web.Got("h0.test", ""))
 		if first < 5 || first > 18 {
 			t.Fatalf("%d requests before the restart", first)
 		}
 		opt.Reload = nil
 		mustRun(t, t.Context(), opt)
 		visits := 0
-		for i, r := range web.got("h0.test", "") {
-			got, fresh := r.header.Get("Cookie"), i == 0 || i == first
+		for i, r := range web.Got("h0.test", "") {
+			got, fresh := r.Header.Get("Cookie"), i == 0 || i == first
 			if i == 1 { // the first page after robots.txt
 				fresh = true
 			}
 			switch {
 			case fresh && got != "consent=yes", !fresh && !strings.HasPrefix(got, "consent=yes; last=s3ss10n"):
-				t.Errorf("request %d for %s: Cookie %q", i, r.path, got)
+				t.Errorf("request %d for %s: Cookie %q", i, r.Path, got)
 			case !fresh:
 				visits++
 			}
@@ -159,9 +159,9 @@ func TestSiteCookies(t *testing.T) {
 		if visits < 10 {
 			t.Errorf("%d requests with cookies", visits)
 		}
-		for _, r := range web.got("b.test", "") {
-			if got := r.header.Get("Cookie"); got != "" {
-				t.Errorf("b.test%s: Cookie %q", r.path, got)
+		for _, r := range web.Got("b.test", "") {
+			if got := r.Header.Get("Cookie"); got != "" {
+				t.Errorf("b.test%s: Cookie %q", r.Path, got)
 			}
 		}
 		hidden := 0
@@ -171,8 +171,8 @@ func TestSiteCookies(t *testing.T) {
 				t.Errorf("%s has a cookie that we sent", name)
 			}
 		})
-		if hidden != len(web.got("h0.test", "")) {
-			t.Errorf("%d of %d stored requests have a redacted Cookie", hidden, len(web.got("h0.test", "")))
+		if hidden != len(web.Got("h0.test", "")) {
+			t.Errorf("%d of %d stored requests have a redacted Cookie", hidden, len(web.Got("h0.test", "")))
 		}
 	})
 }
@@ -181,15 +181,15 @@ func TestSiteCookies(t *testing.T) {
 func TestSiteCookiesDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		begun := time.Now()
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			a := pagesOnly(host, path)
 			if time.Since(begun) < 10*time.Second {
-				a.header = "Set-Cookie: first=1; Path=/\r\n"
+				a.Header = "Set-Cookie: first=1; Path=/\r\n"
 			}
 			return a
 		}}
 		fs := memfs.New(*seedFlag)
-		opt := web.options(t, fs, urls("h", 1, 30)...)
+		opt := tinyOptions(t, web, fs, urls("h", 1, 30)...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
 		reload := make(chan struct{})
 		opt.Sites, opt.Reload = "sites.toml", reload
@@ -208,13 +208,13 @@ func TestSiteCookiesDropped(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		<-reloaded
 		with, without := 0, 0
-		for _, r := range web.got("h0.test", "") {
-			switch got := r.header.Get("Cookie"); {
-			case got != "" && r.at.Before(at[0]):
+		for _, r := range web.Got("h0.test", "") {
+			switch got := r.Header.Get("Cookie"); {
+			case got != "" && r.At.Before(at[0]):
 				with++
 			case got != "":
-				t.Errorf("%s: Cookie %q after the cookies ended", r.path, got)
-			case r.at.After(at[1]):
+				t.Errorf("%s: Cookie %q after the cookies ended", r.Path, got)
+			case r.At.After(at[1]):
 				without++
 			}
 		}
@@ -228,7 +228,7 @@ func TestSiteCookiesDropped(t *testing.T) {
 // too; others do not. While the proxy is down, nothing counts against the site, and afterwards it is fetched.
 func TestSiteProxy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		proxy := netip.MustParseAddrPort("10.1.2.3:3128")
 		begun := time.Now()
 		var mu sync.Mutex
@@ -236,7 +236,7 @@ func TestSiteProxy(t *testing.T) {
 		loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 		client, err := fetch.New(fetch.Options{AllowNets: loopback, Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			if addr != proxy {
-				return web.dial(ctx, addr)
+				return web.Dial(ctx, addr)
 			}
 			if time.Since(begun) < 5*time.Minute {
 				return nil, syscall.ECONNREFUSED
@@ -252,7 +252,7 @@ func TestSiteProxy(t *testing.T) {
 				through[req.Method+" "+req.Host+" "+req.Header.Get("Proxy-Authorization")]++
 				mu.Unlock()
 				_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\n\r\n")
-				web.handle(theirs)
+				web.Handle(theirs)
 			}()
 			return ours, nil
 		}})
@@ -261,7 +261,7 @@ func TestSiteProxy(t *testing.T) {
 		}
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]", "host = 'a.test'", "proxy = 'http://10.1.2.3:3128'", "proxy-auth = 'env:LOGIN'")
-		opt := web.options(t, fs, "http://a.test/1", "http://a.test/2", "http://b.test/1")
+		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://b.test/1")
 		opt.Fetcher, opt.Sites, opt.Env = client, "sites.toml", sitesEnv
 		opt.Linger = 24 * time.Hour
 		res := mustRun(t, t.Context(), opt)
@@ -269,8 +269,8 @@ func TestSiteProxy(t *testing.T) {
 		if len(through) != 1 || through[want] != 3 {
 			t.Errorf("the proxy was asked: %v, want %s three times", through, want)
 		}
-		if len(web.pages("a.test")) != 2 || len(web.pages("b.test")) != 1 || web.pages("b.test")[0].at.Sub(begun) > 5*time.Minute {
-			t.Errorf("pages: %+v", web.pages(""))
+		if len(web.Pages("a.test")) != 2 || len(web.Pages("b.test")) != 1 || web.Pages("b.test")[0].At.Sub(begun) > 5*time.Minute {
+			t.Errorf("pages: %+v", web.Pages(""))
 		}
 		if n := res.Snapshot.Counters[state.CountResponses]; n != 3 {
 			t.Errorf("%d responses", n)
@@ -289,7 +289,7 @@ func TestSiteProxy(t *testing.T) {
 // everything that they say on others. The file is requested all the same.
 func TestSiteRobots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: func(host, path string) answer {
+		web := &tinyWeb{Serve: func(host, path string) answer {
 			if path == "/robots.txt" {
 				return answer{200, "", "User-agent: *\nDisallow: /\n"}
 			}
@@ -298,14 +298,14 @@ func TestSiteRobots(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]", "pld = 'own.test'", "owner = true", "robots = 'ignore'",
 			"[[site]]", "host = 'not.own.test'", "robots = 'obey'")
-		opt := web.options(t, fs, "http://own.test/1", "http://www.own.test/1", "http://not.own.test/1", "http://other.test/1")
+		opt := tinyOptions(t, web, fs, "http://own.test/1", "http://www.own.test/1", "http://not.own.test/1", "http://other.test/1")
 		opt.Sites = "sites.toml"
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"own.test": 1, "www.own.test": 1, "not.own.test": 0, "other.test": 0} {
-			if n := len(web.got(host, "/1")); n != want {
+			if n := len(web.Got(host, "/1")); n != want {
 				t.Errorf("%s: %d pages, want %d", host, n, want)
 			}
-			if n := len(web.got(host, "/robots.txt")); n != 1 {
+			if n := len(web.Got(host, "/robots.txt")); n != 1 {
 				t.Errorf("%s: %d requests for robots.txt", host, n)
 			}
 		}
@@ -382,11 +382,11 @@ func TestSiteBudget(t *testing.T) {
 // them back.
 func TestSiteConnections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{serve: pagesOnly}
+		web := &tinyWeb{Serve: pagesOnly}
 		var mu sync.Mutex
 		open, most, lateMost := map[string]int{}, map[string]int{}, 0
 		var changed time.Time
-		web.raw = func(c net.Conn, host, path string) bool {
+		web.Raw = func(c net.Conn, host, path string) bool {
 			if path == "/robots.txt" {
 				return false
 			}
@@ -408,7 +408,7 @@ func TestSiteConnections(t *testing.T) {
 			writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'h0.test'\nowner = true\ndelay = '0s'\nconnections = %d", n))
 		}
 		rule(4)
-		opt := web.options(t, fs, append(urls("h", 1, 200), urls("other", 1, 5)...)...)
+		opt := tinyOptions(t, web, fs, append(urls("h", 1, 200), urls("other", 1, 5)...)...)
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
 		reload := make(chan struct{})
 		opt.Sites, opt.Reload = "sites.toml", reload
@@ -425,7 +425,7 @@ func TestSiteConnections(t *testing.T) {
 			t.Errorf("connections at once: %v, and %d after the reload; want 4, 1 and 1", most, lateMost)
 		}
 		for host, n := range map[string]int{"h0.test": 200, "other0.test": 5} {
-			if got := len(web.pages(host)); got != n {
+			if got := len(web.Pages(host)); got != n {
 				t.Errorf("%s: %d pages, want %d", host, got, n)
 			}
 		}

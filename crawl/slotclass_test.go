@@ -20,7 +20,7 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				began := time.Now()
 				w := &insideWeb{}
-				w.serve = func(host, path string) answer {
+				w.Serve = func(host, path string) answer {
 					if path == "/robots.txt" {
 						return noRobots
 					}
@@ -66,8 +66,8 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 				mustRun(t, t.Context(), opt)
 				for h := range 5 {
 					good := 0
-					for _, r := range w.got(fmt.Sprintf("h%d.test", h), "/later") {
-						if r.at.Sub(began) >= 10*time.Minute {
+					for _, r := range w.Got(fmt.Sprintf("h%d.test", h), "/later") {
+						if r.At.Sub(began) >= 10*time.Minute {
 							good++
 						}
 					}

@@ -29,8 +29,8 @@ func largeBody(n int) []byte {
 
 // largeWeb is a host whose root has a large body. The reply of the pages below it is a small page.
 func largeWeb(head string, body []byte) *tinyWeb {
-	w := &tinyWeb{serve: pagesOnly}
-	w.raw = func(c net.Conn, _, path string) bool {
+	w := &tinyWeb{Serve: pagesOnly}
+	w.Raw = func(c net.Conn, _, path string) bool {
 		if path != "/" {
 			return false
 		}
@@ -50,9 +50,9 @@ func largeWeb(head string, body []byte) *tinyWeb {
 // spooling returns options of a crawl whose RAM may hold 1 MiB of a body.
 func spooling(t *testing.T, w *tinyWeb, fs disk.FS) Options {
 	t.Helper()
-	opt := w.options(t, fs, "http://large.test/")
+	opt := tinyOptions(t, w, fs, "http://large.test/")
 	opt.FetchLimits = fetch.Limits{BodyBytes: 100 << 20, HeldBytes: 1 << 20, DecodedBytes: 1 << 20}
-	client, err := fetch.New(fetch.Options{Dial: w.dial, Limits: opt.FetchLimits, BufferBytes: 12 << 20,
+	client, err := fetch.New(fetch.Options{Dial: w.Dial, Limits: opt.FetchLimits, BufferBytes: 12 << 20,
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestLargeBodies(t *testing.T) {
 			if i := bytes.Index(block, []byte("\r\n\r\n")); !bytes.Equal(block[i+4:], sent) {
 				t.Errorf("%q: %d bytes stored, want %d", head, len(block)-i-4, len(sent))
 			}
-			if n := len(w.got("large.test", "/a")) + len(w.got("large.test", "/b")); n != 2 {
+			if n := len(w.Got("large.test", "/a")) + len(w.Got("large.test", "/b")); n != 2 {
 				t.Errorf("%q: %d links followed, want 2", head, n)
 			}
 			s := &res.Snapshot
@@ -195,8 +195,8 @@ func TestLargeBodyIsStopped(t *testing.T) {
 	body := largeBody(8e6)
 	inBubble(t, func(t *testing.T) {
 		w := largeWeb("", nil)
-		stuck := w.raw
-		w.raw = func(c net.Conn, host, path string) bool {
+		stuck := w.Raw
+		w.Raw = func(c net.Conn, host, path string) bool {
 			if stuck(c, host, path) {
 				_, _ = c.Write(body[:4e6])
 				time.Sleep(50 * time.Second) // the crawl is stopped meanwhile
@@ -214,7 +214,7 @@ func TestLargeBodyIsStopped(t *testing.T) {
 		noSpools(t, fs, opt.Dirs)
 		checkBalanced(t, fs, opt.Dirs)
 		time.Sleep(time.Minute)
-		w.raw = largeWeb("", body).raw
+		w.Raw = largeWeb("", body).Raw
 		mustRun(t, t.Context(), opt)
 		if block := storedBlock(t, fs, opt.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
 			t.Errorf("%d bytes stored", len(block))
@@ -238,7 +238,7 @@ func TestLargeBodyFindsNoRoom(t *testing.T) {
 			if res := mustRun(t, ctx, opt); res.Snapshot.Count(state.CountSpooled) != 0 {
 				t.Fatalf("%q: stored without room", head)
 			}
-			if n := len(w.got("large.test", "/")); n < 2 || n > 4 {
+			if n := len(w.Got("large.test", "/")); n < 2 || n > 4 {
 				t.Errorf("%q: %d requests in 25 minutes, want one every 10", head, n)
 			}
 			noSpools(t, fs, opt.Dirs)

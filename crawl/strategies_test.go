@@ -52,8 +52,8 @@ func (w *topicWeb) serve(_, path string) answer {
 // crawlTopics crawls the web and returns the pages in the order of the requests.
 func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 	inBubble(t, func(t *testing.T) {
-		tiny := &tinyWeb{serve: w.serve}
-		opt := tiny.options(t, memfs.New(*seedFlag), w.url(0))
+		tiny := &tinyWeb{Serve: w.serve}
+		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), w.url(0))
 		opt.StockTarget, opt.QueuePages, opt.HostDelay, opt.MaxTime = 10, Unlimited, time.Second, 100*time.Hour
 		opt.Rate = schedule(t, "5", pace.Pages) // passes are quick beside it, as in a large crawl
 		opt.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
@@ -66,8 +66,8 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 		}}
 		set(&opt)
 		mustRun(t, t.Context(), opt)
-		for _, r := range tiny.requests {
-			if i, ok := w.page(r.path); ok {
+		for _, r := range tiny.Requests {
+			if i, ok := w.page(r.Path); ok {
 				order = append(order, i)
 			}
 		}
@@ -119,13 +119,13 @@ func TestBreadthFirst(t *testing.T) {
 		return answer{200, "", body}
 	}
 	inBubble(t, func(t *testing.T) {
-		tiny := &tinyWeb{serve: serve}
-		opt := tiny.options(t, memfs.New(*seedFlag), w.url(0))
+		tiny := &tinyWeb{Serve: serve}
+		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), w.url(0))
 		opt.Strategy, opt.StockTarget = strategy.BreadthFirst, 20
 		mustRun(t, t.Context(), opt)
 		deepest := 0
-		for _, r := range tiny.requests {
-			i, ok := w.page(r.path)
+		for _, r := range tiny.Requests {
+			i, ok := w.page(r.Path)
 			if !ok {
 				continue
 			}
@@ -170,19 +170,19 @@ func TestBestFirst(t *testing.T) {
 	var places [3]float64 // mean place of the hubs' pages
 	for i := range places {
 		inBubble(t, func(t *testing.T) {
-			tiny := &tinyWeb{serve: serve}
+			tiny := &tinyWeb{Serve: serve}
 			var seeds []string
 			for p := range plds {
 				seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", p))
 			}
-			opt := tiny.options(t, memfs.New(*seedFlag), seeds...)
+			opt := tinyOptions(t, tiny, memfs.New(*seedFlag), seeds...)
 			opt.Strategy, opt.StockTarget, opt.HostDelay, opt.MaxTime = strategy.BestFirst, 10, time.Millisecond, 100*time.Hour
 			opt.Rate = schedule(t, "5", pace.Pages)
 			mustRun(t, t.Context(), opt)
 			n := 0
-			for _, r := range tiny.requests {
+			for _, r := range tiny.Requests {
 				var p int
-				if _, err := fmt.Sscanf(r.host, "h%d.test", &p); err != nil || r.path == "/robots.txt" {
+				if _, err := fmt.Sscanf(r.Host, "h%d.test", &p); err != nil || r.Path == "/robots.txt" {
 					continue
 				}
 				if n++; p < hubs {
@@ -218,23 +218,23 @@ func TestSiteBySite(t *testing.T) {
 		return answer{200, "", body + fmt.Sprintf("<a href=http://h%d.test/%d>", (s+1)%sites, i)}
 	}
 	inBubble(t, func(t *testing.T) {
-		tiny := &tinyWeb{serve: serve}
+		tiny := &tinyWeb{Serve: serve}
 		var seeds []string
 		for s := range sites {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", s))
 		}
-		opt := tiny.options(t, memfs.New(*seedFlag), seeds...)
+		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), seeds...)
 		opt.Strategy, opt.SitesAtOnce, opt.StockTarget, opt.HostDelay = strategy.SiteBySite, 1, 4, time.Second
 		opt.MaxTime = 100 * time.Hour
 		mustRun(t, t.Context(), opt)
 		got, open, most := map[string]int{}, map[string]bool{}, 0
-		for _, r := range tiny.requests {
-			if r.path == "/robots.txt" {
+		for _, r := range tiny.Requests {
+			if r.Path == "/robots.txt" {
 				continue
 			}
-			open[r.host] = true
-			if got[r.host]++; got[r.host] >= pages*9/10 {
-				delete(open, r.host)
+			open[r.Host] = true
+			if got[r.Host]++; got[r.Host] >= pages*9/10 {
+				delete(open, r.Host)
 			}
 			most = max(most, len(open))
 		}
@@ -254,7 +254,7 @@ func TestSiteBySite(t *testing.T) {
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		tiny := &tinyWeb{serve: func(_, path string) answer {
+		tiny := &tinyWeb{Serve: func(_, path string) answer {
 			switch path {
 			case "/robots.txt":
 				return noRobots
@@ -263,13 +263,13 @@ func TestSnapshot(t *testing.T) {
 			}
 			return answer{200, "", "<html><a href=/link><a href=http://other.test/>"}
 		}}
-		opt := tiny.options(t, memfs.New(*seedFlag), "http://a.test/", "http://a.test/moved", "http://b.test/x")
+		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), "http://a.test/", "http://a.test/moved", "http://b.test/x")
 		opt.Strategy = strategy.Snapshot
 		mustRun(t, t.Context(), opt)
 		var got []string
-		for _, r := range tiny.requests {
-			if r.path != "/robots.txt" {
-				got = append(got, r.host+r.path)
+		for _, r := range tiny.Requests {
+			if r.Path != "/robots.txt" {
+				got = append(got, r.Host+r.Path)
 			}
 		}
 		slices.Sort(got)

@@ -46,7 +46,7 @@ func TestCombinedTypes(t *testing.T) {
 			"koi8-r"},
 	}
 	inBubble(t, func(t *testing.T) {
-		w := tinyWeb{serve: func(string, string) answer { return noRobots }, raw: func(c net.Conn, _, path string) bool {
+		w := tinyWeb{Serve: func(string, string) answer { return noRobots }, Raw: func(c net.Conn, _, path string) bool {
 			p, ok := pages[strings.TrimPrefix(path, "/")]
 			if ok {
 				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", p.head, len(p.body), p.body)
@@ -58,7 +58,7 @@ func TestCombinedTypes(t *testing.T) {
 			seeds = append(seeds, "http://a.test/"+name)
 		}
 		fs := memfs.New(*seedFlag)
-		opt := w.options(t, fs, seeds...)
+		opt := tinyOptions(t, &w, fs, seeds...)
 		opt.Store = true
 		mustRun(t, t.Context(), opt)
 		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
@@ -69,7 +69,7 @@ func TestCombinedTypes(t *testing.T) {
 		for _, r := range exportedRows(t, fs, x.Target) {
 			name := strings.TrimPrefix(r["url"].(string), "http://a.test/")
 			if _, ok := pages[name]; ok {
-				got[name] = fmt.Sprint(r["content_mime_type"], r["content_charset"], len(w.got("a.test", "/"+name+".to")))
+				got[name] = fmt.Sprint(r["content_mime_type"], r["content_charset"], len(w.Got("a.test", "/"+name+".to")))
 			}
 		}
 		null := map[string]any{"": nil}

@@ -14,7 +14,7 @@ import (
 func TestExportDamagedRecord(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
-		opt := mirrors(1, 40).options(t, fs, "http://m0.test/")
+		opt := tinyOptions(t, mirrors(1, 40), fs, "http://m0.test/")
 		opt.Store = true
 		mustRun(t, t.Context(), opt)
 		wacz := func() *export.Report {

@@ -82,7 +82,7 @@ func (w *waitingWeb) handle(c net.Conn) {
 	}
 	a := w.answer(req.Host, req.URL.Path)
 	const form = "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n%s"
-	_, _ = fmt.Fprintf(c, form, a.status, len(a.body), a.header, a.body)
+	_, _ = fmt.Fprintf(c, form, a.Status, len(a.Body), a.Header, a.Body)
 }
 
 func (w *waitingWeb) answer(host, path string) answer {
@@ -92,7 +92,7 @@ func (w *waitingWeb) answer(host, path string) answer {
 		w.robots.Add(1)
 		switch host[:2] {
 		case "r5":
-			return answer{status: 503}
+			return answer{Status: 503}
 		case "cd":
 			return answer{200, "", "User-agent: *\nCrawl-delay: 300\n"}
 		}
@@ -101,9 +101,9 @@ func (w *waitingWeb) answer(host, path string) answer {
 	w.pages.Add(1)
 	switch host[:2] {
 	case "ra":
-		return answer{status: 503, header: fmt.Sprintf("Retry-After: %d\r\n", 3600*(1+number%6))}
+		return answer{Status: 503, Header: fmt.Sprintf("Retry-After: %d\r\n", 3600*(1+number%6))}
 	case "tm":
-		return answer{status: 429, header: "Retry-After: 120\r\n"}
+		return answer{Status: 429, Header: "Retry-After: 120\r\n"}
 	}
 	body := "<html>x"
 	switch host[:2] {

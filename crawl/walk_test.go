@@ -18,7 +18,7 @@ import (
 // walkWeb is a web for random walks: a part of its pages is forbidden, redirects, or is absent.
 func walkWeb() (*topicWeb, *tinyWeb) {
 	w := &topicWeb{pages: 400, hosts: 25, topics: 1, links: 6}
-	return w, &tinyWeb{serve: func(host, path string) answer {
+	return w, &tinyWeb{Serve: func(host, path string) answer {
 		i, ok := w.page(path)
 		switch {
 		case path == "/robots.txt" && host == "h7.test":
@@ -33,7 +33,7 @@ func walkWeb() (*topicWeb, *tinyWeb) {
 }
 
 func walkOptions(t *testing.T, w *topicWeb, tiny *tinyWeb, fs *memfs.FS) Options {
-	opt := tiny.options(t, fs, w.url(0), w.url(1))
+	opt := tinyOptions(t, tiny, fs, w.url(0), w.url(1))
 	opt.Strategy, opt.HostDelay, opt.CheckpointEvery = strategy.RandomWalk, 5*time.Second, 2*time.Minute
 	opt.Walk = walk.Options{Walkers: 15, URLs: 120}
 	return opt
@@ -122,9 +122,9 @@ func TestRandomWalk(t *testing.T) {
 		checkWalk(t, &opt)
 		checkSample(t, &opt)
 		asked := map[string]int{}
-		for _, r := range tiny.requests {
-			if asked[r.host+r.path]++; asked[r.host+r.path] > 1 && r.path != "/robots.txt" {
-				t.Errorf("%s%s was requested twice", r.host, r.path)
+		for _, r := range tiny.Requests {
+			if asked[r.Host+r.Path]++; asked[r.Host+r.Path] > 1 && r.Path != "/robots.txt" {
+				t.Errorf("%s%s was requested twice", r.Host, r.Path)
 			}
 		}
 		opt.Strategy = strategy.BreadthFirst
@@ -227,8 +227,8 @@ func TestRandomWalkLeavesDeadHosts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w, tiny := walkWeb()
-		serve := tiny.serve
-		tiny.serve = func(host, path string) answer {
+		serve := tiny.Serve
+		tiny.Serve = func(host, path string) answer {
 			if len(host) == len("h10.test") { // 15 of the 25 hosts
 				return answer{503, "", ""}
 			}

@@ -1,0 +1,75 @@
+package crawltest
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/testworld"
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/ports"
+	"drumbeat/internal/simweb"
+	"drumbeat/state"
+)
+
+// SimOptions returns the options of a small crawl of web over a virtual network, on fs.
+func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
+	t.Helper()
+	client, err := fetch.New(fetch.Options{
+		Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
+		TLS: fetch.TLSOptions{Roots: web.CAPool()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	opt := crawl.Options{
+		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org",
+		Resolver: testworld.SimResolver{Web: web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(), RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
+		KeepAlive: 10 * time.Second, HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
+		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
+		CrawlLog: state.LogAll, StockTarget: 2000, MaxDepth: crawl.Unlimited,
+	}
+	if *testworld.Verbose {
+		opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		opt.Snapshot = func(s *crawl.Snapshot) {
+			t.Logf("%v: %v fetched %d pages %d waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
+				s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting, s.Deferred, s.Refused, s.RobotsInFlight, s.RobotsQueued,
+				s.Queue, s.Horizon)
+		}
+		opt.SnapshotEvery = 10 * time.Second
+	}
+	return opt
+}
+
+// WebOptions returns the options of a crawl of w with the program's default delays, on fs.
+func WebOptions(t testing.TB, w *testworld.Web, fs disk.FS, seeds ...string) crawl.Options {
+	t.Helper()
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	client, err := fetch.New(fetch.Options{Dial: w.Dial, AllowNets: loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return crawl.Options{
+		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: seeds, Agent: "drumbeat", Contact: "test@example.org",
+		Resolver: w, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 200, Retries: 3,
+		HostDelay: 40 * time.Second, HostDelayMin: time.Second,
+		ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond,
+		MaxDepth: crawl.Unlimited, Linger: time.Minute, CheckpointEvery: time.Hour, Store: true, CrawlLog: state.LogAll,
+	}
+}
+
+// MustRun runs a crawl to its end.
+func MustRun(t *testing.T, ctx context.Context, opt crawl.Options) *crawl.Result {
+	t.Helper()
+	res, err := crawl.Run(ctx, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
