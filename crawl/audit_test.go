@@ -13,7 +13,6 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
-	"drumbeat/internal/simweb"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/star"
@@ -21,21 +20,6 @@ import (
 	"drumbeat/state/audit"
 	"drumbeat/weburl"
 )
-
-// stoppedCrawl returns a directory with URLs in every kind of place.
-func stoppedCrawl(t *testing.T) (*memfs.FS, Options) {
-	t.Helper()
-	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 3000, 0.2 })
-	fs := memfs.New(*seedFlag)
-	opt := simOptions(t, web, fs)
-	opt.QueuePages = Unlimited
-	opt.StockTarget = 100
-	opt.MaxPages = 300
-	if _, err := Run(t.Context(), opt); err != nil {
-		t.Fatal(err)
-	}
-	return fs, opt
-}
 
 // tamper opens the files that a manifest names, calls change to alter them, and writes a manifest that
 // names the result. It leaves the accounts as they are.

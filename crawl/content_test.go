@@ -15,35 +15,6 @@ import (
 	"drumbeat/state"
 )
 
-// mirrors is a web with n hosts that have the same pages, with relative links, and one link from the first page
-// of host 0 to each other host. A page of a host that is not a mirror is linked from the last page of each host.
-func mirrors(n, pages int) *tinyWeb {
-	text := strings.Repeat("text ", 100)
-	return &tinyWeb{Serve: func(host, path string) answer {
-		var page int
-		switch {
-		case path == "/robots.txt":
-			return noRobots
-		case host == "m0.test" && path == "/":
-			var b strings.Builder
-			for i := range n {
-				fmt.Fprintf(&b, "<a href=http://m%d.test/p0>m</a>", i)
-			}
-			return answer{200, "", "<html>" + b.String()}
-		case strings.HasPrefix(path, "/end"):
-			return answer{200, "", "<html>" + host}
-		}
-		if _, err := fmt.Sscanf(path, "/p%d", &page); err != nil {
-			return answer{404, "", "no page"}
-		}
-		next := fmt.Sprintf("<a href=p%d>n</a>", page+1)
-		if page == pages-1 {
-			next = "<a href=end>e</a>"
-		}
-		return answer{200, "", fmt.Sprintf("<html>%s%d%s", text, page, next)}
-	}}
-}
-
 // TestContentSeen: of equal bodies, one is stored and the others become revisit records, whatever the filter in
 // RAM knows. With skip, links of a known body are not taken; with off, all bodies are stored.
 func TestContentSeen(t *testing.T) {

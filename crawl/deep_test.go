@@ -16,19 +16,6 @@ import (
 	"drumbeat/weburl"
 )
 
-// deep runs a deep audit of a crawl in memory.
-func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
-	t.Helper()
-	rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if names, err := fs.List(opt.Dirs[0]); err != nil || strings.Contains(strings.Join(names, " "), "audit-tmp") {
-		t.Errorf("the audit left its temporary files: %q, %v", names, err)
-	}
-	return rep
-}
-
 // TestDeepAudit: stopped and finished crawls must balance key by key, and the output must have every ended
 // URL.
 func TestDeepAudit(t *testing.T) {

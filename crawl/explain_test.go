@@ -361,13 +361,3 @@ func TestExplainEveryURL(t *testing.T) {
 		}
 	}
 }
-
-// partOf returns the state of one structure in a manifest.
-func partOf[S any](t testing.TB, m *state.Manifest, name string) *S {
-	t.Helper()
-	s, err := state.Part[S](m, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}

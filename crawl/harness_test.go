@@ -5,4 +5,6 @@ import (
 	"drumbeat/crawl/crawltest"
 )
 
-func init() { crawl.SetHarness(crawltest.SimOptions, crawltest.WebOptions, crawltest.MustRun) }
+func init() {
+	crawl.SetHarness(crawltest.SimOptions, crawltest.WebOptions, crawltest.MustRun, crawltest.StoppedCrawl)
+}

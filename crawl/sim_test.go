@@ -12,6 +12,7 @@ import (
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
 	"drumbeat/state/audit"
+	"drumbeat/state/repair"
 )
 
 // The tests inside this package use testworld by these names.
@@ -28,6 +29,8 @@ var (
 	noRobots, pagesOnly, ownAddr, urls = testworld.NoRobots, testworld.PagesOnly, testworld.OwnAddr, testworld.URLs
 
 	inBubble, smallWeb, checkBalanced = testworld.InBubble, testworld.SmallWeb, testworld.CheckBalanced
+
+	exportedRows, mirrors, spoil, hurt = testworld.ExportedRows, testworld.Mirrors, testworld.Spoil, testworld.Hurt
 )
 
 // These stand in crawltest, which the tests inside this package cannot import, because it imports this package.
@@ -35,12 +38,14 @@ var (
 	simOptions  func(testing.TB, *simweb.Web, disk.FS) Options
 	tinyOptions func(testing.TB, *tinyWeb, disk.FS, ...string) Options
 	mustRun     func(*testing.T, context.Context, Options) *Result
+
+	stoppedCrawl func(*testing.T) (*memfs.FS, Options)
 )
 
 // SetHarness is for the external tests, which set them from crawltest.
 func SetHarness(sim func(testing.TB, *simweb.Web, disk.FS) Options, tiny func(testing.TB, *tinyWeb, disk.FS, ...string) Options,
-	run func(*testing.T, context.Context, Options) *Result) {
-	simOptions, tinyOptions, mustRun = sim, tiny, run
+	run func(*testing.T, context.Context, Options) *Result, stopped func(*testing.T) (*memfs.FS, Options)) {
+	simOptions, tinyOptions, mustRun, stoppedCrawl = sim, tiny, run, stopped
 }
 
 // atOnce removes all delays.
@@ -51,6 +56,26 @@ func longOr[T any](long, short T) T { return testworld.LongOr(long, short) }
 func notShort(t *testing.T) {
 	t.Helper()
 	testworld.NotShort(t)
+}
+
+func partOf[S any](t testing.TB, m *state.Manifest, name string) *S {
+	t.Helper()
+	return testworld.PartOf[S](t, m, name)
+}
+
+func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
+	t.Helper()
+	return testworld.Deep(t, fs, opt.Dirs)
+}
+
+func crawlFiles(t testing.TB, fs disk.FS, opt *Options, want func(path string) bool) []string {
+	t.Helper()
+	return testworld.StateFiles(t, fs, opt.Dirs, want)
+}
+
+func repairOf(t testing.TB, fs disk.FS, opt *Options, change func(*repair.Options)) (*repair.Report, error) {
+	t.Helper()
+	return testworld.Repair(t, fs, opt.Dirs, change)
 }
 
 func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {

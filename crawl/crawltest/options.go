@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
@@ -72,4 +73,19 @@ func MustRun(t *testing.T, ctx context.Context, opt crawl.Options) *crawl.Result
 		t.Fatal(err)
 	}
 	return res
+}
+
+// StoppedCrawl returns a directory with URLs in every kind of place.
+func StoppedCrawl(t *testing.T) (*memfs.FS, crawl.Options) {
+	t.Helper()
+	web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 3000, 0.2 })
+	fs := memfs.New(*testworld.Seed)
+	opt := SimOptions(t, web, fs)
+	opt.QueuePages = crawl.Unlimited
+	opt.StockTarget = 100
+	opt.MaxPages = 300
+	if _, err := crawl.Run(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	return fs, opt
 }

@@ -1,4 +1,4 @@
-package crawl
+package export_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simhash"
 	"drumbeat/internal/tabular"
@@ -19,7 +21,7 @@ import (
 // similarWeb returns a web of one host with pages of 300 words: a calendar whose pages differ in numbers, a
 // mirror of one page, articles of which each has editions with a few other words, and a wiki whose pages share
 // a third of their words.
-func similarWeb() *tinyWeb {
+func similarWeb() *testworld.Web {
 	text := func(seed uint64, n int) []string {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		words := make([]string, n)
@@ -28,10 +30,12 @@ func similarWeb() *tinyWeb {
 		}
 		return words
 	}
-	page := func(words []string) answer { return answer{200, "", "<html><p>" + strings.Join(words, " ")} }
-	return &tinyWeb{Serve: func(_, path string) answer {
+	page := func(words []string) testworld.Answer {
+		return testworld.Answer{200, "", "<html><p>" + strings.Join(words, " ")}
+	}
+	return &testworld.Web{Serve: func(_, path string) testworld.Answer {
 		if path == "/robots.txt" {
-			return noRobots
+			return testworld.NoRobots
 		}
 		var n, edition int
 		switch {
@@ -43,7 +47,7 @@ func similarWeb() *tinyWeb {
 					fmt.Fprintf(&links, "<a href=/article/%d/%d></a>", i, e)
 				}
 			}
-			return answer{200, "", "<html>" + links.String()}
+			return testworld.Answer{200, "", "<html>" + links.String()}
 		case sscan(path, "/calendar/%d", &n):
 			return page(append(text(1, 300), fmt.Sprintf("2026-11-%02d", n)))
 		case sscan(path, "/mirror/%d", &n):
@@ -57,7 +61,7 @@ func similarWeb() *tinyWeb {
 			}
 			return page(words)
 		}
-		return answer{404, "", ""}
+		return testworld.Answer{404, "", ""}
 	}}
 }
 
@@ -69,12 +73,12 @@ func sscan(s, form string, into ...any) bool {
 // TestNearDuplicates: each stored page has the simhash of its body, and the export has the pairs that a
 // comparison of each with each finds, among them no pages of a wiki with the same frame.
 func TestNearDuplicates(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
 		web := similarWeb()
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, web, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Store, opt.Simhash = true, true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out}); err != nil || !rep.Balanced() || !rep.Output.StoredAll {
 			t.Fatalf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
 		}
@@ -83,7 +87,7 @@ func TestNearDuplicates(t *testing.T) {
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)
 			}
-			return exportedRows(t, fs, x.Target)
+			return testworld.ExportedRows(t, fs, x.Target)
 		}
 		hashes := map[string]uint64{}
 		for _, r := range rows(export.Pages) {

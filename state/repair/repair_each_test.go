@@ -1,4 +1,4 @@
-package crawl
+package repair_test
 
 import (
 	"errors"
@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -19,16 +22,16 @@ import (
 
 // busyCrawl returns a crawl in the middle of its work, as kill -9 leaves it. A checkpoint made under full
 // load has what was in RAM.
-func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, Options) {
+func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, crawl.Options) {
 	t.Helper()
-	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
-	fs := memfs.New(*seedFlag)
-	opt := simOptions(t, web, fs)
-	opt.QueuePages, opt.StockTarget, opt.MaxTime = Unlimited, 100, 13*time.Second
+	web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
+	fs := memfs.New(*testworld.Seed)
+	opt := crawltest.SimOptions(t, web, fs)
+	opt.QueuePages, opt.StockTarget, opt.MaxTime = crawl.Unlimited, 100, 13*time.Second
 	opt.QueueBlockBytes, opt.CheckpointEvery = 4096, time.Second
 	var killed *memfs.FS // copied before an orderly stop, which would close the output files
-	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*seedFlag) })
-	if _, err := Run(t.Context(), opt); err != nil {
+	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*testworld.Seed) })
+	if _, err := crawl.Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}
 	opt.FS, opt.MaxTime, opt.QueuePages, opt.Linger = killed, 0, 0, 6*time.Hour
@@ -59,9 +62,9 @@ func kindOf(file string) string {
 // finish as if nothing had happened, or end with an error that names a file. After a repair it must
 // balance, resume, end, and balance again.
 func TestRepairEachKindOfFile(t *testing.T) {
-	notShort(t)
+	testworld.NotShort(t)
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
+	testworld.InBubble(t, func(t *testing.T) {
 		_, fs, opt := busyCrawl(t)
 		kinds := map[string][]string{}
 		for _, dir := range opt.Dirs {
@@ -86,11 +89,11 @@ func TestRepairEachKindOfFile(t *testing.T) {
 		}
 		slices.Sort(names)
 		t.Log(names)
-		rng := rand.New(rand.NewPCG(*seedFlag, 23))
+		rng := rand.New(rand.NewPCG(*testworld.Seed, 23))
 		for _, kind := range names {
 			for _, how := range []string{"bytes", "cut", "gone"} {
 				always := kind == "beast/segment" && how == "cut" || kind == "urlseen/cache" && how == "bytes"
-				if !*longRuns && !always && rng.IntN(20) > 0 {
+				if !*testworld.Long && !always && rng.IntN(20) > 0 {
 					continue
 				}
 				hurtAndRepair(t, rng, fs, opt, kind+": "+how, kinds[kind], how)
@@ -99,51 +102,22 @@ func TestRepairEachKindOfFile(t *testing.T) {
 	})
 }
 
-// hurt damages some of the files.
-func hurt(t *testing.T, rng *rand.Rand, mem *memfs.FS, files []string, how string) {
-	t.Helper()
-	for _, i := range rng.Perm(len(files))[:min(len(files), 3)] {
-		switch how {
-		case "bytes":
-			for range 1 + rng.IntN(3) {
-				spoil(t, rng, mem, files[i], 1+rng.IntN(1000))
-			}
-		case "gone":
-			if err := mem.Remove(files[i]); err != nil {
-				t.Fatal(err)
-			}
-		case "cut":
-			f, err := mem.Open(files[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			size, err := f.Size()
-			if err == nil {
-				err = f.Truncate(rng.Int64N(size))
-			}
-			if err = errors.Join(err, f.Close()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt Options, what string, files []string, how string) {
+func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options, what string, files []string, how string) {
 	t.Helper()
 	mem := fs.Fork(1)
-	hurt(t, rng, mem, files, how)
+	testworld.Hurt(t, rng, mem, files, how)
 	asIs := mem.Fork(1)
 	opt.FS = asIs
-	if _, err := Run(t.Context(), opt); err != nil {
+	if _, err := crawl.Run(t.Context(), opt); err != nil {
 		if !slices.ContainsFunc(files, func(f string) bool { return strings.Contains(err.Error(), f) }) {
 			t.Errorf("%s: the error names none of %q: %v", what, files, err)
 		}
 	} else if strings.Contains(what, "/state/") {
-		if rep := deep(t, asIs, &opt); !rep.Balanced() {
+		if rep := testworld.Deep(t, asIs, opt.Dirs); !rep.Balanced() {
 			t.Errorf("%s: the crawl continued: %q, %v", what, rep.Bad, rep.Damages)
 		}
 	}
-	rep, err := repairOf(t, mem, &opt, nil)
+	rep, err := testworld.Repair(t, mem, opt.Dirs, nil)
 	if err != nil {
 		if !strings.Contains(what, state.SuffixesName) {
 			t.Errorf("%s: repair: %v", what, err)
@@ -151,7 +125,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt Options, what
 		return
 	}
 	check := func(when string) {
-		after := deep(t, mem, &opt)
+		after := testworld.Deep(t, mem, opt.Dirs)
 		outOnly := !slices.ContainsFunc(after.Damages, func(d audit.Damage) bool {
 			return d.Structure != state.NameWARC && d.Structure != state.NameCrawlLog && d.Structure != state.NameSeedLog && d.Structure != state.NameRobotsLog
 		})
@@ -161,7 +135,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt Options, what
 	}
 	check("repaired")
 	opt.FS = mem
-	res, err := Run(t.Context(), opt)
+	res, err := crawl.Run(t.Context(), opt)
 	if err != nil && !errors.Is(err, state.ErrFinished) {
 		t.Errorf("%s: after the repair the crawl ends with %v; %q", what, err, rep.Actions)
 		return

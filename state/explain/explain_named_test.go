@@ -1,9 +1,11 @@
-package crawl
+package explain_test
 
 import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 	"drumbeat/state/explain"
@@ -11,15 +13,15 @@ import (
 
 // TestExplainNames: the PLDs that link to one have their names, also those whose names wait for a merge.
 func TestExplainNames(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: func(host, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := &testworld.Web{Serve: func(host, path string) testworld.Answer {
 			if path == "/robots.txt" {
-				return noRobots
+				return testworld.NoRobots
 			}
-			return answer{200, "", "<html><a href=http://b.test/>b</a><a href=http://c.test/>c</a>"}
+			return testworld.Answer{200, "", "<html><a href=http://b.test/>b</a><a href=http://c.test/>c</a>"}
 		}}
-		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-		mustRun(t, t.Context(), opt)
+		opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
+		crawltest.MustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
 		if err != nil {
 			t.Fatal(err)
@@ -41,16 +43,16 @@ func TestExplainNames(t *testing.T) {
 // TestExplainNotStored: of a page that is left out of the output, explain says so, whether or not the log has a line.
 func TestExplainNotStored(t *testing.T) {
 	for _, log := range []state.LogLevel{state.LogAll, state.LogErrors} {
-		inBubble(t, func(t *testing.T) {
-			w := &tinyWeb{Serve: func(_, path string) answer {
+		testworld.InBubble(t, func(t *testing.T) {
+			w := &testworld.Web{Serve: func(_, path string) testworld.Answer {
 				if path == "/robots.txt" {
-					return noRobots
+					return testworld.NoRobots
 				}
-				return answer{200, "", "<html><meta name=robots content=noarchive>a page"}
+				return testworld.Answer{200, "", "<html><meta name=robots content=noarchive>a page"}
 			}}
-			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
+			opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
 			opt.Store, opt.NoArchive, opt.CrawlLog = true, state.ArchiveDrop, log
-			mustRun(t, t.Context(), opt)
+			crawltest.MustRun(t, t.Context(), opt)
 			x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
 			if err != nil {
 				t.Fatal(err)

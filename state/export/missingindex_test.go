@@ -1,4 +1,4 @@
-package crawl
+package export_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/export"
@@ -16,11 +18,11 @@ import (
 // TestExportWithoutIndex: exports that find pages by the indexes refuse a WARC file whose index is not there, and
 // write nothing. A file that was moved away with its index is left out.
 func TestExportWithoutIndex(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		fsys := memfs.New(*seedFlag)
-		opt := tinyOptions(t, mirrors(1, 40), fsys, "http://m0.test/")
+	testworld.InBubble(t, func(t *testing.T) {
+		fsys := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fsys, "http://m0.test/")
 		opt.Store, opt.WARCFileBytes = true, 10_000
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		dir := opt.Dirs[0] + "/warc/"
 		names, err := fsys.List(dir)
 		if err != nil {
@@ -63,11 +65,11 @@ func TestExportWithoutIndex(t *testing.T) {
 // TestExportAbsent: exports and the report of a site say how many files of the crawl are not there. They say nothing
 // while all are.
 func TestExportAbsent(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		fsys := memfs.New(*seedFlag)
-		opt := tinyOptions(t, mirrors(1, 40), fsys, "http://m0.test/")
+	testworld.InBubble(t, func(t *testing.T) {
+		fsys := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fsys, "http://m0.test/")
 		opt.Store, opt.WARCFileBytes = true, 10_000
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		files := map[string]int{}
 		for _, gone := range []bool{false, true} {
 			for _, sub := range []string{"warc", "log"} {

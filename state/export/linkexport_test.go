@@ -1,4 +1,4 @@
-package crawl
+package export_test
 
 import (
 	"fmt"
@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
@@ -19,9 +22,11 @@ import (
 	"drumbeat/warc"
 )
 
+const day = 24 * time.Hour
+
 // exportedLinks exports the links of a crawl to target. It returns them as "from to element [rel] text", and
 // the report.
-func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]string, *export.Report) {
+func exportedLinks(t *testing.T, fs disk.FS, opt *crawl.Options, target string) ([]string, *export.Report) {
 	t.Helper()
 	x := export.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out, Kind: export.Links, Format: tabular.JSONL, Target: target, TempDir: "tmp"}
 	rep, err := export.Run(t.Context(), x)
@@ -29,7 +34,7 @@ func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]str
 		t.Fatal(err)
 	}
 	var list []string
-	for _, r := range exportedRows(t, fs, x.Target) {
+	for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 		rel, _ := r["rel"].(string)
 		text, _ := r["anchor_text"].(string)
 		if r["nofollow"] != strings.Contains(strings.ToLower(rel), "nofollow") {
@@ -43,24 +48,24 @@ func exportedLinks(t *testing.T, fs disk.FS, opt *Options, target string) ([]str
 // TestExportLinks: each link of each page is a row, as often as the page has it, with absolute URL, rel and
 // text; redirects and headers too. Pages of error statuses, images and parts of pages have none.
 func TestExportLinks(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{Serve: func(_, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := &testworld.Web{Serve: func(_, path string) testworld.Answer {
 			switch path {
 			case "/robots.txt":
-				return noRobots
+				return testworld.NoRobots
 			case "/":
-				return answer{200, "Link: </next>; rel=next; title=x, </style>; rel=stylesheet\r\n",
+				return testworld.Answer{200, "Link: </next>; rel=next; title=x, </style>; rel=stylesheet\r\n",
 					"<html><base href=/dir/><a href=one rel='nofollow me'>The <b>first</b>\n one</a><a href=../moved>moved</a><a href=one>again</a>" +
 						"<link rel='canonical' href=/><link rel=stylesheet href=style><img src=image><iframe src=/frame></iframe>" +
 						"<form action=/search></form><a href=mailto:x@a.test>no</a><a href='http://b.test/%7Ex#y'>&amp;</a><a href=/text>t</a><a href=/gone>g</a>"}
 			case "/moved":
-				return answer{302, "Location: dir/../two\r\n", "<html><a href=/no>no</a>"}
+				return testworld.Answer{302, "Location: dir/../two\r\n", "<html><a href=/no>no</a>"}
 			case "/two":
-				return answer{200, "Refresh: 5; url=three\r\n", "<html><meta http-equiv=refresh content='0; url=four'>"}
+				return testworld.Answer{200, "Refresh: 5; url=three\r\n", "<html><meta http-equiv=refresh content='0; url=four'>"}
 			case "/gone":
-				return answer{410, "", "<html><a href=/no>no</a>"}
+				return testworld.Answer{410, "", "<html><a href=/no>no</a>"}
 			}
-			return answer{200, "", "<html>"}
+			return testworld.Answer{200, "", "<html>"}
 		}, Raw: func(c net.Conn, _, path string) bool {
 			body := map[string]string{"/text": "<!doctype html><html><a href=/sniffed>s</a>", "/sniffed": "<a href=/no>text</a>"}[path]
 			if body != "" {
@@ -68,10 +73,10 @@ func TestExportLinks(t *testing.T) {
 			}
 			return body != ""
 		}}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, web, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Store = true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		want := []string{
 			"http://a.test/ http://a.test/dir/one a [nofollow me] The first one",
@@ -111,12 +116,12 @@ func TestExportLinksOfMirrors(t *testing.T) {
 		want[fmt.Sprintf("%sp%d %send a [] e", host, pages-1, host)]++
 	}
 	for _, format := range []warc.Format{warc.Gzip, warc.Zstd} {
-		inBubble(t, func(t *testing.T) {
-			fs := memfs.New(*seedFlag)
-			opt := tinyOptions(t, mirrors(hosts, pages), fs, "http://m0.test/")
+		testworld.InBubble(t, func(t *testing.T) {
+			fs := memfs.New(*testworld.Seed)
+			opt := crawltest.WebOptions(t, testworld.Mirrors(hosts, pages), fs, "http://m0.test/")
 			opt.Store, opt.WARCFileBytes, opt.Connections = true, 20_000, 4
 			opt.WARCFormat = format
-			res := mustRun(t, t.Context(), opt)
+			res := crawltest.MustRun(t, t.Context(), opt)
 			if res.Snapshot.Count(state.CountRevisits) < (hosts-1)*pages {
 				t.Errorf("%d revisits", res.Snapshot.Count(state.CountRevisits))
 			}
@@ -186,24 +191,24 @@ func graphOf(t *testing.T, fs disk.FS, dir string) map[string]int {
 // TestExportLinksOfManyMirrors: the links of more pages with one body than are found by one reading of it.
 func TestExportLinksOfManyMirrors(t *testing.T) {
 	const pages = 1100
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{Serve: func(_, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := &testworld.Web{Serve: func(_, path string) testworld.Answer {
 			switch {
 			case path == "/robots.txt":
-				return noRobots
+				return testworld.NoRobots
 			case path == "/":
 				var b strings.Builder
 				for i := range pages {
 					fmt.Fprintf(&b, "<a href=p%d>p</a>", i)
 				}
-				return answer{200, "", "<html>" + b.String()}
+				return testworld.Answer{200, "", "<html>" + b.String()}
 			}
-			return answer{200, "", "<html><a href=/end>e</a>" + strings.Repeat("text ", 100)}
+			return testworld.Answer{200, "", "<html><a href=/end>e</a>" + strings.Repeat("text ", 100)}
 		}}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, web, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Store, opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		ends := 0
 		for _, l := range got {
@@ -220,11 +225,11 @@ func TestExportLinksOfManyMirrors(t *testing.T) {
 // TestExportLinksDamaged: a damaged record, and a WARC file that was moved away are said; other links
 // are there.
 func TestExportLinksDamaged(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, mirrors(1, 40), fs, "http://m0.test/")
+	testworld.InBubble(t, func(t *testing.T) {
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fs, "http://m0.test/")
 		opt.Store, opt.WARCFileBytes, opt.ArchiveRobots = true, 10_000, false
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		whole, _ := exportedLinks(t, fs, &opt, "links")
 		var files []string
 		names, err := fs.List(opt.Dirs[0] + "/warc")
@@ -247,7 +252,7 @@ func TestExportLinksDamaged(t *testing.T) {
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range exportedRows(t, fs, "pages") {
+		for _, r := range testworld.ExportedRows(t, fs, "pages") {
 			if strings.HasSuffix(files[1], "/"+r["warc_filename"].(string)) {
 				data[int(r["warc_record_offset"].(float64)+r["warc_record_length"].(float64)/2)] ^= 0x40
 				break
@@ -274,31 +279,31 @@ func TestExportLinksDamaged(t *testing.T) {
 // of its own body, of an earlier one that came back or was confirmed by a 304, or of none. So are its status
 // in the site's report, and the counts of links.
 func TestExportLinksOfVisits(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
+	testworld.NotShort(t)
+	testworld.InBubble(t, func(t *testing.T) {
 		began := time.Now()
 		text := strings.Repeat("text ", 100)
-		web := &tinyWeb{Reply: func(req *http.Request) (answer, bool) {
+		web := &testworld.Web{Reply: func(req *http.Request) (testworld.Answer, bool) {
 			if req.Host != "a.test" {
-				return noRobots, true
+				return testworld.NoRobots, true
 			}
 			age := time.Since(began) / day
-			link := func(to string) answer {
-				return answer{200, "", "<html>" + req.RequestURI + text + "<a href=" + to + ">l</a>"}
+			link := func(to string) testworld.Answer {
+				return testworld.Answer{200, "", "<html>" + req.RequestURI + text + "<a href=" + to + ">l</a>"}
 			}
 			switch req.RequestURI {
 			case "/robots.txt":
-				return noRobots, true
+				return testworld.NoRobots, true
 			case "/":
 				if age < 3 {
-					return answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
+					return testworld.Answer{200, "", "<html><a href=same>s</a><a href=turns>s</a><a href=tagged>s</a><a href=gone>s</a><a href=moves>s</a>" +
 						"<a href=twin>s</a><a href=http://c.test/>s</a>"}, true
 				}
-				return answer{200, "", "<html><a href=same>s</a><a href=new>s</a>"}, true
+				return testworld.Answer{200, "", "<html><a href=same>s</a><a href=new>s</a>"}, true
 			case "/same":
 				return link("http://b.test/"), true
 			case "/twin": // has the body that /turns had
-				return answer{200, "", "<html>/turns" + text + "<a href=/v1>l</a>"}, true
+				return testworld.Answer{200, "", "<html>/turns" + text + "<a href=/v1>l</a>"}, true
 			case "/turns": // 0, 1, 0
 				return link(fmt.Sprintf("/v%d", age/2%2)), true
 			case "/tagged":
@@ -306,26 +311,26 @@ func TestExportLinksOfVisits(t *testing.T) {
 					a.Header = "ETag: \"x\"\r\n"
 					return a, true
 				}
-				return answer{304, "ETag: \"x\"\r\n", ""}, true
+				return testworld.Answer{304, "ETag: \"x\"\r\n", ""}, true
 			case "/gone":
 				if age > 4 {
-					return answer{404, "", "<html>"}, true
+					return testworld.Answer{404, "", "<html>"}, true
 				}
 				return link("/no"), true
 			case "/moves":
 				if age > 2 {
-					return answer{301, "Location: /same\r\n", ""}, true
+					return testworld.Answer{301, "Location: /same\r\n", ""}, true
 				}
 				return link("/no"), true
 			}
-			return answer{404, "", "<html>"}, true
+			return testworld.Answer{404, "", "<html>"}, true
 		}}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, web, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Store, opt.CrawlLog, opt.WARCFileBytes = true, state.LogAll, 4000
 		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 9}
 		opt.MaxTime = 5*day + 12*time.Hour
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		want := []string{
 			"http://a.test/ http://a.test/new a [] s",
@@ -352,7 +357,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range exportedRows(t, fs, x.Target) {
+		for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 			if want := map[any]any{"b.test": 1.0, "c.test": 0.0}[r["to_pld"]]; r["links"] != want {
 				t.Errorf("%v links to %v, want %v", r["links"], r["to_pld"], want)
 			}

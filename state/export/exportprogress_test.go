@@ -1,8 +1,10 @@
-package crawl
+package export_test
 
 import (
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/state"
@@ -12,11 +14,11 @@ import (
 // TestExportProgress: the total of the progress has the WARC files, if an export reads them. Small pages are read
 // with what follows them, and WACZ copies them, too, so more is read.
 func TestExportProgress(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, mirrors(2, 200), fs, "http://m0.test/")
+	testworld.InBubble(t, func(t *testing.T) {
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, testworld.Mirrors(2, 200), fs, "http://m0.test/")
 		opt.Store, opt.ArchiveRobots = true, false
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		for _, x := range []export.Options{
 			{Kind: export.Links, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true}, {Kind: export.WACZ},
 		} {

@@ -1,14 +1,16 @@
-package crawl
+package export_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
@@ -18,49 +20,20 @@ import (
 // exportedURLs returns the URLs in the parts of a table, and fails if a file is not whole.
 func exportedURLs(t *testing.T, fs disk.FS, dir string) (urls []string) {
 	t.Helper()
-	for _, row := range exportedRows(t, fs, dir) {
+	for _, row := range testworld.ExportedRows(t, fs, dir) {
 		urls = append(urls, row["url"].(string))
 	}
 	return urls
 }
 
-// exportedRows returns the rows in the parts of a table of JSON lines, and fails if a file is not whole.
-func exportedRows(t *testing.T, fs disk.FS, dir string) (rows []map[string]any) {
-	t.Helper()
-	names, err := fs.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if !strings.HasPrefix(name, "part-") {
-			continue
-		}
-		data, err := disk.ReadFile(fs, dir+"/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasSuffix(string(data), "}\n") {
-			t.Errorf("%s ends with %.40q", name, data[max(0, len(data)-40):])
-		}
-		for line := range strings.Lines(string(data)) {
-			var row map[string]any
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				t.Fatal(err)
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
 // TestExportFullDisk: an export to a full disk ends with a clear error and whole parts. With more room it
 // goes on, and its rows are the pages of the web.
 func TestExportFullDisk(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		if _, err := Run(t.Context(), opt); err != nil {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := testworld.SmallWeb(t, nil)
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.SimOptions(t, web, fs)
+		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
 		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "table", TempDir: "table.tmp",
@@ -95,12 +68,12 @@ func TestExportFullDisk(t *testing.T) {
 
 // TestWACZFullDisk: a WACZ that does not fit leaves the earlier one, and no other file.
 func TestWACZFullDisk(t *testing.T) {
-	notShort(t)
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, nil)
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		if _, err := Run(t.Context(), opt); err != nil {
+	testworld.NotShort(t)
+	testworld.InBubble(t, func(t *testing.T) {
+		web := testworld.SmallWeb(t, nil)
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.SimOptions(t, web, fs)
+		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(fs.MkdirAll("out"), disk.WriteFileAtomic(fs, "out/site.wacz", []byte("earlier"))); err != nil {
@@ -139,10 +112,10 @@ func TestWACZFullDisk(t *testing.T) {
 
 // TestExportStops: an export ends when its context does.
 func TestExportStops(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, smallWeb(t, nil), fs)
-		if _, err := Run(t.Context(), opt); err != nil {
+	testworld.InBubble(t, func(t *testing.T) {
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.SimOptions(t, testworld.SmallWeb(t, nil), fs)
+		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
 		errStop := errors.New("stop")

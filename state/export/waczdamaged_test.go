@@ -1,9 +1,11 @@
-package crawl
+package export_test
 
 import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
@@ -12,11 +14,11 @@ import (
 
 // TestExportDamagedRecord: a damaged record is counted by a WACZ, which has it as it is, and by the report of a site.
 func TestExportDamagedRecord(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, mirrors(1, 40), fs, "http://m0.test/")
+	testworld.InBubble(t, func(t *testing.T) {
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fs, "http://m0.test/")
 		opt.Store = true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		wacz := func() *export.Report {
 			rep, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
 			if err != nil {
@@ -31,7 +33,7 @@ func TestExportDamagedRecord(t *testing.T) {
 			Target: "pages", TempDir: "tmp"}); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range exportedRows(t, fs, "pages") {
+		for _, r := range testworld.ExportedRows(t, fs, "pages") {
 			if r["url"] != "http://m0.test/p7" {
 				continue
 			}

@@ -1,4 +1,4 @@
-package crawl
+package export_test
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/export"
@@ -33,24 +35,24 @@ func TestCharsets(t *testing.T) {
 	for path, p := range pages {
 		want["http://a.test"+path] = p.want
 	}
-	inBubble(t, func(t *testing.T) {
-		w := tinyWeb{Serve: func(string, string) answer { return noRobots }, Raw: func(c net.Conn, _, path string) bool {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := testworld.Web{Serve: func(string, string) testworld.Answer { return testworld.NoRobots }, Raw: func(c net.Conn, _, path string) bool {
 			p, ok := pages[path]
 			if ok {
 				fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", p.head, len(p.body), p.body)
 			}
 			return ok
 		}}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, &w, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, &w, fs, "http://a.test/")
 		opt.Store = true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		for _, r := range exportedRows(t, fs, x.Target) {
+		for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 			charset, _ := r["content_charset"].(string)
 			got[r["url"].(string)] = charset
 		}

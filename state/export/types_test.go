@@ -1,4 +1,4 @@
-package crawl
+package export_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/export"
@@ -45,8 +47,8 @@ func TestCombinedTypes(t *testing.T) {
 		"ascii": {"Content-Type: text/html", `<?xml version="1.0" encoding="koi8-r"?>` + link("ascii"), "text/html",
 			"koi8-r"},
 	}
-	inBubble(t, func(t *testing.T) {
-		w := tinyWeb{Serve: func(string, string) answer { return noRobots }, Raw: func(c net.Conn, _, path string) bool {
+	testworld.InBubble(t, func(t *testing.T) {
+		w := testworld.Web{Serve: func(string, string) testworld.Answer { return testworld.NoRobots }, Raw: func(c net.Conn, _, path string) bool {
 			p, ok := pages[strings.TrimPrefix(path, "/")]
 			if ok {
 				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n%s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", p.head, len(p.body), p.body)
@@ -57,16 +59,16 @@ func TestCombinedTypes(t *testing.T) {
 		for name := range pages {
 			seeds = append(seeds, "http://a.test/"+name)
 		}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, &w, fs, seeds...)
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, &w, fs, seeds...)
 		opt.Store = true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
 		got, want := map[string]string{}, map[string]string{}
-		for _, r := range exportedRows(t, fs, x.Target) {
+		for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 			name := strings.TrimPrefix(r["url"].(string), "http://a.test/")
 			if _, ok := pages[name]; ok {
 				got[name] = fmt.Sprint(r["content_mime_type"], r["content_charset"], len(w.Got("a.test", "/"+name+".to")))

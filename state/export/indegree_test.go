@@ -1,4 +1,4 @@
-package crawl
+package export_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/export"
@@ -15,25 +17,25 @@ import (
 // TestExportLinkCounts: the edges of PLDs have the number of links, those of pages stored as revisits included. Links
 // that the crawl did not take are counted where an edge exists; a pair that has only such links is named in a note.
 func TestExportLinkCounts(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{Serve: func(host, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := &testworld.Web{Serve: func(host, path string) testworld.Answer {
 			switch {
 			case path == "/robots.txt":
-				return noRobots
+				return testworld.NoRobots
 			case host == "a.test" && path == "/":
-				return answer{200, "", "<html><a href=/x>x</a><a href=/y>y</a><a href=http://b.test/>b</a><a href=http://w.b.test/>b</a>" +
+				return testworld.Answer{200, "", "<html><a href=/x>x</a><a href=/y>y</a><a href=http://b.test/>b</a><a href=http://w.b.test/>b</a>" +
 					"<a href=http://b.test/ rel=nofollow>b</a><a href=http://c.test/ rel=nofollow>c</a><a href=/moved>m</a>"}
 			case path == "/moved":
-				return answer{301, "Location: http://b.test/\r\n", ""}
+				return testworld.Answer{301, "Location: http://b.test/\r\n", ""}
 			case path == "/x", path == "/y": // equal bodies
-				return answer{200, "", "<html><a href=http://d.test/>d</a>" + strings.Repeat("text ", 100)}
+				return testworld.Answer{200, "", "<html><a href=http://d.test/>d</a>" + strings.Repeat("text ", 100)}
 			}
-			return answer{200, "", "<html>" + host}
+			return testworld.Answer{200, "", "<html>" + host}
 		}}
-		fs := memfs.New(*seedFlag)
-		opt := tinyOptions(t, web, fs, "http://a.test/")
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
 		opt.Store = true
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		for _, counted := range []bool{false, true} {
 			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: counted,
 				Target: "edges", TempDir: "tmp"} // the second replaces the first
@@ -42,7 +44,7 @@ func TestExportLinkCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := map[string]any{}
-			for _, r := range exportedRows(t, fs, x.Target) {
+			for _, r := range testworld.ExportedRows(t, fs, x.Target) {
 				got[fmt.Sprint(r["from_pld"], " ", r["to_pld"])] = r["links"]
 			}
 			want, notes := map[string]any{"a.test b.test": nil, "a.test d.test": nil}, []string(nil)
