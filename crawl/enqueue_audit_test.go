@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/queue"
@@ -60,7 +61,7 @@ func TestDeepAuditAfterEnqueue(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		whole, opt, again, other := enqueuedCrawl(t)
-		findsEachFault(t, whole, &opt)
+		testworld.FindsEachFault(t, whole, opt.Dirs)
 		forget := func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Orders = disk.Ref{}; return nil }
 		lose := func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error {
 			delete(m.Parts, state.NameOrdered)

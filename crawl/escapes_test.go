@@ -85,7 +85,7 @@ func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 		if rep.URL != want || rep.Place != "fetched" || rep.Ended == nil || rep.Ended.Source != "index" {
 			t.Errorf("%s: %s, %s, %+v", rep.Asked, rep.URL, rep.Place, rep.Ended)
 		}
-		if truthOf(t, mem, opt.Dirs).ended[want] == nil {
+		if truthOf(t, mem, opt.Dirs).Ended[want] == nil {
 			t.Errorf("the log lacks %s", want)
 		}
 	}

@@ -6,5 +6,5 @@ import (
 )
 
 func init() {
-	crawl.SetHarness(crawltest.SimOptions, crawltest.WebOptions, crawltest.MustRun, crawltest.StoppedCrawl)
+	crawl.SetHarness(crawltest.SimOptions, crawltest.WebOptions, crawltest.MustRun, crawltest.StoppedCrawl, crawltest.AtOnce)
 }

@@ -152,7 +152,7 @@ func TestRedirectsEnd(t *testing.T) {
 // isn't followed.
 func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most int) {
 	t.Helper()
-	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
+	if e := truthOf(t, mem, opt.Dirs).Ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
 		t.Errorf("the log has %+v for %s", e, last)
 	}
 	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})

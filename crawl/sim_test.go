@@ -31,6 +31,8 @@ var (
 	inBubble, smallWeb, checkBalanced = testworld.InBubble, testworld.SmallWeb, testworld.CheckBalanced
 
 	exportedRows, mirrors, spoil, hurt = testworld.ExportedRows, testworld.Mirrors, testworld.Spoil, testworld.Hurt
+
+	truthOf, allURLs, faults, breakers, addSeen = testworld.TruthOf, testworld.AllURLs, testworld.Faults, testworld.Breakers, testworld.AddSeen
 )
 
 // These stand in crawltest, which the tests inside this package cannot import, because it imports this package.
@@ -40,16 +42,14 @@ var (
 	mustRun     func(*testing.T, context.Context, Options) *Result
 
 	stoppedCrawl func(*testing.T) (*memfs.FS, Options)
+	atOnce       func(*Options)
 )
 
 // SetHarness is for the external tests, which set them from crawltest.
 func SetHarness(sim func(testing.TB, *simweb.Web, disk.FS) Options, tiny func(testing.TB, *tinyWeb, disk.FS, ...string) Options,
-	run func(*testing.T, context.Context, Options) *Result, stopped func(*testing.T) (*memfs.FS, Options)) {
-	simOptions, tinyOptions, mustRun, stoppedCrawl = sim, tiny, run, stopped
+	run func(*testing.T, context.Context, Options) *Result, stopped func(*testing.T) (*memfs.FS, Options), quick func(*Options)) {
+	simOptions, tinyOptions, mustRun, stoppedCrawl, atOnce = sim, tiny, run, stopped, quick
 }
-
-// atOnce removes all delays.
-func atOnce(o *Options) { o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = 0, 0, 0, 0 }
 
 func longOr[T any](long, short T) T { return testworld.LongOr(long, short) }
 
@@ -61,6 +61,15 @@ func notShort(t *testing.T) {
 func partOf[S any](t testing.TB, m *state.Manifest, name string) *S {
 	t.Helper()
 	return testworld.PartOf[S](t, m, name)
+}
+
+func saved[S any](m *state.Manifest, name string, f frozenStore[S], tails *disk.Tails) error {
+	return testworld.SaveInto(m, name, f, tails)
+}
+
+func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
+	t.Helper()
+	testworld.Tamper(t, fs, opt.Dirs, change)
 }
 
 func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {

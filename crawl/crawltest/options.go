@@ -65,6 +65,11 @@ func WebOptions(t testing.TB, w *testworld.Web, fs disk.FS, seeds ...string) cra
 	}
 }
 
+// AtOnce removes all delays.
+func AtOnce(o *crawl.Options) {
+	o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = 0, 0, 0, 0
+}
+
 // MustRun runs a crawl to its end.
 func MustRun(t *testing.T, ctx context.Context, opt crawl.Options) *crawl.Result {
 	t.Helper()

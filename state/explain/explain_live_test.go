@@ -1,4 +1,4 @@
-package crawl
+package explain_test
 
 import (
 	"bytes"
@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/ports"
@@ -48,7 +51,7 @@ func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
 // watchCrawl explains some URLs repeatedly while a crawl runs, until done is closed, and calls rest in
 // between. It checks that explain reports no error and no damage, and that no URL goes back. It returns the
 // number of checkpoints seen.
-func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-chan struct{}, rest func()) int {
+func watchCrawl(t *testing.T, fsys disk.FS, opt *crawl.Options, urls []string, done <-chan struct{}, rest func()) int {
 	x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
 	if err != nil {
 		t.Error(err)
@@ -90,20 +93,20 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 // TestExplainRunningCrawl: explain must give consistent answers while the crawl runs: in virtual time, and
 // on a disk with one checkpoint right after another.
 func TestExplainRunningCrawl(t *testing.T) {
-	notShort(t)
+	testworld.NotShort(t)
 	t.Parallel()
 	some := func(web *simweb.Web) []string {
-		all := allURLs(web)
-		rng := rand.New(rand.NewPCG(*seedFlag, 7))
+		all := testworld.AllURLs(web)
+		rng := rand.New(rand.NewPCG(*testworld.Seed, 7))
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		return all[:60]
 	}
-	watched := func(t *testing.T, fsys disk.FS, opt Options, urls []string, rest func(), least int) {
+	watched := func(t *testing.T, fsys disk.FS, opt crawl.Options, urls []string, rest func(), least int) {
 		done := make(chan struct{})
 		var wg sync.WaitGroup
 		seen := 0
 		wg.Go(func() { seen = watchCrawl(t, fsys, &opt, urls, done, rest) })
-		_, err := Run(t.Context(), opt)
+		_, err := crawl.Run(t.Context(), opt)
 		close(done)
 		wg.Wait()
 		if err != nil {
@@ -114,18 +117,18 @@ func TestExplainRunningCrawl(t *testing.T) {
 		}
 	}
 	t.Run("virtual", func(t *testing.T) {
-		inBubble(t, func(t *testing.T) {
-			web := smallWeb(t, func(o *simweb.Options) { o.Pages = 400 })
-			mem := memfs.New(*seedFlag)
-			opt := simOptions(t, web, mem)
-			opt.CheckpointEvery, opt.StockTarget, opt.QueuePages = time.Second, 60, Unlimited
+		testworld.InBubble(t, func(t *testing.T) {
+			web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages = 400 })
+			mem := memfs.New(*testworld.Seed)
+			opt := crawltest.SimOptions(t, web, mem)
+			opt.CheckpointEvery, opt.StockTarget, opt.QueuePages = time.Second, 60, crawl.Unlimited
 			watched(t, mem, opt, some(web), func() { time.Sleep(700 * time.Millisecond) }, 10)
 		})
 	})
 	t.Run("disk", func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.CrawlDelay = 300, 0 })
-		opt := simOptions(t, web, disk.OS())
-		atOnce(&opt)
+		web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.CrawlDelay = 300, 0 })
+		opt := crawltest.SimOptions(t, web, disk.OS())
+		crawltest.AtOnce(&opt)
 		opt.Dirs = []string{t.TempDir(), t.TempDir()}
 		opt.CheckpointEvery, opt.StockTarget, opt.MaxPages, opt.WARCFileBytes = 10*time.Millisecond, 60, 150, 100_000
 		watched(t, disk.OS(), opt, some(web), func() {}, 1)
@@ -155,11 +158,11 @@ func (m *movedOn) OpenRead(name string) (disk.File, error) {
 // TestExplainBeginsAnew: explain must start again when a checkpoint comes while it opens its files. If
 // files vanish without a new checkpoint, it must report damage.
 func TestExplainBeginsAnew(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		mem, opt := stoppedCrawl(t)
+	testworld.InBubble(t, func(t *testing.T) {
+		mem, opt := crawltest.StoppedCrawl(t)
 		var url string
 		var place state.Place
-		for u, at := range truthOf(t, mem, opt.Dirs).places {
+		for u, at := range testworld.TruthOf(t, mem, opt.Dirs).Places {
 			switch at.Place {
 			case state.PlaceFailed, state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots, state.PlaceDeferred:
 				url, place = u, at.Place
@@ -171,7 +174,7 @@ func TestExplainBeginsAnew(t *testing.T) {
 		for _, moved := range []bool{true, false} {
 			fsys := &movedOn{FS: mem, move: func() {
 				if moved {
-					tamper(t, mem, &opt, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
+					testworld.Tamper(t, mem, opt.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
 				}
 			}}
 			x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Dirs})
@@ -196,29 +199,29 @@ func TestExplainBeginsAnew(t *testing.T) {
 // TestExplainDamage: with any byte changed, explain must give a true answer, or report what is damaged, or
 // fail with an error that names the file.
 func TestExplainDamage(t *testing.T) {
-	notShort(t)
+	testworld.NotShort(t)
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		mem, opt := stoppedCrawl(t)
-		tr := truthOf(t, mem, opt.Dirs)
+	testworld.InBubble(t, func(t *testing.T) {
+		mem, opt := crawltest.StoppedCrawl(t)
+		tr := testworld.TruthOf(t, mem, opt.Dirs)
 		var urls []string
 		have := map[string]int{}
-		for url := range tr.places {
-			if p := tr.place(url); have[p] < 4 {
+		for url := range tr.Places {
+			if p := tr.Place(url); have[p] < 4 {
 				have[p]++
 				urls = append(urls, url)
 			}
 		}
-		for url := range tr.ended {
-			if p := tr.place(url); have[p] < 8 {
+		for url := range tr.Ended {
+			if p := tr.Place(url); have[p] < 8 {
 				have[p]++
 				urls = append(urls, url)
 			}
 		}
 		urls = append(urls, "http://nowhere.test/")
-		rng := rand.New(rand.NewPCG(*seedFlag, 9))
+		rng := rand.New(rand.NewPCG(*testworld.Seed, 9))
 		rounds, found := 40, 0
-		if *longRuns {
+		if *testworld.Long {
 			rounds = 5000
 		}
 		var files []string
@@ -244,8 +247,8 @@ func TestExplainDamage(t *testing.T) {
 				if len(rep.Damage) > 0 {
 					found++
 				}
-				if rep.Place != tr.place(rep.URL) && (rep.Place != explain.PlaceUnknown || len(rep.Damage) == 0) {
-					t.Errorf("%s damaged: %s: place %s, want %s; damage %v", name, rep.URL, rep.Place, tr.place(rep.URL), rep.Damage)
+				if rep.Place != tr.Place(rep.URL) && (rep.Place != explain.PlaceUnknown || len(rep.Damage) == 0) {
+					t.Errorf("%s damaged: %s: place %s, want %s; damage %v", name, rep.URL, rep.Place, tr.Place(rep.URL), rep.Damage)
 				}
 			}
 			_ = hosts
@@ -316,8 +319,8 @@ func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo fun
 // TestExplainWrongDirectories: explain must refuse questions that it can't answer, with an error that says
 // why.
 func TestExplainWrongDirectories(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		mem, opt := stoppedCrawl(t)
+	testworld.InBubble(t, func(t *testing.T) {
+		mem, opt := crawltest.StoppedCrawl(t)
 		if err := mem.MkdirAll("empty"); err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +360,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 			t.Errorf("a bare host is %s", reports[3].URL)
 		}
 		// The manifest of an older program has no options of the last run.
-		tamper(t, mem, &opt, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
+		testworld.Tamper(t, mem, opt.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
 		reports, err = x.URLs([]string{"http://a.test/"})
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older version") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without options of the last run: %+v, %v", reports, err)
@@ -373,12 +376,12 @@ func TestExplainWrongDirectories(t *testing.T) {
 
 // TestExplainLinks: explain must predict what happens to a link from the options of the last run.
 func TestExplainLinks(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{Serve: func(host, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := &testworld.Web{Serve: func(host, path string) testworld.Answer {
 			if path == "/robots.txt" {
-				return answer{200, "", "User-agent: drumbeat\nCrawl-delay: 7\nDisallow: /no*x\nAllow: /\n"}
+				return testworld.Answer{200, "", "User-agent: drumbeat\nCrawl-delay: 7\nDisallow: /no*x\nAllow: /\n"}
 			}
-			return answer{200, "", fmt.Sprintf("<a href=/a><a href=/nothing/x>%s", host)}
+			return testworld.Answer{200, "", fmt.Sprintf("<a href=/a><a href=/nothing/x>%s", host)}
 		}}
 		mem := memfs.New(1)
 		if err := mem.MkdirAll("in"); err != nil {
@@ -387,11 +390,11 @@ func TestExplainLinks(t *testing.T) {
 		if err := disk.WriteFileAtomic(mem, "in/seeds", []byte("http://one.site.test/\n")); err != nil {
 			t.Fatal(err)
 		}
-		opt := tinyOptions(t, web, mem)
+		opt := crawltest.WebOptions(t, web, mem)
 		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
 		opt.Ports = ports.New(append(ports.Of(80, 443), ports.Range{First: 8000, Last: 8099})...)
 		opt.MaxURLBytes, opt.MaxCrawlDelay = 100, 5*time.Second
-		mustRun(t, t.Context(), opt)
+		crawltest.MustRun(t, t.Context(), opt)
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 		if err != nil {
 			t.Fatal(err)
@@ -431,20 +434,20 @@ func TestExplainLinks(t *testing.T) {
 // TestExplainTrouble: for hosts that refuse, that send Retry-After, whose robots.txt is unreachable, or
 // whose name doesn't exist, explain must say how the crawl treats them and until when.
 func TestExplainTrouble(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := &tinyWeb{
-			Serve: func(host, path string) answer {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := &testworld.Web{
+			Serve: func(host, path string) testworld.Answer {
 				switch {
 				case path == "/robots.txt" && strings.HasPrefix(host, "ill"):
-					return answer{500, "", ""}
+					return testworld.Answer{500, "", ""}
 				case path == "/robots.txt":
-					return noRobots
+					return testworld.NoRobots
 				case strings.HasPrefix(host, "closed"):
-					return answer{403, "", "go away"}
+					return testworld.Answer{403, "", "go away"}
 				case strings.HasPrefix(host, "busy"):
-					return answer{429, "Retry-After: 7200\r\n", ""}
+					return testworld.Answer{429, "Retry-After: 7200\r\n", ""}
 				}
-				return answer{200, "", "<html>x"}
+				return testworld.Answer{200, "", "<html>x"}
 			},
 			Lookup: func(host string) (string, error) {
 				if strings.HasPrefix(host, "none") {
@@ -456,12 +459,12 @@ func TestExplainTrouble(t *testing.T) {
 		mem := memfs.New(1)
 		var seeds []string
 		for _, name := range []string{"closed", "busy", "ill", "none", "good"} {
-			seeds = append(seeds, urls(name, 1, 12)...)
+			seeds = append(seeds, testworld.URLs(name, 1, 12)...)
 		}
-		opt := tinyOptions(t, web, mem, seeds...)
+		opt := crawltest.WebOptions(t, web, mem, seeds...)
 		opt.HostDelay, opt.HostRefusals, opt.HostFailures, opt.HostRests = time.Second, 5, 10, 5
-		mustRun(t, t.Context(), opt)
-		checkBalanced(t, mem, opt.Dirs)
+		crawltest.MustRun(t, t.Context(), opt)
+		testworld.CheckBalanced(t, mem, opt.Dirs)
 		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 		if err != nil {
 			t.Fatal(err)
@@ -470,14 +473,14 @@ func TestExplainTrouble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, places := truthOf(t, mem, opt.Dirs), map[string]map[string]int{}
+		tr, places := testworld.TruthOf(t, mem, opt.Dirs), map[string]map[string]int{}
 		for _, rep := range reports {
 			name := strings.TrimSuffix(rep.Host, "0.test")
 			if places[name] == nil {
 				places[name] = map[string]int{}
 			}
 			places[name][rep.Place]++
-			if want := tr.place(rep.URL); rep.Place != want {
+			if want := tr.Place(rep.URL); rep.Place != want {
 				t.Errorf("%s: place %s, want %s", rep.URL, rep.Place, want)
 			}
 			why := strings.Join(rep.Why, "; ")

@@ -1,7 +1,10 @@
-package crawl
+package explain_test
 
 import (
 	"context"
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,24 +15,19 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
-	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
-	"drumbeat/queue"
-	"drumbeat/star"
 	"drumbeat/state"
-	"drumbeat/state/audit"
 	"drumbeat/state/explain"
 	"drumbeat/weburl"
 )
 
 // robotsWitness is a Fetcher that keeps the robots.txt files that it receives, by host.
 type robotsWitness struct {
-	Fetcher
+	crawl.Fetcher
 	mu    sync.Mutex // guards files
 	files map[string]string
 }
@@ -45,136 +43,11 @@ func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.
 	return err
 }
 
-// truth has what the queue readers of audit, the drums and the crawl log say about every URL.
-type truth struct {
-	places map[string]explain.Spot
-	ended  map[string]*crawllog.Entry
-	seen   map[uint64]bool
-	links  map[string]bool
-	hasher *weburl.Hasher
-}
-
-func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
-	t.Helper()
-	r, m, err := audit.Open(&audit.Options{FS: fsys, Dirs: dirs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := r.Unlock(); err != nil {
-			t.Error(err)
-		}
-	}()
-	tr := &truth{places: map[string]explain.Spot{}, ended: map[string]*crawllog.Entry{}, seen: map[uint64]bool{}, links: map[string]bool{}, hasher: r.Hasher}
-	put := func(at explain.Spot) func([]byte) error {
-		return func(data []byte) error {
-			var rec weburl.Record
-			if err := rec.Decode(data); err != nil {
-				return err
-			}
-			if _, twice := tr.places[string(rec.URL)]; twice {
-				t.Errorf("%s is in two places", rec.URL)
-			}
-			tr.places[string(rec.URL)] = at
-			return nil
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(star.WalkChecks(r.Set, state.NameStar, partOf[star.State](t, m, state.NameStar), put(explain.Spot{Place: state.PlaceStar})))
-	_, _, err = beast.Scan(r.Set, state.NameBeast, partOf[beast.State](t, m, state.NameBeast), func(_ int, n beast.Number, data []byte) error {
-		if n == beast.Failed {
-			return put(explain.Spot{Place: state.PlaceFailed})(data)
-		}
-		return put(explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
-	}, nil)
-	must(err)
-	cache := partOf[drum.State](t, m, state.NameRobotsCache)
-	_, err = drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(tu drum.Tuple) error {
-		if tu.Op != drum.Check {
-			return nil
-		}
-		return put(explain.Spot{Place: state.PlaceRobotsCheck})(tu.Value)
-	}})
-	must(err)
-	for name, place := range map[string]state.Place{
-		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady, state.NameHeld: state.PlaceHeld,
-	} {
-		_, err = queue.Scan(r.Set, name, partOf[queue.State](t, m, name), put(explain.Spot{Place: place}), nil)
-		must(err)
-	}
-	_, err = queue.ScanCalendar(r.Set, state.NameDeferred, partOf[queue.CalendarState](t, m, state.NameDeferred), func(due int64, data []byte) error {
-		return put(explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
-	}, nil)
-	must(err)
-	ram, err := disk.ReadTail(r.Set, m.RAM)
-	must(err)
-	must(state.EachRecord("RAM", ram, put(explain.Spot{Place: state.PlaceRAM})))
-	_, err = drum.ScanState(r.Set, state.NameURLSeen, partOf[drum.State](t, m, state.NameURLSeen), drum.Scan{
-		Entry: func(key drum.Key, _ []byte) error { tr.seen[uint64(key)] = true; return nil },
-		Text: func(aux []byte, unique bool) error {
-			if unique {
-				return put(explain.Spot{Place: state.PlaceUnstreamed})(aux)
-			}
-			var rec weburl.Record
-			must(rec.Decode(aux))
-			tr.links[string(rec.URL)] = true
-			return nil
-		},
-	})
-	must(err)
-	_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"}, partOf[crawllog.State](t, m, state.NameCrawlLog), func(e *crawllog.Entry) error {
-		c := *e
-		tr.ended[e.URL] = &c
-		return nil
-	}, func(err error) error { return err })
-	must(err)
-	return tr
-}
-
-// place returns the place that explain must report.
-func (tr *truth) place(url string) string {
-	at, live := tr.places[url]
-	e := tr.ended[url]
-	switch {
-	case live:
-		return at.Place.String()
-	case e != nil && e.Reason != "":
-		return "refused"
-	case e != nil:
-		return "fetched"
-	case tr.seen[tr.hasher.URLKey([]byte(url))]:
-		return "ended"
-	case tr.links[url]:
-		return "link"
-	}
-	return "unseen"
-}
-
-// allURLs returns the URLs of a web that a crawl may meet, and some that it can't.
-func allURLs(web *simweb.Web) []string {
-	e := web.Expected("drumbeat")
-	var list []string
-	for _, urls := range []func(func(string) bool){e.FetchedURLs(), e.RefusedURLs(), e.DeadURLs()} {
-		for url := range urls {
-			list = append(list, url)
-		}
-	}
-	for i := range 20 {
-		list = append(list, list[i]+"-no-such-page")
-	}
-	return list
-}
-
 // checkExplained compares explain's answers about every URL with the truth. It counts the places.
-func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w *robotsWitness) map[string]int {
+func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *crawl.Options, w *robotsWitness) map[string]int {
 	t.Helper()
-	urls := allURLs(web)
-	tr := truthOf(t, fsys, opt.Dirs)
+	urls := testworld.AllURLs(web)
+	tr := testworld.TruthOf(t, fsys, opt.Dirs)
 	snap := web.Log().Snapshot()
 	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Dirs})
 	if err != nil {
@@ -188,14 +61,14 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 	for i, rep := range reports {
 		url := urls[i]
 		places[rep.Place]++
-		if want := tr.place(url); rep.URL != url || rep.Place != want || len(rep.Damage) > 0 || len(rep.Why) == 0 {
+		if want := tr.Place(url); rep.URL != url || rep.Place != want || len(rep.Damage) > 0 || len(rep.Why) == 0 {
 			t.Errorf("%s: place %s, want %s (%v, %v)", url, rep.Place, want, rep.Damage, rep.Why)
 			continue
 		}
-		if rep.Seen != tr.seen[tr.hasher.URLKey([]byte(url))] {
+		if rep.Seen != tr.Seen[tr.Hasher.URLKey([]byte(url))] {
 			t.Errorf("%s: seen %v", url, rep.Seen)
 		}
-		at := tr.places[url]
+		at := tr.Places[url]
 		switch rep.Place {
 		case "beast":
 			if rep.Queue == nil || rep.Queue.Number != int64(at.Queue) || rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
@@ -209,16 +82,16 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 			if snap.Fetches[url] == 0 {
 				t.Errorf("%s: reported as fetched, but the web got no request", url)
 			}
-			if e := tr.ended[url]; rep.Ended.Status != e.Status || rep.Ended.File != e.File || rep.Ended.Offset != e.Offset {
+			if e := tr.Ended[url]; rep.Ended.Status != e.Status || rep.Ended.File != e.File || rep.Ended.Offset != e.Offset {
 				t.Errorf("%s: ended %+v, the log has %+v", url, rep.Ended, e)
 			}
 		case "refused":
-			checkRefused(t, web, w, rep, tr.ended[url])
+			checkRefused(t, web, w, rep, tr.Ended[url])
 		}
-		if rep.Record != nil && rep.Record.ParentURL != "" && fmt.Sprintf("%016x", tr.hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
+		if rep.Record != nil && rep.Record.ParentURL != "" && fmt.Sprintf("%016x", tr.Hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
 			t.Errorf("%s: parent %s doesn't have the key %s", url, rep.Record.ParentURL, rep.Record.Parent)
 		}
-		if e := tr.ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
+		if e := tr.Ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
 			t.Errorf("%s: found on %+v, the log has %q", url, rep.Record, e.Via)
 		}
 		if rep.AsOf.State == state.StateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
@@ -279,10 +152,10 @@ func checkFast(t *testing.T, x *explain.Explainer, urls []string, full []*explai
 }
 
 // checkHosts compares the counts of all hosts with those of the truth.
-func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
+func checkHosts(t *testing.T, x *explain.Explainer, tr *testworld.Truth, urls []string) {
 	t.Helper()
 	want, stored := map[string]map[string]int64{}, map[string]int64{}
-	for url, at := range tr.places {
+	for url, at := range tr.Places {
 		host := string(weburl.Split([]byte(url)).Host)
 		if want[host] == nil {
 			want[host] = map[string]int64{}
@@ -294,7 +167,7 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 		host := string(weburl.Split([]byte(url)).Host)
 		hosts[host] = true
 	}
-	for url, e := range tr.ended {
+	for url, e := range tr.Ended {
 		if e.File != "" {
 			stored[string(weburl.Split([]byte(url)).Host)]++
 		}
@@ -322,22 +195,22 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 // TestExplainEveryURL: for every URL of crawls that are stopped or killed at random moments, explain must
 // agree with the crawl's files and the web's log.
 func TestExplainEveryURL(t *testing.T) {
-	notShort(t)
+	testworld.NotShort(t)
 	t.Parallel()
 	rounds := 4
-	if *longRuns {
+	if *testworld.Long {
 		rounds = 60
 	}
 	all := map[string]int{}
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(*seedFlag, uint64(round)))
-				web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 400, 0.1 })
-				fs := memfs.New(*seedFlag + uint64(round))
-				opt := simOptions(t, web, fs)
+			testworld.InBubble(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(*testworld.Seed, uint64(round)))
+				web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 400, 0.1 })
+				fs := memfs.New(*testworld.Seed + uint64(round))
+				opt := crawltest.SimOptions(t, web, fs)
 				w := &robotsWitness{Fetcher: opt.Fetcher, files: map[string]string{}}
-				opt.Fetcher, opt.QueuePages, opt.StockTarget, opt.WARCFileBytes = w, Unlimited, 40, 100_000
+				opt.Fetcher, opt.QueuePages, opt.StockTarget, opt.WARCFileBytes = w, crawl.Unlimited, 40, 100_000
 				opt.BudgetDefault = 2
 				if round%2 == 0 {
 					opt.MaxPages = int64(1 + rng.IntN(200))
@@ -345,7 +218,7 @@ func TestExplainEveryURL(t *testing.T) {
 					opt.CheckpointEvery = time.Second
 					fs.CrashAfter(500 + rng.IntN(6000))
 				}
-				if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, disk.ErrCrashed) {
+				if _, err := crawl.Run(t.Context(), opt); err != nil && !errors.Is(err, disk.ErrCrashed) {
 					t.Fatal(err)
 				}
 				for place, n := range checkExplained(t, web, fs.Crash(), &opt, w) {
@@ -356,7 +229,7 @@ func TestExplainEveryURL(t *testing.T) {
 	}
 	t.Logf("places: %v", all)
 	for _, place := range []string{"unseen", "beast", "failed", "deferred", "fetched", "refused"} {
-		if all[place] == 0 && (place != "failed" || *longRuns) { // few rounds may have none
+		if all[place] == 0 && (place != "failed" || *testworld.Long) { // few rounds may have none
 			t.Errorf("no URL was in place %s", place)
 		}
 	}

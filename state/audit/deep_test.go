@@ -1,4 +1,4 @@
-package crawl
+package audit_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl"
+	"drumbeat/crawl/crawltest"
+	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -19,12 +22,12 @@ import (
 // TestDeepAudit: stopped and finished crawls must balance key by key, and the output must have every ended
 // URL.
 func TestDeepAudit(t *testing.T) {
-	notShort(t)
+	testworld.NotShort(t)
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		fs, opt := stoppedCrawl(t)
+	testworld.InBubble(t, func(t *testing.T) {
+		fs, opt := crawltest.StoppedCrawl(t)
 		for range 2 {
-			rep := deep(t, fs, &opt)
+			rep := testworld.Deep(t, fs, opt.Dirs)
 			if !rep.Balanced() || rep.Keys.Nowhere+rep.Keys.NotSeen+rep.Keys.Twice > 0 {
 				t.Fatalf("%+v\n%+v\n%v\n%+v", rep.Bad, rep.Keys, rep.Damages, rep.Output)
 			}
@@ -32,7 +35,7 @@ func TestDeepAudit(t *testing.T) {
 				t.Errorf("output: %+v", o)
 			}
 			opt.MaxPages = 0
-			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
+			if _, err := crawl.Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatal(err)
 			}
 		}
@@ -41,46 +44,22 @@ func TestDeepAudit(t *testing.T) {
 
 // TestDeepAuditFindsEachFault: a deep audit must find a removed, doubled or changed record by its key.
 func TestDeepAuditFindsEachFault(t *testing.T) {
-	notShort(t)
+	testworld.NotShort(t)
 	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		whole, opt := stoppedCrawl(t)
-		findsEachFault(t, whole, &opt)
+	testworld.InBubble(t, func(t *testing.T) {
+		whole, opt := crawltest.StoppedCrawl(t)
+		testworld.FindsEachFault(t, whole, opt.Dirs)
 	})
-}
-
-// findsEachFault breaks copies of a stopped crawl, one record each, and audits them.
-func findsEachFault(t *testing.T, whole *memfs.FS, opt *Options) {
-	t.Helper()
-	before := deep(t, whole, opt)
-	if !before.Balanced() {
-		t.Fatalf("before any fault: %q, %q", before.Bad, before.Keys.Examples)
-	}
-	for name, fault := range faults {
-		for place, breaker := range breakers(fault) {
-			if before.Rows[place].Files.N == 0 {
-				continue
-			}
-			fs := whole.Fork(1)
-			tamper(t, fs, opt, breaker)
-			rep := deep(t, fs, opt)
-			k := rep.Keys
-			ok := map[string]bool{"removed": k.Nowhere == 1, "doubled": k.Twice == 1, "changed": k.Nowhere == 1 && k.NotSeen == 1}[name]
-			if rep.Balanced() || !ok {
-				t.Errorf("a record of %s %s: %+v, %q", place, name, k, rep.Bad)
-			}
-		}
-	}
 }
 
 // TestDeepAuditWithMovedOutput: a deep audit must count WARC files that were moved away as absent, not
 // damaged, and must name a damaged one.
 func TestDeepAuditWithMovedOutput(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 200 })
-		fs := memfs.New(*seedFlag)
-		opt := simOptions(t, web, fs)
-		if _, err := Run(t.Context(), opt); err != nil {
+	testworld.InBubble(t, func(t *testing.T) {
+		web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages = 200 })
+		fs := memfs.New(*testworld.Seed)
+		opt := crawltest.SimOptions(t, web, fs)
+		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
 		names, err := fs.List("d0/warc")
@@ -109,14 +88,14 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 			if _, err := f.WriteAt(b, 5000); err != nil {
 				t.Fatal(err)
 			}
-			if rep := deep(t, fs, &opt); rep.Balanced() != (i == 1) || i == 0 && rep.Damages[0].File != "d0/warc/"+name {
+			if rep := testworld.Deep(t, fs, opt.Dirs); rep.Balanced() != (i == 1) || i == 0 && rep.Damages[0].File != "d0/warc/"+name {
 				t.Errorf("wrong bytes in %s: %v, %v", name, rep.Damages, rep.Bad)
 			}
 		}
 		if err := fs.Rename("d0/warc/"+name, "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
-		rep := deep(t, fs, &opt)
+		rep := testworld.Deep(t, fs, opt.Dirs)
 		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || !rep.Output.StoredAll {
 			t.Errorf("moved %s away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
 		}
@@ -126,22 +105,20 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 // TestDeepAuditKnowsPrivateSuffixes: the deep audit of a crawl with private suffixes must use them, since
 // the keys of the tuples that wait for STAR are those of its PLDs.
 func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := &tinyWeb{Serve: pagesOnly}
+	testworld.InBubble(t, func(t *testing.T) {
+		w := &testworld.Web{Serve: testworld.PagesOnly}
 		fs := memfs.New(1)
-		opt := tinyOptions(t, w, fs, "http://seed.github.io/")
+		opt := crawltest.WebOptions(t, w, fs, "http://seed.github.io/")
 		opt.PrivateSuffixes, opt.MaxPages = true, 1
-		mustRun(t, t.Context(), opt)
-		tamper(t, fs, &opt, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			c := newCrawler(Options{FS: fs, Dirs: opt.Dirs, PrivateSuffixes: true})
-			secret, err := c.OpenSecret(c.Manifest)
+		crawltest.MustRun(t, t.Context(), opt)
+		testworld.Tamper(t, fs, opt.Dirs, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			r, _, err := audit.Open(&audit.Options{FS: fs, Dirs: opt.Dirs})
 			if err == nil {
-				err = c.OpenSuffixes(true, true)
+				err = r.Unlock()
 			}
 			if err != nil {
 				return err
 			}
-			c.Hasher = weburl.NewHasher(secret)
 			st, err := state.Part[star.State](m, state.NameStar)
 			if err != nil {
 				return err
@@ -152,7 +129,7 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 				return err
 			}
 			rec := weburl.Record{URL: []byte("http://u1.github.io/")}
-			if err := d.Add([]drum.Tuple{{Key: drum.Key(c.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
+			if err := d.Add([]drum.Tuple{{Key: drum.Key(r.Hasher.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
 				return err
 			}
 			if st.Indegree, err = d.Freeze().Save(tails); err != nil {
