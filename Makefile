@@ -6,7 +6,7 @@ FUZZTIME ?= 1m
 export CGO_ENABLED ?= 0
 
 # Packages that own goroutines, or are called from many.
-CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl ./cmd/...
+CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl ./state/audit ./state/explain ./state/export ./state/repair ./cmd/...
 
 .PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags release reproduce supply ci
 
@@ -32,14 +32,14 @@ staticcheck:
 
 crash:
 	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./internal/crawllog
-	$(GO) test -run 'Kill|Cut' ./crawl -timeout 1h -args -long
+	$(GO) test -run 'Kill|Cut' ./crawl ./state/repair -timeout 1h -args -long
 
 # Each mutant builds the crawler anew: an hour or so of one core. See internal/mutate.
 mutations:
 	$(GO) test ./internal/mutate -run TestMutants -v -timeout 3h -args -mutants all
 
 sim:
-	$(GO) test ./crawl -timeout 3h -args -long
+	$(GO) test ./crawl ./state/audit ./state/explain ./state/export ./state/repair -timeout 3h -args -long
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

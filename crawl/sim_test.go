@@ -30,9 +30,9 @@ var (
 
 	inBubble, smallWeb, checkBalanced = testworld.InBubble, testworld.SmallWeb, testworld.CheckBalanced
 
-	exportedRows, mirrors, spoil, hurt = testworld.ExportedRows, testworld.Mirrors, testworld.Spoil, testworld.Hurt
+	exportedRows, mirrors = testworld.ExportedRows, testworld.Mirrors
 
-	truthOf, allURLs, faults, breakers, addSeen = testworld.TruthOf, testworld.AllURLs, testworld.Faults, testworld.Breakers, testworld.AddSeen
+	truthOf, faults, breakers, addSeen = testworld.TruthOf, testworld.Faults, testworld.Breakers, testworld.AddSeen
 )
 
 // These stand in crawltest, which the tests inside this package cannot import, because it imports this package.
