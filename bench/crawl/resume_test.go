@@ -297,6 +297,18 @@ func TestGoBack(t *testing.T) {
 	}
 }
 
+// TestSizeAt: the sizes of a larger crawl follow the rules of each part.
+func TestSizeAt(t *testing.T) {
+	r := &Result{AllUnique: 1 << 20, AllPages: 1 << 18, Sizes: diskSizes{{seenKeysPart, 1 << 20, 0}, {beastPart, 300, 3}, {beastQFPart, 100, 1},
+		{"pldindegree" + waitingEnd, 5000, 50}, {"names", 1 << 10, 0}}}
+	n := float64(1 << 30)
+	for i, want := range []float64{n * (64 - 30 + 1.44) / (64 - 20 + 1.44), 75 * 0.75 * n, 25 * 0.75 * n, 5000, 1 << 20} {
+		if got := r.sizeAt(i, n); got < want*0.999 || got > want*1.001 {
+			t.Errorf("%s: got %v, want %v", r.Sizes[i].Name, got, want)
+		}
+	}
+}
+
 // TestURLCPU: the CPU of a new URL is found in tenths that also grow by their number.
 func TestURLCPU(t *testing.T) {
 	var list []crawlTenth
