@@ -147,12 +147,15 @@ func (c *Options) drumDisk() int64 {
 }
 
 // Upper bounds of the crawl's files, in bytes. A stored page takes a part of its size, as gzip of level 1
-// compresses the flat web's text, and the heads of its records. A URL takes its record in a queue (60 B,
-// twice while it moves), its key, and its part of URLseen's buckets.
+// compresses the flat web's text, and the heads of its records. A URL takes 34 in a queue, 5 for its key and up to 14 for
+// replaced keys, 5 in URLseen's buckets and 5 elsewhere, by crawls of 2·10⁷ and 4·10⁷ URLs, and a fifth is margin.
+// While few are known, most wait in STAR's buckets, which --ram bounds: 3.2 GB with 1 GiB.
 const (
 	crawlStoredShare = 0.5
 	crawlPageBytes   = 2000
-	crawlURLBytes    = 250
+	crawlURLBytes    = 75
+	crawlStarBytes   = 110 // a URL
+	crawlStarMost    = 4   // times --ram
 )
 
 // room returns an error if a directory has too little free space for a crawl that has fetched some pages and seen some
@@ -160,7 +163,7 @@ const (
 func (c *Options) room(hasPages, hasURLs int64) error {
 	pages, urls := c.expect()
 	pages, urls = max(0, pages-float64(hasPages)), max(0, urls-float64(hasURLs))
-	need := urls * crawlURLBytes
+	need := urls*crawlURLBytes + min(urls*crawlStarBytes, crawlStarMost*float64(c.RAMBytes))
 	if c.store {
 		need += pages * (crawlPageBytes + crawlStoredShare*float64(c.web.PageBytes))
 	}
