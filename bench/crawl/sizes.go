@@ -50,11 +50,11 @@ func sizesOf(s *crawl.Structures, used int64) (list diskSizes) {
 	}
 	b := &s.Beast
 	records := max(1, b.CurrentRecords+b.SpreadRecords+b.MovedRecords+b.FailedRecords)
-	failed := int64(float64(b.Bytes) * float64(b.FailedRecords) / float64(records))
-	add(beastPart, b.Bytes-failed, b.CurrentRecords+b.SpreadRecords+b.MovedRecords)
+	failed := int64(float64(b.DiskBytes) * float64(b.FailedRecords) / float64(records))
+	add(beastPart, b.DiskBytes-failed, b.CurrentRecords+b.SpreadRecords+b.MovedRecords)
 	add(beastQFPart, failed, b.FailedRecords)
 	for _, q := range s.Queues {
-		add(q.Name, q.Bytes, q.Records)
+		add(q.Name, q.DiskBytes, q.Records)
 	}
 	add("other files", used-list.sum(), 0)
 	return list
@@ -113,7 +113,7 @@ func (b *crawlBench) sizeTable() report.Table {
 	t.Add("all", report.Number(all/1e6), report.Number(all/unique), "", report.Number(billion/1e9), report.Number(paper/1e9))
 	peak := float64(max(run.PeakDisk, run.Sizes.sum()))
 	t.Add("most at once", report.Number(peak/1e6), report.Number(peak/unique), "", report.Number(peak/max(1, all)*billion/1e9), report.Number(peak/max(1, all)*paper/1e9))
-	t.Notes = append(t.Notes, "BEAST's bytes are divided by records; bytes in queues are those before compression, which leaves some 34 of a URL. Parts that a drum holds in RAM count as on disk, so small crawls take less than the sum.",
+	t.Notes = append(t.Notes, "BEAST's bytes are divided by records. Parts that a drum holds in RAM count as on disk, so small crawls take less than the sum.",
 		fmt.Sprintf("At more URLs: in proportion, with keys of %.1f bits at 41e9 for %.1f here, all URLs that are not fetched in BEAST, and what waits in", keyBits(paperUnique), keyBits(unique)),
 		"drums other than URLseen as here, since --ram bounds it. URLseen's buckets follow --drum-disk.")
 	return t
