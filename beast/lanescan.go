@@ -94,6 +94,7 @@ func (l *Lanes) Stats() (s Stats) {
 		s.MovedRecords += of.MovedRecords
 		s.FailedRecords += of.FailedRecords
 		s.Bytes += of.Bytes
+		s.DiskBytes += of.DiskBytes
 		s.PlacedSinceScan += of.PlacedSinceScan
 	}
 	return s

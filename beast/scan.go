@@ -97,7 +97,8 @@ type Stats struct {
 	SpreadRecords              int64 // records in the queues after s
 	MovedRecords               int64 // records in queues that Replace took out of use
 	FailedRecords              int64 // records in QF, both generations
-	Bytes                      int64 // bytes of all these records
+	Bytes                      int64 // bytes of all these records, uncompressed
+	DiskBytes                  int64 // size of the files of all these queues, compressed
 	PlacedSinceScan            int64 // records appended to numbered queues since the start of the last scan
 }
 
@@ -110,6 +111,7 @@ func (b *Beast) Stats() Stats {
 	for n, q := range b.queues {
 		records, bytes := q.Len()
 		s.Bytes += bytes
+		s.DiskBytes += q.DiskBytes()
 		if n == b.current.load() {
 			s.CurrentRecords = records
 		} else {
@@ -119,6 +121,7 @@ func (b *Beast) Stats() Stats {
 	for _, m := range b.moved {
 		records, bytes := m.q.Len()
 		s.Bytes += bytes
+		s.DiskBytes += m.q.DiskBytes()
 		s.MovedRecords += records
 	}
 	for _, q := range []*queue.Queue{b.failed, b.old} {
@@ -126,6 +129,7 @@ func (b *Beast) Stats() Stats {
 			records, bytes := q.Len()
 			s.FailedRecords += records
 			s.Bytes += bytes
+			s.DiskBytes += q.DiskBytes()
 		}
 	}
 	return s

@@ -58,9 +58,9 @@ func (g *gauges) measure(c *crawler) {
 		d := &is.Drums[i].Stats
 		add(is.Drums[i].Name, d.IntakeBytes+d.SealedBytes+d.LiveBytes+d.DeadBytes+d.DoomedBytes)
 	}
-	add(state.NameBeast, is.Beast.Bytes)
+	add(state.NameBeast, is.Beast.DiskBytes)
 	for _, q := range is.Queues {
-		add(q.Name, q.Bytes)
+		add(q.Name, q.DiskBytes)
 	}
 	if g.disk.Used > 0 {
 		add("output", max(0, rest))

@@ -28,7 +28,8 @@ type DrumInfo struct {
 // QueueInfo describes a queue on disk.
 type QueueInfo struct {
 	Name           string
-	Records, Bytes int64
+	Records, Bytes int64 // uncompressed
+	DiskBytes      int64 // size of its files, compressed
 }
 
 // Structures describes the structures on disk.
@@ -76,7 +77,10 @@ func (c *crawler) inspect() *Structures {
 	}
 	for _, q := range []struct {
 		name string
-		q    interface{ Len() (int64, int64) }
+		q    interface {
+			Len() (int64, int64)
+			DiskBytes() int64
+		}
 	}{
 		{state.NameAwaitRobots, c.requests.awaitRobots}, {state.NameRobotsFetch, c.requests.robotsFetch},
 		{"robotsdeferred", c.requests.robotsDeferred}, {state.NameReady, c.dispatcher.ready},
@@ -85,11 +89,11 @@ func (c *crawler) inspect() *Structures {
 		{state.NameWalkLog, c.walk.log},
 	} {
 		records, bytes := q.q.Len()
-		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes})
+		s.Queues = append(s.Queues, QueueInfo{q.name, records, bytes, q.q.DiskBytes()})
 	}
 	if c.cluster.on() {
 		records, bytes := c.cluster.quarantine.Len()
-		s.Queues = append(s.Queues, QueueInfo{state.NameQuarantine, records, bytes})
+		s.Queues = append(s.Queues, QueueInfo{state.NameQuarantine, records, bytes, c.cluster.quarantine.DiskBytes()})
 	}
 	return s
 }

@@ -307,6 +307,16 @@ func (c *Calendar) Len() (records, bytes int64) {
 	return records, bytes
 }
 
+// DiskBytes returns the size of the segments of all slots. It is safe for concurrent use.
+func (c *Calendar) DiskBytes() (n int64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, s := range c.slots {
+		n += s.queue.DiskBytes()
+	}
+	return n
+}
+
 // Slots returns the number of slots in use. It is safe for concurrent use.
 func (c *Calendar) Slots() int {
 	c.mu.RLock()

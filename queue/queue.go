@@ -190,13 +190,25 @@ func (q *Queue) load(st *State) error {
 	return nil
 }
 
-// Len returns the number of unread records and their bytes. It is safe for concurrent use.
+// Len returns the number of unread records and their bytes, uncompressed. It is safe for concurrent use.
 func (q *Queue) Len() (records, bytes int64) {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.in.records - q.out.records, q.in.bytes - q.out.bytes
+}
+
+// DiskBytes returns the size of the segments, with those that the next Commit deletes. It is safe for concurrent use.
+func (q *Queue) DiskBytes() (n int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, list := range [][]Segment{q.segments, q.retired} {
+		for _, s := range list {
+			n += s.Size
+		}
+	}
+	return n
 }
 
 func (q *Queue) Name() string { return q.opt.Name }

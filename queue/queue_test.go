@@ -54,13 +54,17 @@ func TestSegmentsGoRoundDirectories(t *testing.T) {
 		must(t, q.Append(record(i, 40)))
 	}
 	perDir := map[string]int{}
-	files := segmentFiles(t, set, "q")
+	files, all := segmentFiles(t, set, "q"), int64(0)
 	for _, name := range files {
 		dir, _, _ := strings.Cut(name, "/")
 		perDir[dir]++
-		if size, _ := set.FS.Size(name); size > 6000 || size < 500 {
+		size, _ := set.FS.Size(name)
+		if all += size; size > 6000 || size < 500 {
 			t.Errorf("%s has %d bytes", name, size)
 		}
+	}
+	if _, bytes := q.Len(); q.DiskBytes() != all || all >= bytes {
+		t.Errorf("DiskBytes: got %d, the files have %d bytes, the records %d", q.DiskBytes(), all, bytes)
 	}
 	for _, n := range perDir {
 		if n < len(files)/3 || n > len(files)/3+1 {
@@ -68,9 +72,12 @@ func TestSegmentsGoRoundDirectories(t *testing.T) {
 		}
 	}
 	drain(t, q, 0, 20000, 40)
+	if q.DiskBytes() != all {
+		t.Errorf("DiskBytes of read segments: got %d before a checkpoint, want %d", q.DiskBytes(), all)
+	}
 	m := &manifest{Gen: 1}
 	must(t, checkpoint(set, q, m, func() error { return nil }))
-	if left := segmentFiles(t, set, "q"); len(left) > 0 {
+	if left := segmentFiles(t, set, "q"); len(left) > 0 || q.DiskBytes() > 0 {
 		t.Errorf("segments left: %v", left)
 	}
 }

@@ -152,6 +152,18 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 	return w.result("bare")
 }
 
+// wait sleeps for d or until ctx ends.
+func (w *window) wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // bareWarm is the time before the measurement of the bare loop.
 const bareWarm = 300 * time.Millisecond
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"drumbeat/bench/measure"
@@ -17,19 +18,23 @@ import (
 // Options holds the parameters of Measure: the whole crawler against a flat web, over sockets with the web
 // in another process, or without sockets. The fields are flags of command bench. A zero means the default.
 type Options struct {
-	Dirs      []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
+	Dirs      []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end (see --resume). Repeat it for several disks."`
 	Transport string        `enum:"sockets,inproc" default:"sockets" help:"sockets: serve the web from another process, on addresses of 127/8. inproc: generate its pages in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
 	Pages     int64         `type:"count" placeholder:"N" help:"End after N pages. Default without --urls: 300,000 (50,000 with --https), or 30,000 with --quick."`
 	URLs      int64         `name:"urls" type:"count" placeholder:"N" help:"End after N different URLs have been seen."`
 	Duration  time.Duration `placeholder:"DURATION" help:"Maximum duration. Default: 1h, or 12s with --quick."`
 
-	Hosts     int     `type:"count" placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus one per 25 pages, of which two fifths become known: about one per 60 pages, as in the paper's crawl."`
-	Seeds     int     `type:"count" placeholder:"N" default:"1000" help:"Number of hosts whose root pages are the seeds. Most links between hosts lead to them; one page in 50 makes another host known."`
+	Resume bool `help:"Continue the crawl that the same command began in the same directories, if there is one. An end by --duration, a signal or a crash keeps its files, in DIR/drumbeat-bench-crawl. Only with --transport inproc."`
+	Keep   bool `help:"With --resume, keep the files of a complete crawl."`
+
+	Hosts     int     `type:"count" placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus two for each link of --new-hosts, of which two fifths become known: about one per 60 pages, as in the paper's crawl."`
+	Seeds     int     `type:"count" placeholder:"N" default:"1000" help:"Number of hosts whose root pages are the seeds. Most links between hosts lead to them."`
 	PLDs      int     `name:"plds" type:"count" placeholder:"N" help:"Number of pay-level domains. Default: a third of the hosts."`
 	Addrs     int     `type:"count" placeholder:"N" default:"512" help:"Number of IP addresses that serve the hosts."`
 	PageBytes int     `type:"size" placeholder:"SIZE" default:"25kB" help:"Mean size of a page."`
 	Links     int     `type:"count" placeholder:"N" default:"59" help:"Links per page."`
 	New       float64 `placeholder:"N" default:"6.5" help:"Mean number of new links per page, at least 1.5."`
+	NewHosts  float64 `placeholder:"SHARE" default:"0.02" help:"Mean number of links of a page, at most 1, that lead to the root of a host that may be unknown."`
 	Gzip      bool    `help:"Compress pages with gzip, in parts, so the server needs no more CPU per page; the ratio is lower than usual."`
 	HTTPS     bool    `name:"https" help:"Use https for all URLs."`
 
@@ -42,7 +47,7 @@ type Options struct {
 	NoBare        bool          `help:"Skip the bare loop, in which the crawler's client fetches pages of the same web from as many goroutines, for 5s, or 2s with --quick."`
 	Repeats       int           `name:"repeat" type:"count" placeholder:"N" default:"1" help:"Number of repetitions."`
 	Seed          uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the web."`
-	Growth        bool          `help:"Report each tenth of the run, compare the last with the second, and RSS with --ram. On by default with --transport inproc."`
+	Growth        bool          `help:"Report each tenth of the run, compare the last with the third, and RSS with --ram; disk space by structure. On by default with --transport inproc."`
 	Quick         bool          `help:"End within 30 s."`
 
 	// Agent and UserAgent identify the crawler in requests; GCPercent is the garbage collector's setting,
@@ -61,10 +66,17 @@ type Options struct {
 	// and whether to measure the bare loop.
 	web                          simweb.FlatOptions
 	inProcess, store, fetchAlone bool
+
+	tests testOptions
 }
 
-// newHosts is the share of pages with a link to a host that may be unknown.
-const newHosts = 0.02
+// testOptions are for tests: intervals, 0 for the usual ones; the pages of a host, 0 for endless ones; and a function
+// that sees each snapshot.
+type testOptions struct {
+	watch, save, checkpoint time.Duration
+	hostPages               uint64
+	look                    func(*crawl.Snapshot)
+}
 
 // derive fills in the derived options.
 func (c *Options) derive() {
@@ -81,10 +93,10 @@ func (c *Options) derive() {
 	if pages == 0 {
 		pages = float64(c.URLs) / max(1, c.New)
 	}
-	measure.Default(&c.Hosts, c.Seeds+int(pages/25))
+	measure.Default(&c.Hosts, c.Seeds+int(math.Round(min(2*c.NewHosts*pages, float64(max(0, simweb.MaxFlatHosts-c.Seeds))))))
 	measure.Default(&c.PLDs, max(1, c.Hosts/3))
-	c.web = simweb.FlatOptions{Seed: c.Seed, Hosts: c.Hosts, Roots: min(c.Hosts, c.Seeds), NewHosts: newHosts, PLDs: c.PLDs,
-		Addrs: c.Addrs, PageBytes: c.PageBytes, Links: c.Links, New: c.New, HTTPS: c.HTTPS, Gzip: c.Gzip}
+	c.web = simweb.FlatOptions{Seed: c.Seed, Hosts: c.Hosts, Roots: min(c.Hosts, c.Seeds), NewHosts: c.NewHosts, PLDs: c.PLDs,
+		Addrs: c.Addrs, PageBytes: c.PageBytes, Links: c.Links, New: c.New, HTTPS: c.HTTPS, Gzip: c.Gzip, HostPages: c.tests.hostPages}
 }
 
 // Complete fills in defaults and returns all faults joined.
@@ -96,6 +108,8 @@ func (c *Options) Complete() error {
 	need(c.Duration > 0, "no time to measure")
 	need(c.Connections >= 1 && c.Repeats >= 1 && c.RAMBytes >= 1 && c.DiskBytes >= 1, "connections, repeats, RAM and disk must be 1 at least")
 	need(c.KeepAlive >= 0, "a negative time to keep connections")
+	need(!c.Resume || c.inProcess && c.Repeats == 1, "only one crawl with --transport inproc can resume")
+	need(!c.Keep || c.Resume, "--keep is for --resume")
 	need(!c.inProcess || !c.HTTPS && !c.Gzip, "without sockets there is neither TLS nor gzip")
 	return errors.Join(c.web.Validate(), faults())
 }
@@ -133,18 +147,23 @@ func (c *Options) drumDisk() int64 {
 }
 
 // Upper bounds of the crawl's files, in bytes. A stored page takes a part of its size, as gzip of level 1
-// compresses the flat web's text, and the heads of its records. A URL takes its record in a queue (60 B,
-// twice while it moves), its key, and its part of URLseen's buckets.
+// compresses the flat web's text, and the heads of its records. A URL takes 34 in a queue, 5 for its key and up to 14 for
+// replaced keys, 5 in URLseen's buckets and 5 elsewhere, by crawls of 2·10⁷ and 4·10⁷ URLs, and a fifth is margin.
+// While few are known, most wait in STAR's buckets, which --ram bounds: 3.2 GB with 1 GiB.
 const (
 	crawlStoredShare = 0.5
 	crawlPageBytes   = 2000
-	crawlURLBytes    = 250
+	crawlURLBytes    = 75
+	crawlStarBytes   = 110 // a URL
+	crawlStarMost    = 4   // times --ram
 )
 
-// room returns an error if a directory has too little free space.
-func (c *Options) room() error {
+// room returns an error if a directory has too little free space for a crawl that has fetched some pages and seen some
+// URLs already.
+func (c *Options) room(hasPages, hasURLs int64) error {
 	pages, urls := c.expect()
-	need := urls * crawlURLBytes
+	pages, urls = max(0, pages-float64(hasPages)), max(0, urls-float64(hasURLs))
+	need := urls*crawlURLBytes + min(urls*crawlStarBytes, crawlStarMost*float64(c.RAMBytes))
 	if c.store {
 		need += pages * (crawlPageBytes + crawlStoredShare*float64(c.web.PageBytes))
 	}
@@ -166,10 +185,13 @@ func (c Options) Measure(ctx context.Context, progress func(what string)) (*repo
 	if err := c.Complete(); err != nil {
 		return nil, err
 	}
-	if err := c.room(); err != nil {
+	b := &crawlBench{Options: c, progress: progress}
+	if c.Resume {
+		return b.resume(ctx)
+	}
+	if err := c.room(0, 0); err != nil {
 		return nil, err
 	}
-	b := &crawlBench{Options: c, progress: progress}
 	for n := range c.Repeats {
 		if err := b.once(ctx, n); err != nil {
 			return nil, err
@@ -184,6 +206,28 @@ type crawlBench struct {
 	progress    func(string)
 	flat        *simweb.Flat
 	bare, whole []*Result
+	saved       *resumed // nil without --resume
+}
+
+// resume continues a crawl, or begins one that can be continued, and removes its files if it is over.
+func (b *crawlBench) resume(ctx context.Context) (r *report.Report, err error) {
+	if b.saved, err = b.openResumed(); err != nil {
+		return nil, err
+	}
+	over := false
+	defer func() { err = errors.Join(err, b.saved.close(over && !b.Keep)) }()
+	if b.saved.Over && b.saved.Result != nil {
+		b.whole = append(b.whole, b.saved.Result)
+	} else {
+		if err := b.room(b.saved.pages, b.saved.found); err != nil {
+			return nil, err
+		}
+		if err := b.once(ctx, 0); err != nil {
+			return nil, err
+		}
+	}
+	over = b.saved.Over
+	return b.report(), nil
 }
 
 // once measures one repeat: the bare loop, then the crawl, against one server.

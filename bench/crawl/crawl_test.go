@@ -162,8 +162,8 @@ func TestCrawlCourse(t *testing.T) {
 			c.add(crawlTenth{Pages: 10 * i, Unique: 65 * i, DiskBytes: i, RSS: i % 1000, Wall: time.Duration(i * i), CPU: time.Duration(i)})
 		}
 		list := c.tenths()
-		if len(list) != 10 || len(c.points) > crawlPoints {
-			t.Fatalf("%d looks: %d tenths, %d points", looks, len(list), len(c.points))
+		if len(list) != 10 || len(c.Points) > crawlPoints {
+			t.Fatalf("%d looks: %d tenths, %d points", looks, len(list), len(c.Points))
 		}
 		for i, x := range list {
 			if want := looks; x.Pages < want*95/100 || x.Pages > want*105/100 || i > 0 && x.Wall <= list[i-1].Wall || x.RSS < min(999, looks/10) {
@@ -178,7 +178,7 @@ var crawlSeed = flag.Uint64("crawl-seed", 1, "seed of the web of the test of ben
 func smallCrawl(t *testing.T) Options {
 	return Options{
 		Dirs: []string{t.TempDir()}, Transport: "inproc", Pages: 3000, Duration: time.Minute, RAMBytes: 128 << 20, DiskBytes: 4 << 30,
-		Seed: *crawlSeed, Hosts: 400, Seeds: 200, PLDs: 130, Addrs: 100, PageBytes: 12_000, Links: 59, New: 6.5,
+		Seed: *crawlSeed, Hosts: 400, Seeds: 200, PLDs: 130, Addrs: 100, PageBytes: 12_000, Links: 59, New: 6.5, NewHosts: 0.02,
 		Connections: 64, Repeats: 1, Agent: "drumbeat", UserAgent: "drumbeat/test", GCPercent: 100,
 	}
 }
@@ -212,6 +212,10 @@ func TestCrawlRefuses(t *testing.T) {
 		{func(c *Options) { c.Connections = 0 }, "1 at least"},
 		{func(c *Options) { c.HTTPS = true }, "without sockets"},
 		{func(c *Options) { c.New = 1 }, "new links"},
+		{func(c *Options) { c.NewHosts = 1.1 }, "to new hosts"},
+		{func(c *Options) { c.Keep = true }, "--keep is for --resume"},
+		{func(c *Options) { c.Resume, c.Repeats = true, 2 }, "can resume"},
+		{func(c *Options) { c.Resume, c.Transport = true, "sockets" }, "can resume"},
 		{func(c *Options) { c.URLs = 1e15 }, "free"},
 		{func(c *Options) { c.RAMBytes = 1 << 20 }, "too little"},
 	} {

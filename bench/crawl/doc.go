@@ -11,7 +11,13 @@
 // # Contract
 //
 // The files are in directories of their own, which are removed before Measure returns, also after an error
-// or a cancelled context.
+// or a cancelled context. With Options.Resume they stay until the crawl has reached its number of pages or URLs: an
+// end by duration, a cancelled context and the death of the process are the ends of a part, and the next call with the
+// same options continues from the crawler's last checkpoint. Other options are refused.
+//
+// The course of such a crawl (sums of pages, URLs, time and CPU) is saved every five seconds. The next part returns it
+// to the counters of the checkpoint, so that the sums never go back and lost work counts once. A damaged file of the
+// course is an error; without the file the course begins at the checkpoint, and the report says so.
 //
 // # Concurrency
 //

@@ -9,14 +9,11 @@ import (
 	"drumbeat/crawl"
 )
 
-// The targets of bench crawl: CPU of the crawler's process per page, pages/s compared with the bare loop,
-// and speed and RAM as a run grows.
+// The targets of bench crawl: CPU of the crawler's process per page, and pages/s compared with the bare loop.
 const (
 	crawlMostHTTP    = 330. // µs
 	crawlMostHTTPS   = 800.
 	crawlLeastOfBare = 0.30
-	crawlLeastLast   = 0.90 // pages/s of the last tenth / those of the second
-	crawlMostRAM     = 1.10 // RSS / --ram
 )
 
 // report combines the runs.
@@ -29,7 +26,10 @@ func (b *crawlBench) report() *report.Report {
 	r.Tables = append(r.Tables, b.rateTable(), b.stageTable(), b.slotTable())
 	if b.Growth {
 		t, figures := b.growth()
-		r.Tables, r.Figures = append(r.Tables, t), append(r.Figures, figures...)
+		r.Tables, r.Figures = append(r.Tables, t, b.seenTable(), b.sizeTable()), append(r.Figures, figures...)
+	}
+	if b.Resume {
+		r.Tables = append(r.Tables, b.partTable())
 	}
 	r.Checks = b.checks()
 	r.Notes = b.notes()
@@ -38,8 +38,8 @@ func (b *crawlBench) report() *report.Report {
 
 func (b *crawlBench) settings(r *report.Report) {
 	w := &b.web
-	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
-		w.Addrs, w.PageBytes, w.Links, w.New, w.Gzip, w.HTTPS, w.Seed)
+	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new, %v to new hosts; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
+		w.Addrs, w.PageBytes, w.Links, w.New, w.NewHosts, w.Gzip, w.HTTPS, w.Seed)
 	how := "sockets, the web in another process, one page a connection"
 	if b.KeepAlive > 0 {
 		how = fmt.Sprintf("sockets, the web in another process, connections kept up to %v", b.KeepAlive)
@@ -167,34 +167,6 @@ func (b *crawlBench) slotTable() report.Table {
 	return t
 }
 
-// growth returns the table and the figures of tenths.
-func (b *crawlBench) growth() (t report.Table, figures []report.Figure) {
-	t = report.Table{Title: "Growth: by tenth of the run", Head: []string{"tenth", "URLs seen", "pages", "pages/s", "us/page", "new/page", "disk B/page", "RSS MiB"}}
-	run := b.whole[len(b.whole)-1]
-	speed := report.Figure{Name: "growth", Title: "Pages/s as the crawl grows", X: "million URLs seen", Y: "pages/s", Series: []report.Series{{Name: "pages/s"}}}
-	ram := report.Figure{Name: "growth-ram", Title: "RAM as the crawl grows", X: "million URLs seen", Y: "MiB", Series: []report.Series{{Name: "RSS"},
-		{Name: "--ram", Model: true}}}
-	var seen int64
-	for i, x := range run.Tenths {
-		seen += x.Unique
-		n := float64(max(1, x.Pages))
-		t.Add(strconv.Itoa(i+1), report.Number(float64(seen)), report.Number(float64(x.Pages)), report.Number(x.rate()),
-			report.Number(float64(x.CPU.Microseconds())/n), report.Number(float64(x.Unique)/n), report.Number(float64(x.DiskBytes)/n),
-			report.Number(float64(x.RSS)/(1<<20)))
-		at := float64(seen) / 1e6
-		speed.Series[0].Points = append(speed.Series[0].Points, report.Point{X: at, Y: x.rate()})
-		ram.Series[0].Points = append(ram.Series[0].Points, report.Point{X: at, Y: float64(x.RSS) / (1 << 20)})
-		ram.Series[1].Points = append(ram.Series[1].Points, report.Point{X: at, Y: float64(b.RAMBytes) / (1 << 20)})
-	}
-	if seen == 0 {
-		t.Notes = append(t.Notes, "The run was too short for tenths.")
-		return t, nil
-	}
-	return t, []report.Figure{speed, ram}
-}
-
-func (x *crawlTenth) rate() float64 { return float64(x.Pages) / max(1e-9, x.Wall.Seconds()) }
-
 func (b *crawlBench) checks() (list []report.Check) {
 	cpu := median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })
 	switch {
@@ -215,21 +187,8 @@ func (b *crawlBench) checks() (list []report.Check) {
 		}
 		list = append(list, report.AtLeast("pages/s / the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
 	}
-	if !b.Growth {
-		return list
-	}
-	for _, run := range b.whole {
-		var most int64
-		for _, x := range run.Tenths {
-			most = max(most, x.RSS)
-		}
-		list = append(list, report.AtMost("RSS throughout", float64(most)/(1<<20), crawlMostRAM*float64(b.RAMBytes)/(1<<20), "MiB"))
-		if len(run.Tenths) == 10 {
-			list = append(list, report.AtLeast("pages/s of the last tenth / the second", run.Tenths[9].rate()/run.Tenths[1].rate(),
-				crawlLeastLast, "times"))
-		} else {
-			list = append(list, report.AtLeast("tenths of the run reached in time", float64(len(run.Tenths)), 10, ""))
-		}
+	if b.Growth {
+		list = append(list, b.growthChecks()...)
 	}
 	return list
 }
@@ -239,6 +198,9 @@ func (b *crawlBench) notes() (list []string) {
 	list = append(list, fmt.Sprintf("The crawl fetched %s pages of %s hosts in %s PLDs and has seen %s URLs; URLseen made %d passes, BEAST %d scans. It ended: %s.",
 		report.Number(float64(run.AllPages)), report.Number(float64(run.Hosts)), report.Number(float64(run.PLDs)), report.Number(float64(run.AllUnique)),
 		run.Passes, run.Scans, run.Stop))
+	if b.Resume && !run.Over {
+		list = append(list, "The crawl is not over: run the same command again to continue it.")
+	}
 	if len(run.Stages.Unmatched) > 0 {
 		list = append(list, "Innermost functions of samples without a stage (shares of all CPU):")
 		for _, name := range run.Stages.Unmatched {

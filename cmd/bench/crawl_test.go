@@ -29,6 +29,8 @@ func TestBenchCrawl(t *testing.T) {
 		{[]string{"--https", "--no-bare", "--pages=300", "--growth", "--keep-alive=10s"}, term.ExitDone, []string{"form=crawl/scheme=https", "HTTPS, kept connections", "exchanges on kept connections", "RSS throughout"}},
 		{[]string{"--new=0"}, term.ExitUsage, []string{"new links"}},
 		{[]string{"--transport=inproc", "--gzip"}, term.ExitUsage, []string{"neither TLS nor gzip"}},
+		{[]string{"--resume"}, term.ExitUsage, []string{"only one crawl with --transport inproc can resume"}},
+		{[]string{"--transport=inproc", "--resume", "--new-hosts=0.1"}, term.ExitDone, []string{"0.1 to new hosts", "Parts of the crawl: 1", "complete", "Disk at the end"}},
 		{[]string{"--dir=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
 	} {
 		var out bytes.Buffer

@@ -29,14 +29,17 @@ type FlatOptions struct {
 	// link; with less than 1.5 the pages of a host would end.
 	Links int
 	New   float64
+	// HostPages ends each host after so many pages, at least 16: links to later ones lead to its root. 0: hosts are
+	// endless.
+	HostPages uint64
 	// HTTPS makes all URLs https; Gzip compresses pages for clients that accept it.
 	HTTPS, Gzip bool
 }
 
-const (
-	maxFlatHosts = 1 << 24
-	maxFlatAddrs = 1 << 14
-)
+// MaxFlatHosts is the most hosts of a flat web.
+const MaxFlatHosts = 1 << 24
+
+const maxFlatAddrs = 1 << 14
 
 // Validate returns all faults joined.
 func (o *FlatOptions) Validate() error {
@@ -44,8 +47,8 @@ func (o *FlatOptions) Validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("simweb: flat web: "+format, args...))
 	}
-	if o.Hosts < 1 || o.Hosts > maxFlatHosts {
-		bad("%d hosts, must be 1..%d", o.Hosts, maxFlatHosts)
+	if o.Hosts < 1 || o.Hosts > MaxFlatHosts {
+		bad("%d hosts, must be 1..%d", o.Hosts, MaxFlatHosts)
 	}
 	if o.PLDs < 1 || o.PLDs > o.Hosts {
 		bad("%d PLDs, must be 1..%d, the hosts", o.PLDs, o.Hosts)
@@ -61,6 +64,9 @@ func (o *FlatOptions) Validate() error {
 	}
 	if o.Links < 2 || o.Links > 10_000 {
 		bad("%d links of a page, must be 2..10000", o.Links)
+	}
+	if o.HostPages > 0 && o.HostPages < flatNavPages {
+		bad("hosts of %d pages, must be 0 or at least %d", o.HostPages, flatNavPages)
 	}
 	if !(o.New >= 1.5 && o.New <= float64(o.Links)) {
 		bad("%v new links of a page, must be 1.5 to the %d of a page", o.New, o.Links)
@@ -134,7 +140,7 @@ func (f *Flat) HostOf(name []byte) (host uint32, ok bool) {
 	}
 	var n uint64
 	i := 1
-	for ; i < len(name) && name[i] >= '0' && name[i] <= '9' && n < maxFlatHosts; i++ {
+	for ; i < len(name) && name[i] >= '0' && name[i] <= '9' && n < MaxFlatHosts; i++ {
 		n = 10*n + uint64(name[i]-'0')
 	}
 	if i == 1 || i == len(name) || name[i] != '.' || n >= uint64(f.opt.Hosts) {
@@ -242,7 +248,11 @@ func (f *Flat) links(p FlatPage, each func(to FlatPage, same bool)) {
 	for i := range int64(f.opt.Links) {
 		// Spread the new links evenly among the others.
 		if n > 0 && i*n/int64(f.opt.Links) < (i+1)*n/int64(f.opt.Links) {
-			each(FlatPage{p.Host, first + uint64(i*n/int64(f.opt.Links))}, true)
+			to := FlatPage{p.Host, first + uint64(i*n/int64(f.opt.Links))}
+			if f.opt.HostPages > 0 && to.Index >= f.opt.HostPages {
+				to.Index = 0
+			}
+			each(to, true)
 			continue
 		}
 		rng = hash(rng, uint64(i), 3)
