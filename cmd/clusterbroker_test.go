@@ -22,7 +22,7 @@ var (
 
 // fleetLimits are the limits of brokerFleet.
 var fleetLimits = outsideLimits{host: 50 * time.Millisecond, pld: 50 * time.Millisecond, address: 50 * time.Millisecond,
-	rate: 60, connections: 8}
+	rate: 60, connections: 8, late: 700 * time.Millisecond}
 
 // brokerFleet starts three nodes and a broker of its own, on a web of six networks that all nodes visit. It
 // returns about how many requests the crawl takes.

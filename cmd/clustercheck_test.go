@@ -38,6 +38,9 @@ type outsideLimits struct {
 	host, pld, address time.Duration
 	rate               int // requests a second to a network
 	connections        int // to a network
+	// late is for how long a loaded machine may hold up a request between its start and the web's clock. So it may be followed
+	// early. Two nodes that visit a network at once get ahead by a second in each second.
+	late time.Duration
 }
 
 // kill is the end of a node by kill -9, at some time between from and to.
@@ -54,13 +57,8 @@ type warcRecord struct {
 	robots, isResponse bool
 }
 
-const (
-	// late is for how long a loaded machine may hold up a request between its start and the web's clock. So it may be followed
-	// early.
-	late = 100 * time.Millisecond
-	// unprocessed is for how long a page may wait between its last byte and the node's accounts.
-	unprocessed = time.Second
-)
+// unprocessed is for how long a page may wait between its last byte and the node's accounts.
+const unprocessed = time.Second
 
 func (o *outside) fault(format string, args ...any) {
 	o.faults = append(o.faults, fmt.Sprintf(format, args...))
@@ -215,11 +213,11 @@ func (o *outside) starts(what string, by map[string][]simweb.Request, n int, win
 	}
 	for name, list := range by {
 		for phase := range min(n, len(list)) {
-			// If each n-th request kept the window exactly, these sums would be equal. They may grow; by late they may fall.
+			// If each n-th request kept the window exactly, these sums would be equal. They may grow; by limits.late they may fall.
 			most := list[phase].Start
 			for i := phase + n; i < len(list); i += n {
 				sum := list[i].Start - time.Duration(i/n)*window
-				if sum < most-late {
+				if sum < most-o.limits.late {
 					o.fault("%s %s: request %d came %v too early, after %v: %s", what, name, i, most-sum, list[i].Start, list[i].URL)
 					break
 				}

@@ -14,7 +14,7 @@ import (
 
 // soundCrawl is what a check finds nothing wrong with: four URLs of two nodes, at two addresses of one network.
 func soundCrawl() *outside {
-	o := &outside{limits: outsideLimits{host: time.Second, pld: time.Second, address: time.Second, rate: 2, connections: 1},
+	o := &outside{limits: outsideLimits{host: time.Second, pld: time.Second, address: time.Second, rate: 2, connections: 1, late: 100 * time.Millisecond},
 		log: &simweb.Snapshot{Epoch: time.Unix(1000, 0), Total: 4}, want: map[string]bool{},
 		pld: func(host string) string { return strings.TrimPrefix(host, "www.") }}
 	for i := range 4 {

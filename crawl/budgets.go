@@ -206,11 +206,12 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 				}
 				continue
 			}
-			again := rec.Budget > 0 && !revisit.Visited(rec.Visits)
+			// Only new links have no budget yet. URLs of queues that are placed again also count: few, and rarely.
+			fromQF := rec.Budget > 0 && !revisit.Visited(rec.Visits)
 			rec.Budget = p.Budget
 			if beast.Number(p.Number) == beast.Failed {
 				rec.Budget = max(1, p.Budget) // marks a record of QF
-			} else if again {
+			} else if fromQF {
 				b.scanned.gained.Add(1)
 			}
 			buf = rec.Append(buf[:0])

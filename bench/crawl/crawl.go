@@ -27,7 +27,7 @@ type Options struct {
 	Resume bool `help:"Continue the crawl that the same command began in the same directories, if there is one. An end by --duration, a signal or a crash keeps its files, in DIR/drumbeat-bench-crawl. Only with --transport inproc."`
 	Keep   bool `help:"With --resume, keep the files of a complete crawl."`
 
-	Hosts     int     `type:"count" placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus two for each link of --new-hosts, of which two fifths become known: about one per 60 pages, as in the paper's crawl."`
+	Hosts     int     `type:"count" placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus two for each link of --new-hosts. Two fifths of these become known: about one per 60 pages, as in the paper's crawl."`
 	Seeds     int     `type:"count" placeholder:"N" default:"1000" help:"Number of hosts whose root pages are the seeds. Most links between hosts lead to them."`
 	PLDs      int     `name:"plds" type:"count" placeholder:"N" help:"Number of pay-level domains. Default: a third of the hosts."`
 	Addrs     int     `type:"count" placeholder:"N" default:"512" help:"Number of IP addresses that serve the hosts."`
