@@ -104,7 +104,7 @@ func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, 
 // eventOf returns what a response means for its host.
 func eventOf(rec *weburl.Record, resp *fetch.Response) health.Event {
 	e := health.Event{Kind: health.KindOf(resp.Status), Status: resp.Status}
-	if resp.Status != 429 && health.Challenged(resp.Status, resp.Header, resp.Body) != "" {
+	if health.Challenged(resp.Status, resp.Header, resp.Body) != "" {
 		e.Kind = health.Challenge
 		return e
 	}

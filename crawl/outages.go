@@ -3,12 +3,12 @@ package crawl
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/health"
 	"drumbeat/internal/human"
 	"drumbeat/polite"
 	"drumbeat/robots"
@@ -109,7 +109,7 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 	case got == outcomeGood:
 		o.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port,
 			addr: addr, key: key, net: o.serverKey(polite.Network(addr)), at: now})
-		if err == nil && (resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError) {
+		if err == nil && health.KindOf(resp.Status).Failed() {
 			o.known.unfit(key) // it works, but is overloaded or asks for fewer requests
 		}
 	case got == outcomeBad && is:

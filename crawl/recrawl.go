@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
 	"drumbeat/state"
@@ -83,7 +84,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		o.Body, o.ETag, o.Modified = max(1, v.history.Body), "", ""
 	case v.first:
 		return pageVisit{}, nil
-	case resp.Status >= 500 || resp.Status == http.StatusTooManyRequests:
+	case health.KindOf(resp.Status).Failed():
 		policy.Later(&v.history, resp.Start)
 		v.noted = true
 		return v, nil

@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/health"
 	"drumbeat/internal/sitemap"
 	"drumbeat/robots"
 	"drumbeat/state"
@@ -100,7 +101,7 @@ func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respo
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if o.opt.CrawlLog == state.LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
+	if o.opt.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
 		if err := o.robotsLog.Append(&e); err != nil {
 			return err
 		}

@@ -107,12 +107,10 @@ func (f *Fetched) meaning(had bool) verdict {
 		return parse
 	case s == 304 && had:
 		return unchanged
-	case s == 304, s == 429:
+	case s == 304, s < 200, health.KindOf(s).Failed():
 		return failure
-	case s >= 300 && s < 500: // a 3xx that is left is not a redirect to follow
-		return allowAll
 	}
-	return failure // 5xx and invalid codes
+	return allowAll // a 3xx that is left is not a redirect to follow
 }
 
 // Outcome returns what is known about an origin after a robots request. prev is what was known before (the

@@ -70,8 +70,8 @@ const challengeBody = 16 << 10
 const ChallengePage = 4 << 10
 
 // Challenged returns the vendor whose challenge or block page a response is, "" if it is none. header
-// returns the value of a field, nil without one. Ordinary pages and 404 cost almost nothing. The caller
-// handles 429 first.
+// returns the value of a field, nil without one. Ordinary pages and 404 cost almost nothing. 429 is
+// never one.
 func Challenged(status int, header func(name string) []byte, body []byte) string {
 	page := false
 	switch status {
@@ -121,12 +121,14 @@ func titleOf(body []byte) []byte {
 	}
 }
 
-// KindOf returns the kind of a response that is not a challenge.
+// KindOf returns the kind of a response that is not a challenge. It alone says which statuses ask for fewer requests (429, 503)
+// and which are failures: a page, robots.txt, a sitemap, a rendered page, a visit of a recrawl and an outage ask it. A status
+// above 599 is invalid and counts as a server error (RFC 9110, 15).
 func KindOf(status int) Kind {
 	switch {
 	case status == 429, status == 503:
 		return TooFast
-	case status >= 500 && status < 600:
+	case status >= 500:
 		return ServerError
 	case status == 401, status == 403:
 		return Refusal

@@ -67,3 +67,25 @@ func TestPagesCostNothing(t *testing.T) {
 		t.Errorf("got %v allocations", n)
 	}
 }
+
+func TestKindOf(t *testing.T) {
+	for _, c := range []struct {
+		kind     Kind
+		statuses []int
+	}{
+		{Page, []int{200, 204, 206, 299}},
+		{Answer, []int{100, 301, 304, 308, 400, 404, 407, 410, 428, 431, 451, 499}},
+		{Refusal, []int{401, 403}},
+		{TooFast, []int{429, 503}},
+		{ServerError, []int{500, 502, 504, 520, 599, 600, 999}},
+	} {
+		for _, status := range c.statuses {
+			if got := KindOf(status); got != c.kind {
+				t.Errorf("KindOf(%d) = %s, want %s", status, got, c.kind)
+			}
+			if got, want := KindOf(status).Failed(), status == 429 || status >= 500; got != want {
+				t.Errorf("KindOf(%d).Failed() = %t, want %t", status, got, want)
+			}
+		}
+	}
+}

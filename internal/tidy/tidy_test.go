@@ -361,6 +361,31 @@ func TestMiekgStaysInside(t *testing.T) {
 	}
 }
 
+// TestHealthAloneKnows429: a rule for status 429 or 503 in a second place would sooner or later differ from health.KindOf.
+func TestHealthAloneKnows429(t *testing.T) {
+	fset, all := sources(t)
+	for i := range all {
+		file := &all[i]
+		client := file.pkg == "crawl" || file.pkg == "robots" || strings.HasPrefix(file.pkg, "crawl/") && file.pkg != "crawl/testworld"
+		if file.test || !client {
+			continue
+		}
+		ast.Inspect(file.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if n.Value == "429" || n.Value == "503" {
+					t.Errorf("%s: status %s; ask health.KindOf", fset.Position(n.Pos()), n.Value)
+				}
+			case *ast.SelectorExpr:
+				if n.Sel.Name == "StatusTooManyRequests" || n.Sel.Name == "StatusServiceUnavailable" {
+					t.Errorf("%s: %s; ask health.KindOf", fset.Position(n.Pos()), n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
 // TestPackageComments: every package has a package comment of at least 15 lines.
 func TestPackageComments(t *testing.T) {
 	_, list := sources(t)
