@@ -3,7 +3,6 @@ package crawl
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -87,13 +86,13 @@ func (s *sampledWeb) estimates(t *testing.T, rows []map[string]any) (list [len(s
 	return list
 }
 
-// check exports the sample of the last checkpoint to target, and checks the first classes of it. The tolerance is four standard errors, which one
+// check exports the sample of the last checkpoint to target, and checks the share of each class. The tolerance is four standard errors, which one
 // estimate in 16,000 exceeds by chance, and 2 % of the share or of the rest, whichever is less. The latter is for pages that
 // the walk had no chance to see: pages with one link stand for them, and these may be of other classes. A walk of three
 // quarters of the URLs, in this crawler or in package walk alone, has 1.3 points too few on large hosts in the mean of 20 webs, with
 // a standard error of 2.3; one of half of the URLs, 4.4 and 4.6 points. It returns how far the shares are off in all: of the
 // pages as they were visited, and by their weights.
-func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target string, classes int) (plain, weighted float64) {
+func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target string) (plain, weighted float64) {
 	t.Helper()
 	_, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: dirs, Kind: export.Sample, Format: tabular.JSONL,
 		Target: target, TempDir: target + ".tmp", PartBytes: 1 << 20})
@@ -102,7 +101,7 @@ func (s *sampledWeb) check(t *testing.T, fs disk.FS, dirs []string, target strin
 	}
 	rows := exportedRows(t, fs, target)
 	list := s.estimates(t, rows)
-	for c, e := range list[:classes] {
+	for c, e := range list {
 		n := 0
 		for _, row := range rows {
 			n += boolInt(s.of[row["url"].(string)][c])
@@ -131,7 +130,7 @@ func TestRandomWalkSample(t *testing.T) {
 		opt.Strategy, opt.CheckpointEvery = strategy.RandomWalk, time.Minute
 		opt.Walk = walk.Options{Walkers: 30, URLs: 1050}
 		mustRun(t, t.Context(), opt)
-		if plain, weighted := newSampledWeb(web).check(t, opt.FS, opt.Dirs, "sample", len(sampledClasses)); plain < weighted {
+		if plain, weighted := newSampledWeb(web).check(t, opt.FS, opt.Dirs, "sample"); plain < weighted {
 			t.Errorf("as visited, the shares are off by %.1f points in all, and by weight by %.1f", 100*plain, 100*weighted)
 		}
 	})
@@ -176,7 +175,8 @@ func loadWalk(opt *Options, set disk.Set, m *state.Manifest) (*walk.Walk, error)
 }
 
 // checkWalked compares a random walk that was killed with the web: it visited as many URLs as it was to; all that was fetched
-// was to be fetched, and is in the output once; and the sample is true to the web.
+// was to be fetched, and is in the output once. The shares of its sample are for TestRandomWalkSample, in virtual time: here a hundred
+// pages that kills at any moment have left are too few, and no two runs draw the same.
 func (k *killTest) checkWalked(opt *Options, snap *simweb.Snapshot) {
 	k.t.Helper()
 	want := k.web.Expected("drumbeat")
@@ -186,8 +186,6 @@ func (k *killTest) checkWalked(opt *Options, snap *simweb.Snapshot) {
 	}
 	opt.FS = disk.OS()
 	checkWalk(k.t, opt)
-	// The web is small: the pages of the other classes are on a few hosts, and so are not drawn independently.
-	newSampledWeb(k.web).check(k.t, opt.FS, opt.Dirs, filepath.Join(k.tmp, fmt.Sprint("sample", k.crawls)), 1)
 	for url, n := range snap.Fetches {
 		if fetched, _, _ := want.Has(url); !fetched {
 			k.t.Errorf("fetched, but must not be: %s", url)
