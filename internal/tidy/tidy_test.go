@@ -146,7 +146,6 @@ var layers = map[string]layer{
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "state", "disk", "internal/cputime",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
