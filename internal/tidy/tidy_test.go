@@ -203,8 +203,7 @@ var layers = map[string]layer{
 	// The yardstick of speed.
 	"internal/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
-	// Separate commands, which share no code with the crawler; realweb runs the bare loop.
-	"internal/sbom":    {0, nil},
+	// A separate command, which shares no code with the crawler; it runs the bare loop.
 	"internal/realweb": {16, []string{"bench/report", "internal/bareloop", "internal/docweb"}},
 }
 
@@ -214,7 +213,7 @@ var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworl
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/bareloop", "internal/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"internal/bareloop", "internal/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {
