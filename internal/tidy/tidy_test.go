@@ -186,7 +186,7 @@ var layers = map[string]layer{
 	"cmd": {50, []string{"*", "internal/simweb"}},
 	".":   {60, []string{"cmd"}},
 
-	"internal/docweb":    {0, nil},
+	"bench/docweb":       {0, nil},
 	"internal/simweb":    {0, nil},
 	"internal/storedweb": {12, []string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
 	"internal/tidy":      {0, nil},
@@ -201,10 +201,10 @@ var layers = map[string]layer{
 	"bench/lab": {50, []string{"*"}},
 
 	// The yardstick of speed.
-	"internal/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
+	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
 	// A separate command, which shares no code with the crawler; it runs the bare loop.
-	"internal/realweb": {16, []string{"bench/report", "internal/bareloop", "internal/docweb"}},
+	"bench/realweb": {16, []string{"bench/report", "bench/bareloop", "bench/docweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
@@ -213,7 +213,7 @@ var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworl
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/bareloop", "internal/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/simweb",
+	"bench/bareloop", "bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {
@@ -344,7 +344,7 @@ func TestLayersPage(t *testing.T) {
 }
 
 // dnsSpeakers are the packages that may import the DNS library.
-var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab"}
+var dnsSpeakers = []string{"dnscache", "internal/simweb", "bench/realweb", "bench/lab"}
 
 // TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made
 // for tests, and of bench/lab, which measures it.
