@@ -120,11 +120,10 @@ var layers = map[string]layer{
 		"star", "state", "state/audit", "state/explain", "state/repair", "weburl"}},
 	"crawl/crawltest": {31, []string{"crawl", "crawl/testworld", "disk", "disk/memfs", "fetch", "internal/ports", "internal/simweb", "state"}},
 
-	"admin/prom":         {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
-	"admin/web":          {0, nil},
-	"admin/web/mocktest": {1, []string{"admin/web"}},                       // for tests
-	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
-	"state/report":       {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk", "internal/human"}},
+	"admin/prom":   {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
+	"admin/web":    {0, nil},
+	"admin/e2e":    {43, []string{"admin/web", "cmd/term"}}, // for tests
+	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes", "state/explain", "state/history", "state", "disk", "exchange", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
