@@ -102,7 +102,7 @@ func TestClusterPages(t *testing.T) {
 		list := append([]string{}, webArgs...)
 		list = append(list, fmt.Sprintf("--dir=%s", filepath.Join(dir, fmt.Sprint(node))), "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB",
 			"--checkpoint-every=1s", "--linger=2s", "--admin=127.0.0.1:0", "--host-delay=200ms", "--server-delay=1ms", "--cluster-file="+file,
-			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60", "--cluster-politeness=share",
+			fmt.Sprintf("--node=%d", node), fmt.Sprintf("--max-pages=%d", limit), "--rate=60", "--cluster-lease=5s",
 			fmt.Sprintf("--summary=%s", filepath.Join(dir, fmt.Sprintf("%d.json", node))))
 		if node == 0 { // 256 MiB are for the broker
 			list = append(list, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+strings.TrimPrefix(broker, "nats://"))

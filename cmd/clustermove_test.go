@@ -44,7 +44,7 @@ func TestClusterMove(t *testing.T) {
 		var said [2]bytes.Buffer
 		for node := range dirs {
 			args := append(slices.Clone(webArgs), "--dir="+dirs[node], "--seeds="+seeds, "--disk=4GB", "--cluster-stream=64MiB", "--checkpoint-every=1s",
-				"--linger=2s", "--admin=127.0.0.1:0", "--host-delay=50ms", "--server-delay=1ms", "--cluster-politeness=share", "--cluster-file="+file,
+				"--linger=2s", "--admin=127.0.0.1:0", "--host-delay=50ms", "--server-delay=1ms", "--cluster-lease=5s", "--cluster-file="+file,
 				fmt.Sprintf("--node=%d", node))
 			if node == 0 { // 256 MiB are for the broker
 				args = append(args, "--ram=448MiB", "--cluster=embed", "--cluster-listen="+broker)

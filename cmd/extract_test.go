@@ -19,6 +19,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/cmdtest"
 	"drumbeat/internal/pagetext"
 	"drumbeat/internal/simweb"
@@ -383,8 +384,8 @@ func TestExtractEveryFailure(t *testing.T) {
 		target := t.TempDir()
 		var n atomic.Int64
 		var failed atomic.Bool
-		_, err := run(target, disk.NewFault(disk.OS(), func(op disk.Op, name string) error {
-			if !strings.HasPrefix(name, target) || op == disk.OpRemove {
+		_, err := run(target, memfs.NewFault(disk.OS(), func(op memfs.Op, name string) error {
+			if !strings.HasPrefix(name, target) || op == memfs.OpRemove {
 				return nil
 			}
 			if n.Add(1) != int64(fail)+1 {

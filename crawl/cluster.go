@@ -31,9 +31,8 @@ type Cluster struct {
 	GivenUp []int
 	File    string // name of the file that has all this, for explain; "" for none
 
-	Politeness string        // how nodes share networks: PolitenessLease, the default, or PolitenessShare
-	LeaseTTL   time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
-	Longest    time.Duration // no exchange takes longer; 0: 5 minutes
+	LeaseTTL time.Duration // after which others take the networks of a silent node; 0: DefaultLeaseTTL
+	Longest  time.Duration // no exchange takes longer; 0: 5 minutes
 	// Clock goes on while the machine sleeps; nil: the monotonic clock of package time.
 	Clock func() time.Duration
 }
@@ -55,8 +54,6 @@ func (c *Cluster) validate(o *Options) error {
 		return errors.New("crawl: a cluster needs a table and an engine")
 	case c.Node < 0 || c.Node >= c.Table.Nodes():
 		return fmt.Errorf("crawl: node %d is not in 0 to %d", c.Node, c.Table.Nodes()-1)
-	case c.Politeness != "" && c.Politeness != PolitenessLease && c.Politeness != PolitenessShare:
-		return fmt.Errorf("crawl: politeness %q is neither %s nor %s", c.Politeness, PolitenessLease, PolitenessShare)
 	case c.LeaseTTL != 0 && (c.LeaseTTL < lease.LeastTTL || c.LeaseTTL > lease.MostTTL):
 		return fmt.Errorf("crawl: leases of %v; want %v to %v", c.LeaseTTL, lease.LeastTTL, lease.MostTTL)
 	case o.walks():

@@ -17,6 +17,7 @@ import (
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
@@ -36,7 +37,7 @@ func stoppedCluster(t *testing.T, change ...func(c *cluster)) (c *cluster, fs, e
 	c = newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 		o.FS, o.Dirs = fs, []string{fmt.Sprintf("n%d/a", node), fmt.Sprintf("n%d/b", node)}
 		o.CheckpointEvery = 3 * time.Second
-		o.Cluster.File, o.Cluster.Politeness = "cluster.json", PolitenessShare
+		o.Cluster.File, o.Cluster.LeaseTTL = "cluster.json", lease.LeastTTL
 	})
 	c.writeFile(fs)
 	for _, f := range change {

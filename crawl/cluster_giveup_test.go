@@ -13,6 +13,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -209,7 +210,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 		const limit, before = 600, 60
 		c := giveUpCluster(t, func(o *Options) {
 			// With leases, nodes fetch in turn: one may spend or lend all before another one begins.
-			o.MaxPages, o.Cluster.Politeness = limit, PolitenessShare
+			o.MaxPages, o.Cluster.LeaseTTL = limit, lease.LeastTTL
 		}, func(c *cluster) {
 			for c.requested(2) < before && sleep(t.Context(), 100*time.Millisecond) {
 			}
@@ -266,8 +267,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
 				o.DrumBucketBytes, o.WARCFileBytes = 4<<10, 15_000
-				// A lease that the lost node held waits for ten minutes without a loss at the broker.
-				o.Cluster.Politeness = PolitenessShare
+				o.Cluster.LeaseTTL = time.Minute // for which a lease waits that the lost node held
 			})
 			defer c.close()
 			chaos, stop := context.WithCancel(t.Context())

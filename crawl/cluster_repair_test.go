@@ -75,7 +75,6 @@ func TestClusterRepair(t *testing.T) {
 			c.options[i].FS = mended
 		}
 		c.run(t.Context())
-		c.options[0].ServerDelayMin = 0 // with PolitenessShare, each node keeps it alone
 		if doubled := c.checkCuts(); doubled > 0 {
 			t.Errorf("%d URLs were fetched more than once", doubled)
 		}

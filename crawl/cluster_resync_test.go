@@ -14,6 +14,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -33,7 +34,7 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 	rng := rand.New(rand.NewPCG(seed, 0x6261636b))
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
-		o.CheckpointEvery, o.Cluster.Politeness = 3*time.Second, PolitenessShare
+		o.CheckpointEvery, o.Cluster.LeaseTTL = 3*time.Second, lease.LeastTTL
 		change(o)
 	})
 	for node := range c.options {

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,7 +97,7 @@ func (s *clusterStage) configLines() ([]string, error) {
 	seconds("longest Crawl-delay", o.MaxCrawlDelay)
 	add("delay by answers", []any{o.HostDelayFactor, o.AdaptiveDelay})
 	add("network rate, network connections", []any{o.NetworkRate, o.NetworkConnections})
-	add("networks that several nodes visit", []any{cmp.Or(o.Cluster.Politeness, PolitenessLease), o.Cluster.leaseTTL().Seconds()})
+	add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
 	add("rate", o.Rate.String())
 	add("bandwidth", s.dispatcher.flagBandwidth().String())
 	return append(lines, s.givenUpLine()...), errors.Join(faults...)

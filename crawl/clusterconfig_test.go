@@ -3,12 +3,14 @@ package crawl
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"drumbeat/disk"
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -19,7 +21,7 @@ func configCluster(t *testing.T) *cluster {
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
 	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 		o.Blacklist = []string{"blacklist"}
-		o.Cluster.Politeness = PolitenessShare // which begins at once
+		o.Cluster.LeaseTTL = lease.LeastTTL
 	})
 	for node := range c.options {
 		c.blacklist(node, "- host none.test\n")
@@ -63,7 +65,7 @@ func TestClusterConfig(t *testing.T) {
 		}
 		for want, change := range map[string]func(o *Options){
 			"depth is 3 here, ":              func(o *Options) { o.MaxDepth = 3 },
-			"networks that several nodes":    func(o *Options) { o.Cluster.Politeness = PolitenessLease },
+			"networks that several nodes":    func(o *Options) { o.Cluster.LeaseTTL = DefaultLeaseTTL },
 			"agent is ":                      func(o *Options) { o.Agent = "other" },
 			"server delay is ":               func(o *Options) { o.ServerDelay++ },
 			"network rate":                   func(o *Options) { o.NetworkRate = 7 },
@@ -116,6 +118,47 @@ func TestClusterConfig(t *testing.T) {
 			if r.Stop != StopDone {
 				t.Errorf("node %d: %s", node, r.Stop)
 			}
+		}
+	})
+}
+
+// TestClusterConfigShare: the nodes of an older release may have shared networks by rates, not by leases. A node of this one
+// does not join them: it says what differs, and replaces the configuration if it is told to.
+func TestClusterConfigShare(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := configCluster(t)
+		defer c.close()
+		for node := range c.options {
+			c.options[node].MaxTime = time.Minute
+		}
+		if _, err := Run(t.Context(), c.options[0]); err != nil {
+			t.Fatal(err)
+		}
+		lines := c.shared()
+		at := slices.Index(lines, `networks that several nodes visit: ["lease",3]`)
+		if at < 0 {
+			t.Fatalf("the configuration is %q", lines)
+		}
+		lines[at] = `networks that several nodes visit: ["share",3]`
+		old, err := exchange.NewConfig(lines).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.engines[0].Put(t.Context(), exchange.BucketCrawl, exchange.ConfigKey, old); err != nil {
+			t.Fatal(err)
+		}
+		want := `networks that several nodes visit is ["lease",3] here, ["share",3] there`
+		_, err = Run(t.Context(), c.options[1])
+		if !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+		c.options[1].Cluster.Reconfigure = true
+		if _, err := Run(t.Context(), c.options[1]); err != nil {
+			t.Error(err)
+		}
+		if !slices.Contains(c.shared(), `networks that several nodes visit: ["lease",3]`) {
+			t.Errorf("the configuration is %q", c.shared())
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/exchange"
+	"drumbeat/exchange/lease"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 )
@@ -20,7 +21,7 @@ func TestClusterStatus(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
 		c := newCluster(t, web, 3, mem.Faults{}, func(node int, o *Options) {
-			o.Cluster.Politeness = PolitenessShare // which begins at once
+			o.Cluster.LeaseTTL = lease.LeastTTL
 			o.Control, o.Host, o.ServerDelay = &Control{}, string(rune('a'+node)), 2*time.Second
 		})
 		defer c.close()

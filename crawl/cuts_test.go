@@ -252,9 +252,9 @@ func TestCutWorlds(t *testing.T) {
 		var rolled, segments, slots int
 		for _, s := range l.steps {
 			switch {
-			case s.Op == disk.OpRename && strings.HasSuffix(s.Name, ".warc.gz"):
+			case s.Op == memfs.OpRename && strings.HasSuffix(s.Name, ".warc.gz"):
 				rolled++
-			case s.Op == disk.OpCreate && strings.HasSuffix(s.Name, ".seg"):
+			case s.Op == memfs.OpCreate && strings.HasSuffix(s.Name, ".seg"):
 				segments++
 				if strings.Contains(s.Name, "/later/") {
 					slots++
@@ -420,7 +420,7 @@ func (l *life) crawl(n int) error {
 		}
 	})
 	l.fs.CrashAfter(n)
-	l.opt.FS = disk.NewFault(l.fs, func(disk.Op, string) error { disturb(); return nil })
+	l.opt.FS = memfs.NewFault(l.fs, func(memfs.Op, string) error { disturb(); return nil })
 	ctx, cancel := context.WithTimeout(l.t.Context(), longestRun)
 	defer cancel()
 	if l.squeezed {

@@ -66,7 +66,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 	l.before = func(s memfs.Step, fork func(uint64) *memfs.FS) {
 		// A manifest that is visible after kill -9 but not durable is a risk for recovery, so cut the
 		// recovery too.
-		manifest := s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
+		manifest := s.Op == memfs.OpSyncDir && strings.HasSuffix(s.Name, "/state")
 		if rng.IntN(stride) > 0 && (!manifest || rng.IntN(4) > 0) {
 			return
 		}

@@ -91,29 +91,20 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 	if d.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may use all of RAM
 	}
-	nodes := time.Duration(d.opt.shares())
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
 		CrowdedItems:       int(d.opt.leastStock()) * fewHosts / 4,
 		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
 		MaxRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
 		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
-		ServerDelay: d.opt.ServerDelay * nodes, ServerDelayMin: d.opt.ServerDelayMin * nodes,
+		ServerDelay: d.opt.ServerDelay, ServerDelayMin: d.opt.ServerDelayMin,
 		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
 		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
-		NetworkRate: d.opt.NetworkRate / float64(nodes), NetworkConnections: perNode(d.opt.NetworkConnections, int(nodes)),
+		NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
 		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "", Leased: d.opt.leases(),
 		MaxUnheld: int(d.opt.leastStock()) / 2,
 		MaxItems:  max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
-}
-
-// perNode returns a node's share of a limit that holds for all; 0 is no limit.
-func perNode(limit, nodes int) int {
-	if limit == 0 {
-		return 0
-	}
-	return max(1, limit/nodes)
 }
 
 // openWorkers creates the workers and limits of fetching and the rule for accepted bodies.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -183,7 +182,7 @@ func TestDrain(t *testing.T) {
 func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	notShort(t)
 	t.Parallel()
-	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
+	for _, op := range []memfs.Op{memfs.OpWrite, memfs.OpRead, memfs.OpSyncFS, memfs.OpCreate} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
 			mem := memfs.New(*seedFlag)
@@ -191,7 +190,7 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 			small(&opt)
 			opt.CheckpointEvery = time.Second
 			began := time.Now()
-			opt.FS = disk.NewFault(mem, func(o disk.Op, name string) error {
+			opt.FS = memfs.NewFault(mem, func(o memfs.Op, name string) error {
 				if o == op && strings.HasPrefix(name, "d1") && time.Since(began) > 3*time.Second {
 					return &iofs.PathError{Op: o.String(), Path: name, Err: syscall.EIO}
 				}

@@ -109,8 +109,8 @@ func TestHistoryFaults(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		var broken atomic.Bool
 		broken.Store(true)
-		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
-			if broken.Load() && strings.Contains(name, "/history") && (op == disk.OpWrite || op == disk.OpCreate) {
+		fs := memfs.NewFault(mem, func(op memfs.Op, name string) error {
+			if broken.Load() && strings.Contains(name, "/history") && (op == memfs.OpWrite || op == memfs.OpCreate) {
 				return syscall.ENOSPC
 			}
 			return nil

@@ -17,6 +17,7 @@ import (
 
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/ports"
@@ -93,8 +94,8 @@ func (j *childJob) inTrouble(opt *Options) {
 		if fs == nil {
 			fs = disk.OS()
 		}
-		opt.FS = disk.NewFault(fs, func(op disk.Op, name string) error {
-			if (op == disk.OpWrite || op == disk.OpCreate || op == disk.OpPreallocate) && j.Window.now() {
+		opt.FS = memfs.NewFault(fs, func(op memfs.Op, name string) error {
+			if (op == memfs.OpWrite || op == memfs.OpCreate || op == memfs.OpPreallocate) && j.Window.now() {
 				j.meet()
 				return &os.PathError{Op: op.String(), Path: name, Err: j.Errno}
 			}

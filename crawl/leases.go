@@ -13,12 +13,6 @@ import (
 	"drumbeat/state/snapshot"
 )
 
-// How the nodes of a cluster share networks and addresses.
-const (
-	PolitenessLease = "lease" // one node at a time visits a network: all gaps and limits hold over all nodes
-	PolitenessShare = "share" // each node takes its share of what is allowed: rates hold, gaps only in the mean
-)
-
 const (
 	DefaultLeaseTTL  = 10 * time.Minute
 	longestExchange  = 5 * time.Minute  // if Cluster.Longest says nothing
@@ -30,23 +24,15 @@ const (
 // leaseStage takes the leases of networks for the URLs in RAM. Its goroutines are "leases" and "leasewait".
 type leaseStage struct {
 	*engine
-	leases     *lease.Leases // nil: this crawl has one node, or its nodes share networks
+	leases     *lease.Leases // nil: this crawl has one node
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	waiting    atomic.Int64 // URLs in RAM that waited for a network when evictWaiting looked last
 }
 
-// leases reports whether nodes visit networks in turn.
+// leases reports whether nodes visit networks in turn: then all gaps and limits hold over all nodes.
 func (o *Options) leases() bool {
-	return o.Cluster != nil && o.Cluster.Table.Nodes() > 1 && o.Cluster.Politeness != PolitenessShare
-}
-
-// shares returns among how many nodes the limits of addresses and networks are divided.
-func (o *Options) shares() int {
-	if o.Cluster == nil || o.leases() {
-		return 1
-	}
-	return o.Cluster.Table.Nodes()
+	return o.Cluster != nil && o.Cluster.Table.Nodes() > 1
 }
 
 // open creates the leases. The scheduler must be there.

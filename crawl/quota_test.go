@@ -24,8 +24,8 @@ func TestQuotaEndsTheCrawl(t *testing.T) {
 		mem := memfs.New(*seedFlag)
 		began := time.Now()
 		full := func() bool { return time.Since(began) > 12*time.Second }
-		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
-			if full() && op == disk.OpCreate && strings.Contains(name, "tails") {
+		fs := memfs.NewFault(mem, func(op memfs.Op, name string) error {
+			if full() && op == memfs.OpCreate && strings.Contains(name, "tails") {
 				return syscall.EDQUOT
 			}
 			return nil
@@ -64,8 +64,8 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		began := time.Now()
 		full := func() bool { d := time.Since(began); return d > 12*time.Second && d < 30*time.Minute }
 		var left atomic.Int64 // writes to WARC files before the next error
-		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
-			if full() && op == disk.OpWrite && strings.Contains(name, "warc") {
+		fs := memfs.NewFault(mem, func(op memfs.Op, name string) error {
+			if full() && op == memfs.OpWrite && strings.Contains(name, "warc") {
 				if left.Add(-1) < 0 {
 					return syscall.EDQUOT
 				}
@@ -134,8 +134,8 @@ func TestQuotaAtTheEnd(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
 		mem := memfs.New(*seedFlag)
 		failed := false
-		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
-			if op == disk.OpWrite && strings.Contains(name, ".cdxj") && !strings.HasSuffix(name, ".open") && !failed {
+		fs := memfs.NewFault(mem, func(op memfs.Op, name string) error {
+			if op == memfs.OpWrite && strings.Contains(name, ".cdxj") && !strings.HasSuffix(name, ".open") && !failed {
 				failed = true
 				return syscall.EDQUOT
 			}

@@ -124,12 +124,12 @@ func TestSlowDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		const recovers = 15 * time.Minute
-		fsys := disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
+		fsys := memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
 			d := 200 * time.Millisecond
 			if strings.HasPrefix(name, "d1") && time.Since(began) < recovers {
 				d *= 10
 			}
-			if o == disk.OpSyncFS {
+			if o == memfs.OpSyncFS {
 				time.Sleep(d)
 			}
 			return nil
@@ -186,7 +186,7 @@ func TestSyncAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
 		fail := false
-		fsys := disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
+		fsys := memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
 			time.Sleep(map[string]time.Duration{"a": time.Second, "b": 10 * time.Second, "c": 3 * time.Second}[name])
 			if fail && name == "c" {
 				return boom

@@ -17,5 +17,3 @@ func (f meterFile) writeBehind(off, n int64) {
 	// It waits while the disk's queue is full.
 	_, _ = f.use.write(func() (int, error) { WriteBehind(f.File, off, n); return 0, nil })
 }
-
-func (f *faultFile) writeBehind(off, n int64) { WriteBehind(f.f, off, n) }

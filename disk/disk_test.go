@@ -23,7 +23,7 @@ func TestFSContract(t *testing.T) {
 		{"os", disk.OS(), t.TempDir()},
 		{"mem", memfs.New(1), "."},
 		{"meter", disk.NewMeter(memfs.New(1)), "/"},
-		{"fault", disk.NewFault(memfs.New(1), func(disk.Op, string) error { return nil }), "."},
+		{"fault", memfs.NewFault(memfs.New(1), func(memfs.Op, string) error { return nil }), "."},
 	} {
 		t.Run("fs="+impl.name, func(t *testing.T) { testFSContract(t, impl.fs, impl.root) })
 	}
@@ -242,10 +242,10 @@ func TestMeterCounts(t *testing.T) {
 }
 
 func TestFaultEveryOperation(t *testing.T) {
-	for op := disk.OpCreate; op <= disk.OpClose; op++ {
+	for op := memfs.OpCreate; op <= memfs.OpClose; op++ {
 		boom := fmt.Errorf("boom %s", op)
 		armed := false
-		fsys := disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
+		fsys := memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
 			if armed && o == op {
 				return boom
 			}
@@ -253,27 +253,27 @@ func TestFaultEveryOperation(t *testing.T) {
 		})
 		f := disk.MustCreate(t, fsys, "f")
 		armed = true
-		errs := map[disk.Op]error{}
-		_, errs[disk.OpCreate] = fsys.Create("g")
-		_, errs[disk.OpOpen] = fsys.Open("f")
-		_, errs[disk.OpOpenRead] = fsys.OpenRead("f")
-		errs[disk.OpMkdirAll] = fsys.MkdirAll("d")
-		_, errs[disk.OpList] = fsys.List(".")
-		_, errs[disk.OpSize] = fsys.Size("f")
-		errs[disk.OpSyncDir] = fsys.SyncDir(".")
-		errs[disk.OpSyncFS] = fsys.SyncFS(".")
-		_, _, errs[disk.OpSpace] = fsys.Space(".")
-		_, errs[disk.OpLock] = fsys.Lock(".")
-		_, errs[disk.OpWrite] = f.WriteAt([]byte("x"), 0)
-		_, errs[disk.OpRead] = f.ReadAt(make([]byte, 1), 0)
-		errs[disk.OpTruncate] = f.Truncate(0)
-		errs[disk.OpSync] = f.Sync()
-		errs[disk.OpPreallocate] = f.Preallocate(0, 1)
-		errs[disk.OpClose] = f.Close()
-		errs[disk.OpRename] = fsys.Rename("f", "h")
-		errs[disk.OpRemove] = fsys.Remove("h")
+		errs := map[memfs.Op]error{}
+		_, errs[memfs.OpCreate] = fsys.Create("g")
+		_, errs[memfs.OpOpen] = fsys.Open("f")
+		_, errs[memfs.OpOpenRead] = fsys.OpenRead("f")
+		errs[memfs.OpMkdirAll] = fsys.MkdirAll("d")
+		_, errs[memfs.OpList] = fsys.List(".")
+		_, errs[memfs.OpSize] = fsys.Size("f")
+		errs[memfs.OpSyncDir] = fsys.SyncDir(".")
+		errs[memfs.OpSyncFS] = fsys.SyncFS(".")
+		_, _, errs[memfs.OpSpace] = fsys.Space(".")
+		_, errs[memfs.OpLock] = fsys.Lock(".")
+		_, errs[memfs.OpWrite] = f.WriteAt([]byte("x"), 0)
+		_, errs[memfs.OpRead] = f.ReadAt(make([]byte, 1), 0)
+		errs[memfs.OpTruncate] = f.Truncate(0)
+		errs[memfs.OpSync] = f.Sync()
+		errs[memfs.OpPreallocate] = f.Preallocate(0, 1)
+		errs[memfs.OpClose] = f.Close()
+		errs[memfs.OpRename] = fsys.Rename("f", "h")
+		errs[memfs.OpRemove] = fsys.Remove("h")
 		for o, err := range errs {
-			afterFault := op == disk.OpRename && o == disk.OpRemove || op == disk.OpWrite && o == disk.OpRead
+			afterFault := op == memfs.OpRename && o == memfs.OpRemove || op == memfs.OpWrite && o == memfs.OpRead
 			if o == op && !errors.Is(err, boom) || o != op && err != nil && !afterFault {
 				t.Errorf("fault in %s: %s returned %v", op, o, err)
 			}

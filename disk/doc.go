@@ -5,10 +5,10 @@
 // The paper does not describe checkpoints. It models a disk only by the bytes moved and the speeds of
 // sequential reading and writing (section 4).
 //
-// FS has several implementations. OS is the real file system; Direct bypasses the page cache. NewFault lets
-// a test fail single operations. NewMeter counts operations and bytes, and measures how long directories are
-// in use. These two wrap another FS and pass WriteBehind on to it. Package memfs is a file system in RAM for
-// tests that simulates power cuts, kill -9 and full disks.
+// FS has several implementations. OS is the real file system; Direct bypasses the page cache. NewMeter counts
+// operations and bytes, and measures how long directories are in use; it wraps another FS and passes
+// WriteBehind on to it. Package memfs is a file system in RAM for tests that simulates power cuts, kill -9 and
+// full disks, and lets a test fail single operations.
 //
 // # Contract
 //

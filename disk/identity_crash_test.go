@@ -29,7 +29,7 @@ func TestIdentitySeenAfterKillIsDurable(t *testing.T) {
 		}
 		m := memfs.New(seed)
 		m.Watch(func(s memfs.Step, _ func(uint64) *memfs.FS) {
-			if s.Op == disk.OpSyncDir && named == 0 {
+			if s.Op == memfs.OpSyncDir && named == 0 {
 				named = s.Number
 			}
 		})

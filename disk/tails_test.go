@@ -124,8 +124,8 @@ func TestTailsStickyError(t *testing.T) {
 	m := memfs.New(1)
 	boom := errors.New("boom")
 	fail := false
-	set := twoDirs(t, disk.NewFault(m, func(op disk.Op, name string) error {
-		if fail && op == disk.OpWrite {
+	set := twoDirs(t, memfs.NewFault(m, func(op memfs.Op, name string) error {
+		if fail && op == memfs.OpWrite {
 			return boom
 		}
 		return nil

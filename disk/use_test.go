@@ -13,14 +13,14 @@ import (
 
 func TestMeterUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
+		slow := memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
 			switch {
 			case !strings.HasPrefix(name, "b"):
-			case o == disk.OpRead:
+			case o == memfs.OpRead:
 				time.Sleep(2 * time.Second)
-			case o == disk.OpWrite, o == disk.OpSync:
+			case o == memfs.OpWrite, o == memfs.OpSync:
 				time.Sleep(3 * time.Second)
-			case o == disk.OpSyncFS:
+			case o == memfs.OpSyncFS:
 				time.Sleep(5 * time.Second)
 			}
 			return nil

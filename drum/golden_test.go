@@ -231,8 +231,8 @@ func TestFaults(t *testing.T) {
 	for n := 1; ; n++ {
 		left := n
 		armed := false
-		fsys := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
-			if armed && op != disk.OpClose {
+		fsys := memfs.NewFault(memfs.New(1), func(op memfs.Op, name string) error {
+			if armed && op != memfs.OpClose {
 				if left--; left == 0 {
 					return fmt.Errorf("%v %s: %w", op, name, boom)
 				}

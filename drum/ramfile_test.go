@@ -55,7 +55,7 @@ func checkRAM(t testing.TB, d *Drum) {
 // changes counts the operations that change a file system.
 func changes(fsys disk.FS) (counted disk.FS, ops map[string]int) {
 	ops = map[string]int{}
-	return disk.NewFault(fsys, func(op disk.Op, _ string) error {
+	return memfs.NewFault(fsys, func(op memfs.Op, _ string) error {
 		ops[fmt.Sprint(op)]++
 		return nil
 	}), ops
@@ -216,7 +216,7 @@ func TestSaveFails(t *testing.T) {
 	for n := 1; ; n++ {
 		rng, left := newRand(t), -1
 		mem := memfs.New(uint64(n))
-		w := newWorld(t, disk.NewFault(mem, func(op disk.Op, name string) error {
+		w := newWorld(t, memfs.NewFault(mem, func(op memfs.Op, name string) error {
 			if left > 0 && strings.Contains(name, "cache-") {
 				if left--; left == 0 {
 					return boom

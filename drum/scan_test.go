@@ -174,8 +174,8 @@ func TestScanEndsBehindReadErrors(t *testing.T) {
 			// Every second read fails, including retries for the rest of a large block; or all reads fail.
 			for _, good := range []int{2, 1 << 40} {
 				reads := 0
-				w.set.FS = disk.NewFault(mem, func(op disk.Op, _ string) error {
-					if op == disk.OpRead {
+				w.set.FS = memfs.NewFault(mem, func(op memfs.Op, _ string) error {
+					if op == memfs.OpRead {
 						if reads++; reads%good != 0 {
 							return syscall.EIO
 						}

@@ -102,8 +102,8 @@ func TestFullBuffersOfManyAdds(t *testing.T) {
 // TestLogWriteFails checks that an Add fails if its block cannot be written, as do the Adds that wait to
 // write after it.
 func TestLogWriteFails(t *testing.T) {
-	failing := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
-		if op == disk.OpWrite {
+	failing := memfs.NewFault(memfs.New(1), func(op memfs.Op, name string) error {
+		if op == memfs.OpWrite {
 			return errNoSpace
 		}
 		return nil
@@ -147,8 +147,8 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 			began[i] = make(chan struct{})
 		}
 		var passing atomic.Bool
-		fsys := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
-			if op != disk.OpRead || !passing.Load() || !strings.Contains(name, "keys-") {
+		fsys := memfs.NewFault(memfs.New(1), func(op memfs.Op, name string) error {
+			if op != memfs.OpRead || !passing.Load() || !strings.Contains(name, "keys-") {
 				return nil
 			}
 			dir := 0

@@ -147,7 +147,7 @@ func TestFilesAgainstReference(t *testing.T) {
 	if *filesFlag == "" {
 		t.Skip("-files names no directory")
 	}
-	files, bad := 0, 0
+	files, bad, repeats, links := 0, 0, 0, 0
 	filepath.WalkDir(*filesFlag, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.Contains(filepath.Ext(path), ".htm") {
 			return nil
@@ -161,9 +161,18 @@ func TestFilesAgainstReference(t *testing.T) {
 			bad++
 			t.Errorf("%s:\n%.2000s", path, d)
 		}
+		want, err := Reference(Options{MaxLinks: 1 << 30}, body, "text/html")
+		if err != nil {
+			return nil // too deep
+		}
+		var got Page
+		NewParser(Options{MaxLinks: 1 << 30}).Parse(body, "text/html", &got)
+		if links += len(want.Links); len(got.Links) != len(want.Links) {
+			repeats++ // the tree repeats links that HTML closes and reopens
+		}
 		return nil
 	})
-	t.Logf("%d files, %d differ", files, bad)
+	t.Logf("%d files, %d differ, %d in how often a link comes; %d links", files, bad, repeats, links)
 }
 
 func FuzzScanAgainstReference(f *testing.F) {

@@ -390,8 +390,8 @@ func TestCalendarClose(t *testing.T) {
 // TestCalendarFailedWriteIsFinal checks that a failure in one slot makes all slots fail.
 func TestCalendarFailedWriteIsFinal(t *testing.T) {
 	boom, armed := errors.New("boom"), false
-	set, err := newSet(disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
-		if armed && op == disk.OpWrite {
+	set, err := newSet(memfs.NewFault(memfs.New(1), func(op memfs.Op, name string) error {
+		if armed && op == memfs.OpWrite {
 			return boom
 		}
 		return nil

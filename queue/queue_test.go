@@ -227,12 +227,12 @@ func TestConcurrentAppend(t *testing.T) {
 // TestFailedWriteIsFinal makes each kind of write operation fail once. All later calls must fail.
 func TestFailedWriteIsFinal(t *testing.T) {
 	boom := errors.New("boom")
-	for _, op := range []disk.Op{
-		disk.OpCreate, disk.OpOpen, disk.OpWrite, disk.OpMkdirAll, disk.OpRemove, disk.OpClose,
+	for _, op := range []memfs.Op{
+		memfs.OpCreate, memfs.OpOpen, memfs.OpWrite, memfs.OpMkdirAll, memfs.OpRemove, memfs.OpClose,
 	} {
 		armed := false
-		fsys := disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
-			if armed && o == op && strings.HasSuffix(name, ".seg") || armed && o == op && o == disk.OpMkdirAll {
+		fsys := memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
+			if armed && o == op && strings.HasSuffix(name, ".seg") || armed && o == op && o == memfs.OpMkdirAll {
 				return boom
 			}
 			return nil
@@ -278,8 +278,8 @@ func TestFailedWriteIsFinal(t *testing.T) {
 func TestReadErrorIsNot(t *testing.T) {
 	armed := false
 	boom := errors.New("boom")
-	q, _ := openNew(t, disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
-		if armed && o == disk.OpRead {
+	q, _ := openNew(t, memfs.NewFault(memfs.New(1), func(o memfs.Op, name string) error {
+		if armed && o == memfs.OpRead {
 			return boom
 		}
 		return nil

@@ -17,8 +17,8 @@ import (
 func slowWrites(err error) (fsys disk.FS, release chan struct{}) {
 	release = make(chan struct{})
 	var once sync.Once
-	return disk.NewFault(memfs.New(1), func(op disk.Op, name string) (fault error) {
-		if op == disk.OpWrite {
+	return memfs.NewFault(memfs.New(1), func(op memfs.Op, name string) (fault error) {
+		if op == memfs.OpWrite {
 			<-release
 			once.Do(func() { fault = err })
 		}

@@ -152,7 +152,7 @@ run() {
 mkdir "$work/bin" "$work/web"
 cd "$root"
 export CGO_ENABLED=0
-go build -o "$work/bin/realweb" ./internal/realweb
+go build -o "$work/bin/realweb" ./bench/realweb
 web=(--work "$work/web" --hosts "$hosts" --packages "$packages")
 if [[ $generated && $command == serve ]]; then
 	run "$work/bin/realweb" discover-serve --web "$race_web" --minutes "$minutes" "${race[@]}"

@@ -8,13 +8,15 @@
 # SOURCE_DATE_EPOCH  default: the time of the commit
 # MAINTAINER         of the Debian packages; default: the author of the commit
 # DEB=no             leaves out the Debian packages
+# SBOM=no            leaves out the bills of materials
 #
 # The same commit, Go release and variables give the same bytes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Not in go.mod: Go fetches it through the module proxy. MIT licence.
+# Not in go.mod: Go fetches them through the module proxy. MIT and Apache licences.
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.0
+cyclonedx=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.9.0
 
 commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION=${VERSION:-$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null || echo "v0.0.0-g$commit")}
@@ -39,10 +41,32 @@ build() {
 		-ldflags="-s -w -buildid= -X drumbeat/cmd/term.release=$VERSION" -o "$2" .
 }
 
-for arch in "${archs[@]}"; do
-	build "$arch" "dist/drumbeat-linux-$arch"
-	go run ./internal/sbom "dist/drumbeat-linux-$arch" "$VERSION" >"dist/drumbeat-$VERSION-linux-$arch.cdx.json"
-done
+# Builds a tool, the same bytes anywhere, in $tmp.
+tool() {
+	GOBIN=$tmp timeout 600 go install -trimpath "$1" 2>"$tmp/log" && return
+	tail -3 "$tmp/log" >&2
+	echo "release: $1 can't be fetched or built; $2=no leaves out $3" >&2
+	return 1
+}
+
+# Its serial number follows from the binary, and its time is that of the commit.
+bill() {
+	local binary=dist/drumbeat-linux-$1 sum
+	sum=$(sha256sum "$binary")
+	"$tmp/cyclonedx-gomod" bin -json -std -output-version 1.5 -version "$VERSION" \
+		-serial "${sum:0:8}-${sum:8:4}-8${sum:13:3}-8${sum:17:3}-${sum:20:12}" "$binary" 2>"$tmp/log" |
+		sed -E "s/^(    \"timestamp\": )\"[^\"]*\"/\\1\"$(date -ud "@$SOURCE_DATE_EPOCH" +%FT%TZ)\"/" \
+			>"dist/drumbeat-$VERSION-linux-$1.cdx.json" || { cat "$tmp/log" >&2; return 1; }
+}
+
+for arch in "${archs[@]}"; do build "$arch" "dist/drumbeat-linux-$arch"; done
+
+if [ "${SBOM:-yes}" = no ]; then
+	echo "release: bills of materials are left out" >&2
+else
+	tool "$cyclonedx" SBOM "the bills of materials"
+	for arch in "${archs[@]}"; do bill "$arch"; done
+fi
 
 # The program prints these files, so it must run here.
 own=dist/drumbeat-linux-$(go env GOHOSTARCH)
@@ -81,12 +105,9 @@ for arch in "${archs[@]}"; do archive "$arch"; done
 
 if [ "${DEB:-yes}" = no ]; then
 	echo "release: Debian packages are left out" >&2
-elif GOBIN=$tmp timeout 600 go install "$nfpm" 2>"$tmp/log"; then
-	for arch in "${archs[@]}"; do package "$arch"; done
 else
-	tail -3 "$tmp/log" >&2
-	echo "release: $nfpm can't be fetched or built; DEB=no leaves out the Debian packages" >&2
-	exit 1
+	tool "$nfpm" DEB "the Debian packages"
+	for arch in "${archs[@]}"; do package "$arch"; done
 fi
 
 (cd dist && sha256sum -- * >"$tmp/sums" && mv "$tmp/sums" SHA256SUMS)

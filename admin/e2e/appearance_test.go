@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"drumbeat/admin/web/mocktest"
 )
 
 var themes = []string{"light", "dark"}
@@ -17,7 +15,7 @@ var themes = []string{"light", "dark"}
 // serveMock serves the made-up crawls.
 func serveMock(t *testing.T) (url string) {
 	t.Helper()
-	s := httptest.NewServer(mocktest.Handler())
+	s := httptest.NewServer(mockHandler())
 	t.Cleanup(func() {
 		s.CloseClientConnections() // event streams last
 		s.Close()

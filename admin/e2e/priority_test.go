@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"testing"
-
-	"drumbeat/admin/web/mocktest"
 )
 
 // TestPriority changes the priority by its form: the page sends no weights that are no numbers, shows the error of the server,
@@ -32,7 +30,7 @@ func TestPriority(t *testing.T) {
 	p.tolerate("422|401")
 	confirm(p, "Change")
 	p.until("a token is wanted", "document.querySelector('dialog[open] input[type=password]')")
-	enterToken(p, mocktest.Token)
+	enterToken(p, mockToken)
 	p.until("the error of the server is shown", "document.querySelector('dialog.question .error').textContent.includes('want 4 weights')")
 	p.click(button("dialog.question[open]", "Cancel"))
 	set("8 4 2 1")

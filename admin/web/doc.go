@@ -18,6 +18,6 @@
 // (start, navigation, keys), live.js (the connection to the API), overview.js (the first screen), trends.js
 // (history), ring.js (the drawing of the crawler), structures.js, sites.js, resources.js, explain.js,
 // controls.js and dialogs.js, and below them dom.js, format.js and words.js; theme.js runs before the first
-// paint. static/vendor has uPlot 1.6.32 with its licence. mocktest serves the page with a made-up
-// API, for tests and development.
+// paint. static/vendor has uPlot 1.6.32 with its licence. admin/e2e serves the page with a
+// made-up API, for its tests and for work on the page.
 package web

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
 
@@ -123,7 +122,7 @@ func TestCancel(t *testing.T) {
 
 // TestFaults: any single failing disk operation causes an error and no wrong verdict.
 func TestFaults(t *testing.T) {
-	ops := []disk.Op{disk.OpCreate, disk.OpRead, disk.OpWrite, disk.OpRemove, disk.OpClose}
+	ops := []memfs.Op{memfs.OpCreate, memfs.OpRead, memfs.OpWrite, memfs.OpRemove, memfs.OpClose}
 	for _, name := range []string{MercatorB, Polybot} {
 		rng := newRand(t)
 		for _, op := range ops {
@@ -137,13 +136,13 @@ func TestFaults(t *testing.T) {
 }
 
 // faultRun makes the n-th operation op fail, and returns 1 if there was one.
-func faultRun(t *testing.T, name string, op disk.Op, n int) int {
+func faultRun(t *testing.T, name string, op memfs.Op, n int) int {
 	t.Helper()
 	mem := memfs.New(1)
 	broken := errors.New("broken")
 	var count, off atomic.Int64
 	count.Store(int64(n))
-	fsys := disk.NewFault(mem, func(o disk.Op, _ string) error {
+	fsys := memfs.NewFault(mem, func(o memfs.Op, _ string) error {
 		if o == op && off.Load() == 0 && count.Add(-1) == 0 {
 			return broken
 		}

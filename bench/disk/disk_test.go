@@ -109,8 +109,8 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := small("/d")
-	d.FS = disk.NewFault(m, func(op disk.Op, name string) error {
-		if op == disk.OpWrite && strings.HasSuffix(name, "-b") {
+	d.FS = memfs.NewFault(m, func(op memfs.Op, name string) error {
+		if op == memfs.OpWrite && strings.HasSuffix(name, "-b") {
 			return syscall.ENOSPC
 		}
 		return nil

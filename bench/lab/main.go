@@ -12,7 +12,7 @@
 // (parse), URL makes canonical URLs (weburl), Fetch fetches (fetch), Lookup looks up names (dnscache), and Nodes
 // sends links from one node to another (exchange).
 // cpu-ns/op is the CPU time of this process; servers are separate processes. -corpus takes directories of
-// HTML files instead of generated pages; then the tests also compare all links and URLs of those files with
+// HTML files instead of generated pages; then a test also compares all URLs of those files with
 // the results of libraries.
 //
 // Command bench/lab/plot draws the figures of the reports that drumbeat bench --out saves.

@@ -33,7 +33,6 @@ import (
 	"drumbeat/bench/drum"
 	"drumbeat/bench/measure"
 	"drumbeat/bench/model"
-	"drumbeat/bench/nodes"
 	"drumbeat/bench/queue"
 	"drumbeat/bench/report"
 	crawlcmd "drumbeat/cmd/crawl"
@@ -60,8 +59,6 @@ type Command struct {
 
 	Crawl       crawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, CPU per page by stage, what connections waited for, compared with a loop that only fetches; or run many URLs through the disk structures without sockets."`
 	CrawlServer crawlServerCmd `cmd:"" hidden:"" help:"Serve the web of bench crawl in its own process."`
-
-	Nodes benchmark[nodes.Options, *nodes.Options] `cmd:"" help:"Simulate a crawl of many nodes in virtual time: links exchanged, how long they wait, pages/s of nodes over time, how evenly URLs are spread, and what one huge PLD does."`
 
 	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples arrive: how long they block additions, bytes written, duration."`
 }

@@ -34,7 +34,6 @@ type clusterFlags struct {
 	ClusterStream      flags.Size    `group:"cluster" placeholder:"SIZE" default:"1GiB" help:"Let the broker hold at most this much for this node. More waits on the disks of the senders. With an embedded broker, give all nodes the same."`
 	ClusterLeases      flags.Size    `group:"cluster" placeholder:"SIZE" default:"512MiB" help:"Let the broker hold at most this much for leases of networks, 180 bytes each, 4MiB or more; plan says how many there can be. When 7/8 are in use, further networks wait. A broker that has less room for them gets as much; none is taken back."`
 	ClusterReplicas    int           `group:"cluster" placeholder:"N" default:"1" help:"Let several servers keep this many copies of streams and values, 1 to 5; with three servers, 3. Give all nodes the same: streams and values with fewer copies get more at the next start of a node, and a node with a lower number is warned."`
-	ClusterPoliteness  string        `group:"cluster" enum:"lease,share" default:"lease" help:"How nodes share the networks (IPv4 /24, IPv6 /48) that several of them visit. lease: one node at a time, so all delays and limits hold over all nodes. share: each node at its share of the rates, so two nodes may visit an address at one instant."`
 	ClusterLease       time.Duration `group:"cluster" placeholder:"DURATION" default:"10m" help:"Take the networks of a node that was silent for this long; a node rests after nine tenths of it. The same for all nodes."`
 	ClusterSync        time.Duration `group:"cluster" placeholder:"DURATION" default:"0s" help:"With --cluster embed, sync the broker's files this often. 0: before each acknowledgement. A broker that loses what it acknowledged costs time, never a link."`
 	ClusterReconfigure bool          `group:"cluster" help:"Replace the configuration that nodes compare when they start (seeds, scope, rules, limits, delays) by that of this node. Without it, a node with another configuration is refused."`
@@ -111,7 +110,7 @@ func (c *clusterFlags) ReadCluster(o *crawl.Options) error {
 		}
 	}
 	o.Cluster = &crawl.Cluster{Node: *c.Node, Table: f.Table, Crawl: f.Key(), Secret: f.Secret,
-		Politeness: c.ClusterPoliteness, LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
+		LeaseTTL: c.ClusterLease, Clock: sleeplessClock, File: c.absoluteFile(),
 		Reconfigure: c.ClusterReconfigure, GivenUp: givenUp}
 	if err := o.Cluster.ValidateGivenUp(); err != nil {
 		return term.Usage(fmt.Errorf("--give-up-node: %w", err))

@@ -164,7 +164,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, &fs.PathError{Op: "write", Path: f.name, Err: errors.New("negative offset")}
 	}
-	err := m.mutate(disk.OpWrite, f.name)
+	err := m.mutate(OpWrite, f.name)
 	if err != nil {
 		p = p[:m.rng.IntN(len(p)+1)]
 	}
@@ -227,7 +227,7 @@ func (f *memFile) Truncate(size int64) error {
 	if err := f.checkWrite("truncate"); err != nil {
 		return err
 	}
-	if err := m.mutate(disk.OpTruncate, f.name); err != nil {
+	if err := m.mutate(OpTruncate, f.name); err != nil {
 		return err
 	}
 	if f.node.linked {
@@ -245,7 +245,7 @@ func (f *memFile) Sync() error {
 	if err := f.check("sync"); err != nil {
 		return err
 	}
-	if err := m.mutate(disk.OpSync, f.name); err != nil {
+	if err := m.mutate(OpSync, f.name); err != nil {
 		return err
 	}
 	f.node.sync()

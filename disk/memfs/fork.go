@@ -3,15 +3,13 @@ package memfs
 import (
 	"maps"
 	"slices"
-
-	"drumbeat/disk"
 )
 
 // Step is one mutating operation of an FS.
 type Step struct {
 	// Number counts operations from 1.
 	Number int
-	Op     disk.Op
+	Op     Op
 	// Name is the file or directory: the new name for a rename, the name at opening for an open file.
 	Name string
 }

@@ -8,7 +8,7 @@
 // test can continue from every moment of a run.
 //
 // SetCapacity and SetQuota make a disk full; Space shows only the former. Mount makes a directory a
-// separate file system.
+// separate file system. NewFault wraps any FS, and its hook may fail single operations.
 //
 // Errors are those of a real disk: ENOSPC, EDQUOT, ErrLocked for a second lock. After a crash every call
 // returns disk.ErrCrashed.
@@ -123,7 +123,7 @@ func (m *FS) Used() int64 {
 }
 
 // mutate counts a mutating operation. The caller holds mu for writing.
-func (m *FS) mutate(op disk.Op, name string) error {
+func (m *FS) mutate(op Op, name string) error {
 	if m.dead {
 		return disk.ErrCrashed
 	}
@@ -179,7 +179,7 @@ func (m *FS) findDir(op, name string) (*memNode, error) {
 func (m *FS) Create(name string) (disk.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(disk.OpCreate, name); err != nil {
+	if err := m.mutate(OpCreate, name); err != nil {
 		return nil, err
 	}
 	dir, base := split(name)
@@ -231,7 +231,7 @@ func (m *FS) file(op, name string) (*memNode, error) {
 func (m *FS) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(disk.OpRemove, name); err != nil {
+	if err := m.mutate(OpRemove, name); err != nil {
 		return err
 	}
 	dir, base := split(name)
@@ -261,7 +261,7 @@ func (m *FS) unlink(n *memNode) {
 func (m *FS) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(disk.OpRename, to); err != nil {
+	if err := m.mutate(OpRename, to); err != nil {
 		return err
 	}
 	fromDir, fromBase := split(from)
@@ -309,7 +309,7 @@ func (m *FS) MkdirAll(name string) error {
 		elem, rest, _ = strings.Cut(rest, "/")
 		n := d.names[elem]
 		if n == nil {
-			if err := m.mutate(disk.OpMkdirAll, name); err != nil {
+			if err := m.mutate(OpMkdirAll, name); err != nil {
 				return err
 			}
 			m.nextID++
@@ -356,7 +356,7 @@ func (m *FS) Allocated(name string) (int64, error) { return m.Size(name) }
 func (m *FS) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(disk.OpSyncDir, dir); err != nil {
+	if err := m.mutate(OpSyncDir, dir); err != nil {
 		return err
 	}
 	d, err := m.findDir("sync", dir)
@@ -377,7 +377,7 @@ func (m *FS) SyncDir(dir string) error {
 func (m *FS) SyncFS(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(disk.OpSyncFS, dir); err != nil {
+	if err := m.mutate(OpSyncFS, dir); err != nil {
 		return err
 	}
 	d, err := m.findDir("syncfs", dir)

@@ -207,8 +207,8 @@ func TestUnwanted(t *testing.T) {
 	}
 	opened := map[string]bool{}
 	opt := c.opt
-	opt.Set.FS = disk.NewFault(c.mem, func(op disk.Op, name string) error {
-		if op == disk.OpOpenRead && strings.Contains(name, "/log/") {
+	opt.Set.FS = memfs.NewFault(c.mem, func(op memfs.Op, name string) error {
+		if op == memfs.OpOpenRead && strings.Contains(name, "/log/") {
 			opened[name] = true
 		}
 		return nil

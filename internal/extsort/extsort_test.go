@@ -171,7 +171,7 @@ func TestFailures(t *testing.T) {
 	}
 	for failAt := 1; ; failAt += step {
 		inner, ops := memfs.New(1), 0
-		fsys := disk.NewFault(inner, func(op disk.Op, name string) error {
+		fsys := memfs.NewFault(inner, func(op memfs.Op, name string) error {
 			if ops++; ops == failAt {
 				return fmt.Errorf("%s %s: %w", op, name, syscall.ENOSPC)
 			}

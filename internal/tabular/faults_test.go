@@ -26,15 +26,15 @@ func TestEveryFailure(t *testing.T) {
 		for failAt := 1; ; failAt += step {
 			inner := memfs.New(1)
 			ops, open := 0, 0
-			fsys := disk.NewFault(inner, func(op disk.Op, name string) error {
+			fsys := memfs.NewFault(inner, func(op memfs.Op, name string) error {
 				switch op {
-				case disk.OpClose:
+				case memfs.OpClose:
 					open--
-				case disk.OpCreate, disk.OpOpenRead:
+				case memfs.OpCreate, memfs.OpOpenRead:
 					open++
 				}
 				if ops++; ops == failAt {
-					if op == disk.OpCreate || op == disk.OpOpenRead {
+					if op == memfs.OpCreate || op == memfs.OpOpenRead {
 						open--
 					}
 					return fmt.Errorf("%s %s: %w", op, name, syscall.ENOSPC)
@@ -294,8 +294,8 @@ func TestDamagedPart(t *testing.T) {
 
 func TestNoPermission(t *testing.T) {
 	if os.Geteuid() == 0 {
-		fsys := disk.NewFault(disk.OS(), func(op disk.Op, name string) error {
-			if op == disk.OpMkdirAll {
+		fsys := memfs.NewFault(disk.OS(), func(op memfs.Op, name string) error {
+			if op == memfs.OpMkdirAll {
 				return &os.PathError{Op: "mkdir", Path: name, Err: syscall.EACCES}
 			}
 			return nil

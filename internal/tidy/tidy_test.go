@@ -120,11 +120,10 @@ var layers = map[string]layer{
 		"star", "state", "state/audit", "state/explain", "state/repair", "weburl"}},
 	"crawl/crawltest": {31, []string{"crawl", "crawl/testworld", "disk", "disk/memfs", "fetch", "internal/ports", "internal/simweb", "state"}},
 
-	"admin/prom":         {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
-	"admin/web":          {0, nil},
-	"admin/web/mocktest": {1, []string{"admin/web"}},                       // for tests
-	"admin/e2e":          {43, []string{"admin/web/mocktest", "cmd/term"}}, // for tests
-	"state/report":       {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk", "internal/human"}},
+	"admin/prom":   {40, []string{"state/metrics", "state/snapshot", "internal/histogram"}},
+	"admin/web":    {0, nil},
+	"admin/e2e":    {43, []string{"admin/web", "cmd/term"}}, // for tests
+	"state/report": {30, []string{"state/explain", "state/export", "state/history", "state/snapshot", "state", "disk", "internal/human"}},
 
 	"admin": {41, []string{"admin/prom", "admin/web", "crawl", "state/snapshot", "state/audit", "state/changes", "state/explain", "state/history", "state", "disk", "exchange", "fetch",
 		"internal/bug", "internal/ports", "internal/human", "star"}},
@@ -146,7 +145,6 @@ var layers = map[string]layer{
 		"queue", "weburl"}},
 	"bench/cache":      {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint": {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
-	"bench/nodes":      {30, []string{"bench/measure", "bench/report", "exchange"}},
 	"bench/budget":     {30, []string{"beast", "bench/measure", "bench/report", "disk", "internal/cputime", "drum", "queue", "star"}},
 	"bench/crawl": {40, []string{"bench/measure", "bench/report", "crawl", "state", "disk", "internal/cputime",
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
@@ -187,7 +185,7 @@ var layers = map[string]layer{
 	"cmd": {50, []string{"*", "internal/simweb"}},
 	".":   {60, []string{"cmd"}},
 
-	"internal/docweb":    {0, nil},
+	"bench/docweb":       {0, nil},
 	"internal/simweb":    {0, nil},
 	"internal/storedweb": {12, []string{"disk", "internal/extsort", "internal/ports", "internal/simweb", "warc", "weburl"}},
 	"internal/tidy":      {0, nil},
@@ -202,11 +200,10 @@ var layers = map[string]layer{
 	"bench/lab": {50, []string{"*"}},
 
 	// The yardstick of speed.
-	"internal/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
+	"bench/bareloop": {15, []string{"disk", "fetch/inflate", "parse", "warc", "weburl"}},
 
-	// Separate commands, which share no code with the crawler; realweb runs the bare loop.
-	"internal/sbom":    {0, nil},
-	"internal/realweb": {16, []string{"bench/report", "internal/bareloop", "internal/docweb"}},
+	// A separate command, which shares no code with the crawler; it runs the bare loop.
+	"bench/realweb": {16, []string{"bench/report", "bench/bareloop", "bench/docweb"}},
 }
 
 // testHelpers are packages that the tests of any package may import.
@@ -215,7 +212,7 @@ var testHelpers = []string{"bench/benchtest", "crawl/crawltest", "crawl/testworl
 
 // named are packages that "*" does not include.
 var named = []string{"admin/e2e", "bench/benchtest", "crawl/crawltest", "crawl/testworld", "disk/memfs", "exchange/enginetest", "exchange/mem", "internal/bug", "internal/cmdtest", "internal/damage",
-	"internal/bareloop", "internal/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "internal/realweb", "internal/sbom", "internal/simweb",
+	"bench/bareloop", "bench/docweb", "internal/mutate", "internal/objstore/objtest", "internal/profile", "bench/realweb", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {
@@ -346,7 +343,7 @@ func TestLayersPage(t *testing.T) {
 }
 
 // dnsSpeakers are the packages that may import the DNS library.
-var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab"}
+var dnsSpeakers = []string{"dnscache", "internal/simweb", "bench/realweb", "bench/lab"}
 
 // TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made
 // for tests, and of bench/lab, which measures it.

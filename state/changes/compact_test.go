@@ -209,15 +209,15 @@ func TestTidyCuts(t *testing.T) {
 // the name and may not, the journal takes no further change, but feeds its seeds.
 func TestTidyFails(t *testing.T) {
 	for _, test := range []struct {
-		op   disk.Op
+		op   memfs.Op
 		name string
 		goes bool
-	}{{disk.OpCreate, "create", true}, {disk.OpWrite, "write", true}, {disk.OpSync, "sync", true},
-		{disk.OpRename, "rename", false}, {disk.OpSyncDir, "sync of the directory", false}, {disk.OpOpen, "open", false}} {
+	}{{memfs.OpCreate, "create", true}, {memfs.OpWrite, "write", true}, {memfs.OpSync, "sync", true},
+		{memfs.OpRename, "rename", false}, {memfs.OpSyncDir, "sync of the directory", false}, {memfs.OpOpen, "open", false}} {
 		t.Run(test.name, func(t *testing.T) {
 			var fail bool
 			mem := memfs.New(1)
-			fsys := disk.NewFault(mem, func(op disk.Op, _ string) error {
+			fsys := memfs.NewFault(mem, func(op memfs.Op, _ string) error {
 				if fail && op == test.op {
 					return fs.ErrPermission
 				}

@@ -38,9 +38,9 @@ func explainStage(rep *explain.URLReport) int {
 
 // writesNothing returns fsys for a reader that must not change anything.
 func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
-	return disk.NewFault(fsys, func(op disk.Op, name string) error {
+	return memfs.NewFault(fsys, func(op memfs.Op, name string) error {
 		switch op {
-		case disk.OpOpenRead, disk.OpList, disk.OpSize, disk.OpRead, disk.OpClose, disk.OpSpace:
+		case memfs.OpOpenRead, memfs.OpList, memfs.OpSize, memfs.OpRead, memfs.OpClose, memfs.OpSpace:
 			return nil
 		}
 		t.Errorf("explain changes files: %v of %s", op, name)

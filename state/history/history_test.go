@@ -432,8 +432,8 @@ func TestCrashAtEveryOperation(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	mem := memfs.New(1)
 	full := false
-	fsys := disk.NewFault(mem, func(op disk.Op, name string) error {
-		if full && (op == disk.OpWrite || op == disk.OpCreate) {
+	fsys := memfs.NewFault(mem, func(op memfs.Op, name string) error {
+		if full && (op == memfs.OpWrite || op == memfs.OpCreate) {
 			return syscall.ENOSPC
 		}
 		return nil

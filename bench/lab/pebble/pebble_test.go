@@ -12,7 +12,6 @@ import (
 	"go.uber.org/goleak"
 
 	"drumbeat/bench/baselines"
-	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
 
@@ -159,7 +158,7 @@ func TestEarlyEnds(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for _, m := range Methods() {
 		rng := newRand(t)
-		for _, op := range []disk.Op{disk.OpCreate, disk.OpRead, disk.OpWrite, disk.OpRemove, disk.OpClose} {
+		for _, op := range []memfs.Op{memfs.OpCreate, memfs.OpRead, memfs.OpWrite, memfs.OpRemove, memfs.OpClose} {
 			failed := 0
 			for range 12 {
 				failed += faultRun(t, m, op, 1+rng.IntN(30))
@@ -170,12 +169,12 @@ func TestFaults(t *testing.T) {
 }
 
 // faultRun makes the n-th operation op fail, and returns 1 if there was one.
-func faultRun(t *testing.T, m baselines.Method, op disk.Op, n int) int {
+func faultRun(t *testing.T, m baselines.Method, op memfs.Op, n int) int {
 	t.Helper()
 	mem, broken := memfs.New(1), errors.New("broken")
 	var count, off atomic.Int64
 	count.Store(int64(n))
-	fsys := disk.NewFault(mem, func(o disk.Op, _ string) error {
+	fsys := memfs.NewFault(mem, func(o memfs.Op, _ string) error {
 		if o == op && off.Load() == 0 && count.Add(-1) == 0 {
 			return broken
 		}

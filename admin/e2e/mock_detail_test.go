@@ -1,4 +1,4 @@
-package mocktest
+package e2e
 
 import (
 	"fmt"

@@ -1,8 +1,12 @@
-package disk
+package memfs
 
-import "io"
+import (
+	"io"
 
-// Op is a kind of operation on an FS or File, as passed to the hook of NewFault.
+	"drumbeat/disk"
+)
+
+// Op is a kind of operation on an FS or File of package disk, as passed to the hook of NewFault.
 type Op int
 
 // The operations. OpRename comes with the new name. @30
@@ -35,17 +39,19 @@ func (op Op) String() string {
 	}[op]
 }
 
-// NewFault returns an FS for tests that calls hook before each operation. If hook returns an error, the
+// NewFault returns a disk.FS that calls hook before each operation. If hook returns an error, the
 // operation returns that error and does not reach fs, except that Close still closes the file. hook must be
 // safe for concurrent use.
-func NewFault(fs FS, hook func(op Op, name string) error) FS { return &fault{fs: fs, hook: hook} }
+func NewFault(fs disk.FS, hook func(op Op, name string) error) disk.FS {
+	return &fault{fs: fs, hook: hook}
+}
 
 type fault struct {
-	fs   FS
+	fs   disk.FS
 	hook func(op Op, name string) error
 }
 
-func (t *fault) file(op Op, name string, open func(string) (File, error)) (File, error) {
+func (t *fault) file(op Op, name string, open func(string) (disk.File, error)) (disk.File, error) {
 	if err := t.hook(op, name); err != nil {
 		return nil, err
 	}
@@ -63,13 +69,15 @@ func (t *fault) name(op Op, name string, call func(string) error) error {
 	return call(name)
 }
 
-func (t *fault) Create(name string) (File, error)   { return t.file(OpCreate, name, t.fs.Create) }
-func (t *fault) Open(name string) (File, error)     { return t.file(OpOpen, name, t.fs.Open) }
-func (t *fault) OpenRead(name string) (File, error) { return t.file(OpOpenRead, name, t.fs.OpenRead) }
-func (t *fault) Remove(name string) error           { return t.name(OpRemove, name, t.fs.Remove) }
-func (t *fault) MkdirAll(name string) error         { return t.name(OpMkdirAll, name, t.fs.MkdirAll) }
-func (t *fault) SyncDir(dir string) error           { return t.name(OpSyncDir, dir, t.fs.SyncDir) }
-func (t *fault) SyncFS(dir string) error            { return t.name(OpSyncFS, dir, t.fs.SyncFS) }
+func (t *fault) Create(name string) (disk.File, error) { return t.file(OpCreate, name, t.fs.Create) }
+func (t *fault) Open(name string) (disk.File, error)   { return t.file(OpOpen, name, t.fs.Open) }
+func (t *fault) OpenRead(name string) (disk.File, error) {
+	return t.file(OpOpenRead, name, t.fs.OpenRead)
+}
+func (t *fault) Remove(name string) error   { return t.name(OpRemove, name, t.fs.Remove) }
+func (t *fault) MkdirAll(name string) error { return t.name(OpMkdirAll, name, t.fs.MkdirAll) }
+func (t *fault) SyncDir(dir string) error   { return t.name(OpSyncDir, dir, t.fs.SyncDir) }
+func (t *fault) SyncFS(dir string) error    { return t.name(OpSyncFS, dir, t.fs.SyncFS) }
 
 func (t *fault) Rename(from, to string) error {
 	if err := t.hook(OpRename, to); err != nil {
@@ -121,7 +129,7 @@ func (t *fault) Lock(dir string) (io.Closer, error) {
 }
 
 type faultFile struct {
-	f    File
+	f    disk.File
 	hook func(op Op, name string) error
 }
 

@@ -1,4 +1,4 @@
-package mocktest
+package e2e
 
 import (
 	"encoding/json"
@@ -17,14 +17,14 @@ func TestServe(t *testing.T) {
 	if *serve == "" {
 		t.Skip("only with -serve ADDRESS")
 	}
-	server := &http.Server{Addr: *serve, Handler: Handler(), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: *serve, Handler: mockHandler(), ReadHeaderTimeout: 5 * time.Second}
 	t.Logf("http://%s/healthy/", *serve)
 	t.Fatal(server.ListenAndServe())
 }
 
 // TestAnswers: every operation of every scenario answers with JSON, or with a problem in scenario down.
 func TestAnswers(t *testing.T) {
-	h := Handler()
+	h := mockHandler()
 	for _, scenario := range scenarios {
 		if scenario == "slow" {
 			continue
@@ -43,7 +43,7 @@ func TestAnswers(t *testing.T) {
 
 // TestChangesNeedTheToken: a change without it is refused; with it, it takes effect.
 func TestChangesNeedTheToken(t *testing.T) {
-	h := Handler()
+	h := mockHandler()
 	do := func(token string) int {
 		r := httptest.NewRequest("POST", "/healthy/api/v1/pause", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -54,7 +54,7 @@ func TestChangesNeedTheToken(t *testing.T) {
 	if got := do("wrong"); got != http.StatusUnauthorized {
 		t.Errorf("wrong token: status %d", got)
 	}
-	if got := do(Token); got != http.StatusOK {
+	if got := do(mockToken); got != http.StatusOK {
 		t.Errorf("token: status %d", got)
 	}
 	w := httptest.NewRecorder()

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/bench/docweb"
 	"drumbeat/bench/report"
-	"drumbeat/internal/docweb"
 )
 
 // Contenders with bad hosts beside.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/bench/docweb"
 	"drumbeat/bench/report"
-	"drumbeat/internal/docweb"
 )
 
 // report fills rep from the trials.

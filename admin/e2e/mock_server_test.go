@@ -1,4 +1,4 @@
-package mocktest
+package e2e
 
 import (
 	"encoding/json"
@@ -12,13 +12,11 @@ import (
 	"drumbeat/admin/web"
 )
 
-// Token is the token that changes need.
-const Token = "mock-token-0123456789"
+// mockToken is the token that changes need.
+const mockToken = "mock-token-0123456789"
 
 // scenarios are the names of the crawls.
 var scenarios = [...]string{"healthy", "trouble", "new", "finished", "slow", "down"}
-
-type object = map[string]any
 
 // crawl is the made-up crawl of a scenario.
 type crawl struct {
@@ -45,8 +43,8 @@ type settings struct {
 	Priority    object             `json:"priority,omitempty"`
 }
 
-// Handler serves all scenarios.
-func Handler() http.Handler {
+// mockHandler serves all scenarios.
+func mockHandler() http.Handler {
 	mux := http.NewServeMux()
 	page := web.Handler()
 	now := time.Now()

@@ -107,7 +107,7 @@ func (r *trials) table() report.Table {
 		}
 		t.Add(row...)
 	}
-	t.Notes = []string{"bare: a bare loop over the URLs that drumbeat fetched (internal/bareloop); nostore: without WARC files.",
+	t.Notes = []string{"bare: a bare loop over the URLs that drumbeat fetched (bench/bareloop); nostore: without WARC files.",
 		"start: from the process's start to its first answer; tail: from the last answer to the process's end."}
 	return t
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/bench/docweb"
 	"drumbeat/bench/report"
-	"drumbeat/internal/docweb"
 )
 
 // reader walks a web of docweb by HTTP with other parsers than drumbeat's.

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"drumbeat/internal/docweb"
+	"drumbeat/bench/docweb"
 )
 
 // discoverTrial is one run of one contender. Times are from the start of its process.

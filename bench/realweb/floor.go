@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"drumbeat/internal/bareloop"
+	"drumbeat/bench/bareloop"
 )
 
 // floorCmd runs the bare loop in a process of its own.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"drumbeat/internal/docweb"
+	"drumbeat/bench/docweb"
 )
 
 // The webs of discover.

@@ -1,4 +1,4 @@
-package mocktest
+package e2e
 
 import (
 	"encoding/json"
@@ -55,7 +55,7 @@ func (c *crawl) change(w http.ResponseWriter, r *http.Request) {
 		c.answer(w, r, problem{http.StatusNotFound, "no such operation"})
 		return
 	}
-	if r.Header.Get("Authorization") != "Bearer "+Token {
+	if r.Header.Get("Authorization") != "Bearer "+mockToken {
 		problem{http.StatusUnauthorized, "this needs the token; it is in the file admin-token of the crawl's first directory, new at each start"}.write(w)
 		return
 	}
