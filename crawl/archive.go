@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -36,11 +37,11 @@ func (a archivers) give(one *archiver) { a <- one }
 
 // archiveRobots appends the exchange for a robots.txt or one of its redirects. It is part of the
 // transaction that ends the exchange, so that a checkpoint with the exchange has its record exactly once.
-func (o *output) archiveRobots(tx *transaction, a *archiver) error {
+func (o *output) archiveRobots(tx *account.Tx, a *archiver) error {
 	if _, err := o.warc.Append(&a.prepared, time.Now()); err != nil {
 		return err
 	}
-	tx.count(state.CountRobotsStored, 1)
+	tx.Count(state.CountRobotsStored, 1)
 	return nil
 }
 
@@ -65,7 +66,7 @@ func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 	a.exchange = warc.Exchange{} // releases the response
 	if err != nil {
 		o.workers.archivers.give(a)
-		o.fail(err)
+		o.Fail(err)
 		return nil
 	}
 	return a
@@ -82,14 +83,14 @@ func (o *output) archiveLookup(host string, answer *Lookup) {
 	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server,
 		TTL: ttlOf(answer, now), Addrs: answer.Addrs})
 	if err != nil {
-		o.fail(err)
+		o.Fail(err)
 		return
 	}
-	_ = o.transact(func(tx *transaction) error { // an error stops the crawl
+	_ = o.Transact(func(tx *account.Tx) error { // an error stops the crawl
 		if _, err := o.warc.Append(&a.prepared, now); err != nil {
 			return err
 		}
-		tx.count(state.CountDNSStored, 1)
+		tx.Count(state.CountDNSStored, 1)
 		return nil
 	})
 }

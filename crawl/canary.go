@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/state"
@@ -228,12 +229,12 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 		return any || again && !o.silent(now)
 	}
 	if !fresh && o.known.begin() {
-		o.fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
+		o.Fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
 		go func() {
-			defer o.fetchers.Done()
-			defer o.fatal()
+			defer o.Fetchers.Done()
+			defer o.Fatal()
 			defer o.known.end()
-			o.seekEvidence(o.running, list, silent)
+			o.seekEvidence(o.Running(), list, silent)
 		}()
 	}
 	return fresh
@@ -243,7 +244,7 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 // monitorPatience. The restart may have happened during an outage, or because of one, and the known servers
 // are forgotten.
 func (o *outages) silent(now time.Time) bool {
-	return o.counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.began) < o.faultWaits.patience
+	return o.Counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.Began()) < o.faultWaits.patience
 }
 
 // canariesFor returns the canaries outside of source that may be asked. silent reports that others may not because they
@@ -310,14 +311,14 @@ func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err err
 func (o *outages) watchOutages(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !o.slowed() {
-			o.await(ctx, o.wakeCanaries, wakeAfter)
+			o.Await(ctx, o.wakeCanaries, account.WakeAfter)
 			continue
 		}
 		if o.dns.isDown() {
 			o.askNames(ctx, "")
 		}
 		if !o.net.isDown() {
-			sleep(ctx, canaryGoodFor)
+			account.Sleep(ctx, canaryGoodFor)
 			continue
 		}
 		wait := canaryRetryEvery
@@ -329,7 +330,7 @@ func (o *outages) watchOutages(ctx context.Context) error {
 			o.known.end()
 		}
 		for asked := time.Now(); o.net.isDown() && time.Since(asked) < max(wait, o.net.gap(time.Now())); {
-			if !sleep(ctx, min(wait, canaryGoodFor)) {
+			if !account.Sleep(ctx, min(wait, canaryGoodFor)) {
 				return nil
 			}
 		}

@@ -221,10 +221,10 @@ func (o *outages) absence(ctx context.Context, job *robots.Job, name string) (ki
 	switch {
 	case job.Tries < confirmTries:
 		return 0, false
-	case o.Manifest != nil && o.nameCanaries.few() && time.Since(o.began) < o.faultWaits.patience:
+	case o.Manifest != nil && o.nameCanaries.few() && time.Since(o.Began()) < o.faultWaits.patience:
 		// A restart has forgotten the names.
 		return 0, false
-	case o.counter(state.CountResponses) == 0: // a crawl with dead names only must end
+	case o.Counter(state.CountResponses) == 0: // a crawl with dead names only must end
 		return robots.UpdateGone, true
 	}
 	return robots.UpdateMissing, true

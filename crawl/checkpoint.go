@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/health"
@@ -76,39 +77,39 @@ type checkpointer struct {
 // checkpoint writes a durable manifest of the current state. Checkpoints run one at a time. After an error
 // no further checkpoint is made.
 func (k *checkpointer) checkpoint(clean bool, done string) error {
-	var late lateLog
+	var late account.LateLog
 	err := k.checkpointQuietly(clean, done, &late)
-	late.tell()
+	late.Tell()
 	return err
 }
 
 // checkpointQuietly is checkpoint, but leaves its log lines to the caller, who may hold locks.
-func (k *checkpointer) checkpointQuietly(clean bool, done string, late *lateLog) error {
+func (k *checkpointer) checkpointQuietly(clean bool, done string, late *account.LateLog) error {
 	k.checkpointMu.Lock()
 	defer k.checkpointMu.Unlock()
-	if err := k.failure(); err != nil {
+	if err := k.Failure(); err != nil {
 		return fmt.Errorf("crawl: no checkpoint after a failed write: %w", err)
 	}
 	began := time.Now()
-	changes := k.changes.Load()
-	k.slowest.take()
+	changes := k.Changes()
+	k.TakeSlowest()
 	if err := k.cluster.flush(); err != nil {
 		return err
 	}
 	m, stats := k.freeze()
 	if err := k.saveMoment(m, clean, done); err != nil {
-		k.fail(err)
+		k.Fail(err)
 		return err
 	}
 	stats.Bytes = m.written
-	stats.Stall = max(k.slowest.take(), stats.Pause)
+	stats.Stall = max(k.TakeSlowest(), stats.Pause)
 	stats.Number, stats.Total, stats.When = k.gen, time.Since(began), time.Now()
 	stats.Since(k.lastCheckpoint.Load())
-	k.times.observe(snapshot.TimeCheckpoint, stats.Total)
-	k.times.observe(snapshot.TimePause, stats.Pause)
+	k.Times.Observe(snapshot.TimeCheckpoint, stats.Total)
+	k.Times.Observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
 	if err := k.uploads.checkpointed(m.stored); err != nil {
-		k.fail(err)
+		k.Fail(err)
 		return err
 	}
 	k.extraction.checkpointed()
@@ -116,7 +117,7 @@ func (k *checkpointer) checkpointQuietly(clean bool, done string, late *lateLog)
 	k.operator.checkpointed(m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
-	late.add(k.opt.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
+	late.Add(k.opt.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
 		"stall", stats.Stall, "total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
@@ -157,7 +158,7 @@ func (k *checkpointer) closeAll() error {
 func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
 
 // unsaved reports whether anything has changed since the last checkpoint began.
-func (k *checkpointer) unsaved() bool { return k.saved.Load() != k.changes.Load() }
+func (k *checkpointer) unsaved() bool { return k.saved.Load() != k.Changes() }
 
 // show adds the figures of checkpoints to a snapshot.
 func (k *checkpointer) show(s *Snapshot) {
@@ -177,13 +178,13 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	pausable := k.pausable()
 	pauseAll(pausable)
 	stats.Wait = time.Since(began)
-	k.txLock.Lock()
+	k.TxLock.Lock()
 	locked := time.Now()
 	m := &moment{
-		accounts: k.acct.copy(),
+		accounts: k.Accounts.Copy(),
 		items:    k.polite.Snapshot(),
 		delays:   k.polite.Delays(time.Now()),
-		active:   k.activeMillis(),
+		active:   k.ActiveMillis(),
 	}
 	for _, copyTo := range k.inRAM {
 		copyTo(m)
@@ -191,7 +192,7 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	for _, s := range k.structures {
 		m.parts = append(m.parts, s.freeze())
 	}
-	k.txLock.Unlock()
+	k.TxLock.Unlock()
 	stats.Pause = time.Since(locked)
 	for _, p := range pausable {
 		p.Resume()
@@ -219,7 +220,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
-		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
+		Frozen: k.frozen, Began: k.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(),
 		Store: k.uploads.place(), Uploads: mo.uploads,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
@@ -278,7 +279,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if err := tails.Close(); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	k.testHook("checkpoint")
+	k.Hook("checkpoint")
 	dirs := k.Set.Paths
 	if k.SeparateOut {
 		dirs = slices.Concat(dirs, k.Out.Paths)
@@ -290,13 +291,13 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if err != nil {
 		return err
 	}
-	k.testHook("checkpoint")
+	k.Hook("checkpoint")
 	if err := k.WriteManifest(data); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	k.gen = gen
 	k.space.noteSaved(&m.Accounts)
-	k.testHook("checkpoint")
+	k.Hook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
 			return err
@@ -305,9 +306,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {
 		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
-	k.acct.mu.Lock()
-	k.acct.s.Counters[state.CountCheckpoints]++
-	k.acct.mu.Unlock()
+	k.Accounts.Do(func(a *state.Accounts) { a.Counters[state.CountCheckpoints]++ })
 	mo.written = tails.Bytes() + int64(len(data))
 	k.space.noteCost(tails, int64(len(data)), waiting)
 	return nil

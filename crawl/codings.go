@@ -95,7 +95,7 @@ func (c *codingChooser) chooseCodings(ctx context.Context) error {
 // connections wait for bytes. The second may be the fault of slow sites, where br does no harm.
 func (c *codingChooser) networkLimits(now time.Time) bool {
 	return c.opt.Bandwidth.Full(now) ||
-		c.workers.exchanges.load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
+		c.workers.exchanges.Load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
 }
 
 // decide switches the codings if the load says so.

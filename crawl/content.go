@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -62,7 +63,7 @@ type contentStage struct {
 	order [256]sync.Mutex
 
 	merges      *merger
-	wakeContent signal
+	wakeContent account.Signal
 	passEnded   atomic.Int64 // engine.uptime, ns
 	passTook    atomic.Int64 // ns
 
@@ -80,7 +81,7 @@ type contentStage struct {
 }
 
 func newContentStage(e *engine) *contentStage {
-	return &contentStage{engine: e, wakeContent: e.pulsedSignal()}
+	return &contentStage{engine: e, wakeContent: e.PulsedSignal()}
 }
 
 // contentShape returns the options that fix the format of the store of contents.
@@ -214,15 +215,15 @@ func (c *contentStage) look(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 
 // send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
 // and will end it.
-func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
+func (c *contentStage) send(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
 	if !w.body.compared {
 		return false, nil
 	}
 	if w.body.known { // the store has the body
-		tx.count(state.CountDuplicates, 1)
+		tx.Count(state.CountDuplicates, 1)
 		if c.opt.Store {
-			tx.count(state.CountRevisits, 1)
-			tx.count(state.CountBytesRevisits, int64(len(resp.Body)))
+			tx.Count(state.CountRevisits, 1)
+			tx.Count(state.CountBytesRevisits, int64(len(resp.Body)))
 		}
 		return false, nil
 	}
@@ -242,7 +243,7 @@ func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, 
 	if c.filter == nil || c.filter.Add(t.Key) {
 		if waits = c.wrap(tx, w, rec, resp, is); waits {
 			t.Op, t.Aux = drum.CheckUpdate, w.aux
-			tx.wake(c.merges)
+			tx.Wake(c.merges)
 		}
 	} else {
 		c.recent.put(t.Key, w.value)
@@ -257,7 +258,7 @@ func (c *contentStage) takesLinks(w *pageWorker, rec *weburl.Record, waits bool)
 
 // wrap puts what is needed to end the page into w.aux. It reports whether the store can hold it; otherwise the
 // page is stored at once, and its body perhaps a second time.
-func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
+func (c *contentStage) wrap(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
 	var wait state.Waiting
 	waiting := *rec
 	w.visit.apply(&waiting)
@@ -273,7 +274,7 @@ func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, 
 		wait.Links = c.seen.heldLinks(w.links)
 	}
 	if len(wait.Capture)+len(wait.Log)+len(wait.Links)+len(wait.Record) > c.plan.Content.BufferBytes-contentSlack {
-		tx.count(state.CountContentLarge, 1)
+		tx.Count(state.CountContentLarge, 1)
 		return false
 	}
 	w.aux = wait.Append(w.aux[:0])
@@ -291,7 +292,7 @@ func (c *contentStage) holdsLinks(rec *weburl.Record) bool {
 
 // emitSeen ends pages whose verdict has come.
 func (c *contentStage) emitSeen(results []drum.Result) error {
-	c.testHook("content")
+	c.Hook("content")
 	for i := range results {
 		if err := c.end(&results[i]); err != nil {
 			return err
@@ -334,16 +335,16 @@ func (c *contentStage) end(res *drum.Result) error {
 	} else if c.recent != nil && res.New {
 		c.recent.put(res.Key, res.Value)
 	}
-	return c.transact(func(tx *transaction) error {
+	return c.Transact(func(tx *account.Tx) error {
 		if err := c.deferrals.endVisit(tx, &rec, state.PlaceContent); err != nil {
 			return err
 		}
 		if known {
-			tx.count(state.CountDuplicates, 1)
+			tx.Count(state.CountDuplicates, 1)
 		}
 		if revisit {
-			tx.count(state.CountRevisits, 1)
-			tx.count(state.CountBytesRevisits, int64(wait.Size))
+			tx.Count(state.CountRevisits, 1)
+			tx.Count(state.CountBytesRevisits, int64(wait.Size))
 		}
 		var at warc.Location
 		if len(wait.Capture) > 0 {
@@ -408,21 +409,21 @@ func (c *contentStage) due() bool {
 		return true
 	}
 	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))
-	return c.uptime()-time.Duration(c.passEnded.Load()) >= wait
+	return c.Uptime()-time.Duration(c.passEnded.Load()) >= wait
 }
 
-func (c *contentStage) waiting() int64 { return c.acct.in(state.PlaceContent) }
+func (c *contentStage) waiting() int64 { return c.Accounts.In(state.PlaceContent) }
 
 func (c *contentStage) pass(ctx context.Context, early bool) (int, error) {
 	began := time.Now()
 	n, err := c.content.Pass(ctx, early)
 	c.passTook.Store(int64(time.Since(began)))
-	c.passEnded.Store(int64(c.uptime()))
+	c.passEnded.Store(int64(c.Uptime()))
 	return n, err
 }
 
 func (c *contentStage) openMerger() {
-	c.passEnded.Store(int64(c.uptime()))
+	c.passEnded.Store(int64(c.Uptime()))
 	c.merges = &merger{
 		passes: c.passes, name: state.NameContent, pass: c.pass, full: c.content.Full, pending: c.waiting, keys: c.content.Keys,
 		bytes: pendingBytes(c.content),
@@ -465,7 +466,7 @@ func (s *seenStage) heldLinks(b *admit.Batch) []byte {
 }
 
 // sendHeld sends links of heldLinks if take is true, and counts them as not taken otherwise.
-func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
+func (s *seenStage) sendHeld(tx *account.Tx, held []byte, take bool) error {
 	var links, names []drum.Tuple
 	rest, err := state.EachTuple(held, func(key drum.Key, text []byte) {
 		links = append(links, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: text})
@@ -474,11 +475,11 @@ func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
 		return err
 	}
 	if !take {
-		tx.count(state.CountLinksDuplicate, int64(len(links)))
+		tx.Count(state.CountLinksDuplicate, int64(len(links)))
 		return nil
 	}
 	if s.drains() {
-		tx.count(state.CountLinksDraining, int64(len(links)))
+		tx.Count(state.CountLinksDraining, int64(len(links)))
 		return nil
 	}
 	if rest, err = state.EachTuple(rest, func(key drum.Key, text []byte) {
@@ -490,9 +491,9 @@ func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
 		if err := s.urlSeen.Add(links); err != nil {
 			return err
 		}
-		tx.count(state.CountLinksChecked, int64(len(links)))
+		tx.Count(state.CountLinksChecked, int64(len(links)))
 		s.seenMeter.added.Add(int64(len(links)))
-		tx.wake(s.merges)
+		tx.Wake(s.merges)
 	}
 	if err := s.sendNames(&admit.Names{Tuples: names}, tx); err != nil {
 		return err
@@ -504,6 +505,6 @@ func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
 	if len(edges) == 0 {
 		return nil
 	}
-	tx.count(state.CountEdges, int64(len(edges)))
+	tx.Count(state.CountEdges, int64(len(edges)))
 	return s.budgets.addEdges(edges)
 }

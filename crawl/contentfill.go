@@ -177,7 +177,7 @@ func (c *contentStage) readKeys(st *drum.State) error {
 
 // readDirectory adds the keys of one directory, and counts them in done.
 func (c *contentStage) readDirectory(st *drum.State, done *atomic.Int64) error {
-	c.testHook("fill")
+	c.Hook("fill")
 	n := 0
 	_, err := drum.ScanState(c.Set, state.NameContent, st, drum.Scan{
 		Entry: func(key drum.Key, _ []byte) error {

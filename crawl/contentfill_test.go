@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 )
@@ -36,7 +37,7 @@ func TestFilterIsFilledInParallel(t *testing.T) {
 				return
 			}
 			if readers.Add(1) == 3 {
-				sleep(context.Background(), 25*time.Second) // a slow disk
+				account.Sleep(context.Background(), 25*time.Second) // a slow disk
 				close(all)
 			}
 			<-all // a bubble whose goroutines all wait ends with a panic

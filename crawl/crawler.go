@@ -3,6 +3,8 @@ package crawl
 import (
 	"context"
 	"sync/atomic"
+
+	"drumbeat/crawl/account"
 )
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
@@ -75,7 +77,7 @@ func (c *crawler) wire() {
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.codings = &codingChooser{engine: e}
 	c.operator = newOperator(e)
-	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
+	c.history = &historian{engine: e, take: c.snapshot, wake: account.NewSignal()}
 	c.slowDirs = &slowDirs{engine: e, history: c.history}
 	c.extraction, c.uploads = newExtraction(e), newUploads(e)
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
@@ -145,44 +147,44 @@ func (c *crawler) wire() {
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.lackURLs, c.cluster.disowned
 }
 
-// startStages starts the goroutines of all stages. They end when ctx ends; engine.stages waits for them.
+// startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
-	c.start(ctx, "seeds", c.seeds.run)
-	c.start(ctx, "urlseen", c.seen.mergeSeen)
-	c.start(ctx, "star", c.budgets.mergeStar)
-	c.start(ctx, "names", c.seen.mergeNames)
-	c.start(ctx, "content", c.content.mergeContent)
-	c.start(ctx, "render", c.render.run)
-	c.start(ctx, "walk", c.walk.run)
+	c.Start(ctx, "seeds", c.seeds.run)
+	c.Start(ctx, "urlseen", c.seen.mergeSeen)
+	c.Start(ctx, "star", c.budgets.mergeStar)
+	c.Start(ctx, "names", c.seen.mergeNames)
+	c.Start(ctx, "content", c.content.mergeContent)
+	c.Start(ctx, "render", c.render.run)
+	c.Start(ctx, "walk", c.walk.run)
 	c.cluster.start()
 	c.leases.start(ctx)
-	c.start(ctx, "beast", c.budgets.readBeast)
-	c.start(ctx, "scan", c.budgets.scanFailed)
-	c.start(ctx, "supporters", c.budgets.computeSupporters)
-	c.start(ctx, "robotscache", c.check.mergeRobotsCache)
-	c.start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)
-	c.start(ctx, "awaitrobots", c.requests.readAwaiting)
-	c.start(ctx, "robotsfetch", c.requests.readRobotsFetch)
-	c.start(ctx, "ready", c.dispatcher.readReady)
-	c.start(ctx, "deferred", c.deferrals.readDeferred)
-	c.start(ctx, "visits", c.deferrals.readVisits)
-	c.start(ctx, "relieve", c.stock.relieve)
-	c.start(ctx, "dispatch", c.dispatcher.dispatch)
-	c.start(ctx, "checkpoint", c.checkpointer.checkpoints)
-	c.start(ctx, "watch", c.watch)
-	c.start(ctx, "space", c.space.watchSpace)
-	c.start(ctx, "canaries", c.outages.watchOutages)
-	c.start(ctx, "progress", c.progress)
-	c.start(ctx, "pulse", c.pulse)
-	c.start(ctx, "slots", c.slotMeter.watchSlots)
-	c.start(ctx, "slowdirs", c.slowDirs.watchDirs)
-	c.start(ctx, "codings", c.codings.chooseCodings)
-	c.start(ctx, "history", c.history.keepHistory)
-	c.start(ctx, "extract", c.extraction.run)
-	c.start(ctx, "upload", c.uploads.run)
-	c.start(ctx, "held", c.deferrals.releaseHeld)
-	c.start(ctx, "operator", c.operator.feedSeeds)
+	c.Start(ctx, "beast", c.budgets.readBeast)
+	c.Start(ctx, "scan", c.budgets.scanFailed)
+	c.Start(ctx, "supporters", c.budgets.computeSupporters)
+	c.Start(ctx, "robotscache", c.check.mergeRobotsCache)
+	c.Start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)
+	c.Start(ctx, "awaitrobots", c.requests.readAwaiting)
+	c.Start(ctx, "robotsfetch", c.requests.readRobotsFetch)
+	c.Start(ctx, "ready", c.dispatcher.readReady)
+	c.Start(ctx, "deferred", c.deferrals.readDeferred)
+	c.Start(ctx, "visits", c.deferrals.readVisits)
+	c.Start(ctx, "relieve", c.stock.relieve)
+	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
+	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
+	c.Start(ctx, "watch", c.watch)
+	c.Start(ctx, "space", c.space.watchSpace)
+	c.Start(ctx, "canaries", c.outages.watchOutages)
+	c.Start(ctx, "progress", c.progress)
+	c.Start(ctx, "pulse", c.Pulse)
+	c.Start(ctx, "slots", c.slotMeter.watchSlots)
+	c.Start(ctx, "slowdirs", c.slowDirs.watchDirs)
+	c.Start(ctx, "codings", c.codings.chooseCodings)
+	c.Start(ctx, "history", c.history.keepHistory)
+	c.Start(ctx, "extract", c.extraction.run)
+	c.Start(ctx, "upload", c.uploads.run)
+	c.Start(ctx, "held", c.deferrals.releaseHeld)
+	c.Start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {
-		c.start(ctx, "reload", c.dispatcher.watchReload)
+		c.Start(ctx, "reload", c.dispatcher.watchReload)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -291,9 +292,9 @@ const numCutWorlds = 12
 // times.
 func squeeze(ctx context.Context, fs *memfs.FS) {
 	for range 3 {
-		sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
+		account.Sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
 		fs.SetQuota(fs.Used() + 1 + rand.Int64N(20_000))
-		sleep(ctx, time.Duration(rand.IntN(200))*time.Second)
+		account.Sleep(ctx, time.Duration(rand.IntN(200))*time.Second)
 		fs.SetQuota(0)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/state"
@@ -28,8 +29,8 @@ import (
 // diskLimit is the file system of a run, across its returns to the last checkpoint.
 type diskLimit struct {
 	*disk.Quota
-	wake  atomic.Pointer[signal] // wakes the goroutine "space" at the mark
-	extra atomic.Int64           // added to the distance, in bytes: the limit was met
+	wake  atomic.Pointer[account.Signal] // wakes the goroutine "space" at the mark
+	extra atomic.Int64                   // added to the distance, in bytes: the limit was met
 }
 
 func newDiskLimit(opt *Options) *diskLimit {
@@ -37,7 +38,7 @@ func newDiskLimit(opt *Options) *diskLimit {
 	l.Quota = disk.NewQuota(opt.FS, disk.QuotaOptions{Dirs: opt.allDirs(), Limit: opt.DiskBytes, Final: isFinal,
 		Crossed: func() {
 			if wake := l.wake.Load(); wake != nil {
-				wake.raise()
+				wake.Raise()
 			}
 		}})
 	return l
@@ -100,8 +101,8 @@ func (s *space) noteCost(tails *disk.Tails, manifest, waiting int64) {
 
 // waitingBytes is an upper bound of the bytes in buffers and in RAM that a checkpoint would write.
 func (s *space) waitingBytes() int64 {
-	n := min(s.plan.PoliteBytes, s.acct.in(state.PlaceRAM)*politeItemBytes)
-	n += min(s.plan.QueueBytes, queuedBytes*s.acct.in(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
+	n := min(s.plan.PoliteBytes, s.Accounts.In(state.PlaceRAM)*politeItemBytes)
+	n += min(s.plan.QueueBytes, queuedBytes*s.Accounts.In(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
 		state.PlaceDeferred, state.PlaceHeld, state.PlaceFailed))
 	n += s.seen.bufferedBytes() + s.content.bufferedBytes() + s.check.bufferedBytes() + s.requests.bufferedBytes()
 	return n + s.budgets.bufferedBytes()
@@ -221,7 +222,7 @@ func (s *space) nearLimit() string {
 	if !s.over(0, s.limitMargin()) {
 		return ""
 	}
-	s.wakeSpace.raise()
+	s.wakeSpace.Raise()
 	return s.limitText()
 }
 
@@ -289,7 +290,7 @@ func (o *Options) leastDisk() int64 {
 // deferForRoom defers a page whose records do not fit. Nothing counts against its host.
 func (p *pageStage) deferForRoom(page *arrival) error {
 	rec := &page.rec
-	return p.settle(page.grant, &page.result, func(tx *transaction) error {
+	return p.settle(page.grant, &page.result, func(tx *account.Tx) error {
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(spoolWait), state.ReasonUnconfirmed)
 	})
 }

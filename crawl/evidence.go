@@ -167,7 +167,7 @@ func (o *outages) askNow(ctx context.Context, what, url string, addrs []netip.Ad
 		o.workers.free()
 		return false, "", nil
 	}
-	o.testHook(what + " " + url)
+	o.Hook(what + " " + url)
 	resp := o.workers.response()
 	defer o.workers.release(resp)
 	err = o.requests.getGranted(ctx, g, url, nil, resp, nil)

@@ -64,9 +64,9 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		return err
 	}
 	defer leave()
-	p.workers.exchanges.add(1)
-	defer p.changed()
-	defer p.workers.exchanges.add(-1)
+	p.workers.exchanges.Add(1)
+	defer p.Changed()
+	defer p.workers.exchanges.Add(-1)
 	try := p.outages.try()
 	err = bug.Contained(func() error {
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
@@ -81,7 +81,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		}
 		return err
 	})
-	p.times.exchange(resp, err)
+	timeExchange(&p.Times, resp, err)
 	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
@@ -46,17 +47,17 @@ type extraction struct {
 	space  *space
 
 	uploads *uploads
-	wake    signal // a checkpoint has given files their names
+	wake    account.Signal // a checkpoint has given files their names
 
 	live atomic.Pointer[extract.Live] // nil: off, ended, or its directory cannot be used
 	last atomic.Pointer[Texts]        // the figures when it ended
 	told string                       // the last error of a pass, which was logged
 }
 
-func newExtraction(e *engine) *extraction { return &extraction{engine: e, wake: newSignal()} }
+func newExtraction(e *engine) *extraction { return &extraction{engine: e, wake: account.NewSignal()} }
 
 // checkpointed tells that a checkpoint may have given files their final names.
-func (x *extraction) checkpointed() { x.wake.raise() }
+func (x *extraction) checkpointed() { x.wake.Raise() }
 
 // open locks the directory of the parts, if extraction is on.
 func (x *extraction) open() {
@@ -94,14 +95,14 @@ func (x *extraction) room(need int64) error {
 func (x *extraction) run(ctx context.Context) error {
 	seen := int64(-1)
 	for ctx.Err() == nil && x.live.Load() != nil {
-		wait := wakeAfter
+		wait := account.WakeAfter
 		if n := x.output.finishedWARCs(); n != seen {
 			seen = n
 			if !x.pass(ctx) {
 				seen, wait = -1, extractRetry
 			}
 		}
-		x.await(ctx, x.wake, wait)
+		x.Await(ctx, x.wake, wait)
 	}
 	return nil
 }
@@ -109,7 +110,7 @@ func (x *extraction) run(ctx context.Context) error {
 // pass makes the parts that are missing. It returns false if there is no room for them now.
 func (x *extraction) pass(ctx context.Context) bool {
 	live := x.live.Load()
-	x.testHook("extract")
+	x.Hook("extract")
 	err := live.Pass(ctx)
 	if ctx.Err() != nil {
 		return true

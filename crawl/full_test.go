@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -61,9 +62,9 @@ func TestFullDiskPauses(t *testing.T) {
 		}
 		go func() {
 			<-rested
-			sleep(t.Context(), time.Minute) // exchanges in flight end
+			account.Sleep(t.Context(), time.Minute) // exchanges in flight end
 			before := len(web.Log().Snapshot().Fetches)
-			sleep(t.Context(), 20*time.Minute)
+			account.Sleep(t.Context(), 20*time.Minute)
 			if after := len(web.Log().Snapshot().Fetches); after != before || before == 0 {
 				t.Errorf("fetched %d URLs before the pause, %d during the pause", before, after-before)
 			}
@@ -101,7 +102,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			for range 5 {
-				sleep(t.Context(), 1500*time.Millisecond)
+				account.Sleep(t.Context(), 1500*time.Millisecond)
 				fs.SetCapacity(1) // below the used space: every write that grows a file fails
 				select {
 				case <-back:

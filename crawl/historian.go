@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/history"
@@ -20,7 +21,7 @@ import (
 type historian struct {
 	*engine
 	take   func() *Snapshot
-	wake   signal
+	wake   account.Signal
 	errors atomic.Int64 // samples and events lost
 
 	mu     sync.Mutex // guards the fields below
@@ -52,7 +53,7 @@ func (h *historian) event(what, format string, args ...any) {
 		return
 	}
 	h.events = append(h.events, history.Event{Time: time.Now(), What: what, Text: fmt.Sprintf(format, args...)})
-	h.wake.raise()
+	h.wake.Raise()
 }
 
 // started records how the run begins.

@@ -155,7 +155,7 @@ const (
 // finishSites is mergeFirst for a strategy that finishes sites before it begins others. since is the time since nothing
 // was left to read. It waits while links or pages of these sites are on their way.
 func (b *budgetStage) finishSites(since time.Duration) (wait time.Duration) {
-	if !b.beast.BestDry() || b.acct.stock() == 0 && b.upstreamEmpty() {
+	if !b.beast.BestDry() || b.Accounts.Stock() == 0 && b.upstreamEmpty() {
 		return 0
 	}
 	return max(0, max(leastSitePause, sitePause*b.opt.HostDelay)-since)
@@ -202,7 +202,7 @@ func (b *budgetStage) newPriority() error {
 	if err := b.beast.SetTurns(turnsOf(b.strategy.Load())); err != nil {
 		return err
 	}
-	b.wakeScan.raise()
+	b.wakeScan.Raise()
 	return nil
 }
 

@@ -81,7 +81,7 @@ func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) {
 		d.limits.bandwidth.Set(d.opt.rateOf(bandwidth), now)
 	}
 	d.limits.schedule.Store(&connections)
-	d.wakeDispatch.raise()
+	d.wakeDispatch.Raise()
 }
 
 // allowed returns the number of connections that the limits allow now.

@@ -24,7 +24,7 @@ const (
 )
 
 // lookupsUnderWay returns the number of lookups that have begun and not ended.
-func (o *outages) lookupsUnderWay() int64 { return o.lookups.load() }
+func (o *outages) lookupsUnderWay() int64 { return o.lookups.Load() }
 
 // lookup resolves a host. An IP address resolves to itself.
 func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
@@ -38,7 +38,7 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 	}
 	pld := o.Suffixes.PLD(name)
 	try := o.dns.begin()
-	o.lookups.add(1)
+	o.lookups.Add(1)
 	ask := o.opt.Resolver.LookupHost
 	if fresh, ok := o.opt.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
 		ask = fresh.LookupFresh
@@ -50,8 +50,8 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		return err
 	})
 	took := time.Since(began)
-	o.logBug(name, err)
-	o.lookups.add(-1)
+	o.LogBug(name, err)
+	o.lookups.Add(-1)
 	if err == nil && len(answer.Addrs) == 0 {
 		err = &LookupError{Host: name, NotFound: true, Cached: answer.Cached, Err: errors.New("no address")}
 	}
@@ -65,7 +65,7 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		if answer.Cached || errors.As(err, &le) && le.Cached {
 			kind |= lookupCached
 		} else {
-			o.times.observe(snapshot.TimeLookup, took)
+			o.Times.Observe(snapshot.TimeLookup, took)
 			if open == nil {
 				o.nameCanaries.found(name, pld, key, time.Now())
 				o.watchNameServer(answer.Server, began)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/state"
 )
 
@@ -26,7 +27,9 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 		ready int64
 		want  time.Duration
 	}{{0, earlyDuty * took}, {127, earlyDuty * took}, {128, earlyPatience}} {
-		c.acct.s.Places[state.PlaceRobotsCheck].N, c.acct.s.Places[state.PlaceReady].N = 4096, test.ready
+		c.Accounts.Do(func(a *state.Accounts) {
+			a.Places[state.PlaceRobotsCheck].N, a.Places[state.PlaceReady].N = 4096, test.ready
+		})
 		if got := c.passes.earlyDue(&m, 4096, last, took).Sub(last); got != test.want {
 			t.Errorf("%d URLs ready: the merge waits %v, want %v", test.ready, got, test.want)
 		}
@@ -60,7 +63,7 @@ func TestMergerIsWokenIfItMatters(t *testing.T) {
 	c := idleCrawler(256)
 	var pending int64
 	var full, early, starving, idle bool
-	m := &merger{passes: c.passes, wake: newSignal(), pending: func() int64 { return pending },
+	m := &merger{passes: c.passes, wake: account.NewSignal(), pending: func() int64 { return pending },
 		full: func() bool { return full }, early: func() bool { return early }, starving: func() bool { return starving },
 		idle: func() bool { return idle }}
 	for _, test := range []struct {
@@ -82,9 +85,9 @@ func TestMergerIsWokenIfItMatters(t *testing.T) {
 		{1, false, true, true, false, 1, urgentPass, false},
 	} {
 		pending, full, early, starving, idle = test.pending, test.full, test.early, test.starving, test.idle
-		c.acct.s.Places[state.PlaceRAM].N = test.inRAM
+		c.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRAM].N = test.inRAM })
 		m.planned.Store(test.planned)
-		m.raise()
+		m.Raise()
 		woken := false
 		select {
 		case <-m.wake:

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/human"
 	"drumbeat/polite"
@@ -46,8 +47,8 @@ type outages struct {
 	net, dns     monitor // one for exchanges, one for lookups
 	known        known
 	nameCanaries knownNames
-	wakeCanaries signal   // raised at the start of an outage
-	lookups      inFlight // lookups under way
+	wakeCanaries account.Signal // raised at the start of an outage
+	lookups      atomic.Int64   // lookups under way
 	gaps         hostGaps
 	named        atomic.Int64 // start of the last lookup that a public name server answered with an address, Unix ns
 	reference    int          // number of the reference to ask next; of the goroutine that asks canaries
@@ -59,7 +60,7 @@ type outages struct {
 }
 
 func newOutages(e *engine) *outages {
-	o := &outages{engine: e, wakeCanaries: newSignal()}
+	o := &outages{engine: e, wakeCanaries: account.NewSignal()}
 	o.dns.strict, o.dns.vague, o.net.vague = true, o.nameCanaries.vague, o.known.none
 	o.net.patience, o.dns.patience, o.net.namesPatience = e.faultWaits.patience, e.faultWaits.patience, namesPatience
 	return o
@@ -170,10 +171,10 @@ func (o *outages) tellOutage(what string, m *monitor) {
 	m.told = down || partial
 	m.mu.Unlock()
 	if down {
-		o.testHook("outage")
-		o.wakeCanaries.raise()
+		o.Hook("outage")
+		o.wakeCanaries.Raise()
 	} else {
-		o.noteProgress()
+		o.NoteProgress()
 		o.requests.outageEnded()
 		o.dispatcher.outageEnded()
 	}

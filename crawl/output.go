@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
@@ -85,20 +86,20 @@ func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 }
 
 // logRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.
-func (o *output) logRefused(tx *transaction, rec *weburl.Record, why state.Reason) error {
+func (o *output) logRefused(tx *account.Tx, rec *weburl.Record, why state.Reason) error {
 	if o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	return o.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
 		Reason: why.String(), Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent,
-		Attempts: int(rec.Attempts), TLS: tx.tls})
+		Attempts: int(rec.Attempts), TLS: tx.TLS})
 }
 
 // logSeed reports a seed that yielded nothing, and why.
 func (o *output) logSeed(seed, why string) {
 	o.seedReports.add(seed + ": " + why)
 	if err := o.seedLog.Append(&crawllog.Entry{Time: time.Now(), URL: seed, Reason: why}); err != nil {
-		o.fail(err)
+		o.Fail(err)
 	}
 }
 
@@ -109,7 +110,7 @@ const maxDeferredWalk = 1 << 20
 // ones, read from the last checkpoint.
 func (o *output) unfinishedSeeds() ([]string, error) {
 	list := o.seedReports.list()
-	n := o.acct.in(state.PlaceDeferred)
+	n := o.Accounts.In(state.PlaceDeferred)
 	if n == 0 || n > maxDeferredWalk || len(list) >= MaxSeedReports {
 		return list, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/mimetype"
@@ -32,7 +33,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 			return err
 		})
-		if bug := asPanic(err); bug != nil {
+		if bug := bug.As(err); bug != nil {
 			return p.endByBug(g, rec, bug, result)
 		} else if err != nil && ctx.Err() != nil {
 			return nil // stays in RAM, as below
@@ -64,7 +65,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 		return err
 	})
-	if bug := asPanic(err); bug != nil {
+	if bug := bug.As(err); bug != nil {
 		w = newPageWorker(p.output) // the old one may be in any state
 		return p.endByBug(g, rec, bug, result)
 	} else if err != nil && ctx.Err() != nil {
@@ -76,7 +77,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		return p.deferForRoom(page)
 	}
 	renders := p.render.wants(w, rec, is)
-	err = p.settle(g, result, func(tx *transaction) error {
+	err = p.settle(g, result, func(tx *account.Tx) error {
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)
 		if err != nil {
 			return err
@@ -94,7 +95,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 			if at.File != w.file {
 				w.file = at.File
-				p.testHook("roll")
+				p.Hook("roll")
 			}
 		}
 		if p.walk.on() {
@@ -104,7 +105,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		} else if !p.content.takesLinks(w, rec, waits) {
 			countLinks(w.links, tx)
 			if !waits {
-				tx.count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
+				tx.Count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
 			}
 		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
@@ -115,7 +116,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 		}
 		if !is.sitemap && !isRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0 {
-			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
+			tx.Count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
 		p.countResponse(tx, rec, resp, is.page)
 		p.sketches.addAnswer(weburl.Split(rec.URL).Host, g.Item.PLD, resp.Remote.Addr())
@@ -127,7 +128,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			p.output.logSeedsEnd(w, rec, resp, key, is.page)
 		}
 		if waits { // the rest follows with the verdict
-			tx.move(key, state.PlaceRAM, state.PlaceContent)
+			tx.Move(key, state.PlaceRAM, state.PlaceContent)
 			p.orders.stored(key)
 			return nil
 		}
@@ -140,7 +141,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 		return p.askAgain(tx, rec, w.meta.redirect)
 	})
-	p.noteProgress()
+	p.NoteProgress()
 	return err
 }
 
@@ -199,47 +200,47 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	return is, p.prepare(ctx, w, rec, resp)
 }
 
-func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fetch.Response, page bool) {
-	tx.count(state.CountAttempts, 1)
-	tx.count(state.CountResponses, 1)
-	tx.count(state.CountBytesWire, resp.BytesRead)
-	tx.count(state.CountBytesBody, int64(len(resp.Body)))
-	tx.count(state.CountFetchMillis, resp.Total.Milliseconds())
-	tx.response(resp.Status)
+func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, page bool) {
+	tx.Count(state.CountAttempts, 1)
+	tx.Count(state.CountResponses, 1)
+	tx.Count(state.CountBytesWire, resp.BytesRead)
+	tx.Count(state.CountBytesBody, int64(len(resp.Body)))
+	tx.Count(state.CountFetchMillis, resp.Total.Milliseconds())
+	tx.Response(resp.Status)
 	if resp.Proto == fetch.ProtoHTTP2 {
-		tx.count(state.CountHTTP2, 1)
+		tx.Count(state.CountHTTP2, 1)
 	}
 	if resp.Spool != nil {
-		tx.count(state.CountSpooled, 1)
-		tx.count(state.CountBytesSpooled, resp.SpoolBytes)
+		tx.Count(state.CountSpooled, 1)
+		tx.Count(state.CountBytesSpooled, resp.SpoolBytes)
 	}
 	if resp.Encoding != "" {
-		tx.count(state.CountCompressed, 1)
-		tx.count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))
-		tx.count(state.CountBytesUncompressed, int64(len(resp.Body)))
+		tx.Count(state.CountCompressed, 1)
+		tx.Count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))
+		tx.Count(state.CountBytesUncompressed, int64(len(resp.Body)))
 		if coding := state.CodingOf(resp.Encoding); coding >= 0 {
-			tx.count(state.CountCoded+coding, 1)
-			tx.count(state.CountBytesCoded+coding, int64(len(resp.PayloadRaw)))
-			tx.count(state.CountBytesUncoded+coding, int64(len(resp.Body)))
+			tx.Count(state.CountCoded+coding, 1)
+			tx.Count(state.CountBytesCoded+coding, int64(len(resp.PayloadRaw)))
+			tx.Count(state.CountBytesUncoded+coding, int64(len(resp.Body)))
 		}
 	}
 	if page {
-		tx.count(state.CountPages, 1)
-		tx.count(state.CountBytesPages, int64(len(resp.Body)))
+		tx.Count(state.CountPages, 1)
+		tx.Count(state.CountBytesPages, int64(len(resp.Body)))
 		if rec.Flags&weburl.FlagSeed != 0 {
-			tx.count(state.CountSeedPages, 1)
+			tx.Count(state.CountSeedPages, 1)
 		}
 	}
 	if isRedirect(resp) {
-		tx.count(state.CountRedirects, 1)
+		tx.Count(state.CountRedirects, 1)
 	}
 	if resp.Marks&fetch.MarkBodyRefused != 0 {
-		tx.count(state.CountBodiesRefused, 1)
+		tx.Count(state.CountBodiesRefused, 1)
 	} else if resp.Truncated != fetch.NotTruncated {
-		tx.count(state.CountTruncated, 1)
+		tx.Count(state.CountTruncated, 1)
 	}
 	if resp.Marks&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are decoded later, as they are read
-		tx.count(state.CountDecodeCut, 1)
+		tx.Count(state.CountDecodeCut, 1)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/drum"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -54,7 +55,7 @@ type passRunner struct {
 	mergers  []*merger // between a link and RAM
 }
 
-// merger describes the passes of one store to passRunner. It is the waker of the store's stage.
+// merger describes the passes of one store to passRunner. It is the Waker of the store's stage.
 type merger struct {
 	passes  *passRunner
 	name    string
@@ -73,7 +74,7 @@ type merger struct {
 	urgent func() bool
 	// cost predicts the duration of an early pass.
 	cost func() time.Duration
-	wake signal
+	wake account.Signal
 
 	// planned is the early pass that the stage's goroutine waits for or runs.
 	planned atomic.Int32
@@ -105,12 +106,9 @@ const (
 	urgentPass
 )
 
-// waker wakes a stage after a transaction.
-type waker interface{ raise() }
-
 // raise wakes the stage's goroutine if that would begin a pass now, or earlier than planned. Each page ends with
 // a transaction that calls it, and most find nothing to do. What it overlooks waits for the pulse.
-func (m *merger) raise() {
+func (m *merger) Raise() {
 	if m.pending() == 0 {
 		return
 	}
@@ -120,7 +118,7 @@ func (m *merger) raise() {
 			return
 		}
 	}
-	m.wake.raise()
+	m.wake.Raise()
 }
 
 // atOnce reports whether a pass must not wait for the duration of the last one: that may have been long because a
@@ -140,7 +138,7 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 	for ctx.Err() == nil {
 		m.planned.Store(noPass) // before the state is read, so that raise misses no change
 		full := m.full()
-		wait := wakeAfter
+		wait := account.WakeAfter
 		if pending := m.pending(); !full && pending > 0 && m.early() {
 			plan := patientPass
 			if m.starving() {
@@ -153,7 +151,7 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 			// No pass is due, so no room is missing. Clear the reason here: during a pause of fetching
 			// nothing arrives, so no other pass would clear a refused copy of sparse files.
 			p.space.setReason("merge "+m.name, "")
-			p.await(ctx, m.wake, wait)
+			p.Await(ctx, m.wake, wait)
 			continue
 		}
 		began, tuples := time.Now(), m.pending()
@@ -168,15 +166,15 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 		p.space.setReason("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
-		m.learn(p.polite.Use().Filled, p.workers.exchanges.load())
-		p.times.observe(snapshot.TimePass, last.Sub(began))
+		m.learn(p.polite.Use().Filled, p.workers.exchanges.Load())
+		p.Times.Observe(snapshot.TimePass, last.Sub(began))
 		p.opt.Log.Debug("pass", "store", m.name, "tuples", tuples, "keys", m.keys(), "took", last.Sub(began),
-			"exchanges", p.workers.exchanges.load(), "stock", p.acct.stock())
+			"exchanges", p.workers.exchanges.Load(), "stock", p.Accounts.Stock())
 		p.budgets.passEnded()
-		if p.acct.stock() == 0 { // the merge may have ended the crawl
-			p.wakeWatch.raise()
+		if p.Accounts.Stock() == 0 { // the merge may have ended the crawl
+			p.WakeWatch.Raise()
 		}
-		p.changed()
+		p.Changed()
 	}
 	return nil
 }
@@ -222,7 +220,7 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 }
 
 // nothingLeft reports whether the stock is empty and no request for robots.txt is under way.
-func (p *passRunner) nothingLeft() bool { return p.acct.stock() == 0 && p.requests.underWay() == 0 }
+func (p *passRunner) nothingLeft() bool { return p.Accounts.Stock() == 0 && p.requests.underWay() == 0 }
 
 // nothingInFlight reports whether no request is under way: nothing is left, or no URL of the stock is due.
 func (p *passRunner) nothingInFlight() bool {
@@ -233,13 +231,13 @@ func (p *passRunner) nothingInFlight() bool {
 // deliver.
 func (p *passRunner) starving() bool {
 	few := int64(p.opt.Connections) / 2
-	return p.acct.in(state.PlaceRobotsCheck, state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
+	return p.Accounts.In(state.PlaceRobotsCheck, state.PlaceReady) < few && (p.workers.hungry() || p.Accounts.In(state.PlaceRAM) < few)
 }
 
 // starvingForVerdicts reports whether fetchers are idle because they lack URLs that wait in RobotsCache.
 func (p *passRunner) starvingForVerdicts() bool {
 	few := int64(p.opt.Connections) / 2
-	return p.acct.in(state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
+	return p.Accounts.In(state.PlaceReady) < few && (p.workers.hungry() || p.Accounts.In(state.PlaceRAM) < few)
 }
 
 // needsURLs reports whether the stock is low and BEAST runs low as well, or BEAST lacks the best URLs.
@@ -249,9 +247,9 @@ func (p *passRunner) needsURLs() bool {
 
 // lackURLs wakes the stages that could bring URLs to idle connections.
 func (p *passRunner) lackURLs() {
-	p.budgets.raise()
+	p.budgets.Raise()
 	for _, m := range p.mergers {
-		m.raise()
+		m.Raise()
 	}
 }
 

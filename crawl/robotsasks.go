@@ -159,7 +159,7 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 		case ctx.Err() != nil:
 			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		default:
-			q.logBug(url, panicked)
+			q.LogBug(url, panicked)
 			return encodeRobots(&robotsAnswer{Unconfirmed: true})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -27,8 +28,8 @@ import (
 type robotsCheck struct {
 	*engine
 	robotsCache *drum.Drum
-	wakeRobots  signal
-	merges      *merger      // its waker
+	wakeRobots  account.Signal
+	merges      *merger      // its Waker
 	roundNow    atomic.Int64 // Unix second at which the last pass began
 
 	deferrals  *deferrals
@@ -41,7 +42,7 @@ type robotsCheck struct {
 }
 
 func newRobotsCheck(e *engine) *robotsCheck {
-	k := &robotsCheck{engine: e, wakeRobots: e.pulsedSignal()}
+	k := &robotsCheck{engine: e, wakeRobots: e.PulsedSignal()}
 	k.roundNow.Store(time.Now().Unix())
 	return k
 }
@@ -53,7 +54,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 	var known robots.HostData
 	if exists {
 		if err := known.Decode(old); err != nil {
-			k.fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key, err))
+			k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key, err))
 			known = robots.HostData{}
 		}
 	}
@@ -207,7 +208,7 @@ func longestWait(h *robots.HostData) int {
 func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
 	u, err := robots.DecodeUpdate(value)
 	if err != nil {
-		k.fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
+		k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
 		return *known
 	}
 	return u.Apply(known, &k.policy, k.opt.Agent, now)
@@ -215,7 +216,7 @@ func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte,
 
 // checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
-func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
+func (k *robotsCheck) checkRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error {
 	if ended, err := k.deferrals.metOrder(tx, rec, from); ended || err != nil {
 		return err
 	}
@@ -235,16 +236,15 @@ func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Reco
 		return err
 	}
 	key := k.Hasher.URLKey(rec.URL)
-	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
-	tx.moves = append(tx.moves, m)
+	tx.MoveFor(key, from, state.PlaceRobotsCheck, state.ReasonNone, state.Reason(rec.Reason))
 	k.orders.moved(key, true)
-	tx.wake(k.merges)
+	tx.Wake(k.merges)
 	return nil
 }
 
 // emitChecked handles a batch of RobotsCache's verdicts in one transaction.
 func (k *robotsCheck) emitChecked(results []drum.Result) error {
-	return k.transact(func(tx *transaction) error {
+	return k.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
@@ -260,7 +260,7 @@ func (k *robotsCheck) emitChecked(results []drum.Result) error {
 }
 
 // route moves one URL out of RobotsCache according to its verdict.
-func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Record) error {
+func (k *robotsCheck) route(tx *account.Tx, res *drum.Result, rec *weburl.Record) error {
 	key := k.Hasher.URLKey(rec.URL)
 	v := verdict(res.Result)
 	switch v.decision() {
@@ -276,7 +276,7 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 				return err
 			}
 		}
-		tx.move(key, state.PlaceRobotsCheck, state.PlaceReady)
+		tx.Move(key, state.PlaceRobotsCheck, state.PlaceReady)
 		return k.dispatcher.enqueue(tx, rec)
 	case robots.Disallow:
 		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
@@ -306,11 +306,11 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 }
 
 // wake makes RobotsCache's goroutine check for a due pass once the transaction has ended.
-func (k *robotsCheck) wake(tx *transaction) { tx.wake(k.merges) }
+func (k *robotsCheck) wake(tx *account.Tx) { tx.Wake(k.merges) }
 
 // learn adds an update of an origin's data (robots.AppendUpdate). It is part of a transaction.
-func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
-	tx.wake(k.merges)
+func (k *robotsCheck) learn(tx *account.Tx, origin, update []byte) error {
+	tx.Wake(k.merges)
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
@@ -362,12 +362,12 @@ func (k *robotsCheck) openMerger() {
 		keys:    k.robotsCache.Keys,
 		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {
-			return k.orders.anyUrgent() || k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
-				k.workers.exchanges.load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
+			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
+				k.workers.exchanges.Load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
 		starving: k.passes.starvingForVerdicts,
 		idle: func() bool {
-			return k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
+			return k.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
 		},
 		urgent: k.orders.anyUrgent,
 		wake:   k.wakeRobots,
@@ -380,7 +380,7 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 	now time.Time) (d robots.Decision, at time.Time, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			k.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
+			k.LogBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
 			ok = false
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -92,13 +93,13 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		now = q.deferrals.verdictTime(now)
 	}
 	h, maps := q.readRobots(&job, &f, now)
-	err = q.transact(func(tx *transaction) error {
-		tx.count(state.CountLookups, 1)
+	err = q.Transact(func(tx *account.Tx) error {
+		tx.Count(state.CountLookups, 1)
 		if f.Kind == robots.Internal {
-			tx.count(state.CountInternalErrors, 1)
+			tx.Count(state.CountInternalErrors, 1)
 		}
 		if len(addrs) == 0 {
-			tx.count(state.CountLookupFailures, 1)
+			tx.Count(state.CountLookupFailures, 1)
 		}
 		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, kind, now, &h)); err != nil {
 			return err
@@ -117,9 +118,9 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
-	q.wakeJobs.raise()
-	q.wakeAwaiting.raise()
-	q.wakeRequested.raise()
+	q.wakeJobs.Raise()
+	q.wakeAwaiting.Raise()
+	q.wakeRequested.Raise()
 	return err
 }
 
@@ -136,7 +137,7 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 		return nil
 	}
 	if panicked := bug.Contained(read); panicked != nil {
-		q.logBug(string(job.Origin)+"/robots.txt", panicked)
+		q.LogBug(string(job.Origin)+"/robots.txt", panicked)
 		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
 		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
 		maps = q.namedSitemaps(job, f, now)
@@ -191,16 +192,16 @@ func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) er
 // deferRobots makes a request wait on disk until its due time. QR treats it as finished: URLs that return
 // without an answer wait on disk as well.
 func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
-	err := q.transact(func(tx *transaction) error {
-		tx.count(state.CountUnconfirmed, unconfirmed)
+	err := q.Transact(func(tx *account.Tx) error {
+		tx.Count(state.CountUnconfirmed, unconfirmed)
 		if err := q.robotsDeferred.Append(time.Now(), until, queue.Usual, rec); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq, true, time.Now())
 		return nil
 	})
-	q.wakeJobs.raise()
-	q.wakeAwaiting.raise()
+	q.wakeJobs.Raise()
+	q.wakeAwaiting.Raise()
 	return err
 }
 
@@ -274,7 +275,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			next, err = q.pages.resolveRedirect(url, location)
 			return err
 		})
-		q.logBug(url, err)
+		q.LogBug(url, err)
 		if err != nil {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
@@ -369,7 +370,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from source
 				return &deferredError{until: v.Due, waits: item.Waits}
 			}
 		}
-		if !sleep(ctx, wait) {
+		if !account.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		item.Terms = q.terms(parts.Host) // a reload may have changed them
@@ -391,7 +392,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
 	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
-	q.logBug(string(parts.Host)+"/robots.txt", err)
+	q.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.pages.keptFor(g, resp)}
 	if err != nil {
@@ -415,7 +416,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 			defer q.workers.archivers.give(kept)
 		}
 	}
-	if txErr := q.transact(func(tx *transaction) error {
+	if txErr := q.Transact(func(tx *account.Tx) error {
 		if kept != nil {
 			if err := q.output.archiveRobots(tx, kept); err != nil {
 				return err
@@ -426,14 +427,14 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 				return err
 			}
 		}
-		tx.count(state.CountRobotsAttempts, 1)
-		tx.count(state.CountRobotsBytes, resp.BytesRead)
-		tx.count(state.CountRobotsBytesSent, resp.BytesWritten)
+		tx.Count(state.CountRobotsAttempts, 1)
+		tx.Count(state.CountRobotsBytes, resp.BytesRead)
+		tx.Count(state.CountRobotsBytesSent, resp.BytesWritten)
 		linkOf(resp, err).count(tx)
 		if err != nil {
-			tx.count(state.CountRobotsFailed, 1)
+			tx.Count(state.CountRobotsFailed, 1)
 		} else {
-			tx.count(robotsClass(resp.Status), 1)
+			tx.Count(robotsClass(resp.Status), 1)
 		}
 		return nil
 	}); txErr != nil {
@@ -479,15 +480,15 @@ func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Ad
 		h.Expires = now.Add(robots.Lifetime)
 		h.SetAddrs(addrs, expires)
 	}
-	err := q.transact(func(tx *transaction) error {
+	err := q.Transact(func(tx *account.Tx) error {
 		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
-	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {
-		s.raise()
+	for _, s := range []account.Signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {
+		s.Raise()
 	}
 	return err
 }

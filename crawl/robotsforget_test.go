@@ -108,7 +108,7 @@ func (y *robotsYear) pass() {
 			y.t.Fatal(err)
 		}
 	}
-	if err := y.failure(); err != nil {
+	if err := y.Failure(); err != nil {
 		y.t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -30,7 +31,7 @@ type robotsRequests struct {
 	robotsJobs      *robotsJobs
 	waiting         *releases
 
-	wakeRequested, wakeAwaiting, wakeJobs signal
+	wakeRequested, wakeAwaiting, wakeJobs account.Signal
 	merges                                *merger      // of RobotsRequested
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
@@ -51,7 +52,7 @@ type robotsRequests struct {
 func newRobotsRequests(e *engine) *robotsRequests {
 	jobs := &robotsJobs{inFlight: map[int64]robotsJob{}, perPLD: map[uint64]*pldJobs{}}
 	return &robotsRequests{engine: e, waiting: &releases{}, robotsJobs: jobs,
-		wakeRequested: e.pulsedSignal(), wakeAwaiting: e.pulsedSignal(), wakeJobs: e.pulsedSignal()}
+		wakeRequested: e.PulsedSignal(), wakeAwaiting: e.PulsedSignal(), wakeJobs: e.PulsedSignal()}
 }
 
 // freeze copies the requests under way. A run that continues from the checkpoint repeats them.
@@ -97,7 +98,7 @@ func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
 func (q *robotsRequests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
 
 // outageEnded makes the reader of QD continue.
-func (q *robotsRequests) outageEnded() { q.wakeJobs.raise() }
+func (q *robotsRequests) outageEnded() { q.wakeJobs.Raise() }
 
 // requestedStore returns the options of RobotsRequested. It emits new requests to QD.
 func (q *robotsRequests) requestedStore() drum.Options {
@@ -114,7 +115,7 @@ func (q *robotsRequests) requestedStore() drum.Options {
 // time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
 // answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no longer, and next
 // time it waits in QR. Otherwise its waits, which double as those between two failures do, could miss each answer.
-func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
+func (q *robotsRequests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
@@ -125,7 +126,7 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 	if err := q.robotsRequested.Add(tuple); err != nil {
 		return err
 	}
-	tx.wake(q.wakeRequested)
+	tx.Wake(q.wakeRequested)
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
@@ -137,7 +138,7 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
-	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+	tx.Move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 	if err := q.awaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 
 // emitRequested puts the new requests into QD.
 func (q *robotsRequests) emitRequested(results []drum.Result) error {
-	return q.transact(func(tx *transaction) error {
+	return q.Transact(func(tx *account.Tx) error {
 		for i := range results {
 			if !results[i].New {
 				continue
@@ -186,7 +187,7 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 			}
 			q.robotsJobs.queued()
 		}
-		tx.wake(q.wakeJobs)
+		tx.Wake(q.wakeJobs)
 		return nil
 	})
 }
@@ -206,7 +207,7 @@ func (q *robotsRequests) openMerger() {
 			n, err := q.robotsRequested.Pass(ctx, early)
 			if err == nil && early { // a pass over full buckets leaves tuples in the others
 				q.waiting.endPass(mark, q.robotsJobs.issued())
-				q.wakeAwaiting.raise()
+				q.wakeAwaiting.Raise()
 			}
 			return n, err
 		},
@@ -225,11 +226,11 @@ func (q *robotsRequests) openMerger() {
 func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if rest := q.outages.gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
-			sleep(ctx, min(rest, trickle)) // the gap falls with the first answer
+			account.Sleep(ctx, min(rest, trickle)) // the gap falls with the first answer
 			continue
 		}
 		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.pausing() != "" {
-			q.await(ctx, q.wakeJobs, wakeAfter)
+			q.Await(ctx, q.wakeJobs, account.WakeAfter)
 			continue
 		}
 		data, again, err := q.robotsDeferred.Peek(time.Now(), queue.Usual)
@@ -242,7 +243,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				q.await(ctx, q.wakeJobs, untilDue(q.robotsDeferred, queue.Usual))
+				q.Await(ctx, q.wakeJobs, untilDue(q.robotsDeferred, queue.Usual))
 				continue
 			}
 		}
@@ -258,7 +259,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			turn = now.Add(wait)
 		}
 		var seq int64
-		if err := q.transact(func(*transaction) error {
+		if err := q.Transact(func(*account.Tx) error {
 			if again {
 				q.robotsDeferred.Advance(queue.Usual)
 			} else {
@@ -276,7 +277,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			continue
 		}
 		q.jobTried = time.Now()
-		q.start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
+		q.Start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
 	}
 	return nil
 }
@@ -308,7 +309,7 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 		}
 		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())
 		if n == 0 {
-			q.await(ctx, q.wakeAwaiting, wait)
+			q.Await(ctx, q.wakeAwaiting, wait)
 			continue
 		}
 		for ; n > 0 && ctx.Err() == nil; n-- {
@@ -317,10 +318,10 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				q.await(ctx, q.wakeAwaiting, pulseEvery)
+				q.Await(ctx, q.wakeAwaiting, account.PulseEvery)
 				break
 			}
-			if err := q.transact(func(tx *transaction) error {
+			if err := q.Transact(func(tx *account.Tx) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: record from QR: %w", err)

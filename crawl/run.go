@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/internal/trapscore"
 	"drumbeat/internal/urlrule"
@@ -87,7 +88,7 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false
 		if c == nil { // otherwise crawl pauses
-			sleep(ctx, full.pause())
+			account.Sleep(ctx, full.pause())
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.uploads.access(ctx); err != nil {
 		return nil, err
 	}
-	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.acct.copy()
+	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.Accounts.Copy()
 	if finished && !rejoined {
 		c.extraction.finish(ctx)
 		c.cluster.end(ctx)
@@ -121,20 +122,15 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		}
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
-	inner, cancel := context.WithCancel(ctx)
-	c.cancel, c.running = cancel, inner
-	defer cancel()
-	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
-	c.fetching = fetching
+	inner, cut := c.Begin(ctx)
+	defer c.Cancel()
 	defer cut()
-	c.began = time.Now()
-	c.noteProgress()
 	if rest > 0 || c.space.over(0, 0) {
 		if err := c.space.awaitSpace(inner, rest); err != nil {
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
-			return &Result{Stop: c.stop.get(), Snapshot: *c.snapshot()}, nil
+			return &Result{Stop: c.stopped(), Snapshot: *c.snapshot()}, nil
 		}
 	}
 	if err := c.cluster.agree(inner); err != nil {
@@ -144,7 +140,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	if c.Manifest != nil {
-		c.testHook("recovery")
+		c.Hook("recovery")
 	}
 	// Identity, secret and the position in the seeds must be durable before the first fetch.
 	if err := c.checkpointer.checkpoint(false, ""); err != nil {
@@ -155,16 +151,16 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.startStages(inner)
 	c.opt.Control.attach(c)
 	<-inner.Done()
-	c.stages.Wait()
+	c.WaitStages()
 	close(c.workers.grants) // dispatch was the only sender
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
-	c.fetchers.Wait()
+	c.Fetchers.Wait()
 	close(c.workers.landed) // the fetchers were the only senders
-	if err := c.failure(); err != nil {
+	if err := c.Failure(); err != nil {
 		return nil, err
 	}
-	why := c.stop.get()
+	why := c.stopped()
 	done := ""
 	if why == StopDone {
 		done = why
@@ -189,7 +185,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.uploads.finish(ctx, done); err != nil {
 		return nil, err
 	}
-	if now := c.acct.copy(); finished && why == StopDone && now.Unique == before.Unique &&
+	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
 		now.Counters[state.CountPages] == before.Counters[state.CountPages] { // nor did other nodes find anything for this one
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
@@ -213,10 +209,10 @@ func (c *crawler) moreWork() bool {
 	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	if c.opt.Recrawl != nil && c.acct.deferredFor(state.ReasonRevisit) > 0 {
+	if c.opt.Recrawl != nil && c.Accounts.DeferredFor(state.ReasonRevisit) > 0 {
 		return true
 	}
-	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
+	return c.deferrals.heldLeft() > 0 || c.Accounts.In(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
 		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent) > 0
 }
 
@@ -241,17 +237,18 @@ func open(opt Options) (_ *crawler, err error) {
 		return nil, err
 	}
 	m := c.Manifest
-	c.firstBegan = c.began.Unix()
+	firstBegan, active := c.Began().Unix(), int64(0)
 	if m != nil {
-		c.activeBefore, c.firstBegan = m.Active, m.Began
-		c.acct.s = m.Accounts
+		active, firstBegan = m.Active, m.Began
+		c.Accounts.Do(func(a *state.Accounts) { *a = m.Accounts })
 		c.space.noteSaved(&m.Accounts)
 	}
+	c.Resume(active, firstBegan)
 	if err = c.checkpointer.resume(m); err != nil {
 		return nil, err
 	}
 	if m != nil {
-		c.testHook("recovery")
+		c.Hook("recovery")
 	}
 	if err = c.operator.openJournal(m); err != nil {
 		return nil, err
@@ -365,7 +362,7 @@ func (c *crawler) restoreRAM() error {
 		if err != nil {
 			return err
 		}
-		err = c.transact(func(tx *transaction) error {
+		err = c.Transact(func(tx *account.Tx) error {
 			return state.EachRecord("URLs in RAM", ram, func(data []byte) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -80,7 +81,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 	lines := admit.NewLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
 	for ctx.Err() == nil && !f.opt.Drain {
 		if f.space.pausing() != "" || f.drains() {
-			sleep(ctx, spaceEvery)
+			account.Sleep(ctx, spaceEvery)
 			continue
 		}
 		lot := f.newLot(time.Now())
@@ -99,8 +100,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		if end != nil && end != io.EOF {
 			return fmt.Errorf("crawl: read seeds: %w", end)
 		}
-		err := f.transact(func(tx *transaction) error {
-			f.testHook("seeds")
+		err := f.Transact(func(tx *account.Tx) error {
+			f.Hook("seeds")
 			f.state.Offset += bytes
 			f.state.Done = end == io.EOF
 			f.seedsDone.Store(f.state.Done)
@@ -160,10 +161,10 @@ func (l *seedLot) isElsewhere(url string) bool {
 }
 
 // send sends the seeds of a lot to URLseen. It is part of a transaction.
-func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
-	tx.count(state.CountSeeds, l.seeds)
-	tx.count(state.CountSeedsBad, int64(len(l.bad)))
-	tx.count(state.CountSeedsElsewhere, l.elsewhere)
+func (f *seedFeeder) send(tx *account.Tx, l *seedLot) error {
+	tx.Count(state.CountSeeds, l.seeds)
+	tx.Count(state.CountSeedsBad, int64(len(l.bad)))
+	tx.Count(state.CountSeedsElsewhere, l.elsewhere)
 	f.budgets.trust(l.plds)
 	for _, b := range l.bad {
 		f.output.logSeed(b[0], b[1])
@@ -175,4 +176,4 @@ func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
 }
 
 // sendBatch sends URLs to URLseen. It is part of a transaction.
-func (f *seedFeeder) sendBatch(tx *transaction, b *admit.Batch) error { return f.seen.sendLinks(b, tx) }
+func (f *seedFeeder) sendBatch(tx *account.Tx, b *admit.Batch) error { return f.seen.sendLinks(b, tx) }

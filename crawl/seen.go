@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/drum"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
@@ -29,8 +30,8 @@ type seenStage struct {
 	recentNames *drum.RAMCache
 	trace       *linktrace.Writer // trace of the keys before recent filters them; nil if off
 
-	merges              *merger // the waker of wakeSeen
-	wakeSeen, wakeNames signal
+	merges              *merger // the Waker of wakeSeen
+	wakeSeen, wakeNames account.Signal
 	seenMerges          atomic.Int64 // passes of URLseen that have ended
 	fullPasses          atomic.Int64 // passes over full buckets of URLseen, in this run
 	seenMeter           seenMeter
@@ -44,16 +45,16 @@ type seenStage struct {
 }
 
 func newSeenStage(e *engine) *seenStage {
-	return &seenStage{engine: e, wakeSeen: e.pulsedSignal(), wakeNames: newSignal()}
+	return &seenStage{engine: e, wakeSeen: e.PulsedSignal(), wakeNames: account.NewSignal()}
 }
 
 // sendLinks sends a page's links to URLseen, the store of names and STAR. It is part of the page's
 // transaction.
-func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
+func (s *seenStage) sendLinks(b *admit.Batch, tx *account.Tx) error {
 	countLinks(b, tx)
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
 	if s.drains() && !seeds {
-		tx.count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
+		tx.Count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
 		b.Ends, b.Keys, b.Edges, b.Traced, b.Again = b.Ends[:0], b.Keys[:0], b.Edges[:0], b.Traced[:0], 0
 		b.Away = b.Away[:0]
 		b.Names.Reset()
@@ -71,7 +72,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	}
 	text := b.Code()
 	if cached := int64(len(b.Keys)-len(b.Tuples)) + b.Again; cached > 0 {
-		tx.count(state.CountLinksCached, cached)
+		tx.Count(state.CountLinksCached, cached)
 	}
 	if err := s.cluster.send(b, tx); err != nil {
 		return err
@@ -80,10 +81,10 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 		if err := s.urlSeen.Add(b.Tuples); err != nil {
 			return err
 		}
-		tx.count(state.CountLinksChecked, int64(len(b.Tuples)))
+		tx.Count(state.CountLinksChecked, int64(len(b.Tuples)))
 		s.seenMeter.added.Add(int64(len(b.Tuples)))
 		s.seenMeter.text.Add(text)
-		tx.wake(s.merges)
+		tx.Wake(s.merges)
 	}
 	if err := s.sendNames(&b.Names, tx); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 		if err := s.budgets.addEdges(b.Edges); err != nil {
 			return err
 		}
-		tx.count(state.CountEdges, int64(len(b.Edges)))
+		tx.Count(state.CountEdges, int64(len(b.Edges)))
 	}
 	for _, f := range b.Faults {
 		s.output.logSeed(f[0], f[1])
@@ -101,16 +102,16 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 }
 
 // countLinks adds a page's counters.
-func countLinks(b *admit.Batch, tx *transaction) {
+func countLinks(b *admit.Batch, tx *account.Tx) {
 	for counter, n := range b.Counts {
 		if n != 0 {
-			tx.count(state.Counter(counter), n)
+			tx.Count(state.Counter(counter), n)
 		}
 	}
 }
 
 // sendNames sends the names that the cache does not hold. The cache changes within the same transaction.
-func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
+func (s *seenStage) sendNames(l *admit.Names, tx *account.Tx) error {
 	fresh := l.Tuples[:0]
 	for _, t := range l.Tuples {
 		if s.recentNames == nil || !s.recentNames.TestAndSet(t.Key) {
@@ -120,7 +121,7 @@ func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	tx.wake(s.wakeNames)
+	tx.Wake(s.wakeNames)
 	return s.names.Add(fresh)
 }
 
@@ -149,10 +150,10 @@ func (s *seenStage) traced() bool { return s.trace != nil }
 func (s *seenStage) cached() bool { return s.recent != nil }
 
 // wake makes URLseen's goroutine check for a due pass once the transaction has ended.
-func (s *seenStage) wake(tx *transaction) { tx.wake(s.merges) }
+func (s *seenStage) wake(tx *account.Tx) { tx.Wake(s.merges) }
 
 // wakeNow does the same as wake, outside of a transaction.
-func (s *seenStage) wakeNow() { s.wakeSeen.raise() }
+func (s *seenStage) wakeNow() { s.wakeSeen.Raise() }
 
 // pending returns the number of links that wait for a pass.
 func (s *seenStage) pending() int64 { n, _ := s.urlSeen.Pending(); return n }
@@ -201,9 +202,9 @@ func (s *seenStage) openMerger() {
 
 // emitUnique sends the new URLs from URLseen to STAR for their budgets.
 func (s *seenStage) emitUnique(results []drum.Result) error {
-	s.testHook("urlseen")
+	s.Hook("urlseen")
 	checks := make([]star.CheckTuple, 0, len(results))
-	return s.transact(func(tx *transaction) error {
+	return s.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		var urls, urlBytes, recordBytes int64
 		for i := range results {
@@ -224,16 +225,16 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 					continue
 				}
 			}
-			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
+			tx.Enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			check := s.checkOf(&rec, res.Aux)
 			if check.Part != 0 {
-				tx.count(state.CountTrapURLs, 1)
+				tx.Count(state.CountTrapURLs, 1)
 			}
 			checks = append(checks, check)
 		}
-		tx.count(state.CountURLsSized, urls)
-		tx.count(state.CountURLBytes, urlBytes)
-		tx.count(state.CountRecordBytes, recordBytes)
+		tx.Count(state.CountURLsSized, urls)
+		tx.Count(state.CountURLBytes, urlBytes)
+		tx.Count(state.CountRecordBytes, recordBytes)
 		if len(checks) == 0 {
 			return nil
 		}
@@ -261,9 +262,9 @@ func (s *seenStage) namesStore() drum.Options {
 
 // emitNames adds the new names to the account with which an audit compares the store.
 func (s *seenStage) emitNames(results []drum.Result) error {
-	return s.transact(func(tx *transaction) error {
+	return s.Transact(func(tx *account.Tx) error {
 		for i := range results {
-			tx.named.Add(uint64(results[i].Key))
+			tx.NewName(uint64(results[i].Key))
 		}
 		return nil
 	})
@@ -306,7 +307,7 @@ func (s *seenStage) openTrace() error {
 		s.opt.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.TraceLinks, "error", why)
 	}
 	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit,
-		Pages: func() int64 { return s.counter(state.CountPages) }, HostDelay: s.opt.HostDelay, Ended: ended})
+		Pages: func() int64 { return s.Counter(state.CountPages) }, HostDelay: s.opt.HostDelay, Ended: ended})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}

@@ -70,7 +70,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 
 // startMeter records the state of URLseen at the start of the run.
 func (s *seenStage) startMeter() {
-	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.acct.copy().Counters[state.CountPages]
+	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.Accounts.Copy().Counters[state.CountPages]
 }
 
 // show adds the numbers of URLseen to a snapshot.

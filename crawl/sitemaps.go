@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -76,7 +77,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 }
 
 // send sends the sitemaps to URLseen. It is part of a transaction.
-func (b *sitemapBatch) send(s *seenStage, tx *transaction) error {
+func (b *sitemapBatch) send(s *seenStage, tx *account.Tx) error {
 	if b.links == nil {
 		return nil
 	}

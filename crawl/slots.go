@@ -49,7 +49,7 @@ func (m *slotMeter) watchSlots(ctx context.Context) error {
 // sampleSlots takes one sample. The numbers are not read atomically; where they disagree, the number of
 // idle slots may be too low.
 func (m *slotMeter) sampleSlots(now time.Time) {
-	reading := m.workers.exchanges.load()
+	reading := m.workers.exchanges.Load()
 	taken := max(int64(len(m.workers.slots)), reading)
 	if m.workers.waits.Load() {
 		taken = max(reading, taken-1) // do not count the slot that dispatch holds while it waits for a grant
@@ -58,7 +58,7 @@ func (m *slotMeter) sampleSlots(now time.Time) {
 	closed := min(max(0, int64(cap(m.workers.slots)-m.dispatcher.allowed(now))), max(0, idle))
 	idle -= closed
 	why := m.slotsWait(now)
-	starved := why == snapshot.SlotDisk && idle > 0 && m.acct.in(state.PlaceBeast) > m.stock.aim().target
+	starved := why == snapshot.SlotDisk && idle > 0 && m.Accounts.In(state.PlaceBeast) > m.stock.aim().target
 	m.slotsMu.Lock()
 	defer m.slotsMu.Unlock()
 	m.slots.Samples++
@@ -86,11 +86,11 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 		return snapshot.SlotCPU
 	}
 	var at [state.NumPlaces]int64
-	m.acct.mu.Lock()
-	for p := range at {
-		at[p] = m.acct.s.Places[p].N
-	}
-	m.acct.mu.Unlock()
+	m.Accounts.Do(func(a *state.Accounts) {
+		for p := range at {
+			at[p] = a.Places[p].N
+		}
+	})
 	switch {
 	case at[state.PlaceReady] > 0:
 		return snapshot.SlotRoom

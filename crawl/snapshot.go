@@ -26,14 +26,14 @@ func SlotUses() []SlotUse { return snapshot.SlotUses() }
 func PlaceNames() []string { return state.PlaceNames[:] }
 
 func (c *crawler) snapshot() *Snapshot {
-	a := c.acct.copy()
+	a := c.Accounts.Copy()
 	now := time.Now()
-	s := &Snapshot{Time: now, Elapsed: now.Sub(c.began), Active: time.Duration(c.activeMillis()) * time.Millisecond,
+	s := &Snapshot{Time: now, Elapsed: now.Sub(c.Began()), Active: time.Duration(c.ActiveMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Failed: map[string]int64{},
 		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak,
 		RobotsInFlight: c.requests.underWay()}
-	if c.firstBegan > 0 {
-		s.Began = time.Unix(c.firstBegan, 0)
+	if c.FirstBegan() > 0 {
+		s.Began = time.Unix(c.FirstBegan(), 0)
 	}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
@@ -49,7 +49,7 @@ func (c *crawler) snapshot() *Snapshot {
 			s.Failed[state.Reason(i).String()] = a.Failed[i]
 		}
 	}
-	s.InFlight = int(c.workers.exchanges.load())
+	s.InFlight = int(c.workers.exchanges.Load())
 	s.RobotsQueued = c.requests.queued()
 	s.UniqueShare = a.UniqueShare()
 	c.sketches.show(s)
@@ -64,7 +64,7 @@ func (c *crawler) snapshot() *Snapshot {
 	s.Paused, s.Outage = c.space.pausing() != "", c.outages.slowed()
 	s.AsksForBrotli = c.codings.wide.Load()
 	for i := range s.Times {
-		c.times[i].Read(&s.Times[i])
+		c.Times[i].Read(&s.Times[i])
 	}
 	c.deferrals.show(s)
 	c.extraction.show(s)
@@ -182,7 +182,7 @@ func (c *crawler) progress(ctx context.Context) error {
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
 		peaks.note(s)
-		c.acct.raisePeak(s.Peak)
+		c.Accounts.RaisePeak(s.Peak)
 		c.lastSnapshot.Store(s)
 		if c.opt.Snapshot != nil {
 			c.opt.Snapshot(s)

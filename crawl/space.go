@@ -15,6 +15,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/state"
 )
@@ -55,7 +56,7 @@ type space struct {
 	lent      atomic.Pointer[loan]
 	frees     freeSpace
 	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
-	wakeSpace signal
+	wakeSpace account.Signal
 
 	lastCost  atomic.Pointer[saveCost]
 	usedDrain atomic.Bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
@@ -79,7 +80,7 @@ type space struct {
 }
 
 func newSpace(e *engine) *space {
-	s := &space{engine: e, wakeSpace: e.pulsedSignal()}
+	s := &space{engine: e, wakeSpace: e.PulsedSignal()}
 	e.limit.wake.Store(&s.wakeSpace)
 	return s
 }
@@ -89,7 +90,7 @@ func (s *space) inFlight() int64 {
 	if s.workers == nil {
 		return 0
 	}
-	return s.workers.inFlight.load()
+	return s.workers.inFlight.Load()
 }
 
 // setReason sets or clears one reason to pause.
@@ -324,9 +325,9 @@ func (o *Options) allDirs() []string {
 
 // watchSpace pauses fetching while there is too little room, and logs it.
 func (s *space) watchSpace(ctx context.Context) error {
-	for sleep(ctx, spaceEvery) {
+	for account.Sleep(ctx, spaceEvery) {
 		// Without a reason, only changes by this crawl need a check.
-		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) {
+		if s.why() == "" && !s.Await(ctx, s.wakeSpace, account.WakeAfter) {
 			return nil
 		}
 		if err := s.checkSpace(time.Now(), true); err != nil {
@@ -345,16 +346,15 @@ func (s *space) logPause(now time.Time) (stop bool) {
 	why := s.why()
 	if why == "" {
 		if paused := s.endPause(now); paused > 0 {
-			s.noteProgress()
-			s.changed() // wakes the paused stages, before the log may block
+			s.NoteProgress()
+			s.Changed() // wakes the paused stages, before the log may block
 			s.opt.Log.Warn("there is room again: fetching continues", "paused", paused.Round(time.Second))
 		}
 		return false
 	}
 	paused, onlyStore, tell := s.notePause(now)
 	if s.opt.WhenFull == WhenFullStop && !onlyStore {
-		s.stop.set(StopDisk)
-		s.cancel()
+		s.Stop(StopDisk)
 		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
 		return true
 	}
@@ -364,7 +364,7 @@ func (s *space) logPause(now time.Time) (stop bool) {
 			what = "fetching pauses until the object store has taken more files"
 		}
 		s.opt.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
-		s.testHook("rest")
+		s.Hook("rest")
 	}
 	return false
 }
@@ -402,7 +402,7 @@ func (s *space) noRoom(ctx context.Context, name string, cause error, freed *tim
 	}
 	s.setReason("merge "+name, cause.Error())
 	s.logPause(time.Now())
-	sleep(ctx, spaceEvery)
+	account.Sleep(ctx, spaceEvery)
 	return nil
 }
 
@@ -413,7 +413,7 @@ func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
 	if rest > 0 {
 		s.setReason("free", "a write found no space")
 	}
-	for sleep(ctx, rest) && ctx.Err() == nil {
+	for account.Sleep(ctx, rest) && ctx.Err() == nil {
 		if err := s.checkSpace(time.Now(), false); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/polite"
@@ -143,7 +144,7 @@ func (e *spoolError) passes() bool { return errors.Is(e, errSpools) || state.IsF
 // deferLarge defers a URL whose body found no spool or no space. Nothing counts against its host.
 func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *ending) error {
 	rec.Faults++
-	return p.settle(g, result, func(tx *transaction) error {
+	return p.settle(g, result, func(tx *account.Tx) error {
 		due := time.Now().Add(spoolWait)
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonUnconfirmed)
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/star"
@@ -44,10 +45,10 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 		last := b.checkpointer.latest()
 		wait := time.Until(next)
 		if !b.star.BySupporters() || b.opt.Scope != state.ScopeAll || last == nil || last.Number == gen {
-			wait = wakeAfter
+			wait = account.WakeAfter
 		}
 		if wait > 0 {
-			b.await(ctx, b.wakeSupporters, wait)
+			b.Await(ctx, b.wakeSupporters, wait)
 			continue
 		}
 		began := time.Now()
@@ -102,11 +103,11 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 		Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
 		Update: func(updates []star.SupportUpdate) error {
 			for b.star.ChecksHalfFull() && ctx.Err() == nil {
-				b.wakeStar.raise()
-				b.await(ctx, b.wakeSupporters, wakeAfter)
+				b.wakeStar.Raise()
+				b.Await(ctx, b.wakeSupporters, account.WakeAfter)
 			}
-			b.testHook("supporters")
-			err := b.transact(func(*transaction) error { return b.star.SetSupport(updates) })
+			b.Hook("supporters")
+			err := b.Transact(func(*account.Tx) error { return b.star.SetSupport(updates) })
 			if err != nil {
 				return errSupportUpdate{err}
 			}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/objstore"
@@ -71,8 +72,8 @@ type uploads struct {
 
 	objects  *queue.Queue // of state.Object; never read while the crawl runs
 	uploader objstore.Uploader
-	node     int    // part of the keys: this node's number when the crawl got its store
-	wake     signal // a checkpoint has finished files, or a file may be removed
+	node     int            // part of the keys: this node's number when the crawl got its store
+	wake     account.Signal // a checkpoint has finished files, or a file may be removed
 
 	mu       sync.Mutex         // guards the fields below; a leaf
 	volumes  map[string]*volume // by path of the data file, until it is removed
@@ -111,7 +112,7 @@ const (
 )
 
 func newUploads(e *engine) *uploads {
-	u := &uploads{engine: e, wake: newSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
+	u := &uploads{engine: e, wake: account.NewSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
 	if e.opt.Cluster != nil {
 		u.node = e.opt.Cluster.Node
 	}
@@ -311,14 +312,14 @@ func (u *uploads) checkpointed(stored []*volume) error {
 	}
 	u.figures.Objects, _ = u.objects.Len()
 	u.mu.Unlock()
-	u.testHook("named")
+	u.Hook("named")
 	if err := u.remove(); err != nil {
 		return err
 	}
 	if err := u.list(); err != nil {
 		return err
 	}
-	u.wake.raise()
+	u.wake.Raise()
 	return nil
 }
 
@@ -347,12 +348,12 @@ func (u *uploads) remove() error {
 }
 
 // released tells that the extraction may need some files no longer.
-func (u *uploads) released() { u.wake.raise() }
+func (u *uploads) released() { u.wake.Raise() }
 
 // next returns the oldest volume that waits and is due, so that one that the store refuses does not stop the others. If there is
 // none, it returns nil and the time until one is due.
 func (u *uploads) next() (*volume, time.Duration) {
-	now, wait := time.Now(), wakeAfter
+	now, wait := time.Now(), account.WakeAfter
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var first *volume
@@ -382,7 +383,7 @@ func (u *uploads) run(ctx context.Context) error {
 		}
 		v, wait := u.next()
 		if v == nil {
-			u.await(ctx, u.wake, wait)
+			u.Await(ctx, u.wake, wait)
 			continue
 		}
 		err := u.put(ctx, v)
@@ -392,7 +393,7 @@ func (u *uploads) run(ctx context.Context) error {
 			u.end(err)
 		case err != nil:
 			v.due = time.Now().Add(u.retryAfter(v, err))
-			sleep(ctx, firstUploadRetry) // the store may be away
+			account.Sleep(ctx, firstUploadRetry) // the store may be away
 		case u.space.has(reasonStore): // fetching rests, so make room now
 			if err := u.checkpointer.checkpoint(false, ""); err != nil {
 				return err
@@ -407,7 +408,7 @@ func (u *uploads) end(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.foreign = state.Incompatible("crawl: %s: %w; nothing was overwritten: move one of them away", u.opt.ObjectStore.Place, err)
-	u.cancel()
+	u.Cancel()
 }
 
 // retryAfter counts and tells a failed attempt, and returns the time until the next one.
@@ -500,8 +501,8 @@ func (u *uploads) note(key string, now objstore.Upload) {
 
 // name enters the files of a volume into the queue of objects.
 func (u *uploads) name(v *volume) error {
-	u.testHook("there")
-	return u.transact(func(*transaction) error {
+	u.Hook("there")
+	return u.Transact(func(*account.Tx) error {
 		for i := range v.objects {
 			rec, err := v.objects[i].Append(nil)
 			if err == nil {
@@ -538,7 +539,7 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error", u.figures.Failing)
 				break
 			}
-			sleep(ctx, wait)
+			account.Sleep(ctx, wait)
 			continue
 		}
 		err := u.put(ctx, v)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
@@ -30,9 +31,9 @@ type workers struct {
 	plds      *pldLimiter          // exchanges under way by PLD
 	landing   chan struct{}        // one for each landed page; see landed.go
 	landed    chan *arrival        // to idle storers; closed when no more pages come
-	inFlight  inFlight             // granted URLs that have not ended: pages that may still arrive
-	exchanges inFlight             // exchanges under way, including robots.txt
-	freed     signal               // raised when a slot becomes free; nil if no stage waits for one
+	inFlight  atomic.Int64         // granted URLs that have not ended: pages that may still arrive
+	exchanges atomic.Int64         // exchanges under way, including robots.txt
+	freed     account.Signal       // raised when a slot becomes free; nil if no stage waits for one
 }
 
 // pageWorker holds what parsing one page needs. One goroutine at a time owns it.
@@ -132,14 +133,14 @@ func (w *workers) leaveRobots() { <-w.robots }
 // hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more than half of
 // the parsers are idle as well: busy processors have no use for more hosts.
 func (w *workers) hungry() bool {
-	return w.dry.Load() && w.exchanges.load() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
+	return w.dry.Load() && w.exchanges.Load() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
 }
 
 // starved reports whether all connections are idle because no URL in RAM is due.
-func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.load() == 0 }
+func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.Load() == 0 }
 
 // free returns a connection slot.
 func (w *workers) free() {
 	<-w.slots
-	w.freed.raise()
+	w.freed.Raise()
 }

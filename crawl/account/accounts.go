@@ -1,4 +1,4 @@
-package crawl
+package account
 
 import (
 	"sync"
@@ -6,15 +6,16 @@ import (
 	"drumbeat/state"
 )
 
-// accounts holds the number and the key sum of the URLs in each place. The files are authoritative. The
+// Accounts holds the number and the key sum of the URLs in each place. The files are authoritative. The
 // accounts feed the progress display, and `audit` compares each file with them. For URLs that have ended,
-// the accounts are the only record.
-type accounts struct {
+// the accounts are the only record. It is safe for concurrent use.
+type Accounts struct {
 	mu sync.Mutex // guards s; held for a few additions only
 	s  state.Accounts
 }
 
-func (a *accounts) apply(tx *transaction) {
+// Apply adds what tx has recorded, under one hold of the mutex, and empties tx.
+func (a *Accounts) Apply(tx *Tx) {
 	if len(tx.moves) == 0 && !tx.dirty && tx.named.N == 0 {
 		return
 	}
@@ -65,18 +66,32 @@ func (a *accounts) apply(tx *transaction) {
 		}
 	}
 	a.mu.Unlock()
-	tx.reset()
+	tx.Reset()
 }
 
-// copy returns a copy of the current accounts.
-func (a *accounts) copy() state.Accounts {
+// Do calls f with the accounts, under their mutex. f may read and change them; it must not wait.
+func (a *Accounts) Do(f func(s *state.Accounts)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f(&a.s)
+}
+
+// Copy returns a copy of the current accounts.
+func (a *Accounts) Copy() state.Accounts {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.s
 }
 
-// in returns the total number of URLs in the given places.
-func (a *accounts) in(places ...state.Place) int64 {
+// Counter returns the value of a counter.
+func (a *Accounts) Counter(n state.Counter) int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.s.Counters[n]
+}
+
+// In returns the total number of URLs in the given places.
+func (a *Accounts) In(places ...state.Place) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var n int64
@@ -86,20 +101,20 @@ func (a *accounts) in(places ...state.Place) int64 {
 	return n
 }
 
-// deferredFor returns the number of URLs deferred for a reason.
-func (a *accounts) deferredFor(why state.Reason) int64 {
+// DeferredFor returns the number of URLs deferred for a reason.
+func (a *Accounts) DeferredFor(why state.Reason) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.s.Deferred[why]
 }
 
-// stock returns the number of URLs that BEAST has released and that do not wait for a due time.
-func (a *accounts) stock() int64 {
-	return a.in(state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM)
+// Stock returns the number of URLs that BEAST has released and that do not wait for a due time.
+func (a *Accounts) Stock() int64 {
+	return a.In(state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM)
 }
 
-// raisePeak raises the peaks to those of p.
-func (a *accounts) raisePeak(p state.Peak) {
+// RaisePeak raises the peaks to those of p.
+func (a *Accounts) RaisePeak(p state.Peak) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.s.Peak.Pages, a.s.Peak.Bits = max(a.s.Peak.Pages, p.Pages), max(a.s.Peak.Bits, p.Bits)
