@@ -432,7 +432,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	}
 	return star.Options{
 		Set: b.Set, Name: state.NameStar,
-		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
+		Edges: b.plan.Edges.Geometry(b.space.reserve), Indegree: b.plan.Indegree.Geometry(b.space.reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD, Lanes: b.opt.Lanes,
 		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,

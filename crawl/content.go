@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -30,7 +31,7 @@ const (
 	leastContent = 256
 	// maxContentURL is the length of the longest URL that a revisit record refers to. Responses of longer URLs
 	// are not compared, because each value in the store has a URL.
-	maxContentURL = state.MaxContentValue - contentHead
+	maxContentURL = state.MaxContentValue - plan.ContentHead
 )
 
 // The store of contents is due for a pass when a bucket is full, when nothing else is in flight, or when
@@ -84,13 +85,8 @@ func newContentStage(e *engine) *contentStage {
 	return &contentStage{engine: e, wakeContent: e.PulsedSignal()}
 }
 
-// contentShape returns the options that fix the format of the store of contents.
-func contentShape() drum.Options {
-	return drum.Options{ValueBytes: -1, MaxValueBytes: maxContentValue, Codec: drum.Rice, Apply: drum.ApplyCheckUpdate}
-}
-
 func (c *contentStage) store() drum.Options {
-	o := c.plan.Content.shaped(contentShape())
+	o := c.plan.Content.Shaped(plan.ContentShape())
 	o.Set, o.Name, o.DiskBytes, o.Reserve = c.Set, state.NameContent, c.plan.ContentDiskBytes, c.reserve
 	o.Apply, o.BeginRound = c.apply, func() { c.firsts = c.firsts[:0] }
 	o.Yield = true
@@ -158,7 +154,6 @@ type bodyValue struct {
 }
 
 const (
-	contentHead     = 20 + 4
 	maxContentValue = state.MaxContentValue
 )
 
@@ -171,12 +166,12 @@ func (v *bodyValue) append(dst []byte) []byte {
 var errContent = errors.New("crawl: damaged value in the store of contents")
 
 func (v *bodyValue) decode(b []byte) error {
-	if len(b) <= contentHead {
+	if len(b) <= plan.ContentHead {
 		return errContent
 	}
 	copy(v.digest[:], b)
 	v.date = time.Unix(int64(binary.LittleEndian.Uint32(b[20:])), 0)
-	v.url = b[contentHead:]
+	v.url = b[plan.ContentHead:]
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -169,7 +170,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		opt.NetworkRate, opt.NetworkConnections = 20, 3
 		opt.AdaptiveDelay = w.seed%2 == 0
 	}
-	opt.tune = func(p *Plan) {
+	opt.tune = func(p *plan.Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
 		if w.seed%2 == 0 {

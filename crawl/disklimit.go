@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -83,7 +85,7 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("crawl: --disk is reached: the crawl's files take %s of at most %s: %v", bytesText(e.Used), bytesText(e.Limit), e.Err)
+	return fmt.Sprintf("crawl: --disk is reached: the crawl's files take %s of at most %s: %v", human.Bytes(e.Used), human.Bytes(e.Limit), e.Err)
 }
 
 // Unwrap returns the cause.
@@ -101,37 +103,23 @@ func (s *space) noteCost(tails *disk.Tails, manifest, waiting int64) {
 
 // waitingBytes is an upper bound of the bytes in buffers and in RAM that a checkpoint would write.
 func (s *space) waitingBytes() int64 {
-	n := min(s.plan.PoliteBytes, s.Accounts.In(state.PlaceRAM)*politeItemBytes)
+	n := min(s.plan.PoliteBytes, s.Accounts.In(state.PlaceRAM)*plan.PoliteItemBytes)
 	n += min(s.plan.QueueBytes, queuedBytes*s.Accounts.In(state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots,
 		state.PlaceDeferred, state.PlaceHeld, state.PlaceFailed))
 	n += s.seen.bufferedBytes() + s.content.bufferedBytes() + s.check.bufferedBytes() + s.requests.bufferedBytes()
 	return n + s.budgets.bufferedBytes()
 }
 
-// buffered is the most that the buffers of a store hold, if bytes wait in the store.
-func (p *DrumPlan) buffered(bytes int64) int64 {
-	return min(bytes, 2*int64(p.Buckets)*int64(p.BufferBytes))
-}
-
-// bufferedIn is buffered for a store, 0 before it is open.
-func (p *DrumPlan) bufferedIn(d *drum.Drum) int64 {
-	if d == nil {
-		return 0
-	}
-	_, bytes := d.Pending()
-	return p.buffered(bytes)
-}
-
 func (s *seenStage) bufferedBytes() int64 {
-	return s.plan.URLSeen.bufferedIn(s.urlSeen) + s.plan.Names.bufferedIn(s.names)
+	return s.plan.URLSeen.BufferedIn(s.urlSeen) + s.plan.Names.BufferedIn(s.names)
 }
 
-func (c *contentStage) bufferedBytes() int64 { return c.plan.Content.bufferedIn(c.content) }
+func (c *contentStage) bufferedBytes() int64 { return c.plan.Content.BufferedIn(c.content) }
 
-func (k *robotsCheck) bufferedBytes() int64 { return k.plan.RobotsCache.bufferedIn(k.robotsCache) }
+func (k *robotsCheck) bufferedBytes() int64 { return k.plan.RobotsCache.BufferedIn(k.robotsCache) }
 
 func (q *robotsRequests) bufferedBytes() int64 {
-	return q.plan.RobotsRequested.bufferedIn(q.robotsRequested)
+	return q.plan.RobotsRequested.BufferedIn(q.robotsRequested)
 }
 
 func (b *budgetStage) bufferedBytes() int64 {
@@ -139,7 +127,7 @@ func (b *budgetStage) bufferedBytes() int64 {
 		return 0
 	}
 	edges, indegree := b.star.PendingBytes()
-	return b.plan.Edges.buffered(edges) + b.plan.Indegree.buffered(indegree)
+	return b.plan.Edges.Buffered(edges) + b.plan.Indegree.Buffered(indegree)
 }
 
 // unsavedBytes is the size of the files that stores have in RAM until the next checkpoint writes them. They count as
@@ -174,7 +162,7 @@ func unsavedIn(d *drum.Drum) int64 {
 
 // mostSaved is the most that a checkpoint and the exchanges under way can write.
 func (s *space) mostSaved() int64 {
-	return diskReserve + s.plan.bufferedBytes() + int64(s.opt.Connections)*connectionBytes
+	return plan.DiskReserve + s.plan.BufferedBytes() + int64(s.opt.Connections)*plan.ConnectionBytes
 }
 
 // toSave is an upper bound of what the next checkpoint and the exchanges under way write.
@@ -208,13 +196,13 @@ func (s *space) limitError(what string, bytes, margin int64) error {
 	if !s.over(bytes, margin) {
 		return nil
 	}
-	return fmt.Errorf("crawl: %s needs %s: %s: %w", what, bytesText(bytes), s.limitText(), errNoRoom)
+	return fmt.Errorf("crawl: %s needs %s: %s: %w", what, human.Bytes(bytes), s.limitText(), errNoRoom)
 }
 
 // limitText says how near the limit is.
 func (s *space) limitText() string {
 	return fmt.Sprintf("the crawl uses %s of at most %s (--disk), and the next checkpoint and merges need %s",
-		bytesText(s.limit.Used()), bytesText(s.opt.DiskBytes), bytesText(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
+		human.Bytes(s.limit.Used()), human.Bytes(s.opt.DiskBytes), human.Bytes(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
 }
 
 // nearLimit returns why fetching pauses near the limit, "" if it does not. Stages ask before each request.

@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/human"
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
 )
@@ -345,7 +346,7 @@ func TestLeastDisk(t *testing.T) {
 				opt := simOptions(t, web, fsys)
 				opt.Dirs, opt.Out, opt.WhenFull = dirs, out, WhenFullStop
 				opt.DiskBytes = opt.leastDisk() - 1
-				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+bytesText(opt.leastDisk())) {
+				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+human.Bytes(opt.leastDisk())) {
 					t.Errorf("%v %v: a byte too little: %v", dirs, out, err)
 				}
 				opt.DiskBytes++

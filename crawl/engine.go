@@ -5,6 +5,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
@@ -22,7 +23,7 @@ type engine struct {
 	*account.Run
 	opt         Options
 	limit       *diskLimit // the file system of opt, which holds Options.DiskBytes
-	plan        Plan
+	plan        plan.Plan
 	links       *admit.Policy // decides which links become URLs
 	rules       rulesInForce
 	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it

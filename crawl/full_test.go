@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -217,13 +218,13 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 // TestQueueBuffersKeepToTheirShare: BEAST with its maximum number of queues must not take more RAM than the
 // plan gives the queues.
 func TestQueueBuffersKeepToTheirShare(t *testing.T) {
-	for _, ram := range []int64{leastRAM, 128 << 20, 1 << 30, 16 << 30} {
+	for _, ram := range []int64{plan.LeastRAM, 128 << 20, 1 << 30, 16 << 30} {
 		o := Options{Dirs: []string{"d"}, RAMBytes: ram, Connections: 100}
 		p, err := MakePlan(&o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := int64(p.QueueBlockBytes) * int64(o.QueuesMax+openQueueBuffers); got > max(p.QueueBytes, 6<<20) {
+		if got := int64(p.QueueBlockBytes) * int64(o.QueuesMax+plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
 			t.Errorf("RAM %d: queue buffers take %d bytes, want at most %d", ram, got, p.QueueBytes)
 		}
 	}

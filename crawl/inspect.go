@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/star"
@@ -59,7 +60,7 @@ func (c *crawler) inspect() *Structures {
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats
-		plan  DrumPlan
+		plan  plan.DrumPlan
 	}{
 		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {partEdges, edges, p.Edges},
 		{partIndegree, indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/resolve"
 	"drumbeat/disk"
 	"drumbeat/fetch"
@@ -343,7 +344,7 @@ type Options struct {
 	// quarantineBytes replaces quarantineMost; 0: it does not.
 	quarantineBytes int64
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
-	tune func(*Plan)
+	tune func(*plan.Plan)
 	// tunePolicy changes the policy for failing hosts, so that tests can have shorter back-offs.
 	tunePolicy func(*health.Policy)
 	// tuneWaits changes the waits after failures that may be ours, so that tests over real sockets can have
@@ -372,7 +373,7 @@ func (o *Options) defaults() {
 			*p = v
 		}
 	}
-	setInt(&o.DrumWorkers, min(maxWorkers, 1+runtime.GOMAXPROCS(0)))
+	setInt(&o.DrumWorkers, min(plan.MaxWorkers, 1+runtime.GOMAXPROCS(0)))
 	if o.FS == nil {
 		o.FS = disk.OS()
 	}

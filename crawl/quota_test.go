@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -74,7 +75,7 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		})
 		opt := simOptions(t, web, fs)
 		small(&opt)
-		opt.tune = func(p *Plan) { p.OutputBufferBytes = 8 << 10 }
+		opt.tune = func(p *plan.Plan) { p.OutputBufferBytes = 8 << 10 }
 		opt.hook = func(place string) {
 			if place == "recovery" {
 				left.Store(12)

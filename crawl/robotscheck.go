@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -329,7 +330,7 @@ func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n =
 
 // robotsStore returns the options of RobotsCache. It emits checks to emitChecked.
 func (k *robotsCheck) robotsStore() drum.Options {
-	o := k.plan.RobotsCache.shaped(robotsShape())
+	o := k.plan.RobotsCache.Shaped(plan.RobotsShape())
 	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.reserve
 	o.Apply, o.Emit = k.applyRobots, k.emitChecked
 	o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }

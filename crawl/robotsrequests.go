@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -102,7 +103,7 @@ func (q *robotsRequests) outageEnded() { q.wakeJobs.Raise() }
 
 // requestedStore returns the options of RobotsRequested. It emits new requests to QD.
 func (q *robotsRequests) requestedStore() drum.Options {
-	o := q.plan.RobotsRequested.shaped(requestedShape())
+	o := q.plan.RobotsRequested.Shaped(plan.RequestedShape())
 	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
 	if q.opt.RobotsForget > 0 {

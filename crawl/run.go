@@ -257,8 +257,7 @@ func open(opt Options) (_ *crawler, err error) {
 		return nil, err
 	}
 	if c.plan.Lanes != c.opt.Lanes { // those of the manifest
-		c.plan.Lanes = c.opt.Lanes
-		c.plan.planQueues(&c.opt, c.plan.Lanes)
+		c.plan.SetLanes(c.opt.Lanes)
 	}
 	if err = c.openStructures(m); err != nil {
 		return nil, err

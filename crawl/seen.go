@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
@@ -166,7 +167,7 @@ func (s *seenStage) passCost() time.Duration { return s.urlSeen.Stats().Predicte
 
 // seenStore returns the options of URLseen. It emits new URLs to emitUnique.
 func (s *seenStage) seenStore() drum.Options {
-	o := s.plan.seenOptions(nil)
+	o := s.plan.SeenOptions(nil)
 	o.Set, o.Name, o.Reserve = s.Set, state.NameURLSeen, s.space.reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitUnique
 	return o
@@ -247,14 +248,9 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 // at either end of an edge. A name is sent in the same transaction as its URL or edge, so every checkpoint
 // has both or neither (docs/formats/names.md).
 
-// namesShape returns the options that fix the format of the store of names.
-func namesShape() drum.Options {
-	return drum.Options{Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}
-}
-
 // namesStore returns the options of the store of names. It emits new names to emitNames.
 func (s *seenStage) namesStore() drum.Options {
-	o := s.plan.Names.shaped(namesShape())
+	o := s.plan.Names.Shaped(plan.NamesShape())
 	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitNames
 	return o

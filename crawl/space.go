@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -29,14 +29,6 @@ const (
 	WhenFullDrain WhenFull = "drain" // stop queueing new links below twice the mark; pause at the mark
 	WhenFullStop  WhenFull = "stop"  // end with StopDisk
 )
-
-// diskReserve is kept free on every file system, in addition to the size of a checkpoint, for file names,
-// the manifest and partly written blocks of output.
-const diskReserve = 16 << 20
-
-// leastFiles is the number of files (inodes) for which a file system must have room: several times the
-// files of a checkpoint and the running passes.
-const leastFiles = 1000
 
 // These are the intervals of the checks.
 const (
@@ -175,7 +167,7 @@ func (s *space) tryReserve(need int64) (release func(), err error) {
 	}
 	all := s.reserved.Add(need)
 	release = func() { s.claim(-need) }
-	if err := s.roomFor("a merge", s.Set.Paths, need, all+s.unsavedBytes(), min(diskReserve, s.lowWater())); err != nil {
+	if err := s.roomFor("a merge", s.Set.Paths, need, all+s.unsavedBytes(), min(plan.DiskReserve, s.lowWater())); err != nil {
 		release()
 		return nil, err
 	}
@@ -195,7 +187,7 @@ func (s *space) roomFor(what string, dirs []string, need, all, keep int64) error
 		}
 		if free < all+keep {
 			return fmt.Errorf("crawl: %s has %s free; %s needs %s, others %s, and %s stay free: %w",
-				dir, bytesText(free), what, bytesText(need), bytesText(all-need), bytesText(keep), errNoRoom)
+				dir, human.Bytes(free), what, human.Bytes(need), human.Bytes(all-need), human.Bytes(keep), errNoRoom)
 		}
 	}
 	return nil
@@ -222,8 +214,6 @@ func (s *space) claim(n int64) {
 	s.reserved.Add(n)
 }
 
-func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
-
 // shortOf describes the file systems with less than mark bytes or fewer than files files free, "" if there
 // are none. least is the smallest number of free bytes.
 func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least int64, err error) {
@@ -235,7 +225,7 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 			return "", 0, fmt.Errorf("crawl: free space of %s: %w", dir, err)
 		}
 		if free < mark {
-			short = append(short, fmt.Sprintf("%s has %s free, %s are needed", dir, bytesText(free), bytesText(mark)))
+			short = append(short, fmt.Sprintf("%s has %s free, %s are needed", dir, human.Bytes(free), human.Bytes(mark)))
 		}
 		least = min(least, free)
 		n, err := fsys.FreeFiles(dir)
@@ -254,9 +244,9 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 func (s *space) checkSpace(now time.Time, saves bool) error {
 	low := s.lowWater()
 	resting := s.why() != ""
-	mark, files := low, int64(leastFiles)
+	mark, files := low, int64(plan.LeastFiles)
 	if resting {
-		mark, files = highWater(low), highWater(leastFiles)
+		mark, files = highWater(low), highWater(plan.LeastFiles)
 	}
 	mark += s.unsavedBytes()
 	why, least, err := shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
@@ -305,7 +295,7 @@ func (s *space) drainOrNot(least int64) {
 		s.opt.Log.Warn("there is room again: new links are queued")
 	} else {
 		s.opt.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched",
-			"mark", bytesText(mark))
+			"mark", human.Bytes(mark))
 	}
 }
 
@@ -466,7 +456,7 @@ func (f *fullTries) noteRun(s *space) {
 func (f *fullTries) writesUseless(fsys disk.FS, dirs []string) bool {
 	f.n++
 	f.hidden++
-	if why, _, err := shortOf(fsys, dirs, f.low, leastFiles); err != nil || why != "" {
+	if why, _, err := shortOf(fsys, dirs, f.low, plan.LeastFiles); err != nil || why != "" {
 		f.hidden = 0
 	}
 	return f.hidden > fullRounds

@@ -25,9 +25,6 @@ const (
 	supportersEvery = firstCheckpoint
 	// supportersDir is the directory in a crawl's first directory where supporters are sorted.
 	supportersDir = "supporters-tmp"
-	// supportersRAM is the part of the Go heap that a computation may use for sorting, 1/16 but at least
-	// star.LeastSupportRAM.
-	supportersRAM = 16
 	// openTries is how often a computation opens the files of a checkpoint before the crawl makes the next one.
 	openTries = 5
 )
@@ -121,9 +118,6 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 
 // rankLimit returns the number of ranks that the budget functions of this run may use.
 func (b *budgetStage) rankLimit() int { return b.opt.BudgetRanks }
-
-// SupportBytes returns the RAM in which a computation of supporters sorts, a part of the Go heap.
-func (p *Plan) SupportBytes() int64 { return max(star.LeastSupportRAM, p.HeapBytes/supportersRAM) }
 
 // supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
 func (o *Options) supportersRAM() int64 {

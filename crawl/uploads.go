@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
+	"drumbeat/internal/human"
 	"drumbeat/internal/objstore"
 	"drumbeat/queue"
 	"drumbeat/state"
@@ -275,7 +276,7 @@ func (u *uploads) bound() {
 	}
 	why := ""
 	if f.WaitingBytes > mark {
-		why = fmt.Sprintf("%s of finished files wait for the object store, at most %s may (--spool)", bytesText(f.WaitingBytes), bytesText(f.SpoolBytes))
+		why = fmt.Sprintf("%s of finished files wait for the object store, at most %s may (--spool)", human.Bytes(f.WaitingBytes), human.Bytes(f.SpoolBytes))
 		if f.Failing != "" {
 			why += "; " + f.Failing
 		}
@@ -419,7 +420,7 @@ func (u *uploads) retryAfter(v *volume, err error) time.Duration {
 	}
 	if tell, f := u.noteFault(err); tell { // without the lock: a log that blocks would stop checkpoints
 		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", f.Waiting,
-			"bytes", bytesText(f.WaitingBytes), "error", err)
+			"bytes", human.Bytes(f.WaitingBytes), "error", err)
 	}
 	return wait
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/objstore"
@@ -508,7 +509,7 @@ func TestObjectStoreListDamaged(t *testing.T) {
 		f, b := newFinals(mem), &objtest.Bucket{}
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
-		opt.tune = func(p *Plan) { p.QueueBlockBytes = 1000 }
+		opt.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1000 }
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}

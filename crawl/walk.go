@@ -37,11 +37,10 @@ type walkStage struct {
 	space *space
 }
 
-// Bounds of a transaction of the walk, and its share of RAM. It may fill walkFill percent of that; the rest is for tables
+// Bounds of a transaction of the walk. It may fill walkFill percent of its share of RAM; the rest is for tables
 // that grow.
 const (
 	stepsAtOnce  = 256
-	shareWalk    = 25 // percent, taken from URLseen, which sees few links then
 	walkFill     = 60
 	walkPatience = 20 * time.Second
 )

@@ -15,6 +15,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
@@ -164,9 +165,9 @@ func printPlan(out io.Writer, plan crawl.Plan, opt *crawl.Options) error {
 }
 
 // planLines returns the plan and its forecast for --max-pages, or for a billion pages.
-func planLines(plan crawl.Plan, opt *crawl.Options) []string {
-	lines := plan.Lines()
-	if f, err := plan.Forecast(opt, crawl.Load{Pages: float64(opt.MaxPages)}); err == nil {
+func planLines(p crawl.Plan, opt *crawl.Options) []string {
+	lines := p.Lines()
+	if f, err := p.Forecast(plan.Load{Pages: float64(opt.MaxPages)}); err == nil {
 		lines = append(lines, f.Lines()...)
 	}
 	return lines

@@ -114,6 +114,7 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
+	"crawl/plan":     {26, []string{"beast", "drum", "exchange", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
 
 	// For tests: the webs and checks below crawl, and the crawls above it.
@@ -154,7 +155,7 @@ var layers = map[string]layer{
 
 	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "state/audit", "state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
-	"cmd/flags": {44, []string{"cmd/term", "crawl", "admit", "state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
 		"internal/nat64", "internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
 	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "state/audit", "state/repair", "disk", "exchange"}},
@@ -162,8 +163,8 @@ var layers = map[string]layer{
 	"cmd/report":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "state/report"}},
 	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk"}},
 	"cmd/cluster": {46, []string{"cmd/flags", "cmd/term", "state/audit", "state/move", "disk", "exchange", "exchange/nats", "internal/human"}},
-	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "internal/human", "star"}},
-	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "admit",
+	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "internal/human", "star"}},
+	"cmd/doctor": {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit",
 		"disk", "dnscache", "internal/bug", "internal/pace"}},
 	"cmd/export":  {46, []string{"cmd/flags", "cmd/term", "state/export", "state", "disk", "internal/human", "internal/tabular"}},
 	"cmd/extract": {46, []string{"cmd/flags", "cmd/term", "state/extract", "state", "disk", "internal/human", "internal/tabular"}},
@@ -173,7 +174,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state/explain", "internal/bug", "internal/human"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
+	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
 		"internal/walk", "exchange", "exchange/lease", "exchange/nats"}},

@@ -1,4 +1,4 @@
-package crawl
+package plan
 
 import (
 	"slices"
@@ -11,23 +11,17 @@ import (
 // planOf plans a node of a cluster, with a broker in its process or without.
 func planOf(t *testing.T, nodes int, broker int64) (*Options, Plan, Forecast) {
 	t.Helper()
-	o := &Options{Dirs: []string{"d"}, RAMBytes: 4 << 30, DiskBytes: 4 << 40, Connections: 500, Store: true, BrokerRAM: broker}
-	if nodes > 1 {
-		c, err := PlannedCluster(nodes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Cluster = c
-	}
-	p, err := MakePlan(o)
+	o := defaults(4<<30, 4<<40)
+	o.Nodes, o.BrokerRAM = nodes, broker
+	p, err := Make(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := p.Forecast(o, Load{Pages: 1e8, MaxRate: 1000})
+	f, err := p.Forecast(Load{Pages: 1e8, MaxRate: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o, p, f
+	return &o, p, f
 }
 
 // TestPlanSetsExchangeAside: outboxes and a broker in the process get RAM from all others, and the parts still have the
@@ -57,12 +51,9 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 	if alone.ExchangeBytes != 0 {
 		t.Errorf("a crawl of one node sets %d bytes aside", alone.ExchangeBytes)
 	}
-	c, err := PlannedCluster(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = MakePlan(&Options{Dirs: []string{"d"}, RAMBytes: 300 << 20, Connections: 500, Cluster: c, BrokerRAM: exchange.BrokerRAM})
-	if err == nil || !strings.Contains(err.Error(), "for the exchange with other nodes") {
+	o := defaults(300<<20, 100<<30)
+	o.Nodes, o.BrokerRAM = 2, exchange.BrokerRAM
+	if _, err := Make(o); err == nil || !strings.Contains(err.Error(), "for the exchange with other nodes") {
 		t.Errorf("a broker in 300 MiB: got %v", err)
 	}
 }
@@ -71,8 +62,8 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 func TestPlanNodes(t *testing.T) {
 	last := NodesForecast{}
 	for _, nodes := range []int{1, 2, 4, 64, 1000} {
-		o, p, f := planOf(t, nodes, 0)
-		n := p.Nodes(o, &f, NodesInput{StreamBytes: 1 << 30, Replicas: 3})
+		_, p, f := planOf(t, nodes, 0)
+		n := p.Nodes(&f, NodesInput{StreamBytes: 1 << 30, Replicas: 3})
 		if nodes == 1 {
 			if n.SentBytes != 0 || n.Rate != f.Rate || n.LargestShare != 1 {
 				t.Errorf("one node: %+v", n)
@@ -102,12 +93,9 @@ func TestPlanNodes(t *testing.T) {
 		}
 		last = n
 	}
-	o, p, f := planOf(t, 8, exchange.BrokerRAM)
-	n := p.Nodes(o, &f, NodesInput{StreamBytes: 1 << 20})
+	_, p, f := planOf(t, 8, exchange.BrokerRAM)
+	n := p.Nodes(&f, NodesInput{StreamBytes: 1 << 20})
 	if n.BrokerDiskBytes != exchange.BrokerDisk(8, 1<<20, exchange.DefaultLeasesBytes) || len(n.Warnings) != 3 {
 		t.Errorf("a broker in one of 8 nodes: %+v", n)
-	}
-	if _, err := PlannedCluster(exchange.MaxNodes + 1); err == nil {
-		t.Error("too many nodes: no error")
 	}
 }

@@ -1,4 +1,4 @@
-package crawl
+package plan
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/drum"
+	"drumbeat/internal/human"
 	"drumbeat/star"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -28,9 +29,9 @@ const (
 
 // These numbers are ours: measured values or round estimates.
 const (
-	// planTextRatio is the compression of URLs in blocks that hold the links of pages: 3 to 20 where disks bind,
+	// TextRatio is the compression of URLs in blocks that hold the links of pages: 3 to 20 where disks bind,
 	// so that URLseen compresses its text.
-	planTextRatio = 4
+	TextRatio = 4
 	// planKeyBytes is the size of a key and the number of its text.
 	planKeyBytes = 10
 	// planPageBytes is the size of a response in a WARC file, compressed with gzip, with headers and index:
@@ -93,7 +94,7 @@ func (l Load) complete() Load {
 		at  *float64
 		def float64
 	}{{&l.Pages, 1e9}, {&l.LinksPerPage, paperLinksPerPage}, {&l.UniqueFraction, paperUnique},
-		{&l.URLBytes, paperURLBytes}, {&l.TextRatio, planTextRatio}, {&l.PageBytes, planPageBytes},
+		{&l.URLBytes, paperURLBytes}, {&l.TextRatio, TextRatio}, {&l.PageBytes, planPageBytes},
 		{&l.MaxRate, float64(paperCoreRate * runtime.GOMAXPROCS(0))}} {
 		if *f.at == 0 {
 			*f.at = f.def
@@ -151,7 +152,7 @@ type Forecast struct {
 func (f *Forecast) Lines() []string {
 	lines := []string{
 		fmt.Sprintf("%.3g pages have %.3g links, %.3g unique URLs (%.2g expected key collisions), and need %s of disk",
-			f.Load.Pages, f.Links, f.Unique, f.Collisions, bytesText(f.DiskBytes)),
+			f.Load.Pages, f.Links, f.Unique, f.Collisions, human.Bytes(f.DiskBytes)),
 		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's design: %.2f),"+
 			" %.3g passes",
 			f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
@@ -163,10 +164,10 @@ func (f *Forecast) Lines() []string {
 }
 
 // MostPages returns the largest number of pages, to three digits, whose files fit into the plan's disk.
-func (p *Plan) MostPages(o *Options, l Load) float64 {
+func (p *Plan) MostPages(l Load) float64 {
 	fits := func(pages float64) bool {
 		l.Pages = pages
-		f, err := p.Forecast(o, l)
+		f, err := p.Forecast(l)
 		return err == nil && f.Fits
 	}
 	if !fits(1) {
@@ -186,22 +187,19 @@ func (p *Plan) MostPages(o *Options, l Load) float64 {
 // paperAlpha computes equation (14): the overhead of the paper's design with this plan's k and r.
 func (p *Plan) paperAlpha(l Load) float64 {
 	const key = 8
-	o := p.seenOptions(nil)
+	o := p.SeenOptions(nil)
 	waiting := float64(p.URLSeen.Buckets) * float64(p.URLSeen.BucketBytes/o.TupleBytes(0)) * key
 	links := l.Pages * l.LinksPerPage
 	return l.UniqueFraction*links*key*key/(l.URLBytes*waiting) + 2 + l.UniqueFraction + 2*key/l.URLBytes
 }
 
-// Forecast computes the size and the speed of a crawl of l.Pages. From o it uses the settings of output and
-// directories.
-func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
+// Forecast computes the size and the speed of a crawl of l.Pages.
+func (p *Plan) Forecast(l Load) (Forecast, error) {
 	if err := l.Validate(); err != nil {
 		return Forecast{}, err
 	}
 	l = l.complete()
-	complete := *o
-	complete.defaults()
-	o = &complete
+	o := &p.of
 	if l.Misses == 0 {
 		if l.Misses = paperMisses; p.CacheBytes == 0 {
 			l.Misses = 1
@@ -213,16 +211,16 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	}
 	f := Forecast{Load: l, Links: l.Pages * l.LinksPerPage, PaperAlpha: p.paperAlpha(l)}
 	f.Checked, f.Unique = l.Misses*f.Links, l.UniqueFraction*f.Links
-	f.Cost = p.seenOptions(o.Dirs).Cost(drum.CostInput{Tuples: f.Checked, UniqueFraction: l.UniqueFraction / l.Misses,
+	f.Cost = p.SeenOptions(o.Dirs).Cost(drum.CostInput{Tuples: f.Checked, UniqueFraction: l.UniqueFraction / l.Misses,
 		AuxBytes: l.URLBytes, AuxRatio: l.TextRatio})
 	f.Alpha = f.Cost.Bytes() / l.URLBytes
 	f.Collisions = f.Unique * f.Unique / math.Exp2(65)
-	f.pageIO(p, o)
+	f.pageIO(p)
 	f.SeenRate = l.DiskRate / (f.Cost.Bytes() * l.Misses * l.LinksPerPage)
 	f.DiskRate = l.DiskRate / f.PageIOBytes
 	f.Rate = min(f.DiskRate, l.MaxRate)
 	f.Seconds = l.Pages / f.Rate
-	f.disk(p, o)
+	f.disk(p)
 	return f, nil
 }
 
@@ -234,8 +232,8 @@ func PerPage() (requests, lookups float64) { return paperRequests + paperHosts, 
 // store (keys and texts, those that arrive and those being merged), two for each queue of BEAST and one for
 // each segment of a queue, three for each full WARC file (which the size of its index may end early), and
 // those without which the crawl pauses.
-func (p *Plan) Files(o *Options, f *Forecast) int64 {
-	n := int64(leastFiles) + 2*int64(o.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
+func (p *Plan) Files(f *Forecast) int64 {
+	n := int64(LeastFiles) + 2*int64(p.of.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
 	n += 3 * int64(math.Ceil(float64(f.OutputBytes)/warc.DefaultFileBytes))
 	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
 		n += 4 * int64(d.Buckets)
@@ -251,7 +249,8 @@ const segmentBytes = 64 << 20
 func amount(bytes float64) int64 { return int64(min(bytes, math.MaxInt64/32)) }
 
 // disk adds up the sizes of the structures at the end of the crawl, when they are largest.
-func (f *Forecast) disk(p *Plan, o *Options) {
+func (f *Forecast) disk(p *Plan) {
+	o := &p.of
 	l := &f.Load
 	hosts, plds, edges := paperHosts*l.Pages, paperPLDs*l.Pages, paperEdges*l.Pages
 	waiting := max(0, f.Unique-paperRequests*l.Pages)
@@ -267,10 +266,10 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 			f.Cost.PassTuples, math.Ceil(100*during)))
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
-	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
-	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(p.Lanes), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
+	add("PLD edges", 2*p.Edges.cacheBytes(EdgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(IndegreeShape(p.Lanes), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
 	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge), amount(edges*star.SupportTrafficPerEdge)
-	names := p.Names.cacheBytes(namesShape(), hosts+plds) + planNameBytes*(hosts+plds)
+	names := p.Names.cacheBytes(NamesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	if o.ContentSeen != state.ContentOff {
 		bodies := paperRequests * l.Pages
@@ -278,10 +277,10 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 		add("pages that wait for it", float64(p.ContentDiskBytes), "at most")
 	}
 	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
-	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(requestedShape(), hosts), "the same hosts, twice")
-	stock := max(o.leastStock(), int64(p.PoliteItems))
+	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(RequestedShape(), hosts), "the same hosts, twice")
+	stock := max(o.LeastStock, int64(p.PoliteItems))
 	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
-	add("checkpoints", 2*float64(p.bufferedBytes()), "the contents of buffers, twice")
+	add("checkpoints", 2*float64(p.BufferedBytes()), "the contents of buffers, twice")
 	if o.Store {
 		f.OutputBytes = amount(l.Pages * l.PageBytes)
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes per page", l.PageBytes))
@@ -297,24 +296,25 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 }
 
 // contentBytes is the size of a body's entry in the store of contents: key, value, and the value's length.
-func contentBytes(l *Load) float64 { return planKeyBytes + contentHead + l.URLBytes + 2 }
+func contentBytes(l *Load) float64 { return planKeyBytes + ContentHead + l.URLBytes + 2 }
 
 // contentTuples returns the number of tuples that make a pass of the store of contents due.
 func (p *Plan) contentTuples(l *Load) float64 {
-	shape := p.Content.shaped(contentShape())
-	return float64(p.Content.Buckets) * float64(p.Content.BucketBytes) / float64(shape.TupleBytes(contentHead+int(l.URLBytes)))
+	shape := p.Content.Shaped(ContentShape())
+	return float64(p.Content.Buckets) * float64(p.Content.BucketBytes) / float64(shape.TupleBytes(ContentHead+int(l.URLBytes)))
 }
 
 // cacheBytes returns the size of the cache of a store with entries entries.
 func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
-	cost := p.shaped(shape).Cost(drum.CostInput{Known: entries, Tuples: 1})
+	cost := p.Shaped(shape).Cost(drum.CostInput{Known: entries, Tuples: 1})
 	return cost.CacheBytes + entries*float64(max(0, shape.ValueBytes))
 }
 
 // pageIO adds up the bytes read and written per page. Each hop of a URL is one write and one read. Theorem
 // 7 limits the hops of STAR and BEAST to 2b(2L-1) bytes per page, and STAR's buckets add almost as much
 // again.
-func (f *Forecast) pageIO(p *Plan, o *Options) {
+func (f *Forecast) pageIO(p *Plan) {
+	o := &p.of
 	l := &f.Load
 	add := func(name string, bytes float64, of string) {
 		f.PageIO = append(f.PageIO, Amount{name, amount(bytes), of})
@@ -354,8 +354,8 @@ func (p *Plan) RAM() []Amount {
 		{Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
 	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
-		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)),
-			bytesText(d.BucketBytes))
+		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, human.Bytes(int64(d.BufferBytes)),
+			human.Bytes(d.BucketBytes))
 	}
 	if p.TrapBytes > 0 {
 		list = append(list, Amount{Name: "trap scores", Bytes: p.TrapBytes, Of: "of the Go heap"})

@@ -1,39 +1,12 @@
-package crawl
+package plan
 
 import (
 	"cmp"
 	"fmt"
-	"runtime"
-	"slices"
 
 	"drumbeat/exchange"
+	"drumbeat/internal/human"
 )
-
-// PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.
-func PlannedCluster(nodes int) (*Cluster, error) {
-	t, err := exchange.NewTable(slices.Repeat([]float64{1}, nodes))
-	if err != nil {
-		return nil, err
-	}
-	return &Cluster{Table: t}, nil
-}
-
-// nodes returns the number of nodes of the crawl.
-func (o *Options) nodes() int {
-	if o.Cluster == nil {
-		return 1
-	}
-	return o.Cluster.Table.Nodes()
-}
-
-// exchangeRAM is the RAM of a node for its outboxes and for a broker in this process.
-func (o *Options) exchangeRAM() int64 {
-	n := o.BrokerRAM
-	if o.nodes() > 1 {
-		n += int64(o.nodes()-1)*exchange.OutboxRAM(o.QueueBlockBytes) + exchange.CodecRAM(runtime.GOMAXPROCS(0))
-	}
-	return n
-}
 
 // measuredAway is the share of the links behind the RAM cache that lead to another PLD than their page's, on a synthetic web
 // (docs/BENCHMARKS.md, "What travels between nodes").
@@ -87,12 +60,10 @@ type NodesForecast struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Nodes computes what the nodes of o.Cluster exchange at the rate of f, which is the forecast of the largest node.
-func (p *Plan) Nodes(o *Options, f *Forecast, in NodesInput) NodesForecast {
-	complete := *o
-	complete.defaults()
-	o = &complete
-	nodes := o.nodes()
+// Nodes computes what the nodes of the cluster exchange at the rate of f, which is the forecast of the largest node.
+func (p *Plan) Nodes(f *Forecast, in NodesInput) NodesForecast {
+	o := &p.of
+	nodes := o.Nodes
 	if in.LinksAway == 0 {
 		in.LinksAway = measuredAway
 	}
@@ -133,11 +104,11 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 	// A share s of the pages beside 1/N of the rest makes its node's part 1.1/N if s = 0.1/(N-1).
 	add("A PLD belongs to one node, with all its hosts. One with %.2g %% of all pages makes the crawl 10 %% longer.", 10/float64(n.Nodes-1))
 	if n.StreamFill > in.StreamBytes/2 {
-		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.", bytesText(n.StreamFill), bytesText(in.StreamBytes))
+		add("A node's stream fills with %s between two checkpoints, of %s: use a larger --cluster-stream.", human.Bytes(n.StreamFill), human.Bytes(in.StreamBytes))
 	}
 	if float64(n.LeaseBytes) > exchange.LeaseRoom*float64(n.LeaseRoom) {
 		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger --cluster-leases.",
-			bytesText(n.LeaseBytes), bytesText(n.LeaseRoom))
+			human.Bytes(n.LeaseBytes), human.Bytes(n.LeaseRoom))
 	}
 	if o.BrokerRAM > 0 && n.Nodes > embedMost {
 		add("With more than %d nodes, use three NATS servers of their own instead of one in a node.", embedMost)
@@ -146,6 +117,6 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 		add("The marks of the nodes take more of the broker than the links do: see docs/SCALING.md.")
 	}
 	if n.OutboxDiskBytes > o.DiskBytes/100 {
-		add("The outboxes hold %s while all works.", bytesText(n.OutboxDiskBytes))
+		add("The outboxes hold %s while all works.", human.Bytes(n.OutboxDiskBytes))
 	}
 }
