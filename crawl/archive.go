@@ -72,6 +72,12 @@ func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 	return a
 }
 
+// Looked notes the servers of a name and stores the DNS answer.
+func (o *output) Looked(host string, answer *Lookup) {
+	o.archiveLookup(host, answer)
+	o.sketches.addServers(answer.Addrs)
+}
+
 // archiveLookup stores a DNS answer in its own transaction, because the lookup is over.
 func (o *output) archiveLookup(host string, answer *Lookup) {
 	if !o.opt.Store || !o.opt.ArchiveDNS || answer.Cached {

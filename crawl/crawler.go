@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 )
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
@@ -47,7 +48,7 @@ type crawler struct {
 	passes       *passRunner
 	stock        *stockKeeper
 	health       *hostHealth
-	outages      *outages
+	outages      *outage.Watch
 	space        *space
 	spools       *spools
 	output       *output
@@ -73,7 +74,7 @@ func (c *crawler) wire() {
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
 	c.spools = newSpools(e)
-	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
+	c.health, c.outages, c.output = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions()), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.codings = &codingChooser{engine: e}
 	c.operator = newOperator(e)
@@ -114,8 +115,8 @@ func (c *crawler) wire() {
 	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
 	c.stock.deferrals = c.deferrals
 	c.health.check, c.health.deferrals = c.check, c.deferrals
-	c.outages.dispatcher, c.outages.health = c.dispatcher, c.health
-	c.outages.output, c.outages.requests = c.output, c.requests
+	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health, Lookups: c.output,
+		Ended: func() { c.requests.outageEnded(); c.dispatcher.outageEnded() }})
 	c.space.checkpointer, c.space.content, c.space.check = c.checkpointer, c.content, c.check
 	c.space.budgets, c.space.requests, c.space.seen = c.budgets, c.requests, c.seen
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
@@ -173,7 +174,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
 	c.Start(ctx, "watch", c.watch)
 	c.Start(ctx, "space", c.space.watchSpace)
-	c.Start(ctx, "canaries", c.outages.watchOutages)
+	c.Start(ctx, "canaries", c.outages.AskCanaries)
 	c.Start(ctx, "progress", c.progress)
 	c.Start(ctx, "pulse", c.Pulse)
 	c.Start(ctx, "slots", c.slotMeter.watchSlots)

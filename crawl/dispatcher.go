@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -38,7 +39,7 @@ type dispatcher struct {
 	deferrals *deferrals
 	health    *hostHealth
 	operator  *operator
-	outages   *outages
+	outages   *outage.Watch
 	output    *output
 	pages     *pageStage
 	leases    *leaseStage
@@ -409,8 +410,8 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 		if d.workers.hungry() {
 			d.lackURLs()
 		}
-		if d.outages.slowed() {
-			wait = min(wait, trickle)
+		if d.outages.Slowed() {
+			wait = min(wait, outage.Trickle)
 		}
 		timer.Reset(max(min(wait, account.WakeAfter), time.Microsecond))
 		select {
@@ -465,7 +466,7 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 	}
 	d.limits.rate.Take(now)
 	d.limits.bandwidth.Take(now, grantKind(g))
-	d.outages.take(now)
+	d.outages.Take(now)
 	if !g.Item.Robots {
 		d.workers.inFlight.Add(1)
 	}
@@ -482,7 +483,7 @@ func (d *dispatcher) endGrants() {
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
+	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.pausing() != "" || !d.outages.MayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

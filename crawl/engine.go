@@ -5,6 +5,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/cookies"
@@ -84,3 +85,10 @@ func (e *engine) observed() bool {
 
 // Counter returns the value of a counter.
 func (e *engine) Counter(n state.Counter) int64 { return e.Accounts.Counter(n) }
+
+// watchOptions returns the options of the watch for outages.
+func (e *engine) watchOptions() outage.Options {
+	o := &e.opt
+	return outage.Options{Log: o.Log, HostDelay: o.HostDelay, Patience: o.OutagePatience, References: o.References, Resolver: o.Resolver,
+		AllowedAddr: o.AllowedAddr, Waits: e.faultWaits.Waits}
+}

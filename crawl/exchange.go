@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/cookies"
@@ -67,7 +68,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	p.workers.exchanges.Add(1)
 	defer p.Changed()
 	defer p.workers.exchanges.Add(-1)
-	try := p.outages.try()
+	try := p.outages.Try()
 	err = bug.Contained(func() error {
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
 		if err == nil && jar != nil {
@@ -83,10 +84,10 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	})
 	timeExchange(&p.Times, resp, err)
 	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
-	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
+	if context.Cause(ctx) == errBlocked && (err != nil || outage.CutOff(resp)) {
 		err = errBlocked
 	}
-	p.outages.watchExchange(try, g.Addr, parts, err, resp)
+	p.outages.WatchExchange(try, g.Addr, parts, err, resp)
 	return err
 }
 

@@ -46,6 +46,13 @@ func (h *hostHealth) stateOf(host uint64, now time.Time) health.State {
 	return h.hosts.Get(host, nil, now)
 }
 
+// InBackoff reports whether a host is in back-off, even a short one, or given up. Package polite forgets short
+// back-offs when the program ends, but the table of hosts in trouble does not.
+func (h *hostHealth) InBackoff(host uint64, now time.Time) bool {
+	s := h.stateOf(host, now)
+	return s.End != health.Open || now.Before(s.Until)
+}
+
 // doubted reports whether the host's last failure was unconfirmed.
 func (h *hostHealth) doubted(host uint64) bool { return h.hosts.Doubted(host) }
 

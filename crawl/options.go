@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/resolve"
 	"drumbeat/disk"
@@ -33,16 +34,8 @@ import (
 // BudgetPolicy names the budget function F(d) of the paper's section VI.
 type BudgetPolicy string
 
-// Resolver resolves a host name to addresses. dnscache.Resolver is the implementation. pld groups names for
-// the limit on concurrent lookups. Errors are *LookupError.
-type Resolver interface {
-	LookupHost(ctx context.Context, host, pld string) (Lookup, error)
-}
-
-// FreshResolver is a Resolver with a cache that can also look up a name without it.
-type FreshResolver interface {
-	LookupFresh(ctx context.Context, host, pld string) (Lookup, error)
-}
+// Resolver resolves a host name to addresses. dnscache.Resolver is the implementation.
+type Resolver = outage.Resolver
 
 // Lookup is a positive answer of a resolver.
 type Lookup = resolve.Lookup
@@ -456,11 +449,11 @@ func (o *Options) Validate() error {
 	if o.Agent == "" {
 		bad("no agent token given")
 	}
-	if n := len(o.References); n > MaxReferences {
-		bad("%d references given, want at most %d", n, MaxReferences)
+	if n := len(o.References); n > outage.MaxReferences {
+		bad("%d references given, want at most %d", n, outage.MaxReferences)
 	}
 	for _, url := range o.References {
-		if got, err := CheckReference(url); err != nil || got != url {
+		if got, err := outage.CheckReference(url); err != nil || got != url {
 			bad("reference %q is no canonical URL", url)
 		}
 	}

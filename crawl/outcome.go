@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -48,7 +49,7 @@ type pageStage struct {
 	dispatcher *dispatcher
 	health     *hostHealth
 	operator   *operator
-	outages    *outages
+	outages    *outage.Watch
 	output     *output
 	space      *space
 	render     *renderStage
@@ -94,7 +95,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
 		return nil, err
 	}
-	if wait := p.outages.hold(g.Item.Host, time.Now()); wait > 0 {
+	if wait := p.outages.Hold(g.Item.Host, time.Now()); wait > 0 {
 		return nil, p.Transact(func(tx *account.Tx) error {
 			p.dispatcher.dropGrant(time.Now(), g)
 			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
@@ -106,7 +107,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		}
 	}
 	if p.health.doubted(g.Item.Host) {
-		p.outages.anticipate(g.Addr)
+		p.outages.Anticipate(g.Addr)
 	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
@@ -128,10 +129,10 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		return nil, p.endByBug(g, rec, panicked, result)
 	}
 	var fe *fetch.Error
-	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
+	if err == nil && outage.CutOff(resp) || errors.As(err, &fe) && outage.Doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		network := p.outages.source(g.Addr)
-		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
+		network := p.outages.Source(g.Addr)
+		if !p.outages.Confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
 			return nil, p.unconfirmed(g, rec, sum, result)
 		}
 	}
@@ -332,14 +333,29 @@ func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 // host.
 func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
-	if !p.outages.inOutage() {
+	if !p.outages.InOutage() {
 		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
 	}
-	wait := max(p.outages.confirmWait(), p.outages.hold(g.Item.Host, time.Now()))
+	wait := max(p.outages.ConfirmWait(), p.outages.Hold(g.Item.Host, time.Now()))
 	result.Backoff = wait
 	return p.settle(g, result, func(tx *account.Tx) error {
 		tx.Count(state.CountUnconfirmed, 1)
 		p.health.doubt(g.Item.Host, &sum.Health)
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
+}
+
+// retryWaits are the waits after failures that may be ours.
+type retryWaits struct {
+	outage.Waits
+	ourFault time.Duration // before another attempt of a URL after a fault of this machine
+}
+
+// makeWaits returns the default waits, which a test may change.
+func (o *Options) makeWaits() retryWaits {
+	w := retryWaits{Waits: outage.DefaultWaits(), ourFault: ourFaultPause}
+	if o.tuneWaits != nil {
+		o.tuneWaits(&w)
+	}
+	return w
 }

@@ -186,3 +186,10 @@ func isNoSniff(resp *fetch.Response) bool {
 	first, _, _ := bytes.Cut(resp.Header("X-Content-Type-Options"), []byte(","))
 	return bytes.EqualFold(bytes.TrimSpace(first), []byte("nosniff"))
 }
+
+func boolCount(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

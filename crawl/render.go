@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -127,7 +128,7 @@ type renderStage struct {
 
 	dispatcher *dispatcher
 	health     *hostHealth
-	outages    *outages
+	outages    *outage.Watch
 	output     *output
 	pages      *pageStage
 	requests   *robotsRequests
@@ -244,7 +245,7 @@ func (r *renderStage) run(ctx context.Context) error {
 			r.Await(ctx, r.wake, wait)
 			continue
 		}
-		if r.busy() >= r.opt.Render.Tabs || r.space.pausing() != "" || r.outages.slowed() {
+		if r.busy() >= r.opt.Render.Tabs || r.space.pausing() != "" || r.outages.Slowed() {
 			r.Await(ctx, r.wake, account.WakeAfter)
 			continue
 		}

@@ -92,7 +92,7 @@ func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, 
 	if err != nil {
 		return nil, err
 	}
-	addrs, _, err := r.outages.lookup(ctx, parts.Host, 0)
+	addrs, _, err := r.outages.Lookup(ctx, parts.Host, 0)
 	if err == nil {
 		if addrs = r.rules.Open(addrs); len(addrs) == 0 {
 			err = errRenderRefused
@@ -287,7 +287,7 @@ func (r *renderStage) requestRules(ctx context.Context, origin string, o *render
 	for {
 		var err error
 		f = robots.Fetched{}
-		if f.Addrs, f.AddrExpires, err = r.outages.lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
+		if f.Addrs, f.AddrExpires, err = r.outages.Lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
 			return fmt.Errorf("%w: %w", errRenderRefused, err)
 		}
 		_, err = q.getRobots(ctx, &job, resp, &f)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -35,13 +36,13 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	if q.rules.BlockedHost(host) {
 		return q.endBlocked(seq, &job, nil, time.Time{})
 	}
-	addrs, expires, err := q.outages.lookup(ctx, host, lookupOf(&job))
+	addrs, expires, err := q.outages.Lookup(ctx, host, lookupOf(&job))
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
 	f.Addrs, f.AddrExpires = addrs, expires
 	var le *LookupError
-	switch forbidden := errors.Is(err, errForbidden); {
+	switch forbidden := errors.Is(err, outage.ErrForbidden); {
 	case forbidden, errors.As(err, &le) && le.NotFound:
 		if f.Kind, f.Vouched = robots.NoSuchHost, true; forbidden {
 			f.Kind = robots.ForbiddenAddress
@@ -50,15 +51,15 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			break
 		}
 		var confirmed bool
-		if kind, confirmed = q.outages.absence(ctx, &job, string(host)); ctx.Err() != nil {
+		if kind, confirmed = q.outages.Absence(ctx, &job, string(host)); ctx.Err() != nil {
 			return nil
 		} else if !confirmed {
-			return q.retryRobots(seq, &job, q.outages.namesInDoubt())
+			return q.retryRobots(seq, &job, q.outages.NamesInDoubt())
 		}
 	case err != nil:
 		f.Kind = robots.DNSFailure
 		if !q.lookupConfirmed(&job, began, le) {
-			return q.retryRobots(seq, &job, q.outages.namesInDoubt())
+			return q.retryRobots(seq, &job, q.outages.NamesInDoubt())
 		}
 	case job.AddrsOnly:
 		kind = robots.UpdateAddrs
@@ -73,7 +74,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			if ctx.Err() != nil {
 				return nil
 			}
-			return q.retryRobots(seq, &job, q.outages.inOutage())
+			return q.retryRobots(seq, &job, q.outages.InOutage())
 		}
 		if ctx.Err() == nil && (q.rules.BlockedHost(host) || q.rules.Closed(addrs)) { // blacklisted during the request
 			return q.endBlocked(seq, &job, addrs, expires)
@@ -83,10 +84,10 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		return nil
 	}
 	defer q.workers.leaveRobots()
-	final := job.Tries >= confirmTries || job.Failing // the failure counts unless there is an outage
-	if doubt && !q.outages.confirmed(job.Tries > 0, false, began, q.outages.source(addrs[0])) &&
-		(!final || q.outages.inOutage()) {
-		return q.retryRobots(seq, &job, q.outages.inOutage())
+	final := job.Tries >= outage.ConfirmTries || job.Failing // the failure counts unless there is an outage
+	if doubt && !q.outages.Confirmed(job.Tries > 0, false, began, q.outages.Source(addrs[0])) &&
+		(!final || q.outages.InOutage()) {
+		return q.retryRobots(seq, &job, q.outages.InOutage())
 	}
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
@@ -162,12 +163,12 @@ func (e *engine) oneTurn(host []byte) time.Duration {
 }
 
 // lookupOf returns the kind of lookup that a request needs.
-func lookupOf(j *robots.Job) (kind lookupKind) {
+func lookupOf(j *robots.Job) (kind outage.LookupKind) {
 	if j.Tries > 0 {
-		kind = lookupAgain | lookupFresh
+		kind = outage.LookupAgain | outage.LookupFresh
 	}
 	if j.Known || j.AddrsOnly {
-		kind |= lookupKnown
+		kind |= outage.LookupKnown
 	}
 	return kind
 }
@@ -175,10 +176,10 @@ func lookupOf(j *robots.Job) (kind lookupKind) {
 // lookupConfirmed reports whether a lookup without an answer counts against the name. It must not be the
 // first, and other names must have been answered since it began.
 func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *LookupError) bool {
-	if q.outages.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
+	if q.outages.NamesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
-	return job.Tries >= confirmTries || q.outages.namesWorkedSince(began)
+	return job.Tries >= outage.ConfirmTries || q.outages.NamesWorkedSince(began)
 }
 
 // retryRobots defers a request whose failure is not confirmed. In an outage the attempt is not counted.
@@ -186,7 +187,7 @@ func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) er
 	if !outage {
 		job.Tries = min(job.Tries+1, robots.MaxTries)
 	}
-	return q.deferRobots(seq, job.Append(nil), time.Now().Add(q.outages.confirmWait()), 1)
+	return q.deferRobots(seq, job.Append(nil), time.Now().Add(q.outages.ConfirmWait()), 1)
 }
 
 // deferRobots makes a request wait on disk until its due time. QR treats it as finished: URLs that return
@@ -246,11 +247,11 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 				return false, err
 			}
 			var fe *fetch.Error
-			final := job.Tries >= confirmTries || job.Failing
-			if errors.As(err, &fe) && lacking(fe) && (!final || q.outages.inOutage()) {
+			final := job.Tries >= outage.ConfirmTries || job.Failing
+			if errors.As(err, &fe) && outage.Lacking(fe) && (!final || q.outages.InOutage()) {
 				return false, errUnconfirmed
 			}
-			doubt = fe != nil && (doubtful(fe) || fe.Ours())
+			doubt = fe != nil && (outage.Doubtful(fe) || fe.Ours())
 			var rest *backoffError
 			if errors.As(err, &rest) {
 				f.RetryAfter = time.Until(rest.until)
@@ -262,7 +263,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			return doubt, nil
 		}
 		if resp.Marks&fetch.MarkHeadCut != 0 {
-			doubt = cutOff(resp)
+			doubt = outage.CutOff(resp)
 			f.Kind = robots.NetworkFailure // half a head says neither where the rules are nor that there are none
 			return doubt, nil
 		}
@@ -283,7 +284,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 		url, addrs, from = next, nil, from.hopped(job, url)
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
-		doubt = cutOff(resp)
+		doubt = outage.CutOff(resp)
 		f.Kind = robots.NetworkFailure // rules after the break would be lost
 		return doubt, nil
 	}
@@ -311,8 +312,8 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		doubt, err := q.cluster.askRobots(ctx, url, hop, job.Waits, f)
 		return nil, true, doubt, err
 	}
-	addrs, _, err := q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown)
-	if errors.Is(err, errForbidden) {
+	addrs, _, err := q.outages.Lookup(ctx, target.Host, lookupOf(job)&^outage.LookupKnown)
+	if errors.Is(err, outage.ErrForbidden) {
 		f.Kind = robots.BadRedirect // a redirect to a forbidden address does not make the origin forbidden
 		return nil, true, false, nil
 	} else if err != nil {
@@ -321,7 +322,7 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		if !errors.As(err, &le) || !le.NotFound {
 			return nil, true, true, nil
 		} else if !le.Certain { // the absence of this name needs the same confirmation as that of the origin's
-			if _, confirmed := q.outages.absence(ctx, job, string(target.Host)); !confirmed {
+			if _, confirmed := q.outages.Absence(ctx, job, string(target.Host)); !confirmed {
 				return nil, true, false, errUnconfirmed
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -42,7 +43,7 @@ type robotsRequests struct {
 	cluster   *clusterStage
 	deferrals *deferrals
 	health    *hostHealth
-	outages   *outages
+	outages   *outage.Watch
 	output    *output
 	pages     *pageStage
 	passes    *passRunner
@@ -226,8 +227,8 @@ func (q *robotsRequests) openMerger() {
 // readRobotsFetch takes requests from QD and starts at most Options.RobotsInFlight at once.
 func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if rest := q.outages.gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
-			account.Sleep(ctx, min(rest, trickle)) // the gap falls with the first answer
+		if rest := q.outages.Gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
+			account.Sleep(ctx, min(rest, outage.Trickle)) // the gap falls with the first answer
 			continue
 		}
 		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.pausing() != "" {
@@ -256,7 +257,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 		pld := q.PLDKey(weburl.Split(job.Origin).Host)
 		now := time.Now()
 		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), now)
-		if wait := q.outages.hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
+		if wait := q.outages.Hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
 			turn = now.Add(wait)
 		}
 		var seq int64

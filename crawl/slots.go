@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -16,7 +17,7 @@ type slotMeter struct {
 	slots   Slots
 
 	dispatcher *dispatcher
-	outages    *outages
+	outages    *outage.Watch
 	requests   *robotsRequests
 	space      *space
 	stock      *stockKeeper
@@ -73,7 +74,7 @@ func (m *slotMeter) sampleSlots(now time.Time) {
 
 // slotsWait returns what idle slots wait for.
 func (m *slotMeter) slotsWait(now time.Time) SlotUse {
-	if m.space.pausing() != "" || m.outages.slowed() {
+	if m.space.pausing() != "" || m.outages.Slowed() {
 		return snapshot.SlotSpace
 	}
 	if queued, _ := m.polite.Len(); queued > 0 {
@@ -95,7 +96,7 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 	case at[state.PlaceReady] > 0:
 		return snapshot.SlotRoom
 	case at[state.PlaceAwaitRobots] > 0 && m.requests.underWay() > 0:
-		if m.outages.lookupsUnderWay() >= int64(m.requests.underWay()+1)/2 {
+		if m.outages.LookupsUnderWay() >= int64(m.requests.underWay()+1)/2 {
 			return snapshot.SlotDNS
 		}
 		return snapshot.SlotRobots

@@ -61,7 +61,7 @@ func (c *crawler) snapshot() *Snapshot {
 	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.slotsSoFar()
-	s.Paused, s.Outage = c.space.pausing() != "", c.outages.slowed()
+	s.Paused, s.Outage = c.space.pausing() != "", c.outages.Slowed()
 	s.AsksForBrotli = c.codings.wide.Load()
 	for i := range s.Times {
 		c.Times[i].Read(&s.Times[i])
@@ -97,7 +97,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.space.why(); why != "" {
 		return "disk space: " + why
 	}
-	if why := c.outages.outageText(); why != "" {
+	if why := c.outages.Text(); why != "" {
 		return why
 	}
 	if why := c.leases.why(); why != "" {

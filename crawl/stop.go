@@ -33,7 +33,7 @@ func (c *crawler) watch(ctx context.Context) error {
 			why = StopPages
 		case c.opt.MaxTime > 0 && c.ActiveMillis() >= c.opt.MaxTime.Milliseconds():
 			why = StopTime
-		case c.outages.lastsTooLong(time.Now()):
+		case c.outages.LastsTooLong(time.Now()):
 			why = StopOutage
 		case c.done():
 			if why = StopDone; c.drains() {
@@ -77,7 +77,7 @@ func (c *crawler) done() bool {
 	if c.cluster.quiet() {
 		return c.cluster.concluded() // URLs that came due since are left
 	}
-	if c.Accounts.Stock() > 0 || c.space.pausing() != "" || c.outages.slowed() { // cheap checks first
+	if c.Accounts.Stock() > 0 || c.space.pausing() != "" || c.outages.Slowed() { // cheap checks first
 		return false
 	}
 	c.TxLock.Lock()
@@ -91,7 +91,7 @@ func (c *crawler) done() bool {
 
 // doneHere is done for this node of a cluster. The caller holds the transaction lock exclusively.
 func (c *crawler) doneHere() bool {
-	if c.Accounts.Stock() > 0 || c.space.pausing() != "" || c.outages.slowed() {
+	if c.Accounts.Stock() > 0 || c.space.pausing() != "" || c.outages.Slowed() {
 		return false
 	}
 	s := c.Accounts.Copy()

@@ -80,12 +80,13 @@ func typeName(pkg string, e ast.Expr) string {
 	return ""
 }
 
-// crawlGraphs returns which stage holds which as a concrete type, and which package of crawl imports which. A stage is a
+// crawlGraphs returns which stage holds which as a concrete type, which package of crawl imports which, and the comments of types. A stage is a
 // struct of these packages to which the crawler has a pointer, or which embeds *engine.
-func crawlGraphs(t *testing.T) (stages, packages graph) {
+func crawlGraphs(t *testing.T) (stages, packages graph, comments map[string]string) {
 	t.Helper()
 	_, all := sources(t)
 	structs, packages := map[string]*ast.StructType{}, graph{}
+	comments = map[string]string{}
 	for _, file := range all {
 		inside := file.pkg == "crawl" || strings.HasPrefix(file.pkg, "crawl/")
 		if !inside || file.test || slices.Contains(named, file.pkg) {
@@ -101,6 +102,11 @@ func crawlGraphs(t *testing.T) (stages, packages graph) {
 			}
 		}
 		ast.Inspect(file.syntax, func(n ast.Node) bool {
+			if decl, ok := n.(*ast.GenDecl); ok && len(decl.Specs) == 1 {
+				if spec, ok := decl.Specs[0].(*ast.TypeSpec); ok {
+					comments[file.pkg+"."+spec.Name.Name] = decl.Doc.Text()
+				}
+			}
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				if s, ok := spec.Type.(*ast.StructType); ok {
 					structs[file.pkg+"."+spec.Name.Name] = s
@@ -125,16 +131,16 @@ func crawlGraphs(t *testing.T) (stages, packages graph) {
 		}
 		slices.Sort(stages[name])
 	}
-	return stages, packages
+	return stages, packages, comments
 }
 
 // largestCycle is the number of stages that may hold one another in a cycle. Lower it when a stage leaves the cycle.
-const largestCycle = 23
+const largestCycle = 22
 
 // TestStageGraph: the stages hold one another in no larger cycle than before, and packages below crawl hold none of its
 // stages. With -v it prints both graphs.
 func TestStageGraph(t *testing.T) {
-	stages, packages := crawlGraphs(t)
+	stages, packages, _ := crawlGraphs(t)
 	if len(stages) < 20 {
 		t.Fatalf("only %v are stages", slices.Sorted(maps.Keys(stages)))
 	}

@@ -114,6 +114,7 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
+	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "exchange", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
 
@@ -174,7 +175,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state/explain", "internal/bug", "internal/human"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
+	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
 		"internal/walk", "exchange", "exchange/lease", "exchange/nats"}},

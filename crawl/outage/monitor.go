@@ -1,4 +1,4 @@
-package crawl
+package outage
 
 import (
 	"sync"
@@ -31,12 +31,12 @@ const (
 	monitorMost  = 0.9         // share of failures that is always an outage
 	meanWeight   = 1.0 / 512   // weight of one outcome in the running mean
 
-	trickle = time.Second // between two requests at the start of an outage, and once a probe has succeeded
-	// trickleShare is the gap between two requests as a share of the silence so far, 1/trickleShare, and trickleMost
+	Trickle = time.Second // between two requests at the start of an outage, and once a probe has succeeded
+	// TrickleShare is the gap between two requests as a share of the silence so far, 1/trickleShare, and trickleMost
 	// its limit. So an outage of 2 minutes is noticed to be over 8 s late, one of an hour 4 minutes late; and a day
 	// of silence costs 1 + 16·(1 + ln(9600/16)) + 21.3·6 = 246 requests for all sites together, not 86,400.
-	trickleShare = 16
-	trickleMost  = 10 * time.Minute
+	TrickleShare = 16
+	TrickleMost  = 10 * time.Minute
 	// An outage ends when the last probesGood probes succeed, or all but a few of the last probesLast.
 	probesLast = 8
 	probesGood = 4
@@ -153,7 +153,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 		least = 2 * monitorLeast
 	}
 	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) &&
-		now.Sub(m.answeredAt) >= canaryGoodFor {
+		now.Sub(m.answeredAt) >= CanaryGoodFor {
 		m.fail(now, float64(bad)/float64(n))
 		return true
 	}
@@ -212,7 +212,7 @@ func (m *monitor) fail(now time.Time, share float64) {
 // hear ends the silence. If it lasted less than canaryGoodFor, the network may have worked all the time: canaries are
 // asked at its start.
 func (m *monitor) hear(now time.Time) {
-	if !m.silent.IsZero() && now.Sub(m.silent) >= canaryGoodFor {
+	if !m.silent.IsZero() && now.Sub(m.silent) >= CanaryGoodFor {
 		m.heard = now
 	}
 	m.silent = time.Time{}
@@ -321,9 +321,9 @@ func (m *monitor) gapLocked(now time.Time) time.Duration {
 	case !m.down:
 		return 0
 	case m.good || m.silent.IsZero():
-		return trickle
+		return Trickle
 	}
-	return min(max(now.Sub(m.silent)/trickleShare, trickle), trickleMost)
+	return min(max(now.Sub(m.silent)/TrickleShare, Trickle), TrickleMost)
 }
 
 // silence returns how long nothing has answered; 0 without an outage.
@@ -371,15 +371,15 @@ func (m *monitor) workedSince(at time.Time, source uint64) bool {
 	return false
 }
 
-// lacking reports whether this machine lacked a descriptor, port or memory for a connection. If that
+// Lacking reports whether this machine lacked a descriptor, port or memory for a connection. If that
 // persists, it is an outage. A lack of memory for a body is not: fewer concurrent exchanges solve it.
-func lacking(err *fetch.Error) bool {
+func Lacking(err *fetch.Error) bool {
 	return err.Kind == fetch.KindResources && err.Stage == fetch.StageDial
 }
 
-// doubtful reports whether a failed exchange may be our failure, because the response is missing or
+// Doubtful reports whether a failed exchange may be our failure, because the response is missing or
 // incomplete.
-func doubtful(err *fetch.Error) bool {
+func Doubtful(err *fetch.Error) bool {
 	switch err.Kind {
 	case fetch.KindTimeout, fetch.KindNoRoute, fetch.KindReset, fetch.KindEmptyReply, fetch.KindOther:
 		return true
@@ -387,9 +387,9 @@ func doubtful(err *fetch.Error) bool {
 	return false
 }
 
-// cutOff reports whether a response ended too early for a reason that may be ours. A server that sent until
+// CutOff reports whether a response ended too early for a reason that may be ours. A server that sent until
 // the end, but too slowly, shows that the network works.
-func cutOff(resp *fetch.Response) bool {
+func CutOff(resp *fetch.Response) bool {
 	return resp.Truncated == fetch.TruncatedTime && resp.Marks&fetch.MarkSlow == 0 ||
 		resp.Truncated == fetch.TruncatedDisconnect
 }

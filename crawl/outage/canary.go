@@ -1,4 +1,4 @@
-package crawl
+package outage
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/fetch"
-	"drumbeat/internal/health"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -35,10 +34,10 @@ const blindBelow = 16
 // the origins that answered last, and may fail now, do not displace all others.
 const canaries = 64
 
-// canaryGoodFor is how long the answer of a canary is valid. canariesAtOnce is the number asked at once. If
+// CanaryGoodFor is how long the answer of a canary is valid. canariesAtOnce is the number asked at once. If
 // none could be asked because of their delays, the next attempt is canaryRetryEvery later.
 const (
-	canaryGoodFor    = time.Minute
+	CanaryGoodFor    = time.Minute
 	canariesAtOnce   = 3
 	canaryRetryEvery = 2 * time.Second
 )
@@ -193,7 +192,7 @@ func (k *known) end() { k.mu.Lock(); k.asking = false; k.mu.Unlock() }
 func (k *known) fresh(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.asked.IsZero() && now.Sub(k.asked) < canaryGoodFor
+	return !k.asked.IsZero() && now.Sub(k.asked) < CanaryGoodFor
 }
 
 // proved records that a reference answered.
@@ -215,9 +214,9 @@ func (k *known) note(v *canary, answered bool, now time.Time) {
 // server if that is enough. If none is fresh, it starts to ask some, and the next failure sees the result. It also returns true if there are
 // canaries but none may be asked now; if that is because they have not answered, it declares an outage. If there are no canaries at all, the second failure of the URL
 // (again) suffices, except soon after a restart.
-func (o *outages) canaryAnswered(again bool, source uint64) bool {
+func (o *Watch) canaryAnswered(again bool, source uint64) bool {
 	now := time.Now()
-	fresh := o.known.fresh(now) || o.net.concedes() && o.namedSince(now.Add(-canaryGoodFor))
+	fresh := o.known.fresh(now) || o.net.concedes() && o.namedSince(now.Add(-CanaryGoodFor))
 	list, silent, any := o.canariesFor(source)
 	switch {
 	case len(list) == 0 && silent && !fresh: // watchOutages asks the others at once
@@ -229,12 +228,12 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 		return any || again && !o.silent(now)
 	}
 	if !fresh && o.known.begin() {
-		o.Fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
+		o.run.Fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
 		go func() {
-			defer o.Fetchers.Done()
-			defer o.Fatal()
+			defer o.run.Fetchers.Done()
+			defer o.run.Fatal()
 			defer o.known.end()
-			o.seekEvidence(o.Running(), list, silent)
+			o.seekEvidence(o.run.Running(), list, silent)
 		}()
 	}
 	return fresh
@@ -243,16 +242,16 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 // silent reports whether no server has answered since the program was restarted, for at most
 // monitorPatience. The restart may have happened during an outage, or because of one, and the known servers
 // are forgotten.
-func (o *outages) silent(now time.Time) bool {
-	return o.Counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.Began()) < o.faultWaits.patience
+func (o *Watch) silent(now time.Time) bool {
+	return o.run.Accounts.Counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.run.Began()) < o.opt.Waits.Patience
 }
 
 // canariesFor returns the canaries outside of source that may be asked. silent reports that others may not because they
 // did not answer a short while ago, and any that there are others at all.
-func (o *outages) canariesFor(source uint64) (list []canary, silent, any bool) {
+func (o *Watch) canariesFor(source uint64) (list []canary, silent, any bool) {
 	now := time.Now()
 	list, any = o.known.others(source, func(host []byte) bool {
-		if !o.mayBeCanary(host) || o.rules.BlockedHost(host) {
+		if o.others.Hosts.InBackoff(o.saved.HostKey(host), now) || o.others.Rules.BlockedHost(host) {
 			return false
 		}
 		rests := o.resting(host, now)
@@ -262,17 +261,9 @@ func (o *outages) canariesFor(source uint64) (list []canary, silent, any bool) {
 	return list, silent, any
 }
 
-// mayBeCanary returns false for a host in back-off, even a short one. Package polite forgets short
-// back-offs when the program ends, but the table of hosts in trouble does not.
-func (o *outages) mayBeCanary(host []byte) bool {
-	now := time.Now()
-	s := o.health.stateOf(o.HostKey(host), now)
-	return s.End == health.Open && !now.Before(s.Until)
-}
-
 // askCanaries requests robots.txt from up to canariesAtOnce canaries in the list whose delays allow it now, until one
 // answers. asked is the number of canaries asked.
-func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int, answered bool) {
+func (o *Watch) askCanaries(ctx context.Context, list []canary) (asked int, answered bool) {
 	for i := range list {
 		v := &list[i]
 		if asked == canariesAtOnce || ctx.Err() != nil {
@@ -284,7 +275,7 @@ func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int, an
 		}
 		asked++
 		var fe *fetch.Error
-		answered := err == nil || errors.As(err, &fe) && !doubtful(fe) && !fe.Ours()
+		answered := err == nil || errors.As(err, &fe) && !Doubtful(fe) && !fe.Ours()
 		o.known.note(v, answered, time.Now())
 		if answered {
 			o.proved()
@@ -295,42 +286,42 @@ func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int, an
 }
 
 // askCanary asks one canary if its delays allow it now.
-func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err error) {
-	if o.rules.BlockedAddr(v.addr) {
+func (o *Watch) askCanary(ctx context.Context, v *canary) (asked bool, err error) {
+	if o.others.Rules.BlockedAddr(v.addr) {
 		return false, nil
 	}
 	url, err := weburl.Canonical(v.origin() + "/robots.txt")
 	if err != nil {
 		return false, err
 	}
-	asked, _, err = o.askNow(ctx, "canary", url, []netip.Addr{v.addr})
+	asked, _, err = o.others.Asker.AskNow(ctx, "canary", url, []netip.Addr{v.addr})
 	return asked, err
 }
 
-// watchOutages asks canaries during an outage. If one answers, the outage is not ours.
-func (o *outages) watchOutages(ctx context.Context) error {
+// AskCanaries asks canaries during an outage. If one answers, the outage is not ours.
+func (o *Watch) AskCanaries(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !o.slowed() {
-			o.Await(ctx, o.wakeCanaries, account.WakeAfter)
+		if !o.Slowed() {
+			o.run.Await(ctx, o.wakeCanaries, account.WakeAfter)
 			continue
 		}
 		if o.dns.isDown() {
 			o.askNames(ctx, "")
 		}
 		if !o.net.isDown() {
-			account.Sleep(ctx, canaryGoodFor)
+			account.Sleep(ctx, CanaryGoodFor)
 			continue
 		}
 		wait := canaryRetryEvery
 		if o.known.begin() {
 			list, _, _ := o.canariesFor(0)
 			if o.seekEvidence(ctx, list, false) > 0 {
-				wait = canaryGoodFor
+				wait = CanaryGoodFor
 			}
 			o.known.end()
 		}
 		for asked := time.Now(); o.net.isDown() && time.Since(asked) < max(wait, o.net.gap(time.Now())); {
-			if !account.Sleep(ctx, min(wait, canaryGoodFor)) {
+			if !account.Sleep(ctx, min(wait, CanaryGoodFor)) {
 				return nil
 			}
 		}

@@ -1,4 +1,4 @@
-package crawl
+package outage
 
 import (
 	"sync"
@@ -15,9 +15,9 @@ import (
 // wait again if the host still has to.
 
 const (
-	// hostGapShare is the wait as a share of the silence of the host, 1/hostGapShare.
-	hostGapShare = 2
-	hostGapMost  = 75 * time.Minute
+	// HostGapShare is the wait as a share of the silence of the host, 1/hostGapShare.
+	HostGapShare = 2
+	HostGapMost  = 75 * time.Minute
 	// maxHostGaps limits the number of hosts, at about 100 bytes. Above it any host is forgotten, and may be asked early.
 	maxHostGaps = 1 << 14
 )
@@ -51,7 +51,7 @@ func (g *hostGaps) failed(host uint64, now time.Time, least, most time.Duration)
 		}
 		h.since = now
 	}
-	h.at, h.until = now, now.Add(max(least, min(now.Sub(h.since)/hostGapShare, most)))
+	h.at, h.until = now, now.Add(max(least, min(now.Sub(h.since)/HostGapShare, most)))
 	g.hosts[host] = h
 }
 
@@ -74,16 +74,16 @@ func (g *hostGaps) rest(host uint64, now, heard time.Time) time.Duration {
 	return max(0, h.until.Sub(now))
 }
 
-// hold returns how long a host's request has to wait on disk before it is looked at again: 0 if it may be sent.
-func (o *outages) hold(host uint64, now time.Time) time.Duration {
+// Hold returns how long a host's request has to wait on disk before it is looked at again: 0 if it may be sent.
+func (o *Watch) Hold(host uint64, now time.Time) time.Duration {
 	rest := o.gaps.rest(host, now, o.net.heardAt())
-	if o.slowed() { // it may end at any time
-		rest = min(rest, max(o.faultWaits.confirmOutage, o.gap(now)))
+	if o.Slowed() { // it may end at any time
+		rest = min(rest, max(o.opt.Waits.ConfirmOutage, o.Gap(now)))
 	}
 	return rest
 }
 
 // resting reports whether a host is not to be asked because it has not answered.
-func (o *outages) resting(host []byte, now time.Time) bool {
-	return o.gaps.rest(o.HostKey(host), now, o.net.heardAt()) > 0
+func (o *Watch) resting(host []byte, now time.Time) bool {
+	return o.gaps.rest(o.saved.HostKey(host), now, o.net.heardAt()) > 0
 }

@@ -1,4 +1,4 @@
-package crawl
+package outage
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"drumbeat/fetch"
-	"drumbeat/polite"
 	"drumbeat/weburl"
 )
 
@@ -75,7 +74,7 @@ func notOfHost(r rune) bool {
 // seekEvidence asks references, name servers and the canaries in the list whether the network works. If none of them
 // answers, it declares an outage; silent reports that further canaries have not answered just now. asked is the number
 // of questions; 0 decides nothing. One goroutine at a time may call it (known.begin).
-func (o *outages) seekEvidence(ctx context.Context, list []canary, silent bool) (asked int) {
+func (o *Watch) seekEvidence(ctx context.Context, list []canary, silent bool) (asked int) {
 	asked, ok := o.askReferences(ctx)
 	if ok {
 		return asked
@@ -98,23 +97,23 @@ func (o *outages) seekEvidence(ctx context.Context, list []canary, silent bool) 
 	return asked + looked
 }
 
-// anticipate asks a reference before a request to a host that last did not answer, unless one has answered a short while
+// Anticipate asks a reference before a request to a host that last did not answer, unless one has answered a short while
 // ago. So if the host fails again, that counts, and needs no further request to be confirmed.
-func (o *outages) anticipate(addr netip.Addr) {
-	if len(o.opt.References) > 0 && !o.inOutage() {
-		o.canaryAnswered(false, o.source(addr))
+func (o *Watch) Anticipate(addr netip.Addr) {
+	if len(o.opt.References) > 0 && !o.InOutage() {
+		o.canaryAnswered(false, o.Source(addr))
 	}
 }
 
 // proved notes that a canary or a reference has answered.
-func (o *outages) proved() {
+func (o *Watch) proved() {
 	if o.net.answered(time.Now()) {
 		o.tellOutage("network", &o.net)
 	}
 }
 
 // askReferences asks up to referencesAtOnce references whose delays allow it now, first that which answered last.
-func (o *outages) askReferences(ctx context.Context) (asked int, answered bool) {
+func (o *Watch) askReferences(ctx context.Context) (asked int, answered bool) {
 	for range min(referencesAtOnce, len(o.opt.References)) {
 		url := o.opt.References[o.reference%len(o.opt.References)]
 		ok, verdict, err := o.askReference(ctx, url)
@@ -137,48 +136,28 @@ func (o *outages) askReferences(ctx context.Context) (asked int, answered bool) 
 }
 
 // askReference asks a reference if its delays allow it now.
-func (o *outages) askReference(ctx context.Context, url string) (asked bool, verdict string, err error) {
+func (o *Watch) askReference(ctx context.Context, url string) (asked bool, verdict string, err error) {
 	host := weburl.Split([]byte(url)).Host
-	if o.rules.BlockedHost(host) {
-		return false, "", errBlocked
+	if o.others.Rules.BlockedHost(host) {
+		return false, "", errBlacklisted
 	}
-	addrs, _, err := o.lookup(ctx, host, lookupAgain)
+	addrs, _, err := o.Lookup(ctx, host, LookupAgain)
 	if err != nil {
 		return false, "", err
 	}
-	if addrs = o.rules.Open(addrs); len(addrs) == 0 {
-		return false, "", errBlocked
+	if addrs = o.others.Rules.Open(addrs); len(addrs) == 0 {
+		return false, "", errBlacklisted
 	}
-	return o.askNow(ctx, "reference", url, addrs)
+	return o.others.Asker.AskNow(ctx, "reference", url, addrs)
 }
 
-// askNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
-// verdict is that on its certificate.
-func (o *outages) askNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool, verdict string, err error) {
-	select {
-	case o.workers.slots <- struct{}{}:
-	case <-ctx.Done():
-		return false, "", ctx.Err()
-	}
-	host := weburl.Split([]byte(url)).Host
-	item := &polite.Item{Host: o.HostKey(host), PLD: o.PLDKey(host), Addrs: addrs, Robots: true, Terms: o.terms(host)}
-	g := o.polite.AdmitNow(time.Now(), item)
-	if g == nil {
-		o.workers.free()
-		return false, "", nil
-	}
-	o.Hook(what + " " + url)
-	resp := o.workers.response()
-	defer o.workers.release(resp)
-	err = o.requests.getGranted(ctx, g, url, nil, resp, nil)
-	return !errors.Is(err, errBlocked), resp.TLSVerdict, err
-}
+var errBlacklisted = errors.New("crawl: the blacklist names the reference or its address")
 
 // askNameServers looks up names that had addresses. named reports that a public name server has answered.
-func (o *outages) askNameServers(ctx context.Context) (asked int, named bool) {
+func (o *Watch) askNameServers(ctx context.Context) (asked int, named bool) {
 	began := time.Now()
 	for _, n := range o.nameCanaries.oldest(nameServersAtOnce) {
-		if _, _, err := o.lookup(ctx, []byte(n.host), lookupKnown|lookupFresh); ctx.Err() != nil {
+		if _, _, err := o.Lookup(ctx, []byte(n.host), LookupKnown|LookupFresh); ctx.Err() != nil {
 			return asked, false
 		} else if asked++; err == nil && o.namedSince(began) {
 			return asked, true
@@ -188,7 +167,7 @@ func (o *outages) askNameServers(ctx context.Context) (asked int, named bool) {
 }
 
 // watchNameServer notes that a name server has given an address, at the end of a lookup that began at a time.
-func (o *outages) watchNameServer(server netip.Addr, began time.Time) {
+func (o *Watch) watchNameServer(server netip.Addr, began time.Time) {
 	if !fetch.PublicAddr(server) {
 		return
 	}
@@ -199,4 +178,4 @@ func (o *outages) watchNameServer(server netip.Addr, began time.Time) {
 }
 
 // namedSince reports whether a public name server has answered a lookup that began at a time or later.
-func (o *outages) namedSince(at time.Time) bool { return o.named.Load() >= at.UnixNano() }
+func (o *Watch) namedSince(at time.Time) bool { return o.named.Load() >= at.UnixNano() }

@@ -1,33 +1,33 @@
-package crawl
+package outage
 
 import (
 	"context"
 	"errors"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
+	"drumbeat/crawl/resolve"
 	"drumbeat/internal/bug"
 	"drumbeat/robots"
 	"drumbeat/state/snapshot"
 )
 
-// lookupKind describes a lookup.
-type lookupKind uint8
+// LookupKind describes a lookup.
+type LookupKind uint8
 
 const (
-	lookupAgain  lookupKind = 1 << iota // repeated after a failure
-	lookupKnown                         // the name had an address before
-	lookupFresh                         // do not use the resolver's cache
+	LookupAgain  LookupKind = 1 << iota // repeated after a failure
+	LookupKnown                         // the name had an address before
+	LookupFresh                         // do not use the resolver's cache
 	lookupCached                        // the answer came from the resolver's cache
 )
 
-// lookupsUnderWay returns the number of lookups that have begun and not ended.
-func (o *outages) lookupsUnderWay() int64 { return o.lookups.Load() }
+// LookupsUnderWay returns the number of lookups that have begun and not ended.
+func (o *Watch) LookupsUnderWay() int64 { return o.lookups.Load() }
 
-// lookup resolves a host. An IP address resolves to itself.
-func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
+// Lookup resolves a host. An IP address resolves to itself.
+func (o *Watch) Lookup(ctx context.Context, host []byte, kind LookupKind) ([]netip.Addr, time.Time, error) {
 	name := string(host)
 	if len(name) > 2 && name[0] == '[' {
 		name = name[1 : len(name)-1]
@@ -36,36 +36,36 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		addrs, err := o.allowed([]netip.Addr{addr})
 		return addrs, time.Now().Add(robots.Lifetime), err
 	}
-	pld := o.Suffixes.PLD(name)
+	pld := o.saved.Suffixes.PLD(name)
 	try := o.dns.begin()
 	o.lookups.Add(1)
 	ask := o.opt.Resolver.LookupHost
-	if fresh, ok := o.opt.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
+	if fresh, ok := o.opt.Resolver.(FreshResolver); ok && kind&LookupFresh != 0 {
 		ask = fresh.LookupFresh
 	}
-	var answer Lookup
+	var answer resolve.Lookup
 	began := time.Now()
 	err := bug.Contained(func() (err error) {
 		answer, err = ask(ctx, name, pld)
 		return err
 	})
 	took := time.Since(began)
-	o.LogBug(name, err)
+	o.run.LogBug(name, err)
 	o.lookups.Add(-1)
 	if err == nil && len(answer.Addrs) == 0 {
-		err = &LookupError{Host: name, NotFound: true, Cached: answer.Cached, Err: errors.New("no address")}
+		err = &resolve.Error{Host: name, NotFound: true, Cached: answer.Cached, Err: errors.New("no address")}
 	}
 	var addrs []netip.Addr
 	open := err
 	if err == nil {
 		addrs, open = o.allowed(answer.Addrs)
 	}
-	if key := o.Hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
-		var le *LookupError
+	if key := o.saved.Hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
+		var le *resolve.Error
 		if answer.Cached || errors.As(err, &le) && le.Cached {
 			kind |= lookupCached
 		} else {
-			o.Times.Observe(snapshot.TimeLookup, took)
+			o.run.Times.Observe(snapshot.TimeLookup, took)
 			if open == nil {
 				o.nameCanaries.found(name, pld, key, time.Now())
 				o.watchNameServer(answer.Server, began)
@@ -76,8 +76,7 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	o.output.archiveLookup(name, &answer)
-	o.sketches.addServers(answer.Addrs)
+	o.others.Lookups.Looked(name, &answer)
 	// With a lifetime shorter than a batch of the disk structures, every URL would cause another lookup.
 	expires := answer.Expires
 	if least := time.Now().Add(minAddrLife); expires.Before(least) {
@@ -86,17 +85,11 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 	return addrs, expires, open
 }
 
-// isLiteral reports whether a URL's host is an IP address.
-func isLiteral(host []byte) bool {
-	_, err := netip.ParseAddr(strings.Trim(string(host), "[]"))
-	return err == nil
-}
-
-// errForbidden reports that all addresses of a host are forbidden.
-var errForbidden = errors.New("crawl: no address that may be connected to")
+// ErrForbidden reports that all addresses of a host are forbidden.
+var ErrForbidden = errors.New("crawl: no address that may be connected to")
 
 // allowed removes duplicates and the addresses that the fetcher would refuse.
-func (o *outages) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
+func (o *Watch) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 	good := make([]netip.Addr, 0, len(addrs))
 	for _, a := range addrs {
 		a = a.Unmap() // ::ffff:192.0.2.1 is the server 192.0.2.1 and shares its delay
@@ -105,7 +98,7 @@ func (o *outages) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 		}
 	}
 	if len(good) == 0 {
-		return nil, errForbidden
+		return nil, ErrForbidden
 	}
 	return good, nil
 }

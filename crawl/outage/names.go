@@ -1,4 +1,4 @@
-package crawl
+package outage
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/resolve"
 	"drumbeat/robots"
 	"drumbeat/state"
 )
@@ -45,7 +46,7 @@ const (
 	// Up to a third of the last namesLast first lookups may find no address, once there were namesEnough.
 	// If more find none, the name servers may fail for some names, with no canary among them; then all such
 	// names wait for MissingLeast.
-	namesLast, namesEnough = 32, 8
+	namesLast, NamesEnough = 32, 8
 )
 
 // namesAnswer is what known names tell about the name servers.
@@ -72,7 +73,9 @@ func (k *knownNames) few() bool {
 	defer k.mu.Unlock()
 	n := 0
 	for i := range k.names {
-		n += boolCount(k.names[i].host != "")
+		if k.names[i].host != "" {
+			n++
+		}
 	}
 	return n <= namesLeast
 }
@@ -98,16 +101,11 @@ func (k *knownNames) many() bool {
 	defer k.mu.Unlock()
 	n, absent := min(k.n, namesLast), 0
 	for _, a := range k.last[:n] {
-		absent += boolCount(a)
+		if a {
+			absent++
+		}
 	}
-	return n >= namesEnough && 3*absent > n
-}
-
-func boolCount(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return n >= NamesEnough && 3*absent > n
 }
 
 // oldest returns up to n names, those whose last answer is oldest.
@@ -170,19 +168,19 @@ func (k *knownNames) learned(list []knownName, answer namesAnswer, now time.Time
 }
 
 // askNames returns what names other than but tell about the name servers now.
-func (o *outages) askNames(ctx context.Context, but string) namesAnswer {
+func (o *Watch) askNames(ctx context.Context, but string) namesAnswer {
 	list, answer := o.nameCanaries.ask(but, time.Now())
 	if len(list) == 0 {
 		return answer
 	}
 	have, missing := 0, 0
 	for _, n := range list {
-		_, _, err := o.lookup(ctx, []byte(n.host), lookupKnown|lookupFresh)
-		var le *LookupError
+		_, _, err := o.Lookup(ctx, []byte(n.host), LookupKnown|LookupFresh)
+		var le *resolve.Error
 		switch {
 		case err == nil:
 			have++
-		case errors.Is(err, errForbidden), errors.As(err, &le) && le.NotFound:
+		case errors.Is(err, ErrForbidden), errors.As(err, &le) && le.NotFound:
 			missing++
 		}
 	}
@@ -203,10 +201,10 @@ func (o *outages) askNames(ctx context.Context, but string) namesAnswer {
 	return answer
 }
 
-// absence decides whether it is confirmed that a name has no address, or none that is allowed. If so, kind
+// Absence decides whether it is confirmed that a name has no address, or none that is allowed. If so, kind
 // is the update for RobotsCache. If not, the request is made again.
-func (o *outages) absence(ctx context.Context, job *robots.Job, name string) (kind byte, confirmed bool) {
-	if job.Tries == 0 || o.namesInDoubt() {
+func (o *Watch) Absence(ctx context.Context, job *robots.Job, name string) (kind byte, confirmed bool) {
+	if job.Tries == 0 || o.NamesInDoubt() {
 		return 0, false
 	}
 	switch o.askNames(ctx, name) {
@@ -219,12 +217,12 @@ func (o *outages) absence(ctx context.Context, job *robots.Job, name string) (ki
 		return 0, false
 	}
 	switch {
-	case job.Tries < confirmTries:
+	case job.Tries < ConfirmTries:
 		return 0, false
-	case o.Manifest != nil && o.nameCanaries.few() && time.Since(o.Began()) < o.faultWaits.patience:
+	case o.saved.Manifest != nil && o.nameCanaries.few() && time.Since(o.run.Began()) < o.opt.Waits.Patience:
 		// A restart has forgotten the names.
 		return 0, false
-	case o.Counter(state.CountResponses) == 0: // a crawl with dead names only must end
+	case o.run.Accounts.Counter(state.CountResponses) == 0: // a crawl with dead names only must end
 		return robots.UpdateGone, true
 	}
 	return robots.UpdateMissing, true
