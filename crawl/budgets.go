@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
@@ -46,7 +47,7 @@ type budgetStage struct {
 	passes       *passRunner
 	requests     *robotsRequests
 	seen         *seenStage
-	space        *space
+	space        *space.Keeper
 	stock        *stockKeeper
 }
 
@@ -432,7 +433,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	}
 	return star.Options{
 		Set: b.Set, Name: state.NameStar,
-		Edges: b.plan.Edges.Geometry(b.space.reserve), Indegree: b.plan.Indegree.Geometry(b.space.reserve),
+		Edges: b.plan.Edges.Geometry(b.space.Reserve), Indegree: b.plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD, Lanes: b.opt.Lanes,
 		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,

@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/health"
@@ -71,7 +72,7 @@ type checkpointer struct {
 	savedAt        atomic.Int64 // when the crawl last had the saved state, Unix ns
 
 	output *output
-	space  *space
+	space  *space.Keeper
 }
 
 // checkpoint writes a durable manifest of the current state. Checkpoints run one at a time. After an error
@@ -157,8 +158,11 @@ func (k *checkpointer) closeAll() error {
 // latest returns the last checkpoint, nil before the first.
 func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
 
-// unsaved reports whether anything has changed since the last checkpoint began.
-func (k *checkpointer) unsaved() bool { return k.saved.Load() != k.Changes() }
+// Unsaved reports whether anything has changed since the last checkpoint began.
+func (k *checkpointer) Unsaved() bool { return k.saved.Load() != k.Changes() }
+
+// Save makes a checkpoint.
+func (k *checkpointer) Save() error { return k.checkpoint(false, "") }
 
 // show adds the figures of checkpoints to a snapshot.
 func (k *checkpointer) show(s *Snapshot) {
@@ -214,7 +218,7 @@ func (k *checkpointer) pausable() (all []pausable) {
 // files.
 func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	gen := k.gen + 1
-	waiting := k.space.waitingBytes()
+	waiting := k.space.WaitingBytes()
 	tails, err := disk.CreateTails(k.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
@@ -296,7 +300,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	k.gen = gen
-	k.space.noteSaved(&m.Accounts)
+	k.space.NoteSaved(&m.Accounts)
 	k.Hook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
@@ -308,7 +312,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	k.Accounts.Do(func(a *state.Accounts) { a.Counters[state.CountCheckpoints]++ })
 	mo.written = tails.Bytes() + int64(len(data))
-	k.space.noteCost(tails, int64(len(data)), waiting)
+	k.space.NoteCost(tails, int64(len(data)), waiting)
 	return nil
 }
 
@@ -353,7 +357,7 @@ func (k *checkpointer) checkpoints(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !rolled && !k.unsaved() {
+			if !rolled && !k.Unsaved() {
 				k.savedAt.Store(time.Now().UnixNano())
 				continue
 			}

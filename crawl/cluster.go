@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/exchange"
 	"drumbeat/exchange/lease"
@@ -136,7 +137,7 @@ type clusterStage struct {
 	seen         *seenStage
 	requests     *robotsRequests
 	budgets      *budgetStage
-	space        *space
+	space        *space.Keeper
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
 	deferrals    *deferrals

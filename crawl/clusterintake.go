@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/exchange"
 	"drumbeat/state"
 )
@@ -57,8 +58,8 @@ const engineEvery = time.Second
 // takeAll takes messages until the reader ends.
 func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 	for {
-		for s.space.pausing() != "" {
-			if !account.Sleep(ctx, spaceEvery) {
+		for s.space.Pausing() != "" {
+			if !account.Sleep(ctx, space.Every) {
 				return nil
 			}
 		}

@@ -348,7 +348,7 @@ func (s *clusterStage) hurry(ctx context.Context) error {
 		short := s.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
 		switch {
 		case bytes >= hurryBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
-		case idle && (m == nil || !m.Idle || s.checkpointer.unsaved()):
+		case idle && (m == nil || !m.Idle || s.checkpointer.Unsaved()):
 		default:
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -78,7 +79,7 @@ type contentStage struct {
 	output    *output
 	passes    *passRunner
 	seen      *seenStage
-	space     *space
+	space     *space.Keeper
 }
 
 func newContentStage(e *engine) *contentStage {
@@ -97,10 +98,10 @@ func (c *contentStage) store() drum.Options {
 // reserve reserves space for a round, and refuses it if its pages do not fit into the output directories.
 func (c *contentStage) reserve(need int64) (func(), error) {
 	_, waiting := c.content.Pending()
-	if err := c.space.outputRoom(2 * waiting / int64(c.plan.Content.Buckets)); err != nil {
+	if err := c.space.OutputRoom(2 * waiting / int64(c.plan.Content.Buckets)); err != nil {
 		return nil, err
 	}
-	return c.space.reserve(need)
+	return c.space.Reserve(need)
 }
 
 // The emission of a round can be gigabytes: with a --disk of 20 TB and no filter, 640 GB of pages wait, 2.5 GB in each of
@@ -435,7 +436,7 @@ func (c *contentStage) finish() error {
 	if c.waiting() == 0 || c.content.Stats().PredictedEarly > contentLastPass {
 		return nil
 	}
-	if _, err := c.content.Pass(context.Background(), true); err != nil && !errors.Is(err, errNoRoom) {
+	if _, err := c.content.Pass(context.Background(), true); err != nil && !errors.Is(err, space.ErrNoRoom) {
 		return err
 	}
 	return nil

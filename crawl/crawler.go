@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
 )
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
@@ -49,7 +50,7 @@ type crawler struct {
 	stock        *stockKeeper
 	health       *hostHealth
 	outages      *outage.Watch
-	space        *space
+	space        *space.Keeper
 	spools       *spools
 	output       *output
 	checkpointer *checkpointer
@@ -72,7 +73,7 @@ func (c *crawler) wire() {
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
-	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
+	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.spools = newSpools(e)
 	c.health, c.outages, c.output = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions()), &output{engine: e}
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
@@ -117,8 +118,7 @@ func (c *crawler) wire() {
 	c.health.check, c.health.deferrals = c.check, c.deferrals
 	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health, Lookups: c.output,
 		Ended: func() { c.requests.outageEnded(); c.dispatcher.outageEnded() }})
-	c.space.checkpointer, c.space.content, c.space.check = c.checkpointer, c.content, c.check
-	c.space.budgets, c.space.requests, c.space.seen = c.budgets, c.requests, c.seen
+	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
 		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze,
@@ -173,7 +173,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
 	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
 	c.Start(ctx, "watch", c.watch)
-	c.Start(ctx, "space", c.space.watchSpace)
+	c.Start(ctx, "space", c.space.Run)
 	c.Start(ctx, "canaries", c.outages.AskCanaries)
 	c.Start(ctx, "progress", c.progress)
 	c.Start(ctx, "pulse", c.Pulse)

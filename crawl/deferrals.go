@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -34,7 +35,7 @@ type deferrals struct {
 	check   *robotsCheck
 	output  *output
 	seen    *seenStage
-	space   *space
+	space   *space.Keeper
 	stock   *stockKeeper
 	walk    *walkStage
 	quiet   func() bool // clusterStage.quiet: nothing may come back
@@ -144,8 +145,8 @@ func (d *deferrals) hold(tx *account.Tx, rec *weburl.Record, from state.Place, w
 // target.
 func (d *deferrals) releaseHeld(ctx context.Context) error {
 	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // only this stage changes it
-		if d.space.pausing() != "" {
-			account.Sleep(ctx, spaceEvery)
+		if d.space.Pausing() != "" {
+			account.Sleep(ctx, space.Every)
 			continue
 		}
 		if d.waitsForRoom(ctx, d.wakeHeld) {

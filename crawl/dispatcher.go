@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -43,7 +44,7 @@ type dispatcher struct {
 	output    *output
 	pages     *pageStage
 	leases    *leaseStage
-	space     *space
+	space     *space.Keeper
 	stock     *stockKeeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
@@ -483,7 +484,7 @@ func (d *dispatcher) endGrants() {
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.pausing() != "" || !d.outages.MayTry(time.Now()) {
+	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.Pausing() != "" || !d.outages.MayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

@@ -5,8 +5,8 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
-	"drumbeat/crawl/outage"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/health"
@@ -23,7 +23,7 @@ type engine struct {
 	*state.Saved
 	*account.Run
 	opt         Options
-	limit       *diskLimit // the file system of opt, which holds Options.DiskBytes
+	limit       *space.Limit // the file system of opt, which holds Options.DiskBytes
 	plan        plan.Plan
 	links       *admit.Policy // decides which links become URLs
 	rules       rulesInForce
@@ -54,7 +54,7 @@ type engine struct {
 func newEngine(opt Options) *engine {
 	limit := opt.limit
 	if limit == nil {
-		limit = newDiskLimit(&opt)
+		limit = space.NewLimit(opt.FS, opt.allDirs(), opt.DiskBytes)
 	}
 	opt.FS = limit
 	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), Run: account.New(opt.Log, opt.Panicked, opt.hook), opt: opt, limit: limit,
@@ -85,10 +85,3 @@ func (e *engine) observed() bool {
 
 // Counter returns the value of a counter.
 func (e *engine) Counter(n state.Counter) int64 { return e.Accounts.Counter(n) }
-
-// watchOptions returns the options of the watch for outages.
-func (e *engine) watchOptions() outage.Options {
-	o := &e.opt
-	return outage.Options{Log: o.Log, HostDelay: o.HostDelay, Patience: o.OutagePatience, References: o.References, Resolver: o.Resolver,
-		AllowedAddr: o.AllowedAddr, Waits: e.faultWaits.Waits}
-}

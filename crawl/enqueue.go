@@ -121,7 +121,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}
-	if why := o.space.pausing(); why != "" {
+	if why := o.space.Pausing(); why != "" {
 		a.Because = "not before this ends: " + why
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
@@ -44,7 +45,7 @@ func (o *Options) extractRAM() int64 {
 type extraction struct {
 	*engine
 	output *output
-	space  *space
+	space  *space.Keeper
 
 	uploads *uploads
 	wake    account.Signal // a checkpoint has given files their names
@@ -88,7 +89,7 @@ func (x *extraction) takes(url []byte) bool { return x.sites.Load().Extracts(url
 
 // room returns an error if some bytes do not fit above the mark of free space, or below --disk.
 func (x *extraction) room(need int64) error {
-	return x.space.roomBeside("a part of texts", []string{x.opt.Extract.Dir}, need)
+	return x.space.RoomBeside("a part of texts", []string{x.opt.Extract.Dir}, need)
 }
 
 // run is the goroutine "extract".
@@ -125,7 +126,7 @@ func (x *extraction) pass(ctx context.Context) bool {
 		x.opt.Log.Error("the extraction of texts waits", "error", err)
 	}
 	x.told = text
-	return !errors.Is(err, errNoRoom)
+	return !errors.Is(err, space.ErrNoRoom)
 }
 
 // needs tells whether a WARC file must stay here, because its part is not made yet.

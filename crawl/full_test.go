@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
-	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -26,14 +26,14 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.WhenFull, opt.KeepFree = WhenFullStop, 400_000
+		opt.WhenFull, opt.KeepFree = space.WhenFullStop, 400_000
 		fs.SetCapacity(700_000)
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Stop != StopDisk {
-			t.Errorf("stopped by %q, want %q", res.Stop, StopDisk)
+		if res.Stop != space.StopDisk {
+			t.Errorf("stopped by %q, want %q", res.Stop, space.StopDisk)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		fs.SetCapacity(1 << 40)
@@ -134,10 +134,10 @@ func TestDiskLimit(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.DiskBytes, opt.WhenFull = 4_000_000, WhenFullStop
+		opt.DiskBytes, opt.WhenFull = 4_000_000, space.WhenFullStop
 		res, err := Run(t.Context(), opt)
-		if err != nil || res.Stop != StopDisk {
-			t.Fatalf("got %v, %+v, want a stop by %q", err, res, StopDisk)
+		if err != nil || res.Stop != space.StopDisk {
+			t.Fatalf("got %v, %+v, want a stop by %q", err, res, space.StopDisk)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		opt.DiskBytes = 10 << 30
@@ -200,7 +200,7 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 				return nil
 			})
 			_, err := Run(t.Context(), opt)
-			var de *DiskError
+			var de *space.DiskError
 			if !errors.As(err, &de) || de.Dir != "d1" || de.Number != 2 || !errors.Is(err, syscall.EIO) {
 				t.Fatalf("%v fails: got %v, want a DiskError of d1", op, err)
 			}
@@ -230,62 +230,6 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 	}
 }
 
-// TestReserveIsShared: space that one merge has reserved must be unavailable to other merges until that
-// merge ends.
-func TestReserveIsShared(t *testing.T) {
-	mem := memfs.New(1)
-	mem.SetCapacity(1000)
-	c := newCrawler(Options{FS: mem, Dirs: []string{"."}})
-	c.plan.KeepFreeBytes = 100
-	first, err := c.space.reserve(500)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.space.reserve(500); !errors.Is(err, errNoRoom) {
-		t.Errorf("second merge, with 1000 bytes free and 100 to keep free: %v", err)
-	}
-	second, err := c.space.reserve(400)
-	if err != nil {
-		t.Fatalf("smaller merge: %v", err)
-	}
-	first()
-	second()
-	if third, err := c.space.reserve(900); err != nil {
-		t.Errorf("after both merges: %v", err)
-	} else {
-		third()
-	}
-	if n := c.space.reserved.Load(); n != 0 {
-		t.Errorf("%d bytes stay reserved", n)
-	}
-}
-
-// TestDrainEndsWithTheShortage: three consecutive low samples begin draining, one doesn't; three samples
-// with room end it.
-func TestDrainEndsWithTheShortage(t *testing.T) {
-	mem := memfs.New(1)
-	c := newCrawler(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
-		Log: slog.New(slog.DiscardHandler)})
-	c.plan.KeepFreeBytes = 1000
-	for i, look := range []struct {
-		free int64
-		want bool
-	}{
-		// Twice the mark: 2000.
-		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true},
-		// A quarter above that: 2500.
-		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
-	} {
-		mem.SetCapacity(look.free)
-		if err := c.space.checkSpace(time.Now(), false); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.draining.Load(); got != look.want {
-			t.Errorf("sample %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
-		}
-	}
-}
-
 // TestRefusedCompactionIsForgotten: a merger with nothing to merge that found no room to compact must not
 // keep the crawl paused. While fetching pauses, nothing new would come in to merge.
 func TestRefusedCompactionIsForgotten(t *testing.T) {
@@ -297,7 +241,7 @@ func TestRefusedCompactionIsForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.space.setReason("merge "+state.NameURLSeen, "no room for a copy")
+		c.space.SetReason("merge "+state.NameURLSeen, "no room for a copy")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		res, err := c.crawl(ctx, 0)

@@ -226,7 +226,7 @@ type Blocked struct{ Space, Outage string }
 // Blocked returns what keeps the whole crawl from fetching.
 func (k *Control) Blocked() (b Blocked, err error) {
 	err = k.with(func(c *crawler) error {
-		b = Blocked{c.space.why(), c.outages.Text()}
+		b = Blocked{c.space.Why(), c.outages.Text()}
 		return nil
 	})
 	return b, err

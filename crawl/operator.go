@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/queue"
@@ -45,7 +46,7 @@ type operator struct {
 	health       *hostHealth
 	history      *historian
 	seeds        *seedFeeder
-	space        *space
+	space        *space.Keeper
 	stars        *budgetStage
 	quiet        func() bool // clusterStage.quiet
 }
@@ -383,7 +384,7 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if why := o.space.pausing(); !ok || o.drains() || o.quiet() || why != "" && (c.Op != changes.OpEnqueue || why != pausedByOperator) {
+		if why := o.space.Pausing(); !ok || o.drains() || o.quiet() || why != "" && (c.Op != changes.OpEnqueue || why != space.PausedByOperator) {
 			o.Await(ctx, o.wakeSeed, account.WakeAfter)
 			continue
 		}

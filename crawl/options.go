@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/resolve"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -298,7 +299,7 @@ type Options struct {
 	Assets, Forms bool
 	// WhenFull is what to do when a file system has less than KeepFree bytes free (0: the size of the
 	// buffers and some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
-	WhenFull WhenFull
+	WhenFull space.WhenFull
 	KeepFree int64
 	// TraceLinks is a file on FS that records the key of each link before the RAM cache filters it, 8 bytes
 	// each (package linktrace); "" means none. Seeds are not recorded. TraceLimit limits its size; default
@@ -323,7 +324,7 @@ type Options struct {
 	// ends the process.
 	Panicked func(value any, stack []byte)
 	// limit holds DiskBytes across the rounds of a run.
-	limit *diskLimit
+	limit *space.Limit
 	// filled keeps the filter of contents across the rounds of a run.
 	filled *filledFilter
 	// asker is what Hook opens. Tests set it instead.
@@ -417,7 +418,7 @@ func (o *Options) defaults() {
 		o.Budget = "paper"
 	}
 	if o.WhenFull == "" {
-		o.WhenFull = WhenFullPause
+		o.WhenFull = space.WhenFullPause
 	}
 	if o.Scope == "" {
 		o.Scope = state.ScopeAll
@@ -468,7 +469,7 @@ func (o *Options) Validate() error {
 		bad("crawl log level %q is not off, errors or all", o.CrawlLog)
 	}
 	switch o.WhenFull {
-	case "", WhenFullPause, WhenFullDrain, WhenFullStop:
+	case "", space.WhenFullPause, space.WhenFullDrain, space.WhenFullStop:
 	default:
 		bad("when full %q is not pause, drain or stop", o.WhenFull)
 	}

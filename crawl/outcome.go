@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -51,7 +52,7 @@ type pageStage struct {
 	operator   *operator
 	outages    *outage.Watch
 	output     *output
-	space      *space
+	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
 	spools     *spools

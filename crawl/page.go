@@ -73,7 +73,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 	} else if err != nil {
 		return p.exchangeFailed(g, rec, &page.sum, err, result)
 	}
-	if w.streamed == nil && !p.space.fits(w) { // a large body has reserved its space
+	if w.streamed == nil && !p.fits(w) { // a large body has reserved its space
 		return p.deferForRoom(page)
 	}
 	renders := p.render.wants(w, rec, is)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -50,7 +51,7 @@ type passRunner struct {
 	*engine
 	budgets  *budgetStage
 	requests *robotsRequests
-	space    *space
+	space    *space.Keeper
 	stock    *stockKeeper
 	mergers  []*merger // between a link and RAM
 }
@@ -150,20 +151,20 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 		if !full && wait > 0 {
 			// No pass is due, so no room is missing. Clear the reason here: during a pause of fetching
 			// nothing arrives, so no other pass would clear a refused copy of sparse files.
-			p.space.setReason("merge "+m.name, "")
+			p.space.SetReason("merge "+m.name, "")
 			p.Await(ctx, m.wake, wait)
 			continue
 		}
 		began, tuples := time.Now(), m.pending()
-		if _, err := p.pass(ctx, m, !full); errors.Is(err, errNoRoom) {
-			if err := p.space.noRoom(ctx, m.name, err, &freed); err != nil {
+		if _, err := p.pass(ctx, m, !full); errors.Is(err, space.ErrNoRoom) {
+			if err := p.space.NoRoom(ctx, m.name, err, &freed); err != nil {
 				return err
 			}
 			continue
 		} else if err != nil {
 			return err
 		}
-		p.space.setReason("merge "+m.name, "")
+		p.space.SetReason("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
 		m.learn(p.polite.Use().Filled, p.workers.exchanges.Load())
@@ -181,7 +182,7 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 
 // pass runs a pass, if what it hands on fits.
 func (p *passRunner) pass(ctx context.Context, m *merger, early bool) (int, error) {
-	release, err := p.space.reservePass(m.name, m.bytes())
+	release, err := p.space.ReservePass(m.name, m.bytes())
 	if err != nil {
 		return 0, err
 	}

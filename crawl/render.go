@@ -13,6 +13,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -133,7 +134,7 @@ type renderStage struct {
 	pages      *pageStage
 	requests   *robotsRequests
 	seen       *seenStage
-	space      *space
+	space      *space.Keeper
 }
 
 func newRenderStage(e *engine) *renderStage {
@@ -245,7 +246,7 @@ func (r *renderStage) run(ctx context.Context) error {
 			r.Await(ctx, r.wake, wait)
 			continue
 		}
-		if r.busy() >= r.opt.Render.Tabs || r.space.pausing() != "" || r.outages.Slowed() {
+		if r.busy() >= r.opt.Render.Tabs || r.space.Pausing() != "" || r.outages.Slowed() {
 			r.Await(ctx, r.wake, account.WakeAfter)
 			continue
 		}

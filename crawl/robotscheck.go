@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -38,7 +39,7 @@ type robotsCheck struct {
 	health     *hostHealth
 	passes     *passRunner
 	requests   *robotsRequests
-	space      *space
+	space      *space.Keeper
 	stock      *stockKeeper
 }
 
@@ -331,7 +332,7 @@ func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n =
 // robotsStore returns the options of RobotsCache. It emits checks to emitChecked.
 func (k *robotsCheck) robotsStore() drum.Options {
 	o := k.plan.RobotsCache.Shaped(plan.RobotsShape())
-	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.reserve
+	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.Reserve
 	o.Apply, o.Emit = k.applyRobots, k.emitChecked
 	o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 	if k.opt.RobotsForget > 0 {

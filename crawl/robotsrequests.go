@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -48,7 +49,7 @@ type robotsRequests struct {
 	pages     *pageStage
 	passes    *passRunner
 	seen      *seenStage
-	space     *space
+	space     *space.Keeper
 }
 
 func newRobotsRequests(e *engine) *robotsRequests {
@@ -105,7 +106,7 @@ func (q *robotsRequests) outageEnded() { q.wakeJobs.Raise() }
 // requestedStore returns the options of RobotsRequested. It emits new requests to QD.
 func (q *robotsRequests) requestedStore() drum.Options {
 	o := q.plan.RobotsRequested.Shaped(plan.RequestedShape())
-	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.reserve
+	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.Reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
 	if q.opt.RobotsForget > 0 {
 		o.Expunge = q.forgetRequested
@@ -231,7 +232,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			account.Sleep(ctx, min(rest, outage.Trickle)) // the gap falls with the first answer
 			continue
 		}
-		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.pausing() != "" {
+		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.Pausing() != "" {
 			q.Await(ctx, q.wakeJobs, account.WakeAfter)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/trapscore"
 	"drumbeat/internal/urlrule"
@@ -38,7 +39,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.limit, opt.filled = newDiskLimit(&opt), new(filledFilter)
+	opt.limit, opt.filled = space.NewLimit(opt.FS, opt.allDirs(), opt.DiskBytes), new(filledFilter)
 	defer opt.filled.close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
@@ -56,39 +57,39 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 // runUntilEnd runs the crawl, again after a full disk. It sets last if the crawl ran, with its state before it
 // was closed.
 func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, error) {
-	var full fullTries
+	var full space.Tries
 	for {
 		c, err := open(opt)
-		if err != nil && full.n == 0 {
-			return nil, blameDisk(err, opt.allDirs())
+		if err != nil && full.N == 0 {
+			return nil, space.BlameDisk(err, opt.allDirs())
 		}
 		var res *Result
 		if err == nil {
-			res, err = c.crawl(ctx, full.pause())
+			res, err = c.crawl(ctx, full.Pause())
 			opt.Control.attach(nil)
 			if opt.Control != nil {
 				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
 			}
 			c.history.end(res, err)
-			full.noteRun(c.space)
+			full.NoteRun(c.space)
 			err = errors.Join(err, c.close())
 		}
 		if errors.Is(err, disk.ErrQuota) {
-			err = opt.limit.met(opt.DiskBytes, err)
+			err = opt.limit.Met(opt.DiskBytes, err)
 		}
-		err = blameDisk(err, opt.allDirs())
-		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
+		err = space.BlameDisk(err, opt.allDirs())
+		if !state.IsFull(err) || opt.WhenFull == space.WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
 		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
 		// discarded. The crawl continues from that checkpoint when there is room.
-		if full.writesUseless(opt.FS, opt.allDirs()) {
-			return nil, full.error(err)
+		if full.WritesUseless(opt.FS, opt.allDirs()) {
+			return nil, full.Error(err)
 		}
-		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
+		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.Pause())
 		opt.New = false
 		if c == nil { // otherwise crawl pauses
-			account.Sleep(ctx, full.pause())
+			account.Sleep(ctx, full.Pause())
 		}
 	}
 }
@@ -125,8 +126,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	inner, cut := c.Begin(ctx)
 	defer c.Cancel()
 	defer cut()
-	if rest > 0 || c.space.over(0, 0) {
-		if err := c.space.awaitSpace(inner, rest); err != nil {
+	if rest > 0 || c.space.Over(0, 0) {
+		if err := c.space.AwaitSpace(inner, rest); err != nil {
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
@@ -218,6 +219,7 @@ func (c *crawler) moreWork() bool {
 
 // open locks the directories and opens every structure at the state in the manifest.
 func open(opt Options) (_ *crawler, err error) {
+	opt.defaults()
 	c := newCrawler(opt)
 	defer func() {
 		if err != nil {
@@ -241,7 +243,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if m != nil {
 		active, firstBegan = m.Active, m.Began
 		c.Accounts.Do(func(a *state.Accounts) { *a = m.Accounts })
-		c.space.noteSaved(&m.Accounts)
+		c.space.NoteSaved(&m.Accounts)
 	}
 	c.Resume(active, firstBegan)
 	if err = c.checkpointer.resume(m); err != nil {

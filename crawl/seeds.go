@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -23,7 +24,7 @@ type seedFeeder struct {
 	*engine
 	output  *output
 	seen    *seenStage
-	space   *space
+	space   *space.Keeper
 	budgets *budgetStage
 
 	state state.Seeds // guarded by the transaction lock
@@ -80,8 +81,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 	}
 	lines := admit.NewLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
 	for ctx.Err() == nil && !f.opt.Drain {
-		if f.space.pausing() != "" || f.drains() {
-			account.Sleep(ctx, spaceEvery)
+		if f.space.Pausing() != "" || f.drains() {
+			account.Sleep(ctx, space.Every)
 			continue
 		}
 		lot := f.newLot(time.Now())

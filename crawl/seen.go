@@ -12,6 +12,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
@@ -42,7 +43,7 @@ type seenStage struct {
 	cluster   *clusterStage
 	output    *output
 	passes    *passRunner
-	space     *space
+	space     *space.Keeper
 }
 
 func newSeenStage(e *engine) *seenStage {
@@ -168,7 +169,7 @@ func (s *seenStage) passCost() time.Duration { return s.urlSeen.Stats().Predicte
 // seenStore returns the options of URLseen. It emits new URLs to emitUnique.
 func (s *seenStage) seenStore() drum.Options {
 	o := s.plan.SeenOptions(nil)
-	o.Set, o.Name, o.Reserve = s.Set, state.NameURLSeen, s.space.reserve
+	o.Set, o.Name, o.Reserve = s.Set, state.NameURLSeen, s.space.Reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitUnique
 	return o
 }
@@ -251,7 +252,7 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 // namesStore returns the options of the store of names. It emits new names to emitNames.
 func (s *seenStage) namesStore() drum.Options {
 	o := s.plan.Names.Shaped(plan.NamesShape())
-	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.reserve
+	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.Reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitNames
 	return o
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
@@ -19,7 +20,7 @@ type slotMeter struct {
 	dispatcher *dispatcher
 	outages    *outage.Watch
 	requests   *robotsRequests
-	space      *space
+	space      *space.Keeper
 	stock      *stockKeeper
 }
 
@@ -74,7 +75,7 @@ func (m *slotMeter) sampleSlots(now time.Time) {
 
 // slotsWait returns what idle slots wait for.
 func (m *slotMeter) slotsWait(now time.Time) SlotUse {
-	if m.space.pausing() != "" || m.outages.Slowed() {
+	if m.space.Pausing() != "" || m.outages.Slowed() {
 		return snapshot.SlotSpace
 	}
 	if queued, _ := m.polite.Len(); queued > 0 {

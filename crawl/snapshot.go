@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -61,7 +62,7 @@ func (c *crawler) snapshot() *Snapshot {
 	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.slotsSoFar()
-	s.Paused, s.Outage = c.space.pausing() != "", c.outages.Slowed()
+	s.Paused, s.Outage = c.space.Pausing() != "", c.outages.Slowed()
 	s.AsksForBrotli = c.codings.wide.Load()
 	for i := range s.Times {
 		c.Times[i].Read(&s.Times[i])
@@ -92,9 +93,9 @@ func (c *crawler) snapshot() *Snapshot {
 // waitsFor returns what keeps connections idle.
 func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if c.paused.Load() {
-		return pausedByOperator
+		return space.PausedByOperator
 	}
-	if why := c.space.why(); why != "" {
+	if why := c.space.Why(); why != "" {
 		return "disk space: " + why
 	}
 	if why := c.outages.Text(); why != "" {

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/robots"
 	"drumbeat/state"
 )
 
 // These are the values of Result.Stop.
 const (
-	StopDone      = "done"       // nothing is left to fetch
-	StopCancelled = "stopped"    // the context was cancelled
-	StopPages     = "page limit" // Options.MaxPages
-	StopTime      = "time limit" // Options.MaxTime
-	StopDisk      = "disk limit" // Options.DiskBytes or KeepFree, with WhenFullStop
-	StopDrained   = "drained"    // only new links were left, and draining does not queue them
-	StopOutage    = "outage"     // nothing has answered for Options.OutagePatience
+	StopDone      = "done"         // nothing is left to fetch
+	StopCancelled = "stopped"      // the context was cancelled
+	StopPages     = "page limit"   // Options.MaxPages
+	StopTime      = "time limit"   // Options.MaxTime
+	StopDisk      = space.StopDisk // Options.DiskBytes or KeepFree, with WhenFullStop
+	StopDrained   = "drained"      // only new links were left, and draining does not queue them
+	StopOutage    = "outage"       // nothing has answered for Options.OutagePatience
 )
 
 // stopped returns the reason for which the stages were told to end.
@@ -77,7 +78,7 @@ func (c *crawler) done() bool {
 	if c.cluster.quiet() {
 		return c.cluster.concluded() // URLs that came due since are left
 	}
-	if c.Accounts.Stock() > 0 || c.space.pausing() != "" || c.outages.Slowed() { // cheap checks first
+	if c.Accounts.Stock() > 0 || c.space.Pausing() != "" || c.outages.Slowed() { // cheap checks first
 		return false
 	}
 	c.TxLock.Lock()
@@ -91,7 +92,7 @@ func (c *crawler) done() bool {
 
 // doneHere is done for this node of a cluster. The caller holds the transaction lock exclusively.
 func (c *crawler) doneHere() bool {
-	if c.Accounts.Stock() > 0 || c.space.pausing() != "" || c.outages.Slowed() {
+	if c.Accounts.Stock() > 0 || c.space.Pausing() != "" || c.outages.Slowed() {
 		return false
 	}
 	s := c.Accounts.Copy()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/star"
@@ -85,7 +86,7 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := b.space.borrow(ctx, "the computation of supporters", b.Set.Paths[0], st.Edges.Keys()*star.SupportBytesPerEdge)
+	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.Set.Paths[0], st.Edges.Keys()*star.SupportBytesPerEdge)
 	if err != nil {
 		r.Close()
 		return nil, err
@@ -110,8 +111,8 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 			}
 			return ctx.Err()
 		}})
-	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) && errors.Is(context.Cause(ctx), errRecalled) {
-		err = errRecalled
+	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) && errors.Is(context.Cause(ctx), space.ErrRecalled) {
+		err = space.ErrRecalled
 	}
 	return ranks, err
 }

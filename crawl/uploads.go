@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/human"
@@ -67,7 +68,7 @@ const (
 type uploads struct {
 	*engine
 	output       *output
-	space        *space
+	space        *space.Keeper
 	checkpointer *checkpointer
 	extraction   *extraction
 
@@ -271,7 +272,7 @@ func (u *uploads) bound() {
 	}
 	f := &u.figures
 	mark := f.SpoolBytes
-	if u.space.has(reasonStore) {
+	if u.space.Has(space.ReasonStore) {
 		mark -= mark / 8
 	}
 	why := ""
@@ -281,7 +282,7 @@ func (u *uploads) bound() {
 			why += "; " + f.Failing
 		}
 	}
-	u.space.setReason(reasonStore, why)
+	u.space.SetReason(space.ReasonStore, why)
 }
 
 // freeze copies the uploads under way, and the volumes that the queue of objects names.
@@ -395,7 +396,7 @@ func (u *uploads) run(ctx context.Context) error {
 		case err != nil:
 			v.due = time.Now().Add(u.retryAfter(v, err))
 			account.Sleep(ctx, firstUploadRetry) // the store may be away
-		case u.space.has(reasonStore): // fetching rests, so make room now
+		case u.space.Has(space.ReasonStore): // fetching rests, so make room now
 			if err := u.checkpointer.checkpoint(false, ""); err != nil {
 				return err
 			}

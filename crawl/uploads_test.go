@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/objstore"
@@ -312,7 +313,7 @@ func TestObjectStoreAway(t *testing.T) {
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
 		opt.ObjectStore.SpoolBytes = 250_000
-		opt.WhenFull = WhenFullStop // which is about disks
+		opt.WhenFull = space.WhenFullStop // which is about disks
 		log := new(logCounter)
 		opt.Log = log.logger()
 		began, away := time.Now(), 20*time.Minute

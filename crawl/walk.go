@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/walk"
 	"drumbeat/queue"
@@ -34,7 +35,7 @@ type walkStage struct {
 	told  bool         // that the walk has ended
 
 	seen  *seenStage
-	space *space
+	space *space.Keeper
 }
 
 // Bounds of a transaction of the walk. It may fill walkFill percent of its share of RAM; the rest is for tables
@@ -155,8 +156,8 @@ func (s *walkStage) change(tx *account.Tx, f func(*walk.Walk)) error {
 func (s *walkStage) run(ctx context.Context) error {
 	for s.on() && ctx.Err() == nil {
 		switch {
-		case s.space.pausing() != "" || s.drains():
-			account.Sleep(ctx, spaceEvery)
+		case s.space.Pausing() != "" || s.drains():
+			account.Sleep(ctx, space.Every)
 		case s.idle():
 			s.tellEnd()
 			s.Await(ctx, s.wake, account.WakeAfter)

@@ -114,6 +114,7 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
+	"crawl/space":    {28, []string{"crawl/account", "crawl/plan", "disk", "internal/human", "state"}},
 	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "exchange", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
@@ -155,7 +156,7 @@ var layers = map[string]layer{
 		"dnscache", "fetch", "internal/ports", "internal/simweb"}},
 
 	// Packages that commands share, then one for each command.
-	"cmd/term": {42, []string{"crawl", "state/audit", "state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
+	"cmd/term": {42, []string{"crawl", "crawl/space", "state/audit", "state", "disk", "exchange", "internal/bug", "internal/scope", "internal/human"}},
 	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/plan", "admit", "state", "disk", "exchange", "fetch", "internal/pace", "internal/profile",
 		"internal/nat64", "internal/scope", "internal/sites", "internal/urlrule", "parse", "weburl", "internal/human"}},
 	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "state/audit", "disk", "internal/human"}},
@@ -175,7 +176,7 @@ var layers = map[string]layer{
 		"internal/scope", "internal/sites", "parse", "robots", "weburl", "internal/human"}},
 	"cmd/log": {46, []string{"cmd/flags", "cmd/term", "state", "disk", "internal/crawllog", "internal/human", "weburl"}},
 	"cmd/ctl": {47, []string{"admin", "cmd/explain", "cmd/flags", "cmd/term", "state/explain", "internal/bug", "internal/human"}},
-	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/plan", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
+	"cmd/crawl": {46, []string{"admin", "admin/prom", "admin/web", "cmd/flags", "cmd/term", "crawl", "crawl/outage", "crawl/plan", "crawl/space", "admit", "state/extract", "state/history", "state/snapshot", "state", "crawl/strategy", "disk",
 		"dnscache", "fetch", "internal/bug", "internal/hook", "internal/linktrace", "internal/objstore", "internal/pace", "internal/ports", "internal/render",
 		"internal/scope", "internal/sites", "internal/tabular", "internal/urllist", "star", "warc", "warc/outfile", "weburl", "internal/human", "internal/revisit",
 		"internal/walk", "exchange", "exchange/lease", "exchange/nats"}},

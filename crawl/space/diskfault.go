@@ -1,4 +1,4 @@
-package crawl
+package space
 
 import (
 	"errors"
@@ -35,8 +35,8 @@ func (e *DiskError) Unwrap() error { return e.Err }
 var diskErrnos = [...]error{syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE,
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EUCLEAN, syscall.EREMOTEIO}
 
-// blameDisk returns a DiskError for an error of one of the directories, or else err, as for a write that --disk refuses.
-func blameDisk(err error, dirs []string) error {
+// BlameDisk returns a DiskError for an error of one of the directories, or else err, as for a write that --disk refuses.
+func BlameDisk(err error, dirs []string) error {
 	var pe *fs.PathError
 	var damage *disk.CorruptError
 	if err == nil || errors.As(err, &damage) || errors.Is(err, disk.ErrQuota) || !errors.As(err, &pe) {

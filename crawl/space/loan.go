@@ -1,4 +1,4 @@
-package crawl
+package space
 
 import (
 	"context"
@@ -14,13 +14,13 @@ type loan struct {
 	ended  chan struct{}
 }
 
-// errRecalled cancels work on lent space.
-var errRecalled = errors.New("crawl: the crawl needs the space")
+// ErrRecalled cancels work on lent space.
+var ErrRecalled = errors.New("crawl: the crawl needs the space")
 
-// borrow lends need bytes of one directory. Only one loan may be out. It is refused unless fetching would continue with
+// Borrow lends need bytes of one directory. Only one loan may be out. It is refused unless fetching would continue with
 // all of it in use. The work must end soon after the end of ctx, which has the cause errRecalled then, and call release
 // once its files are gone. It must not wait for a merge meanwhile.
-func (s *space) borrow(ctx context.Context, what, dir string, need int64) (_ context.Context, release func(), _ error) {
+func (s *Keeper) Borrow(ctx context.Context, what, dir string, need int64) (_ context.Context, release func(), _ error) {
 	if err := s.limitError(what, need, s.limitMargin()+s.limitMargin()/4); err != nil {
 		return nil, nil, err
 	}
@@ -40,12 +40,12 @@ func (s *space) borrow(ctx context.Context, what, dir string, need int64) (_ con
 }
 
 // recall ends the loan and waits until its files are gone. It reports whether there was one.
-func (s *space) recall() bool {
+func (s *Keeper) recall() bool {
 	l := s.lent.Load()
 	if l == nil {
 		return false
 	}
-	l.recall(errRecalled)
+	l.recall(ErrRecalled)
 	<-l.ended
 	return true
 }

@@ -1,9 +1,10 @@
-package crawl
+package space
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -32,18 +33,61 @@ const (
 
 // These are the intervals of the checks.
 const (
-	spaceEvery = time.Second      // check free space
-	usedEvery  = 10 * time.Second // look for files of others in the directories, which takes some thousand calls
-	spaceTold  = time.Minute      // repeat the log line during a pause
+	Every     = time.Second      // check free space
+	usedEvery = 10 * time.Second // look for files of others in the directories, which takes some thousand calls
+	spaceTold = time.Minute      // repeat the log line during a pause
 )
 
-// errNoRoom stops a merge or a large body before it writes more than fits.
-var errNoRoom = fmt.Errorf("crawl: no room: %w", syscall.ENOSPC)
+// Options are the options of a Keeper.
+type Options struct {
+	Log         *slog.Logger
+	WhenFull    WhenFull
+	Drain       bool     // new links are never queued
+	Dirs        []string // of state and output, each once
+	Outs        int      // directories of output
+	DiskBytes   int64    // limit of all files; 0: none
+	Connections int
+	Store       bool       // responses are stored
+	Plan        *plan.Plan // of the crawl; it may be made after the Keeper, and does not change once stages run
+	Limit       *Limit     // the file system of the crawl
+}
 
-// space detects a lack of disk space. Fetching, robots.txt requests and seeds pause while there is a
+// Store is a stage with stores on disk.
+type Store interface {
+	BufferedBytes() int64 // upper bound of what a checkpoint would write of its buffers
+	UnsavedBytes() int64  // files in RAM until the next checkpoint
+}
+
+// Checkpoints makes checkpoints.
+type Checkpoints interface {
+	Unsaved() bool // something has changed since the last one
+	Save() error
+}
+
+// Others are the stages that a Keeper calls.
+type Others struct {
+	Stores      []Store
+	Checkpoints Checkpoints
+	Exchanges   func() int64  // exchanges under way, for pages and robots.txt
+	Drain       func(on bool) // new links are not queued, or are again
+	Paused      func() bool   // the operator has paused the crawl
+}
+
+// StopDisk is the reason for which a Keeper stops the crawl.
+const StopDisk = "disk limit"
+
+// ErrNoRoom stops a merge or a large body before it writes more than fits.
+var ErrNoRoom = fmt.Errorf("crawl: no room: %w", syscall.ENOSPC)
+
+// Keeper detects a lack of disk space. Fetching, robots.txt requests and seeds pause while there is a
 // reason. Its goroutine is "space".
-type space struct {
-	*engine
+type Keeper struct {
+	run    *account.Run
+	saved  *state.Saved
+	opt    Options
+	others Others
+
+	draining  bool         // new links are not queued because of little space; of the goroutine
 	reserved  atomic.Int64 // bytes that running merges and copies of spools may still write
 	lent      atomic.Pointer[loan]
 	frees     freeSpace
@@ -52,13 +96,6 @@ type space struct {
 
 	lastCost  atomic.Pointer[saveCost]
 	usedDrain atomic.Bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
-
-	budgets      *budgetStage
-	check        *robotsCheck
-	checkpointer *checkpointer
-	content      *contentStage
-	requests     *robotsRequests
-	seen         *seenStage
 
 	// Of the goroutine "space", and of the run before it starts.
 	usedAt  time.Time // when the directories were last looked at
@@ -71,22 +108,18 @@ type space struct {
 	told    time.Time
 }
 
-func newSpace(e *engine) *space {
-	s := &space{engine: e, wakeSpace: e.PulsedSignal()}
-	e.limit.wake.Store(&s.wakeSpace)
+// New returns a Keeper. Wire must give it the other stages before it is used.
+func New(run *account.Run, saved *state.Saved, opt Options) *Keeper {
+	s := &Keeper{run: run, saved: saved, opt: opt, wakeSpace: run.PulsedSignal()}
+	opt.Limit.wake.Store(&s.wakeSpace)
 	return s
 }
 
-// inFlight returns the number of exchanges under way.
-func (s *space) inFlight() int64 {
-	if s.workers == nil {
-		return 0
-	}
-	return s.workers.inFlight.Load()
-}
+// Wire gives the Keeper the stages that it calls.
+func (s *Keeper) Wire(others Others) { s.others = others }
 
-// setReason sets or clears one reason to pause.
-func (s *space) setReason(name, why string) {
+// SetReason sets or clears one reason to pause.
+func (s *Keeper) SetReason(name, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why == "" {
@@ -102,21 +135,21 @@ func (s *space) setReason(name, why string) {
 	s.reasons[name] = why
 }
 
-// reasonStore is the reason that too many finished files wait for the object store.
-const reasonStore = "object store"
+// ReasonStore is the reason that too many finished files wait for the object store.
+const ReasonStore = "object store"
 
-// has reports whether there is a reason of that name.
-func (s *space) has(name string) bool {
+// Has reports whether there is a reason of that name.
+func (s *Keeper) Has(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reasons[name] != ""
 }
 
 // onlyStore reports whether the object store is the only reason to pause. s.mu must be held.
-func (s *space) onlyStore() bool { return len(s.reasons) == 1 && s.reasons[reasonStore] != "" }
+func (s *Keeper) onlyStore() bool { return len(s.reasons) == 1 && s.reasons[ReasonStore] != "" }
 
-// why returns the reasons to pause, "" for none.
-func (s *space) why() string {
+// Why returns the reasons to pause, "" for none.
+func (s *Keeper) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.reasons) == 0 {
@@ -128,46 +161,46 @@ func (s *space) why() string {
 	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
 }
 
-// pausing returns why fetching, robots.txt requests and seeds pause, "" if they do not.
-func (s *space) pausing() string {
-	if s.paused.Load() {
-		return pausedByOperator
+// Pausing returns why fetching, robots.txt requests and seeds pause, "" if they do not.
+func (s *Keeper) Pausing() string {
+	if s.others.Paused() {
+		return PausedByOperator
 	}
-	if why := s.why(); why != "" {
+	if why := s.Why(); why != "" {
 		return why
 	}
 	return s.nearLimit()
 }
 
-const pausedByOperator = "paused by the operator"
+const PausedByOperator = "paused by the operator"
 
 // lowWater is the free space of a file system below which fetching pauses. A checkpoint writes the content
 // of all buffers and must always be possible.
-func (s *space) lowWater() int64 { return s.plan.KeepFreeBytes }
+func (s *Keeper) lowWater() int64 { return s.opt.Plan.KeepFreeBytes }
 
 // highWater is the free space above which fetching continues. The difference avoids frequent changes.
 func highWater(low int64) int64 { return low + low/4 }
 
 // limitMargin is the distance from --disk, besides the next checkpoint, at which fetching pauses. Passes may use it.
-func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/16) }
+func (s *Keeper) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/16) }
 
-// reserve refuses a merge whose output would not fit above the reserve, because waiting is better than
+// Reserve refuses a merge whose output would not fit above the reserve, because waiting is better than
 // failing midway. Merges of several stores, and several workers of one, run in parallel. Space that others
 // have reserved counts as used until they release it, so it counts twice while they write. A loan is recalled first.
-func (s *space) reserve(need int64) (release func(), err error) {
-	if release, err = s.tryReserve(need); errors.Is(err, errNoRoom) && s.recall() {
+func (s *Keeper) Reserve(need int64) (release func(), err error) {
+	if release, err = s.tryReserve(need); errors.Is(err, ErrNoRoom) && s.recall() {
 		release, err = s.tryReserve(need)
 	}
 	return release, err
 }
 
-func (s *space) tryReserve(need int64) (release func(), err error) {
+func (s *Keeper) tryReserve(need int64) (release func(), err error) {
 	if err := s.limitError("a merge", need, 0); err != nil {
 		return nil, err
 	}
 	all := s.reserved.Add(need)
-	release = func() { s.claim(-need) }
-	if err := s.roomFor("a merge", s.Set.Paths, need, all+s.unsavedBytes(), min(plan.DiskReserve, s.lowWater())); err != nil {
+	release = func() { s.Claim(-need) }
+	if err := s.roomFor("a merge", s.saved.Set.Paths, need, all+s.unsavedBytes(), min(plan.DiskReserve, s.lowWater())); err != nil {
 		release()
 		return nil, err
 	}
@@ -176,10 +209,10 @@ func (s *space) tryReserve(need int64) (release func(), err error) {
 
 // roomFor returns an error if a directory has not all bytes free above keep. need is the part of all for
 // what.
-func (s *space) roomFor(what string, dirs []string, need, all, keep int64) error {
+func (s *Keeper) roomFor(what string, dirs []string, need, all, keep int64) error {
 	for _, dir := range dirs {
 		free, err := s.frees.in(dir, all+keep, func(dir string) (int64, error) {
-			free, _, err := s.Set.FS.Space(dir)
+			free, _, err := s.saved.Set.FS.Space(dir)
 			return free, err
 		})
 		if err != nil {
@@ -187,18 +220,20 @@ func (s *space) roomFor(what string, dirs []string, need, all, keep int64) error
 		}
 		if free < all+keep {
 			return fmt.Errorf("crawl: %s has %s free; %s needs %s, others %s, and %s stay free: %w",
-				dir, human.Bytes(free), what, human.Bytes(need), human.Bytes(all-need), human.Bytes(keep), errNoRoom)
+				dir, human.Bytes(free), what, human.Bytes(need), human.Bytes(all-need), human.Bytes(keep), ErrNoRoom)
 		}
 	}
 	return nil
 }
 
-// outputRoom returns an error if need bytes of a large body would not fit above the mark of free space, or
+// OutputRoom returns an error if need bytes of a large body would not fit above the mark of free space, or
 // below --disk.
-func (s *space) outputRoom(need int64) error { return s.roomBeside("a large body", s.Out.Paths, need) }
+func (s *Keeper) OutputRoom(need int64) error {
+	return s.RoomBeside("a large body", s.saved.Out.Paths, need)
+}
 
-// roomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or below --disk.
-func (s *space) roomBeside(what string, dirs []string, need int64) error {
+// RoomBeside returns an error if need bytes for what would not fit into dirs above the mark of free space, or below --disk.
+func (s *Keeper) RoomBeside(what string, dirs []string, need int64) error {
 	all := s.reserved.Load() + s.unsavedBytes() + need
 	if err := s.limitError(what, need, s.limitMargin()); err != nil {
 		return err
@@ -206,8 +241,8 @@ func (s *space) roomBeside(what string, dirs []string, need int64) error {
 	return s.roomFor(what, dirs, need, all, s.lowWater())
 }
 
-// claim reserves n more bytes, or returns them if n is negative.
-func (s *space) claim(n int64) {
+// Claim reserves n more bytes, or returns them if n is negative.
+func (s *Keeper) Claim(n int64) {
 	if n < 0 {
 		s.frees.giveBack(-n) // before, so that another does not see both as free
 	}
@@ -241,25 +276,25 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 
 // checkSpace compares free and used space with the marks and sets the reasons to pause. saves reports whether it may make
 // a checkpoint.
-func (s *space) checkSpace(now time.Time, saves bool) error {
+func (s *Keeper) checkSpace(now time.Time, saves bool) error {
 	low := s.lowWater()
-	resting := s.why() != ""
+	resting := s.Why() != ""
 	mark, files := low, int64(plan.LeastFiles)
 	if resting {
 		mark, files = highWater(low), highWater(plan.LeastFiles)
 	}
 	mark += s.unsavedBytes()
-	why, least, err := shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
+	why, least, err := shortOf(s.saved.Set.FS, s.opt.Dirs, mark, files)
 	if err == nil && why != "" && s.recall() {
-		why, least, err = shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
+		why, least, err = shortOf(s.saved.Set.FS, s.opt.Dirs, mark, files)
 	}
 	if err != nil {
 		return err
 	}
-	s.setReason("free", why)
+	s.SetReason("free", why)
 	if now.Sub(s.usedAt) >= usedEvery {
 		s.usedAt = now
-		if err := s.limit.Count(); err != nil {
+		if err := s.opt.Limit.Count(); err != nil {
 			return fmt.Errorf("crawl: disk in use: %w", err)
 		}
 	}
@@ -276,11 +311,11 @@ const drainSamples = 3
 
 // drainOrNot starts draining when space runs low, with WhenFullDrain, and ends it when there is room again.
 // least is the smallest number of free bytes of all file systems.
-func (s *space) drainOrNot(least int64) {
+func (s *Keeper) drainOrNot(least int64) {
 	if s.opt.WhenFull != WhenFullDrain || s.opt.Drain {
 		return
 	}
-	mark, on := 2*s.lowWater(), s.draining.Load()
+	mark, on := 2*s.lowWater(), s.draining
 	low := least < mark || s.usedDrain.Load()
 	if on && (low || least < highWater(mark)) || !on && !low {
 		s.against = 0
@@ -290,7 +325,8 @@ func (s *space) drainOrNot(least int64) {
 		return
 	}
 	s.against = 0
-	s.draining.Store(!on)
+	s.draining = !on
+	s.others.Drain(!on)
 	if on {
 		s.opt.Log.Warn("there is room again: new links are queued")
 	} else {
@@ -299,25 +335,14 @@ func (s *space) drainOrNot(least int64) {
 	}
 }
 
-// used returns the bytes of the crawl's files.
-func (s *space) used() int64 { return s.limit.Used() }
+// Used returns the bytes of the crawl's files.
+func (s *Keeper) Used() int64 { return s.opt.Limit.Used() }
 
-// allDirs returns the directories of state and output, each once.
-func (o *Options) allDirs() []string {
-	dirs := slices.Clone(o.Dirs)
-	for _, d := range o.Out {
-		if !slices.Contains(dirs, d) {
-			dirs = append(dirs, d)
-		}
-	}
-	return dirs
-}
-
-// watchSpace pauses fetching while there is too little room, and logs it.
-func (s *space) watchSpace(ctx context.Context) error {
-	for account.Sleep(ctx, spaceEvery) {
+// Run pauses fetching while there is too little room, and logs it.
+func (s *Keeper) Run(ctx context.Context) error {
+	for account.Sleep(ctx, Every) {
 		// Without a reason, only changes by this crawl need a check.
-		if s.why() == "" && !s.Await(ctx, s.wakeSpace, account.WakeAfter) {
+		if s.Why() == "" && !s.run.Await(ctx, s.wakeSpace, account.WakeAfter) {
 			return nil
 		}
 		if err := s.checkSpace(time.Now(), true); err != nil {
@@ -332,19 +357,19 @@ func (s *space) watchSpace(ctx context.Context) error {
 
 // logPause logs the start, the continuation and the end of a pause. It returns true if the crawl stops
 // because of it.
-func (s *space) logPause(now time.Time) (stop bool) {
-	why := s.why()
+func (s *Keeper) logPause(now time.Time) (stop bool) {
+	why := s.Why()
 	if why == "" {
 		if paused := s.endPause(now); paused > 0 {
-			s.NoteProgress()
-			s.Changed() // wakes the paused stages, before the log may block
+			s.run.NoteProgress()
+			s.run.Changed() // wakes the paused stages, before the log may block
 			s.opt.Log.Warn("there is room again: fetching continues", "paused", paused.Round(time.Second))
 		}
 		return false
 	}
 	paused, onlyStore, tell := s.notePause(now)
 	if s.opt.WhenFull == WhenFullStop && !onlyStore {
-		s.Stop(StopDisk)
+		s.run.Stop(StopDisk)
 		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
 		return true
 	}
@@ -354,13 +379,13 @@ func (s *space) logPause(now time.Time) (stop bool) {
 			what = "fetching pauses until the object store has taken more files"
 		}
 		s.opt.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
-		s.Hook("rest")
+		s.run.Hook("rest")
 	}
 	return false
 }
 
 // endPause ends a pause and returns how long it was, 0 if there was none.
-func (s *space) endPause(now time.Time) time.Duration {
+func (s *Keeper) endPause(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.since.IsZero() {
@@ -373,7 +398,7 @@ func (s *space) endPause(now time.Time) time.Duration {
 
 // notePause returns how long a pause has lasted, whether only the object store causes it, and whether it is time to log it.
 // Callers log without s.mu, which all stages take: a log that blocks would stop them.
-func (s *space) notePause(now time.Time) (paused time.Duration, onlyStore, tell bool) {
+func (s *Keeper) notePause(now time.Time) (paused time.Duration, onlyStore, tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if tell = now.Sub(s.told) >= spaceTold; tell {
@@ -382,35 +407,35 @@ func (s *space) notePause(now time.Time) (paused time.Duration, onlyStore, tell 
 	return now.Sub(s.since), s.onlyStore(), tell
 }
 
-// noRoom handles a merge that does not fit. It first makes a checkpoint, which deletes replaced files.
+// NoRoom handles a merge that does not fit. It first makes a checkpoint, which deletes replaced files.
 // After that fetching pauses, or the crawl stops, and the merge is tried again later. freed is when this
 // merger last made such a checkpoint.
-func (s *space) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
-	if time.Since(*freed) >= usedEvery && s.checkpointer.unsaved() {
+func (s *Keeper) NoRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
+	if time.Since(*freed) >= usedEvery && s.others.Checkpoints.Unsaved() {
 		*freed = time.Now()
-		return s.checkpointer.checkpoint(false, "")
+		return s.others.Checkpoints.Save()
 	}
-	s.setReason("merge "+name, cause.Error())
+	s.SetReason("merge "+name, cause.Error())
 	s.logPause(time.Now())
-	account.Sleep(ctx, spaceEvery)
+	account.Sleep(ctx, Every)
 	return nil
 }
 
-// awaitSpace pauses for rest, then waits until every disk is above its high mark. A crawl whose write found
+// AwaitSpace pauses for rest, then waits until every disk is above its high mark. A crawl whose write found
 // no space starts with it, since its first checkpoint must be possible, and one that has more files than --disk
 // allows.
-func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
+func (s *Keeper) AwaitSpace(ctx context.Context, rest time.Duration) error {
 	if rest > 0 {
-		s.setReason("free", "a write found no space")
+		s.SetReason("free", "a write found no space")
 	}
 	for account.Sleep(ctx, rest) && ctx.Err() == nil {
 		if err := s.checkSpace(time.Now(), false); err != nil {
 			return err
 		}
-		if s.logPause(time.Now()) || s.why() == "" {
+		if s.logPause(time.Now()) || s.Why() == "" {
 			return nil
 		}
-		rest = spaceEvery
+		rest = Every
 	}
 	return nil
 }
@@ -421,49 +446,49 @@ func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
 const (
 	fullPause    = time.Second
 	fullPauseMax = 10 * time.Minute
-	fullRounds   = 16 // 77 minutes
+	FullRounds   = 16 // 77 minutes
 )
 
-// fullTries counts the attempts.
-type fullTries struct {
-	n      int // consecutive attempts without a checkpoint that saved something
+// Tries counts the attempts.
+type Tries struct {
+	N      int // consecutive attempts without a checkpoint that saved something
 	hidden int // the last of them after which the file systems reported free space
 	saved  int64
 	low    int64 // the mark of free bytes
 }
 
-// pause returns the wait before the next attempt.
-func (f *fullTries) pause() time.Duration {
-	if f.n == 0 {
+// Pause returns the wait before the next attempt.
+func (f *Tries) Pause() time.Duration {
+	if f.N == 0 {
 		return 0
 	}
-	return min(fullPauseMax, fullPause<<min(f.n-1, 20))
+	return min(fullPauseMax, fullPause<<min(f.N-1, 20))
 }
 
-// noteSaved records the URLs in the last durable checkpoint.
-func (s *space) noteSaved(a *state.Accounts) { s.savedURLs.Store(a.Gained()) }
+// NoteSaved records the URLs in the last durable checkpoint.
+func (s *Keeper) NoteSaved(a *state.Accounts) { s.savedURLs.Store(a.Gained()) }
 
-// noteRun checks whether a run has saved URLs found or ended. The first checkpoint of a run saves nothing
+// NoteRun checks whether a run has saved URLs found or ended. The first checkpoint of a run saves nothing
 // new.
-func (f *fullTries) noteRun(s *space) {
+func (f *Tries) NoteRun(s *Keeper) {
 	if saved := s.savedURLs.Load(); saved != f.saved {
-		*f = fullTries{saved: saved}
+		*f = Tries{saved: saved}
 	}
 	f.low = s.lowWater()
 }
 
-// writesUseless counts a failed attempt and reports whether it was the last one.
-func (f *fullTries) writesUseless(fsys disk.FS, dirs []string) bool {
-	f.n++
+// WritesUseless counts a failed attempt and reports whether it was the last one.
+func (f *Tries) WritesUseless(fsys disk.FS, dirs []string) bool {
+	f.N++
 	f.hidden++
 	if why, _, err := shortOf(fsys, dirs, f.low, plan.LeastFiles); err != nil || why != "" {
 		f.hidden = 0
 	}
-	return f.hidden > fullRounds
+	return f.hidden > FullRounds
 }
 
-// error returns the error of a crawl whose last attempt failed with err.
-func (f *fullTries) error(err error) error {
+// Error returns the error of a crawl whose last attempt failed with err.
+func (f *Tries) Error(err error) error {
 	although := "the file systems report free space (a quota, a thin pool?)"
 	if errors.Is(err, disk.ErrQuota) {
 		although = "--disk seemed to leave room"

@@ -1,0 +1,107 @@
+package crawl
+
+import (
+	"slices"
+
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/space"
+	"drumbeat/drum"
+)
+
+// This file has what the rooms ask of the stages of this package, and their options.
+
+// BufferedBytes implements space.Store.
+func (s *seenStage) BufferedBytes() int64 {
+	return s.plan.URLSeen.BufferedIn(s.urlSeen) + s.plan.Names.BufferedIn(s.names)
+}
+
+// BufferedBytes implements space.Store.
+func (c *contentStage) BufferedBytes() int64 { return c.plan.Content.BufferedIn(c.content) }
+
+// BufferedBytes implements space.Store.
+func (k *robotsCheck) BufferedBytes() int64 { return k.plan.RobotsCache.BufferedIn(k.robotsCache) }
+
+// BufferedBytes implements space.Store.
+func (q *robotsRequests) BufferedBytes() int64 {
+	return q.plan.RobotsRequested.BufferedIn(q.robotsRequested)
+}
+
+// BufferedBytes implements space.Store.
+func (b *budgetStage) BufferedBytes() int64 {
+	if b.star == nil {
+		return 0
+	}
+	edges, indegree := b.star.PendingBytes()
+	return b.plan.Edges.Buffered(edges) + b.plan.Indegree.Buffered(indegree)
+}
+
+// UnsavedBytes implements space.Store.
+func (s *seenStage) UnsavedBytes() int64 { return unsavedIn(s.urlSeen) + unsavedIn(s.names) }
+
+// UnsavedBytes implements space.Store.
+func (c *contentStage) UnsavedBytes() int64 { return unsavedIn(c.content) }
+
+// UnsavedBytes implements space.Store.
+func (k *robotsCheck) UnsavedBytes() int64 { return unsavedIn(k.robotsCache) }
+
+// UnsavedBytes implements space.Store.
+func (q *robotsRequests) UnsavedBytes() int64 { return unsavedIn(q.robotsRequested) }
+
+// UnsavedBytes implements space.Store.
+func (b *budgetStage) UnsavedBytes() int64 {
+	if b.star == nil {
+		return 0
+	}
+	return b.star.UnsavedBytes()
+}
+
+// unsavedIn returns what a store has to save, 0 before it is open.
+func unsavedIn(d *drum.Drum) int64 {
+	if d == nil {
+		return 0
+	}
+	return d.UnsavedBytes()
+}
+
+// allDirs returns the directories of state and output, each once.
+func (o *Options) allDirs() []string {
+	dirs := slices.Clone(o.Dirs)
+	for _, d := range o.Out {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// leastDisk is the smallest DiskBytes with which a new crawl fetches pages.
+func (o *Options) leastDisk() int64 {
+	return space.LeastDisk(len(o.allDirs()))
+}
+
+// spaceOptions returns the options of the keeper of disk space.
+func (e *engine) spaceOptions() space.Options {
+	o := &e.opt
+	return space.Options{Log: o.Log, WhenFull: o.WhenFull, Drain: o.Drain, Dirs: o.allDirs(), Outs: len(o.Out), DiskBytes: o.DiskBytes,
+		Connections: o.Connections, Store: o.Store, Plan: &e.plan, Limit: e.limit}
+}
+
+// wireSpace gives the keeper of disk space the stages that it calls.
+func (c *crawler) wireSpace() {
+	c.space.Wire(space.Others{Stores: []space.Store{c.seen, c.content, c.check, c.requests, c.budgets}, Checkpoints: c.checkpointer,
+		Exchanges: func() int64 {
+			n := int64(c.requests.underWay())
+			if c.workers != nil {
+				n += c.workers.inFlight.Load()
+			}
+			return n
+		},
+		Drain: c.draining.Store, Paused: c.paused.Load})
+}
+
+// watchOptions returns the options of the watch for outages.
+func (e *engine) watchOptions() outage.Options {
+	o := &e.opt
+	return outage.Options{Log: o.Log, HostDelay: o.HostDelay, Patience: o.OutagePatience, References: o.References, Resolver: o.Resolver,
+		AllowedAddr: o.AllowedAddr, Waits: e.faultWaits.Waits}
+}
