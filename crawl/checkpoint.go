@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/exchange"
@@ -41,7 +42,7 @@ type moment struct {
 	renders  [][]byte
 	walk     *walk.Frozen // nil with other strategies
 	uploads  []objstore.Upload
-	stored   []*volume // files that are in the object store and that the queue of objects names
+	stored   output.Stored // files that are in the object store and that the queue of objects names
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
@@ -56,10 +57,10 @@ type moment struct {
 // checkpointer writes checkpoints. Its goroutine is "checkpoint".
 type checkpointer struct {
 	*engine
-	extraction     *extraction
+	extraction     *output.Extraction
 	cluster        *clusterStage
 	operator       *operator
-	uploads        *uploads
+	uploads        *output.Uploads
 	structures     []*structure    // all structures on disk
 	inRAM          []func(*moment) // copy the state that stages hold in RAM only
 	checkpointMu   sync.Mutex      // held during a checkpoint; guards gen
@@ -71,7 +72,7 @@ type checkpointer struct {
 	saved          atomic.Int64 // value of changes when the last checkpoint began
 	savedAt        atomic.Int64 // when the crawl last had the saved state, Unix ns
 
-	output *output
+	output *output.Writer
 	space  *space.Keeper
 }
 
@@ -109,11 +110,11 @@ func (k *checkpointer) checkpointQuietly(clean bool, done string, late *account.
 	k.Times.Observe(snapshot.TimeCheckpoint, stats.Total)
 	k.Times.Observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
-	if err := k.uploads.checkpointed(m.stored); err != nil {
+	if err := k.uploads.Checkpointed(m.stored); err != nil {
 		k.Fail(err)
 		return err
 	}
-	k.extraction.checkpointed()
+	k.extraction.Checkpointed()
 	k.cluster.checkpointed(k.gen, m)
 	k.operator.checkpointed(m)
 	k.saved.Store(changes)
@@ -160,6 +161,9 @@ func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load(
 
 // Unsaved reports whether anything has changed since the last checkpoint began.
 func (k *checkpointer) Unsaved() bool { return k.saved.Load() != k.Changes() }
+
+// SaveEnd makes the last checkpoint of a run; done says why the crawl is over, "" if it is not.
+func (k *checkpointer) SaveEnd(done string) error { return k.checkpoint(true, done) }
 
 // Save makes a checkpoint.
 func (k *checkpointer) Save() error { return k.checkpoint(false, "") }
@@ -226,7 +230,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
 		Frozen: k.frozen, Began: k.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(),
-		Store: k.uploads.place(), Uploads: mo.uploads,
+		Store: k.uploads.Place(), Uploads: mo.uploads,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
@@ -353,7 +357,7 @@ func (k *checkpointer) checkpoints(ctx context.Context) error {
 		case <-t.C:
 			wait = min(2*wait, k.opt.CheckpointEvery)
 			t.Reset(wait)
-			rolled, err := k.output.rollOutput(time.Now())
+			rolled, err := k.output.Roll(time.Now())
 			if err != nil {
 				return err
 			}

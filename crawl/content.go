@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
@@ -76,7 +77,7 @@ type contentStage struct {
 	prepared warc.Prepared
 
 	deferrals *deferrals
-	output    *output
+	output    *output.Writer
 	passes    *passRunner
 	seen      *seenStage
 	space     *space.Keeper
@@ -260,10 +261,10 @@ func (c *contentStage) wrap(tx *account.Tx, w *pageWorker, rec *weburl.Record, r
 	w.visit.apply(&waiting)
 	wait.Record, wait.Size = waiting.Append(nil), uint64(len(resp.Body))
 	if c.opt.Store {
-		wait.Form, wait.Capture = c.output.form(), w.prepared.AppendBinary(w.capture[:0])
+		wait.Form, wait.Capture = c.output.Form(), w.prepared.AppendBinary(w.capture[:0])
 		w.capture = wait.Capture
 	}
-	if e := c.output.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
+	if e := c.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
 		wait.Log = e.Append(nil)
 	}
 	if c.holdsLinks(rec) {
@@ -345,7 +346,7 @@ func (c *contentStage) end(res *drum.Result) error {
 		var at warc.Location
 		if len(wait.Capture) > 0 {
 			var err error
-			if at, err = c.output.storeCapture(&c.prepared); err != nil {
+			if at, err = c.output.Append(&c.prepared, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -365,14 +366,14 @@ func (c *contentStage) end(res *drum.Result) error {
 		if known {
 			e.DuplicateOf = string(first.url)
 		}
-		return c.output.logEntry(&e)
+		return c.output.LogEntry(&e)
 	})
 }
 
 // capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body
 // that was stored in another coding is stored again, since readers take it with the headers of this response.
 func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (revisit bool, _ error) {
-	if form := c.output.form(); wait.Form != form {
+	if form := c.output.Form(); wait.Form != form {
 		return false, errContentForm
 	}
 	if err := c.prepared.UnmarshalBinary(wait.Capture); err != nil {
@@ -389,7 +390,7 @@ func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue
 		return false, nil
 	}
 	if c.encoder == nil {
-		c.encoder = c.output.newEncoder()
+		c.encoder = c.output.NewEncoder()
 	}
 	return true, c.encoder.Revisit(&c.prepared, warc.Original{URL: first.url, Date: first.date})
 }

@@ -121,7 +121,7 @@ func (c *contentStage) checkWaiting(t *drum.Tuple) (known bool, _ error) {
 	if len(wait.Capture) == 0 {
 		return false, nil
 	}
-	if wait.Form != c.output.form() {
+	if wait.Form != c.output.Form() {
 		return false, errContentForm
 	}
 	return true, nil

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 )
 
@@ -52,14 +53,14 @@ type crawler struct {
 	outages      *outage.Watch
 	space        *space.Keeper
 	spools       *spools
-	output       *output
+	output       *output.Writer
 	checkpointer *checkpointer
 	slotMeter    *slotMeter
 	slowDirs     *slowDirs
 	codings      *codingChooser
 	history      *historian
-	extraction   *extraction
-	uploads      *uploads
+	extraction   *output.Extraction
+	uploads      *output.Uploads
 	operator     *operator
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
@@ -75,13 +76,13 @@ func (c *crawler) wire() {
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.spools = newSpools(e)
-	c.health, c.outages, c.output = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions()), &output{engine: e}
+	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
+	c.wireOutput()
 	c.codings = &codingChooser{engine: e}
 	c.operator = newOperator(e)
 	c.history = &historian{engine: e, take: c.snapshot, wake: account.NewSignal()}
 	c.slowDirs = &slowDirs{engine: e, history: c.history}
-	c.extraction, c.uploads = newExtraction(e), newUploads(e)
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -116,13 +117,17 @@ func (c *crawler) wire() {
 	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
 	c.stock.deferrals = c.deferrals
 	c.health.check, c.health.deferrals = c.check, c.deferrals
-	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health, Lookups: c.output,
+	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health,
+		Looked: func(name string, answer *Lookup) {
+			c.output.ArchiveLookup(name, answer)
+			c.sketches.addServers(answer.Addrs)
+		},
 		Ended: func() { c.requests.outageEnded(); c.dispatcher.outageEnded() }})
 	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
 		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze,
-		c.uploads.freeze}
+		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
@@ -131,7 +136,7 @@ func (c *crawler) wire() {
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
-	c.extraction.output, c.extraction.space, c.checkpointer.extraction = c.output, c.space, c.extraction
+	c.checkpointer.extraction = c.extraction
 	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
@@ -140,8 +145,7 @@ func (c *crawler) wire() {
 	c.deferrals.quiet, c.operator.quiet = c.cluster.quiet, c.cluster.quiet
 	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
 	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
-	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
-	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction
+	c.checkpointer.uploads = c.uploads
 	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
 	c.leases.dispatcher = c.dispatcher
 	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
@@ -181,8 +185,8 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "slowdirs", c.slowDirs.watchDirs)
 	c.Start(ctx, "codings", c.codings.chooseCodings)
 	c.Start(ctx, "history", c.history.keepHistory)
-	c.Start(ctx, "extract", c.extraction.run)
-	c.Start(ctx, "upload", c.uploads.run)
+	c.Start(ctx, "extract", c.extraction.Run)
+	c.Start(ctx, "upload", c.uploads.Run)
 	c.Start(ctx, "held", c.deferrals.releaseHeld)
 	c.Start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {

@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/queue"
@@ -33,7 +34,7 @@ type deferrals struct {
 
 	budgets *budgetStage
 	check   *robotsCheck
-	output  *output
+	output  *output.Writer
 	seen    *seenStage
 	space   *space.Keeper
 	stock   *stockKeeper
@@ -135,7 +136,7 @@ func (d *deferrals) hold(tx *account.Tx, rec *weburl.Record, from state.Place, w
 	}
 	d.NoteProgress()
 	if rec.Flags&weburl.FlagSeed != 0 {
-		d.output.logSeed(string(rec.URL), why.String())
+		d.output.LogSeed(string(rec.URL), why.String())
 	}
 	rec.Reason, rec.Extra = uint8(why), nil
 	return d.held.Append(rec.Append(nil))
@@ -343,9 +344,9 @@ func (d *deferrals) refuse(tx *account.Tx, rec *weburl.Record, from state.Place,
 			return err
 		}
 	} else if rec.Flags&weburl.FlagSeed != 0 {
-		d.output.logSeed(string(rec.URL), why.String())
+		d.output.LogSeed(string(rec.URL), why.String())
 	}
-	return d.output.logRefused(tx, rec, why)
+	return d.output.LogRefused(tx, rec, why)
 }
 
 // tryHTTPFallback adds the http form of a seed without scheme whose https form failed. It is part of a
@@ -359,7 +360,7 @@ func (d *deferrals) tryHTTPFallback(tx *account.Tx, rec *weburl.Record) error {
 	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
-		d.output.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
+		d.output.LogSeed("http://"+string(rest), "bad-seed: "+err.Error())
 		return nil
 	}
 	b.Add([]byte(url))

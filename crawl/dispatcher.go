@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
@@ -41,7 +42,7 @@ type dispatcher struct {
 	health    *hostHealth
 	operator  *operator
 	outages   *outage.Watch
-	output    *output
+	output    *output.Writer
 	pages     *pageStage
 	leases    *leaseStage
 	space     *space.Keeper
@@ -121,7 +122,8 @@ func perNode(limit, nodes int) int {
 
 // openWorkers creates the workers and limits of fetching and the rule for accepted bodies.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
-	d.workers = newWorkers(d.output, d.opt.Connections)
+	d.output.Open()
+	d.workers = newWorkers(d.engine, d.output, d.opt.Connections)
 	d.openLimits()
 	return d.pages.openAccept()
 }

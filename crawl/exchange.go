@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/cookies"
@@ -73,7 +74,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
 		if err == nil && jar != nil {
 			takeCookies(jar, jarFor, resp)
-			if isRedirect(resp) {
+			if output.IsRedirect(resp) {
 				jar.Redirected(p.Hasher.URLKey(urlOf(jarFor)), cookieOf(&req))
 			}
 		}

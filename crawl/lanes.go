@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/sites"
@@ -170,7 +171,7 @@ func turnsOf(s *strategy.Strategy) beast.Turns {
 func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response) {
 	switch s := p.strategy.Load(); {
 	case s.Scores == strategy.NoScore:
-	case isRedirect(resp):
+	case output.IsRedirect(resp):
 		w.links.Rec.Score = rec.Score
 	case s.Scores == strategy.IndegreeBudget:
 		normal, largest := p.budgets.budgetRange()

@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
@@ -366,7 +367,7 @@ func canonicalHost(name string) (string, error) {
 // badSeeds returns the lines that are no URL or host, each with the reason, at most MaxSeedReports.
 func (o *operator) badSeeds(lines []string) (bad [][2]string) {
 	for _, line := range lines {
-		if _, _, err := o.links.ParseSeed([]byte(line)); err != nil && len(bad) < MaxSeedReports {
+		if _, _, err := o.links.ParseSeed([]byte(line)); err != nil && len(bad) < output.MaxSeedReports {
 			bad = append(bad, [2]string{line, err.Error()})
 		}
 	}

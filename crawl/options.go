@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/resolve"
 	"drumbeat/crawl/space"
@@ -278,13 +279,13 @@ type Options struct {
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
 	// ObjectStore takes finished output files, which then leave the local directories; nil for none.
-	ObjectStore *ObjectStoreOptions
+	ObjectStore *output.ObjectStoreOptions
 	// Trusted is a file on FS of the PLDs at which trust begins, instead of at the seeds, for the budget function supporters;
 	// "" for none. A line is a URL, a host or a PLD; at most star.MostSeeds PLDs. It is read and read again like Rules, and
 	// the next computation uses it.
 	Trusted string
 	// Extract has the texts of pages extracted; nil for none. It needs Store.
-	Extract *ExtractOptions
+	Extract *output.ExtractOptions
 	// Sites is a file on FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It is
 	// read and read again like Rules. Env returns variables of the environment, which its secrets may name.
 	Sites string

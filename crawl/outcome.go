@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -51,7 +52,7 @@ type pageStage struct {
 	health     *hostHealth
 	operator   *operator
 	outages    *outage.Watch
-	output     *output
+	output     *output.Writer
 	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
@@ -171,7 +172,7 @@ func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
 	if len(resp.Body) == 0 {
 		return contentOther, false
 	}
-	switch mime := mimeType(resp); {
+	switch mime := output.MIMEType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
 		return contentHTML, false
 	case mime == "text/css" && p.opt.Assets:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/sites"
@@ -73,7 +74,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	switch good := resp.Status >= 200 && resp.Status <= 299; {
 	case resp.Status == http.StatusNotModified && !v.first:
 		o.Same = true
-	case isRedirect(resp):
+	case output.IsRedirect(resp):
 		o.Body = p.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
 	case good && resp.Truncated == fetch.NotTruncated:
 		o.Body = p.Hasher.BodyKey(resp.Body, true) | 1

@@ -13,6 +13,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
@@ -130,7 +131,7 @@ type renderStage struct {
 	dispatcher *dispatcher
 	health     *hostHealth
 	outages    *outage.Watch
-	output     *output
+	output     *output.Writer
 	pages      *pageStage
 	requests   *robotsRequests
 	seen       *seenStage
@@ -433,7 +434,7 @@ func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask,
 		if bug.As(panicked) == nil {
 			return panicked
 		}
-		w = newPageWorker(r.output) // the old one may be in any state
+		w = newPageWorker(r.engine, r.output) // the old one may be in any state
 		r.LogBug(string(rec.URL), panicked)
 		return r.Transact(func(tx *account.Tx) error {
 			f.count(tx)
@@ -452,7 +453,7 @@ func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask,
 			tx.Count(state.CountRenderedCut, 1)
 		}
 		if t.Of != "" {
-			if _, err := r.output.storeCapture(&w.prepared); err != nil {
+			if _, err := r.output.Append(&w.prepared, time.Now()); err != nil {
 				return err
 			}
 			tx.Count(state.CountRenderedStored, 1)

@@ -10,6 +10,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -106,7 +107,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			return err
 		}
 		if !job.AddrsOnly {
-			if err := q.output.logRobots(&job, &f, resp, began, maps); err != nil {
+			if err := q.logRobots(&job, &f, resp, began, maps); err != nil {
 				return err
 			}
 		}
@@ -411,15 +412,15 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		q.workers.leaveRobots()
 	}
 	q.polite.Done(time.Now(), g, result)
-	var kept *archiver
+	var kept *output.Archiver
 	if err == nil && ctx.Err() == nil { // otherwise there is no response, or the request is repeated
-		if kept = q.output.prepareRobots(url, resp); kept != nil {
-			defer q.workers.archivers.give(kept)
+		if kept = q.output.PrepareRobots(url, resp); kept != nil {
+			defer q.output.Give(kept)
 		}
 	}
 	if txErr := q.Transact(func(tx *account.Tx) error {
 		if kept != nil {
-			if err := q.output.archiveRobots(tx, kept); err != nil {
+			if err := q.output.ArchiveRobots(tx, kept); err != nil {
 				return err
 			}
 		}

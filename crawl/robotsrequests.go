@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -45,7 +46,7 @@ type robotsRequests struct {
 	deferrals *deferrals
 	health    *hostHealth
 	outages   *outage.Watch
-	output    *output
+	output    *output.Writer
 	pages     *pageStage
 	passes    *passRunner
 	seen      *seenStage

@@ -1,11 +1,16 @@
 package crawl
 
 import (
+	"cmp"
 	"slices"
 
 	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
+	"drumbeat/state/extract"
+	"drumbeat/state/snapshot"
+	"drumbeat/warc"
 )
 
 // This file has what the rooms ask of the stages of this package, and their options.
@@ -104,4 +109,48 @@ func (e *engine) watchOptions() outage.Options {
 	o := &e.opt
 	return outage.Options{Log: o.Log, HostDelay: o.HostDelay, Patience: o.OutagePatience, References: o.References, Resolver: o.Resolver,
 		AllowedAddr: o.AllowedAddr, Waits: e.faultWaits.Waits}
+}
+
+// extractRAM returns the bytes of the Go heap that extraction may take.
+func (o *Options) extractRAM() int64 {
+	if o.Extract == nil {
+		return 0
+	}
+	return int64(max(1, o.Extract.Workers)) * extract.WorkerBytes
+}
+
+// Texts says what became of the texts of pages (Options.Extract), in this run.
+type Texts = snapshot.Texts
+
+// spoolFiles is the least size of the spool, in WARC files.
+const spoolFiles = 4
+
+// SpoolBytes returns the size of the spool of finished files; 0 without an object store.
+func (o *Options) SpoolBytes() int64 {
+	if o.ObjectStore == nil {
+		return 0
+	}
+	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.DiskBytes/5, spoolFiles*o.WARCFileBytes))
+}
+
+// outputOptions returns the options of the output.
+func (e *engine) outputOptions() output.Options {
+	o := &e.opt
+	return output.Options{Store: o.Store, ArchiveRobots: o.ArchiveRobots, ArchiveDNS: o.ArchiveDNS, CrawlLog: o.CrawlLog, RollEvery: o.RollEvery,
+		Contact: o.Contact, UserAgent: o.UserAgent, Version: o.Version, IgnoreNofollow: o.IgnoreNofollow, Plan: &e.plan,
+		WARC: warc.Options{Host: o.Host, Mode: o.OutMode, FileBytes: o.WARCFileBytes, Format: o.WARCFormat, Dict: o.WARCDict, Level: o.WARCLevel}}
+}
+
+// wireOutput creates the output, the uploads and the extraction.
+func (c *crawler) wireOutput() {
+	o := &c.opt
+	c.output = output.New(c.Run, c.Saved, c.outputOptions())
+	u := output.UploadOptions{Log: o.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
+	if o.Cluster != nil {
+		u.Node = o.Cluster.Node
+	}
+	c.uploads = output.NewUploads(c.Run, c.Saved, u, c.output, c.space)
+	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Log, FS: o.FS, Extract: o.Extract, Agent: o.Agent, Version: o.Version,
+		Takes: func(url []byte) bool { return c.sites.Load().Extracts(url) }}, c.output, c.space, c.uploads.Released)
+	c.uploads.Wire(c.extraction, c.checkpointer)
 }

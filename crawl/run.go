@@ -101,21 +101,21 @@ const stopGrace = 3 * time.Second
 // crawl runs the stages until they end. After a write that found no space it first pauses for rest and
 // waits for room.
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
-	c.extraction.open()
-	defer c.extraction.close()
-	if err := c.uploads.access(ctx); err != nil {
+	c.extraction.Open()
+	defer c.extraction.Close()
+	if err := c.uploads.Access(ctx); err != nil {
 		return nil, err
 	}
 	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.Accounts.Copy()
 	if finished && !rejoined {
-		c.extraction.finish(ctx)
+		c.extraction.Finish(ctx)
 		c.cluster.end(ctx)
-		if c.uploads.waits() { // and makes a checkpoint
+		if c.uploads.Waits() { // and makes a checkpoint
 			if err := c.restoreRAM(); err != nil {
 				return nil, err
 			}
 		}
-		if err := c.uploads.finish(ctx, c.Manifest.Done); err != nil {
+		if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
 			return nil, err
 		}
 		if rest > 0 { // the write that found no space came after the last checkpoint
@@ -169,7 +169,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.content.finish(); err != nil {
 		return nil, err
 	}
-	if err := c.output.finishOutput(); err != nil {
+	if err := c.output.Finish(); err != nil {
 		return nil, err
 	}
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
@@ -182,8 +182,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	} else if why == StopPages {
 		c.cluster.endPages(ctx)
 	}
-	c.extraction.finish(ctx)
-	if err := c.uploads.finish(ctx, done); err != nil {
+	c.extraction.Finish(ctx)
+	if err := c.uploads.Finish(ctx, done); err != nil {
 		return nil, err
 	}
 	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
@@ -195,8 +195,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 
 // result returns the result of a crawl after its last checkpoint.
 func (c *crawler) result(why string) (*Result, error) {
-	seeds, err := c.output.unfinishedSeeds()
-	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.finishedOutput()}, err
+	seeds, err := c.output.UnfinishedSeeds()
+	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.Finished()}, err
 }
 
 // finished reports whether the manifest says that the crawl is over and its seeds have not changed.
@@ -267,7 +267,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.spools.clean(); err != nil {
 		return nil, err
 	}
-	if err = c.uploads.restore(m); err != nil {
+	if err = c.uploads.Restore(m); err != nil {
 		return nil, err
 	}
 	return c, c.openRAM(m)

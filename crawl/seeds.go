@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -22,7 +23,7 @@ const seedsAtOnce = 256
 // seedFeeder reads the seed file. Its goroutine is "seeds".
 type seedFeeder struct {
 	*engine
-	output  *output
+	output  *output.Writer
 	seen    *seenStage
 	space   *space.Keeper
 	budgets *budgetStage
@@ -168,7 +169,7 @@ func (f *seedFeeder) send(tx *account.Tx, l *seedLot) error {
 	tx.Count(state.CountSeedsElsewhere, l.elsewhere)
 	f.budgets.trust(l.plds)
 	for _, b := range l.bad {
-		f.output.logSeed(b[0], b[1])
+		f.output.LogSeed(b[0], b[1])
 	}
 	if err := f.sendBatch(tx, l.bare); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
@@ -41,7 +42,7 @@ type seenStage struct {
 	budgets   *budgetStage
 	deferrals *deferrals
 	cluster   *clusterStage
-	output    *output
+	output    *output.Writer
 	passes    *passRunner
 	space     *space.Keeper
 }
@@ -98,7 +99,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *account.Tx) error {
 		tx.Count(state.CountEdges, int64(len(b.Edges)))
 	}
 	for _, f := range b.Faults {
-		s.output.logSeed(f[0], f[1])
+		s.output.LogSeed(f[0], f[1])
 	}
 	return nil
 }

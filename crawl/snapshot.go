@@ -68,8 +68,8 @@ func (c *crawler) snapshot() *Snapshot {
 		c.Times[i].Read(&s.Times[i])
 	}
 	c.deferrals.show(s)
-	c.extraction.show(s)
-	c.uploads.show(s)
+	c.extraction.Show(s)
+	c.uploads.Show(s)
 	c.cluster.show(s)
 	c.leases.show(s)
 	if c.traps != nil {

@@ -187,16 +187,11 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	}
 	x.Body, x.Large = nil, io.NewSectionReader(resp.Spool, 0, resp.SpoolBytes)
 	var err error
-	if w.streamed, err = p.output.stream(ctx, w.encoder, x); err != nil {
+	if w.streamed, err = p.output.Stream(ctx, w.encoder, x); err != nil {
 		return &fetch.Error{Stage: fetch.StageBody, Kind: fetch.KindResources, Addr: resp.Remote,
 			Err: &spoolError{fmt.Errorf("crawl: store %s: %w", rec.URL, err)}}
 	}
 	return nil
-}
-
-// stream writes the record of a large body to a file that is not part of the store yet.
-func (o *output) stream(ctx context.Context, e *warc.Encoder, x *warc.Exchange) (*warc.Streamed, error) {
-	return o.warc.Stream(ctx, e, x, time.Now())
 }
 
 // fits reports whether the records of a page fit. If they do not, the page is deferred.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -65,7 +66,7 @@ var storePlace = objstore.Place{Bucket: "b", Prefix: "pages"}
 
 // withStore gives a crawl an object store, and small files.
 func withStore(opt *Options, b objstore.Bucket) {
-	opt.ObjectStore = &ObjectStoreOptions{Bucket: b, Place: storePlace, PartBytes: 20_000, SpoolBytes: 10 << 20}
+	opt.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: storePlace, PartBytes: 20_000, SpoolBytes: 10 << 20}
 	opt.WARCFileBytes, opt.CheckpointEvery, opt.RollEvery = 100_000, time.Second, 3*time.Second
 }
 
@@ -190,7 +191,7 @@ func TestObjectStore(t *testing.T) {
 		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://b/pages") {
 			t.Errorf("without the store: %v", err)
 		}
-		other.ObjectStore = &ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "c"}}
+		other.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "c"}}
 		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://c") {
 			t.Errorf("with another store: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
@@ -27,7 +28,6 @@ type workers struct {
 	parsers   chan *pageWorker     // limits concurrent parsing
 	large     chan *pageWorker     // of the one page with a spooled body that is being stored
 	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
-	archivers archivers            // limits concurrent encoding of records other than pages
 	plds      *pldLimiter          // exchanges under way by PLD
 	landing   chan struct{}        // one for each landed page; see landed.go
 	landed    chan *arrival        // to idle storers; closed when no more pages come
@@ -56,30 +56,29 @@ type pageWorker struct {
 	value, aux, capture []byte
 }
 
-func newWorkers(o *output, connections int) *workers {
+func newWorkers(e *engine, o *output.Writer, connections int) *workers {
 	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
-		parsers:   make(chan *pageWorker, parsers+o.opt.hookProcs()),
-		archivers: newArchivers(o.warc),
-		plds:      newPLDLimiter(&o.opt),
+		parsers:   make(chan *pageWorker, parsers+e.opt.hookProcs()),
+		plds:      newPLDLimiter(&e.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 		large:     make(chan *pageWorker, 1),
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
 	for range cap(w.parsers) {
-		w.parsers <- newPageWorker(o)
+		w.parsers <- newPageWorker(e, o)
 	}
-	w.large <- newPageWorker(o)
+	w.large <- newPageWorker(e, o)
 	return w
 }
 
-func newPageWorker(o *output) *pageWorker {
-	opt := parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms}
-	return &pageWorker{links: admit.NewBatch(o.links), encoder: o.warc.NewEncoder(),
-		parser: parse.NewExtractor(opt, o.links.URLOptions())}
+func newPageWorker(e *engine, o *output.Writer) *pageWorker {
+	opt := parse.Options{Agent: e.opt.Agent, Rels: e.opt.LinkRels, Assets: e.opt.Assets, Forms: e.opt.Forms}
+	return &pageWorker{links: admit.NewBatch(e.links), encoder: o.NewEncoder(),
+		parser: parse.NewExtractor(opt, e.links.URLOptions())}
 }
 
 // keepAux bounds the memory that a worker keeps for contentStage.

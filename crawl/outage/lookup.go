@@ -76,7 +76,7 @@ func (o *Watch) Lookup(ctx context.Context, host []byte, kind LookupKind) ([]net
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	o.others.Lookups.Looked(name, &answer)
+	o.others.Looked(name, &answer)
 	// With a lifetime shorter than a batch of the disk structures, every URL would cause another lookup.
 	expires := answer.Expires
 	if least := time.Now().Add(minAddrLife); expires.Before(least) {

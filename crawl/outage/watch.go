@@ -82,18 +82,13 @@ type Hosts interface {
 	InBackoff(host uint64, now time.Time) bool
 }
 
-// Lookups gets the answers of name servers.
-type Lookups interface {
-	Looked(name string, answer *resolve.Lookup)
-}
-
 // Others are the stages that a Watch calls. Their methods are called from any goroutine.
 type Others struct {
-	Rules   Rules
-	Asker   Asker
-	Hosts   Hosts
-	Lookups Lookups
-	Ended   func() // an outage has ended: fetching continues
+	Rules  Rules
+	Asker  Asker
+	Hosts  Hosts
+	Looked func(name string, answer *resolve.Lookup) // a name server has answered
+	Ended  func()                                    // an outage has ended: fetching continues
 }
 
 // Watch decides whether a failure is ours or the site's. It is safe for concurrent use. Its goroutine runs AskCanaries

@@ -93,7 +93,7 @@ var mutants = []mutant{
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
-	{name: "removed-before-the-manifest", file: "crawl/uploads.go", pkg: "./crawl", test: "TestObjectStoreKilled", edits: []edit{
+	{name: "removed-before-the-manifest", file: "crawl/output/uploads.go", pkg: "./crawl", test: "TestObjectStoreKilled", edits: []edit{
 		{"if v.state == volumeNamed && (v.log", "if v.state != volumeWaits && (v.log"}}},
 	{name: "uploads-left-open", file: "internal/objstore/upload.go", pkg: "./internal/objstore", test: "TestPutKilled", edits: []edit{
 		{"range old {", "range old[:0] {"}}},
@@ -117,8 +117,8 @@ var mutants = []mutant{
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store && !waits {\n			at, err = p.output.store(w, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.store(w, now); err != nil {\n			return err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		if p.opt.Store && !waits {\n"}}},
+		{"	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store && !waits {\n			at, err = p.storeRecords(w, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.storeRecords(w, now); err != nil {\n			return err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		if p.opt.Store && !waits {\n"}}},
 	{name: "stream-attached-at-once", file: "warc/stream.go", pkg: "./warc", test: "TestCrashes", edits: []edit{
 		{"	return s, nil\n", "	return s, files.Attach()\n"},
 		{"	if err := s.files.Attach(); err != nil {\n", "	if err := error(nil); err != nil {\n"}}},

@@ -1,4 +1,4 @@
-package crawl
+package output
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -35,17 +36,6 @@ type ObjectStoreOptions struct {
 	PartBytes int64
 }
 
-// spoolFiles is the least size of the spool, in WARC files.
-const spoolFiles = 4
-
-// SpoolBytes returns the size of the spool of finished files; 0 without an object store.
-func (o *Options) SpoolBytes() int64 {
-	if o.ObjectStore == nil {
-		return 0
-	}
-	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.DiskBytes/5, spoolFiles*o.WARCFileBytes))
-}
-
 // Waits of the uploader.
 const (
 	firstUploadRetry = time.Second
@@ -55,7 +45,7 @@ const (
 	sumAgain         = 8           // failed attempts after which the sums of a file are computed again
 )
 
-// uploads puts finished output files into an object store. A WARC file or log with its final name is a volume; the index of a
+// Uploads puts finished output files into an object store. A WARC file or log with its final name is a volume; the index of a
 // WARC file follows it, so that no index in the store names a missing file.
 //
 // What waits is what stands in the output directories and is not in the queue of objects, so no list of it is kept: after a
@@ -65,14 +55,16 @@ const (
 //
 // Its goroutine is "upload". It takes no URLs; its input are the files that checkpoints finish. RAM: 300 bytes for each
 // volume here, which the spool bounds: fetching rests while more bytes wait.
-type uploads struct {
-	*engine
-	output       *output
-	space        *space.Keeper
-	checkpointer *checkpointer
-	extraction   *extraction
+type Uploads struct {
+	run         *account.Run
+	saved       *state.Saved
+	opt         UploadOptions
+	output      *Writer
+	space       *space.Keeper
+	checkpoints Checkpoints
+	extraction  *Extraction
 
-	objects  *queue.Queue // of state.Object; never read while the crawl runs
+	Objects  *queue.Queue // of state.Object; never read while the crawl runs
 	uploader objstore.Uploader
 	node     int            // part of the keys: this node's number when the crawl got its store
 	wake     account.Signal // a checkpoint has finished files, or a file may be removed
@@ -113,27 +105,44 @@ const (
 	volumeNamed              // a durable manifest covers that
 )
 
-func newUploads(e *engine) *uploads {
-	u := &uploads{engine: e, wake: account.NewSignal(), volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
-	if e.opt.Cluster != nil {
-		u.node = e.opt.Cluster.Node
-	}
-	return u
+// Checkpoints makes checkpoints.
+type Checkpoints interface {
+	Save() error
+	SaveEnd(done string) error // the last one of a run
+}
+
+// UploadOptions are the options of Uploads.
+type UploadOptions struct {
+	Log         *slog.Logger
+	ObjectStore *ObjectStoreOptions // nil: none
+	SpoolBytes  int64               // finished files that may wait
+	Node        int                 // of a cluster, else 0
+}
+
+// NewUploads returns Uploads of the files of out. Wire must be called before they are used.
+func NewUploads(run *account.Run, saved *state.Saved, opt UploadOptions, out *Writer, room *space.Keeper) *Uploads {
+	return &Uploads{run: run, saved: saved, opt: opt, output: out, space: room, node: opt.Node, wake: account.NewSignal(),
+		volumes: map[string]*volume{}, uploads: map[string]objstore.Upload{}}
+}
+
+// Wire gives Uploads the extraction of texts, which still needs some files, and the maker of checkpoints.
+func (u *Uploads) Wire(x *Extraction, checkpoints Checkpoints) {
+	u.extraction, u.checkpoints = x, checkpoints
 }
 
 // on reports whether the crawl has an object store.
-func (u *uploads) on() bool { return u.opt.ObjectStore != nil }
+func (u *Uploads) on() bool { return u.opt.ObjectStore != nil }
 
-// place returns the store for the manifest; nil without one.
-func (u *uploads) place() *state.Store {
+// Place returns the store for the manifest; nil without one.
+func (u *Uploads) Place() *state.Store {
 	if !u.on() {
 		return nil
 	}
 	return &state.Store{Place: u.opt.ObjectStore.Place, Node: u.node}
 }
 
-// accept takes the number in the keys from a manifest. It returns an error if its crawl has another store.
-func (u *uploads) accept(m *state.Manifest) error {
+// Accept takes the number in the keys from a manifest. It returns an error if its crawl has another store.
+func (u *Uploads) Accept(m *state.Manifest) error {
 	switch {
 	case m.Store == nil:
 		return nil // files so far enter the store in this run
@@ -146,13 +155,13 @@ func (u *uploads) accept(m *state.Manifest) error {
 	return nil
 }
 
-// access tries the store at the start of a run. It returns an error if waiting cannot help.
-func (u *uploads) access(ctx context.Context) error {
+// Access tries the store at the start of a run. It returns an error if waiting cannot help.
+func (u *Uploads) Access(ctx context.Context) error {
 	if !u.on() {
 		return nil
 	}
 	o := u.opt.ObjectStore
-	err := o.Bucket.Check(ctx, u.place().Key(u.CrawlID, ""))
+	err := o.Bucket.Check(ctx, u.Place().Key(u.saved.CrawlID, ""))
 	if errors.Is(err, objstore.ErrDenied) {
 		return state.Incompatible("crawl: %s: %w", o.Place, err)
 	}
@@ -162,14 +171,14 @@ func (u *uploads) access(ctx context.Context) error {
 	return nil
 }
 
-// restore finds the files that wait. The structures must be open.
-func (u *uploads) restore(m *state.Manifest) error {
+// Restore finds the files that wait. The structures must be open.
+func (u *Uploads) Restore(m *state.Manifest) error {
 	if !u.on() {
 		return nil
 	}
 	o := u.opt.ObjectStore
 	u.uploader = objstore.Uploader{Bucket: o.Bucket, PartBytes: o.PartBytes}
-	u.figures.On, u.figures.SpoolBytes = true, u.opt.SpoolBytes()
+	u.figures.On, u.figures.SpoolBytes = true, u.opt.SpoolBytes
 	if err := u.list(); err != nil || m == nil {
 		return err
 	}
@@ -180,12 +189,12 @@ func (u *uploads) restore(m *state.Manifest) error {
 	if err != nil || st == nil {
 		return err
 	}
-	_, err = queue.Scan(u.Set, state.NameObjects, st, func(rec []byte) error {
+	_, err = queue.Scan(u.saved.Set, state.NameObjects, st, func(rec []byte) error {
 		var of state.Object
 		if err := of.Decode(rec); err != nil {
 			return err
 		}
-		if v := u.volumes[of.Path(u.Set, u.Out)]; v != nil && v.files[0].size == of.Size {
+		if v := u.volumes[of.Path(u.saved.Set, u.saved.Out)]; v != nil && v.files[0].size == of.Size {
 			v.state = volumeNamed
 		}
 		return nil
@@ -194,19 +203,19 @@ func (u *uploads) restore(m *state.Manifest) error {
 }
 
 // list finds finished files that are not known. A checkpoint must not finish files meanwhile.
-func (u *uploads) list() error {
-	done := u.output.finishedOutput().Files
+func (u *Uploads) list() error {
+	done := u.output.Finished().Files
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if done == u.finished && done > 0 {
 		return nil
 	}
 	u.finished = done
-	if err := u.listOf(u.output.warcOptions().Files(), false); err != nil {
+	if err := u.listOf(u.output.WARCOptions().Files(), false); err != nil {
 		return err
 	}
 	for _, prefix := range state.LogPrefixes {
-		if err := u.listOf(crawllog.Options{Set: u.Set, Prefix: prefix}.Files(), true); err != nil {
+		if err := u.listOf(crawllog.Options{Set: u.saved.Set, Prefix: prefix}.Files(), true); err != nil {
 			return err
 		}
 	}
@@ -215,7 +224,7 @@ func (u *uploads) list() error {
 }
 
 // listOf finds the finished volumes of a kind. It asks only for the sizes of new ones: indexes stay, so there may be many.
-func (u *uploads) listOf(opt outfile.Options, log bool) error {
+func (u *Uploads) listOf(opt outfile.Options, log bool) error {
 	for dir := range opt.Set.Paths {
 		names, err := opt.Set.FS.List(opt.Set.Path(dir, opt.Sub))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -264,7 +273,7 @@ func (v *volume) add(opt outfile.Options, file string) error {
 }
 
 // bound makes fetching rest while too much waits. u.mu must be held.
-func (u *uploads) bound() {
+func (u *Uploads) bound() {
 	u.figures.Waiting, u.figures.WaitingBytes = 0, 0
 	for _, v := range u.volumes {
 		u.figures.Waiting++
@@ -285,26 +294,30 @@ func (u *uploads) bound() {
 	u.space.SetReason(space.ReasonStore, why)
 }
 
-// freeze copies the uploads under way, and the volumes that the queue of objects names.
-func (u *uploads) freeze(m *moment) {
+// Stored are volumes that are in the store and that the queue of objects names.
+type Stored []*volume
+
+// Freeze returns the uploads under way, and the volumes that the queue of objects names.
+func (u *Uploads) Freeze() (under []objstore.Upload, stored Stored) {
 	if !u.on() {
-		return
+		return nil, nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(u.uploads)) {
-		m.uploads = append(m.uploads, u.uploads[key])
+		under = append(under, u.uploads[key])
 	}
 	for _, v := range u.volumes {
 		if v.state == volumeStored {
-			m.stored = append(m.stored, v)
+			stored = append(stored, v)
 		}
 	}
+	return under, stored
 }
 
-// checkpointed removes the volumes that a durable checkpoint names, and finds those that it has finished. No other checkpoint
+// Checkpointed removes the volumes that a durable checkpoint names, and finds those that it has finished. No other checkpoint
 // may run.
-func (u *uploads) checkpointed(stored []*volume) error {
+func (u *Uploads) Checkpointed(stored Stored) error {
 	if !u.on() {
 		return nil
 	}
@@ -312,9 +325,9 @@ func (u *uploads) checkpointed(stored []*volume) error {
 	for _, v := range stored {
 		v.state = volumeNamed
 	}
-	u.figures.Objects, _ = u.objects.Len()
+	u.figures.Objects, _ = u.Objects.Len()
 	u.mu.Unlock()
-	u.Hook("named")
+	u.run.Hook("named")
 	if err := u.remove(); err != nil {
 		return err
 	}
@@ -326,7 +339,7 @@ func (u *uploads) checkpointed(stored []*volume) error {
 }
 
 // remove removes the files of named volumes, but for the indexes.
-func (u *uploads) remove() error {
+func (u *Uploads) remove() error {
 	var paths []string
 	u.mu.Lock()
 	for path, v := range u.volumes {
@@ -336,7 +349,7 @@ func (u *uploads) remove() error {
 	}
 	u.mu.Unlock()
 	for _, path := range paths { // without the lock: a large file takes a while
-		if err := u.Set.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := u.saved.Set.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("crawl: remove a file that is in the object store: %w", err)
 		}
 	}
@@ -349,12 +362,12 @@ func (u *uploads) remove() error {
 	return nil
 }
 
-// released tells that the extraction may need some files no longer.
-func (u *uploads) released() { u.wake.Raise() }
+// Released tells that the extraction may need some files no longer.
+func (u *Uploads) Released() { u.wake.Raise() }
 
 // next returns the oldest volume that waits and is due, so that one that the store refuses does not stop the others. If there is
 // none, it returns nil and the time until one is due.
-func (u *uploads) next() (*volume, time.Duration) {
+func (u *Uploads) next() (*volume, time.Duration) {
 	now, wait := time.Now(), account.WakeAfter
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -374,8 +387,8 @@ func (u *uploads) next() (*volume, time.Duration) {
 	return first, wait
 }
 
-// run is the goroutine "upload".
-func (u *uploads) run(ctx context.Context) error {
+// Run is the goroutine "upload".
+func (u *Uploads) Run(ctx context.Context) error {
 	if !u.on() {
 		return nil
 	}
@@ -385,7 +398,7 @@ func (u *uploads) run(ctx context.Context) error {
 		}
 		v, wait := u.next()
 		if v == nil {
-			u.Await(ctx, u.wake, wait)
+			u.run.Await(ctx, u.wake, wait)
 			continue
 		}
 		err := u.put(ctx, v)
@@ -397,7 +410,7 @@ func (u *uploads) run(ctx context.Context) error {
 			v.due = time.Now().Add(u.retryAfter(v, err))
 			account.Sleep(ctx, firstUploadRetry) // the store may be away
 		case u.space.Has(space.ReasonStore): // fetching rests, so make room now
-			if err := u.checkpointer.checkpoint(false, ""); err != nil {
+			if err := u.checkpoints.Save(); err != nil {
 				return err
 			}
 		}
@@ -406,15 +419,15 @@ func (u *uploads) run(ctx context.Context) error {
 }
 
 // end ends the crawl after a checkpoint, because another object has the name of a file.
-func (u *uploads) end(err error) {
+func (u *Uploads) end(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.foreign = state.Incompatible("crawl: %s: %w; nothing was overwritten: move one of them away", u.opt.ObjectStore.Place, err)
-	u.Cancel()
+	u.run.Cancel()
 }
 
 // retryAfter counts and tells a failed attempt, and returns the time until the next one.
-func (u *uploads) retryAfter(v *volume, err error) time.Duration {
+func (u *Uploads) retryAfter(v *volume, err error) time.Duration {
 	wait := min(lastUploadRetry, firstUploadRetry<<min(v.failed, 20))
 	if v.failed++; v.failed%sumAgain == 0 {
 		v.sums = nil
@@ -427,7 +440,7 @@ func (u *uploads) retryAfter(v *volume, err error) time.Duration {
 }
 
 // put puts the files of a volume into the store, and then names them in the queue of objects.
-func (u *uploads) put(ctx context.Context, v *volume) error {
+func (u *Uploads) put(ctx context.Context, v *volume) error {
 	for len(v.objects) < len(v.files) {
 		f := &v.files[len(v.objects)]
 		err := u.putFile(ctx, v, f)
@@ -447,7 +460,7 @@ func (u *uploads) put(ctx context.Context, v *volume) error {
 }
 
 // forget drops a file that is no longer here: an index, or a volume.
-func (u *uploads) forget(v *volume, f *volumeFile) {
+func (u *Uploads) forget(v *volume, f *volumeFile) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if f == &v.files[0] {
@@ -459,8 +472,8 @@ func (u *uploads) forget(v *volume, f *volumeFile) {
 }
 
 // putFile puts one file.
-func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
-	file, err := u.Set.FS.OpenRead(f.path)
+func (u *Uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
+	file, err := u.saved.Set.FS.OpenRead(f.path)
 	if err != nil {
 		return fmt.Errorf("crawl: upload: %w", err)
 	}
@@ -473,7 +486,7 @@ func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 			return err
 		}
 	}
-	key := u.place().Key(u.CrawlID, f.name)
+	key := u.Place().Key(u.saved.CrawlID, f.name)
 	u.mu.Lock()
 	was := u.uploads[key]
 	u.mu.Unlock()
@@ -491,7 +504,7 @@ func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 }
 
 // note keeps the state of an upload for the next checkpoint.
-func (u *uploads) note(key string, now objstore.Upload) {
+func (u *Uploads) note(key string, now objstore.Upload) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if now.ID == "" {
@@ -502,13 +515,13 @@ func (u *uploads) note(key string, now objstore.Upload) {
 }
 
 // name enters the files of a volume into the queue of objects.
-func (u *uploads) name(v *volume) error {
-	u.Hook("there")
-	return u.Transact(func(*account.Tx) error {
+func (u *Uploads) name(v *volume) error {
+	u.run.Hook("there")
+	return u.run.Transact(func(*account.Tx) error {
 		for i := range v.objects {
 			rec, err := v.objects[i].Append(nil)
 			if err == nil {
-				err = u.objects.Append(rec)
+				err = u.Objects.Append(rec)
 			}
 			if err != nil {
 				return err
@@ -521,9 +534,9 @@ func (u *uploads) name(v *volume) error {
 	})
 }
 
-// finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last checkpoint. If the store
+// Finish puts what waits at the end of a crawl, unless it was told to stop. done is that of the last checkpoint. If the store
 // takes nothing for endPatience, the next run goes on.
-func (u *uploads) finish(ctx context.Context, done string) error {
+func (u *Uploads) Finish(ctx context.Context, done string) error {
 	if !u.on() {
 		return nil
 	}
@@ -534,7 +547,7 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 		v.failed, v.due = 0, time.Time{}
 	}
 	began, more := time.Now(), false
-	for ctx.Err() == nil && u.waits() {
+	for ctx.Err() == nil && u.Waits() {
 		v, wait := u.next()
 		if v == nil {
 			if time.Since(began)+wait > endPatience {
@@ -558,11 +571,11 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 	if !more {
 		return nil
 	}
-	return u.checkpointer.checkpoint(true, done)
+	return u.checkpoints.SaveEnd(done)
 }
 
-// waits reports whether a volume waits for the store.
-func (u *uploads) waits() bool {
+// Waits reports whether a volume waits for the store.
+func (u *Uploads) Waits() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, v := range u.volumes {

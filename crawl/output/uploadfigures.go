@@ -1,4 +1,4 @@
-package crawl
+package output
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 )
 
 // noteFault counts a failed attempt. It reports whether it is time to log one, with the figures.
-func (u *uploads) noteFault(err error) (tell bool, f snapshot.Uploads) {
+func (u *Uploads) noteFault(err error) (tell bool, f snapshot.Uploads) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -21,7 +21,7 @@ func (u *uploads) noteFault(err error) (tell bool, f snapshot.Uploads) {
 }
 
 // noteStored counts a file that the store has taken. It reports whether the store had failed before.
-func (u *uploads) noteStored(v *volume, bytes int64) (again bool) {
+func (u *Uploads) noteStored(v *volume, bytes int64) (again bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.figures.Files++
@@ -34,7 +34,7 @@ func (u *uploads) noteStored(v *volume, bytes int64) (again bool) {
 }
 
 // failing reports whether the store has refused a file that waits. u.mu must be held.
-func (u *uploads) failing() bool {
+func (u *Uploads) failing() bool {
 	for _, v := range u.volumes {
 		if v.state == volumeWaits && v.failed > 0 {
 			return true
@@ -43,8 +43,8 @@ func (u *uploads) failing() bool {
 	return false
 }
 
-// show adds the figures to a snapshot.
-func (u *uploads) show(s *Snapshot) {
+// Show adds the figures to a snapshot.
+func (u *Uploads) Show(s *snapshot.Snapshot) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s.Uploads = u.figures

@@ -1,14 +1,17 @@
-package crawl
+package output
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/space"
+	"drumbeat/disk"
 	"drumbeat/internal/tabular"
+	"drumbeat/state"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
 )
@@ -21,47 +24,51 @@ type ExtractOptions struct {
 	Workers int             // 0: 1
 }
 
-// Texts says what became of the texts of pages (Options.Extract), in this run.
-type Texts = snapshot.Texts
-
 // extractRetry is how long the extraction waits for room.
 const extractRetry = time.Minute
 
-// extractRAM returns the bytes of the Go heap that extraction may take.
-func (o *Options) extractRAM() int64 {
-	if o.Extract == nil {
-		return 0
-	}
-	return int64(max(1, o.Extract.Workers)) * extract.WorkerBytes
-}
-
-// extraction makes a part of texts for each WARC file that has its final name, while the crawl runs and at its end. It reads
+// Extraction makes a part of texts for each WARC file that has its final name, while the crawl runs and at its end. It reads
 // such files only, which never change, so it takes no lock of the crawl and is in no checkpoint: after a crash or a restart
 // the missing parts are made, since a part is complete or absent (package extract). An error of it is logged and counted,
 // and never ends the crawl.
 //
 // Goroutines: "extract", and one for each part under way, at most ExtractOptions.Workers. It takes no URLs; its input are the
 // files that the checkpointer's checkpoints finish (checkpointed).
-type extraction struct {
-	*engine
-	output *output
-	space  *space.Keeper
+type Extraction struct {
+	run    *account.Run
+	saved  *state.Saved
+	opt    ExtractionOptions
+	output *Writer
 
-	uploads *uploads
-	wake    account.Signal // a checkpoint has given files their names
+	space *space.Keeper
 
-	live atomic.Pointer[extract.Live] // nil: off, ended, or its directory cannot be used
-	last atomic.Pointer[Texts]        // the figures when it ended
-	told string                       // the last error of a pass, which was logged
+	released func()         // some files may be needed no longer
+	wake     account.Signal // a checkpoint has given files their names
+
+	live atomic.Pointer[extract.Live]   // nil: off, ended, or its directory cannot be used
+	last atomic.Pointer[snapshot.Texts] // the figures when it ended
+	told string                         // the last error of a pass, which was logged
 }
 
-func newExtraction(e *engine) *extraction { return &extraction{engine: e, wake: account.NewSignal()} }
+// ExtractionOptions are the options of an Extraction.
+type ExtractionOptions struct {
+	Log            *slog.Logger
+	FS             disk.FS
+	Extract        *ExtractOptions // nil: off
+	Agent, Version string
+	Takes          func(url []byte) bool // the settings of its site let a page be extracted
+}
 
-// checkpointed tells that a checkpoint may have given files their final names.
-func (x *extraction) checkpointed() { x.wake.Raise() }
+// NewExtraction returns an Extraction of the files of out. It calls released when it needs some of them no longer.
+func NewExtraction(run *account.Run, saved *state.Saved, opt ExtractionOptions, out *Writer, room *space.Keeper, released func()) *Extraction {
+	return &Extraction{run: run, saved: saved, opt: opt, output: out, space: room, released: released, wake: account.NewSignal()}
+}
 
-// open locks the directory of the parts, if extraction is on.
-func (x *extraction) open() {
+// Checkpointed tells that a checkpoint may have given files their final names.
+func (x *Extraction) Checkpointed() { x.wake.Raise() }
+
+// Open locks the directory of the parts, if extraction is on.
+func (x *Extraction) Open() {
 	o := x.opt.Extract
 	if o == nil {
 		return
@@ -71,29 +78,26 @@ func (x *extraction) open() {
 		format = tabular.Parquet
 	}
 	live, err := extract.OpenLive(extract.LiveOptions{
-		Options: extract.Options{FS: x.opt.FS, Target: o.Dir, Format: format, Fields: o.Fields, Take: x.takes,
+		Options: extract.Options{FS: x.opt.FS, Target: o.Dir, Format: format, Fields: o.Fields, Take: x.opt.Takes,
 			Software: "drumbeat/" + x.opt.Version},
-		Files: x.output.warcOptions(), Crawl: x.CrawlID, Agent: x.opt.Agent, Workers: max(1, o.Workers), Room: x.room,
+		Files: x.output.WARCOptions(), Crawl: x.saved.CrawlID, Agent: x.opt.Agent, Workers: max(1, o.Workers), Room: x.room,
 		Failed: func(file string, err error) { x.opt.Log.Error("no text was extracted", "file", file, "error", err) },
 	})
 	if err != nil {
-		x.last.Store(&Texts{Faults: 1})
+		x.last.Store(&snapshot.Texts{Faults: 1})
 		x.opt.Log.Error("no texts are extracted in this run", "error", err)
 		return
 	}
 	x.live.Store(live)
 }
 
-// takes tells whether the settings of its site let a page be extracted.
-func (x *extraction) takes(url []byte) bool { return x.sites.Load().Extracts(url) }
-
 // room returns an error if some bytes do not fit above the mark of free space, or below --disk.
-func (x *extraction) room(need int64) error {
+func (x *Extraction) room(need int64) error {
 	return x.space.RoomBeside("a part of texts", []string{x.opt.Extract.Dir}, need)
 }
 
-// run is the goroutine "extract".
-func (x *extraction) run(ctx context.Context) error {
+// Run is the goroutine "extract".
+func (x *Extraction) Run(ctx context.Context) error {
 	seen := int64(-1)
 	for ctx.Err() == nil && x.live.Load() != nil {
 		wait := account.WakeAfter
@@ -103,15 +107,15 @@ func (x *extraction) run(ctx context.Context) error {
 				seen, wait = -1, extractRetry
 			}
 		}
-		x.Await(ctx, x.wake, wait)
+		x.run.Await(ctx, x.wake, wait)
 	}
 	return nil
 }
 
 // pass makes the parts that are missing. It returns false if there is no room for them now.
-func (x *extraction) pass(ctx context.Context) bool {
+func (x *Extraction) pass(ctx context.Context) bool {
 	live := x.live.Load()
-	x.Hook("extract")
+	x.run.Hook("extract")
 	err := live.Pass(ctx)
 	if ctx.Err() != nil {
 		return true
@@ -121,7 +125,7 @@ func (x *extraction) pass(ctx context.Context) bool {
 		text = err.Error()
 		live.Fault()
 	}
-	x.uploads.released()
+	x.released()
 	if text != "" && x.told == "" {
 		x.opt.Log.Error("the extraction of texts waits", "error", err)
 	}
@@ -130,13 +134,13 @@ func (x *extraction) pass(ctx context.Context) bool {
 }
 
 // needs tells whether a WARC file must stay here, because its part is not made yet.
-func (x *extraction) needs(name string) bool {
+func (x *Extraction) needs(name string) bool {
 	live := x.live.Load()
 	return live != nil && !live.Ended(name)
 }
 
-// finish makes the parts that are missing at the end of a crawl, unless it was told to stop: then the next run makes them.
-func (x *extraction) finish(ctx context.Context) {
+// Finish makes the parts that are missing at the end of a crawl, unless it was told to stop: then the next run makes them.
+func (x *Extraction) Finish(ctx context.Context) {
 	if x.live.Load() == nil || ctx.Err() != nil {
 		return
 	}
@@ -144,16 +148,16 @@ func (x *extraction) finish(ctx context.Context) {
 	x.pass(ctx)
 }
 
-// close unlocks the directory.
-func (x *extraction) close() {
+// Close unlocks the directory.
+func (x *Extraction) Close() {
 	if live := x.live.Swap(nil); live != nil {
 		x.last.Store(textsOf(live))
 		live.Close()
 	}
 }
 
-// show adds the figures to a snapshot.
-func (x *extraction) show(s *Snapshot) {
+// Show adds the figures to a snapshot.
+func (x *Extraction) Show(s *snapshot.Snapshot) {
 	if live := x.live.Load(); live != nil {
 		s.Texts = *textsOf(live)
 	} else if last := x.last.Load(); last != nil {
@@ -161,7 +165,7 @@ func (x *extraction) show(s *Snapshot) {
 	}
 }
 
-func textsOf(live *extract.Live) *Texts {
+func textsOf(live *extract.Live) *snapshot.Texts {
 	p := live.Progress()
-	return &Texts{Parts: p.Parts, Pages: p.Pages, Waiting: p.Waiting, Faults: p.Faults}
+	return &snapshot.Texts{Parts: p.Parts, Pages: p.Pages, Waiting: p.Waiting, Faults: p.Faults}
 }
