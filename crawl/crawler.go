@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"drumbeat/crawl/account"
+	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
@@ -55,10 +55,10 @@ type crawler struct {
 	spools       *spools
 	output       *output.Writer
 	checkpointer *checkpointer
-	slotMeter    *slotMeter
-	slowDirs     *slowDirs
-	codings      *codingChooser
-	history      *historian
+	slotMeter    *observe.SlotMeter
+	slowDirs     *observe.SlowDirs
+	codings      *observe.Codings
+	history      *observe.History
 	extraction   *output.Extraction
 	uploads      *output.Uploads
 	operator     *operator
@@ -77,12 +77,10 @@ func (c *crawler) wire() {
 	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
 	c.spools = newSpools(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
-	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
+	c.checkpointer = &checkpointer{engine: e}
 	c.wireOutput()
-	c.codings = &codingChooser{engine: e}
 	c.operator = newOperator(e)
-	c.history = &historian{engine: e, take: c.snapshot, wake: account.NewSignal()}
-	c.slowDirs = &slowDirs{engine: e, history: c.history}
+	c.wireMeters()
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -134,8 +132,6 @@ func (c *crawler) wire() {
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.checkpointer.operator = c.operator
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
-	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
-	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
 	c.checkpointer.extraction = c.extraction
 	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
@@ -148,7 +144,6 @@ func (c *crawler) wire() {
 	c.checkpointer.uploads = c.uploads
 	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
 	c.leases.dispatcher = c.dispatcher
-	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
 	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.lackURLs, c.cluster.disowned
 }
 
@@ -181,10 +176,10 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "canaries", c.outages.AskCanaries)
 	c.Start(ctx, "progress", c.progress)
 	c.Start(ctx, "pulse", c.Pulse)
-	c.Start(ctx, "slots", c.slotMeter.watchSlots)
-	c.Start(ctx, "slowdirs", c.slowDirs.watchDirs)
-	c.Start(ctx, "codings", c.codings.chooseCodings)
-	c.Start(ctx, "history", c.history.keepHistory)
+	c.Start(ctx, "slots", c.slotMeter.Run)
+	c.Start(ctx, "slowdirs", c.slowDirs.Run)
+	c.Start(ctx, "codings", c.codings.Run)
+	c.Start(ctx, "history", c.history.Run)
 	c.Start(ctx, "extract", c.extraction.Run)
 	c.Start(ctx, "upload", c.uploads.Run)
 	c.Start(ctx, "held", c.deferrals.releaseHeld)

@@ -76,7 +76,7 @@ func (g *gauges) measure(c *crawler) {
 			continue
 		}
 		d := snapshot.Dir{Path: dir, Free: free, Total: total, FreeFiles: files, KeepFree: p.KeepFreeBytes}
-		c.slowDirs.show(&d)
+		c.slowDirs.Show(&d)
 		g.dirs = append(g.dirs, d)
 	}
 }

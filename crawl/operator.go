@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/observe"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/internal/pace"
@@ -45,7 +46,7 @@ type operator struct {
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
 	health       *hostHealth
-	history      *historian
+	history      *observe.History
 	seeds        *seedFeeder
 	space        *space.Keeper
 	stars        *budgetStage
@@ -262,7 +263,7 @@ func (o *operator) make(ctx context.Context, c changes.Change, late *account.Lat
 	}
 	o.Hook("change")
 	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
-	o.history.made(&c)
+	o.history.Made(&c)
 	return c, o.enforce(ctx, &c, late)
 }
 

@@ -89,7 +89,7 @@ type Options struct {
 	FetchLimits fetch.Limits
 
 	// SetAcceptEncoding replaces the Accept-Encoding of Fetcher's requests (fetch.Client.SetAcceptEncoding). If
-	// set, the crawl chooses the codings by its load (codings.go). nil: they stay as Fetcher has them.
+	// set, the crawl chooses the codings by its load (package observe). nil: they stay as Fetcher has them.
 	SetAcceptEncoding func(header string) error
 	// SitemapEncoding is the Accept-Encoding of requests for sitemaps. RAM holds a sitemap as received, and only
 	// gzip is decoded as it is read, so other codings would cut a large one. Default: gzip.

@@ -221,11 +221,11 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 }
 
 // nothingLeft reports whether the stock is empty and no request for robots.txt is under way.
-func (p *passRunner) nothingLeft() bool { return p.Accounts.Stock() == 0 && p.requests.underWay() == 0 }
+func (p *passRunner) nothingLeft() bool { return p.Accounts.Stock() == 0 && p.requests.UnderWay() == 0 }
 
 // nothingInFlight reports whether no request is under way: nothing is left, or no URL of the stock is due.
 func (p *passRunner) nothingInFlight() bool {
-	return p.nothingLeft() || p.workers.starved() && p.requests.underWay() == 0
+	return p.nothingLeft() || p.workers.starved() && p.requests.UnderWay() == 0
 }
 
 // starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could

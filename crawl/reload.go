@@ -42,7 +42,7 @@ func (o *operator) reload(ctx context.Context, who string, anew bool, late *acco
 	}
 	o.Hook("change")
 	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
-	o.history.made(&c)
+	o.history.Made(&c)
 	if anew {
 		o.stars.anew()
 	} else {

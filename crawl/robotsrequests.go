@@ -67,7 +67,7 @@ func (q *robotsRequests) empty() bool {
 	queued, _ := q.robotsFetch.Len()
 	deferred, _ := q.robotsDeferred.Len()
 	asked, _ := q.robotsRequested.Pending()
-	return q.underWay() == 0 && queued == 0 && deferred == 0 && asked == 0
+	return q.UnderWay() == 0 && queued == 0 && deferred == 0 && asked == 0
 }
 
 // queued returns the number of requests that wait in QD.
@@ -95,8 +95,8 @@ func (q *robotsRequests) restoreWaiting() {
 	q.waiting.restore(n, q.robotsJobs.issued())
 }
 
-// underWay returns the number of requests that have begun and not ended.
-func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
+// UnderWay returns the number of requests that have begun and not ended.
+func (q *robotsRequests) UnderWay() int { return q.robotsJobs.len() }
 
 // verdictsMerged tells that RobotsCache has merged all answers before a time.
 func (q *robotsRequests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"slices"
 
+	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
+	"drumbeat/polite"
 	"drumbeat/state/extract"
 	"drumbeat/state/snapshot"
 	"drumbeat/warc"
@@ -95,7 +97,7 @@ func (e *engine) spaceOptions() space.Options {
 func (c *crawler) wireSpace() {
 	c.space.Wire(space.Others{Stores: []space.Store{c.seen, c.content, c.check, c.requests, c.budgets}, Checkpoints: c.checkpointer,
 		Exchanges: func() int64 {
-			n := int64(c.requests.underWay())
+			n := int64(c.requests.UnderWay())
 			if c.workers != nil {
 				n += c.workers.inFlight.Load()
 			}
@@ -153,4 +155,20 @@ func (c *crawler) wireOutput() {
 	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Log, FS: o.FS, Extract: o.Extract, Agent: o.Agent, Version: o.Version,
 		Takes: func(url []byte) bool { return c.sites.Load().Extracts(url) }}, c.output, c.space, c.uploads.Released)
 	c.uploads.Wire(c.extraction, c.checkpointer)
+}
+
+// wireMeters creates what observes the crawl. The dispatcher must exist.
+func (c *crawler) wireMeters() {
+	o := &c.opt
+	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Log, FS: o.FS, Bytes: o.HistoryBytes, Version: o.Version}, c.snapshot)
+	c.slowDirs = observe.NewSlowDirs(c.Saved, o.Log, c.history)
+	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Log, Set: o.SetAcceptEncoding, Bandwidth: o.Bandwidth, InUse: o.processorsInUse},
+		c.dispatcher, c.history)
+	every := o.SnapshotEvery
+	if !c.observed() {
+		every = -1
+	}
+	c.slotMeter = observe.NewSlotMeter(c.Run, every)
+	c.slotMeter.Wire(observe.Others{Connections: c.dispatcher, Outages: c.outages, Pausing: c.space.Pausing, Requests: c.requests.UnderWay,
+		Target: func() int64 { return c.stock.aim().target }, Heaps: func() *polite.Scheduler { return c.polite }})
 }

@@ -70,7 +70,11 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 			if opt.Control != nil {
 				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
 			}
-			c.history.end(res, err)
+			stop := ""
+			if res != nil {
+				stop = res.Stop
+			}
+			c.history.End(stop, err)
 			full.NoteRun(c.space)
 			err = errors.Join(err, c.close())
 		}
@@ -148,7 +152,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	c.seen.startMeter()
-	c.history.started(c.Manifest)
+	c.history.Started(c.Manifest)
 	c.startStages(inner)
 	c.opt.Control.attach(c)
 	<-inner.Done()

@@ -232,7 +232,7 @@ func (b *budgetStage) onlyFailedLeft() bool {
 	if b.opt.Recrawl == nil { // visits that a former run scheduled, as in the stop
 		lingering += s.Deferred[state.ReasonRevisit]
 	}
-	return b.Accounts.Stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.underWay() == 0
+	return b.Accounts.Stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.UnderWay() == 0
 }
 
 // upstreamEmpty reports whether no link waits in front of BEAST.

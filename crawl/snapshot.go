@@ -32,7 +32,7 @@ func (c *crawler) snapshot() *Snapshot {
 	s := &Snapshot{Time: now, Elapsed: now.Sub(c.Began()), Active: time.Duration(c.ActiveMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Failed: map[string]int64{},
 		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak,
-		RobotsInFlight: c.requests.underWay()}
+		RobotsInFlight: c.requests.UnderWay()}
 	if c.FirstBegan() > 0 {
 		s.Began = time.Unix(c.FirstBegan(), 0)
 	}
@@ -59,11 +59,11 @@ func (c *crawler) snapshot() *Snapshot {
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
 	c.checkpointer.show(s)
 	c.seen.show(s)
-	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
+	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.Allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
-	s.Slots = c.slotMeter.slotsSoFar()
+	s.Slots = c.slotMeter.SoFar()
 	s.Paused, s.Outage = c.space.Pausing() != "", c.outages.Slowed()
-	s.AsksForBrotli = c.codings.wide.Load()
+	s.AsksForBrotli = c.codings.Wide()
 	for i := range s.Times {
 		c.Times[i].Read(&s.Times[i])
 	}
@@ -86,7 +86,7 @@ func (c *crawler) snapshot() *Snapshot {
 	adapted := c.polite.Adapted()
 	s.DelaySteps, s.DelayResets, s.AdaptedHosts = adapted.Steps, adapted.Resets, int64(adapted.Hosts)
 	c.gauges.show(c, s)
-	c.history.show(s)
+	c.history.Show(s)
 	return s
 }
 
@@ -110,7 +110,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if c.cluster.pagesWait() {
 		return "pages of other nodes (--max-pages)"
 	}
-	if why := c.dispatcher.heldBy(s.Time); why != "" && c.slotMeter.somethingDue(s.Time) {
+	if why := c.dispatcher.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
 		return why
 	}
 	switch {

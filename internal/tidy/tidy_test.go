@@ -114,6 +114,7 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
+	"crawl/observe":  {28, []string{"crawl/account", "disk", "internal/cputime", "internal/pace", "polite", "state", "state/changes", "state/history", "state/metrics", "state/snapshot"}},
 	"crawl/output":   {29, []string{"crawl/account", "crawl/plan", "crawl/resolve", "crawl/space", "disk", "fetch", "internal/crawllog", "internal/human", "internal/mimetype", "internal/objstore", "internal/tabular", "queue", "state", "state/extract", "state/snapshot", "warc", "warc/outfile", "weburl"}},
 	"crawl/space":    {28, []string{"crawl/account", "crawl/plan", "disk", "internal/human", "state"}},
 	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},

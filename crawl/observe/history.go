@@ -1,13 +1,15 @@
-package crawl
+package observe
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/disk"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/state/history"
@@ -15,12 +17,14 @@ import (
 	"drumbeat/state/snapshot"
 )
 
-// historian keeps the history of the crawl on disk (package history) if Options.HistoryBytes is set. Its
+// History keeps the history of the crawl on disk (package history) if HistoryOptions.Bytes is set. Its
 // goroutine "history" takes a sample every history.Interval. An error loses samples, never the crawl: the
 // first one is logged, all are counted, and the next sample tries again.
-type historian struct {
-	*engine
-	take   func() *Snapshot
+type History struct {
+	saved *state.Saved
+	opt   HistoryOptions
+
+	take   func() *snapshot.Snapshot
 	wake   account.Signal
 	errors atomic.Int64 // samples and events lost
 
@@ -35,6 +39,19 @@ type historian struct {
 	thinAt time.Time
 }
 
+// HistoryOptions are the options of a History.
+type HistoryOptions struct {
+	Log     *slog.Logger
+	FS      disk.FS
+	Bytes   int64 // of the history on disk; 0: none is kept
+	Version string
+}
+
+// NewHistory returns a History. take takes a snapshot of the crawl.
+func NewHistory(saved *state.Saved, opt HistoryOptions, take func() *snapshot.Snapshot) *History {
+	return &History{saved: saved, opt: opt, take: take, wake: account.NewSignal()}
+}
+
 // maxEventsWaiting bounds the events that wait for the goroutine.
 const maxEventsWaiting = 1000
 
@@ -42,8 +59,8 @@ const maxEventsWaiting = 1000
 const thinEvery = 10 * time.Minute
 
 // event records something that happened. It never blocks.
-func (h *historian) event(what, format string, args ...any) {
-	if h.opt.HistoryBytes <= 0 {
+func (h *History) event(what, format string, args ...any) {
+	if h.opt.Bytes <= 0 {
 		return
 	}
 	h.mu.Lock()
@@ -56,8 +73,8 @@ func (h *historian) event(what, format string, args ...any) {
 	h.wake.Raise()
 }
 
-// started records how the run begins.
-func (h *historian) started(m *state.Manifest) {
+// Started records how the run begins.
+func (h *History) Started(m *state.Manifest) {
 	if m != nil && !m.Clean {
 		h.event("crash", "The last run ended without its last checkpoint. The crawl continues from checkpoint %d of %s.",
 			m.Gen, time.Unix(m.Time, 0).UTC().Format(time.RFC3339))
@@ -68,8 +85,8 @@ func (h *historian) started(m *state.Manifest) {
 	h.begun = true
 }
 
-// made records a change of the operator.
-func (h *historian) made(c *changes.Change) {
+// Made records a change of the operator.
+func (h *History) Made(c *changes.Change) {
 	text := string(c.Op)
 	for _, v := range []string{c.Rate, c.Bandwidth, c.Connections, c.Host, c.Rule, c.PLD} {
 		if v != "" {
@@ -91,9 +108,9 @@ func (h *historian) made(c *changes.Change) {
 	h.event("change", "%s by %s", text, c.Who)
 }
 
-// keepHistory takes samples and writes events.
-func (h *historian) keepHistory(ctx context.Context) error {
-	if h.opt.HistoryBytes <= 0 {
+// Run takes samples and writes events.
+func (h *History) Run(ctx context.Context) error {
+	if h.opt.Bytes <= 0 {
 		return nil
 	}
 	t := time.NewTicker(history.Interval)
@@ -111,18 +128,18 @@ func (h *historian) keepHistory(ctx context.Context) error {
 	}
 }
 
-// end writes the last sample and why the run ended. The stages have ended.
-func (h *historian) end(res *Result, err error) {
+// End writes the last sample and why the run ended: an error, or else a reason to stop. The stages have ended.
+func (h *History) End(stop string, err error) {
 	h.mu.Lock()
 	begun := h.begun
 	h.mu.Unlock()
-	if h.opt.HistoryBytes <= 0 || !begun {
+	if h.opt.Bytes <= 0 || !begun {
 		return
 	}
 	if err != nil {
 		h.event("stop", "error: %v", err)
 	} else {
-		h.event("stop", "%s", res.Stop)
+		h.event("stop", "%s", stop)
 	}
 	h.write(true)
 	if h.w != nil {
@@ -132,9 +149,9 @@ func (h *historian) end(res *Result, err error) {
 }
 
 // write writes the events that wait, and a sample.
-func (h *historian) write(sample bool) {
+func (h *History) write(sample bool) {
 	if h.w == nil {
-		w, err := history.Open(history.Options{FS: h.opt.FS, Dir: h.Set.Path(0, state.HistoryName), Bytes: h.opt.HistoryBytes})
+		w, err := history.Open(history.Options{FS: h.opt.FS, Dir: h.saved.Set.Path(0, state.HistoryName), Bytes: h.opt.Bytes})
 		if h.note(err, 1); err != nil {
 			return
 		}
@@ -166,7 +183,7 @@ func (h *historian) write(sample bool) {
 }
 
 // note counts what an error has lost and logs the first error after a sample.
-func (h *historian) note(err error, lost int64) {
+func (h *History) note(err error, lost int64) {
 	if err == nil {
 		return
 	}
@@ -177,5 +194,5 @@ func (h *historian) note(err error, lost int64) {
 	}
 }
 
-// show adds the figures of the history to a snapshot.
-func (h *historian) show(s *snapshot.Snapshot) { s.HistoryErrors = h.errors.Load() }
+// Show adds the figures of the history to a snapshot.
+func (h *History) Show(s *snapshot.Snapshot) { s.HistoryErrors = h.errors.Load() }

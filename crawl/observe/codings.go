@@ -1,8 +1,9 @@
-package crawl
+package observe
 
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"runtime"
 	"strconv"
@@ -10,25 +11,41 @@ import (
 	"time"
 
 	"drumbeat/internal/cputime"
+	"drumbeat/internal/pace"
 )
 
-// codingChooser chooses the content codings that requests ask for, if Options.SetAcceptEncoding is set. Its
+// Codings chooses the content codings that requests ask for, if CodingOptions.Set is set. Its
 // goroutine is "codings". br makes bodies smaller than gzip and costs several times the CPU to decode
 // (docs/BENCHMARKS.md, "Content codings"), so requests ask for it only while the network limits the crawl and
 // the processors have room.
-type codingChooser struct {
-	*engine
-	dispatcher *dispatcher
-	history    *historian
-	wide       atomic.Bool // requests ask for br
+type Codings struct {
+	opt         CodingOptions
+	connections Connections
+	history     *History
+	brotli      atomic.Bool // requests ask for br
+}
+
+// CodingOptions are the options of Codings.
+type CodingOptions struct {
+	Log *slog.Logger
+	// Set replaces the Accept-Encoding of requests; nil: it stays as it is.
+	Set       func(header string) error
+	Bandwidth *pace.Bandwidth // nil: no limit
+	// InUse returns the share of the processors in use since its last call; nil: it is measured.
+	InUse func(now time.Time) float64
+}
+
+// NewCodings returns a chooser of codings.
+func NewCodings(opt CodingOptions, connections Connections, h *History) *Codings {
+	return &Codings{opt: opt, connections: connections, history: h}
 }
 
 // These are the values of Accept-Encoding. zstd is in neither: as servers compress on request, its bodies are
 // no smaller than those of gzip, fewer readers of WARC files decode it, and a server that has both may prefer
 // it to br.
 const (
-	codingsNarrow = "gzip"
-	codingsWide   = "gzip, br"
+	CodingsNarrow = "gzip"
+	CodingsWide   = "gzip, br"
 )
 
 // A decision is made every codingSamples seconds, from a sample each second.
@@ -57,15 +74,15 @@ func asksForBrotli(now bool, l codingLoad) bool {
 	return l.processors < processorsFree && l.network >= networkBinds
 }
 
-// chooseCodings samples the load and switches the codings.
-func (c *codingChooser) chooseCodings(ctx context.Context) error {
-	if c.opt.SetAcceptEncoding == nil {
+// Run samples the load and switches the codings.
+func (c *Codings) Run(ctx context.Context) error {
+	if c.opt.Set == nil {
 		return nil
 	}
-	if err := c.opt.SetAcceptEncoding(codingsNarrow); err != nil {
+	if err := c.opt.Set(CodingsNarrow); err != nil {
 		return err
 	}
-	inUse := c.opt.processorsInUse
+	inUse := c.opt.InUse
 	if inUse == nil {
 		inUse = newProcessorMeter().inUse
 	}
@@ -93,32 +110,35 @@ func (c *codingChooser) chooseCodings(ctx context.Context) error {
 
 // networkLimits reports whether the network limits the crawl: --bandwidth is used up, or nearly all
 // connections wait for bytes. The second may be the fault of slow sites, where br does no harm.
-func (c *codingChooser) networkLimits(now time.Time) bool {
+func (c *Codings) networkLimits(now time.Time) bool {
 	return c.opt.Bandwidth.Full(now) ||
-		c.workers.exchanges.Load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
+		c.connections.Exchanges() >= max(1, int64(c.connections.Allowed(now))*9/10)
 }
 
 // decide switches the codings if the load says so.
-func (c *codingChooser) decide(l codingLoad) error {
-	wide := asksForBrotli(c.wide.Load(), l)
-	codings := codingsNarrow
+func (c *Codings) decide(l codingLoad) error {
+	wide := asksForBrotli(c.brotli.Load(), l)
+	codings := CodingsNarrow
 	if wide {
-		codings = codingsWide
+		codings = CodingsWide
 	}
 	c.opt.Log.Debug("content codings", "codings", codings, "processors", percent(l.processors), "network", percent(l.network))
-	if wide == c.wide.Load() {
+	if wide == c.brotli.Load() {
 		return nil
 	}
-	if err := c.opt.SetAcceptEncoding(codings); err != nil {
+	if err := c.opt.Set(codings); err != nil {
 		return err
 	}
-	c.wide.Store(wide)
+	c.brotli.Store(wide)
 	c.opt.Log.Info("requests ask for other content codings", "codings", codings,
 		"processors", percent(l.processors), "network", percent(l.network))
 	c.history.event("codings", "%s: processors %s in use, network limits %s of the time", codings,
 		percent(l.processors), percent(l.network))
 	return nil
 }
+
+// Wide reports whether requests ask for br.
+func (c *Codings) Wide() bool { return c.brotli.Load() }
 
 func percent(share float64) string { return strconv.Itoa(int(100*share+0.5)) + " %" }
 

@@ -1,8 +1,9 @@
-package crawl
+package observe
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/disk"
+	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
 
@@ -23,7 +25,7 @@ import (
 // These are the constants of the comparison.
 const (
 	paceEvery  = 10 * time.Second // take a sample
-	paceWindow = 5 * time.Minute  // compare the work of this time
+	PaceWindow = 5 * time.Minute  // compare the work of this time
 	paceLeast  = 1 << 20          // bytes in a window that tell something about a speed
 	slowBusy   = 0.5              // share of the window in which a slow device is in use
 	slowTimes  = 4                // how many times slower than the median of the others it is
@@ -143,11 +145,11 @@ func newPaceGroup(fsys disk.FS, of string, dirs []string) *paceGroup {
 // span all of it.
 func (g *paceGroup) add(s paceSample) (window time.Duration, uses []disk.Use) {
 	g.samples = append(g.samples, s)
-	for len(g.samples) > 2 && s.at.Sub(g.samples[1].at) >= paceWindow {
+	for len(g.samples) > 2 && s.at.Sub(g.samples[1].at) >= PaceWindow {
 		g.samples = g.samples[1:]
 	}
 	first := &g.samples[0]
-	if window = s.at.Sub(first.at); window < paceWindow {
+	if window = s.at.Sub(first.at); window < PaceWindow {
 		return 0, nil
 	}
 	for i, u := range s.uses {
@@ -156,20 +158,26 @@ func (g *paceGroup) add(s paceSample) (window time.Duration, uses []disk.Use) {
 	return window, uses
 }
 
-// slowDirs names disks that are much slower than their neighbours. Its goroutine is "slowdirs".
-type slowDirs struct {
-	*engine
-	history *historian
+// SlowDirs names disks that are much slower than their neighbours. Its goroutine is "slowdirs".
+type SlowDirs struct {
+	saved   *state.Saved
+	log     *slog.Logger
+	history *History
 
 	mu    sync.Mutex        // guards texts
 	texts map[string]string // by directory: why it is slow
 }
 
-// watchDirs compares the devices, if there are several.
-func (s *slowDirs) watchDirs(ctx context.Context) error {
-	groups := []*paceGroup{newPaceGroup(s.Set.FS, "all passes", s.Set.Paths)}
-	if s.SeparateOut {
-		groups = append(groups, newPaceGroup(s.Out.FS, "the output", s.Out.Paths))
+// NewSlowDirs returns SlowDirs, which tells log and the history.
+func NewSlowDirs(saved *state.Saved, log *slog.Logger, h *History) *SlowDirs {
+	return &SlowDirs{saved: saved, log: log, history: h}
+}
+
+// Run compares the devices, if there are several.
+func (s *SlowDirs) Run(ctx context.Context) error {
+	groups := []*paceGroup{newPaceGroup(s.saved.Set.FS, "all passes", s.saved.Set.Paths)}
+	if s.saved.SeparateOut {
+		groups = append(groups, newPaceGroup(s.saved.Out.FS, "the output", s.saved.Out.Paths))
 	}
 	groups = slices.DeleteFunc(groups, func(g *paceGroup) bool { return len(g.devices) < 2 })
 	if len(groups) == 0 {
@@ -190,12 +198,12 @@ func (s *slowDirs) watchDirs(ctx context.Context) error {
 }
 
 // compare takes a sample of a group and judges its devices.
-func (s *slowDirs) compare(g *paceGroup, now time.Time) {
+func (s *SlowDirs) compare(g *paceGroup, now time.Time) {
 	sample := paceSample{at: now}
 	for _, d := range g.devices {
 		var sum disk.Use
 		for _, dir := range d.dirs {
-			sum = sum.Add(s.Meter.Use(dir))
+			sum = sum.Add(s.saved.Meter.Use(dir))
 		}
 		sample.uses = append(sample.uses, sum)
 	}
@@ -214,13 +222,13 @@ func (s *slowDirs) compare(g *paceGroup, now time.Time) {
 		}
 		if d.slow {
 			text := slowText(g, d, p)
-			s.opt.Log.Warn(text)
+			s.log.Warn(text)
 			s.history.event("slow-disk", "%s", text)
 			continue
 		}
 		s.set(d, "")
 		text := fmt.Sprintf("%s no longer sets the pace of %s", d, g.of)
-		s.opt.Log.Warn(text)
+		s.log.Warn(text)
 		s.history.event("slow-disk", "%s", text)
 	}
 }
@@ -240,7 +248,7 @@ func slowText(g *paceGroup, d *paceDevice, p diskPace) string {
 }
 
 // set notes why the directories of a device are slow, "" if they are not.
-func (s *slowDirs) set(d *paceDevice, text string) {
+func (s *SlowDirs) set(d *paceDevice, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.texts == nil {
@@ -251,11 +259,11 @@ func (s *slowDirs) set(d *paceDevice, text string) {
 	}
 }
 
-// show adds the use of a directory to its figures.
-func (s *slowDirs) show(d *snapshot.Dir) {
-	u := s.Meter.Use(d.Path)
+// Show adds the use of a directory to its figures.
+func (s *SlowDirs) Show(d *snapshot.Dir) {
+	u := s.saved.Meter.Use(d.Path)
 	d.ReadBytes, d.WrittenBytes, d.Reading, d.Writing, d.Busy = u.ReadBytes, u.WrittenBytes, u.Reading, u.Writing, u.Busy
-	d.Device = disk.Device(s.Set.FS, d.Path)
+	d.Device = disk.Device(s.saved.Set.FS, d.Path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d.Slow = s.texts[d.Path]
