@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/exchange"
@@ -33,7 +34,7 @@ type budgetStage struct {
 	beast       *beast.Lanes
 	scanned     scanMemory
 	starMerges  atomic.Int64 // passes of STAR that have ended
-	merges      *merger      // of STAR
+	merges      *pass.Merger // of STAR
 
 	wakeStar, wakeBeast, wakeScan account.Signal
 	kept                          atomic.Bool    // BEAST's reader waits only for the end of a round of STAR
@@ -44,7 +45,7 @@ type budgetStage struct {
 	check        *robotsCheck
 	deferrals    *deferrals
 	operator     *operator
-	passes       *passRunner
+	passes       *pass.Runner
 	requests     *robotsRequests
 	seen         *seenStage
 	space        *space.Keeper
@@ -364,23 +365,23 @@ func (b *budgetStage) Raise() {
 	}
 }
 
-// passEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
+// PassEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
 // reader may have waited for the pass (mergeFirst).
-func (b *budgetStage) passEnded() {
+func (b *budgetStage) PassEnded() {
 	b.wakeBeast.Raise()
 	if b.beast.Scanning() { // it may wait for room in STAR
 		b.wakeScan.Raise()
 	}
 }
 
-// runsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
-func (b *budgetStage) runsLow() bool {
+// RunsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
+func (b *budgetStage) RunsLow() bool {
 	return b.beast.AtEnd() || b.Accounts.In(state.PlaceBeast) < int64(b.opt.Connections)
 }
 
-// bestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
+// BestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
 // belong there.
-func (b *budgetStage) bestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
+func (b *budgetStage) BestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
 
 // scanning reports whether a scan of QF is in progress.
 func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
@@ -441,31 +442,31 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	}, nil
 }
 
-func (b *budgetStage) mergeStar(ctx context.Context) error { return b.passes.run(ctx, b.merges) }
+func (b *budgetStage) mergeStar(ctx context.Context) error { return b.passes.Run(ctx, b.merges) }
 
 // openMerger describes the passes of STAR.
 func (b *budgetStage) openMerger() {
-	b.merges = &merger{
-		passes: b.passes,
-		name:   state.NameStar,
-		bytes: func() int64 {
+	b.merges = &pass.Merger{
+		Passes: b.passes,
+		Name:   state.NameStar,
+		Bytes: func() int64 {
 			_, n := b.star.PendingBytes()
 			return n
 		},
-		pass: func(ctx context.Context, early bool) (int, error) {
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			n, err := b.star.Pass(ctx, early)
 			b.starMerges.Add(1)
 			return n, err
 		},
-		full:    b.star.Full,
-		pending: b.star.PendingChecks,
-		keys:    b.star.NumPLDs,
-		cost: func() time.Duration {
+		Full:    b.star.Full,
+		Pending: b.star.PendingChecks,
+		Keys:    b.star.NumPLDs,
+		Cost: func() time.Duration {
 			_, indegree := b.star.Stats()
 			return indegree.PredictedEarly
 		},
-		early: func() bool { return b.passes.needsURLs() || b.scanLotReady() }, starving: b.passes.starving,
-		wake: b.wakeStar,
+		Early: func() bool { return b.passes.NeedsURLs() || b.scanLotReady() }, Starving: b.passes.Starving,
+		Wake: b.wakeStar,
 	}
 }
 
@@ -516,13 +517,13 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		return 0
 	}
 	if n := b.seen.pending(); n > 0 && b.seen.passesEnded() == e.seen {
-		if cost := b.seen.passCost(); cost >= cheapMerge || !worthwhile(cost, n) {
+		if cost := b.seen.passCost(); cost >= cheapMerge || !pass.Worthwhile(cost, n) {
 			return 0
 		}
 		return wait
 	}
 	if n := b.star.PendingChecks(); n > 0 && b.starMerges.Load() == e.star {
-		if _, st := b.star.Stats(); worthwhile(st.PredictedEarly, n) {
+		if _, st := b.star.Stats(); pass.Worthwhile(st.PredictedEarly, n) {
 			return wait
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
@@ -65,7 +66,7 @@ type contentStage struct {
 	// the filter takes for new comes first.
 	order [256]sync.Mutex
 
-	merges      *merger
+	merges      *pass.Merger
 	wakeContent account.Signal
 	passEnded   atomic.Int64 // engine.uptime, ns
 	passTook    atomic.Int64 // ns
@@ -78,7 +79,7 @@ type contentStage struct {
 
 	deferrals *deferrals
 	output    *output.Writer
-	passes    *passRunner
+	passes    *pass.Runner
 	seen      *seenStage
 	space     *space.Keeper
 }
@@ -402,7 +403,7 @@ var errContentForm = fmt.Errorf("pages that wait for the check of their content 
 
 // due reports whether an early pass is due.
 func (c *contentStage) due() bool {
-	if c.passes.nothingLeft() {
+	if c.passes.NothingLeft() {
 		return true
 	}
 	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))
@@ -421,15 +422,17 @@ func (c *contentStage) pass(ctx context.Context, early bool) (int, error) {
 
 func (c *contentStage) openMerger() {
 	c.passEnded.Store(int64(c.Uptime()))
-	c.merges = &merger{
-		passes: c.passes, name: state.NameContent, pass: c.pass, full: c.content.Full, pending: c.waiting, keys: c.content.Keys,
-		bytes: pendingBytes(c.content),
-		cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
-		early: c.due, starving: func() bool { return false }, wake: c.wakeContent,
+	c.merges = &pass.Merger{
+		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.content.Full, Pending: c.waiting, Keys: c.content.Keys,
+		Bytes: pass.PendingBytes(c.content),
+		Cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
+		Early: c.due, Starving: func() bool { return false }, Wake: c.wakeContent,
 	}
 }
 
-func (c *contentStage) mergeContent(ctx context.Context) error { return c.passes.run(ctx, c.merges) }
+func (c *contentStage) mergeContent(ctx context.Context) error {
+	return c.passes.Run(ctx, c.merges)
+}
 
 // finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next run
 // ends them.

@@ -7,6 +7,7 @@ import (
 	"drumbeat/crawl/observe"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
 	"drumbeat/crawl/space"
 )
 
@@ -47,7 +48,7 @@ type crawler struct {
 	cluster      *clusterStage
 	leases       *leaseStage
 	deferrals    *deferrals
-	passes       *passRunner
+	passes       *pass.Runner
 	stock        *stockKeeper
 	health       *hostHealth
 	outages      *outage.Watch
@@ -74,7 +75,8 @@ func (c *crawler) wire() {
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
-	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
+	c.stock, c.space = newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
+	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Log, Connections: e.opt.Connections}, c.space)
 	c.spools = newSpools(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.checkpointer = &checkpointer{engine: e}
@@ -112,7 +114,8 @@ func (c *crawler) wire() {
 	c.render.pages, c.render.requests, c.render.seen, c.render.space = c.pages, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
-	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
+	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.stockLow,
+		Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.deferrals = c.deferrals
 	c.health.check, c.health.deferrals = c.check, c.deferrals
 	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health,
@@ -144,7 +147,7 @@ func (c *crawler) wire() {
 	c.checkpointer.uploads = c.uploads
 	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
 	c.leases.dispatcher = c.dispatcher
-	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.lackURLs, c.cluster.disowned
+	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.cluster.disowned
 }
 
 // startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.

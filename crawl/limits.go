@@ -90,6 +90,12 @@ func (d *dispatcher) Allowed(now time.Time) int { return d.limits.connections(no
 // Exchanges returns the number of exchanges under way, for pages and robots.txt.
 func (d *dispatcher) Exchanges() int64 { return d.workers.exchanges.Load() }
 
+// Hungry reports whether many connections are idle because no URL in RAM is due.
+func (d *dispatcher) Hungry() bool { return d.workers.hungry() }
+
+// Starved reports whether all connections are idle because no URL in RAM is due.
+func (d *dispatcher) Starved() bool { return d.workers.starved() }
+
 // Slots returns the number of connection slots in use and of all. waits reports that one in use only waits for a grant.
 func (d *dispatcher) Slots() (taken, all int64, waits bool) {
 	return int64(len(d.workers.slots)), int64(cap(d.workers.slots)), d.workers.waits.Load()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
@@ -31,13 +32,13 @@ type robotsCheck struct {
 	*engine
 	robotsCache *drum.Drum
 	wakeRobots  account.Signal
-	merges      *merger      // its Waker
+	merges      *pass.Merger // its Waker
 	roundNow    atomic.Int64 // Unix second at which the last pass began
 
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	health     *hostHealth
-	passes     *passRunner
+	passes     *pass.Runner
 	requests   *robotsRequests
 	space      *space.Keeper
 	stock      *stockKeeper
@@ -320,10 +321,10 @@ func (k *robotsCheck) learn(tx *account.Tx, origin, update []byte) error {
 // when the last one was long enough ago.
 func (k *robotsCheck) passWait() time.Duration {
 	cost := k.robotsCache.Stats().PredictedEarly
-	if worthwhile(cost, 1) {
+	if pass.Worthwhile(cost, 1) {
 		return cost
 	}
-	return cost + min(urgentDuty*cost, urgentPatience)
+	return cost + min(pass.UrgentDuty*cost, pass.UrgentPatience)
 }
 
 // empty reports whether no check or update waits for a pass.
@@ -341,15 +342,17 @@ func (k *robotsCheck) robotsStore() drum.Options {
 	return o
 }
 
-func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error { return k.passes.run(ctx, k.merges) }
+func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
+	return k.passes.Run(ctx, k.merges)
+}
 
 // openMerger describes the passes of RobotsCache.
 func (k *robotsCheck) openMerger() {
 	low := int64(2 * k.opt.Connections)
-	k.merges = &merger{
-		passes: k.passes,
-		name:   state.NameRobotsCache,
-		pass: func(ctx context.Context, early bool) (int, error) {
+	k.merges = &pass.Merger{
+		Passes: k.passes,
+		Name:   state.NameRobotsCache,
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			began := time.Now()
 			k.roundNow.Store(began.Unix())
 			n, err := k.robotsCache.Pass(ctx, early)
@@ -358,21 +361,21 @@ func (k *robotsCheck) openMerger() {
 			}
 			return n, err
 		},
-		full:    k.robotsCache.Full,
-		pending: pendingTuples(k.robotsCache),
-		bytes:   pendingBytes(k.robotsCache),
-		keys:    k.robotsCache.Keys,
-		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
-		early: func() bool {
+		Full:    k.robotsCache.Full,
+		Pending: pass.PendingTuples(k.robotsCache),
+		Bytes:   pass.PendingBytes(k.robotsCache),
+		Keys:    k.robotsCache.Keys,
+		Cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
+		Early: func() bool {
 			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
 				k.workers.exchanges.Load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
-		starving: k.passes.starvingForVerdicts,
-		idle: func() bool {
+		Starving: k.passes.StarvingForVerdicts,
+		Idle: func() bool {
 			return k.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
 		},
-		urgent: k.orders.anyUrgent,
-		wake:   k.wakeRobots,
+		Urgent: k.orders.anyUrgent,
+		Wake:   k.wakeRobots,
 	}
 }
 

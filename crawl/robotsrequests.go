@@ -10,6 +10,7 @@ import (
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/outage"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
@@ -36,7 +37,7 @@ type robotsRequests struct {
 	waiting         *releases
 
 	wakeRequested, wakeAwaiting, wakeJobs account.Signal
-	merges                                *merger      // of RobotsRequested
+	merges                                *pass.Merger // of RobotsRequested
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
 	comeBack                              comeBack
@@ -48,7 +49,7 @@ type robotsRequests struct {
 	outages   *outage.Watch
 	output    *output.Writer
 	pages     *pageStage
-	passes    *passRunner
+	passes    *pass.Runner
 	seen      *seenStage
 	space     *space.Keeper
 }
@@ -197,15 +198,15 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 }
 
 func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
-	return q.passes.run(ctx, q.merges)
+	return q.passes.Run(ctx, q.merges)
 }
 
 // openMerger describes the passes of RobotsRequested.
 func (q *robotsRequests) openMerger() {
-	q.merges = &merger{
-		passes: q.passes,
-		name:   state.NameRobotsRequested,
-		pass: func(ctx context.Context, early bool) (int, error) {
+	q.merges = &pass.Merger{
+		Passes: q.passes,
+		Name:   state.NameRobotsRequested,
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			q.requestedNow.Store(time.Now().Unix())
 			mark := q.waiting.beginPass()
 			n, err := q.robotsRequested.Pass(ctx, early)
@@ -215,14 +216,14 @@ func (q *robotsRequests) openMerger() {
 			}
 			return n, err
 		},
-		full:    q.robotsRequested.Full,
-		pending: pendingTuples(q.robotsRequested),
-		bytes:   pendingBytes(q.robotsRequested),
-		keys:    q.robotsRequested.Keys,
-		cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
-		early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, starving: q.passes.starving,
-		urgent: q.orders.anyUrgent,
-		wake:   q.wakeRequested,
+		Full:    q.robotsRequested.Full,
+		Pending: pass.PendingTuples(q.robotsRequested),
+		Bytes:   pass.PendingBytes(q.robotsRequested),
+		Keys:    q.robotsRequested.Keys,
+		Cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
+		Early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, Starving: q.passes.Starving,
+		Urgent: q.orders.anyUrgent,
+		Wake:   q.wakeRequested,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/pass"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -153,7 +154,7 @@ const scanLot = 1 << 14
 // chooseLot chooses the lot of the scan that begins. Where a pass takes long, a lot is what fills half of STAR's buckets
 // (crowded).
 func (b *budgetStage) chooseLot() {
-	lot := max(scanLot, b.star.NumPLDs()/earlyShare)
+	lot := max(scanLot, b.star.NumPLDs()/pass.EarlyShare)
 	if _, st := b.star.Stats(); st.PredictedEarly > cheapMerge {
 		lot = math.MaxInt64
 	}
@@ -173,7 +174,7 @@ func (b *budgetStage) untilScan(now time.Time) time.Duration {
 		worth := time.Duration(max(1, b.scanned.gained.Load())) * scanWorth
 		duty = max(hungryDuty, min(mostDuty, hungryDuty*int(b.scanned.took/worth)))
 	}
-	if wait := b.scanned.ended.Add(b.scanRest(duty)).Sub(now); wait > 0 && !b.passes.nothingInFlight() {
+	if wait := b.scanned.ended.Add(b.scanRest(duty)).Sub(now); wait > 0 && !b.passes.NothingInFlight() {
 		return min(wait, account.WakeAfter)
 	}
 	if !b.scanDue() {
@@ -206,7 +207,7 @@ func (b *budgetStage) scanDue() bool {
 		b.scanned.spared.Store(false)
 		return true
 	}
-	if !b.passes.needsURLs() || !b.nothingNearer() {
+	if !b.passes.NeedsURLs() || !b.nothingNearer() {
 		return false
 	}
 	fetched, edges := b.Counter(state.CountResponses), b.Counter(state.CountEdges)

@@ -12,6 +12,7 @@ import (
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
 	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/drum"
@@ -33,7 +34,7 @@ type seenStage struct {
 	recentNames *drum.RAMCache
 	trace       *linktrace.Writer // trace of the keys before recent filters them; nil if off
 
-	merges              *merger // the Waker of wakeSeen
+	merges              *pass.Merger // the Waker of wakeSeen
 	wakeSeen, wakeNames account.Signal
 	seenMerges          atomic.Int64 // passes of URLseen that have ended
 	fullPasses          atomic.Int64 // passes over full buckets of URLseen, in this run
@@ -43,7 +44,7 @@ type seenStage struct {
 	deferrals *deferrals
 	cluster   *clusterStage
 	output    *output.Writer
-	passes    *passRunner
+	passes    *pass.Runner
 	space     *space.Keeper
 }
 
@@ -175,14 +176,14 @@ func (s *seenStage) seenStore() drum.Options {
 	return o
 }
 
-func (s *seenStage) mergeSeen(ctx context.Context) error { return s.passes.run(ctx, s.merges) }
+func (s *seenStage) mergeSeen(ctx context.Context) error { return s.passes.Run(ctx, s.merges) }
 
 // openMerger describes the passes of URLseen.
 func (s *seenStage) openMerger() {
-	s.merges = &merger{
-		passes: s.passes,
-		name:   state.NameURLSeen,
-		pass: func(ctx context.Context, early bool) (int, error) {
+	s.merges = &pass.Merger{
+		Passes: s.passes,
+		Name:   state.NameURLSeen,
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			if !early {
 				s.fullPasses.Add(1)
 			}
@@ -190,16 +191,16 @@ func (s *seenStage) openMerger() {
 			s.seenMerges.Add(1)
 			return n, err
 		},
-		full:    s.urlSeen.Full,
-		pending: pendingTuples(s.urlSeen),
-		bytes:   pendingBytes(s.urlSeen),
-		keys:    s.urlSeen.Keys,
-		cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
-		early: func() bool {
-			return s.passes.needsURLs() && (!s.budgets.checksPending() || s.budgets.scanning())
+		Full:    s.urlSeen.Full,
+		Pending: pass.PendingTuples(s.urlSeen),
+		Bytes:   pass.PendingBytes(s.urlSeen),
+		Keys:    s.urlSeen.Keys,
+		Cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
+		Early: func() bool {
+			return s.passes.NeedsURLs() && (!s.budgets.checksPending() || s.budgets.scanning())
 		},
-		starving: s.passes.starving,
-		wake:     s.wakeSeen,
+		Starving: s.passes.Starving,
+		Wake:     s.wakeSeen,
 	}
 }
 
@@ -274,19 +275,19 @@ const leastNames = 64
 // mergeNames merges when buckets are full, and early when the store would double. That makes about 30 small
 // passes in the life of a crawl. No stage waits for these passes.
 func (s *seenStage) mergeNames(ctx context.Context) error {
-	pending := pendingTuples(s.names)
-	return s.passes.run(ctx, &merger{
-		passes:   s.passes,
-		name:     state.NameNames,
-		pass:     s.names.Pass,
-		full:     s.names.Full,
-		pending:  pending,
-		bytes:    pendingBytes(s.names),
-		keys:     s.names.Keys,
-		cost:     func() time.Duration { return s.names.Stats().PredictedEarly },
-		early:    func() bool { return pending() >= s.names.Keys()+leastNames },
-		starving: func() bool { return false },
-		wake:     s.wakeNames,
+	pending := pass.PendingTuples(s.names)
+	return s.passes.Run(ctx, &pass.Merger{
+		Passes:   s.passes,
+		Name:     state.NameNames,
+		Pass:     s.names.Pass,
+		Full:     s.names.Full,
+		Pending:  pending,
+		Bytes:    pass.PendingBytes(s.names),
+		Keys:     s.names.Keys,
+		Cost:     func() time.Duration { return s.names.Stats().PredictedEarly },
+		Early:    func() bool { return pending() >= s.names.Keys()+leastNames },
+		Starving: func() bool { return false },
+		Wake:     s.wakeNames,
 	})
 }
 

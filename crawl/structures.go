@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/pass"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
@@ -151,7 +152,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	c.check.openMerger()
 	c.budgets.openMerger()
 	c.requests.openMerger()
-	c.passes.mergers = []*merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges}
+	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges})
 	c.content.openMerger()
 	return c.content.fill(m)
 }

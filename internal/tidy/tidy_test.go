@@ -118,6 +118,7 @@ var layers = map[string]layer{
 	"crawl/output":   {29, []string{"crawl/account", "crawl/plan", "crawl/resolve", "crawl/space", "disk", "fetch", "internal/crawllog", "internal/human", "internal/mimetype", "internal/objstore", "internal/tabular", "queue", "state", "state/extract", "state/snapshot", "warc", "warc/outfile", "weburl"}},
 	"crawl/space":    {28, []string{"crawl/account", "crawl/plan", "disk", "internal/human", "state"}},
 	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
+	"crawl/pass":     {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "exchange", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
 
