@@ -4,20 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/disk/memfs"
-	"drumbeat/robots"
 	"drumbeat/state"
 )
 
 // liar is a resolver that sometimes answers that names don't exist, or gives all names one address.
 type liar struct {
-	Resolver
+	outage.Resolver
 	// nil: answer truthfully; errSink: answer with an address that the rules forbid.
 	absent func(host string) error
 }
@@ -106,7 +105,7 @@ func TestDeadNames(t *testing.T) {
 				s := &res.Snapshot
 				absent := s.Refused["no-such-host"]
 				// For more names confirmation takes hours; the crawl ends before it.
-				if tt.dead > namesEnough {
+				if tt.dead > outage.NamesEnough {
 					absent += s.Deferred["robots-unavailable"]
 				}
 				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
@@ -207,59 +206,4 @@ func TestRulesBehindNoName(t *testing.T) {
 				res.Snapshot.Refused)
 		}
 	})
-}
-
-// TestNothingIsConfirmedWhileNamesAreAsked: of many requests due at once, one looks up the name canaries.
-// The others must wait for the result before they confirm an absence, whatever their number of tries.
-func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
-	c := newCrawler(Options{Dirs: []string{"d"}})
-	for i, name := range []string{"a.test", "b.test", "c.test"} {
-		c.outages.nameCanaries.found(name, name, uint64(i), time.Now())
-	}
-	list, _ := c.outages.nameCanaries.ask("x.test", time.Now())
-	if len(list) != 3 {
-		t.Fatalf("%d names to look up, want 3", len(list))
-	}
-	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); confirmed {
-		t.Error("an absence is confirmed before the canaries' names are answered")
-	}
-	c.outages.nameCanaries.learned(list, namesWork, time.Now())
-	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
-		t.Error("an absence is not confirmed although the name servers work")
-	}
-}
-
-// TestNamesAskedAreNotTheNewest: while name servers deny most names, the names found last are those for which
-// they tell the truth. The canaries must be names found before.
-func TestNamesAskedAreNotTheNewest(t *testing.T) {
-	var k knownNames
-	now := time.Now()
-	want := make(map[string]bool)
-	for i := range 2 * namesOf {
-		want[fmt.Sprint("old", i)] = true
-		k.found(fmt.Sprint("old", i), "old", uint64(i), now.Add(time.Duration(i)*time.Second))
-	}
-	for i := 2 * namesOf; i < canaryNames; i++ {
-		k.found(fmt.Sprint("new", i), "new", uint64(i), now.Add(time.Minute))
-	}
-	asked := make(map[string]bool)
-	for range 2 {
-		now = now.Add(time.Hour)
-		list, _ := k.ask("x.test", now)
-		for _, n := range list {
-			asked[n.host] = true
-		}
-		k.learned(list, namesWork, now)
-	}
-	if !maps.Equal(asked, want) {
-		t.Errorf("asked %v, want %v", asked, want)
-	}
-}
-
-// TestOldAnswerConfirmsNothing: the canaries' answer from before a name was first denied must not confirm the
-// denial.
-func TestOldAnswerConfirmsNothing(t *testing.T) {
-	if namesFor >= confirmLeast {
-		t.Errorf("an answer of canaries is valid for %v, longer than the %v between two lookups of a name", namesFor, confirmLeast)
-	}
 }

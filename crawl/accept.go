@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/parse"
 )
@@ -103,7 +104,7 @@ func (a *acceptor) busy() bool { return len(a.patterns) > 0 || len(a.caps) > 0 }
 // accepted if the body may still be a page: servers give some types, or none, to content that they do not
 // know. So no page is lost because of its type, and another file costs only its head or its first two KiB.
 func (a *acceptor) limit(resp *fetch.Response, begin []byte) int64 {
-	mime := mimeType(resp)
+	mime := output.MIMEType(resp)
 	if !a.accepts(mime) {
 		switch {
 		case resp.Status < 200 || resp.Status > 299 || !maybePage(mime):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -30,7 +31,7 @@ func (o *Options) signOf(resp *fetch.Response, err error) polite.Sign {
 	switch {
 	case !o.AdaptiveDelay:
 		return polite.Unclear
-	case err == nil && (!health.KindOf(resp.Status).Good() || cutOff(resp) ||
+	case err == nil && (!health.KindOf(resp.Status).Good() || outage.CutOff(resp) ||
 		resp.Truncated == fetch.TruncatedTime || resp.Header("Retry-After") != nil):
 		return polite.Strain
 	case err == nil:

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/pass"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/exchange"
 	"drumbeat/internal/revisit"
@@ -31,27 +34,27 @@ type budgetStage struct {
 	beast       *beast.Lanes
 	scanned     scanMemory
 	starMerges  atomic.Int64 // passes of STAR that have ended
-	merges      *merger      // of STAR
+	merges      *pass.Merger // of STAR
 
-	wakeStar, wakeBeast, wakeScan signal
-	kept                          atomic.Bool // BEAST's reader waits only for the end of a round of STAR
-	moved                         signal      // kept has become false
-	wakeSupporters                signal
+	wakeStar, wakeBeast, wakeScan account.Signal
+	kept                          atomic.Bool    // BEAST's reader waits only for the end of a round of STAR
+	moved                         account.Signal // kept has become false
+	wakeSupporters                account.Signal
 
 	checkpointer *checkpointer
 	check        *robotsCheck
 	deferrals    *deferrals
 	operator     *operator
-	passes       *passRunner
+	passes       *pass.Runner
 	requests     *robotsRequests
 	seen         *seenStage
-	space        *space
+	space        *space.Keeper
 	stock        *stockKeeper
 }
 
 func newBudgetStage(e *engine) *budgetStage {
-	b := &budgetStage{engine: e, wakeStar: e.pulsedSignal(), wakeBeast: e.pulsedSignal(), wakeScan: e.pulsedSignal(),
-		moved: newSignal(), wakeSupporters: e.pulsedSignal()}
+	b := &budgetStage{engine: e, wakeStar: e.PulsedSignal(), wakeBeast: e.PulsedSignal(), wakeScan: e.PulsedSignal(),
+		moved: account.NewSignal(), wakeSupporters: e.PulsedSignal()}
 	b.scanned.fetched.Store(-1)
 	return b
 }
@@ -82,13 +85,13 @@ func (b *budgetStage) place(ledger *[16]byte, budget uint32, part, lane uint8) (
 // of another stage, only a read from its queue.
 func (b *budgetStage) pin() (release func()) {
 	for b.kept.Load() {
-		b.wakeBeast.raise()
+		b.wakeBeast.Raise()
 		<-b.moved
 	}
 	unpin := b.beast.Pin()
 	return func() {
 		unpin()
-		b.wakeBeast.raise()
+		b.wakeBeast.Raise()
 	}
 }
 
@@ -104,14 +107,14 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 		}
 		if b.stock.stocked() {
 			b.letPin()
-			b.await(ctx, b.wakeBeast, wakeAfter)
+			b.Await(ctx, b.wakeBeast, account.WakeAfter)
 			continue
 		}
 		if wait := b.mergeFirst(&end); wait > 0 {
 			b.letPin()
 			b.seen.wakeNow()
-			b.wakeStar.raise()
-			b.await(ctx, b.wakeBeast, wait)
+			b.wakeStar.Raise()
+			b.Await(ctx, b.wakeBeast, wait)
 			continue
 		}
 		data, ok, err := b.beast.Peek()
@@ -123,21 +126,21 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			if b.beast.Waiting() != beast.Pinned {
 				b.letPin()
 				b.seen.wakeNow()
-				b.wakeStar.raise()
-				b.wakeScan.raise()
+				b.wakeStar.Raise()
+				b.wakeScan.Raise()
 			}
-			b.await(ctx, b.wakeBeast, wakeAfter)
+			b.Await(ctx, b.wakeBeast, account.WakeAfter)
 			continue
 		}
 		b.letPin()
-		if err := b.transact(func(tx *transaction) error {
+		if err := b.Transact(func(tx *account.Tx) error {
 			rec := weburl.Record{}
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
 			if b.overPart(&rec) || b.overPin(&rec) {
 				b.beast.Advance()
-				tx.wake(b.wakeStar)
+				tx.Wake(b.wakeStar)
 				return b.checkAgain(tx, data, state.PlaceBeast)
 			}
 			if err := b.check.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
@@ -157,7 +160,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 func (b *budgetStage) letPin() {
 	if b.kept.Load() {
 		b.kept.Store(false)
-		b.moved.raise()
+		b.moved.Raise()
 	}
 }
 
@@ -191,8 +194,8 @@ func partBudget(budget uint32, part uint8) uint32 {
 
 // emitPlaced moves the URLs that STAR has given a budget and a queue number into BEAST.
 func (b *budgetStage) emitPlaced(placed []star.Placed) error {
-	b.testHook("star")
-	return b.transact(func(tx *transaction) error {
+	b.Hook("star")
+	return b.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		var buf []byte
 		for i := range placed {
@@ -222,9 +225,9 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 			if beast.Number(p.Number) == beast.Failed {
 				to = state.PlaceFailed
 			}
-			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
+			tx.Move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
 		}
-		tx.wake(b.wakeBeast)
+		tx.Wake(b.wakeBeast)
 		return nil
 	})
 }
@@ -238,14 +241,14 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 	if epoch := b.operator.epoch(); b.beast.Epoch() != epoch {
 		var moved int64
 		ok := false
-		if err := b.transact(func(*transaction) error {
+		if err := b.Transact(func(*account.Tx) error {
 			moved, ok = b.beast.Replace(epoch)
 			return nil
 		}); err != nil {
 			return err
 		}
 		if !ok {
-			sleep(ctx, replaceEvery)
+			account.Sleep(ctx, replaceEvery)
 			return nil
 		}
 		b.opt.Log.Info("budgets or priorities changed: queued URLs are placed anew", "urls", moved)
@@ -256,27 +259,27 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 		return err
 	}
 	if b.star.ChecksHalfFull() {
-		b.wakeStar.raise()
-		b.await(ctx, b.wakeScan, wakeAfter)
+		b.wakeStar.Raise()
+		b.Await(ctx, b.wakeScan, account.WakeAfter)
 		return nil
 	}
-	return b.transact(func(tx *transaction) error {
+	return b.Transact(func(tx *account.Tx) error {
 		if err := b.checkAgain(tx, data, state.PlaceBeast); err != nil {
 			return err
 		}
 		b.beast.MovedAdvance()
-		tx.wake(b.wakeStar)
+		tx.Wake(b.wakeStar)
 		return nil
 	})
 }
 
 // checkAgain sends a URL of BEAST, or one that is visited again, to STAR's check. It is part of a transaction.
-func (b *budgetStage) checkAgain(tx *transaction, data []byte, from state.Place) error {
+func (b *budgetStage) checkAgain(tx *account.Tx, data []byte, from state.Place) error {
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
 		return fmt.Errorf("crawl: record from %s: %w", from, err)
 	}
-	tx.moves = append(tx.moves, move{key: b.Hasher.URLKey(rec.URL), from: from, to: state.PlaceStar, was: state.Reason(rec.Reason)})
+	tx.MoveFor(b.Hasher.URLKey(rec.URL), from, state.PlaceStar, state.ReasonNone, state.Reason(rec.Reason))
 	check := b.checkOf(&rec, data)
 	check.Again = revisit.Visited(rec.Visits)
 	return b.star.Check([]star.CheckTuple{check})
@@ -330,8 +333,8 @@ func (b *budgetStage) newFunction() error {
 // anew makes the goroutine "scan" place the URLs of BEAST anew, because the epoch has changed.
 func (b *budgetStage) anew() {
 	b.star.Refresh()
-	b.wakeScan.raise()
-	b.wakeSupporters.raise()
+	b.wakeScan.Raise()
+	b.wakeSupporters.Raise()
 }
 
 // placed returns how many URLs placing anew would move.
@@ -351,34 +354,34 @@ func (b *budgetStage) close() {
 }
 
 // wake makes the reader of BEAST's queues check again once the transaction has ended.
-func (b *budgetStage) wake(tx *transaction) { tx.wake(b) }
+func (b *budgetStage) wake(tx *account.Tx) { tx.Wake(b) }
 
 // raise wakes the reader if it would release URLs, and the readers of URLs that return. While the queues are empty,
 // the end of a pass wakes the former.
-func (b *budgetStage) raise() {
+func (b *budgetStage) Raise() {
 	b.deferrals.roomMade()
-	if b.acct.in(state.PlaceBeast) > 0 && !b.stock.stocked() {
-		b.wakeBeast.raise()
+	if b.Accounts.In(state.PlaceBeast) > 0 && !b.stock.stocked() {
+		b.wakeBeast.Raise()
 	}
 }
 
-// passEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
+// PassEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
 // reader may have waited for the pass (mergeFirst).
-func (b *budgetStage) passEnded() {
-	b.wakeBeast.raise()
+func (b *budgetStage) PassEnded() {
+	b.wakeBeast.Raise()
 	if b.beast.Scanning() { // it may wait for room in STAR
-		b.wakeScan.raise()
+		b.wakeScan.Raise()
 	}
 }
 
-// runsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
-func (b *budgetStage) runsLow() bool {
-	return b.beast.AtEnd() || b.acct.in(state.PlaceBeast) < int64(b.opt.Connections)
+// RunsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
+func (b *budgetStage) RunsLow() bool {
+	return b.beast.AtEnd() || b.Accounts.In(state.PlaceBeast) < int64(b.opt.Connections)
 }
 
-// bestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
+// BestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
 // belong there.
-func (b *budgetStage) bestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
+func (b *budgetStage) BestDry() bool { return b.strategy.Load().Free && b.beast.BestDry() }
 
 // scanning reports whether a scan of QF is in progress.
 func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
@@ -395,11 +398,11 @@ func (b *budgetStage) show(s *Snapshot) {
 func (b *budgetStage) checksPending() bool { return b.star.PendingChecks() > 0 }
 
 // checkAll sends URLs to STAR for their budgets. It is part of a transaction.
-func (b *budgetStage) checkAll(tx *transaction, urls []star.CheckTuple) error {
+func (b *budgetStage) checkAll(tx *account.Tx, urls []star.CheckTuple) error {
 	if err := b.star.Check(urls); err != nil {
 		return err
 	}
-	tx.wake(b.wakeStar)
+	tx.Wake(b.wakeStar)
 	return nil
 }
 
@@ -431,7 +434,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	}
 	return star.Options{
 		Set: b.Set, Name: state.NameStar,
-		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
+		Edges: b.plan.Edges.Geometry(b.space.Reserve), Indegree: b.plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
 		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD, Lanes: b.opt.Lanes,
 		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
@@ -439,31 +442,31 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 	}, nil
 }
 
-func (b *budgetStage) mergeStar(ctx context.Context) error { return b.passes.run(ctx, b.merges) }
+func (b *budgetStage) mergeStar(ctx context.Context) error { return b.passes.Run(ctx, b.merges) }
 
 // openMerger describes the passes of STAR.
 func (b *budgetStage) openMerger() {
-	b.merges = &merger{
-		passes: b.passes,
-		name:   state.NameStar,
-		bytes: func() int64 {
+	b.merges = &pass.Merger{
+		Passes: b.passes,
+		Name:   state.NameStar,
+		Bytes: func() int64 {
 			_, n := b.star.PendingBytes()
 			return n
 		},
-		pass: func(ctx context.Context, early bool) (int, error) {
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			n, err := b.star.Pass(ctx, early)
 			b.starMerges.Add(1)
 			return n, err
 		},
-		full:    b.star.Full,
-		pending: b.star.PendingChecks,
-		keys:    b.star.NumPLDs,
-		cost: func() time.Duration {
+		Full:    b.star.Full,
+		Pending: b.star.PendingChecks,
+		Keys:    b.star.NumPLDs,
+		Cost: func() time.Duration {
 			_, indegree := b.star.Stats()
 			return indegree.PredictedEarly
 		},
-		early: func() bool { return b.passes.needsURLs() || b.scanLotReady() }, starving: b.passes.starving,
-		wake: b.wakeStar,
+		Early: func() bool { return b.passes.NeedsURLs() || b.scanLotReady() }, Starving: b.passes.Starving,
+		Wake: b.wakeStar,
 	}
 }
 
@@ -506,7 +509,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		return b.finishSites(now.Sub(e.since))
 	}
 	pause := queuePause * b.opt.HostDelay
-	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.acct.stock() >= a.enough {
+	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.Accounts.Stock() >= a.enough {
 		return pause - since // the paper means one budget for each queue crawled, not for each queue read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)
@@ -514,13 +517,13 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		return 0
 	}
 	if n := b.seen.pending(); n > 0 && b.seen.passesEnded() == e.seen {
-		if cost := b.seen.passCost(); cost >= cheapMerge || !worthwhile(cost, n) {
+		if cost := b.seen.passCost(); cost >= cheapMerge || !pass.Worthwhile(cost, n) {
 			return 0
 		}
 		return wait
 	}
 	if n := b.star.PendingChecks(); n > 0 && b.starMerges.Load() == e.star {
-		if _, st := b.star.Stats(); worthwhile(st.PredictedEarly, n) {
+		if _, st := b.star.Stats(); pass.Worthwhile(st.PredictedEarly, n) {
 			return wait
 		}
 	}
@@ -533,9 +536,9 @@ const leastNews = 1. / 8
 // littleToMerge reports whether the merges upstream could bring so few URLs that the next queue is complete
 // enough without them, or that fetchers would be idle for them although BEAST has URLs.
 func (b *budgetStage) littleToMerge() bool {
-	queued := b.acct.in(state.PlaceBeast)
+	queued := b.Accounts.In(state.PlaceBeast)
 	if news := b.seen.pending() + b.star.PendingChecks(); float64(news) < leastNews*float64(queued) {
 		return true
 	}
-	return b.acct.stock() < int64(b.opt.Connections) && queued > b.stock.aim().target
+	return b.Accounts.Stock() < int64(b.opt.Connections) && queued > b.stock.aim().target
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/health"
@@ -39,7 +42,7 @@ type moment struct {
 	renders  [][]byte
 	walk     *walk.Frozen // nil with other strategies
 	uploads  []objstore.Upload
-	stored   []*volume // files that are in the object store and that the queue of objects names
+	stored   output.Stored // files that are in the object store and that the queue of objects names
 	active   int64
 	changes  int64 // the last change whose seeds have been fed
 	margin   float64
@@ -54,10 +57,10 @@ type moment struct {
 // checkpointer writes checkpoints. Its goroutine is "checkpoint".
 type checkpointer struct {
 	*engine
-	extraction     *extraction
+	extraction     *output.Extraction
 	cluster        *clusterStage
 	operator       *operator
-	uploads        *uploads
+	uploads        *output.Uploads
 	structures     []*structure    // all structures on disk
 	inRAM          []func(*moment) // copy the state that stages hold in RAM only
 	checkpointMu   sync.Mutex      // held during a checkpoint; guards gen
@@ -69,54 +72,54 @@ type checkpointer struct {
 	saved          atomic.Int64 // value of changes when the last checkpoint began
 	savedAt        atomic.Int64 // when the crawl last had the saved state, Unix ns
 
-	output *output
-	space  *space
+	output *output.Writer
+	space  *space.Keeper
 }
 
 // checkpoint writes a durable manifest of the current state. Checkpoints run one at a time. After an error
 // no further checkpoint is made.
 func (k *checkpointer) checkpoint(clean bool, done string) error {
-	var late lateLog
+	var late account.LateLog
 	err := k.checkpointQuietly(clean, done, &late)
-	late.tell()
+	late.Tell()
 	return err
 }
 
 // checkpointQuietly is checkpoint, but leaves its log lines to the caller, who may hold locks.
-func (k *checkpointer) checkpointQuietly(clean bool, done string, late *lateLog) error {
+func (k *checkpointer) checkpointQuietly(clean bool, done string, late *account.LateLog) error {
 	k.checkpointMu.Lock()
 	defer k.checkpointMu.Unlock()
-	if err := k.failure(); err != nil {
+	if err := k.Failure(); err != nil {
 		return fmt.Errorf("crawl: no checkpoint after a failed write: %w", err)
 	}
 	began := time.Now()
-	changes := k.changes.Load()
-	k.slowest.take()
+	changes := k.Changes()
+	k.TakeSlowest()
 	if err := k.cluster.flush(); err != nil {
 		return err
 	}
 	m, stats := k.freeze()
 	if err := k.saveMoment(m, clean, done); err != nil {
-		k.fail(err)
+		k.Fail(err)
 		return err
 	}
 	stats.Bytes = m.written
-	stats.Stall = max(k.slowest.take(), stats.Pause)
+	stats.Stall = max(k.TakeSlowest(), stats.Pause)
 	stats.Number, stats.Total, stats.When = k.gen, time.Since(began), time.Now()
 	stats.Since(k.lastCheckpoint.Load())
-	k.times.observe(snapshot.TimeCheckpoint, stats.Total)
-	k.times.observe(snapshot.TimePause, stats.Pause)
+	k.Times.Observe(snapshot.TimeCheckpoint, stats.Total)
+	k.Times.Observe(snapshot.TimePause, stats.Pause)
 	k.lastCheckpoint.Store(&stats)
-	if err := k.uploads.checkpointed(m.stored); err != nil {
-		k.fail(err)
+	if err := k.uploads.Checkpointed(m.stored); err != nil {
+		k.Fail(err)
 		return err
 	}
-	k.extraction.checkpointed()
+	k.extraction.Checkpointed()
 	k.cluster.checkpointed(k.gen, m)
 	k.operator.checkpointed(m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
-	late.add(k.opt.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
+	late.Add(k.opt.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
 		"stall", stats.Stall, "total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
@@ -156,8 +159,14 @@ func (k *checkpointer) closeAll() error {
 // latest returns the last checkpoint, nil before the first.
 func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
 
-// unsaved reports whether anything has changed since the last checkpoint began.
-func (k *checkpointer) unsaved() bool { return k.saved.Load() != k.changes.Load() }
+// Unsaved reports whether anything has changed since the last checkpoint began.
+func (k *checkpointer) Unsaved() bool { return k.saved.Load() != k.Changes() }
+
+// SaveEnd makes the last checkpoint of a run; done says why the crawl is over, "" if it is not.
+func (k *checkpointer) SaveEnd(done string) error { return k.checkpoint(true, done) }
+
+// Save makes a checkpoint.
+func (k *checkpointer) Save() error { return k.checkpoint(false, "") }
 
 // show adds the figures of checkpoints to a snapshot.
 func (k *checkpointer) show(s *Snapshot) {
@@ -177,13 +186,13 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	pausable := k.pausable()
 	pauseAll(pausable)
 	stats.Wait = time.Since(began)
-	k.txLock.Lock()
+	k.TxLock.Lock()
 	locked := time.Now()
 	m := &moment{
-		accounts: k.acct.copy(),
+		accounts: k.Accounts.Copy(),
 		items:    k.polite.Snapshot(),
 		delays:   k.polite.Delays(time.Now()),
-		active:   k.activeMillis(),
+		active:   k.ActiveMillis(),
 	}
 	for _, copyTo := range k.inRAM {
 		copyTo(m)
@@ -191,7 +200,7 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	for _, s := range k.structures {
 		m.parts = append(m.parts, s.freeze())
 	}
-	k.txLock.Unlock()
+	k.TxLock.Unlock()
 	stats.Pause = time.Since(locked)
 	for _, p := range pausable {
 		p.Resume()
@@ -213,15 +222,15 @@ func (k *checkpointer) pausable() (all []pausable) {
 // files.
 func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	gen := k.gen + 1
-	waiting := k.space.waitingBytes()
+	waiting := k.space.WaitingBytes()
 	tails, err := disk.CreateTails(k.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
-		Frozen: k.frozen, Began: k.firstBegan, Active: mo.active, Runs: k.runs, Run: k.lastRun,
+		Frozen: k.frozen, Began: k.FirstBegan(), Active: mo.active, Runs: k.runs, Run: k.lastRun,
 		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Changes: mo.changes, Margin: mo.margin, Intake: mo.intake, Full: mo.full, PageSlots: k.cluster.slotsOfPages(),
-		Store: k.uploads.place(), Uploads: mo.uploads,
+		Store: k.uploads.Place(), Uploads: mo.uploads,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
@@ -278,7 +287,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if err := tails.Close(); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	k.testHook("checkpoint")
+	k.Hook("checkpoint")
 	dirs := k.Set.Paths
 	if k.SeparateOut {
 		dirs = slices.Concat(dirs, k.Out.Paths)
@@ -290,13 +299,13 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if err != nil {
 		return err
 	}
-	k.testHook("checkpoint")
+	k.Hook("checkpoint")
 	if err := k.WriteManifest(data); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	k.gen = gen
-	k.space.noteSaved(&m.Accounts)
-	k.testHook("checkpoint")
+	k.space.NoteSaved(&m.Accounts)
+	k.Hook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
 			return err
@@ -305,11 +314,9 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {
 		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
-	k.acct.mu.Lock()
-	k.acct.s.Counters[state.CountCheckpoints]++
-	k.acct.mu.Unlock()
+	k.Accounts.Do(func(a *state.Accounts) { a.Counters[state.CountCheckpoints]++ })
 	mo.written = tails.Bytes() + int64(len(data))
-	k.space.noteCost(tails, int64(len(data)), waiting)
+	k.space.NoteCost(tails, int64(len(data)), waiting)
 	return nil
 }
 
@@ -350,11 +357,11 @@ func (k *checkpointer) checkpoints(ctx context.Context) error {
 		case <-t.C:
 			wait = min(2*wait, k.opt.CheckpointEvery)
 			t.Reset(wait)
-			rolled, err := k.output.rollOutput(time.Now())
+			rolled, err := k.output.Roll(time.Now())
 			if err != nil {
 				return err
 			}
-			if !rolled && !k.unsaved() {
+			if !rolled && !k.Unsaved() {
 				k.savedAt.Store(time.Now().UnixNano())
 				continue
 			}

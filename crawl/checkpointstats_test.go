@@ -43,19 +43,6 @@ func TestCheckpointStats(t *testing.T) {
 	if b.LongestPause != 3 || b.LongestStall != 6 || b.LongestTotal != 9 {
 		t.Errorf("got %+v", b)
 	}
-	var s slowest
-	var notes sync.WaitGroup
-	for i := range 8 {
-		notes.Go(func() {
-			for j := range 1000 {
-				s.note(time.Duration(j * (i + 1)))
-			}
-		})
-	}
-	notes.Wait()
-	if got := s.take(); got != 999*8 || s.take() != 0 {
-		t.Errorf("the slowest: got %d, want %d", got, 999*8)
-	}
 }
 
 // slowPause is a structure whose Pause returns only after Pause was called on all structures.

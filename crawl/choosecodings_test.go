@@ -8,58 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/observe"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
-	"drumbeat/internal/cputime"
 	"drumbeat/state"
 )
-
-func TestAsksForBrotli(t *testing.T) {
-	for _, c := range []struct {
-		now                 bool
-		processors, network float64
-		want                bool
-	}{
-		{false, 0.2, 1, true},        // the network limits, and processors have room
-		{false, 0.2, 0.5, true},      // at the threshold
-		{false, 0.2, 0.49, false},    // politeness limits: fewer bytes make nothing faster
-		{false, 0.2, 0, false},       //
-		{false, 0.5, 1, false},       // no room
-		{false, 0.49, 1, true},       //
-		{false, 0.9, 1, false},       //
-		{true, 0.2, 1, true},         // stays
-		{true, 0.2, 0, true},         // that the network no longer limits is br's merit
-		{true, 0.5, 1, true},         // the load of br itself does not end it
-		{true, 0.49 * 1.35, 1, true}, //
-		{true, 0.79, 1, true},        //
-		{true, 0.8, 1, false},        // busy
-		{true, 1, 0, false},          //
-	} {
-		if got := asksForBrotli(c.now, codingLoad{c.processors, c.network}); got != c.want {
-			t.Errorf("asks for br: %t, processors %.2f, network %.2f: got %t, want %t", c.now, c.processors, c.network, got, c.want)
-		}
-	}
-}
-
-// TestProcessorMeter reads lines of /proc/stat, this machine's among them.
-func TestProcessorMeter(t *testing.T) {
-	for line, want := range map[string][2]int64{
-		"cpu  10 20 30 400 5 6 7 8 1000 1000": {81, 486},
-		"cpu  1 2 3 4":                        {6, 10},
-		"":                                    {0, 0},
-		"cpu a b c":                           {0, 0},
-	} {
-		if busy, all := parseMachineTime([]byte(line)); busy != want[0] || all != want[1] {
-			t.Errorf("%q: busy %d of %d, want %v", line, busy, all, want)
-		}
-	}
-	m := newProcessorMeter()
-	for began := cputime.Process(); cputime.Process()-began < 50*time.Millisecond; { // use a processor
-	}
-	if share := m.inUse(time.Now()); share <= 0 || share > 1 {
-		t.Errorf("the share of the processors in use is %v after use", share)
-	}
-}
 
 // choosyWeb is a chain of pages, each of which takes 5 s and comes in br or zstd if the request asks for it.
 type choosyWeb struct {
@@ -149,7 +102,7 @@ func TestChooseCodings(t *testing.T) {
 				runs = append(runs, rs[0].Codings)
 			}
 		}
-		if !slices.Equal(runs, []string{codingsNarrow, codingsWide, codingsNarrow}) {
+		if !slices.Equal(runs, []string{observe.CodingsNarrow, observe.CodingsWide, observe.CodingsNarrow}) {
 			t.Errorf("Accept-Encoding went through %q", runs)
 		}
 		if w.served["br"] < 10 || w.served["gzip"] < 10 || res.Snapshot.AsksForBrotli {
@@ -211,11 +164,11 @@ func TestSitemapsComeInGzip(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://map.test/")
 		atOnce(&opt)
 		opt.Linger, opt.Connections, opt.Sitemaps = 0, 1, true
-		if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codingsWide); err != nil {
+		if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(observe.CodingsWide); err != nil {
 			t.Fatal(err)
 		}
 		mustRun(t, t.Context(), opt)
-		for path, codings := range map[string]string{"/": codingsWide, "/map.xml": "gzip", "/first": codingsWide, "/last": codingsWide} {
+		for path, codings := range map[string]string{"/": observe.CodingsWide, "/map.xml": "gzip", "/first": observe.CodingsWide, "/last": observe.CodingsWide} {
 			if rs := w.Got("map.test", path); len(rs) != 1 || rs[0].Codings != codings {
 				t.Errorf("%s: requests %v, want one with %q", path, rs, codings)
 			}

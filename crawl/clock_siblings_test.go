@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -81,7 +82,7 @@ func runToQ(t *testing.T, fs disk.FS, web *tinyWeb, delay time.Duration) {
 	t.Helper()
 	opt := tinyOptions(t, web, fs, urls("a", 60, 5)...)
 	opt.HostDelay, opt.MaxTime = delay, 4*time.Minute
-	opt.tune = func(p *Plan) { p.PoliteBytes = 8 * politeItemBytes }
+	opt.tune = func(p *plan.Plan) { p.PoliteBytes = 8 * plan.PoliteItemBytes }
 	if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceReady) < 50 {
 		t.Fatalf("%d URLs wait in Q: %v", s.Place(state.PlaceReady), s.Places)
 	}

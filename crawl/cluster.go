@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/exchange"
 	"drumbeat/exchange/lease"
@@ -97,8 +99,8 @@ type clusterStage struct {
 	endWait   time.Time                       // since when a node that has ended keeps this one waiting; of the goroutine "watch"
 	rejoined  time.Time                       // when this node started if the crawl was over then
 	awaitTold time.Time                       // when the log last told which nodes it waits for; of the goroutine "watch"
-	wakeMark  signal
-	wakeEarly signal
+	wakeMark  account.Signal
+	wakeEarly account.Signal
 
 	markMu sync.Mutex // guards the fields below
 	mark   *exchange.Mark
@@ -121,7 +123,7 @@ type clusterStage struct {
 	agreed, replacing bool             // compared successfully; this node writes its own
 	warned            string           // digest of the configuration that a warning was about
 	reloads           atomic.Int64     // of rules, that config does not have yet
-	wakeConfig        signal
+	wakeConfig        account.Signal
 	configNow         atomic.Pointer[exchange.Config] // config, for other goroutines
 
 	statuses []atomic.Pointer[exchange.Status] // the last that were seen, by node
@@ -132,7 +134,7 @@ type clusterStage struct {
 	seen         *seenStage
 	requests     *robotsRequests
 	budgets      *budgetStage
-	space        *space
+	space        *space.Keeper
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
 	deferrals    *deferrals
@@ -143,7 +145,7 @@ type clusterStage struct {
 }
 
 func newClusterStage(e *engine) *clusterStage {
-	return &clusterStage{engine: e, wakeMark: newSignal(), wakeEarly: e.pulsedSignal(), wakeConfig: newSignal(),
+	return &clusterStage{engine: e, wakeMark: account.NewSignal(), wakeEarly: e.PulsedSignal(), wakeConfig: account.NewSignal(),
 		agreement: agreement{term: newTerm()}, listed: make(chan struct{})}
 }
 
@@ -221,7 +223,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 			s.opt.Log.Debug("publishing waits", "error", err, "pause", pause)
 		}
 		p.Transact = func(f func() error) error {
-			return s.transact(func(tx *transaction) error { tx.nothing = true; return f() })
+			return s.Transact(func(tx *account.Tx) error { tx.Nothing = true; return f() })
 		}
 		s.publishers[node] = p
 	}
@@ -246,22 +248,22 @@ func (s *clusterStage) start() {
 	}
 	for node, p := range s.publishers {
 		if p != nil {
-			s.engine.start(s.running, fmt.Sprintf("publish-%d", node), p.Run)
+			s.Start(s.Running(), fmt.Sprintf("publish-%d", node), p.Run)
 		}
 	}
-	s.engine.start(s.running, "intake", s.readStream)
-	s.engine.start(s.running, "marks", s.putMarks)
-	s.engine.start(s.running, "watchmarks", s.watchMarks)
-	s.engine.start(s.running, "exchange", s.hurry)
-	s.engine.start(s.running, "config", s.keepConfig)
-	s.engine.start(s.running, "pages", s.sharePages)
-	s.engine.start(s.running, "status", s.tellStatus)
-	s.engine.start(s.running, "watchstatus", s.watchStatus)
-	s.engine.start(s.running, "robotsasks", s.requests.answerRobots)
+	s.Start(s.Running(), "intake", s.readStream)
+	s.Start(s.Running(), "marks", s.putMarks)
+	s.Start(s.Running(), "watchmarks", s.watchMarks)
+	s.Start(s.Running(), "exchange", s.hurry)
+	s.Start(s.Running(), "config", s.keepConfig)
+	s.Start(s.Running(), "pages", s.sharePages)
+	s.Start(s.Running(), "status", s.tellStatus)
+	s.Start(s.Running(), "watchstatus", s.watchStatus)
+	s.Start(s.Running(), "robotsasks", s.requests.answerRobots)
 }
 
 // send moves what other nodes own from a page's batch to the outboxes. It is part of the page's transaction.
-func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
+func (s *clusterStage) send(b *admit.Batch, tx *account.Tx) error {
 	if !s.on() {
 		return nil
 	}
@@ -305,9 +307,9 @@ func (s *clusterStage) send(b *admit.Batch, tx *transaction) error {
 			}
 		}
 	}
-	tx.count(state.CountLinksSent, sent)
-	tx.count(state.CountEdgesSent, edges)
-	tx.count(state.CountLinksGivenUp, lost)
-	tx.count(state.CountEdgesGivenUp, lostEdges)
+	tx.Count(state.CountLinksSent, sent)
+	tx.Count(state.CountEdgesSent, edges)
+	tx.Count(state.CountLinksGivenUp, lost)
+	tx.Count(state.CountEdgesGivenUp, lostEdges)
 	return nil
 }

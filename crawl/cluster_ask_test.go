@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
@@ -136,7 +137,7 @@ func TestClusterAskedNodeStops(t *testing.T) {
 				if r := mustRun(t, ctx, first); r.Stop != StopCancelled {
 					t.Errorf("seed %d: node 1 was not stopped: %s", seed, r.Stop)
 				}
-				sleep(t.Context(), 5*time.Second)
+				account.Sleep(t.Context(), 5*time.Second)
 				results[1] = mustRun(t, t.Context(), c.options[1])
 			})
 			wg.Wait()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -421,7 +422,7 @@ func TestClusterAuditAnyTime(t *testing.T) {
 		var ended sync.WaitGroup
 		var looks, waiting int
 		ended.Go(func() {
-			for sleep(ctx, time.Duration(1+rng.IntN(longOr(500, 4000)))*time.Millisecond) {
+			for account.Sleep(ctx, time.Duration(1+rng.IntN(longOr(500, 4000)))*time.Millisecond) {
 				// No virtual time passes between the nodes, so no message arrives between the copies.
 				rep, err := c.compare(func(fs *memfs.FS) disk.FS { return fs.Fork(rng.Uint64()).Crash() })
 				if errors.Is(err, state.ErrIncompatible) { // a node has no checkpoint yet

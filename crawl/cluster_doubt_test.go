@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
@@ -81,7 +82,7 @@ func TestClusterForgedMark(t *testing.T) {
 // forgeMark changes the mark of node 1 once, when it has taken something of node 0 and dropped something for it.
 func forgeMark(ctx context.Context, c *cluster, forge func(m *exchange.Mark)) bool {
 	e := c.engines[2]
-	for sleep(ctx, 100*time.Millisecond) {
+	for account.Sleep(ctx, 100*time.Millisecond) {
 		v, err := e.Get(ctx, exchange.BucketCrawl, exchange.MarkKey(1))
 		if err != nil {
 			continue
@@ -182,7 +183,7 @@ func TestClusterForgedMessage(t *testing.T) {
 			time.Sleep(doubtFor / 3)
 		}
 		var back *exchange.SetBackError
-		if !errors.As(err, &back) || s.counter(state.CountLinksTaken) == 0 {
+		if !errors.As(err, &back) || s.Counter(state.CountLinksTaken) == 0 {
 			t.Errorf("a false message again and again: %v", err)
 		}
 	})

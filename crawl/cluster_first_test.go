@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange/mem"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -43,7 +44,7 @@ func TestClusterFirstPage(t *testing.T) {
 				defer cl.close()
 				cl.wait = func(node int) {
 					if node == 2 {
-						sleep(t.Context(), c.late)
+						account.Sleep(t.Context(), c.late)
 					}
 				}
 				cl.check(cl.run(t.Context()))

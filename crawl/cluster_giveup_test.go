@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
@@ -212,7 +213,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 			// With leases, nodes fetch in turn: one may spend or lend all before another one begins.
 			o.MaxPages, o.Cluster.LeaseTTL = limit, lease.LeastTTL
 		}, func(c *cluster) {
-			for c.requested(2) < before && sleep(t.Context(), 100*time.Millisecond) {
+			for c.requested(2) < before && account.Sleep(t.Context(), 100*time.Millisecond) {
 			}
 		})
 		defer c.close()

@@ -146,12 +146,12 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 				t.Fatal(err)
 			}
 		}
-		before := s.counter(state.CountLinksTaken)
+		before := s.Counter(state.CountLinksTaken)
 		if err := s.retake(); err != nil {
 			t.Fatal(err)
 		}
 		records, _ := s.quarantine.Len()
-		got := s.counter(state.CountLinksTaken) - before
+		got := s.Counter(state.CountLinksTaken) - before
 		if want := h.After.Links.N; understood && (records != 0 || got != want) || !understood && (records != 1 || got != 0) {
 			t.Errorf("understood %v: %d of %d links taken, %d messages left", understood, got, want, records)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/weburl"
 )
 
@@ -35,7 +36,7 @@ func (c *cluster) requested(node int) (n int) {
 func (c *cluster) fetched(ctx context.Context, node, n int, then func()) {
 	n += c.requested(node)
 	go func() {
-		for c.requested(node) < n && sleep(ctx, 100*time.Millisecond) {
+		for c.requested(node) < n && account.Sleep(ctx, 100*time.Millisecond) {
 		}
 		then()
 	}()
@@ -60,5 +61,5 @@ func (c *cluster) stopNodeAfter(node, n int) {
 		}
 	}
 	c.reopen()
-	sleep(c.t.Context(), c.options[0].KeepAlive+time.Second) // connections of a process end with it
+	account.Sleep(c.t.Context(), c.options[0].KeepAlive+time.Second) // connections of a process end with it
 }

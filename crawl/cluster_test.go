@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/exchange"
@@ -273,7 +274,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 					fs.CrashAfter(0)
 					// A broker that loses all marks once some nodes have ended leaves the others waiting, until the operator
 					// starts those again.
-					for running.Add(-1); running.Load() > 0 && sleep(ctx, 10*time.Minute); running.Add(-1) {
+					for running.Add(-1); running.Load() > 0 && account.Sleep(ctx, 10*time.Minute); running.Add(-1) {
 						if running.Add(1) == 1 {
 							continue // no other node waits any more
 						}
@@ -299,7 +300,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 				if err := c.options[node].Cluster.Engine.Close(); err != nil {
 					c.t.Error(err)
 				}
-				sleep(ctx, how.rest())
+				account.Sleep(ctx, how.rest())
 				cl := *c.options[node].Cluster
 				e := c.net.Engine(node)
 				cl.Engine = e

@@ -83,7 +83,7 @@ func (s *clusterStage) agreeToEnd() {
 	s.agreement.terms[s.node] = s.agreement.term
 	s.promised.Store(true)
 	s.markMu.Unlock()
-	s.wakeMark.raise()
+	s.wakeMark.Raise()
 }
 
 // withdraw takes the agreement back.
@@ -97,7 +97,7 @@ func (s *clusterStage) withdraw() {
 	if was {
 		s.deferrals.goOn()
 		s.operator.goOn()
-		s.wakeMark.raise()
+		s.wakeMark.Raise()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/state"
@@ -138,7 +139,7 @@ func (s *clusterStage) agree(ctx context.Context) error {
 		if errors.Is(err, exchange.ErrExists) || errors.Is(err, exchange.ErrChanged) { // another node was first
 			continue
 		}
-		if !sleep(ctx, engineEvery) {
+		if !account.Sleep(ctx, engineEvery) {
 			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
 			return s.dropGivenUp()
 		}
@@ -168,7 +169,7 @@ func (s *clusterStage) keepConfig(ctx context.Context) error {
 		} else if err != nil {
 			every = engineEvery
 		}
-		s.await(ctx, s.wakeConfig, every)
+		s.Await(ctx, s.wakeConfig, every)
 	}
 	return nil
 }
@@ -177,7 +178,7 @@ func (s *clusterStage) keepConfig(ctx context.Context) error {
 func (s *clusterStage) reloaded() {
 	if s.on() {
 		s.reloads.Add(1)
-		s.wakeConfig.raise()
+		s.wakeConfig.Raise()
 	}
 }
 

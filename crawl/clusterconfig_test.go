@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/exchange/lease"
@@ -173,12 +174,12 @@ func TestClusterConfigAway(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan error, 1)
 		go func() { _, err := Run(ctx, c.options[0]); first <- err }()
-		sleep(ctx, 10*time.Second)
+		account.Sleep(ctx, 10*time.Second)
 		want := strings.Join(c.shared(), "\n")
 		if err := c.engines[0].Delete(ctx, exchange.BucketCrawl, exchange.ConfigKey, 0); err != nil {
 			t.Fatal(err)
 		}
-		sleep(ctx, 2*configEvery)
+		account.Sleep(ctx, 2*configEvery)
 		if got := strings.Join(c.shared(), "\n"); got != want {
 			t.Errorf("the configuration is %s\n\nwas %s", got, want)
 		}
@@ -188,7 +189,7 @@ func TestClusterConfigAway(t *testing.T) {
 		second := make(chan error, 1)
 		before := time.Now()
 		go func() { _, err := Run(t.Context(), o); second <- err }()
-		sleep(ctx, time.Minute)
+		account.Sleep(ctx, time.Minute)
 		select {
 		case err := <-second:
 			t.Fatalf("it has ended without the broker: %v", err)
@@ -220,11 +221,11 @@ func TestClusterConfigReload(t *testing.T) {
 			o := c.options[node]
 			go func() { _, err := Run(ctx, o); ended <- err }()
 		}
-		sleep(ctx, 2*time.Second)
+		account.Sleep(ctx, 2*time.Second)
 		before := strings.Join(c.shared(), "\n")
 		c.blacklist(0, "- host other.test\n")
 		reload <- struct{}{}
-		sleep(ctx, 2*time.Second)
+		account.Sleep(ctx, 2*time.Second)
 		if after := strings.Join(c.shared(), "\n"); after == before {
 			t.Error("the configuration has not changed")
 		}

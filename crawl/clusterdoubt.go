@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/state"
 )
@@ -17,8 +18,8 @@ import (
 // over doubtFor, with nothing plausible between. Until then nothing is dropped, so nothing is lost.
 const (
 	doubtTimes = 3
-	doubtFor   = wakeAfter + wakeAfter/2 // a node that lives has written a mark of its own
-	doubtTold  = 5 * time.Minute         // between two lines of the log about one node
+	doubtFor   = account.WakeAfter + account.WakeAfter/2 // a node that lives has written a mark of its own
+	doubtTold  = 5 * time.Minute                         // between two lines of the log about one node
 )
 
 // doubtKind says what is doubted of a node.

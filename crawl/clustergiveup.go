@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/robots"
 	"drumbeat/state"
@@ -73,11 +74,11 @@ func (s *clusterStage) dropGivenUp() error {
 		if o.GivenUp() {
 			continue
 		}
-		if err := s.transact(func(tx *transaction) error {
+		if err := s.Transact(func(tx *account.Tx) error {
 			dropped := o.GiveUp()
-			tx.count(state.CountLinksGivenUp, dropped.Links.N)
-			tx.count(state.CountEdgesGivenUp, dropped.Edges.N)
-			tx.late.add(s.opt.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
+			tx.Count(state.CountLinksGivenUp, dropped.Links.N)
+			tx.Count(state.CountEdgesGivenUp, dropped.Edges.N)
+			tx.Late.Add(s.opt.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
 				"links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/exchange"
 	"drumbeat/state"
 )
@@ -27,15 +29,15 @@ func (s *clusterStage) readStream(ctx context.Context) error {
 		connects := e.State().Connects
 		r, err := e.Read(ctx, s.node, 1)
 		if err != nil {
-			sleep(ctx, engineEvery)
+			account.Sleep(ctx, engineEvery)
 			continue
 		}
 		if e.State().Connects != connects {
 			r.Close()
 			continue
 		}
-		err = s.transact(func(tx *transaction) error {
-			tx.nothing = true
+		err = s.Transact(func(tx *account.Tx) error {
+			tx.Nothing = true
 			s.intake.Epoch, s.intake.Seq, s.reading = r.Stream().Epoch, 0, connects
 			return nil
 		})
@@ -56,15 +58,15 @@ const engineEvery = time.Second
 // takeAll takes messages until the reader ends.
 func (s *clusterStage) takeAll(ctx context.Context, r exchange.Reader) error {
 	for {
-		for s.space.pausing() != "" {
-			if !sleep(ctx, spaceEvery) {
+		for s.space.Pausing() != "" {
+			if !account.Sleep(ctx, space.Every) {
 				return nil
 			}
 		}
 		msg, err := r.Next(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				sleep(ctx, engineEvery)
+				account.Sleep(ctx, engineEvery)
 			}
 			return nil
 		}
@@ -83,9 +85,9 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 		err = fmt.Errorf("crawl: %w: node %d has sent a message of node %d", exchange.ErrMessage, msg.From, h.From)
 	}
 	if err == nil {
-		s.txLock.RLock()
+		s.TxLock.RLock()
 		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)
-		s.txLock.RUnlock()
+		s.TxLock.RUnlock()
 	}
 	if err == nil && verdict == exchange.Take {
 		s.inlet.Reset()
@@ -117,11 +119,11 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 	if verdict == exchange.Take && s.inlet.Lent > 0 {
 		defer s.dispatcher.morePages()
 	}
-	return s.transact(func(tx *transaction) error {
-		s.testHook("intake")
+	return s.Transact(func(tx *account.Tx) error {
+		s.Hook("intake")
 		s.intake.Seq = msg.Seq
 		if verdict != exchange.Take {
-			tx.nothing = true
+			tx.Nothing = true
 			return nil
 		}
 		s.took(&h)
@@ -154,7 +156,7 @@ func (s *clusterStage) wants(from int) {
 	}
 	s.markMu.Unlock()
 	if again {
-		s.wakeMark.raise()
+		s.wakeMark.Raise()
 	}
 }
 
@@ -172,29 +174,29 @@ type wanting struct {
 }
 
 // takeLinks sends the records of a message to URLseen, the store of names and STAR. It is part of a transaction.
-func (s *seenStage) takeLinks(in *admit.Inlet, tx *transaction) error {
+func (s *seenStage) takeLinks(in *admit.Inlet, tx *account.Tx) error {
 	for _, key := range in.Scopes {
 		s.links.Sites.Extend(key)
 	}
-	tx.count(state.CountPagesBorrowed, in.Lent)
-	tx.count(state.CountLinksTaken, int64(len(in.Tuples)))
+	tx.Count(state.CountPagesBorrowed, in.Lent)
+	tx.Count(state.CountLinksTaken, int64(len(in.Tuples)))
 	if s.drains() {
-		tx.count(state.CountLinksDraining, int64(len(in.Tuples)))
+		tx.Count(state.CountLinksDraining, int64(len(in.Tuples)))
 		return nil
 	}
 	if len(in.Tuples) > 0 {
 		if err := s.urlSeen.Add(in.Tuples); err != nil {
 			return err
 		}
-		tx.count(state.CountLinksChecked, int64(len(in.Tuples)))
+		tx.Count(state.CountLinksChecked, int64(len(in.Tuples)))
 		s.seenMeter.added.Add(int64(len(in.Tuples)))
 		s.seenMeter.text.Add(in.Text)
-		tx.wake(s.merges)
+		tx.Wake(s.merges)
 	}
 	if err := s.sendNames(&in.Names, tx); err != nil {
 		return err
 	}
-	tx.count(state.CountEdgesTaken, int64(len(in.Edges)))
+	tx.Count(state.CountEdgesTaken, int64(len(in.Edges)))
 	if len(in.Edges) == 0 {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/internal/pace"
 	"drumbeat/state"
@@ -90,9 +91,11 @@ func (s *clusterStage) pageLimit() int64 {
 		return s.opt.MaxPages
 	}
 	reserved := s.reserved.Load() // before what was lent, which rises before it falls
-	s.acct.mu.Lock()
-	defer s.acct.mu.Unlock()
-	return s.pages + s.acct.s.Counters[state.CountPagesBorrowed] - s.acct.s.Counters[state.CountPagesLent] - reserved
+	var limit int64
+	s.Accounts.Do(func(a *state.Accounts) {
+		limit = s.pages + a.Counters[state.CountPagesBorrowed] - a.Counters[state.CountPagesLent] - reserved
+	})
+	return limit
 }
 
 // pagesReached reports whether all nodes together have fetched Options.MaxPages, by their durable checkpoints.
@@ -101,7 +104,7 @@ func (s *clusterStage) pagesReached() bool {
 		return false
 	}
 	if !s.on() {
-		return s.counter(state.CountPages) >= s.opt.MaxPages
+		return s.Counter(state.CountPages) >= s.opt.MaxPages
 	}
 	pages, full := int64(0), s.full.Load()
 	for node := range s.marks {
@@ -125,7 +128,7 @@ func (s *clusterStage) endPages(ctx context.Context) {
 
 // pagesWait reports whether fetching waits for pages of other nodes.
 func (s *clusterStage) pagesWait() bool {
-	return s.on() && s.opt.MaxPages > 0 && s.counter(state.CountPages) >= s.pageLimit()
+	return s.on() && s.opt.MaxPages > 0 && s.Counter(state.CountPages) >= s.pageLimit()
 }
 
 // Bounds of what a node keeps for itself.
@@ -139,21 +142,21 @@ func (s *clusterStage) sharePages(ctx context.Context) error {
 	if s.opt.MaxPages <= 0 {
 		return nil
 	}
-	last, rate := s.counter(state.CountPages), 0.0
-	for sleep(ctx, pagesEvery) {
-		now := s.counter(state.CountPages)
+	last, rate := s.Counter(state.CountPages), 0.0
+	for account.Sleep(ctx, pagesEvery) {
+		now := s.Counter(state.CountPages)
 		rate += (float64(now-last)/pagesEvery.Seconds() - rate) / 4
 		last = now
 		need := max(1, int64(rate*pagesAhead.Seconds()))
-		busy := s.acct.in(state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady,
+		busy := s.Accounts.In(state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady,
 			state.PlaceRAM) > 0
 		var left int64
 		s.dispatcher.pagesLeft(func(n int64) { left = n })
 		if short := busy && left < need; s.short.Swap(short) != short {
-			s.wakeMark.raise()
+			s.wakeMark.Raise()
 		}
 		if spent := s.spentHere(left); s.spent.Swap(spent) != spent {
-			s.wakeMark.raise()
+			s.wakeMark.Raise()
 		}
 		if m := s.marks[s.node].Load(); m != nil && left <= 0 && m.Pages < now {
 			s.urgent.Store(true) // a mark must say so before the crawl can end
@@ -201,7 +204,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 	if sum == 0 {
 		return nil
 	}
-	err := s.transact(func(tx *transaction) error {
+	err := s.Transact(func(tx *account.Tx) error {
 		for i, node := range to {
 			if parts[i] == 0 {
 				continue
@@ -211,7 +214,7 @@ func (s *clusterStage) lend(need int64, busy bool) error {
 			}
 			s.lent[node] = lastNumber(s.outboxes[node])
 		}
-		tx.count(state.CountPagesLent, sum)
+		tx.Count(state.CountPagesLent, sum)
 		return nil
 	})
 	s.reserved.Add(-sum)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/state"
 )
@@ -52,8 +53,8 @@ func (s *clusterStage) flush() error {
 	if !s.on() {
 		return nil
 	}
-	return s.transact(func(tx *transaction) error {
-		tx.nothing = true
+	return s.Transact(func(tx *account.Tx) error {
+		tx.Nothing = true
 		for _, o := range s.outboxes {
 			if o != nil {
 				if err := o.Flush(); err != nil {
@@ -110,7 +111,7 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 			s.awaitEnd(ctx, told)
 			return
 		}
-		if !sleep(ctx, engineEvery) {
+		if !account.Sleep(ctx, engineEvery) {
 			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
 				"error", err)
 			return
@@ -133,7 +134,7 @@ func (s *clusterStage) awaitEnd(ctx context.Context, told func(m *exchange.Mark)
 				continue
 			}
 		}
-		if !sleep(ctx, engineEvery) {
+		if !account.Sleep(ctx, engineEvery) {
 			return
 		}
 	}
@@ -154,7 +155,7 @@ func (s *clusterStage) noteMark(gen uint64, m *moment) {
 	s.markMu.Lock()
 	s.mark, s.marked, s.markedIn = mark, *m.intake, m.reading
 	s.markMu.Unlock()
-	s.wakeMark.raise()
+	s.wakeMark.Raise()
 }
 
 // putMarks writes the mark of each checkpoint, and then drops what it covers from the stream. It writes the last
@@ -179,11 +180,11 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 		if have {
 			if err := s.putMark(ctx, &mark, covered.Seq, in); err != nil {
 				s.opt.Log.Debug("writing the mark waits", "error", err)
-				sleep(ctx, engineEvery)
+				account.Sleep(ctx, engineEvery)
 				continue
 			}
 		}
-		s.await(ctx, s.wakeMark, wakeAfter)
+		s.Await(ctx, s.wakeMark, account.WakeAfter)
 	}
 	return nil
 }
@@ -207,7 +208,7 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 		case errors.Is(err, exchange.ErrNotFound):
 			return nil
 		}
-		sleep(ctx, engineEvery)
+		account.Sleep(ctx, engineEvery)
 	}
 	return nil
 }
@@ -229,7 +230,7 @@ func (s *clusterStage) putMark(ctx context.Context, mark *exchange.Mark, seq, co
 		return err
 	}
 	s.marks[s.node].Store(mark)
-	s.wakeWatch.raise()
+	s.WakeWatch.Raise()
 	if seq == 0 || connection != e.State().Connects {
 		return nil // nothing to purge, or numbers that the broker may have used again
 	}
@@ -241,7 +242,7 @@ func (s *clusterStage) watchMarks(ctx context.Context) error {
 	for ctx.Err() == nil {
 		w, err := s.opt.Cluster.Engine.Watch(ctx, exchange.BucketCrawl, exchange.MarkPattern)
 		if err != nil {
-			sleep(ctx, engineEvery)
+			account.Sleep(ctx, engineEvery)
 			continue
 		}
 		err = s.followMarks(ctx, w)
@@ -249,7 +250,7 @@ func (s *clusterStage) watchMarks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		sleep(ctx, engineEvery)
+		account.Sleep(ctx, engineEvery)
 	}
 	return nil
 }
@@ -286,7 +287,7 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		if p := s.publishers[m.Node]; p != nil {
 			p.Mark(m)
 		}
-		s.wakeWatch.raise()
+		s.WakeWatch.Raise()
 	}
 }
 
@@ -296,7 +297,7 @@ func (s *clusterStage) concluded() bool {
 		return true
 	}
 	s.idle.Store(true)
-	s.wakeEarly.raise()
+	s.wakeEarly.Raise()
 	marks, outs := s.lastMarks(), s.outs()
 	for node, m := range marks {
 		// A mark that its node left when the crawl was over does not have what this node has sent since.
@@ -329,8 +330,8 @@ const (
 // hurry makes a checkpoint early if much waits to be published, or if this node has nothing left to do and its
 // mark does not say so.
 func (s *clusterStage) hurry(ctx context.Context) error {
-	for sleep(ctx, hurryEvery) {
-		s.await(ctx, s.wakeEarly, hurryEvery)
+	for account.Sleep(ctx, hurryEvery) {
+		s.Await(ctx, s.wakeEarly, hurryEvery)
 		idle := s.idle.Swap(false)
 		var waiting, bytes int64
 		for _, o := range s.outboxes {
@@ -344,10 +345,10 @@ func (s *clusterStage) hurry(ctx context.Context) error {
 			}
 		}
 		m := s.marks[s.node].Load()
-		short := s.acct.in(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
+		short := s.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
 		switch {
 		case bytes >= hurryBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
-		case idle && (m == nil || !m.Idle || s.checkpointer.unsaved()):
+		case idle && (m == nil || !m.Idle || s.checkpointer.Unsaved()):
 		default:
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/state"
 )
@@ -44,15 +45,15 @@ func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why e
 		}
 		s.opt.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
 	}
-	return s.transact(func(tx *transaction) error {
+	return s.Transact(func(tx *account.Tx) error {
 		s.intake.Seq = msg.Seq
 		if full {
-			tx.nothing = true
+			tx.Nothing = true
 			return nil
 		}
 		s.took(h)
 		s.aside[h.From].Add(1)
-		tx.count(state.CountPagesBorrowed, pages)
+		tx.Count(state.CountPagesBorrowed, pages)
 		return s.quarantine.Append(msg.Data)
 	})
 }
@@ -76,7 +77,7 @@ func (s *clusterStage) retake() error {
 		if bad != nil && !errors.Is(bad, exchange.ErrMessage) {
 			return bad
 		}
-		if err := s.transact(func(tx *transaction) error {
+		if err := s.Transact(func(tx *account.Tx) error {
 			s.quarantine.Advance()
 			if bad != nil {
 				return s.quarantine.Append(data)

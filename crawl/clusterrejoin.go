@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 )
 
@@ -95,7 +96,7 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 				round = max(round, m.Round)
 			}
 		} else if !errors.Is(err, exchange.ErrNotFound) {
-			if !sleep(limited, engineEvery) {
+			if !account.Sleep(limited, engineEvery) {
 				break
 			}
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -30,7 +31,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 		c.Idle = m.Idle
 	}
 	if s.opt.MaxPages > 0 {
-		c.PagesLeft = max(0, s.pageLimit()-s.counter(state.CountPages))
+		c.PagesLeft = max(0, s.pageLimit()-s.Counter(state.CountPages))
 	}
 	s.markMu.Lock()
 	defer s.markMu.Unlock()
@@ -101,20 +102,20 @@ func cut(text string) string { return text[:min(len(text), 500)] }
 
 // tellStatus writes the status of the node from time to time.
 func (s *clusterStage) tellStatus(ctx context.Context) error {
-	last, at := s.counter(state.CountPages), time.Now()
+	last, at := s.Counter(state.CountPages), time.Now()
 	for ctx.Err() == nil {
 		now := time.Now()
 		s.noteProgressOf(now)
 		rate := 0.0
 		if seconds := now.Sub(at).Seconds(); seconds > 0 {
-			pages := s.counter(state.CountPages)
+			pages := s.Counter(state.CountPages)
 			rate = float64(pages-last) / seconds
 			last, at = pages, now
 		}
 		if err := s.putStatus(ctx, s.status(rate)); err != nil {
 			s.opt.Log.Debug("writing the status waits", "error", err)
 		}
-		sleep(ctx, exchange.StatusEvery)
+		account.Sleep(ctx, exchange.StatusEvery)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 		if w != nil {
 			w.Close()
 		}
-		sleep(ctx, engineEvery)
+		account.Sleep(ctx, engineEvery)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange"
 	"drumbeat/exchange/lease"
 	"drumbeat/exchange/mem"
@@ -38,7 +39,7 @@ func TestClusterStatus(t *testing.T) {
 			}
 			return list, exchange.Summarize(list, time.Now())
 		}
-		sleep(ctx, 25*time.Second)
+		account.Sleep(ctx, 25*time.Second)
 		list, o := overview(0)
 		if len(o.Missing) != 0 || o.Configs != 1 || o.Pages == 0 || o.PagesPerSecond == 0 {
 			t.Errorf("after 25 s: %+v", o)
@@ -49,7 +50,7 @@ func TestClusterStatus(t *testing.T) {
 			}
 		}
 		c.net.Cut(2)
-		sleep(ctx, 75*time.Second)
+		account.Sleep(ctx, 75*time.Second)
 		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {
 			t.Errorf("with node 2 cut off: %+v", o)
 		}
@@ -64,7 +65,7 @@ func TestClusterStatus(t *testing.T) {
 			t.Errorf("node 2 keeps %d records in %d bytes: %+v", records, bytes, s.Cluster.Pairs)
 		}
 		c.net.Heal(2)
-		sleep(ctx, 75*time.Second)
+		account.Sleep(ctx, 75*time.Second)
 		if _, o := overview(0); len(o.Missing) != 0 {
 			t.Errorf("with node 2 back: %+v", o)
 		}
@@ -121,13 +122,13 @@ func TestClusterLeaseStatus(t *testing.T) {
 			}
 		}
 		<-c.options[0].Control.Started()
-		sleep(ctx, 200*time.Millisecond)
+		account.Sleep(ctx, 200*time.Millisecond)
 		at("at the start", 0, "must hear of this one, for 3s from its start", func(l *exchange.LeaseStatus) bool {
 			return l.Starting && l.Resting && l.Held == 0
 		})
 		var wanted, urls, handed int64
 		for range 6 {
-			sleep(ctx, 10*time.Second)
+			account.Sleep(ctx, 10*time.Second)
 			_, list, err := c.options[0].Control.Cluster()
 			if err != nil {
 				t.Fatal(err)
@@ -141,13 +142,13 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		at("after a minute", 0, "", func(l *exchange.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
 		c.net.Cut(1)
-		sleep(ctx, 90*time.Second)
+		account.Sleep(ctx, 90*time.Second)
 		if s, err := c.options[1].Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
 			!strings.Contains(s.Waiting, "the broker: after so long without it") {
 			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Waiting, err)
 		}
 		c.net.Heal(1)
-		sleep(ctx, 30*time.Second)
+		account.Sleep(ctx, 30*time.Second)
 		at("back", 1, "", func(l *exchange.LeaseStatus) bool { return !l.Resting && l.Held+l.Wanted > 0 })
 		cancel()
 		for range 2 {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/state"
@@ -104,7 +105,7 @@ func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error
 func TestTransactionsWriteNoLog(t *testing.T) {
 	notShort(t)
 	h := &outsideOfTransactions{Handler: slog.NewTextHandler(io.Discard, nil)}
-	_ = newCrawler(Options{}).transact(func(*transaction) error { slog.New(h).Info("here"); return nil })
+	_ = newCrawler(Options{}).Transact(func(*account.Tx) error { slog.New(h).Info("here"); return nil })
 	if len(h.within) != 1 {
 		t.Fatalf("the handler recorded %q for a line within a transaction", h.within)
 	}
@@ -152,7 +153,7 @@ func TestPanicsAreContained(t *testing.T) {
 				t.Errorf("%d internal errors counted, want %d", n, test.errors)
 			}
 			host := strings.TrimSuffix(strings.TrimPrefix(test.url, "http://"), ":80")
-			if n := strings.Count(log, "panicked"); n == 0 || n > maxStacks || !strings.Contains(log, host) || !strings.Contains(log, "contain_test.go") {
+			if n := strings.Count(log, "panicked"); n == 0 || n > account.MaxStacks || !strings.Contains(log, host) || !strings.Contains(log, "contain_test.go") {
 				t.Errorf("%d panics logged: %s", n, log)
 			}
 		})

@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -29,7 +34,7 @@ const (
 	leastContent = 256
 	// maxContentURL is the length of the longest URL that a revisit record refers to. Responses of longer URLs
 	// are not compared, because each value in the store has a URL.
-	maxContentURL = state.MaxContentValue - contentHead
+	maxContentURL = state.MaxContentValue - plan.ContentHead
 )
 
 // The store of contents is due for a pass when a bucket is full, when nothing else is in flight, or when
@@ -61,8 +66,8 @@ type contentStage struct {
 	// the filter takes for new comes first.
 	order [256]sync.Mutex
 
-	merges      *merger
-	wakeContent signal
+	merges      *pass.Merger
+	wakeContent account.Signal
 	passEnded   atomic.Int64 // engine.uptime, ns
 	passTook    atomic.Int64 // ns
 
@@ -73,23 +78,18 @@ type contentStage struct {
 	prepared warc.Prepared
 
 	deferrals *deferrals
-	output    *output
-	passes    *passRunner
+	output    *output.Writer
+	passes    *pass.Runner
 	seen      *seenStage
-	space     *space
+	space     *space.Keeper
 }
 
 func newContentStage(e *engine) *contentStage {
-	return &contentStage{engine: e, wakeContent: e.pulsedSignal()}
-}
-
-// contentShape returns the options that fix the format of the store of contents.
-func contentShape() drum.Options {
-	return drum.Options{ValueBytes: -1, MaxValueBytes: maxContentValue, Codec: drum.Rice, Apply: drum.ApplyCheckUpdate}
+	return &contentStage{engine: e, wakeContent: e.PulsedSignal()}
 }
 
 func (c *contentStage) store() drum.Options {
-	o := c.plan.Content.shaped(contentShape())
+	o := c.plan.Content.Shaped(plan.ContentShape())
 	o.Set, o.Name, o.DiskBytes, o.Reserve = c.Set, state.NameContent, c.plan.ContentDiskBytes, c.reserve
 	o.Apply, o.BeginRound = c.apply, func() { c.firsts = c.firsts[:0] }
 	o.Yield = true
@@ -100,10 +100,10 @@ func (c *contentStage) store() drum.Options {
 // reserve reserves space for a round, and refuses it if its pages do not fit into the output directories.
 func (c *contentStage) reserve(need int64) (func(), error) {
 	_, waiting := c.content.Pending()
-	if err := c.space.outputRoom(2 * waiting / int64(c.plan.Content.Buckets)); err != nil {
+	if err := c.space.OutputRoom(2 * waiting / int64(c.plan.Content.Buckets)); err != nil {
 		return nil, err
 	}
-	return c.space.reserve(need)
+	return c.space.Reserve(need)
 }
 
 // The emission of a round can be gigabytes: with a --disk of 20 TB and no filter, 640 GB of pages wait, 2.5 GB in each of
@@ -157,7 +157,6 @@ type bodyValue struct {
 }
 
 const (
-	contentHead     = 20 + 4
 	maxContentValue = state.MaxContentValue
 )
 
@@ -170,12 +169,12 @@ func (v *bodyValue) append(dst []byte) []byte {
 var errContent = errors.New("crawl: damaged value in the store of contents")
 
 func (v *bodyValue) decode(b []byte) error {
-	if len(b) <= contentHead {
+	if len(b) <= plan.ContentHead {
 		return errContent
 	}
 	copy(v.digest[:], b)
 	v.date = time.Unix(int64(binary.LittleEndian.Uint32(b[20:])), 0)
-	v.url = b[contentHead:]
+	v.url = b[plan.ContentHead:]
 	return nil
 }
 
@@ -214,15 +213,15 @@ func (c *contentStage) look(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 
 // send tells the store of a page. It is part of the page's transaction. waits means that the store has the page
 // and will end it.
-func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
+func (c *contentStage) send(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) (waits bool, _ error) {
 	if !w.body.compared {
 		return false, nil
 	}
 	if w.body.known { // the store has the body
-		tx.count(state.CountDuplicates, 1)
+		tx.Count(state.CountDuplicates, 1)
 		if c.opt.Store {
-			tx.count(state.CountRevisits, 1)
-			tx.count(state.CountBytesRevisits, int64(len(resp.Body)))
+			tx.Count(state.CountRevisits, 1)
+			tx.Count(state.CountBytesRevisits, int64(len(resp.Body)))
 		}
 		return false, nil
 	}
@@ -242,7 +241,7 @@ func (c *contentStage) send(tx *transaction, w *pageWorker, rec *weburl.Record, 
 	if c.filter == nil || c.filter.Add(t.Key) {
 		if waits = c.wrap(tx, w, rec, resp, is); waits {
 			t.Op, t.Aux = drum.CheckUpdate, w.aux
-			tx.wake(c.merges)
+			tx.Wake(c.merges)
 		}
 	} else {
 		c.recent.put(t.Key, w.value)
@@ -257,23 +256,23 @@ func (c *contentStage) takesLinks(w *pageWorker, rec *weburl.Record, waits bool)
 
 // wrap puts what is needed to end the page into w.aux. It reports whether the store can hold it; otherwise the
 // page is stored at once, and its body perhaps a second time.
-func (c *contentStage) wrap(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
+func (c *contentStage) wrap(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
 	var wait state.Waiting
 	waiting := *rec
 	w.visit.apply(&waiting)
 	wait.Record, wait.Size = waiting.Append(nil), uint64(len(resp.Body))
 	if c.opt.Store {
-		wait.Form, wait.Capture = c.output.form(), w.prepared.AppendBinary(w.capture[:0])
+		wait.Form, wait.Capture = c.output.Form(), w.prepared.AppendBinary(w.capture[:0])
 		w.capture = wait.Capture
 	}
-	if e := c.output.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
+	if e := c.fetchedEntry(w, rec, resp, is.body != contentOther); e != nil {
 		wait.Log = e.Append(nil)
 	}
 	if c.holdsLinks(rec) {
 		wait.Links = c.seen.heldLinks(w.links)
 	}
 	if len(wait.Capture)+len(wait.Log)+len(wait.Links)+len(wait.Record) > c.plan.Content.BufferBytes-contentSlack {
-		tx.count(state.CountContentLarge, 1)
+		tx.Count(state.CountContentLarge, 1)
 		return false
 	}
 	w.aux = wait.Append(w.aux[:0])
@@ -291,7 +290,7 @@ func (c *contentStage) holdsLinks(rec *weburl.Record) bool {
 
 // emitSeen ends pages whose verdict has come.
 func (c *contentStage) emitSeen(results []drum.Result) error {
-	c.testHook("content")
+	c.Hook("content")
 	for i := range results {
 		if err := c.end(&results[i]); err != nil {
 			return err
@@ -334,21 +333,21 @@ func (c *contentStage) end(res *drum.Result) error {
 	} else if c.recent != nil && res.New {
 		c.recent.put(res.Key, res.Value)
 	}
-	return c.transact(func(tx *transaction) error {
+	return c.Transact(func(tx *account.Tx) error {
 		if err := c.deferrals.endVisit(tx, &rec, state.PlaceContent); err != nil {
 			return err
 		}
 		if known {
-			tx.count(state.CountDuplicates, 1)
+			tx.Count(state.CountDuplicates, 1)
 		}
 		if revisit {
-			tx.count(state.CountRevisits, 1)
-			tx.count(state.CountBytesRevisits, int64(wait.Size))
+			tx.Count(state.CountRevisits, 1)
+			tx.Count(state.CountBytesRevisits, int64(wait.Size))
 		}
 		var at warc.Location
 		if len(wait.Capture) > 0 {
 			var err error
-			if at, err = c.output.storeCapture(&c.prepared); err != nil {
+			if at, err = c.output.Append(&c.prepared, time.Now()); err != nil {
 				return err
 			}
 		}
@@ -368,14 +367,14 @@ func (c *contentStage) end(res *drum.Result) error {
 		if known {
 			e.DuplicateOf = string(first.url)
 		}
-		return c.output.logEntry(&e)
+		return c.output.LogEntry(&e)
 	})
 }
 
 // capture decodes the records of a page. If its body was stored before, the response becomes a revisit record. A body
 // that was stored in another coding is stored again, since readers take it with the headers of this response.
 func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue) (revisit bool, _ error) {
-	if form := c.output.form(); wait.Form != form {
+	if form := c.output.Form(); wait.Form != form {
 		return false, errContentForm
 	}
 	if err := c.prepared.UnmarshalBinary(wait.Capture); err != nil {
@@ -392,7 +391,7 @@ func (c *contentStage) capture(wait *state.Waiting, known bool, first *bodyValue
 		return false, nil
 	}
 	if c.encoder == nil {
-		c.encoder = c.output.newEncoder()
+		c.encoder = c.output.NewEncoder()
 	}
 	return true, c.encoder.Revisit(&c.prepared, warc.Original{URL: first.url, Date: first.date})
 }
@@ -404,34 +403,36 @@ var errContentForm = fmt.Errorf("pages that wait for the check of their content 
 
 // due reports whether an early pass is due.
 func (c *contentStage) due() bool {
-	if c.passes.nothingLeft() {
+	if c.passes.NothingLeft() {
 		return true
 	}
 	wait := max(contentEvery, contentDuty*time.Duration(c.passTook.Load()))
-	return c.uptime()-time.Duration(c.passEnded.Load()) >= wait
+	return c.Uptime()-time.Duration(c.passEnded.Load()) >= wait
 }
 
-func (c *contentStage) waiting() int64 { return c.acct.in(state.PlaceContent) }
+func (c *contentStage) waiting() int64 { return c.Accounts.In(state.PlaceContent) }
 
 func (c *contentStage) pass(ctx context.Context, early bool) (int, error) {
 	began := time.Now()
 	n, err := c.content.Pass(ctx, early)
 	c.passTook.Store(int64(time.Since(began)))
-	c.passEnded.Store(int64(c.uptime()))
+	c.passEnded.Store(int64(c.Uptime()))
 	return n, err
 }
 
 func (c *contentStage) openMerger() {
-	c.passEnded.Store(int64(c.uptime()))
-	c.merges = &merger{
-		passes: c.passes, name: state.NameContent, pass: c.pass, full: c.content.Full, pending: c.waiting, keys: c.content.Keys,
-		bytes: pendingBytes(c.content),
-		cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
-		early: c.due, starving: func() bool { return false }, wake: c.wakeContent,
+	c.passEnded.Store(int64(c.Uptime()))
+	c.merges = &pass.Merger{
+		Passes: c.passes, Name: state.NameContent, Pass: c.pass, Full: c.content.Full, Pending: c.waiting, Keys: c.content.Keys,
+		Bytes: pass.PendingBytes(c.content),
+		Cost:  func() time.Duration { return c.content.Stats().PredictedEarly },
+		Early: c.due, Starving: func() bool { return false }, Wake: c.wakeContent,
 	}
 }
 
-func (c *contentStage) mergeContent(ctx context.Context) error { return c.passes.run(ctx, c.merges) }
+func (c *contentStage) mergeContent(ctx context.Context) error {
+	return c.passes.Run(ctx, c.merges)
+}
 
 // finish ends the pages that wait, after the stages, unless that takes long or finds no room. Then the next run
 // ends them.
@@ -439,7 +440,7 @@ func (c *contentStage) finish() error {
 	if c.waiting() == 0 || c.content.Stats().PredictedEarly > contentLastPass {
 		return nil
 	}
-	if _, err := c.content.Pass(context.Background(), true); err != nil && !errors.Is(err, errNoRoom) {
+	if _, err := c.content.Pass(context.Background(), true); err != nil && !errors.Is(err, space.ErrNoRoom) {
 		return err
 	}
 	return nil
@@ -465,7 +466,7 @@ func (s *seenStage) heldLinks(b *admit.Batch) []byte {
 }
 
 // sendHeld sends links of heldLinks if take is true, and counts them as not taken otherwise.
-func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
+func (s *seenStage) sendHeld(tx *account.Tx, held []byte, take bool) error {
 	var links, names []drum.Tuple
 	rest, err := state.EachTuple(held, func(key drum.Key, text []byte) {
 		links = append(links, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: text})
@@ -474,11 +475,11 @@ func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
 		return err
 	}
 	if !take {
-		tx.count(state.CountLinksDuplicate, int64(len(links)))
+		tx.Count(state.CountLinksDuplicate, int64(len(links)))
 		return nil
 	}
 	if s.drains() {
-		tx.count(state.CountLinksDraining, int64(len(links)))
+		tx.Count(state.CountLinksDraining, int64(len(links)))
 		return nil
 	}
 	if rest, err = state.EachTuple(rest, func(key drum.Key, text []byte) {
@@ -490,9 +491,9 @@ func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
 		if err := s.urlSeen.Add(links); err != nil {
 			return err
 		}
-		tx.count(state.CountLinksChecked, int64(len(links)))
+		tx.Count(state.CountLinksChecked, int64(len(links)))
 		s.seenMeter.added.Add(int64(len(links)))
-		tx.wake(s.merges)
+		tx.Wake(s.merges)
 	}
 	if err := s.sendNames(&admit.Names{Tuples: names}, tx); err != nil {
 		return err
@@ -504,6 +505,6 @@ func (s *seenStage) sendHeld(tx *transaction, held []byte, take bool) error {
 	if len(edges) == 0 {
 		return nil
 	}
-	tx.count(state.CountEdges, int64(len(edges)))
+	tx.Count(state.CountEdges, int64(len(edges)))
 	return s.budgets.addEdges(edges)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -28,7 +29,7 @@ func TestContentSeen(t *testing.T) {
 				w := mirrors(hosts, pages)
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 				opt.Store, opt.ContentSeen, opt.CrawlLog = true, tt.mode, state.LogAll
-				opt.tune = func(p *Plan) { p.ContentFilterBytes = tt.filter }
+				opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = tt.filter }
 				res := mustRun(t, t.Context(), opt)
 				s := &res.Snapshot
 				records := map[string]int{}
@@ -86,7 +87,7 @@ func TestContentCodings(t *testing.T) {
 				}
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 				opt.Store, opt.CrawlLog = true, state.LogAll
-				opt.tune = func(p *Plan) { p.ContentFilterBytes = filter }
+				opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = filter }
 				mustRun(t, t.Context(), opt)
 				digests, records := map[string]string{}, map[string]int{}
 				recs := storedRecords(t, opt.FS, opt.Dirs)
@@ -124,7 +125,7 @@ func TestContentWaitsAreEnded(t *testing.T) {
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
 		opt.Store, opt.MaxPages = true, 60
 		opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond // less than contentEvery in all
-		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
+		opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceContent); n > 0 || res.Snapshot.Place(state.PlaceFetched) < 60 {
 			t.Errorf("%d pages wait for their verdict at the end, %d are fetched", n, res.Snapshot.Place(state.PlaceFetched))
@@ -142,7 +143,7 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 		opt := tinyOptions(t, w, fs, "http://m0.test/")
 		opt.Store, opt.CheckpointEvery = true, time.Second
 		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
-		opt.tune = func(p *Plan) { p.ContentFilterBytes = 64 }
+		opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
 		var image *memfs.FS
 		var mu sync.Mutex // guards image
 		opt.hook = func(place string) {

@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/drum"
 	"drumbeat/internal/bug"
+	"drumbeat/internal/human"
 	"drumbeat/state"
 )
 
@@ -68,7 +69,7 @@ func (c *contentStage) fill(m *state.Manifest) error {
 	case bodies > size*8/leastFilterBits:
 		kept.close()
 		c.opt.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
-			"filter", bytesText(size))
+			"filter", human.Bytes(size))
 		return c.checkForm(st)
 	case kept.crawl == c.CrawlID && kept.size == size:
 		c.filter = kept.filter
@@ -120,7 +121,7 @@ func (c *contentStage) checkWaiting(t *drum.Tuple) (known bool, _ error) {
 	if len(wait.Capture) == 0 {
 		return false, nil
 	}
-	if wait.Form != c.output.form() {
+	if wait.Form != c.output.Form() {
 		return false, errContentForm
 	}
 	return true, nil
@@ -135,7 +136,7 @@ func (c *contentStage) readKeys(st *drum.State) error {
 	if bytes == 0 {
 		return nil
 	}
-	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", bytesText(bytes), "directories", c.Set.Len())
+	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes), "directories", c.Set.Len())
 	var done atomic.Int64
 	ended, told := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -171,13 +172,13 @@ func (c *contentStage) readKeys(st *drum.State) error {
 	}
 	took := time.Since(began)
 	c.opt.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
-		"rate", bytesText(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
+		"rate", human.Bytes(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
 	return nil
 }
 
 // readDirectory adds the keys of one directory, and counts them in done.
 func (c *contentStage) readDirectory(st *drum.State, done *atomic.Int64) error {
-	c.testHook("fill")
+	c.Hook("fill")
 	n := 0
 	_, err := drum.ScanState(c.Set, state.NameContent, st, drum.Scan{
 		Entry: func(key drum.Key, _ []byte) error {

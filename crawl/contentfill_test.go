@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 )
@@ -17,7 +19,7 @@ func contentCrawl(t *testing.T, filter, pages int64) (Options, *memfs.FS) {
 	opt := tinyOptions(t, mirrors(4, 60), fs, "http://m0.test/")
 	opt.Dirs, opt.Store, opt.MaxPages = []string{"d0", "d1", "d2"}, true, pages
 	opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond
-	opt.tune = func(p *Plan) { p.ContentFilterBytes = filter }
+	opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = filter }
 	mustRun(t, t.Context(), opt)
 	opt.MaxPages = 0
 	return opt, fs
@@ -36,7 +38,7 @@ func TestFilterIsFilledInParallel(t *testing.T) {
 				return
 			}
 			if readers.Add(1) == 3 {
-				sleep(context.Background(), 25*time.Second) // a slow disk
+				account.Sleep(context.Background(), 25*time.Second) // a slow disk
 				close(all)
 			}
 			<-all // a bubble whose goroutines all wait ends with a panic
@@ -72,7 +74,7 @@ func checkOneResponseEach(t *testing.T, fs *memfs.FS, dirs []string) {
 func TestSmallFilterReadsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt, fs := contentCrawl(t, 1<<20, 60)
-		opt.tune = func(p *Plan) { p.ContentFilterBytes = 4 } // less than a bit for each body
+		opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = 4 } // less than a bit for each body
 		var log logCounter
 		opt.Log = log.logger()
 		opt.hook = func(place string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"drumbeat/crawl/account"
 	"drumbeat/state/changes"
 )
 
@@ -74,7 +75,7 @@ func (k *Control) end(last *Ending) {
 // Stopping reports whether the crawl was told to end: it finishes running exchanges and writes its last
 // checkpoint.
 func (k *Control) Stopping() (is bool) {
-	_ = k.with(func(c *crawler) error { is = c.running.Err() != nil; return nil }) // not running: false
+	_ = k.with(func(c *crawler) error { is = c.Running().Err() != nil; return nil }) // not running: false
 	return is
 }
 
@@ -89,9 +90,9 @@ func (k *Control) with(f func(c *crawler) error) error {
 }
 
 // changing is with for a change, whose log lines it writes afterwards, when no lock is held.
-func (k *Control) changing(f func(c *crawler, late *lateLog) error) error {
-	var late lateLog
-	defer func() { late.tell() }()
+func (k *Control) changing(f func(c *crawler, late *account.LateLog) error) error {
+	var late account.LateLog
+	defer func() { late.Tell() }()
 	return k.with(func(c *crawler) error { return f(c, &late) })
 }
 
@@ -116,7 +117,7 @@ func (k *Control) Exact() (s *Snapshot, err error) {
 // forbids. The change returned has its number and time. The errors are *changes.RefusedError,
 // *changes.FullError, ErrNotRunning, and failures of this machine.
 func (k *Control) Make(ctx context.Context, c changes.Change) (made changes.Change, err error) {
-	err = k.changing(func(cr *crawler, late *lateLog) error { made, err = cr.operator.make(ctx, c, late); return err })
+	err = k.changing(func(cr *crawler, late *account.LateLog) error { made, err = cr.operator.make(ctx, c, late); return err })
 	return made, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -33,7 +34,7 @@ func urlOf(p *weburl.Parts) []byte {
 // changed since (cookies.Jar.Again). It is part of the transaction that ends rec, the redirecting URL. The request has the
 // form of an order (orders.go), whose record is another than that of the unique URL. It waits for robots.txt and its turn
 // like any other. Without room in the table of orders, the redirect leads nowhere, as it does on sites without cookies.
-func (p *pageStage) askAgain(tx *transaction, rec *weburl.Record, target []byte) error {
+func (p *pageStage) askAgain(tx *account.Tx, rec *weburl.Record, target []byte) error {
 	set := p.sites.Load()
 	if set == nil || len(target) == 0 || int(rec.Redirects) >= p.opt.MaxRedirects {
 		return nil
@@ -52,7 +53,7 @@ func (p *pageStage) askAgain(tx *transaction, rec *weburl.Record, target []byte)
 	if err := p.operator.noteOrdered(key); err != nil {
 		return err
 	}
-	tx.enterOrder(key, state.PlaceRobotsCheck)
+	tx.EnterOrder(key, state.PlaceRobotsCheck)
 	again := weburl.Record{URL: target, Depth: rec.Depth, Found: time.Now().Unix(), Flags: weburl.FlagRedirect,
 		Redirects: rec.Redirects + 1, Budget: p.operator.pinned(p.PLDKey(parts.Host))}
 	again.SetVia(rec.URL, p.Hasher.URLKey(rec.URL))

@@ -3,6 +3,12 @@ package crawl
 import (
 	"context"
 	"sync/atomic"
+
+	"drumbeat/crawl/observe"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
+	"drumbeat/crawl/space"
 )
 
 // crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
@@ -42,20 +48,20 @@ type crawler struct {
 	cluster      *clusterStage
 	leases       *leaseStage
 	deferrals    *deferrals
-	passes       *passRunner
+	passes       *pass.Runner
 	stock        *stockKeeper
 	health       *hostHealth
-	outages      *outages
-	space        *space
+	outages      *outage.Watch
+	space        *space.Keeper
 	spools       *spools
-	output       *output
+	output       *output.Writer
 	checkpointer *checkpointer
-	slotMeter    *slotMeter
-	slowDirs     *slowDirs
-	codings      *codingChooser
-	history      *historian
-	extraction   *extraction
-	uploads      *uploads
+	slotMeter    *observe.SlotMeter
+	slowDirs     *observe.SlowDirs
+	codings      *observe.Codings
+	history      *observe.History
+	extraction   *output.Extraction
+	uploads      *output.Uploads
 	operator     *operator
 
 	lastSnapshot atomic.Pointer[Snapshot] // the last of progress
@@ -69,15 +75,14 @@ func (c *crawler) wire() {
 	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
-	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
+	c.stock, c.space = newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
+	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Log, Connections: e.opt.Connections}, c.space)
 	c.spools = newSpools(e)
-	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
-	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
-	c.codings = &codingChooser{engine: e}
+	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
+	c.checkpointer = &checkpointer{engine: e}
+	c.wireOutput()
 	c.operator = newOperator(e)
-	c.history = &historian{engine: e, take: c.snapshot, wake: newSignal()}
-	c.slowDirs = &slowDirs{engine: e, history: c.history}
-	c.extraction, c.uploads = newExtraction(e), newUploads(e)
+	c.wireMeters()
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -109,26 +114,28 @@ func (c *crawler) wire() {
 	c.render.pages, c.render.requests, c.render.seen, c.render.space = c.pages, c.requests, c.seen, c.space
 	c.deferrals.budgets, c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.budgets, c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
-	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
+	c.passes.Wire(pass.Others{Fetchers: c.dispatcher, Budgets: c.budgets, Requests: c.requests.UnderWay, StockLow: c.stock.stockLow,
+		Filled: func() int64 { return c.polite.Use().Filled }})
 	c.stock.deferrals = c.deferrals
 	c.health.check, c.health.deferrals = c.check, c.deferrals
-	c.outages.dispatcher, c.outages.health = c.dispatcher, c.health
-	c.outages.output, c.outages.requests = c.output, c.requests
-	c.space.checkpointer, c.space.content, c.space.check = c.checkpointer, c.content, c.check
-	c.space.budgets, c.space.requests, c.space.seen = c.budgets, c.requests, c.seen
+	c.outages.Wire(outage.Others{Rules: &c.rules, Asker: c.requests, Hosts: c.health,
+		Looked: func(name string, answer *Lookup) {
+			c.output.ArchiveLookup(name, answer)
+			c.sketches.addServers(answer.Addrs)
+		},
+		Ended: func() { c.requests.outageEnded(); c.dispatcher.outageEnded() }})
+	c.wireSpace()
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze,
 		c.requests.freeze, c.operator.freeze, c.orders.freeze, c.render.freeze, c.walk.freeze, c.cluster.freeze,
-		c.uploads.freeze}
+		func(m *moment) { m.uploads, m.stored = c.uploads.Freeze() }}
 	c.pages.operator = c.operator
 	c.budgets.operator, c.dispatcher.operator = c.operator, c.operator
 	c.operator.history, c.operator.check, c.operator.health = c.history, c.check, c.health
 	c.operator.checkpointer, c.operator.dispatcher = c.checkpointer, c.dispatcher
 	c.checkpointer.operator = c.operator
 	c.operator.seeds, c.operator.space, c.operator.stars = c.seeds, c.space, c.budgets
-	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
-	c.slotMeter.requests, c.slotMeter.space, c.slotMeter.stock = c.requests, c.space, c.stock
-	c.extraction.output, c.extraction.space, c.checkpointer.extraction = c.output, c.space, c.extraction
+	c.checkpointer.extraction = c.extraction
 	c.cluster.requests = c.requests
 	c.cluster.seen, c.cluster.budgets, c.cluster.space = c.seen, c.budgets, c.space
 	c.cluster.checkpointer, c.cluster.doneHere = c.checkpointer, c.doneHere
@@ -137,52 +144,50 @@ func (c *crawler) wire() {
 	c.deferrals.quiet, c.operator.quiet = c.cluster.quiet, c.cluster.quiet
 	c.cluster.seedsText, c.dispatcher.reloaded = c.seeds.text, c.cluster.reloaded
 	c.checkpointer.cluster, c.seen.cluster, c.requests.cluster = c.cluster, c.cluster, c.cluster
-	c.extraction.uploads, c.checkpointer.uploads = c.uploads, c.uploads
-	c.uploads.output, c.uploads.space, c.uploads.checkpointer, c.uploads.extraction = c.output, c.space, c.checkpointer, c.extraction
+	c.checkpointer.uploads = c.uploads
 	c.leases.deferrals, c.dispatcher.leases, c.cluster.leases = c.deferrals, c.leases, c.leases
 	c.leases.dispatcher = c.dispatcher
-	c.codings.dispatcher, c.codings.history = c.dispatcher, c.history
-	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.lackURLs, c.cluster.disowned
+	c.dispatcher.lackURLs, c.dispatcher.disowned = c.passes.LackURLs, c.cluster.disowned
 }
 
-// startStages starts the goroutines of all stages. They end when ctx ends; engine.stages waits for them.
+// startStages starts the goroutines of all stages. They end when ctx ends; Run.WaitStages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
-	c.start(ctx, "seeds", c.seeds.run)
-	c.start(ctx, "urlseen", c.seen.mergeSeen)
-	c.start(ctx, "star", c.budgets.mergeStar)
-	c.start(ctx, "names", c.seen.mergeNames)
-	c.start(ctx, "content", c.content.mergeContent)
-	c.start(ctx, "render", c.render.run)
-	c.start(ctx, "walk", c.walk.run)
+	c.Start(ctx, "seeds", c.seeds.run)
+	c.Start(ctx, "urlseen", c.seen.mergeSeen)
+	c.Start(ctx, "star", c.budgets.mergeStar)
+	c.Start(ctx, "names", c.seen.mergeNames)
+	c.Start(ctx, "content", c.content.mergeContent)
+	c.Start(ctx, "render", c.render.run)
+	c.Start(ctx, "walk", c.walk.run)
 	c.cluster.start()
 	c.leases.start(ctx)
-	c.start(ctx, "beast", c.budgets.readBeast)
-	c.start(ctx, "scan", c.budgets.scanFailed)
-	c.start(ctx, "supporters", c.budgets.computeSupporters)
-	c.start(ctx, "robotscache", c.check.mergeRobotsCache)
-	c.start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)
-	c.start(ctx, "awaitrobots", c.requests.readAwaiting)
-	c.start(ctx, "robotsfetch", c.requests.readRobotsFetch)
-	c.start(ctx, "ready", c.dispatcher.readReady)
-	c.start(ctx, "deferred", c.deferrals.readDeferred)
-	c.start(ctx, "visits", c.deferrals.readVisits)
-	c.start(ctx, "relieve", c.stock.relieve)
-	c.start(ctx, "dispatch", c.dispatcher.dispatch)
-	c.start(ctx, "checkpoint", c.checkpointer.checkpoints)
-	c.start(ctx, "watch", c.watch)
-	c.start(ctx, "space", c.space.watchSpace)
-	c.start(ctx, "canaries", c.outages.watchOutages)
-	c.start(ctx, "progress", c.progress)
-	c.start(ctx, "pulse", c.pulse)
-	c.start(ctx, "slots", c.slotMeter.watchSlots)
-	c.start(ctx, "slowdirs", c.slowDirs.watchDirs)
-	c.start(ctx, "codings", c.codings.chooseCodings)
-	c.start(ctx, "history", c.history.keepHistory)
-	c.start(ctx, "extract", c.extraction.run)
-	c.start(ctx, "upload", c.uploads.run)
-	c.start(ctx, "held", c.deferrals.releaseHeld)
-	c.start(ctx, "operator", c.operator.feedSeeds)
+	c.Start(ctx, "beast", c.budgets.readBeast)
+	c.Start(ctx, "scan", c.budgets.scanFailed)
+	c.Start(ctx, "supporters", c.budgets.computeSupporters)
+	c.Start(ctx, "robotscache", c.check.mergeRobotsCache)
+	c.Start(ctx, "robotsrequested", c.requests.mergeRobotsRequested)
+	c.Start(ctx, "awaitrobots", c.requests.readAwaiting)
+	c.Start(ctx, "robotsfetch", c.requests.readRobotsFetch)
+	c.Start(ctx, "ready", c.dispatcher.readReady)
+	c.Start(ctx, "deferred", c.deferrals.readDeferred)
+	c.Start(ctx, "visits", c.deferrals.readVisits)
+	c.Start(ctx, "relieve", c.stock.relieve)
+	c.Start(ctx, "dispatch", c.dispatcher.dispatch)
+	c.Start(ctx, "checkpoint", c.checkpointer.checkpoints)
+	c.Start(ctx, "watch", c.watch)
+	c.Start(ctx, "space", c.space.Run)
+	c.Start(ctx, "canaries", c.outages.AskCanaries)
+	c.Start(ctx, "progress", c.progress)
+	c.Start(ctx, "pulse", c.Pulse)
+	c.Start(ctx, "slots", c.slotMeter.Run)
+	c.Start(ctx, "slowdirs", c.slowDirs.Run)
+	c.Start(ctx, "codings", c.codings.Run)
+	c.Start(ctx, "history", c.history.Run)
+	c.Start(ctx, "extract", c.extraction.Run)
+	c.Start(ctx, "upload", c.uploads.Run)
+	c.Start(ctx, "held", c.deferrals.releaseHeld)
+	c.Start(ctx, "operator", c.operator.feedSeeds)
 	if c.opt.Reload != nil {
-		c.start(ctx, "reload", c.dispatcher.watchReload)
+		c.Start(ctx, "reload", c.dispatcher.watchReload)
 	}
 }

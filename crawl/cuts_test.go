@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -168,7 +170,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		opt.NetworkRate, opt.NetworkConnections = 20, 3
 		opt.AdaptiveDelay = w.seed%2 == 0
 	}
-	opt.tune = func(p *Plan) {
+	opt.tune = func(p *plan.Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
 		if w.seed%2 == 0 {
@@ -291,9 +293,9 @@ const numCutWorlds = 12
 // times.
 func squeeze(ctx context.Context, fs *memfs.FS) {
 	for range 3 {
-		sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
+		account.Sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
 		fs.SetQuota(fs.Used() + 1 + rand.Int64N(20_000))
-		sleep(ctx, time.Duration(rand.IntN(200))*time.Second)
+		account.Sleep(ctx, time.Duration(rand.IntN(200))*time.Second)
 		fs.SetQuota(0)
 	}
 }

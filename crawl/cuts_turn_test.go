@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -113,7 +114,7 @@ func (l *life) cutHere(s memfs.Step, fs *memfs.FS, power bool) *life {
 // endAfterCut resumes a crawl of another bubble, in a new bubble, at the time of its cut.
 func (l *life) endAfterCut(t *testing.T, count *cutCount) {
 	t.Helper()
-	sleep(t.Context(), time.Until(l.cutAt))
+	account.Sleep(t.Context(), time.Until(l.cutAt))
 	visits := l.wit.visits
 	l.t = t
 	l.opt, l.wit = l.world.options(t, l.fs)
@@ -169,7 +170,7 @@ func TestReplay(t *testing.T) {
 		if _, m, err := l.manifest(); err == nil {
 			latest = time.Unix(m.Time+1, 0)
 		}
-		sleep(t.Context(), time.Until(latest))
+		account.Sleep(t.Context(), time.Until(latest))
 		faults := l.checkCut(true)
 		if err := l.crawl(0); err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/fetch"
 	"drumbeat/internal/ports"
 	"drumbeat/internal/simweb"
@@ -102,7 +103,7 @@ func (kind trouble) address(host string) netip.Addr {
 
 // troubledNames is the resolver of a world. It applies the world's trouble with names.
 type troubledNames struct {
-	Resolver
+	outage.Resolver
 	trouble
 }
 

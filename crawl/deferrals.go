@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -22,29 +25,29 @@ import (
 type deferrals struct {
 	*engine
 	deferred     *queue.Calendar
-	wakeDeferred signal
-	wakeVisits   signal
-	wakeHeld     signal
+	wakeDeferred account.Signal
+	wakeVisits   account.Signal
+	wakeHeld     account.Signal
 	wantRoom     atomic.Int32 // goroutines that wait for room in the stock
 	held         *queue.Queue
 	heldState    state.Held // guarded by the transaction lock; its Since never changes
 
 	budgets *budgetStage
 	check   *robotsCheck
-	output  *output
+	output  *output.Writer
 	seen    *seenStage
-	space   *space
+	space   *space.Keeper
 	stock   *stockKeeper
 	walk    *walkStage
 	quiet   func() bool // clusterStage.quiet: nothing may come back
 }
 
 func newDeferrals(e *engine) *deferrals {
-	return &deferrals{engine: e, wakeDeferred: e.pulsedSignal(), wakeVisits: e.pulsedSignal(), wakeHeld: e.pulsedSignal()}
+	return &deferrals{engine: e, wakeDeferred: e.PulsedSignal(), wakeVisits: e.PulsedSignal(), wakeHeld: e.PulsedSignal()}
 }
 
 // goOn tells that URLs may come back again.
-func (d *deferrals) goOn() { d.wakeDeferred.raise(); d.wakeVisits.raise() }
+func (d *deferrals) goOn() { d.wakeDeferred.Raise(); d.wakeVisits.Raise() }
 
 // openHeld compares the network flags with those of the last run. It returns true if they differ.
 func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
@@ -123,18 +126,17 @@ func (d *deferrals) verdictTime(now time.Time) time.Time {
 // hold sets aside a URL that the operator's flags forbid. It is part of a transaction. The crawl log has no
 // line for the URL, because it has not ended. The HTTP fallback of a seed is not tried: it has the same
 // host, and its port is no better.
-func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
+func (d *deferrals) hold(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if d.refusedOrder(tx, rec, from, why) {
 		return nil
 	}
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceHeld, reason: why,
-		was: state.Reason(rec.Reason)})
+	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceHeld, why, state.Reason(rec.Reason))
 	if err := d.walk.refused(tx, rec.URL); err != nil {
 		return err
 	}
-	d.noteProgress()
+	d.NoteProgress()
 	if rec.Flags&weburl.FlagSeed != 0 {
-		d.output.logSeed(string(rec.URL), why.String())
+		d.output.LogSeed(string(rec.URL), why.String())
 	}
 	rec.Reason, rec.Extra = uint8(why), nil
 	return d.held.Append(rec.Append(nil))
@@ -144,8 +146,8 @@ func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, 
 // target.
 func (d *deferrals) releaseHeld(ctx context.Context) error {
 	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // only this stage changes it
-		if d.space.pausing() != "" {
-			sleep(ctx, spaceEvery)
+		if d.space.Pausing() != "" {
+			account.Sleep(ctx, space.Every)
 			continue
 		}
 		if d.waitsForRoom(ctx, d.wakeHeld) {
@@ -155,7 +157,7 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := d.transact(func(tx *transaction) error {
+		if err := d.Transact(func(tx *account.Tx) error {
 			if !ok { // a repair could not save all URLs
 				d.heldState.Left = 0
 				return nil
@@ -180,11 +182,10 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 }
 
 // deferURL makes a URL wait on disk until due. It is part of a transaction.
-func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time,
+func (d *deferrals) deferURL(tx *account.Tx, rec *weburl.Record, from state.Place, due time.Time,
 	why state.Reason) error {
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why,
-		was: state.Reason(rec.Reason)})
-	tx.count(state.CountDeferrals, 1)
+	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceDeferred, why, state.Reason(rec.Reason))
+	tx.Count(state.CountDeferrals, 1)
 	if err := d.walk.deferred(tx, rec.URL, due, why); err != nil {
 		return err
 	}
@@ -194,10 +195,10 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 	rec.Reason, rec.Extra = uint8(why), nil
 	now := time.Now()
 	if why == state.ReasonRevisit {
-		tx.wake(d.wakeVisits)
+		tx.Wake(d.wakeVisits)
 		return d.deferred.Append(now, due, queue.Bulk, rec.Append(nil))
 	}
-	tx.wake(d.wakeDeferred)
+	tx.Wake(d.wakeDeferred)
 	if why == state.ReasonHostBacklog || why == state.ReasonEvicted || why == state.ReasonNetworkLease {
 		due = due.Add(-lead(due.Sub(now)))
 	}
@@ -213,21 +214,21 @@ func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
 func untilDue(c *queue.Calendar, class queue.Class) time.Duration {
 	due, any := c.NextDue(time.Now(), class)
 	if !any {
-		return wakeAfter
+		return account.WakeAfter
 	}
 	return max(time.Millisecond, time.Until(due))
 }
 
 // waitsForRoom waits if the stock has no room for a URL that returns. It returns true if it has waited: the caller must
 // look again. Room that a settled page makes ends the wait at once.
-func (d *deferrals) waitsForRoom(ctx context.Context, wake signal) bool {
+func (d *deferrals) waitsForRoom(ctx context.Context, wake account.Signal) bool {
 	if d.stock.roomForReturning() {
 		return false
 	}
 	d.wantRoom.Add(1)
 	defer d.wantRoom.Add(-1)
 	if !d.stock.roomForReturning() { // none was made meanwhile
-		d.await(ctx, wake, wakeAfter)
+		d.Await(ctx, wake, account.WakeAfter)
 	}
 	return true
 }
@@ -235,8 +236,8 @@ func (d *deferrals) waitsForRoom(ctx context.Context, wake signal) bool {
 // roomMade wakes the goroutines that wait for room in the stock.
 func (d *deferrals) roomMade() {
 	if d.wantRoom.Load() > 0 && d.stock.roomForReturning() {
-		d.wakeDeferred.raise()
-		d.wakeHeld.raise()
+		d.wakeDeferred.Raise()
+		d.wakeHeld.Raise()
 	}
 }
 
@@ -250,15 +251,15 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 			setBack = back
 		}
 		if d.quiet() {
-			d.await(ctx, d.wakeDeferred, wakeAfter)
+			d.Await(ctx, d.wakeDeferred, account.WakeAfter)
 			continue
 		}
 		if d.waitsForRoom(ctx, d.wakeDeferred) {
 			continue
 		}
-		err := d.readDue(ctx, queue.Usual, d.wakeDeferred, func(tx *transaction, data []byte, rec *weburl.Record) error {
+		err := d.readDue(ctx, queue.Usual, d.wakeDeferred, func(tx *account.Tx, data []byte, rec *weburl.Record) error {
 			if state.Reason(rec.Reason) == state.ReasonRevisit { // an earlier release had one class
-				tx.wake(d.wakeVisits)
+				tx.Wake(d.wakeVisits)
 				now := time.Now()
 				return d.deferred.Append(now, now, queue.Bulk, data)
 			}
@@ -276,12 +277,12 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 func (d *deferrals) readVisits(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if d.quiet() || d.opt.Recrawl != nil && d.budgets.crowded() {
-			d.await(ctx, d.wakeVisits, time.Second)
+			d.Await(ctx, d.wakeVisits, time.Second)
 			continue
 		}
-		err := d.readDue(ctx, queue.Bulk, d.wakeVisits, func(tx *transaction, data []byte, rec *weburl.Record) error {
+		err := d.readDue(ctx, queue.Bulk, d.wakeVisits, func(tx *account.Tx, data []byte, rec *weburl.Record) error {
 			if state.Reason(rec.Reason) != state.ReasonRevisit { // the clock of an earlier release made its slot look like one of visits
-				tx.wake(d.wakeDeferred)
+				tx.Wake(d.wakeDeferred)
 				now := time.Now()
 				return d.deferred.Append(now, now, queue.Usual, data)
 			}
@@ -295,17 +296,17 @@ func (d *deferrals) readVisits(ctx context.Context) error {
 }
 
 // readDue hands on the next due record of a class, or waits until one is due.
-func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake signal,
-	move func(tx *transaction, data []byte, rec *weburl.Record) error) error {
+func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake account.Signal,
+	move func(tx *account.Tx, data []byte, rec *weburl.Record) error) error {
 	data, ok, err := d.deferred.Peek(time.Now(), class)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		d.await(ctx, wake, untilDue(d.deferred, class))
+		d.Await(ctx, wake, untilDue(d.deferred, class))
 		return nil
 	}
-	return d.transact(func(tx *transaction) error {
+	return d.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return fmt.Errorf("crawl: record from deferred URLs: %w", err)
@@ -320,7 +321,7 @@ func (d *deferrals) readDue(ctx context.Context, class queue.Class, wake signal,
 
 // refuse ends a URL without a response. It is part of a transaction. A URL that was enqueued and has been fetched
 // meanwhile has a response, and ends with that.
-func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
+func (d *deferrals) refuse(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if met, err := d.metOrder(tx, rec, from); met || err != nil {
 		return err
 	}
@@ -333,25 +334,24 @@ func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place
 	if d.refusedOrder(tx, rec, from, why) {
 		return nil
 	}
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
-		was: state.Reason(rec.Reason)})
+	tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceRefused, why, state.Reason(rec.Reason))
 	if err := d.walk.refused(tx, rec.URL); err != nil {
 		return err
 	}
-	d.noteProgress()
+	d.NoteProgress()
 	if rec.Flags&weburl.FlagSeedFallback != 0 && why != state.ReasonRobots {
 		if err := d.tryHTTPFallback(tx, rec); err != nil {
 			return err
 		}
 	} else if rec.Flags&weburl.FlagSeed != 0 {
-		d.output.logSeed(string(rec.URL), why.String())
+		d.output.LogSeed(string(rec.URL), why.String())
 	}
-	return d.output.logRefused(tx, rec, why)
+	return d.output.LogRefused(tx, rec, why)
 }
 
 // tryHTTPFallback adds the http form of a seed without scheme whose https form failed. It is part of a
 // transaction.
-func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
+func (d *deferrals) tryHTTPFallback(tx *account.Tx, rec *weburl.Record) error {
 	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
 	if !ok {
 		return nil
@@ -360,7 +360,7 @@ func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
 	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
-		d.output.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
+		d.output.LogSeed("http://"+string(rest), "bad-seed: "+err.Error())
 		return nil
 	}
 	b.Add([]byte(url))
@@ -368,7 +368,7 @@ func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
 }
 
 // evicted defers URLs that have left RAM. It is part of a transaction.
-func (d *deferrals) evicted(tx *transaction, items []*polite.Item, why state.Reason) error {
+func (d *deferrals) evicted(tx *account.Tx, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
@@ -383,7 +383,7 @@ func (d *deferrals) evicted(tx *transaction, items []*polite.Item, why state.Rea
 
 // dropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
 // are blocked; otherwise it sends the URL to RobotsCache again. It is part of a transaction.
-func (d *deferrals) dropBlocked(tx *transaction, item *polite.Item) error {
+func (d *deferrals) dropBlocked(tx *account.Tx, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)

@@ -239,7 +239,7 @@ func (k *checkpointer) openIdentity() error {
 		return fmt.Errorf("crawl: settings that are fixed for a crawl have changed: %s: %w",
 			k.changedSince(m.Frozen), state.ErrIncompatible)
 	}
-	if err := k.uploads.accept(m); err != nil {
+	if err := k.uploads.Accept(m); err != nil {
 		return err
 	}
 	k.Manifest = m

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
+	"drumbeat/internal/human"
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
 )
@@ -126,22 +128,22 @@ func (w *weighed) check(t *testing.T, limit int64) {
 type limitCase struct {
 	name  string
 	limit int64
-	full  WhenFull
+	full  space.WhenFull
 	set   func(*Options)
 }
 
 func limitCases() []limitCase {
 	all := []limitCase{
-		{"stop", 4e6, WhenFullStop, nil},
-		{"pause", 5e6, WhenFullPause, nil},
-		{"drain", 5e6, WhenFullDrain, nil},
-		{"many files", 4e6, WhenFullStop, func(o *Options) { o.WARCFileBytes = 20_000 }},
-		{"small stores", 5e6, WhenFullStop, small},
-		{"skip known contents", 4e6, WhenFullPause, func(o *Options) { o.ContentSeen = state.ContentSkip }},
-		{"revisits", 12e6, WhenFullStop, func(o *Options) {
+		{"stop", 4e6, space.WhenFullStop, nil},
+		{"pause", 5e6, space.WhenFullPause, nil},
+		{"drain", 5e6, space.WhenFullDrain, nil},
+		{"many files", 4e6, space.WhenFullStop, func(o *Options) { o.WARCFileBytes = 20_000 }},
+		{"small stores", 5e6, space.WhenFullStop, small},
+		{"skip known contents", 4e6, space.WhenFullPause, func(o *Options) { o.ContentSeen = state.ContentSkip }},
+		{"revisits", 12e6, space.WhenFullStop, func(o *Options) {
 			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
 		}},
-		{"history", 9e6, WhenFullStop, func(o *Options) {
+		{"history", 9e6, space.WhenFullStop, func(o *Options) {
 			o.HistoryBytes = 1 << 20
 			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
 		}},
@@ -150,7 +152,7 @@ func limitCases() []limitCase {
 		return all[:4]
 	}
 	for mb := int64(4); mb < 7; mb++ {
-		for _, full := range []WhenFull{WhenFullStop, WhenFullPause, WhenFullDrain} {
+		for _, full := range []space.WhenFull{space.WhenFullStop, space.WhenFullPause, space.WhenFullDrain} {
 			all = append(all, limitCase{fmt.Sprintf("%d MB, %s", mb, full), mb * 1e6, full, nil})
 		}
 	}
@@ -194,14 +196,14 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	s := &res.Snapshot
 	t.Logf("%q after %v: %d responses, %d bytes in %d files at most, %d checkpoints", res.Stop, s.Elapsed, s.Count(state.CountResponses),
 		fsys.most, fsys.at, s.Count(state.CountCheckpoints))
-	if want := map[WhenFull]string{WhenFullStop: StopDisk, WhenFullPause: StopCancelled, WhenFullDrain: StopCancelled}[c.full]; res.Stop != want {
+	if want := map[space.WhenFull]string{space.WhenFullStop: space.StopDisk, space.WhenFullPause: StopCancelled, space.WhenFullDrain: StopCancelled}[c.full]; res.Stop != want {
 		t.Errorf("stopped by %q, want %q", res.Stop, want)
 	}
 	if s.Count(state.CountResponses) < 50 {
 		t.Errorf("%d responses", s.Count(state.CountResponses))
 	}
 	checkBalanced(t, fsys, opt.Dirs)
-	if opt.Recrawl != nil || c.full == WhenFullDrain {
+	if opt.Recrawl != nil || c.full == space.WhenFullDrain {
 		return
 	}
 	opt.DiskBytes = 1 << 30
@@ -227,7 +229,7 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 		fsys := weigh(mem, "d0", "d1")
 		opt := simOptions(t, web, fsys)
 		small(&opt)
-		opt.DiskBytes, opt.WhenFull = 4e6, WhenFullPause
+		opt.DiskBytes, opt.WhenFull = 4e6, space.WhenFullPause
 		for i := range 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			var mu sync.Mutex // guards places and left
@@ -265,7 +267,7 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 // and lose nothing, whatever it does when a disk is full.
 func TestSmallerDiskLimit(t *testing.T) {
 	t.Parallel()
-	for _, full := range []WhenFull{WhenFullStop, WhenFullPause, WhenFullDrain} {
+	for _, full := range []space.WhenFull{space.WhenFullStop, space.WhenFullPause, space.WhenFullDrain} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
 			fsys := weigh(memfs.New(*seedFlag), "d0", "d1")
@@ -284,7 +286,7 @@ func TestSmallerDiskLimit(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			res, err := Run(ctx, opt)
-			if want := map[bool]string{true: StopDisk, false: StopCancelled}[full == WhenFullStop]; err != nil || res.Stop != want {
+			if want := map[bool]string{true: space.StopDisk, false: StopCancelled}[full == space.WhenFullStop]; err != nil || res.Stop != want {
 				t.Fatalf("%s: with a smaller limit: %v, %+v, want %q", full, err, res, want)
 			}
 			if log.count("too little disk space") == 0 {
@@ -312,7 +314,7 @@ func TestDiskLimitOfLargeBodies(t *testing.T) {
 			fsys := weigh(memfs.New(*seedFlag), "d0")
 			web := largeWeb(head, largeBody(9e6))
 			opt := spooling(t, web, fsys)
-			opt.Dirs, opt.DiskBytes, opt.WhenFull = []string{"d0"}, 20e6, WhenFullPause
+			opt.Dirs, opt.DiskBytes, opt.WhenFull = []string{"d0"}, 20e6, space.WhenFullPause
 			for _, limit := range []int64{20e6, 60e6} {
 				opt.DiskBytes, fsys.most = limit, 0
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -343,14 +345,14 @@ func TestLeastDisk(t *testing.T) {
 				web := smallWeb(t, nil)
 				fsys := weigh(memfs.New(*seedFlag), append(slices.Clone(dirs), out...)...)
 				opt := simOptions(t, web, fsys)
-				opt.Dirs, opt.Out, opt.WhenFull = dirs, out, WhenFullStop
+				opt.Dirs, opt.Out, opt.WhenFull = dirs, out, space.WhenFullStop
 				opt.DiskBytes = opt.leastDisk() - 1
-				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+bytesText(opt.leastDisk())) {
+				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+human.Bytes(opt.leastDisk())) {
 					t.Errorf("%v %v: a byte too little: %v", dirs, out, err)
 				}
 				opt.DiskBytes++
 				res, err := Run(t.Context(), opt)
-				if err != nil || res.Stop != StopDisk || res.Snapshot.Count(state.CountResponses) == 0 {
+				if err != nil || res.Stop != space.StopDisk || res.Snapshot.Count(state.CountResponses) == 0 {
 					t.Errorf("%v %v: with %d bytes: %v, %+v", dirs, out, opt.DiskBytes, err, res)
 				}
 				fsys.check(t, opt.DiskBytes)

@@ -6,6 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -25,7 +29,7 @@ type dispatcher struct {
 	ready  *queue.Queue
 	limits limits
 
-	wakeReady, wakeDispatch signal
+	wakeReady, wakeDispatch account.Signal
 	reloading               sync.Mutex   // held while rules and blacklist are replaced
 	reloadingSites          sync.Mutex   // held while the settings of sites are replaced
 	admitting               sync.RWMutex // held for reading while a URL is admitted with the terms of its site; above polite
@@ -37,11 +41,11 @@ type dispatcher struct {
 	deferrals *deferrals
 	health    *hostHealth
 	operator  *operator
-	outages   *outages
-	output    *output
+	outages   *outage.Watch
+	output    *output.Writer
 	pages     *pageStage
 	leases    *leaseStage
-	space     *space
+	space     *space.Keeper
 	stock     *stockKeeper
 	reloaded  func()       // told of each reload
 	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
@@ -50,7 +54,7 @@ type dispatcher struct {
 }
 
 func newDispatcher(e *engine) *dispatcher {
-	return &dispatcher{engine: e, wakeReady: e.pulsedSignal(), wakeDispatch: e.pulsedSignal()}
+	return &dispatcher{engine: e, wakeReady: e.PulsedSignal(), wakeDispatch: e.PulsedSignal()}
 }
 
 // ramAhead is how far ahead the URLs of a host are kept in RAM. A URL that cannot be fetched by then waits
@@ -72,11 +76,11 @@ const itemsPerHost = 4
 const robotsPerServer = 16
 
 // outageEnded makes dispatch continue.
-func (d *dispatcher) outageEnded() { d.wakeDispatch.raise() }
+func (d *dispatcher) outageEnded() { d.wakeDispatch.Raise() }
 
 // enqueue appends a URL that passed RobotsCache to Q. It is part of a transaction.
-func (d *dispatcher) enqueue(tx *transaction, rec *weburl.Record) error {
-	tx.wake(d.wakeReady)
+func (d *dispatcher) enqueue(tx *account.Tx, rec *weburl.Record) error {
+	tx.Wake(d.wakeReady)
 	return d.ready.Append(rec.Append(nil))
 }
 
@@ -109,7 +113,8 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 
 // openWorkers creates the workers and limits of fetching and the rule for accepted bodies.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
-	d.workers = newWorkers(d.output, d.opt.Connections)
+	d.output.Open()
+	d.workers = newWorkers(d.engine, d.output, d.opt.Connections)
 	d.openLimits()
 	return d.pages.openAccept()
 }
@@ -146,7 +151,7 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			d.await(ctx, d.wakeReady, wakeAfter)
+			d.Await(ctx, d.wakeReady, account.WakeAfter)
 			continue
 		}
 		item, sum, err := d.itemOf(data)
@@ -154,10 +159,10 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			return err
 		}
 		full := false
-		if err := d.transact(func(tx *transaction) error {
+		if err := d.Transact(func(tx *account.Tx) error {
 			taken, err := d.takeReady(tx, item, &sum)
 			if full = !taken; full {
-				tx.nothing = true
+				tx.Nothing = true
 				return err
 			}
 			d.ready.Advance()
@@ -169,7 +174,7 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 			if err := d.stock.makeRoom(); err != nil {
 				return err
 			}
-			d.await(ctx, d.polite.Room(), relieveEvery)
+			d.Await(ctx, d.polite.Room(), relieveEvery)
 		}
 	}
 	return nil
@@ -177,7 +182,7 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 
 // takeReady moves a URL from Q into RAM, or elsewhere if it may not be fetched now. It is part of a
 // transaction. taken is false if RAM is full.
-func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
+func (d *dispatcher) takeReady(tx *account.Tx, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return false, err
@@ -203,7 +208,7 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 		return false, nil
 	case polite.Admitted:
 		key := d.Hasher.URLKey(rec.URL)
-		tx.move(key, state.PlaceReady, state.PlaceRAM)
+		tx.Move(key, state.PlaceReady, state.PlaceRAM)
 		d.orders.moved(key, false)
 	case polite.Deferred:
 		rec.Deferred()
@@ -256,7 +261,7 @@ const roomForFirst = 16
 
 // admitFirst moves an enqueued URL that passed RobotsCache into RAM, past Q, to the front of its host. taken is false if
 // it has to take the way of all others. It is part of a transaction.
-func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool, _ error) {
+func (d *dispatcher) admitFirst(tx *account.Tx, rec *weburl.Record) (taken bool, _ error) {
 	item, sum, err := d.itemOf(rec.Append(nil))
 	if err != nil {
 		return false, err
@@ -279,7 +284,7 @@ func (d *dispatcher) admitFirst(tx *transaction, rec *weburl.Record) (taken bool
 		return false, nil
 	}
 	key := d.Hasher.URLKey(rec.URL)
-	tx.move(key, state.PlaceRobotsCheck, state.PlaceRAM)
+	tx.Move(key, state.PlaceRobotsCheck, state.PlaceRAM)
 	d.orders.moved(key, false)
 	return true, nil
 }
@@ -338,10 +343,10 @@ const maxIdleFetchers = 256
 // startFetcher starts a goroutine that fetches the page of a grant and then the pages of workers.grants. It
 // ends if maxIdleFetchers others are idle, or when workers.grants is closed.
 func (d *dispatcher) startFetcher(g *polite.Grant) {
-	d.fetchers.Add(1)
+	d.Fetchers.Add(1)
 	go func() {
-		defer d.fetchers.Done()
-		defer d.fatal()
+		defer d.Fetchers.Done()
+		defer d.Fatal()
 		for ok := true; ok; {
 			d.fetchGranted(g)
 			if d.workers.idle.Add(1) > maxIdleFetchers {
@@ -357,7 +362,7 @@ func (d *dispatcher) startFetcher(g *polite.Grant) {
 // fetchGranted fetches the page of a grant, and the pages of the grants that follow in the same slot.
 func (d *dispatcher) fetchGranted(g *polite.Grant) {
 	for {
-		landed, next, err := d.pages.fetchOne(d.fetching, g)
+		landed, next, err := d.pages.fetchOne(d.Fetching(), g)
 		d.workers.plds.leave(g.Item.PLD)
 		if !landed {
 			d.pages.ended(err)
@@ -367,7 +372,7 @@ func (d *dispatcher) fetchGranted(g *polite.Grant) {
 			return
 		}
 		if page, err := d.begin(next); err != nil {
-			d.fail(err)
+			d.Fail(err)
 			return
 		} else if !page {
 			return
@@ -379,13 +384,13 @@ func (d *dispatcher) fetchGranted(g *polite.Grant) {
 // fetchEnded wakes dispatch if --max-pages may have held back a page, and the check for the end of the
 // crawl if no page is in flight.
 func (d *dispatcher) fetchEnded() {
-	d.workers.inFlight.add(-1)
-	last := d.workers.inFlight.load() == 0
+	d.workers.inFlight.Add(-1)
+	last := d.workers.inFlight.Load() == 0
 	if last {
-		d.wakeWatch.raise()
+		d.WakeWatch.Raise()
 	}
 	if last || d.opt.MaxPages > 0 { // the last one makes dispatch see that nothing is under way
-		d.wakeDispatch.raise()
+		d.wakeDispatch.Raise()
 	}
 }
 
@@ -399,17 +404,17 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 		if d.workers.hungry() {
 			d.lackURLs()
 		}
-		if d.outages.slowed() {
-			wait = min(wait, trickle)
+		if d.outages.Slowed() {
+			wait = min(wait, outage.Trickle)
 		}
-		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
+		timer.Reset(max(min(wait, account.WakeAfter), time.Microsecond))
 		select {
 		case <-d.polite.Ready():
 		case <-d.wakeDispatch:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		d.wakeups.Add(1)
+		d.Wakeups.Add(1)
 	}
 	return nil
 }
@@ -421,7 +426,7 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 	defer d.granting.Unlock()
 	if !d.mayFetch() {
 		d.workers.dry.Store(false)
-		return nil, wakeAfter
+		return nil, account.WakeAfter
 	}
 	now := time.Now()
 	wait := d.limits.wait(now, len(d.workers.slots))
@@ -430,8 +435,8 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 		return nil, wait
 	}
 	g, wait := d.polite.Next(now)
-	if g == nil && d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
-		d.wakeReady.raise()
+	if g == nil && d.Accounts.In(state.PlaceRAM) < int64(d.opt.Connections) {
+		d.wakeReady.Raise()
 	}
 	d.workers.dry.Store(g == nil)
 	return d.granted(now, g), wait
@@ -455,9 +460,9 @@ func (d *dispatcher) granted(now time.Time, g *polite.Grant) *polite.Grant {
 	}
 	d.limits.rate.Take(now)
 	d.limits.bandwidth.Take(now, grantKind(g))
-	d.outages.take(now)
+	d.outages.Take(now)
 	if !g.Item.Robots {
-		d.workers.inFlight.add(1)
+		d.workers.inFlight.Add(1)
 	}
 	return g
 }
@@ -472,7 +477,7 @@ func (d *dispatcher) endGrants() {
 // mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
 // --max-pages it allows no more exchanges than pages are missing. The caller holds granting.
 func (d *dispatcher) mayFetch() bool {
-	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.pausing() != "" || !d.outages.mayTry(time.Now()) {
+	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.Pausing() != "" || !d.outages.MayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {
@@ -482,13 +487,13 @@ func (d *dispatcher) mayFetch() bool {
 }
 
 // morePages makes dispatch continue after the limit of pages has risen.
-func (d *dispatcher) morePages() { d.wakeDispatch.raise() }
+func (d *dispatcher) morePages() { d.wakeDispatch.Raise() }
 
 // pagesUntilLimit returns how many exchanges may begin until the limit of pages, if all bring a page. The caller holds
 // granting.
 func (d *dispatcher) pagesUntilLimit() int64 {
-	inFlight := d.workers.inFlight.load() // first: a page is counted before it is no longer in flight
-	return d.pageLimit() - inFlight - d.counter(state.CountPages)
+	inFlight := d.workers.inFlight.Load() // first: a page is counted before it is no longer in flight
+	return d.pageLimit() - inFlight - d.Counter(state.CountPages)
 }
 
 // pagesLeft calls f with the number of pages left until the limit, while no exchange begins.

@@ -19,7 +19,7 @@
 // # Contract
 //
 // Every unique URL is in exactly one Place at all times. It changes its place only in a transaction
-// (transaction.go), which updates source, destination and accounts together under the shared lock. A
+// (package account), which updates source, destination and accounts together under the shared lock. A
 // checkpoint (checkpoint.go) briefly holds that lock exclusively, so it sees every transaction either whole
 // or not at all. After kill -9, a power cut or a failed write, a run with the same Options continues from
 // the last durable manifest: no URL is lost (except for collisions of the keyed 64-bit hash), each output
@@ -35,7 +35,7 @@
 //
 // # Memory and disk
 //
-// Plan (plan.go) divides Options.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
+// Package plan divides Options.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
 // files are those of the structures under state/, the manifest state/MANIFEST, state/SECRET and
 // state/suffixes.txt; see docs/FORMATS.md.
 package crawl

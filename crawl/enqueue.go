@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/state"
 	"drumbeat/state/changes"
 	"drumbeat/weburl"
@@ -27,7 +28,7 @@ type Enqueued struct {
 // with an answer for each line in their order. The errors are those of Make.
 func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answers []Enqueued, made changes.Change,
 	err error) {
-	err = k.changing(func(c *crawler, late *lateLog) error {
+	err = k.changing(func(c *crawler, late *account.LateLog) error {
 		answers, made, err = c.operator.enqueue(ctx, who, lines, late)
 		return err
 	})
@@ -35,7 +36,7 @@ func (k *Control) Enqueue(ctx context.Context, who string, lines []string) (answ
 }
 
 // enqueue is Control.Enqueue. If the crawl takes none of the lines, nothing changes.
-func (o *operator) enqueue(ctx context.Context, who string, lines []string, late *lateLog) ([]Enqueued, changes.Change, error) {
+func (o *operator) enqueue(ctx context.Context, who string, lines []string, late *account.LateLog) ([]Enqueued, changes.Change, error) {
 	c := changes.Change{Op: changes.OpEnqueue, Who: who}
 	if len(lines) > changes.MaxEnqueued {
 		return nil, c, &changes.RefusedError{Why: fmt.Sprintf("%d URLs: want at most %d in one change", len(lines),
@@ -120,7 +121,7 @@ func (o *operator) estimate(a *Enqueued, before map[uint64]int) {
 	if until, _, ok := health.InBackoff(now); ok && until.Sub(now) > a.Wait {
 		a.Wait, a.Because = until.Sub(now), "back-off of the host after failures"
 	}
-	if why := o.space.pausing(); why != "" {
+	if why := o.space.Pausing(); why != "" {
 		a.Because = "not before this ends: " + why
 	}
 }

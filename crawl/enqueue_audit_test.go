@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -96,7 +97,7 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 30, 20)...)
 		small(&opt)
-		opt.HostDelay, opt.HostDelayMin, opt.Scope, opt.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, leastRAM
+		opt.HostDelay, opt.HostDelayMin, opt.Scope, opt.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, plan.LeastRAM
 		opt.Connections = 1 // never idle, which would move what is due late to disk
 		o := &operated{t: t, opt: opt}
 		o.start()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/space"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/revisit"
 	"drumbeat/internal/simweb"
@@ -179,7 +180,7 @@ func TestEnqueueRefused(t *testing.T) {
 				waits = path
 			}
 		}
-		if a := o.enqueue("http://h0.test"+waits, "http://h0.test"+fetched)[0]; !strings.Contains(a.Because, pausedByOperator) {
+		if a := o.enqueue("http://h0.test"+waits, "http://h0.test"+fetched)[0]; !strings.Contains(a.Because, space.PausedByOperator) {
 			t.Errorf("the answer during a pause: %+v", a)
 		}
 		many := make([]string, changes.MaxEnqueued)

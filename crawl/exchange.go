@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/cookies"
@@ -64,15 +66,15 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		return err
 	}
 	defer leave()
-	p.workers.exchanges.add(1)
-	defer p.changed()
-	defer p.workers.exchanges.add(-1)
-	try := p.outages.try()
+	p.workers.exchanges.Add(1)
+	defer p.Changed()
+	defer p.workers.exchanges.Add(-1)
+	try := p.outages.Try()
 	err = bug.Contained(func() error {
 		err := p.opt.Fetcher.Do(ctx, &req, resp)
 		if err == nil && jar != nil {
 			takeCookies(jar, jarFor, resp)
-			if isRedirect(resp) {
+			if output.IsRedirect(resp) {
 				jar.Redirected(p.Hasher.URLKey(urlOf(jarFor)), cookieOf(&req))
 			}
 		}
@@ -81,12 +83,12 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		}
 		return err
 	})
-	p.times.exchange(resp, err)
+	timeExchange(&p.Times, resp, err)
 	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
-	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
+	if context.Cause(ctx) == errBlocked && (err != nil || outage.CutOff(resp)) {
 		err = errBlocked
 	}
-	p.outages.watchExchange(try, g.Addr, parts, err, resp)
+	p.outages.WatchExchange(try, g.Addr, parts, err, resp)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -168,22 +169,22 @@ func TestPeak(t *testing.T) {
 // BenchmarkFiguresOfAPage measures what the figures of a page cost: its histograms, and the counters that the
 // transaction of an exchange has for them.
 func BenchmarkFiguresOfAPage(b *testing.B) {
-	var ts times
-	var a accounts
-	tx := new(transaction)
+	var ts account.Times
+	var a account.Accounts
+	tx := new(account.Tx)
 	resp := &fetch.Response{Status: 200, Connect: time.Millisecond, TLS: 3 * time.Millisecond, FirstByte: 20 * time.Millisecond,
 		Total: 30 * time.Millisecond, TLSVersion: tls.VersionTLS13, BytesWritten: 200, Encoding: "gzip"}
 	b.ReportAllocs()
 	for b.Loop() {
-		ts.exchange(resp, nil)
-		tx.count(state.CountBytesSent, resp.BytesWritten)
+		timeExchange(&ts, resp, nil)
+		tx.Count(state.CountBytesSent, resp.BytesWritten)
 		linkOf(resp, nil).count(tx)
-		tx.response(resp.Status)
-		tx.count(state.CountCompressed, 1)
-		tx.count(state.CountBytesCompressed, 1000)
-		tx.count(state.CountBytesUncompressed, 5000)
-		tx.count(state.CountBytesPages, 5000)
-		a.apply(tx)
+		tx.Response(resp.Status)
+		tx.Count(state.CountCompressed, 1)
+		tx.Count(state.CountBytesCompressed, 1000)
+		tx.Count(state.CountBytesUncompressed, 5000)
+		tx.Count(state.CountBytesPages, 5000)
+		a.Apply(tx)
 	}
 }
 

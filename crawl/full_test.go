@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
-	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -23,14 +25,14 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.WhenFull, opt.KeepFree = WhenFullStop, 400_000
+		opt.WhenFull, opt.KeepFree = space.WhenFullStop, 400_000
 		fs.SetCapacity(700_000)
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Stop != StopDisk {
-			t.Errorf("stopped by %q, want %q", res.Stop, StopDisk)
+		if res.Stop != space.StopDisk {
+			t.Errorf("stopped by %q, want %q", res.Stop, space.StopDisk)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		fs.SetCapacity(1 << 40)
@@ -60,9 +62,9 @@ func TestFullDiskPauses(t *testing.T) {
 		}
 		go func() {
 			<-rested
-			sleep(t.Context(), time.Minute) // exchanges in flight end
+			account.Sleep(t.Context(), time.Minute) // exchanges in flight end
 			before := len(web.Log().Snapshot().Fetches)
-			sleep(t.Context(), 20*time.Minute)
+			account.Sleep(t.Context(), 20*time.Minute)
 			if after := len(web.Log().Snapshot().Fetches); after != before || before == 0 {
 				t.Errorf("fetched %d URLs before the pause, %d during the pause", before, after-before)
 			}
@@ -100,7 +102,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			for range 5 {
-				sleep(t.Context(), 1500*time.Millisecond)
+				account.Sleep(t.Context(), 1500*time.Millisecond)
 				fs.SetCapacity(1) // below the used space: every write that grows a file fails
 				select {
 				case <-back:
@@ -131,10 +133,10 @@ func TestDiskLimit(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.DiskBytes, opt.WhenFull = 4_000_000, WhenFullStop
+		opt.DiskBytes, opt.WhenFull = 4_000_000, space.WhenFullStop
 		res, err := Run(t.Context(), opt)
-		if err != nil || res.Stop != StopDisk {
-			t.Fatalf("got %v, %+v, want a stop by %q", err, res, StopDisk)
+		if err != nil || res.Stop != space.StopDisk {
+			t.Fatalf("got %v, %+v, want a stop by %q", err, res, space.StopDisk)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		opt.DiskBytes = 10 << 30
@@ -197,7 +199,7 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 				return nil
 			})
 			_, err := Run(t.Context(), opt)
-			var de *DiskError
+			var de *space.DiskError
 			if !errors.As(err, &de) || de.Dir != "d1" || de.Number != 2 || !errors.Is(err, syscall.EIO) {
 				t.Fatalf("%v fails: got %v, want a DiskError of d1", op, err)
 			}
@@ -215,70 +217,14 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 // TestQueueBuffersKeepToTheirShare: BEAST with its maximum number of queues must not take more RAM than the
 // plan gives the queues.
 func TestQueueBuffersKeepToTheirShare(t *testing.T) {
-	for _, ram := range []int64{leastRAM, 128 << 20, 1 << 30, 16 << 30} {
+	for _, ram := range []int64{plan.LeastRAM, 128 << 20, 1 << 30, 16 << 30} {
 		o := Options{Dirs: []string{"d"}, RAMBytes: ram, Connections: 100}
 		p, err := MakePlan(&o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := int64(p.QueueBlockBytes) * int64(o.QueuesMax+openQueueBuffers); got > max(p.QueueBytes, 6<<20) {
+		if got := int64(p.QueueBlockBytes) * int64(o.QueuesMax+plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
 			t.Errorf("RAM %d: queue buffers take %d bytes, want at most %d", ram, got, p.QueueBytes)
-		}
-	}
-}
-
-// TestReserveIsShared: space that one merge has reserved must be unavailable to other merges until that
-// merge ends.
-func TestReserveIsShared(t *testing.T) {
-	mem := memfs.New(1)
-	mem.SetCapacity(1000)
-	c := newCrawler(Options{FS: mem, Dirs: []string{"."}})
-	c.plan.KeepFreeBytes = 100
-	first, err := c.space.reserve(500)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.space.reserve(500); !errors.Is(err, errNoRoom) {
-		t.Errorf("second merge, with 1000 bytes free and 100 to keep free: %v", err)
-	}
-	second, err := c.space.reserve(400)
-	if err != nil {
-		t.Fatalf("smaller merge: %v", err)
-	}
-	first()
-	second()
-	if third, err := c.space.reserve(900); err != nil {
-		t.Errorf("after both merges: %v", err)
-	} else {
-		third()
-	}
-	if n := c.space.reserved.Load(); n != 0 {
-		t.Errorf("%d bytes stay reserved", n)
-	}
-}
-
-// TestDrainEndsWithTheShortage: three consecutive low samples begin draining, one doesn't; three samples
-// with room end it.
-func TestDrainEndsWithTheShortage(t *testing.T) {
-	mem := memfs.New(1)
-	c := newCrawler(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
-		Log: slog.New(slog.DiscardHandler)})
-	c.plan.KeepFreeBytes = 1000
-	for i, look := range []struct {
-		free int64
-		want bool
-	}{
-		// Twice the mark: 2000.
-		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true},
-		// A quarter above that: 2500.
-		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false},
-	} {
-		mem.SetCapacity(look.free)
-		if err := c.space.checkSpace(time.Now(), false); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.draining.Load(); got != look.want {
-			t.Errorf("sample %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
 		}
 	}
 }
@@ -294,7 +240,7 @@ func TestRefusedCompactionIsForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.space.setReason("merge "+state.NameURLSeen, "no room for a copy")
+		c.space.SetReason("merge "+state.NameURLSeen, "no room for a copy")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		res, err := c.crawl(ctx, 0)

@@ -47,7 +47,7 @@ func (g *gauges) measure(c *crawler) {
 		{Name: "bodies", Bytes: p.BodyBytes}, {Name: "trap-scores", Bytes: p.TrapBytes}, {Name: "walk", Bytes: p.WalkBytes}, {Name: "supporters", Bytes: p.SupportersBytes},
 		{Name: "heap", Bytes: p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes},
 	}}
-	g.disk = snapshot.Space{Limit: c.opt.DiskBytes, Used: c.space.used()}
+	g.disk = snapshot.Space{Limit: c.opt.DiskBytes, Used: c.space.Used()}
 	rest := g.disk.Used
 	add := func(name string, n int64) {
 		g.disk.Parts = append(g.disk.Parts, snapshot.Part{Name: name, Bytes: n})
@@ -76,7 +76,7 @@ func (g *gauges) measure(c *crawler) {
 			continue
 		}
 		d := snapshot.Dir{Path: dir, Free: free, Total: total, FreeFiles: files, KeepFree: p.KeepFreeBytes}
-		c.slowDirs.show(&d)
+		c.slowDirs.Show(&d)
 		g.dirs = append(g.dirs, d)
 	}
 }

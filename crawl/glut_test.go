@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
 )
@@ -78,7 +79,7 @@ func TestGlutSlowsNoOther(t *testing.T) {
 		var took time.Duration
 		go func() {
 			for ctx.Err() == nil && len(w.tinyWeb.Pages("good")) < w.pages {
-				sleep(ctx, 100*time.Millisecond)
+				account.Sleep(ctx, 100*time.Millisecond)
 			}
 			took = time.Since(began)
 			cancel()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/hook"
@@ -135,7 +136,7 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 // hookRequest describes the page in w as far as the hook wants it.
 func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *hook.Request {
 	wants, most := p.opt.asker.Wants(), p.opt.asker.BodyBytes()
-	r := &hook.Request{URL: string(rec.URL), Status: resp.Status, MIME: mimeType(resp), Depth: int(rec.Depth),
+	r := &hook.Request{URL: string(rec.URL), Status: resp.Status, MIME: output.MIMEType(resp), Depth: int(rec.Depth),
 		Robots: w.meta.directives()}
 	if rec.Parent == 0 && len(rec.Via) > 0 { // via is complete
 		r.Via = string(rec.AppendVia(nil))

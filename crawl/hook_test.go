@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
@@ -61,7 +62,7 @@ func (h *fakeHook) Ask(ctx context.Context, r *hook.Request) (*hook.Answer, hook
 		h.with--
 		h.mu.Unlock()
 	}()
-	if h.think > 0 && !sleep(ctx, h.think) {
+	if h.think > 0 && !account.Sleep(ctx, h.think) {
 		return nil, hook.Cancelled
 	}
 	return h.answer(r)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -45,6 +46,13 @@ func (h *hostHealth) stateOf(host uint64, now time.Time) health.State {
 	return h.hosts.Get(host, nil, now)
 }
 
+// InBackoff reports whether a host is in back-off, even a short one, or given up. Package polite forgets short
+// back-offs when the program ends, but the table of hosts in trouble does not.
+func (h *hostHealth) InBackoff(host uint64, now time.Time) bool {
+	s := h.stateOf(host, now)
+	return s.End != health.Open || now.Before(s.Until)
+}
+
 // doubted reports whether the host's last failure was unconfirmed.
 func (h *hostHealth) doubted(host uint64) bool { return h.hosts.Doubted(host) }
 
@@ -72,7 +80,7 @@ func (o *Options) makePolicy() health.Policy {
 
 // noteHost records the end of a URL's exchange. It is part of the transaction that settles it. onDisk is
 // the state in RobotsCache.
-func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, onDisk *health.State,
+func (h *hostHealth) noteHost(tx *account.Tx, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
 	v, tell := h.hosts.Note(&h.policy, host, onDisk, e, now)
@@ -80,21 +88,21 @@ func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, 
 		return v, nil
 	}
 	if e.Kind.Refused() > 0 {
-		tx.count(state.CountRefusals, 1)
+		tx.Count(state.CountRefusals, 1)
 	}
 	if e.Kind == health.Challenge {
-		tx.count(state.CountChallenges, 1)
+		tx.Count(state.CountChallenges, 1)
 	}
 	if v.Began {
-		tx.count(state.CountHostRests, 1)
+		tx.Count(state.CountHostRests, 1)
 	}
 	if v.Ended {
-		tx.count(state.CountHostsGivenUp, 1)
+		tx.Count(state.CountHostsGivenUp, 1)
 	}
 	if v.Began || v.Ended {
 		// Log at Debug only: there may be millions of hosts. The snapshot counts them.
 		s := h.hosts.Get(host, onDisk, now)
-		tx.late.add(h.opt.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		tx.Late.Add(h.opt.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
@@ -165,7 +173,7 @@ func endReason(end health.End) state.Reason {
 
 // inBackoff defers a URL whose host is in a back-off of at least health.Short, or refuses it if the host was
 // given up. It is part of a transaction. It returns false if it did neither.
-func (h *hostHealth) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place,
+func (h *hostHealth) inBackoff(tx *account.Tx, host uint64, rec *weburl.Record, from state.Place,
 	onDisk *health.State) (bool, error) {
 	now := time.Now()
 	s := h.hosts.Get(host, onDisk, now)
@@ -225,7 +233,7 @@ func (e *ending) rest(v health.Verdict) {
 
 // clearHost moves the URLs of a host in back-off to disk, or refuses them if the host was given up. It is
 // part of a transaction.
-func (h *hostHealth) clearHost(tx *transaction, host uint64, v health.Verdict) error {
+func (h *hostHealth) clearHost(tx *account.Tx, host uint64, v health.Verdict) error {
 	now := time.Now()
 	items := h.polite.EvictHost(now, host, health.Short/2)
 	if v.Why == health.BackOff && v.End == health.Open {

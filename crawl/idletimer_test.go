@@ -33,7 +33,7 @@ func (m *idleMeter) watch(c *crawler, done <-chan struct{}) {
 		case <-time.After(idleStep):
 		}
 		m.all += idleStep
-		if m.hundred == 0 && c.counter(state.CountResponses) >= 100 {
+		if m.hundred == 0 && c.Counter(state.CountResponses) >= 100 {
 			m.hundred = m.all
 		}
 		where := c.idleWith()
@@ -51,12 +51,12 @@ func (m *idleMeter) watch(c *crawler, done <-chan struct{}) {
 // idleWith returns where the URLs are that c could fetch, or make ready to be fetched, while it fetches nothing; "" if it
 // fetches, or has no such URL.
 func (c *crawler) idleWith() (where string) {
-	if c.workers.exchanges.load() > 0 || c.requests.underWay() > 0 {
+	if c.workers.exchanges.Load() > 0 || c.requests.UnderWay() > 0 {
 		return ""
 	}
 	for _, p := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceFailed, state.PlaceRobotsCheck, state.PlaceAwaitRobots,
 		state.PlaceReady} {
-		if c.acct.in(p) > 0 {
+		if c.Accounts.In(p) > 0 {
 			where += " " + p.String()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/polite"
 	"drumbeat/star"
@@ -59,7 +60,7 @@ func (c *crawler) inspect() *Structures {
 	for _, d := range []struct {
 		name  string
 		stats drum.Stats
-		plan  DrumPlan
+		plan  plan.DrumPlan
 	}{
 		{state.NameURLSeen, c.seen.urlSeen.Stats(), p.URLSeen}, {partEdges, edges, p.Edges},
 		{partIndegree, indegree, p.Indegree}, {state.NameRobotsCache, c.check.robotsCache.Stats(), p.RobotsCache},
@@ -85,7 +86,7 @@ func (c *crawler) inspect() *Structures {
 		{state.NameAwaitRobots, c.requests.awaitRobots}, {state.NameRobotsFetch, c.requests.robotsFetch},
 		{"robotsdeferred", c.requests.robotsDeferred}, {state.NameReady, c.dispatcher.ready},
 		{"deferred", c.deferrals.deferred}, {state.NameHeld, c.deferrals.held},
-		{state.NameRender, c.render.queue}, {state.NameOrdered, c.operator.ordered}, {state.NameObjects, c.uploads.objects},
+		{state.NameRender, c.render.queue}, {state.NameOrdered, c.operator.ordered}, {state.NameObjects, c.uploads.Objects},
 		{state.NameWalkLog, c.walk.log},
 	} {
 		records, bytes := q.q.Len()
@@ -225,7 +226,7 @@ type Blocked struct{ Space, Outage string }
 // Blocked returns what keeps the whole crawl from fetching.
 func (k *Control) Blocked() (b Blocked, err error) {
 	err = k.with(func(c *crawler) error {
-		b = Blocked{c.space.why(), c.outages.outageText()}
+		b = Blocked{c.space.Why(), c.outages.Text()}
 		return nil
 	})
 	return b, err

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/revisit"
@@ -136,7 +137,7 @@ func (shortOfSpace) Space(string) (free, total int64, err error) { return 1 << 2
 // goResolver is the standard library's resolver with the name server of the synthetic web.
 type goResolver struct{ r *net.Resolver }
 
-func netResolver(server string) Resolver {
+func netResolver(server string) outage.Resolver {
 	return goResolver{&net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(ctx, network, server)
 	}}}

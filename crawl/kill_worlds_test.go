@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -85,8 +86,8 @@ func (j *childJob) inTrouble(opt *Options) {
 	// These waits are to an outage of one or two seconds what the defaults are to the outages of the
 	// simulation.
 	opt.tuneWaits = func(w *retryWaits) {
-		*w = retryWaits{confirm: 700 * time.Millisecond, confirmOutage: time.Second, ourFault: 200 * time.Millisecond,
-			patience: 3 * time.Second}
+		*w = retryWaits{Waits: outage.Waits{Confirm: 700 * time.Millisecond, ConfirmOutage: time.Second, Patience: 3 * time.Second},
+			ourFault: 200 * time.Millisecond}
 	}
 	switch j.World {
 	case overQuota:
@@ -146,7 +147,7 @@ func (j *childJob) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error)
 
 // metNames records when a name doesn't exist; every name that the crawl looks up does exist.
 type metNames struct {
-	Resolver
+	outage.Resolver
 	job *childJob
 }
 

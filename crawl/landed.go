@@ -68,7 +68,7 @@ func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next 
 	}
 	page.key = p.Hasher.URLKey(page.rec.URL)
 	p.orders.land(page.key)
-	p.fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
+	p.Fetchers.Add(1) // the caller is a fetcher, so the wait for all has not ended
 	result := page.result.Result
 	select {
 	case p.workers.landed <- page:
@@ -82,22 +82,22 @@ func (p *pageStage) land(ctx context.Context, page *arrival) (landed bool, next 
 
 // storeLanded stores a landed page and then those of workers.landed, until that is closed.
 func (p *pageStage) storeLanded(ctx context.Context, page *arrival) {
-	defer p.fatal()
+	defer p.Fatal()
 	for ok := true; ok; page, ok = <-p.workers.landed {
-		p.testHook("landed")
+		p.Hook("landed")
 		err := p.store(ctx, page)
 		p.orders.landedEnd(page.key)
 		p.workers.release(page.resp)
 		<-p.workers.landing
 		p.ended(err)
-		p.fetchers.Done()
+		p.Fetchers.Done()
 	}
 }
 
 // ended ends the processing of a granted URL.
 func (p *pageStage) ended(err error) {
-	if err != nil && p.fetching.Err() == nil {
-		p.fail(err)
+	if err != nil && p.Fetching().Err() == nil {
+		p.Fail(err)
 	}
 	p.dispatcher.fetchEnded()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/sites"
@@ -155,7 +156,7 @@ const (
 // finishSites is mergeFirst for a strategy that finishes sites before it begins others. since is the time since nothing
 // was left to read. It waits while links or pages of these sites are on their way.
 func (b *budgetStage) finishSites(since time.Duration) (wait time.Duration) {
-	if !b.beast.BestDry() || b.acct.stock() == 0 && b.upstreamEmpty() {
+	if !b.beast.BestDry() || b.Accounts.Stock() == 0 && b.upstreamEmpty() {
 		return 0
 	}
 	return max(0, max(leastSitePause, sitePause*b.opt.HostDelay)-since)
@@ -170,7 +171,7 @@ func turnsOf(s *strategy.Strategy) beast.Turns {
 func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response) {
 	switch s := p.strategy.Load(); {
 	case s.Scores == strategy.NoScore:
-	case isRedirect(resp):
+	case output.IsRedirect(resp):
 		w.links.Rec.Score = rec.Score
 	case s.Scores == strategy.IndegreeBudget:
 		normal, largest := p.budgets.budgetRange()
@@ -202,7 +203,7 @@ func (b *budgetStage) newPriority() error {
 	if err := b.beast.SetTurns(turnsOf(b.strategy.Load())); err != nil {
 		return err
 	}
-	b.wakeScan.raise()
+	b.wakeScan.Raise()
 	return nil
 }
 

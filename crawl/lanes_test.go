@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/hook"
@@ -54,7 +55,7 @@ func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operat
 	small(&opt)
 	opt.DrumBuckets = 1
 	// The links of a list fill a bucket, so they are merged at once.
-	opt.tune = func(p *Plan) { p.URLSeen.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10 }
+	opt.tune = func(p *plan.Plan) { p.URLSeen.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10 }
 	opt.Rate = schedule(t, "10", pace.Pages)
 	change(&opt)
 	o := &operated{t: t, opt: opt}

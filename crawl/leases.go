@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/exchange/lease"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -63,8 +64,8 @@ func (s *leaseStage) start(ctx context.Context) {
 	if s.leases == nil {
 		return
 	}
-	s.engine.start(ctx, "leases", s.run)
-	s.engine.start(ctx, "leasewait", s.evictWaiting)
+	s.Start(ctx, "leases", s.run)
+	s.Start(ctx, "leasewait", s.evictWaiting)
 }
 
 func (s *leaseStage) run(ctx context.Context) error {
@@ -99,11 +100,11 @@ func (s *leaseStage) noRequests() bool {
 
 // evictWaiting moves URLs that wait long for a network to disk, so that RAM has room for others.
 func (s *leaseStage) evictWaiting(ctx context.Context) error {
-	for sleep(ctx, evictUnheldEvery) {
-		if err := s.transact(func(tx *transaction) error {
+	for account.Sleep(ctx, evictUnheldEvery) {
+		if err := s.Transact(func(tx *account.Tx) error {
 			items, left := s.polite.EvictUnheld(time.Now(), leasePatience)
 			s.waiting.Store(int64(left))
-			tx.nothing = len(items) == 0
+			tx.Nothing = len(items) == 0
 			return s.deferrals.evicted(tx, items, state.ReasonNetworkLease)
 		}); err != nil {
 			return err

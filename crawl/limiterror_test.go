@@ -2,13 +2,12 @@ package crawl
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -18,8 +17,8 @@ import (
 // writes are refused. The error names the limit and the use, and blames no disk; a waiting crawl continues when the file
 // is gone.
 func TestForeignFileAtTheLimit(t *testing.T) {
-	for _, full := range []WhenFull{WhenFullStop, WhenFullPause} {
-		if testing.Short() && full == WhenFullPause {
+	for _, full := range []space.WhenFull{space.WhenFullStop, space.WhenFullPause} {
+		if testing.Short() && full == space.WhenFullPause {
 			continue
 		}
 		inBubble(t, func(t *testing.T) {
@@ -49,15 +48,15 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 			log := new(logCounter)
 			opt.Log = log.logger()
 			res, err := Run(t.Context(), opt)
-			if full == WhenFullPause {
+			if full == space.WhenFullPause {
 				if err != nil || res.Stop != StopDone || log.count("a write found no space") == 0 {
 					t.Fatalf("%v, %+v; %v", err, res, log.texts)
 				}
 				checkStored(t, web, fs, opt.Dirs)
 				return
 			}
-			var limit *LimitError
-			var blamed *DiskError
+			var limit *space.LimitError
+			var blamed *space.DiskError
 			if !errors.As(err, &limit) || errors.As(err, &blamed) || !state.IsFull(err) {
 				t.Fatalf("got %v, %+v, want a LimitError", err, res)
 			}
@@ -67,42 +66,5 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestLimitMet: each write that meets the limit doubles the distance that the crawl keeps from it, from 256 KiB to a
-// quarter of the limit, also in the next round of the run.
-func TestLimitMet(t *testing.T) {
-	opt := Options{FS: memfs.New(1), Dirs: []string{"d0"}, DiskBytes: 3 << 20}
-	opt.limit = newDiskLimit(&opt)
-	refused := &disk.CorruptError{}
-	for i, want := range []int64{256 << 10, 512 << 10, 768 << 10, 768 << 10} {
-		if err := opt.limit.met(opt.DiskBytes, refused); !errors.Is(err, error(refused)) {
-			t.Errorf("the error %v hides its cause", err)
-		}
-		c := newCrawler(opt) // of the next round
-		if got := c.space.limit.extra.Load(); got != want {
-			t.Errorf("met %d times: %d bytes more, want %d", i+1, got, want)
-		}
-		free := opt.DiskBytes - c.space.toSave()
-		if c.space.over(free, 0) || !c.space.over(free+1, 0) || c.space.toSave() < want {
-			t.Errorf("met %d times: %d bytes kept for a checkpoint do not bound what may be written", i+1, c.space.toSave())
-		}
-	}
-}
-
-// TestUselessWritesText: a crawl that gives up says whether --disk or a disk refused its writes.
-func TestUselessWritesText(t *testing.T) {
-	f := fullTries{hidden: 17}
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{fmt.Errorf("x: %w", disk.ErrQuota), "although --disk seemed to leave room: x: "},
-		{syscall.EDQUOT, "although the file systems report free space (a quota, a thin pool?): "},
-	} {
-		if got := f.error(c.err); !strings.Contains(got.Error(), c.want) || !errors.Is(got, c.err) {
-			t.Errorf("%v: %v", c.err, got)
-		}
 	}
 }

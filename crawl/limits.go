@@ -81,14 +81,28 @@ func (d *dispatcher) setLimits(rate, bandwidth, connections pace.Schedule) {
 		d.limits.bandwidth.Set(d.opt.rateOf(bandwidth), now)
 	}
 	d.limits.schedule.Store(&connections)
-	d.wakeDispatch.raise()
+	d.wakeDispatch.Raise()
 }
 
-// allowed returns the number of connections that the limits allow now.
-func (d *dispatcher) allowed(now time.Time) int { return d.limits.connections(now) }
+// Allowed returns the number of connections that the limits allow now.
+func (d *dispatcher) Allowed(now time.Time) int { return d.limits.connections(now) }
 
-// heldBy returns the name of the limit that holds back grants, "" for none.
-func (d *dispatcher) heldBy(now time.Time) string { return d.limits.heldBy(now) }
+// Exchanges returns the number of exchanges under way, for pages and robots.txt.
+func (d *dispatcher) Exchanges() int64 { return d.workers.exchanges.Load() }
+
+// Hungry reports whether many connections are idle because no URL in RAM is due.
+func (d *dispatcher) Hungry() bool { return d.workers.hungry() }
+
+// Starved reports whether all connections are idle because no URL in RAM is due.
+func (d *dispatcher) Starved() bool { return d.workers.starved() }
+
+// Slots returns the number of connection slots in use and of all. waits reports that one in use only waits for a grant.
+func (d *dispatcher) Slots() (taken, all int64, waits bool) {
+	return int64(len(d.workers.slots)), int64(cap(d.workers.slots)), d.workers.waits.Load()
+}
+
+// HeldBy returns the name of the limit that holds back grants, "" for none.
+func (d *dispatcher) HeldBy(now time.Time) string { return d.limits.heldBy(now) }
 
 // limitsText describes the limits in force.
 func (d *dispatcher) limitsText(now time.Time) string { return d.limits.text(now) }
@@ -116,7 +130,7 @@ func (l *limits) hold(which int32, now time.Time) {
 	l.heldAt.Store(now.UnixNano())
 }
 
-// heldBy returns the name of the limit that holds back requests, "" for none.
+// HeldBy returns the name of the limit that holds back requests, "" for none.
 func (l *limits) heldBy(now time.Time) string {
 	if at := l.heldAt.Load(); at == 0 || now.UnixNano()-at > int64(heldLast) {
 		return ""

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -272,7 +273,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 type slowFetcher struct{ Fetcher }
 
 func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
-	sleep(ctx, time.Second)
+	account.Sleep(ctx, time.Second)
 	return f.Fetcher.Do(ctx, req, resp)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/ports"
@@ -125,7 +126,7 @@ func TestLinkBatchNames(t *testing.T) {
 			}
 			names = append(names, string(pld)+" "+string(host))
 		}
-		if err := c.seen.sendLinks(b, new(transaction)); err != nil {
+		if err := c.seen.sendLinks(b, new(account.Tx)); err != nil {
 			t.Fatal(err)
 		}
 		return names

@@ -13,6 +13,10 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/observe"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
 	"drumbeat/queue"
@@ -35,24 +39,24 @@ type operator struct {
 	mu       sync.Mutex // held while a change is made, so that changes take effect in the journal's order
 	fedSeq   int64      // the last change whose seeds have been fed; guarded by the transaction lock
 	budgets  atomic.Pointer[map[uint64]uint32]
-	wakeSeed signal
+	wakeSeed account.Signal
 	feeding  sync.Mutex // held while enqueued URLs go from the journal to the table of orders; below mu, above txLock
 
 	check        *robotsCheck
 	checkpointer *checkpointer
 	dispatcher   *dispatcher
 	health       *hostHealth
-	history      *historian
+	history      *observe.History
 	seeds        *seedFeeder
-	space        *space
+	space        *space.Keeper
 	stars        *budgetStage
 	quiet        func() bool // clusterStage.quiet
 }
 
 // goOn tells that seeds may be fed again.
-func (o *operator) goOn() { o.wakeSeed.raise() }
+func (o *operator) goOn() { o.wakeSeed.Raise() }
 
-func newOperator(e *engine) *operator { return &operator{engine: e, wakeSeed: e.pulsedSignal()} }
+func newOperator(e *engine) *operator { return &operator{engine: e, wakeSeed: e.PulsedSignal()} }
 
 // openJournal opens the journal. The checkpoint m tells which seeds have been fed.
 func (o *operator) openJournal(m *state.Manifest) (err error) {
@@ -116,7 +120,7 @@ func (o *operator) freeze(m *moment) { m.changes = o.fedSeq }
 // checkpointed notes that a checkpoint has the moment m: seeds fed before it may leave the journal.
 func (o *operator) checkpointed(m *moment) {
 	o.journal.Saved(m.changes)
-	o.wakeSeed.raise()
+	o.wakeSeed.Raise()
 }
 
 // budgetsNow returns the budgets in force: those of the flags, with the operator's function.
@@ -220,7 +224,7 @@ func (o *operator) setLimits(s *changes.Settings) error {
 
 // make makes a change: it checks it, makes it durable, and puts it in force. The error is a
 // *changes.RefusedError if the change cannot be made, else a failure of this machine. The caller writes the lines in late.
-func (o *operator) make(ctx context.Context, c changes.Change, late *lateLog) (changes.Change, error) {
+func (o *operator) make(ctx context.Context, c changes.Change, late *account.LateLog) (changes.Change, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.normalize(&c); err != nil {
@@ -257,23 +261,23 @@ func (o *operator) make(ctx context.Context, c changes.Change, late *lateLog) (c
 	if c, err = o.journal.Append(c, time.Now()); err != nil {
 		return c, err
 	}
-	o.testHook("change")
-	late.add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
-	o.history.made(&c)
+	o.Hook("change")
+	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	o.history.Made(&c)
 	return c, o.enforce(ctx, &c, late)
 }
 
 // enforce puts a durable change in force.
-func (o *operator) enforce(ctx context.Context, c *changes.Change, late *lateLog) error {
+func (o *operator) enforce(ctx context.Context, c *changes.Change, late *account.LateLog) error {
 	s := o.journal.Settings()
 	switch c.Op {
 	case changes.OpPause, changes.OpResume:
 		o.paused.Store(s.Paused)
-		o.noteProgress() // --linger counts from here
-		o.changed()
+		o.NoteProgress() // --linger counts from here
+		o.Changed()
 	case changes.OpDrain, changes.OpFill:
 		o.operatorDrain.Store(s.Drain)
-		o.wakeWatch.raise()
+		o.WakeWatch.Raise()
 	case changes.OpLimits:
 		return o.setLimits(s)
 	case changes.OpHostDelay:
@@ -296,13 +300,12 @@ func (o *operator) enforce(ctx context.Context, c *changes.Change, late *lateLog
 	case changes.OpPriority:
 		return o.stars.newPriority()
 	case changes.OpSeeds, changes.OpEnqueue:
-		o.changed()
-		o.wakeSeed.raise()
+		o.Changed()
+		o.wakeSeed.Raise()
 	case changes.OpCheckpoint:
 		return o.checkpointer.checkpointQuietly(false, "", late)
 	case changes.OpStop:
-		o.stop.set(StopCancelled)
-		o.cancel()
+		o.Stop(StopCancelled)
 	}
 	return nil
 }
@@ -365,7 +368,7 @@ func canonicalHost(name string) (string, error) {
 // badSeeds returns the lines that are no URL or host, each with the reason, at most MaxSeedReports.
 func (o *operator) badSeeds(lines []string) (bad [][2]string) {
 	for _, line := range lines {
-		if _, _, err := o.links.ParseSeed([]byte(line)); err != nil && len(bad) < MaxSeedReports {
+		if _, _, err := o.links.ParseSeed([]byte(line)); err != nil && len(bad) < output.MaxSeedReports {
 			bad = append(bad, [2]string{line, err.Error()})
 		}
 	}
@@ -383,8 +386,8 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if why := o.space.pausing(); !ok || o.drains() || o.quiet() || why != "" && (c.Op != changes.OpEnqueue || why != pausedByOperator) {
-			o.await(ctx, o.wakeSeed, wakeAfter)
+		if why := o.space.Pausing(); !ok || o.drains() || o.quiet() || why != "" && (c.Op != changes.OpEnqueue || why != space.PausedByOperator) {
+			o.Await(ctx, o.wakeSeed, account.WakeAfter)
 			continue
 		}
 		if c.Op == changes.OpEnqueue {
@@ -401,14 +404,14 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := o.transact(func(*transaction) error {
+		if err := o.Transact(func(*account.Tx) error {
 			o.fedSeq = c.Seq
 			o.journal.Fed()
 			return nil
 		}); err != nil {
 			return err
 		}
-		o.wakeWatch.raise()
+		o.WakeWatch.Raise()
 	}
 	return nil
 }
@@ -417,7 +420,7 @@ func (o *operator) feedSeeds(ctx context.Context) error {
 func (o *operator) feedEnqueued(c *changes.Change) error {
 	o.feeding.Lock()
 	defer o.feeding.Unlock()
-	return o.transact(func(tx *transaction) error {
+	return o.Transact(func(tx *account.Tx) error {
 		if err := o.feedOrders(tx, c.Seeds); err != nil {
 			return err
 		}
@@ -435,8 +438,8 @@ func (o *operator) feedLot(lines []string) error {
 		}
 		lot.add([]byte(line))
 	}
-	return o.transact(func(tx *transaction) error {
-		o.testHook("seeds")
+	return o.Transact(func(tx *account.Tx) error {
+		o.Hook("seeds")
 		return o.seeds.send(tx, lot)
 	})
 }

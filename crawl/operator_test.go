@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -119,7 +120,7 @@ func TestPause(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpPause})
 		o.quiet("paused")
 		s, err := o.opt.Control.Exact()
-		if err != nil || s.Waiting != pausedByOperator {
+		if err != nil || s.Waiting != space.PausedByOperator {
 			t.Errorf("the crawl waits for %q, %v", s.Waiting, err)
 		}
 		o.stop()

@@ -11,7 +11,11 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/resolve"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -32,16 +36,8 @@ import (
 // BudgetPolicy names the budget function F(d) of the paper's section VI.
 type BudgetPolicy string
 
-// Resolver resolves a host name to addresses. dnscache.Resolver is the implementation. pld groups names for
-// the limit on concurrent lookups. Errors are *LookupError.
-type Resolver interface {
-	LookupHost(ctx context.Context, host, pld string) (Lookup, error)
-}
-
-// FreshResolver is a Resolver with a cache that can also look up a name without it.
-type FreshResolver interface {
-	LookupFresh(ctx context.Context, host, pld string) (Lookup, error)
-}
+// Resolver resolves a host name to addresses. dnscache.Resolver is the implementation.
+type Resolver = outage.Resolver
 
 // Lookup is a positive answer of a resolver.
 type Lookup = resolve.Lookup
@@ -93,7 +89,7 @@ type Options struct {
 	FetchLimits fetch.Limits
 
 	// SetAcceptEncoding replaces the Accept-Encoding of Fetcher's requests (fetch.Client.SetAcceptEncoding). If
-	// set, the crawl chooses the codings by its load (codings.go). nil: they stay as Fetcher has them.
+	// set, the crawl chooses the codings by its load (package observe). nil: they stay as Fetcher has them.
 	SetAcceptEncoding func(header string) error
 	// SitemapEncoding is the Accept-Encoding of requests for sitemaps. RAM holds a sitemap as received, and only
 	// gzip is decoded as it is read, so other codings would cut a large one. Default: gzip.
@@ -283,13 +279,13 @@ type Options struct {
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
 	// ObjectStore takes finished output files, which then leave the local directories; nil for none.
-	ObjectStore *ObjectStoreOptions
+	ObjectStore *output.ObjectStoreOptions
 	// Trusted is a file on FS of the PLDs at which trust begins, instead of at the seeds, for the budget function supporters;
 	// "" for none. A line is a URL, a host or a PLD; at most star.MostSeeds PLDs. It is read and read again like Rules, and
 	// the next computation uses it.
 	Trusted string
 	// Extract has the texts of pages extracted; nil for none. It needs Store.
-	Extract *ExtractOptions
+	Extract *output.ExtractOptions
 	// Sites is a file on FS with the settings of some sites (package sites, docs/SITES.md); "" for none. It is
 	// read and read again like Rules. Env returns variables of the environment, which its secrets may name.
 	Sites string
@@ -304,7 +300,7 @@ type Options struct {
 	Assets, Forms bool
 	// WhenFull is what to do when a file system has less than KeepFree bytes free (0: the size of the
 	// buffers and some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
-	WhenFull WhenFull
+	WhenFull space.WhenFull
 	KeepFree int64
 	// TraceLinks is a file on FS that records the key of each link before the RAM cache filters it, 8 bytes
 	// each (package linktrace); "" means none. Seeds are not recorded. TraceLimit limits its size; default
@@ -329,7 +325,7 @@ type Options struct {
 	// ends the process.
 	Panicked func(value any, stack []byte)
 	// limit holds DiskBytes across the rounds of a run.
-	limit *diskLimit
+	limit *space.Limit
 	// filled keeps the filter of contents across the rounds of a run.
 	filled *filledFilter
 	// asker is what Hook opens. Tests set it instead.
@@ -343,7 +339,7 @@ type Options struct {
 	// quarantineBytes replaces quarantineMost; 0: it does not.
 	quarantineBytes int64
 	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
-	tune func(*Plan)
+	tune func(*plan.Plan)
 	// tunePolicy changes the policy for failing hosts, so that tests can have shorter back-offs.
 	tunePolicy func(*health.Policy)
 	// tuneWaits changes the waits after failures that may be ours, so that tests over real sockets can have
@@ -372,7 +368,7 @@ func (o *Options) defaults() {
 			*p = v
 		}
 	}
-	setInt(&o.DrumWorkers, min(maxWorkers, 1+runtime.GOMAXPROCS(0)))
+	setInt(&o.DrumWorkers, min(plan.MaxWorkers, 1+runtime.GOMAXPROCS(0)))
 	if o.FS == nil {
 		o.FS = disk.OS()
 	}
@@ -423,7 +419,7 @@ func (o *Options) defaults() {
 		o.Budget = "paper"
 	}
 	if o.WhenFull == "" {
-		o.WhenFull = WhenFullPause
+		o.WhenFull = space.WhenFullPause
 	}
 	if o.Scope == "" {
 		o.Scope = state.ScopeAll
@@ -455,11 +451,11 @@ func (o *Options) Validate() error {
 	if o.Agent == "" {
 		bad("no agent token given")
 	}
-	if n := len(o.References); n > MaxReferences {
-		bad("%d references given, want at most %d", n, MaxReferences)
+	if n := len(o.References); n > outage.MaxReferences {
+		bad("%d references given, want at most %d", n, outage.MaxReferences)
 	}
 	for _, url := range o.References {
-		if got, err := CheckReference(url); err != nil || got != url {
+		if got, err := outage.CheckReference(url); err != nil || got != url {
 			bad("reference %q is no canonical URL", url)
 		}
 	}
@@ -474,7 +470,7 @@ func (o *Options) Validate() error {
 		bad("crawl log level %q is not off, errors or all", o.CrawlLog)
 	}
 	switch o.WhenFull {
-	case "", WhenFullPause, WhenFullDrain, WhenFullStop:
+	case "", space.WhenFullPause, space.WhenFullDrain, space.WhenFullStop:
 	default:
 		bad("when full %q is not pause, drain or stop", o.WhenFull)
 	}

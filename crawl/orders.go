@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/internal/revisit"
 	"drumbeat/state"
@@ -296,7 +297,7 @@ func (o *orders) restore(set disk.Set, ref disk.Ref) error {
 }
 
 // feedOrders begins the orders of a change. It is part of a transaction.
-func (o *operator) feedOrders(tx *transaction, lines []string) error {
+func (o *operator) feedOrders(tx *account.Tx, lines []string) error {
 	now := time.Now()
 	b := admit.NewBatch(o.links)
 	b.Start(nil, nil, 0, 0, now)
@@ -313,8 +314,8 @@ func (o *operator) feedOrders(tx *transaction, lines []string) error {
 		if err := o.ordered.Append(state.AppendOrdered(nil, key)); err != nil {
 			return err
 		}
-		tx.count(state.CountEnqueued, 1)
-		tx.enterOrder(key, state.PlaceRobotsCheck)
+		tx.Count(state.CountEnqueued, 1)
+		tx.EnterOrder(key, state.PlaceRobotsCheck)
 		rec := weburl.Record{URL: url, Found: now.Unix(), Budget: o.pinned(o.PLDKey(host))}
 		if err := o.check.checkRobots(tx, rec.Append(nil), &rec, state.PlaceRobotsCheck); err != nil {
 			return err
@@ -329,24 +330,24 @@ func (o *operator) feedOrders(tx *transaction, lines []string) error {
 
 // adoptOrder handles a new URL that was enqueued: its order's record is that of the URL, or has been fetched already. ok
 // is false if there is no order. It is part of a transaction.
-func (d *deferrals) adoptOrder(tx *transaction, rec *weburl.Record) (ok bool, _ error) {
+func (d *deferrals) adoptOrder(tx *account.Tx, rec *weburl.Record) (ok bool, _ error) {
 	key := d.Hasher.URLKey(rec.URL)
 	order, ok := d.orders.adopt(key)
 	switch {
 	case !ok:
 		return false, nil
 	case !order.Done:
-		tx.adopt(key)
+		tx.Adopt(key)
 		return true, nil
 	}
 	d.orders.met(key)
-	tx.enter(key, state.PlaceStar)
+	tx.Enter(key, state.PlaceStar)
 	return true, d.endMet(tx, rec, state.PlaceStar, &order)
 }
 
 // metOrder handles a record of a URL that was enqueued and has been fetched meanwhile: it ends, or waits for its next
 // visit, without a request. ok is false if the record goes on. It is part of a transaction.
-func (d *deferrals) metOrder(tx *transaction, rec *weburl.Record, from state.Place) (ok bool, _ error) {
+func (d *deferrals) metOrder(tx *account.Tx, rec *weburl.Record, from state.Place) (ok bool, _ error) {
 	if !d.orders.any() {
 		return false, nil
 	}
@@ -368,7 +369,7 @@ func (d *deferrals) metOrder(tx *transaction, rec *weburl.Record, from state.Pla
 
 // refusedOrder handles the record of an order that is refused. It returns false for any other record. It is part of a
 // transaction. A record with visits is that of the unique URL.
-func (d *deferrals) refusedOrder(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) bool {
+func (d *deferrals) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) bool {
 	if !d.orders.any() || revisit.Visited(rec.Visits) {
 		return false
 	}
@@ -376,9 +377,9 @@ func (d *deferrals) refusedOrder(tx *transaction, rec *weburl.Record, from state
 	if !d.orders.refused(key) {
 		return false
 	}
-	d.noteProgress()
-	tx.leave(key, from, state.Reason(rec.Reason))
-	tx.late.add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
+	d.NoteProgress()
+	tx.Leave(key, from, state.Reason(rec.Reason))
+	tx.Late.Add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
 	return true
 }
 
@@ -391,7 +392,7 @@ const storedWait = 15 * time.Second
 const landedWait = 5 * time.Second
 
 // endMet ends a record whose order has been fetched. It is part of a transaction.
-func (d *deferrals) endMet(tx *transaction, rec *weburl.Record, from state.Place, order *state.Order) error {
+func (d *deferrals) endMet(tx *account.Tx, rec *weburl.Record, from state.Place, order *state.Order) error {
 	if revisit.Visited(order.Visits) {
 		var h, found revisit.History
 		if err := found.Decode(order.Visits); err != nil {

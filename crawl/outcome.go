@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -47,9 +51,9 @@ type pageStage struct {
 	dispatcher *dispatcher
 	health     *hostHealth
 	operator   *operator
-	outages    *outages
-	output     *output
-	space      *space
+	outages    *outage.Watch
+	output     *output.Writer
+	space      *space.Keeper
 	render     *renderStage
 	seen       *seenStage
 	spools     *spools
@@ -85,7 +89,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		return nil, fmt.Errorf("crawl: record in RAM: %w", err)
 	}
 	if p.verdictEnded(rec.URL, sum, time.Now()) { // it waited too long for its grant
-		return nil, p.transact(func(tx *transaction) error {
+		return nil, p.Transact(func(tx *account.Tx) error {
 			p.dispatcher.dropGrant(time.Now(), g)
 			return p.check.checkRobots(tx, g.Item.Rec, rec, state.PlaceRAM)
 		})
@@ -93,8 +97,8 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if moved, err := p.inBackoffAfterAll(g, rec); moved || err != nil {
 		return nil, err
 	}
-	if wait := p.outages.hold(g.Item.Host, time.Now()); wait > 0 {
-		return nil, p.transact(func(tx *transaction) error {
+	if wait := p.outages.Hold(g.Item.Host, time.Now()); wait > 0 {
+		return nil, p.Transact(func(tx *account.Tx) error {
 			p.dispatcher.dropGrant(time.Now(), g)
 			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 		})
@@ -105,7 +109,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 		}
 	}
 	if p.health.doubted(g.Item.Host) {
-		p.outages.anticipate(g.Addr)
+		p.outages.Anticipate(g.Addr)
 	}
 	began := time.Now()
 	limits, codings := p.termsOf(rec)
@@ -121,16 +125,16 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	*result = ending{Result: polite.Result{Elapsed: answerTime(resp, err), Sign: p.opt.signOf(resp, err),
 		Kept: p.keptFor(g, resp)}, sent: resp.BytesWritten, link: linkOf(resp, err)}
 	if errors.Is(err, errBlocked) {
-		return nil, p.settle(g, result, func(tx *transaction) error { return p.deferrals.dropBlocked(tx, g.Item) })
+		return nil, p.settle(g, result, func(tx *account.Tx) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
-	if panicked := asPanic(err); panicked != nil {
+	if panicked := bug.As(err); panicked != nil {
 		return nil, p.endByBug(g, rec, panicked, result)
 	}
 	var fe *fetch.Error
-	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
+	if err == nil && outage.CutOff(resp) || errors.As(err, &fe) && outage.Doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		network := p.outages.source(g.Addr)
-		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
+		network := p.outages.Source(g.Addr)
+		if !p.outages.Confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(rec) {
 			return nil, p.unconfirmed(g, rec, sum, result)
 		}
 	}
@@ -172,11 +176,11 @@ func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (move
 	if p.health.isClean(g.Item.Host) {
 		return false, nil
 	}
-	err := p.transact(func(tx *transaction) (err error) {
+	err := p.Transact(func(tx *account.Tx) (err error) {
 		if moved, err = p.health.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); moved {
 			p.dispatcher.dropGrant(time.Now(), g)
 		} else {
-			tx.nothing = true
+			tx.Nothing = true
 		}
 		return err
 	})
@@ -186,13 +190,13 @@ func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (move
 // endsUnfetched ends a granted URL whose exchange is no longer wanted: it was enqueued and has been fetched meanwhile
 // (metOrder), or its site has another max-depth.
 func (p *pageStage) endsUnfetched(g *polite.Grant, rec *weburl.Record) (ended bool, _ error) {
-	err := p.transact(func(tx *transaction) (err error) {
+	err := p.Transact(func(tx *account.Tx) (err error) {
 		if ended = p.tooDeep(rec); ended {
 			err = p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonDepth)
 		} else {
 			ended, err = p.deferrals.metOrder(tx, rec, state.PlaceRAM)
 		}
-		if tx.nothing = !ended; ended {
+		if tx.Nothing = !ended; ended {
 			p.dispatcher.dropGrant(time.Now(), g)
 		}
 		return err
@@ -217,7 +221,7 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 		}
 		rec.Faults++
 		due := time.Now().Add(p.faultWaits.ourFault)
-		return p.settle(g, result, func(tx *transaction) error {
+		return p.settle(g, result, func(tx *account.Tx) error {
 			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonConnect)
 		})
 	}
@@ -231,9 +235,9 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
 	tls := badTLS(result.link.verdict, err)
-	return p.settle(g, result, func(tx *transaction) error {
-		tx.attemptFailed(why)
-		tx.tls = tls
+	return p.settle(g, result, func(tx *account.Tx) error {
+		tx.AttemptFailed(why)
+		tx.TLS = tls
 		if !noRequest { // without a request the failure does not concern the host
 			v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
@@ -273,8 +277,8 @@ func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summa
 	why state.Reason, result *ending) error {
 	rec.Attempts++
 	failed := why
-	return p.settle(g, result, func(tx *transaction) error {
-		tx.attemptFailed(failed)
+	return p.settle(g, result, func(tx *account.Tx) error {
+		tx.AttemptFailed(failed)
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, e)
 		if err != nil {
 			return err
@@ -282,7 +286,7 @@ func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summa
 		if result.rest(v); v.End != health.Open {
 			return p.deferrals.refuse(tx, rec, state.PlaceRAM, endReason(v.End))
 		}
-		tx.count(state.CountRetries, 1)
+		tx.Count(state.CountRetries, 1)
 		if v.Why != health.BackOff {
 			why = backoffReason(&health.State{}, v.Why)
 		}
@@ -291,12 +295,12 @@ func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summa
 }
 
 // settle ends an exchange in one transaction: it runs f and ends the grant.
-func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transaction) error) error {
-	return p.transact(func(tx *transaction) error {
+func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *account.Tx) error) error {
+	return p.Transact(func(tx *account.Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}
-		tx.count(state.CountBytesSent, result.sent)
+		tx.Count(state.CountBytesSent, result.sent)
 		result.link.count(tx)
 		p.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
@@ -331,14 +335,29 @@ func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 // host.
 func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
-	if !p.outages.inOutage() {
+	if !p.outages.InOutage() {
 		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
 	}
-	wait := max(p.outages.confirmWait(), p.outages.hold(g.Item.Host, time.Now()))
+	wait := max(p.outages.ConfirmWait(), p.outages.Hold(g.Item.Host, time.Now()))
 	result.Backoff = wait
-	return p.settle(g, result, func(tx *transaction) error {
-		tx.count(state.CountUnconfirmed, 1)
+	return p.settle(g, result, func(tx *account.Tx) error {
+		tx.Count(state.CountUnconfirmed, 1)
 		p.health.doubt(g.Item.Host, &sum.Health)
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
+}
+
+// retryWaits are the waits after failures that may be ours.
+type retryWaits struct {
+	outage.Waits
+	ourFault time.Duration // before another attempt of a URL after a fault of this machine
+}
+
+// makeWaits returns the default waits, which a test may change.
+func (o *Options) makeWaits() retryWaits {
+	w := retryWaits{Waits: outage.DefaultWaits(), ourFault: ourFaultPause}
+	if o.tuneWaits != nil {
+		o.tuneWaits(&w)
+	}
+	return w
 }

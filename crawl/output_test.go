@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -230,7 +231,7 @@ func TestWarcinfo(t *testing.T) {
 // archiveWitness counts the exchanges for robots.txt that got a response, and the DNS answers.
 type archiveWitness struct {
 	Fetcher
-	Resolver
+	outage.Resolver
 	mu                sync.Mutex     // guards all below
 	asked, cut, names map[string]int // cut: ended after the crawl was told to stop
 }

@@ -1,9 +1,7 @@
 package crawl
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"math"
 	"net/http"
@@ -11,9 +9,10 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
-	"drumbeat/internal/mimetype"
 	"drumbeat/parse"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -32,7 +31,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			}
 			return err
 		})
-		if bug := asPanic(err); bug != nil {
+		if bug := bug.As(err); bug != nil {
 			return p.endByBug(g, rec, bug, result)
 		} else if err != nil && ctx.Err() != nil {
 			return nil // stays in RAM, as below
@@ -64,19 +63,19 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 		return err
 	})
-	if bug := asPanic(err); bug != nil {
-		w = newPageWorker(p.output) // the old one may be in any state
+	if bug := bug.As(err); bug != nil {
+		w = newPageWorker(p.engine, p.output) // the old one may be in any state
 		return p.endByBug(g, rec, bug, result)
 	} else if err != nil && ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	} else if err != nil {
 		return p.exchangeFailed(g, rec, &page.sum, err, result)
 	}
-	if w.streamed == nil && !p.space.fits(w) { // a large body has reserved its space
+	if w.streamed == nil && !p.fits(w) { // a large body has reserved its space
 		return p.deferForRoom(page)
 	}
 	renders := p.render.wants(w, rec, is)
-	err = p.settle(g, result, func(tx *transaction) error {
+	err = p.settle(g, result, func(tx *account.Tx) error {
 		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)
 		if err != nil {
 			return err
@@ -88,13 +87,13 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		}
 		var at warc.Location
 		if p.opt.Store && !waits {
-			at, err = p.output.store(w, now)
+			at, err = p.storeRecords(w, now)
 			if err != nil {
 				return err
 			}
 			if at.File != w.file {
 				w.file = at.File
-				p.testHook("roll")
+				p.Hook("roll")
 			}
 		}
 		if p.walk.on() {
@@ -104,7 +103,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 		} else if !p.content.takesLinks(w, rec, waits) {
 			countLinks(w.links, tx)
 			if !waits {
-				tx.count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
+				tx.Count(state.CountLinksDuplicate, int64(len(w.links.Keys)))
 			}
 		} else if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
@@ -114,8 +113,8 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 				return err
 			}
 		}
-		if !is.sitemap && !isRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0 {
-			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
+		if !is.sitemap && !output.IsRedirect(resp) && !w.visit.same && p.sitemapFlags(rec) != 0 {
+			tx.Count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
 		p.countResponse(tx, rec, resp, is.page)
 		p.sketches.addAnswer(weburl.Split(rec.URL).Host, g.Item.PLD, resp.Remote.Addr())
@@ -124,36 +123,24 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
-			p.output.logSeedsEnd(w, rec, resp, key, is.page)
+			p.logSeedsEnd(w, rec, resp, key, is.page)
 		}
 		if waits { // the rest follows with the verdict
-			tx.move(key, state.PlaceRAM, state.PlaceContent)
+			tx.Move(key, state.PlaceRAM, state.PlaceContent)
 			p.orders.stored(key)
 			return nil
 		}
-		if err := p.output.logFetched(w, rec, resp, is.body != contentOther, at); err != nil {
+		if err := p.logFetched(w, rec, resp, is.body != contentOther, at); err != nil {
 			return err
 		}
 		w.visit.apply(rec)
-		if err := p.deferrals.endVisit(tx, rec, state.PlaceRAM); err != nil || !isRedirect(resp) {
+		if err := p.deferrals.endVisit(tx, rec, state.PlaceRAM); err != nil || !output.IsRedirect(resp) {
 			return err
 		}
 		return p.askAgain(tx, rec, w.meta.redirect)
 	})
-	p.noteProgress()
+	p.NoteProgress()
 	return err
-}
-
-// logSeedsEnd logs a seed whose response is not a page.
-func (o *output) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
-	switch {
-	case w.meta.dropped != "":
-		o.logSeed(string(rec.URL), w.meta.dropped)
-	case isRedirect(resp) && (len(w.links.Keys) == 0 || uint64(w.links.Keys[0]) == key):
-		o.logSeed(string(rec.URL), "redirect that leads nowhere")
-	case !page && !isRedirect(resp):
-		o.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
-	}
 }
 
 // found describes the content of a response.
@@ -187,7 +174,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
-	if p.opt.asker != nil && !is.sitemap && !isRedirect(resp) {
+	if p.opt.asker != nil && !is.sitemap && !output.IsRedirect(resp) {
 		if err := p.askHook(ctx, w, rec, resp); err != nil {
 			return is, err
 		}
@@ -199,47 +186,47 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	return is, p.prepare(ctx, w, rec, resp)
 }
 
-func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fetch.Response, page bool) {
-	tx.count(state.CountAttempts, 1)
-	tx.count(state.CountResponses, 1)
-	tx.count(state.CountBytesWire, resp.BytesRead)
-	tx.count(state.CountBytesBody, int64(len(resp.Body)))
-	tx.count(state.CountFetchMillis, resp.Total.Milliseconds())
-	tx.response(resp.Status)
+func (p *pageStage) countResponse(tx *account.Tx, rec *weburl.Record, resp *fetch.Response, page bool) {
+	tx.Count(state.CountAttempts, 1)
+	tx.Count(state.CountResponses, 1)
+	tx.Count(state.CountBytesWire, resp.BytesRead)
+	tx.Count(state.CountBytesBody, int64(len(resp.Body)))
+	tx.Count(state.CountFetchMillis, resp.Total.Milliseconds())
+	tx.Response(resp.Status)
 	if resp.Proto == fetch.ProtoHTTP2 {
-		tx.count(state.CountHTTP2, 1)
+		tx.Count(state.CountHTTP2, 1)
 	}
 	if resp.Spool != nil {
-		tx.count(state.CountSpooled, 1)
-		tx.count(state.CountBytesSpooled, resp.SpoolBytes)
+		tx.Count(state.CountSpooled, 1)
+		tx.Count(state.CountBytesSpooled, resp.SpoolBytes)
 	}
 	if resp.Encoding != "" {
-		tx.count(state.CountCompressed, 1)
-		tx.count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))
-		tx.count(state.CountBytesUncompressed, int64(len(resp.Body)))
+		tx.Count(state.CountCompressed, 1)
+		tx.Count(state.CountBytesCompressed, int64(len(resp.PayloadRaw)))
+		tx.Count(state.CountBytesUncompressed, int64(len(resp.Body)))
 		if coding := state.CodingOf(resp.Encoding); coding >= 0 {
-			tx.count(state.CountCoded+coding, 1)
-			tx.count(state.CountBytesCoded+coding, int64(len(resp.PayloadRaw)))
-			tx.count(state.CountBytesUncoded+coding, int64(len(resp.Body)))
+			tx.Count(state.CountCoded+coding, 1)
+			tx.Count(state.CountBytesCoded+coding, int64(len(resp.PayloadRaw)))
+			tx.Count(state.CountBytesUncoded+coding, int64(len(resp.Body)))
 		}
 	}
 	if page {
-		tx.count(state.CountPages, 1)
-		tx.count(state.CountBytesPages, int64(len(resp.Body)))
+		tx.Count(state.CountPages, 1)
+		tx.Count(state.CountBytesPages, int64(len(resp.Body)))
 		if rec.Flags&weburl.FlagSeed != 0 {
-			tx.count(state.CountSeedPages, 1)
+			tx.Count(state.CountSeedPages, 1)
 		}
 	}
-	if isRedirect(resp) {
-		tx.count(state.CountRedirects, 1)
+	if output.IsRedirect(resp) {
+		tx.Count(state.CountRedirects, 1)
 	}
 	if resp.Marks&fetch.MarkBodyRefused != 0 {
-		tx.count(state.CountBodiesRefused, 1)
+		tx.Count(state.CountBodiesRefused, 1)
 	} else if resp.Truncated != fetch.NotTruncated {
-		tx.count(state.CountTruncated, 1)
+		tx.Count(state.CountTruncated, 1)
 	}
 	if resp.Marks&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are decoded later, as they are read
-		tx.count(state.CountDecodeCut, 1)
+		tx.Count(state.CountDecodeCut, 1)
 	}
 }
 
@@ -252,7 +239,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	now time.Time) error {
 	said := &w.meta
 	said.start(resp, p.opt.Agent)
-	if isRedirect(resp) {
+	if output.IsRedirect(resp) {
 		return p.redirectLink(w, rec, resp, key, now)
 	}
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
@@ -364,14 +351,6 @@ func deeper(depth uint16) uint16 { return min(depth, math.MaxUint16-1) + 1 }
 // maxSeedHops limits the redirects of a seed whose targets count as seeds.
 const maxSeedHops = 20
 
-func isRedirect(resp *fetch.Response) bool {
-	switch resp.Status {
-	case 301, 302, 303, 307, 308:
-		return len(resp.Header("Location")) > 0
-	}
-	return false
-}
-
 // warcExchange returns the parts of a response that the page store keeps.
 func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
 	x := &w.exchange
@@ -379,10 +358,10 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 		URL: rec.URL, Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead,
 		Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
-		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp),
-		Meta: x.Meta[:0], Protocols: protocols(resp),
+		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: output.MIMEType(resp),
+		Meta: x.Meta[:0], Protocols: output.Protocols(resp),
 	}
-	if isRedirect(resp) {
+	if output.IsRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
 	}
 	if p.opt.Simhash && w.meta.simhash != 0 && w.stores == state.ArchiveKeep {
@@ -405,47 +384,4 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 		leaveOut(x, w.stores, &w.meta)
 	}
 	return x
-}
-
-func protocols(resp *fetch.Response) []string {
-	if resp.Proto == fetch.ProtoHTTP2 {
-		if resp.TLSVersion == tls.VersionTLS12 {
-			return http2TLS12
-		}
-		return http2TLS13
-	}
-	switch resp.TLSVersion {
-	case 0:
-		return httpOnly
-	case tls.VersionTLS13:
-		return httpTLS13
-	case tls.VersionTLS12:
-		return httpTLS12
-	}
-	return httpOnly
-}
-
-var (
-	httpOnly  = []string{"http/1.1"}
-	httpTLS13 = []string{"http/1.1", "tls/1.3"}
-	httpTLS12 = []string{"http/1.1", "tls/1.2"}
-	// The records of HTTP/2 are heads and bodies of HTTP/1.1, which all readers know (package fetch/h2).
-	http2TLS13 = []string{"h2", "tls/1.3"}
-	http2TLS12 = []string{"h2", "tls/1.2"}
-)
-
-// mimeType returns the essence of the type that the response names; "" if it names none.
-func mimeType(resp *fetch.Response) string {
-	value := resp.Header("Content-Type")
-	if bytes.IndexByte(value, ',') < 0 { // common types need no allocation
-		switch t, _, _ := bytes.Cut(value, []byte{';'}); string(t) {
-		case "text/html":
-			return "text/html"
-		case "text/plain":
-			return "text/plain"
-		case "application/xhtml+xml":
-			return "application/xhtml+xml"
-		}
-	}
-	return mimetype.Extract(string(value)).Essence
 }

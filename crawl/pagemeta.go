@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
 	"drumbeat/parse"
@@ -171,7 +172,7 @@ func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
 	if len(resp.Body) == 0 {
 		return contentOther, false
 	}
-	switch mime := mimeType(resp); {
+	switch mime := output.MIMEType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
 		return contentHTML, false
 	case mime == "text/css" && p.opt.Assets:
@@ -185,4 +186,11 @@ func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
 func isNoSniff(resp *fetch.Response) bool {
 	first, _, _ := bytes.Cut(resp.Header("X-Content-Type-Options"), []byte(","))
 	return bytes.EqualFold(bytes.TrimSpace(first), []byte("nosniff"))
+}
+
+func boolCount(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/state"
@@ -153,9 +154,9 @@ func silenceEnds(t *testing.T, hosts int, lasts time.Duration) {
 	}
 	// Few hosts must not be asked often enough to notice it early: n hosts, each asked once in hostGapMost at a time of its
 	// own, leave x of it without a request with the probability (1-x)^n.
-	limit := min(lasts/hostGapShare, hostGapMost) + trickleMost
+	limit := min(lasts/outage.HostGapShare, outage.HostGapMost) + outage.TrickleMost
 	if hosts == 40 {
-		limit = min(lasts/trickleShare, trickleMost) + min(lasts/hostGapShare, hostGapMost)/3 + 3*time.Minute
+		limit = min(lasts/outage.TrickleShare, outage.TrickleMost) + min(lasts/outage.HostGapShare, outage.HostGapMost)/3 + 3*time.Minute
 	}
 	if len(back) != hosts || late > limit {
 		t.Errorf("%d hosts, an outage of %v: %d were back after %v, want all after %v", hosts, lasts, len(back), late, limit)

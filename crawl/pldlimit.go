@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/weburl"
@@ -54,7 +55,7 @@ func (c *pldLimiter) leave(pld uint64) {
 // pldBusy defers a URL whose PLD has reached its limit. The wait grows from 5 s to 3 min, the longest
 // duration of the exchanges before it.
 func (d *dispatcher) pldBusy(g *polite.Grant) error {
-	return d.transact(func(tx *transaction) error {
+	return d.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		if err := rec.Decode(g.Item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
@@ -37,7 +38,7 @@ func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 			mu.Lock()
 			wait := time.Duration(rng.Int64N(int64(setupMax)))
 			mu.Unlock()
-			sleep(ctx, wait)
+			account.Sleep(ctx, wait)
 			return web.Dial(ctx, addr)
 		},
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080), TLS: fetch.TLSOptions{Roots: web.CAPool()},

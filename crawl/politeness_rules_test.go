@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -111,7 +112,7 @@ func TestRulesAreBounded(t *testing.T) {
 		writeRules(t, fs, "few", "- host no.test")
 		opt := tinyOptions(t, web, fs, urls("h", 1, 10)...)
 		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
-		opt.tune = func(p *Plan) { p.HeapBytes = 8 * 20_000 }
+		opt.tune = func(p *plan.Plan) { p.HeapBytes = 8 * 20_000 }
 		opt.Rules = []string{"many"}
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "more RAM or fewer rules") {
 			t.Errorf("got %v", err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 )
@@ -203,7 +204,7 @@ func TestSitesFaults(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nbearer = 'env:TOKEN'\ninsecure = true")
 		start("sites.toml:3: bearer: the environment has no TOKEN")
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nmax-depth = 1")
-		opt.tune = func(p *Plan) { p.HeapBytes = 1000 }
+		opt.tune = func(p *plan.Plan) { p.HeapBytes = 1000 }
 		start("use more RAM or fewer sites")
 		if len(web.Got("", "")) > 0 {
 			t.Error("there were requests")

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
@@ -46,8 +48,8 @@ func TestQuotaEndsTheCrawl(t *testing.T) {
 		if !errors.Is(err, syscall.EDQUOT) {
 			t.Errorf("got %v, want EDQUOT", err)
 		}
-		if back /= 2; back != fullRounds { // the hook runs twice per recovery
-			t.Errorf("went back %d times, want %d", back, fullRounds)
+		if back /= 2; back != space.FullRounds { // the hook runs twice per recovery
+			t.Errorf("went back %d times, want %d", back, space.FullRounds)
 		}
 		if took := time.Since(began); took < 30*time.Minute || took > 3*time.Hour {
 			t.Errorf("ended after %v, want 30m to 3h", took)
@@ -74,7 +76,7 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		})
 		opt := simOptions(t, web, fs)
 		small(&opt)
-		opt.tune = func(p *Plan) { p.OutputBufferBytes = 8 << 10 }
+		opt.tune = func(p *plan.Plan) { p.OutputBufferBytes = 8 << 10 }
 		opt.hook = func(place string) {
 			if place == "recovery" {
 				left.Store(12)
@@ -91,8 +93,8 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 			}
 		}
 		t.Logf("%d requests, %d of %s", all, most, url)
-		if most > fullRounds+1 {
-			t.Errorf("fetched %s %d times, want at most %d", url, most, fullRounds+1)
+		if most > space.FullRounds+1 {
+			t.Errorf("fetched %s %d times, want at most %d", url, most, space.FullRounds+1)
 		}
 		checkStored(t, web, mem, opt.Dirs)
 	})

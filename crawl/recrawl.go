@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/revisit"
@@ -73,7 +75,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	switch good := resp.Status >= 200 && resp.Status <= 299; {
 	case resp.Status == http.StatusNotModified && !v.first:
 		o.Same = true
-	case isRedirect(resp):
+	case output.IsRedirect(resp):
 		o.Body = p.Hasher.BodyKey(resp.Header("Location"), true) | 1 // 0 stands for none
 	case good && resp.Truncated == fetch.NotTruncated:
 		o.Body = p.Hasher.BodyKey(resp.Body, true) | 1
@@ -100,7 +102,7 @@ func (p *pageStage) noteVisit(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	next, _ := policy.Next(&v.history, fresh)
 	if policy.Kind == revisit.Optimal && !v.first {
 		elapsed := time.Duration(v.history.Last-last) * time.Second
-		p.margin.Note(&policy, elapsed, next, p.acct.deferredFor(state.ReasonRevisit))
+		p.margin.Note(&policy, elapsed, next, p.Accounts.DeferredFor(state.ReasonRevisit))
 	}
 	v.noted, v.same, v.unchanged = true, o.Same, !v.first && !changed && !o.Missing
 	return v, nil
@@ -140,25 +142,25 @@ func (v *pageVisit) apply(rec *weburl.Record) {
 }
 
 // count counts a visit in its transaction.
-func (v *pageVisit) count(tx *transaction) {
+func (v *pageVisit) count(tx *account.Tx) {
 	if !v.noted || v.first {
 		return
 	}
-	tx.count(state.CountVisits, 1)
+	tx.Count(state.CountVisits, 1)
 	if v.unchanged {
-		tx.count(state.CountUnchanged, 1)
+		tx.Count(state.CountUnchanged, 1)
 	}
 	if v.same {
-		tx.count(state.CountNotModified, 1)
+		tx.Count(state.CountNotModified, 1)
 	}
 }
 
 // endVisit ends the visit of a URL with a final response: the URL is visited again, or it has ended. It is
 // part of a transaction.
-func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
+func (d *deferrals) endVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
 	if d.orders.any() {
 		if key := d.Hasher.URLKey(rec.URL); d.orders.fetched(key, rec.Visits) {
-			tx.leave(key, from, state.Reason(rec.Reason))
+			tx.Leave(key, from, state.Reason(rec.Reason))
 			return nil
 		}
 	}
@@ -166,10 +168,9 @@ func (d *deferrals) endVisit(tx *transaction, rec *weburl.Record, from state.Pla
 }
 
 // finishVisit is endVisit for the record of a unique URL.
-func (d *deferrals) finishVisit(tx *transaction, rec *weburl.Record, from state.Place) error {
+func (d *deferrals) finishVisit(tx *account.Tx, rec *weburl.Record, from state.Place) error {
 	end := func() {
-		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceFetched,
-			was: state.Reason(rec.Reason)})
+		tx.MoveFor(d.Hasher.URLKey(rec.URL), from, state.PlaceFetched, state.ReasonNone, state.Reason(rec.Reason))
 	}
 	policy, ok := d.revisits(rec.URL)
 	if !ok || !revisit.Visited(rec.Visits) {
@@ -181,7 +182,7 @@ func (d *deferrals) finishVisit(tx *transaction, rec *weburl.Record, from state.
 		return err
 	}
 	if int(h.Missing) >= policy.Gone {
-		tx.count(state.CountGone, 1)
+		tx.Count(state.CountGone, 1)
 		end()
 		return nil
 	}
@@ -191,8 +192,8 @@ func (d *deferrals) finishVisit(tx *transaction, rec *weburl.Record, from state.
 // nextVisit defers a URL until its next visit. The calendar may be late by a quarter of a delay. So the URL
 // returns after three quarters and waits again for the rest: then a visit is late by at most a sixteenth of
 // its interval, for a second write and read of its record.
-func (d *deferrals) nextVisit(tx *transaction, rec *weburl.Record, h *revisit.History, from state.Place) error {
-	tx.count(state.CountScheduled, 1)
+func (d *deferrals) nextVisit(tx *account.Tx, rec *weburl.Record, h *revisit.History, from state.Place) error {
+	tx.Count(state.CountScheduled, 1)
 	due := h.Due()
 	return d.deferURL(tx, rec, from, due.Add(-lead(time.Until(due))), state.ReasonRevisit)
 }
@@ -212,7 +213,7 @@ func (e *engine) longerInterval(url []byte, h *revisit.History) (seconds uint32,
 
 // failedVisit defers a URL that was visited before and now failed for a reason that may pass. ok is false if the URL is
 // to be refused. A host that stays dead is given up in the end (package health), and its URLs with it.
-func (d *deferrals) failedVisit(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
+func (d *deferrals) failedVisit(tx *account.Tx, rec *weburl.Record, from state.Place, why state.Reason) (ok bool, _ error) {
 	policy, again := d.revisits(rec.URL)
 	if !again || !revisit.Visited(rec.Visits) || !passes(why) {
 		return false, nil
@@ -245,10 +246,9 @@ const overdue = 24 * time.Hour
 // visitDue takes a URL that was deferred until its next visit: to the calendar for the rest of the time, to
 // STAR for its budget, or, if its site is to be visited no more, to its end. A run without Options.Recrawl
 // leaves it to a later one. It is part of a transaction.
-func (d *deferrals) visitDue(tx *transaction, data []byte, rec *weburl.Record) error {
+func (d *deferrals) visitDue(tx *account.Tx, data []byte, rec *weburl.Record) error {
 	if _, ok := d.revisits(rec.URL); !ok && d.opt.Recrawl != nil {
-		tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: state.PlaceDeferred, to: state.PlaceFetched,
-			was: state.Reason(rec.Reason)})
+		tx.MoveFor(d.Hasher.URLKey(rec.URL), state.PlaceDeferred, state.PlaceFetched, state.ReasonNone, state.Reason(rec.Reason))
 		return nil
 	}
 	if met, err := d.metOrder(tx, rec, state.PlaceDeferred); met || err != nil {

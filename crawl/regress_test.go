@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/state"
@@ -161,8 +162,8 @@ func TestNothingStaysInQR(t *testing.T) {
 		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(state.ReasonAwaitRobots)}
 		// The merge that saw the request.
 		c.requests.waiting.endPass(c.requests.waiting.beginPass(), c.requests.robotsJobs.issued())
-		if err := c.transact(func(tx *transaction) error {
-			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+		if err := c.Transact(func(tx *account.Tx) error {
+			tx.Move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 			return c.requests.awaitRobots.Append(rec.Append(nil))
 		}); err != nil {
 			t.Fatal(err)
@@ -194,10 +195,10 @@ func TestAwaitsNoFailingRobots(t *testing.T) {
 		}
 		for i, failing := range []uint64{0, tokenFailing} {
 			rec := weburl.Record{URL: fmt.Appendf(nil, "http://a%d.test/", i), Reason: uint8(state.ReasonAwaitRobots)}
-			if err := c.transact(func(tx *transaction) error { return c.requests.requestRobots(tx, &rec, false, failing) }); err != nil {
+			if err := c.Transact(func(tx *account.Tx) error { return c.requests.requestRobots(tx, &rec, false, failing) }); err != nil {
 				t.Fatal(err)
 			}
-			if s := c.acct.copy(); s.Places[state.PlaceDeferred].N != int64(i+1) || s.Lingering() != int64(i) {
+			if s := c.Accounts.Copy(); s.Places[state.PlaceDeferred].N != int64(i+1) || s.Lingering() != int64(i) {
 				t.Errorf("origin failing: %v: %d URLs deferred, %d of them linger", failing > 0, s.Places[state.PlaceDeferred].N, s.Lingering())
 			}
 		}

@@ -3,6 +3,8 @@ package crawl
 import (
 	"sync"
 	"time"
+
+	"drumbeat/crawl/account"
 )
 
 // stragglers is how long QR waits for the slowest requests of a batch. After that it releases the batch.
@@ -68,7 +70,7 @@ func (a *releases) releasable(finished int64, now time.Time) (n int64, wait time
 		}
 		return 0, wait
 	}
-	return 0, wakeAfter
+	return 0, account.WakeAfter
 }
 
 // rest notes that no request can be made now: the time of stragglers begins when requests can be made again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/state/changes"
 )
 
@@ -11,7 +12,7 @@ import (
 // what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
 // that BEAST holds are placed anew, by the budgets that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded, made changes.Change, err error) {
-	err = k.changing(func(c *crawler, late *lateLog) error {
+	err = k.changing(func(c *crawler, late *account.LateLog) error {
 		r, made, err = c.operator.reload(ctx, who, anew, late)
 		return err
 	})
@@ -19,7 +20,7 @@ func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded
 }
 
 // reload is Control.Reload.
-func (o *operator) reload(ctx context.Context, who string, anew bool, late *lateLog) (r Reloaded, c changes.Change, err error) {
+func (o *operator) reload(ctx context.Context, who string, anew bool, late *account.LateLog) (r Reloaded, c changes.Change, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c = changes.Change{Op: changes.OpReload, Who: who, Anew: anew}
@@ -39,9 +40,9 @@ func (o *operator) reload(ctx context.Context, who string, anew bool, late *late
 	if c, err = o.journal.Append(c, time.Now()); err != nil {
 		return r, c, err
 	}
-	o.testHook("change")
-	late.add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
-	o.history.made(&c)
+	o.Hook("change")
+	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	o.history.Made(&c)
 	if anew {
 		o.stars.anew()
 	} else {

@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -107,7 +111,7 @@ type renderStage struct {
 	*engine
 	queue  *queue.Queue
 	tagged *scope.Set // which pages; nil: none
-	wake   signal
+	wake   account.Signal
 	cache  *renderCache
 
 	mu       sync.Mutex // guards the fields below
@@ -126,16 +130,16 @@ type renderStage struct {
 
 	dispatcher *dispatcher
 	health     *hostHealth
-	outages    *outages
-	output     *output
+	outages    *outage.Watch
+	output     *output.Writer
 	pages      *pageStage
 	requests   *robotsRequests
 	seen       *seenStage
-	space      *space
+	space      *space.Keeper
 }
 
 func newRenderStage(e *engine) *renderStage {
-	r := &renderStage{engine: e, wake: e.pulsedSignal(), underWay: map[int64][]byte{}}
+	r := &renderStage{engine: e, wake: e.PulsedSignal(), underWay: map[int64][]byte{}}
 	r.alone.Store(math.MinInt64 / 2) // never
 	return r
 }
@@ -182,11 +186,11 @@ func (r *renderStage) pending() bool {
 	if n, _ := r.queue.Len(); n == 0 && r.busy() == 0 {
 		return false
 	}
-	now := int64(r.uptime())
-	if now-r.alone.Swap(now) > int64(2*wakeAfter) {
+	now := int64(r.Uptime())
+	if now-r.alone.Swap(now) > int64(2*account.WakeAfter) {
 		r.aloneSince.Store(now)
 	}
-	r.wake.raise()
+	r.wake.Raise()
 	return true
 }
 
@@ -200,8 +204,8 @@ func (r *renderStage) wants(w *pageWorker, rec *weburl.Record, is found) bool {
 
 // add queues a page for rendering, unless it is too large or the queue is full. It is part of the page's transaction.
 // held says that the links of the page are not taken, now or before a verdict.
-func (r *renderStage) add(tx *transaction, w *pageWorker, rec *weburl.Record, resp *fetch.Response, held bool) error {
-	tx.count(state.CountRenderWanted, 1)
+func (r *renderStage) add(tx *account.Tx, w *pageWorker, rec *weburl.Record, resp *fetch.Response, held bool) error {
+	tx.Count(state.CountRenderWanted, 1)
 	own := weburl.Record{URL: rec.URL, Depth: rec.Depth}
 	if !admit.Named(rec) {
 		own.Via, own.Parent = rec.Via, rec.Parent
@@ -215,10 +219,10 @@ func (r *renderStage) add(tx *transaction, w *pageWorker, rec *weburl.Record, re
 	_, waiting := r.queue.Len()
 	if resp.Spool != nil || len(resp.Body)+len(t.Record)+len(t.Type)+len(t.Policy) > mostRendered ||
 		waiting+int64(len(resp.Body)) > r.opt.Render.QueueBytes {
-		tx.count(state.CountRenderSkipped, 1)
+		tx.Count(state.CountRenderSkipped, 1)
 		return nil
 	}
-	tx.wake(r.wake)
+	tx.Wake(r.wake)
 	return r.queue.Append(t.Append(nil))
 }
 
@@ -240,11 +244,11 @@ func (r *renderStage) run(ctx context.Context) error {
 			if err := r.giveUp(); err != nil {
 				return err
 			}
-			r.await(ctx, r.wake, wait)
+			r.Await(ctx, r.wake, wait)
 			continue
 		}
-		if r.busy() >= r.opt.Render.Tabs || r.space.pausing() != "" || r.outages.slowed() {
-			r.await(ctx, r.wake, wakeAfter)
+		if r.busy() >= r.opt.Render.Tabs || r.space.Pausing() != "" || r.outages.Slowed() {
+			r.Await(ctx, r.wake, account.WakeAfter)
 			continue
 		}
 		data, ok, err := r.queue.Peek()
@@ -252,7 +256,7 @@ func (r *renderStage) run(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			r.await(ctx, r.wake, wakeAfter)
+			r.Await(ctx, r.wake, account.WakeAfter)
 			continue
 		}
 		seq, rec, err := r.begin(data)
@@ -261,7 +265,7 @@ func (r *renderStage) run(ctx context.Context) error {
 		}
 		pages.Add(1)
 		b := r.browser
-		r.start(ctx, "render page", func(ctx context.Context) error {
+		r.Start(ctx, "render page", func(ctx context.Context) error {
 			defer pages.Done()
 			return r.renderPage(ctx, b, seq, rec)
 		})
@@ -278,8 +282,8 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 			r.browser.Close()
 			r.browser, r.since = nil, time.Now()
 			r.opt.Log.Warn("the browser is gone: pages wait for it, and the crawl goes on", "browser", r.opt.Render.Endpoint)
-			if r.transact(func(tx *transaction) error { tx.count(state.CountRenderLost, 1); return nil }) != nil {
-				return wakeAfter // the crawl has failed
+			if r.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
+				return account.WakeAfter // the crawl has failed
 			}
 		default:
 			return 0
@@ -296,12 +300,12 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 		r.browser, r.retry, r.attempts, r.since = b, 0, 0, time.Time{}
 		go func() { // bounded: it ends with the connection
 			<-b.Done()
-			r.wake.raise()
+			r.wake.Raise()
 		}()
 		return 0
 	}
 	if ctx.Err() != nil {
-		return wakeAfter
+		return account.WakeAfter
 	}
 	if r.since.IsZero() {
 		r.since = time.Now()
@@ -318,8 +322,8 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 // giveUp ends the tasks in the queue without rendering, if for renderPatience the browser has been gone and the crawl has
 // had nothing else to do.
 func (r *renderStage) giveUp() error {
-	now := int64(r.uptime())
-	if r.since.IsZero() || time.Since(r.since) < renderPatience || now-r.alone.Load() > int64(2*wakeAfter) ||
+	now := int64(r.Uptime())
+	if r.since.IsZero() || time.Since(r.since) < renderPatience || now-r.alone.Load() > int64(2*account.WakeAfter) ||
 		now-r.aloneSince.Load() < int64(renderPatience) {
 		return nil
 	}
@@ -330,9 +334,9 @@ func (r *renderStage) giveUp() error {
 			}
 			return err
 		}
-		if err := r.transact(func(tx *transaction) error {
+		if err := r.Transact(func(tx *account.Tx) error {
 			r.queue.Advance()
-			tx.count(state.CountRenderFailed, 1)
+			tx.Count(state.CountRenderFailed, 1)
 			return nil
 		}); err != nil {
 			return err
@@ -343,7 +347,7 @@ func (r *renderStage) giveUp() error {
 // begin takes a task from the queue.
 func (r *renderStage) begin(data []byte) (seq int64, rec []byte, err error) {
 	rec = append(rec, data...)
-	err = r.transact(func(*transaction) error {
+	err = r.Transact(func(*account.Tx) error {
 		r.queue.Advance()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -356,11 +360,11 @@ func (r *renderStage) begin(data []byte) (seq int64, rec []byte, err error) {
 }
 
 // end ends a task. It is part of a transaction.
-func (r *renderStage) end(tx *transaction, seq int64) {
+func (r *renderStage) end(tx *account.Tx, seq int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.underWay, seq)
-	tx.wake(r.wake)
+	tx.Wake(r.wake)
 }
 
 // renderPage has the browser render a page, and stores what it returns.
@@ -370,7 +374,7 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 	if err := t.Decode(data, &rec); err != nil {
 		return err
 	}
-	r.testHook("rendering")
+	r.Hook("rendering")
 	o := r.opt.Render
 	header := http.Header{"Content-Type": {t.Type}}
 	if t.Policy != "" {
@@ -401,13 +405,13 @@ func (r *renderStage) failed(b browser, seq int64, t *state.RenderTask, rec *web
 	if lost {
 		b.Close() // it may hang; run sees that it is gone
 	}
-	return r.transact(func(tx *transaction) error {
+	return r.Transact(func(tx *account.Tx) error {
 		f.count(tx)
 		r.end(tx, seq)
 		if again {
 			return r.queue.Append(t.Append(nil))
 		}
-		tx.count(state.CountRenderFailed, 1)
+		tx.Count(state.CountRenderFailed, 1)
 		return nil
 	})
 }
@@ -427,32 +431,32 @@ func (r *renderStage) store(ctx context.Context, seq int64, t *state.RenderTask,
 	}()
 	panicked := bug.Contained(func() error { return r.read(w, t, rec, result) })
 	if panicked != nil {
-		if asPanic(panicked) == nil {
+		if bug.As(panicked) == nil {
 			return panicked
 		}
-		w = newPageWorker(r.output) // the old one may be in any state
-		r.logBug(string(rec.URL), panicked)
-		return r.transact(func(tx *transaction) error {
+		w = newPageWorker(r.engine, r.output) // the old one may be in any state
+		r.LogBug(string(rec.URL), panicked)
+		return r.Transact(func(tx *account.Tx) error {
 			f.count(tx)
 			r.end(tx, seq)
-			tx.count(state.CountRenderFailed, 1)
-			tx.count(state.CountInternalErrors, 1)
+			tx.Count(state.CountRenderFailed, 1)
+			tx.Count(state.CountInternalErrors, 1)
 			return nil
 		})
 	}
-	return r.transact(func(tx *transaction) error {
+	return r.Transact(func(tx *account.Tx) error {
 		r.end(tx, seq)
 		f.count(tx)
-		tx.count(state.CountRendered, 1)
-		tx.count(state.CountRenderRefused, int64(result.Refused))
+		tx.Count(state.CountRendered, 1)
+		tx.Count(state.CountRenderRefused, int64(result.Refused))
 		if result.End != render.Quiet {
-			tx.count(state.CountRenderedCut, 1)
+			tx.Count(state.CountRenderedCut, 1)
 		}
 		if t.Of != "" {
-			if _, err := r.output.storeCapture(&w.prepared); err != nil {
+			if _, err := r.output.Append(&w.prepared, time.Now()); err != nil {
 				return err
 			}
-			tx.count(state.CountRenderedStored, 1)
+			tx.Count(state.CountRenderedStored, 1)
 		}
 		if err := r.seen.sendLinks(w.links, tx); err != nil {
 			return err

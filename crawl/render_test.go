@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/render"
@@ -198,7 +199,7 @@ func TestRenderCrawlDelay(t *testing.T) {
 					t.Error(err)
 				}
 				if i == 1 {
-					sleep(ctx, time.Hour)
+					account.Sleep(ctx, time.Hour)
 				}
 			}
 			return &render.Result{HTML: []byte("<p>"), Base: p.URL}, nil
@@ -292,7 +293,7 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 			}
 			opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: []string{"rules"}, Tabs: 3, dial: func(context.Context, string) (browser, error) {
 				return &fakeBrowser{done: make(chan struct{}), script: func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
-					if !sleep(ctx, 4*time.Second) {
+					if !account.Sleep(ctx, 4*time.Second) {
 						return nil, ctx.Err()
 					}
 					return &render.Result{HTML: []byte("<a href=/made" + p.URL[len("http://a.test/"):] + ">"), Base: p.URL}, nil

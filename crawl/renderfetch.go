@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/internal/render"
@@ -50,9 +51,9 @@ type pageFetcher struct {
 }
 
 // count counts the requests that were not made. It is part of the transaction that ends the page.
-func (f *pageFetcher) count(tx *transaction) {
-	tx.count(state.CountRenderCached, f.cached.Load())
-	tx.count(state.CountRenderRefused, f.refused.Load())
+func (f *pageFetcher) count(tx *account.Tx) {
+	tx.Count(state.CountRenderCached, f.cached.Load())
+	tx.Count(state.CountRenderRefused, f.refused.Load())
 }
 
 // errRenderRefused is the reason of a request that is not made.
@@ -91,7 +92,7 @@ func (r *renderStage) fetchFor(ctx context.Context, f *pageFetcher, url string, 
 	if err != nil {
 		return nil, err
 	}
-	addrs, _, err := r.outages.lookup(ctx, parts.Host, 0)
+	addrs, _, err := r.outages.Lookup(ctx, parts.Host, 0)
 	if err == nil {
 		if addrs = r.rules.Open(addrs); len(addrs) == 0 {
 			err = errRenderRefused
@@ -176,7 +177,7 @@ func (r *renderStage) grant(ctx context.Context, parts weburl.Parts, addrs []net
 		}
 		r.dispatcher.dropGrant(time.Now(), g)
 		r.workers.free()
-		if !sleep(ctx, min(busyWait<<min(busy, 6), maxBusyWait)) { // as pldBusy
+		if !account.Sleep(ctx, min(busyWait<<min(busy, 6), maxBusyWait)) { // as pldBusy
 			return nil, ctx.Err()
 		}
 	}
@@ -190,7 +191,7 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 		if v.Kind == polite.Deferred {
 			wait = max(wait, time.Until(v.Due))
 		}
-		if !sleep(ctx, wait) {
+		if !account.Sleep(ctx, wait) {
 			return nil, ctx.Err()
 		}
 		item.Terms = r.terms(parts.Host) // a reload may have changed them
@@ -201,14 +202,14 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 	case <-ctx.Done():
 	}
 	// The page has ended, but its item is in the scheduler, and its grant will come.
-	r.fetchers.Add(1) // this goroutine is one of a stage, which ends before fetchers is waited for
+	r.Fetchers.Add(1) // this goroutine is one of a stage, which ends before fetchers is waited for
 	go func() {
-		defer r.fetchers.Done()
+		defer r.Fetchers.Done()
 		select {
 		case g := <-granted:
 			r.dispatcher.dropGrant(time.Now(), g)
 			r.workers.free()
-		case <-r.running.Done(): // no more grants come
+		case <-r.Running().Done(): // no more grants come
 		}
 	}()
 	return nil, ctx.Err()
@@ -221,7 +222,7 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 	most := int(r.opt.Render.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
 	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
-	r.logBug(string(parts.Host)+string(parts.Path), err)
+	r.LogBug(string(parts.Host)+string(parts.Path), err)
 	r.workers.plds.leave(g.Item.PLD)
 	r.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Sign: r.opt.signOf(resp, err), Kept: r.pages.keptFor(g, resp)}
@@ -233,10 +234,10 @@ func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts webur
 		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
 	}
 	r.polite.Done(time.Now(), g, result)
-	if failed := r.transact(func(tx *transaction) error {
-		tx.count(state.CountRenderRequests, 1)
-		tx.count(state.CountRenderBytes, resp.BytesRead)
-		tx.count(state.CountBytesSent, resp.BytesWritten)
+	if failed := r.Transact(func(tx *account.Tx) error {
+		tx.Count(state.CountRenderRequests, 1)
+		tx.Count(state.CountRenderBytes, resp.BytesRead)
+		tx.Count(state.CountBytesSent, resp.BytesWritten)
 		linkOf(resp, err).count(tx)
 		if result.Backoff >= health.Short {
 			return r.health.clearHost(tx, g.Item.Host, health.Verdict{})
@@ -286,14 +287,14 @@ func (r *renderStage) requestRules(ctx context.Context, origin string, o *render
 	for {
 		var err error
 		f = robots.Fetched{}
-		if f.Addrs, f.AddrExpires, err = r.outages.lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
+		if f.Addrs, f.AddrExpires, err = r.outages.Lookup(ctx, weburl.Split(job.Origin).Host, 0); err != nil {
 			return fmt.Errorf("%w: %w", errRenderRefused, err)
 		}
 		_, err = q.getRobots(ctx, &job, resp, &f)
 		var late *deferredError
 		if errors.As(err, &late) {
 			job.Waits = late.waits
-			if !sleep(ctx, time.Until(late.until)) {
+			if !account.Sleep(ctx, time.Until(late.until)) {
 				return ctx.Err()
 			}
 			continue

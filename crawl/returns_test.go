@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/pace"
 	"drumbeat/polite"
@@ -81,8 +82,8 @@ func TestStockShares(t *testing.T) {
 		{1, 1, 9, 0, false, false},
 		{2, 1, 9, 0, false, true},
 	} {
-		e := &engine{opt: Options{StockTarget: c.target}, polite: polite.New(polite.Options{}, time.Now())}
-		e.acct.s.Places[state.PlaceRAM].N, e.acct.s.Places[state.PlaceBeast].N = c.stock, c.beast
+		e := &engine{Run: account.New(nil, nil, nil), opt: Options{StockTarget: c.target}, polite: polite.New(polite.Options{}, time.Now())}
+		e.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRAM].N, a.Places[state.PlaceBeast].N = c.stock, c.beast })
 		s := &stockKeeper{engine: e}
 		for range c.returned {
 			s.noteReturn()

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
+	"drumbeat/crawl/outage"
 	"drumbeat/exchange"
 	"drumbeat/internal/bug"
+	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
@@ -149,7 +152,7 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 	var f robots.Fetched
 	var doubt bool
 	if panicked := bug.Contained(func() (err error) {
-		doubt, err = q.follow(ctx, &robots.Job{Tries: confirmTries}, url, nil, ask.Hop, foreign, resp, &f)
+		doubt, err = q.follow(ctx, &robots.Job{Tries: outage.ConfirmTries}, url, nil, ask.Hop, foreign, resp, &f)
 		return err
 	}); panicked != nil {
 		var late *deferredError
@@ -159,7 +162,7 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 		case ctx.Err() != nil:
 			return encodeRobots(&robotsAnswer{Later: robotsAskWait})
 		default:
-			q.logBug(url, panicked)
+			q.LogBug(url, panicked)
 			return encodeRobots(&robotsAnswer{Unconfirmed: true})
 		}
 	}
@@ -170,3 +173,25 @@ func (q *robotsRequests) robotsFor(ctx context.Context, ask robotsAsk) []byte {
 
 // noRequests reports whether requests for a robots.txt cannot begin yet.
 func (s *clusterStage) noRequests() bool { return s.leases.noRequests() }
+
+// AskNow requests a URL, for its answer alone, if the delays of its host allow it now. what is its purpose, for tests;
+// verdict is that on its certificate.
+func (q *robotsRequests) AskNow(ctx context.Context, what, url string, addrs []netip.Addr) (asked bool, verdict string, err error) {
+	select {
+	case q.workers.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, "", ctx.Err()
+	}
+	host := weburl.Split([]byte(url)).Host
+	item := &polite.Item{Host: q.HostKey(host), PLD: q.PLDKey(host), Addrs: addrs, Robots: true, Terms: q.terms(host)}
+	g := q.polite.AdmitNow(time.Now(), item)
+	if g == nil {
+		q.workers.free()
+		return false, "", nil
+	}
+	q.Hook(what + " " + url)
+	resp := q.workers.response()
+	defer q.workers.release(resp)
+	err = q.getGranted(ctx, g, url, nil, resp, nil)
+	return !errors.Is(err, errBlocked), resp.TLSVerdict, err
+}

@@ -8,6 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/pass"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -27,21 +31,21 @@ import (
 type robotsCheck struct {
 	*engine
 	robotsCache *drum.Drum
-	wakeRobots  signal
-	merges      *merger      // its waker
+	wakeRobots  account.Signal
+	merges      *pass.Merger // its Waker
 	roundNow    atomic.Int64 // Unix second at which the last pass began
 
 	deferrals  *deferrals
 	dispatcher *dispatcher
 	health     *hostHealth
-	passes     *passRunner
+	passes     *pass.Runner
 	requests   *robotsRequests
-	space      *space
+	space      *space.Keeper
 	stock      *stockKeeper
 }
 
 func newRobotsCheck(e *engine) *robotsCheck {
-	k := &robotsCheck{engine: e, wakeRobots: e.pulsedSignal()}
+	k := &robotsCheck{engine: e, wakeRobots: e.PulsedSignal()}
 	k.roundNow.Store(time.Now().Unix())
 	return k
 }
@@ -53,7 +57,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 	var known robots.HostData
 	if exists {
 		if err := known.Decode(old); err != nil {
-			k.fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key, err))
+			k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key, err))
 			known = robots.HostData{}
 		}
 	}
@@ -207,7 +211,7 @@ func longestWait(h *robots.HostData) int {
 func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
 	u, err := robots.DecodeUpdate(value)
 	if err != nil {
-		k.fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
+		k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
 		return *known
 	}
 	return u.Apply(known, &k.policy, k.opt.Agent, now)
@@ -215,7 +219,7 @@ func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte,
 
 // checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
 // refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
-func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
+func (k *robotsCheck) checkRobots(tx *account.Tx, data []byte, rec *weburl.Record, from state.Place) error {
 	if ended, err := k.deferrals.metOrder(tx, rec, from); ended || err != nil {
 		return err
 	}
@@ -235,16 +239,15 @@ func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Reco
 		return err
 	}
 	key := k.Hasher.URLKey(rec.URL)
-	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
-	tx.moves = append(tx.moves, m)
+	tx.MoveFor(key, from, state.PlaceRobotsCheck, state.ReasonNone, state.Reason(rec.Reason))
 	k.orders.moved(key, true)
-	tx.wake(k.merges)
+	tx.Wake(k.merges)
 	return nil
 }
 
 // emitChecked handles a batch of RobotsCache's verdicts in one transaction.
 func (k *robotsCheck) emitChecked(results []drum.Result) error {
-	return k.transact(func(tx *transaction) error {
+	return k.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
@@ -260,7 +263,7 @@ func (k *robotsCheck) emitChecked(results []drum.Result) error {
 }
 
 // route moves one URL out of RobotsCache according to its verdict.
-func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Record) error {
+func (k *robotsCheck) route(tx *account.Tx, res *drum.Result, rec *weburl.Record) error {
 	key := k.Hasher.URLKey(rec.URL)
 	v := verdict(res.Result)
 	switch v.decision() {
@@ -276,7 +279,7 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 				return err
 			}
 		}
-		tx.move(key, state.PlaceRobotsCheck, state.PlaceReady)
+		tx.Move(key, state.PlaceRobotsCheck, state.PlaceReady)
 		return k.dispatcher.enqueue(tx, rec)
 	case robots.Disallow:
 		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
@@ -306,11 +309,11 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 }
 
 // wake makes RobotsCache's goroutine check for a due pass once the transaction has ended.
-func (k *robotsCheck) wake(tx *transaction) { tx.wake(k.merges) }
+func (k *robotsCheck) wake(tx *account.Tx) { tx.Wake(k.merges) }
 
 // learn adds an update of an origin's data (robots.AppendUpdate). It is part of a transaction.
-func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
-	tx.wake(k.merges)
+func (k *robotsCheck) learn(tx *account.Tx, origin, update []byte) error {
+	tx.Wake(k.merges)
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
@@ -318,10 +321,10 @@ func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
 // when the last one was long enough ago.
 func (k *robotsCheck) passWait() time.Duration {
 	cost := k.robotsCache.Stats().PredictedEarly
-	if worthwhile(cost, 1) {
+	if pass.Worthwhile(cost, 1) {
 		return cost
 	}
-	return cost + min(urgentDuty*cost, urgentPatience)
+	return cost + min(pass.UrgentDuty*cost, pass.UrgentPatience)
 }
 
 // empty reports whether no check or update waits for a pass.
@@ -329,8 +332,8 @@ func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n =
 
 // robotsStore returns the options of RobotsCache. It emits checks to emitChecked.
 func (k *robotsCheck) robotsStore() drum.Options {
-	o := k.plan.RobotsCache.shaped(robotsShape())
-	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.reserve
+	o := k.plan.RobotsCache.Shaped(plan.RobotsShape())
+	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.Reserve
 	o.Apply, o.Emit = k.applyRobots, k.emitChecked
 	o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 	if k.opt.RobotsForget > 0 {
@@ -339,15 +342,17 @@ func (k *robotsCheck) robotsStore() drum.Options {
 	return o
 }
 
-func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error { return k.passes.run(ctx, k.merges) }
+func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
+	return k.passes.Run(ctx, k.merges)
+}
 
 // openMerger describes the passes of RobotsCache.
 func (k *robotsCheck) openMerger() {
 	low := int64(2 * k.opt.Connections)
-	k.merges = &merger{
-		passes: k.passes,
-		name:   state.NameRobotsCache,
-		pass: func(ctx context.Context, early bool) (int, error) {
+	k.merges = &pass.Merger{
+		Passes: k.passes,
+		Name:   state.NameRobotsCache,
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			began := time.Now()
 			k.roundNow.Store(began.Unix())
 			n, err := k.robotsCache.Pass(ctx, early)
@@ -356,21 +361,21 @@ func (k *robotsCheck) openMerger() {
 			}
 			return n, err
 		},
-		full:    k.robotsCache.Full,
-		pending: pendingTuples(k.robotsCache),
-		bytes:   pendingBytes(k.robotsCache),
-		keys:    k.robotsCache.Keys,
-		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
-		early: func() bool {
-			return k.orders.anyUrgent() || k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
-				k.workers.exchanges.load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
+		Full:    k.robotsCache.Full,
+		Pending: pass.PendingTuples(k.robotsCache),
+		Bytes:   pass.PendingBytes(k.robotsCache),
+		Keys:    k.robotsCache.Keys,
+		Cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
+		Early: func() bool {
+			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
+				k.workers.exchanges.Load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
-		starving: k.passes.starvingForVerdicts,
-		idle: func() bool {
-			return k.acct.in(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
+		Starving: k.passes.StarvingForVerdicts,
+		Idle: func() bool {
+			return k.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
 		},
-		urgent: k.orders.anyUrgent,
-		wake:   k.wakeRobots,
+		Urgent: k.orders.anyUrgent,
+		Wake:   k.wakeRobots,
 	}
 }
 
@@ -380,7 +385,7 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 	now time.Time) (d robots.Decision, at time.Time, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			k.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
+			k.LogBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
 			ok = false
 		}
 	}()

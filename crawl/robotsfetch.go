@@ -8,6 +8,9 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -34,13 +37,13 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	if q.rules.BlockedHost(host) {
 		return q.endBlocked(seq, &job, nil, time.Time{})
 	}
-	addrs, expires, err := q.outages.lookup(ctx, host, lookupOf(&job))
+	addrs, expires, err := q.outages.Lookup(ctx, host, lookupOf(&job))
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
 	f.Addrs, f.AddrExpires = addrs, expires
 	var le *LookupError
-	switch forbidden := errors.Is(err, errForbidden); {
+	switch forbidden := errors.Is(err, outage.ErrForbidden); {
 	case forbidden, errors.As(err, &le) && le.NotFound:
 		if f.Kind, f.Vouched = robots.NoSuchHost, true; forbidden {
 			f.Kind = robots.ForbiddenAddress
@@ -49,15 +52,15 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			break
 		}
 		var confirmed bool
-		if kind, confirmed = q.outages.absence(ctx, &job, string(host)); ctx.Err() != nil {
+		if kind, confirmed = q.outages.Absence(ctx, &job, string(host)); ctx.Err() != nil {
 			return nil
 		} else if !confirmed {
-			return q.retryRobots(seq, &job, q.outages.namesInDoubt())
+			return q.retryRobots(seq, &job, q.outages.NamesInDoubt())
 		}
 	case err != nil:
 		f.Kind = robots.DNSFailure
 		if !q.lookupConfirmed(&job, began, le) {
-			return q.retryRobots(seq, &job, q.outages.namesInDoubt())
+			return q.retryRobots(seq, &job, q.outages.NamesInDoubt())
 		}
 	case job.AddrsOnly:
 		kind = robots.UpdateAddrs
@@ -72,7 +75,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			if ctx.Err() != nil {
 				return nil
 			}
-			return q.retryRobots(seq, &job, q.outages.inOutage())
+			return q.retryRobots(seq, &job, q.outages.InOutage())
 		}
 		if ctx.Err() == nil && (q.rules.BlockedHost(host) || q.rules.Closed(addrs)) { // blacklisted during the request
 			return q.endBlocked(seq, &job, addrs, expires)
@@ -82,29 +85,29 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		return nil
 	}
 	defer q.workers.leaveRobots()
-	final := job.Tries >= confirmTries || job.Failing // the failure counts unless there is an outage
-	if doubt && !q.outages.confirmed(job.Tries > 0, false, began, q.outages.source(addrs[0])) &&
-		(!final || q.outages.inOutage()) {
-		return q.retryRobots(seq, &job, q.outages.inOutage())
+	final := job.Tries >= outage.ConfirmTries || job.Failing // the failure counts unless there is an outage
+	if doubt && !q.outages.Confirmed(job.Tries > 0, false, began, q.outages.Source(addrs[0])) &&
+		(!final || q.outages.InOutage()) {
+		return q.retryRobots(seq, &job, q.outages.InOutage())
 	}
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
 		now = q.deferrals.verdictTime(now)
 	}
 	h, maps := q.readRobots(&job, &f, now)
-	err = q.transact(func(tx *transaction) error {
-		tx.count(state.CountLookups, 1)
+	err = q.Transact(func(tx *account.Tx) error {
+		tx.Count(state.CountLookups, 1)
 		if f.Kind == robots.Internal {
-			tx.count(state.CountInternalErrors, 1)
+			tx.Count(state.CountInternalErrors, 1)
 		}
 		if len(addrs) == 0 {
-			tx.count(state.CountLookupFailures, 1)
+			tx.Count(state.CountLookupFailures, 1)
 		}
 		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, kind, now, &h)); err != nil {
 			return err
 		}
 		if !job.AddrsOnly {
-			if err := q.output.logRobots(&job, &f, resp, began, maps); err != nil {
+			if err := q.logRobots(&job, &f, resp, began, maps); err != nil {
 				return err
 			}
 		}
@@ -117,9 +120,9 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
-	q.wakeJobs.raise()
-	q.wakeAwaiting.raise()
-	q.wakeRequested.raise()
+	q.wakeJobs.Raise()
+	q.wakeAwaiting.Raise()
+	q.wakeRequested.Raise()
 	return err
 }
 
@@ -136,7 +139,7 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 		return nil
 	}
 	if panicked := bug.Contained(read); panicked != nil {
-		q.logBug(string(job.Origin)+"/robots.txt", panicked)
+		q.LogBug(string(job.Origin)+"/robots.txt", panicked)
 		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
 		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
 		maps = q.namedSitemaps(job, f, now)
@@ -161,12 +164,12 @@ func (e *engine) oneTurn(host []byte) time.Duration {
 }
 
 // lookupOf returns the kind of lookup that a request needs.
-func lookupOf(j *robots.Job) (kind lookupKind) {
+func lookupOf(j *robots.Job) (kind outage.LookupKind) {
 	if j.Tries > 0 {
-		kind = lookupAgain | lookupFresh
+		kind = outage.LookupAgain | outage.LookupFresh
 	}
 	if j.Known || j.AddrsOnly {
-		kind |= lookupKnown
+		kind |= outage.LookupKnown
 	}
 	return kind
 }
@@ -174,10 +177,10 @@ func lookupOf(j *robots.Job) (kind lookupKind) {
 // lookupConfirmed reports whether a lookup without an answer counts against the name. It must not be the
 // first, and other names must have been answered since it began.
 func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *LookupError) bool {
-	if q.outages.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
+	if q.outages.NamesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
-	return job.Tries >= confirmTries || q.outages.namesWorkedSince(began)
+	return job.Tries >= outage.ConfirmTries || q.outages.NamesWorkedSince(began)
 }
 
 // retryRobots defers a request whose failure is not confirmed. In an outage the attempt is not counted.
@@ -185,22 +188,22 @@ func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) er
 	if !outage {
 		job.Tries = min(job.Tries+1, robots.MaxTries)
 	}
-	return q.deferRobots(seq, job.Append(nil), time.Now().Add(q.outages.confirmWait()), 1)
+	return q.deferRobots(seq, job.Append(nil), time.Now().Add(q.outages.ConfirmWait()), 1)
 }
 
 // deferRobots makes a request wait on disk until its due time. QR treats it as finished: URLs that return
 // without an answer wait on disk as well.
 func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
-	err := q.transact(func(tx *transaction) error {
-		tx.count(state.CountUnconfirmed, unconfirmed)
+	err := q.Transact(func(tx *account.Tx) error {
+		tx.Count(state.CountUnconfirmed, unconfirmed)
 		if err := q.robotsDeferred.Append(time.Now(), until, queue.Usual, rec); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq, true, time.Now())
 		return nil
 	})
-	q.wakeJobs.raise()
-	q.wakeAwaiting.raise()
+	q.wakeJobs.Raise()
+	q.wakeAwaiting.Raise()
 	return err
 }
 
@@ -245,11 +248,11 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 				return false, err
 			}
 			var fe *fetch.Error
-			final := job.Tries >= confirmTries || job.Failing
-			if errors.As(err, &fe) && lacking(fe) && (!final || q.outages.inOutage()) {
+			final := job.Tries >= outage.ConfirmTries || job.Failing
+			if errors.As(err, &fe) && outage.Lacking(fe) && (!final || q.outages.InOutage()) {
 				return false, errUnconfirmed
 			}
-			doubt = fe != nil && (doubtful(fe) || fe.Ours())
+			doubt = fe != nil && (outage.Doubtful(fe) || fe.Ours())
 			var rest *backoffError
 			if errors.As(err, &rest) {
 				f.RetryAfter = time.Until(rest.until)
@@ -261,7 +264,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			return doubt, nil
 		}
 		if resp.Marks&fetch.MarkHeadCut != 0 {
-			doubt = cutOff(resp)
+			doubt = outage.CutOff(resp)
 			f.Kind = robots.NetworkFailure // half a head says neither where the rules are nor that there are none
 			return doubt, nil
 		}
@@ -274,7 +277,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 			next, err = q.pages.resolveRedirect(url, location)
 			return err
 		})
-		q.logBug(url, err)
+		q.LogBug(url, err)
 		if err != nil {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
@@ -282,7 +285,7 @@ func (q *robotsRequests) follow(ctx context.Context, job *robots.Job, url string
 		url, addrs, from = next, nil, from.hopped(job, url)
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
-		doubt = cutOff(resp)
+		doubt = outage.CutOff(resp)
 		f.Kind = robots.NetworkFailure // rules after the break would be lost
 		return doubt, nil
 	}
@@ -310,8 +313,8 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		doubt, err := q.cluster.askRobots(ctx, url, hop, job.Waits, f)
 		return nil, true, doubt, err
 	}
-	addrs, _, err := q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown)
-	if errors.Is(err, errForbidden) {
+	addrs, _, err := q.outages.Lookup(ctx, target.Host, lookupOf(job)&^outage.LookupKnown)
+	if errors.Is(err, outage.ErrForbidden) {
 		f.Kind = robots.BadRedirect // a redirect to a forbidden address does not make the origin forbidden
 		return nil, true, false, nil
 	} else if err != nil {
@@ -320,7 +323,7 @@ func (q *robotsRequests) target(ctx context.Context, job *robots.Job, url string
 		if !errors.As(err, &le) || !le.NotFound {
 			return nil, true, true, nil
 		} else if !le.Certain { // the absence of this name needs the same confirmation as that of the origin's
-			if _, confirmed := q.outages.absence(ctx, job, string(target.Host)); !confirmed {
+			if _, confirmed := q.outages.Absence(ctx, job, string(target.Host)); !confirmed {
 				return nil, true, false, errUnconfirmed
 			}
 		}
@@ -369,7 +372,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from source
 				return &deferredError{until: v.Due, waits: item.Waits}
 			}
 		}
-		if !sleep(ctx, wait) {
+		if !account.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		item.Terms = q.terms(parts.Host) // a reload may have changed them
@@ -391,7 +394,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
 	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
-	q.logBug(string(parts.Host)+"/robots.txt", err)
+	q.LogBug(string(parts.Host)+"/robots.txt", err)
 	q.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Sign: q.opt.signOf(resp, err), Kept: q.pages.keptFor(g, resp)}
 	if err != nil {
@@ -409,15 +412,15 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		q.workers.leaveRobots()
 	}
 	q.polite.Done(time.Now(), g, result)
-	var kept *archiver
+	var kept *output.Archiver
 	if err == nil && ctx.Err() == nil { // otherwise there is no response, or the request is repeated
-		if kept = q.output.prepareRobots(url, resp); kept != nil {
-			defer q.workers.archivers.give(kept)
+		if kept = q.output.PrepareRobots(url, resp); kept != nil {
+			defer q.output.Give(kept)
 		}
 	}
-	if txErr := q.transact(func(tx *transaction) error {
+	if txErr := q.Transact(func(tx *account.Tx) error {
 		if kept != nil {
-			if err := q.output.archiveRobots(tx, kept); err != nil {
+			if err := q.output.ArchiveRobots(tx, kept); err != nil {
 				return err
 			}
 		}
@@ -426,14 +429,14 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 				return err
 			}
 		}
-		tx.count(state.CountRobotsAttempts, 1)
-		tx.count(state.CountRobotsBytes, resp.BytesRead)
-		tx.count(state.CountRobotsBytesSent, resp.BytesWritten)
+		tx.Count(state.CountRobotsAttempts, 1)
+		tx.Count(state.CountRobotsBytes, resp.BytesRead)
+		tx.Count(state.CountRobotsBytesSent, resp.BytesWritten)
 		linkOf(resp, err).count(tx)
 		if err != nil {
-			tx.count(state.CountRobotsFailed, 1)
+			tx.Count(state.CountRobotsFailed, 1)
 		} else {
-			tx.count(robotsClass(resp.Status), 1)
+			tx.Count(robotsClass(resp.Status), 1)
 		}
 		return nil
 	}); txErr != nil {
@@ -479,15 +482,15 @@ func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Ad
 		h.Expires = now.Add(robots.Lifetime)
 		h.SetAddrs(addrs, expires)
 	}
-	err := q.transact(func(tx *transaction) error {
+	err := q.Transact(func(tx *account.Tx) error {
 		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq, false, time.Now())
 		return nil
 	})
-	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {
-		s.raise()
+	for _, s := range []account.Signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {
+		s.Raise()
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -35,7 +36,7 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 	y.opt.RobotsForget, y.opt.Agent = forget, "drumbeat"
 	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
 		shape.Set, shape.Name = disk.Set{FS: disk.OS(), Paths: []string{y.dir}}, name
-		shape.Buckets, shape.BufferBytes, shape.BucketBytes = 4, robotsBufferBytes, 32<<20
+		shape.Buckets, shape.BufferBytes, shape.BucketBytes = 4, plan.RobotsBufferBytes, 32<<20
 		wire(&shape)
 		d, err := drum.Open(shape, nil)
 		if err != nil {
@@ -44,7 +45,7 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
-	y.crawler.check.robotsCache = open(state.NameRobotsCache, robotsShape(), func(o *drum.Options) {
+	y.crawler.check.robotsCache = open(state.NameRobotsCache, plan.RobotsShape(), func(o *drum.Options) {
 		o.Apply = y.crawler.check.applyRobots
 		o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 		o.Emit = func(rs []drum.Result) error {
@@ -57,7 +58,7 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 			o.Expunge = y.crawler.check.forgetRobots
 		}
 	})
-	y.crawler.requests.robotsRequested = open(state.NameRobotsRequested, requestedShape(), func(o *drum.Options) {
+	y.crawler.requests.robotsRequested = open(state.NameRobotsRequested, plan.RequestedShape(), func(o *drum.Options) {
 		o.Apply = applyRequested
 		if forget > 0 {
 			o.Expunge = y.crawler.requests.forgetRequested
@@ -108,7 +109,7 @@ func (y *robotsYear) pass() {
 			y.t.Fatal(err)
 		}
 	}
-	if err := y.failure(); err != nil {
+	if err := y.Failure(); err != nil {
 		y.t.Fatal(err)
 	}
 }

@@ -2,6 +2,8 @@ package crawl
 
 import (
 	"context"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -116,4 +118,10 @@ func (p *robotsPlaces) give(place *robotsPlace) (ended bool) {
 	close(p.freed)
 	p.freed = make(chan struct{})
 	return place.ended
+}
+
+// isLiteral reports whether a URL's host is an IP address.
+func isLiteral(host []byte) bool {
+	_, err := netip.ParseAddr(strings.Trim(string(host), "[]"))
+	return err == nil
 }

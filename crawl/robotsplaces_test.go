@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"drumbeat/crawl/account"
 )
 
 // TestRobotsPlaces: tar pits, on as many hosts as they like and asked for again and again, do not keep another node's requests from
@@ -28,7 +30,7 @@ func TestRobotsPlaces(t *testing.T) {
 							ended.Add(1)
 						}
 					}
-					sleep(ctx, time.Second)
+					account.Sleep(ctx, time.Second)
 				}
 			}()
 		}

@@ -7,6 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
@@ -30,8 +36,8 @@ type robotsRequests struct {
 	robotsJobs      *robotsJobs
 	waiting         *releases
 
-	wakeRequested, wakeAwaiting, wakeJobs signal
-	merges                                *merger      // of RobotsRequested
+	wakeRequested, wakeAwaiting, wakeJobs account.Signal
+	merges                                *pass.Merger // of RobotsRequested
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
 	comeBack                              comeBack
@@ -40,18 +46,18 @@ type robotsRequests struct {
 	cluster   *clusterStage
 	deferrals *deferrals
 	health    *hostHealth
-	outages   *outages
-	output    *output
+	outages   *outage.Watch
+	output    *output.Writer
 	pages     *pageStage
-	passes    *passRunner
+	passes    *pass.Runner
 	seen      *seenStage
-	space     *space
+	space     *space.Keeper
 }
 
 func newRobotsRequests(e *engine) *robotsRequests {
 	jobs := &robotsJobs{inFlight: map[int64]robotsJob{}, perPLD: map[uint64]*pldJobs{}}
 	return &robotsRequests{engine: e, waiting: &releases{}, robotsJobs: jobs,
-		wakeRequested: e.pulsedSignal(), wakeAwaiting: e.pulsedSignal(), wakeJobs: e.pulsedSignal()}
+		wakeRequested: e.PulsedSignal(), wakeAwaiting: e.PulsedSignal(), wakeJobs: e.PulsedSignal()}
 }
 
 // freeze copies the requests under way. A run that continues from the checkpoint repeats them.
@@ -62,7 +68,7 @@ func (q *robotsRequests) empty() bool {
 	queued, _ := q.robotsFetch.Len()
 	deferred, _ := q.robotsDeferred.Len()
 	asked, _ := q.robotsRequested.Pending()
-	return q.underWay() == 0 && queued == 0 && deferred == 0 && asked == 0
+	return q.UnderWay() == 0 && queued == 0 && deferred == 0 && asked == 0
 }
 
 // queued returns the number of requests that wait in QD.
@@ -90,19 +96,19 @@ func (q *robotsRequests) restoreWaiting() {
 	q.waiting.restore(n, q.robotsJobs.issued())
 }
 
-// underWay returns the number of requests that have begun and not ended.
-func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
+// UnderWay returns the number of requests that have begun and not ended.
+func (q *robotsRequests) UnderWay() int { return q.robotsJobs.len() }
 
 // verdictsMerged tells that RobotsCache has merged all answers before a time.
 func (q *robotsRequests) verdictsMerged(before time.Time) { q.comeBack.merged(before) }
 
 // outageEnded makes the reader of QD continue.
-func (q *robotsRequests) outageEnded() { q.wakeJobs.raise() }
+func (q *robotsRequests) outageEnded() { q.wakeJobs.Raise() }
 
 // requestedStore returns the options of RobotsRequested. It emits new requests to QD.
 func (q *robotsRequests) requestedStore() drum.Options {
-	o := q.plan.RobotsRequested.shaped(requestedShape())
-	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.reserve
+	o := q.plan.RobotsRequested.Shaped(plan.RequestedShape())
+	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.Reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
 	if q.opt.RobotsForget > 0 {
 		o.Expunge = q.forgetRequested
@@ -114,7 +120,7 @@ func (q *robotsRequests) requestedStore() drum.Options {
 // time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time. If the last
 // answer was a failure, it waits as any URL of such an origin does: it holds up the end of the crawl for no longer, and next
 // time it waits in QR. Otherwise its waits, which double as those between two failures do, could miss each answer.
-func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
+func (q *robotsRequests) requestRobots(tx *account.Tx, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
@@ -125,7 +131,7 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 	if err := q.robotsRequested.Add(tuple); err != nil {
 		return err
 	}
-	tx.wake(q.wakeRequested)
+	tx.Wake(q.wakeRequested)
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
@@ -137,7 +143,7 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, due, why)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
-	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+	tx.Move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 	if err := q.awaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
@@ -176,7 +182,7 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 
 // emitRequested puts the new requests into QD.
 func (q *robotsRequests) emitRequested(results []drum.Result) error {
-	return q.transact(func(tx *transaction) error {
+	return q.Transact(func(tx *account.Tx) error {
 		for i := range results {
 			if !results[i].New {
 				continue
@@ -186,50 +192,50 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 			}
 			q.robotsJobs.queued()
 		}
-		tx.wake(q.wakeJobs)
+		tx.Wake(q.wakeJobs)
 		return nil
 	})
 }
 
 func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
-	return q.passes.run(ctx, q.merges)
+	return q.passes.Run(ctx, q.merges)
 }
 
 // openMerger describes the passes of RobotsRequested.
 func (q *robotsRequests) openMerger() {
-	q.merges = &merger{
-		passes: q.passes,
-		name:   state.NameRobotsRequested,
-		pass: func(ctx context.Context, early bool) (int, error) {
+	q.merges = &pass.Merger{
+		Passes: q.passes,
+		Name:   state.NameRobotsRequested,
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			q.requestedNow.Store(time.Now().Unix())
 			mark := q.waiting.beginPass()
 			n, err := q.robotsRequested.Pass(ctx, early)
 			if err == nil && early { // a pass over full buckets leaves tuples in the others
 				q.waiting.endPass(mark, q.robotsJobs.issued())
-				q.wakeAwaiting.raise()
+				q.wakeAwaiting.Raise()
 			}
 			return n, err
 		},
-		full:    q.robotsRequested.Full,
-		pending: pendingTuples(q.robotsRequested),
-		bytes:   pendingBytes(q.robotsRequested),
-		keys:    q.robotsRequested.Keys,
-		cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
-		early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, starving: q.passes.starving,
-		urgent: q.orders.anyUrgent,
-		wake:   q.wakeRequested,
+		Full:    q.robotsRequested.Full,
+		Pending: pass.PendingTuples(q.robotsRequested),
+		Bytes:   pass.PendingBytes(q.robotsRequested),
+		Keys:    q.robotsRequested.Keys,
+		Cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
+		Early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, Starving: q.passes.Starving,
+		Urgent: q.orders.anyUrgent,
+		Wake:   q.wakeRequested,
 	}
 }
 
 // readRobotsFetch takes requests from QD and starts at most Options.RobotsInFlight at once.
 func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if rest := q.outages.gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
-			sleep(ctx, min(rest, trickle)) // the gap falls with the first answer
+		if rest := q.outages.Gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
+			account.Sleep(ctx, min(rest, outage.Trickle)) // the gap falls with the first answer
 			continue
 		}
-		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.pausing() != "" {
-			q.await(ctx, q.wakeJobs, wakeAfter)
+		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.Pausing() != "" {
+			q.Await(ctx, q.wakeJobs, account.WakeAfter)
 			continue
 		}
 		data, again, err := q.robotsDeferred.Peek(time.Now(), queue.Usual)
@@ -242,7 +248,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				q.await(ctx, q.wakeJobs, untilDue(q.robotsDeferred, queue.Usual))
+				q.Await(ctx, q.wakeJobs, untilDue(q.robotsDeferred, queue.Usual))
 				continue
 			}
 		}
@@ -254,11 +260,11 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 		pld := q.PLDKey(weburl.Split(job.Origin).Host)
 		now := time.Now()
 		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), now)
-		if wait := q.outages.hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
+		if wait := q.outages.Hold(q.HostKey(weburl.Split(job.Origin).Host), now); wait > 0 && !job.AddrsOnly {
 			turn = now.Add(wait)
 		}
 		var seq int64
-		if err := q.transact(func(*transaction) error {
+		if err := q.Transact(func(*account.Tx) error {
 			if again {
 				q.robotsDeferred.Advance(queue.Usual)
 			} else {
@@ -276,7 +282,7 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 			continue
 		}
 		q.jobTried = time.Now()
-		q.start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
+		q.Start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
 	}
 	return nil
 }
@@ -308,7 +314,7 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 		}
 		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())
 		if n == 0 {
-			q.await(ctx, q.wakeAwaiting, wait)
+			q.Await(ctx, q.wakeAwaiting, wait)
 			continue
 		}
 		for ; n > 0 && ctx.Err() == nil; n-- {
@@ -317,10 +323,10 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				q.await(ctx, q.wakeAwaiting, pulseEvery)
+				q.Await(ctx, q.wakeAwaiting, account.PulseEvery)
 				break
 			}
-			if err := q.transact(func(tx *transaction) error {
+			if err := q.Transact(func(tx *account.Tx) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: record from QR: %w", err)

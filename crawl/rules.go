@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/internal/scope"
 	"drumbeat/polite"
 	"drumbeat/weburl"
@@ -93,17 +94,17 @@ func (e *engine) readTrusted() ([]uint64, error) {
 
 // reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has errors, late gets
 // them and the old list stays.
-func (e *engine) reloadTrusted(late *lateLog) {
+func (e *engine) reloadTrusted(late *account.LateLog) {
 	if e.opt.Trusted == "" {
 		return
 	}
 	trusted, err := e.readTrusted()
 	if err != nil {
-		late.add(e.opt.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
+		late.Add(e.opt.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
 		return
 	}
 	before := e.rules.trusted.Swap(&trusted)
-	late.add(e.opt.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
+	late.Add(e.opt.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
 }
 
 // enter registers an exchange. The exchange runs under the returned context, which ends if its host or
@@ -151,9 +152,9 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.opt.Reload:
-			var late lateLog
+			var late account.LateLog
 			_, err := d.reloadFiles(ctx, &late)
-			late.tell()
+			late.Tell()
 			if err != nil {
 				return err
 			}
@@ -176,7 +177,7 @@ type Reloaded struct {
 
 // reloadFiles puts new trusted PLDs, settings of sites, rules and blacklist in force. Of each, if its files have errors,
 // late gets them and the old ones stay.
-func (d *dispatcher) reloadFiles(ctx context.Context, late *lateLog) (r Reloaded, err error) {
+func (d *dispatcher) reloadFiles(ctx context.Context, late *account.LateLog) (r Reloaded, err error) {
 	defer d.reloaded()
 	d.reloadTrusted(late)
 	if err := d.reloadSites(ctx, &r, late); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
@@ -199,18 +200,18 @@ func (d *dispatcher) checkFiles() error {
 }
 
 // reload puts new rules in force. If the files have errors, late gets them and the old rules stay.
-func (d *dispatcher) reload(ctx context.Context, late *lateLog) (cut, swept int, _ error) {
+func (d *dispatcher) reload(ctx context.Context, late *account.LateLog) (cut, swept int, _ error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	rules, blacklist, err := d.readRules()
 	if err != nil {
-		late.add(d.opt.Log.Error, "rules and blacklist stay as they were: the files have errors", "error", err)
+		late.Add(d.opt.Log.Error, "rules and blacklist stay as they were: the files have errors", "error", err)
 		return 0, 0, nil
 	}
 	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
 	cut = d.rules.cutOff()
 	swept, err = d.sweepBlocked(ctx, late)
-	late.add(d.opt.Log.Info, "rules and blacklist reloaded",
+	late.Add(d.opt.Log.Info, "rules and blacklist reloaded",
 		"rules", rules.Stats().String(), "before", oldRules.Stats().String(),
 		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(),
 		"exchanges_cut", cut, "urls_swept", swept)
@@ -222,7 +223,7 @@ const sweepLot = 256
 
 // sweepBlocked removes the blacklisted URLs from RAM. URLs with addresses left go to RobotsCache again. If
 // a URL is admitted under the old list during the sweep, its exchange detects it.
-func (d *dispatcher) sweepBlocked(ctx context.Context, late *lateLog) (n int, err error) {
+func (d *dispatcher) sweepBlocked(ctx context.Context, late *account.LateLog) (n int, err error) {
 	if d.rules.Blacklist.Load() == nil {
 		return 0, nil
 	}
@@ -242,7 +243,7 @@ func (d *dispatcher) sweepBlocked(ctx context.Context, late *lateLog) (n int, er
 	for len(hit) > 0 && ctx.Err() == nil {
 		lot := hit[:min(len(hit), sweepLot)]
 		hit = hit[len(lot):]
-		lines, err := d.transactQuietly(func(tx *transaction) error {
+		lines, err := d.TransactQuietly(func(tx *account.Tx) error {
 			for _, item := range d.polite.EvictItems(time.Now(), lot) {
 				n++
 				if err := d.deferrals.dropBlocked(tx, item); err != nil {
@@ -254,7 +255,7 @@ func (d *dispatcher) sweepBlocked(ctx context.Context, late *lateLog) (n int, er
 		if err != nil {
 			return n, err
 		}
-		late.join(lines)
+		late.Join(lines)
 	}
 	return n, nil
 }

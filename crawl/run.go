@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/trapscore"
 	"drumbeat/internal/urlrule"
@@ -37,7 +39,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.limit, opt.filled = newDiskLimit(&opt), new(filledFilter)
+	opt.limit, opt.filled = space.NewLimit(opt.FS, opt.allDirs(), opt.DiskBytes), new(filledFilter)
 	defer opt.filled.close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
@@ -55,39 +57,43 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 // runUntilEnd runs the crawl, again after a full disk. It sets last if the crawl ran, with its state before it
 // was closed.
 func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, error) {
-	var full fullTries
+	var full space.Tries
 	for {
 		c, err := open(opt)
-		if err != nil && full.n == 0 {
-			return nil, blameDisk(err, opt.allDirs())
+		if err != nil && full.N == 0 {
+			return nil, space.BlameDisk(err, opt.allDirs())
 		}
 		var res *Result
 		if err == nil {
-			res, err = c.crawl(ctx, full.pause())
+			res, err = c.crawl(ctx, full.Pause())
 			opt.Control.attach(nil)
 			if opt.Control != nil {
 				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
 			}
-			c.history.end(res, err)
-			full.noteRun(c.space)
+			stop := ""
+			if res != nil {
+				stop = res.Stop
+			}
+			c.history.End(stop, err)
+			full.NoteRun(c.space)
 			err = errors.Join(err, c.close())
 		}
 		if errors.Is(err, disk.ErrQuota) {
-			err = opt.limit.met(opt.DiskBytes, err)
+			err = opt.limit.Met(opt.DiskBytes, err)
 		}
-		err = blameDisk(err, opt.allDirs())
-		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
+		err = space.BlameDisk(err, opt.allDirs())
+		if !state.IsFull(err) || opt.WhenFull == space.WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
 		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
 		// discarded. The crawl continues from that checkpoint when there is room.
-		if full.writesUseless(opt.FS, opt.allDirs()) {
-			return nil, full.error(err)
+		if full.WritesUseless(opt.FS, opt.allDirs()) {
+			return nil, full.Error(err)
 		}
-		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
+		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.Pause())
 		opt.New = false
 		if c == nil { // otherwise crawl pauses
-			sleep(ctx, full.pause())
+			account.Sleep(ctx, full.Pause())
 		}
 	}
 }
@@ -99,21 +105,21 @@ const stopGrace = 3 * time.Second
 // crawl runs the stages until they end. After a write that found no space it first pauses for rest and
 // waits for room.
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
-	c.extraction.open()
-	defer c.extraction.close()
-	if err := c.uploads.access(ctx); err != nil {
+	c.extraction.Open()
+	defer c.extraction.Close()
+	if err := c.uploads.Access(ctx); err != nil {
 		return nil, err
 	}
-	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.acct.copy()
+	rejoined, finished, before := c.cluster.rejoin(ctx), c.finished(), c.Accounts.Copy()
 	if finished && !rejoined {
-		c.extraction.finish(ctx)
+		c.extraction.Finish(ctx)
 		c.cluster.end(ctx)
-		if c.uploads.waits() { // and makes a checkpoint
+		if c.uploads.Waits() { // and makes a checkpoint
 			if err := c.restoreRAM(); err != nil {
 				return nil, err
 			}
 		}
-		if err := c.uploads.finish(ctx, c.Manifest.Done); err != nil {
+		if err := c.uploads.Finish(ctx, c.Manifest.Done); err != nil {
 			return nil, err
 		}
 		if rest > 0 { // the write that found no space came after the last checkpoint
@@ -121,20 +127,15 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		}
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
-	inner, cancel := context.WithCancel(ctx)
-	c.cancel, c.running = cancel, inner
-	defer cancel()
-	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
-	c.fetching = fetching
+	inner, cut := c.Begin(ctx)
+	defer c.Cancel()
 	defer cut()
-	c.began = time.Now()
-	c.noteProgress()
-	if rest > 0 || c.space.over(0, 0) {
-		if err := c.space.awaitSpace(inner, rest); err != nil {
+	if rest > 0 || c.space.Over(0, 0) {
+		if err := c.space.AwaitSpace(inner, rest); err != nil {
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
-			return &Result{Stop: c.stop.get(), Snapshot: *c.snapshot()}, nil
+			return &Result{Stop: c.stopped(), Snapshot: *c.snapshot()}, nil
 		}
 	}
 	if err := c.cluster.agree(inner); err != nil {
@@ -144,27 +145,27 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 		return nil, err
 	}
 	if c.Manifest != nil {
-		c.testHook("recovery")
+		c.Hook("recovery")
 	}
 	// Identity, secret and the position in the seeds must be durable before the first fetch.
 	if err := c.checkpointer.checkpoint(false, ""); err != nil {
 		return nil, err
 	}
 	c.seen.startMeter()
-	c.history.started(c.Manifest)
+	c.history.Started(c.Manifest)
 	c.startStages(inner)
 	c.opt.Control.attach(c)
 	<-inner.Done()
-	c.stages.Wait()
+	c.WaitStages()
 	close(c.workers.grants) // dispatch was the only sender
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
-	c.fetchers.Wait()
+	c.Fetchers.Wait()
 	close(c.workers.landed) // the fetchers were the only senders
-	if err := c.failure(); err != nil {
+	if err := c.Failure(); err != nil {
 		return nil, err
 	}
-	why := c.stop.get()
+	why := c.stopped()
 	done := ""
 	if why == StopDone {
 		done = why
@@ -172,7 +173,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.content.finish(); err != nil {
 		return nil, err
 	}
-	if err := c.output.finishOutput(); err != nil {
+	if err := c.output.Finish(); err != nil {
 		return nil, err
 	}
 	if err := c.checkpointer.checkpoint(true, done); err != nil {
@@ -185,11 +186,11 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	} else if why == StopPages {
 		c.cluster.endPages(ctx)
 	}
-	c.extraction.finish(ctx)
-	if err := c.uploads.finish(ctx, done); err != nil {
+	c.extraction.Finish(ctx)
+	if err := c.uploads.Finish(ctx, done); err != nil {
 		return nil, err
 	}
-	if now := c.acct.copy(); finished && why == StopDone && now.Unique == before.Unique &&
+	if now := c.Accounts.Copy(); finished && why == StopDone && now.Unique == before.Unique &&
 		now.Counters[state.CountPages] == before.Counters[state.CountPages] { // nor did other nodes find anything for this one
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
@@ -198,8 +199,8 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 
 // result returns the result of a crawl after its last checkpoint.
 func (c *crawler) result(why string) (*Result, error) {
-	seeds, err := c.output.unfinishedSeeds()
-	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.finishedOutput()}, err
+	seeds, err := c.output.UnfinishedSeeds()
+	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.Finished()}, err
 }
 
 // finished reports whether the manifest says that the crawl is over and its seeds have not changed.
@@ -213,15 +214,16 @@ func (c *crawler) moreWork() bool {
 	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	if c.opt.Recrawl != nil && c.acct.deferredFor(state.ReasonRevisit) > 0 {
+	if c.opt.Recrawl != nil && c.Accounts.DeferredFor(state.ReasonRevisit) > 0 {
 		return true
 	}
-	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
+	return c.deferrals.heldLeft() > 0 || c.Accounts.In(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
 		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM, state.PlaceContent) > 0
 }
 
 // open locks the directories and opens every structure at the state in the manifest.
 func open(opt Options) (_ *crawler, err error) {
+	opt.defaults()
 	c := newCrawler(opt)
 	defer func() {
 		if err != nil {
@@ -241,17 +243,18 @@ func open(opt Options) (_ *crawler, err error) {
 		return nil, err
 	}
 	m := c.Manifest
-	c.firstBegan = c.began.Unix()
+	firstBegan, active := c.Began().Unix(), int64(0)
 	if m != nil {
-		c.activeBefore, c.firstBegan = m.Active, m.Began
-		c.acct.s = m.Accounts
-		c.space.noteSaved(&m.Accounts)
+		active, firstBegan = m.Active, m.Began
+		c.Accounts.Do(func(a *state.Accounts) { *a = m.Accounts })
+		c.space.NoteSaved(&m.Accounts)
 	}
+	c.Resume(active, firstBegan)
 	if err = c.checkpointer.resume(m); err != nil {
 		return nil, err
 	}
 	if m != nil {
-		c.testHook("recovery")
+		c.Hook("recovery")
 	}
 	if err = c.operator.openJournal(m); err != nil {
 		return nil, err
@@ -260,8 +263,7 @@ func open(opt Options) (_ *crawler, err error) {
 		return nil, err
 	}
 	if c.plan.Lanes != c.opt.Lanes { // those of the manifest
-		c.plan.Lanes = c.opt.Lanes
-		c.plan.planQueues(&c.opt, c.plan.Lanes)
+		c.plan.SetLanes(c.opt.Lanes)
 	}
 	if err = c.openStructures(m); err != nil {
 		return nil, err
@@ -269,7 +271,7 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.spools.clean(); err != nil {
 		return nil, err
 	}
-	if err = c.uploads.restore(m); err != nil {
+	if err = c.uploads.Restore(m); err != nil {
 		return nil, err
 	}
 	return c, c.openRAM(m)
@@ -365,7 +367,7 @@ func (c *crawler) restoreRAM() error {
 		if err != nil {
 			return err
 		}
-		err = c.transact(func(tx *transaction) error {
+		err = c.Transact(func(tx *account.Tx) error {
 			return state.EachRecord("URLs in RAM", ram, func(data []byte) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/pass"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -26,13 +28,13 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 		}
 		if !b.beast.Scanning() {
 			if wait := b.untilScan(time.Now()); wait > 0 {
-				b.await(ctx, b.wakeScan, wait)
+				b.Await(ctx, b.wakeScan, wait)
 				continue
 			}
 			b.scanned.busy = 0
 			b.scanned.gained.Store(0)
 			b.chooseLot()
-			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
+			if err := b.Transact(func(*account.Tx) error { return b.beast.StartScan() }); err != nil {
 				return err
 			}
 		}
@@ -41,20 +43,20 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			if err := b.transact(func(*transaction) error { return b.beast.EndScan() }); err != nil {
+			if err := b.Transact(func(*account.Tx) error { return b.beast.EndScan() }); err != nil {
 				return err
 			}
 			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
-			b.opt.Log.Debug("scan of QF", "left", b.acct.in(state.PlaceFailed), "took", b.scanned.took)
-			b.wakeStar.raise()
+			b.opt.Log.Debug("scan of QF", "left", b.Accounts.In(state.PlaceFailed), "took", b.scanned.took)
+			b.wakeStar.Raise()
 			continue
 		}
 		if b.crowded() || b.scanLotReady() {
-			b.wakeStar.raise()
-			b.await(ctx, b.wakeScan, wakeAfter)
+			b.wakeStar.Raise()
+			b.Await(ctx, b.wakeScan, account.WakeAfter)
 			continue
 		}
-		if err := b.transact(func(tx *transaction) error { return b.scanSome(tx, data) }); err != nil {
+		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(tx, data) }); err != nil {
 			return err
 		}
 	}
@@ -64,7 +66,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 // scanSome handles the record of QF that ScanPeek has returned. A URL of a host that has more in RAM and on disk than it can
 // be sent until the next scan stays in QF, and so do those that follow, at most scanSkips: they are one part of a
 // transaction.
-func (b *budgetStage) scanSome(tx *transaction, data []byte) error {
+func (b *budgetStage) scanSome(tx *account.Tx, data []byte) error {
 	var rec weburl.Record
 	var host []byte // of the last record
 	glutted, now, ahead := false, time.Now(), max(glutAhead, b.scanRest(scanDuty))
@@ -101,7 +103,7 @@ func (b *budgetStage) scanSome(tx *transaction, data []byte) error {
 func (b *budgetStage) crowded() bool {
 	full := b.star.ChecksHalfFull()
 	if full {
-		b.wakeStar.raise()
+		b.wakeStar.Raise()
 	}
 	return full
 }
@@ -152,7 +154,7 @@ const scanLot = 1 << 14
 // chooseLot chooses the lot of the scan that begins. Where a pass takes long, a lot is what fills half of STAR's buckets
 // (crowded).
 func (b *budgetStage) chooseLot() {
-	lot := max(scanLot, b.star.NumPLDs()/earlyShare)
+	lot := max(scanLot, b.star.NumPLDs()/pass.EarlyShare)
 	if _, st := b.star.Stats(); st.PredictedEarly > cheapMerge {
 		lot = math.MaxInt64
 	}
@@ -172,11 +174,11 @@ func (b *budgetStage) untilScan(now time.Time) time.Duration {
 		worth := time.Duration(max(1, b.scanned.gained.Load())) * scanWorth
 		duty = max(hungryDuty, min(mostDuty, hungryDuty*int(b.scanned.took/worth)))
 	}
-	if wait := b.scanned.ended.Add(b.scanRest(duty)).Sub(now); wait > 0 && !b.passes.nothingInFlight() {
-		return min(wait, wakeAfter)
+	if wait := b.scanned.ended.Add(b.scanRest(duty)).Sub(now); wait > 0 && !b.passes.NothingInFlight() {
+		return min(wait, account.WakeAfter)
 	}
 	if !b.scanDue() {
-		return wakeAfter
+		return account.WakeAfter
 	}
 	return 0
 }
@@ -188,7 +190,7 @@ func (b *budgetStage) scanRest(duty int) time.Duration {
 
 // nothingNearer reports whether no URL is nearer to RAM than those in QF.
 func (b *budgetStage) nothingNearer() bool {
-	return b.acct.in(state.PlaceBeast, state.PlaceStar) == 0 && b.upstreamEmpty()
+	return b.Accounts.In(state.PlaceBeast, state.PlaceStar) == 0 && b.upstreamEmpty()
 }
 
 // scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
@@ -197,7 +199,7 @@ func (b *budgetStage) nothingNearer() bool {
 // without a budget. They are read again while scans bring URLs, else after many fetched pages, and a last
 // time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
-	if b.acct.in(state.PlaceFailed) == 0 {
+	if b.Accounts.In(state.PlaceFailed) == 0 {
 		return false
 	}
 	if b.beast.ScanDue() {
@@ -205,15 +207,15 @@ func (b *budgetStage) scanDue() bool {
 		b.scanned.spared.Store(false)
 		return true
 	}
-	if !b.passes.needsURLs() || !b.nothingNearer() {
+	if !b.passes.NeedsURLs() || !b.nothingNearer() {
 		return false
 	}
-	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
+	fetched, edges := b.Counter(state.CountResponses), b.Counter(state.CountEdges)
 	last, spare := b.scanned.fetched.Load(), b.onlyFailedLeft()
 	if last == fetched && b.scanned.edges.Load() == edges && (b.scanned.spared.Load() || !spare) {
 		return false
 	}
-	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !spare {
+	if last >= 0 && b.scanned.gained.Load() == 0 && (fetched-last)*scanShare < b.Accounts.In(state.PlaceFailed) && !spare {
 		return false
 	}
 	b.star.Spare(spare) // nothing else is left: PLDs without standing get their pages too
@@ -226,12 +228,12 @@ func (b *budgetStage) scanDue() bool {
 // onlyFailedLeft reports whether QF has the only URLs that could be fetched soon. Others may only wait for
 // hosts whose robots.txt is unavailable or that are in a long back-off.
 func (b *budgetStage) onlyFailedLeft() bool {
-	s := b.acct.copy()
+	s := b.Accounts.Copy()
 	lingering := s.Lingering()
 	if b.opt.Recrawl == nil { // visits that a former run scheduled, as in the stop
 		lingering += s.Deferred[state.ReasonRevisit]
 	}
-	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.underWay() == 0
+	return b.Accounts.Stock() == 0 && s.Places[state.PlaceDeferred].N == lingering && b.requests.UnderWay() == 0
 }
 
 // upstreamEmpty reports whether no link waits in front of BEAST.

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
 	"drumbeat/state"
 	"drumbeat/weburl"
 )
@@ -20,9 +23,9 @@ const seedsAtOnce = 256
 // seedFeeder reads the seed file. Its goroutine is "seeds".
 type seedFeeder struct {
 	*engine
-	output  *output
+	output  *output.Writer
 	seen    *seenStage
-	space   *space
+	space   *space.Keeper
 	budgets *budgetStage
 
 	state state.Seeds // guarded by the transaction lock
@@ -79,8 +82,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 	}
 	lines := admit.NewLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
 	for ctx.Err() == nil && !f.opt.Drain {
-		if f.space.pausing() != "" || f.drains() {
-			sleep(ctx, spaceEvery)
+		if f.space.Pausing() != "" || f.drains() {
+			account.Sleep(ctx, space.Every)
 			continue
 		}
 		lot := f.newLot(time.Now())
@@ -99,8 +102,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		if end != nil && end != io.EOF {
 			return fmt.Errorf("crawl: read seeds: %w", end)
 		}
-		err := f.transact(func(tx *transaction) error {
-			f.testHook("seeds")
+		err := f.Transact(func(tx *account.Tx) error {
+			f.Hook("seeds")
 			f.state.Offset += bytes
 			f.state.Done = end == io.EOF
 			f.seedsDone.Store(f.state.Done)
@@ -160,13 +163,13 @@ func (l *seedLot) isElsewhere(url string) bool {
 }
 
 // send sends the seeds of a lot to URLseen. It is part of a transaction.
-func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
-	tx.count(state.CountSeeds, l.seeds)
-	tx.count(state.CountSeedsBad, int64(len(l.bad)))
-	tx.count(state.CountSeedsElsewhere, l.elsewhere)
+func (f *seedFeeder) send(tx *account.Tx, l *seedLot) error {
+	tx.Count(state.CountSeeds, l.seeds)
+	tx.Count(state.CountSeedsBad, int64(len(l.bad)))
+	tx.Count(state.CountSeedsElsewhere, l.elsewhere)
 	f.budgets.trust(l.plds)
 	for _, b := range l.bad {
-		f.output.logSeed(b[0], b[1])
+		f.output.LogSeed(b[0], b[1])
 	}
 	if err := f.sendBatch(tx, l.bare); err != nil {
 		return err
@@ -175,4 +178,4 @@ func (f *seedFeeder) send(tx *transaction, l *seedLot) error {
 }
 
 // sendBatch sends URLs to URLseen. It is part of a transaction.
-func (f *seedFeeder) sendBatch(tx *transaction, b *admit.Batch) error { return f.seen.sendLinks(b, tx) }
+func (f *seedFeeder) sendBatch(tx *account.Tx, b *admit.Batch) error { return f.seen.sendLinks(b, tx) }

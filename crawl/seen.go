@@ -10,6 +10,11 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/pass"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/drum"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
@@ -29,8 +34,8 @@ type seenStage struct {
 	recentNames *drum.RAMCache
 	trace       *linktrace.Writer // trace of the keys before recent filters them; nil if off
 
-	merges              *merger // the waker of wakeSeen
-	wakeSeen, wakeNames signal
+	merges              *pass.Merger // the Waker of wakeSeen
+	wakeSeen, wakeNames account.Signal
 	seenMerges          atomic.Int64 // passes of URLseen that have ended
 	fullPasses          atomic.Int64 // passes over full buckets of URLseen, in this run
 	seenMeter           seenMeter
@@ -38,22 +43,22 @@ type seenStage struct {
 	budgets   *budgetStage
 	deferrals *deferrals
 	cluster   *clusterStage
-	output    *output
-	passes    *passRunner
-	space     *space
+	output    *output.Writer
+	passes    *pass.Runner
+	space     *space.Keeper
 }
 
 func newSeenStage(e *engine) *seenStage {
-	return &seenStage{engine: e, wakeSeen: e.pulsedSignal(), wakeNames: newSignal()}
+	return &seenStage{engine: e, wakeSeen: e.PulsedSignal(), wakeNames: account.NewSignal()}
 }
 
 // sendLinks sends a page's links to URLseen, the store of names and STAR. It is part of the page's
 // transaction.
-func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
+func (s *seenStage) sendLinks(b *admit.Batch, tx *account.Tx) error {
 	countLinks(b, tx)
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
 	if s.drains() && !seeds {
-		tx.count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
+		tx.Count(state.CountLinksDraining, int64(len(b.Keys))+b.Again)
 		b.Ends, b.Keys, b.Edges, b.Traced, b.Again = b.Ends[:0], b.Keys[:0], b.Edges[:0], b.Traced[:0], 0
 		b.Away = b.Away[:0]
 		b.Names.Reset()
@@ -71,7 +76,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	}
 	text := b.Code()
 	if cached := int64(len(b.Keys)-len(b.Tuples)) + b.Again; cached > 0 {
-		tx.count(state.CountLinksCached, cached)
+		tx.Count(state.CountLinksCached, cached)
 	}
 	if err := s.cluster.send(b, tx); err != nil {
 		return err
@@ -80,10 +85,10 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 		if err := s.urlSeen.Add(b.Tuples); err != nil {
 			return err
 		}
-		tx.count(state.CountLinksChecked, int64(len(b.Tuples)))
+		tx.Count(state.CountLinksChecked, int64(len(b.Tuples)))
 		s.seenMeter.added.Add(int64(len(b.Tuples)))
 		s.seenMeter.text.Add(text)
-		tx.wake(s.merges)
+		tx.Wake(s.merges)
 	}
 	if err := s.sendNames(&b.Names, tx); err != nil {
 		return err
@@ -92,25 +97,25 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 		if err := s.budgets.addEdges(b.Edges); err != nil {
 			return err
 		}
-		tx.count(state.CountEdges, int64(len(b.Edges)))
+		tx.Count(state.CountEdges, int64(len(b.Edges)))
 	}
 	for _, f := range b.Faults {
-		s.output.logSeed(f[0], f[1])
+		s.output.LogSeed(f[0], f[1])
 	}
 	return nil
 }
 
 // countLinks adds a page's counters.
-func countLinks(b *admit.Batch, tx *transaction) {
+func countLinks(b *admit.Batch, tx *account.Tx) {
 	for counter, n := range b.Counts {
 		if n != 0 {
-			tx.count(state.Counter(counter), n)
+			tx.Count(state.Counter(counter), n)
 		}
 	}
 }
 
 // sendNames sends the names that the cache does not hold. The cache changes within the same transaction.
-func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
+func (s *seenStage) sendNames(l *admit.Names, tx *account.Tx) error {
 	fresh := l.Tuples[:0]
 	for _, t := range l.Tuples {
 		if s.recentNames == nil || !s.recentNames.TestAndSet(t.Key) {
@@ -120,7 +125,7 @@ func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	tx.wake(s.wakeNames)
+	tx.Wake(s.wakeNames)
 	return s.names.Add(fresh)
 }
 
@@ -149,10 +154,10 @@ func (s *seenStage) traced() bool { return s.trace != nil }
 func (s *seenStage) cached() bool { return s.recent != nil }
 
 // wake makes URLseen's goroutine check for a due pass once the transaction has ended.
-func (s *seenStage) wake(tx *transaction) { tx.wake(s.merges) }
+func (s *seenStage) wake(tx *account.Tx) { tx.Wake(s.merges) }
 
 // wakeNow does the same as wake, outside of a transaction.
-func (s *seenStage) wakeNow() { s.wakeSeen.raise() }
+func (s *seenStage) wakeNow() { s.wakeSeen.Raise() }
 
 // pending returns the number of links that wait for a pass.
 func (s *seenStage) pending() int64 { n, _ := s.urlSeen.Pending(); return n }
@@ -165,20 +170,20 @@ func (s *seenStage) passCost() time.Duration { return s.urlSeen.Stats().Predicte
 
 // seenStore returns the options of URLseen. It emits new URLs to emitUnique.
 func (s *seenStage) seenStore() drum.Options {
-	o := s.plan.seenOptions(nil)
-	o.Set, o.Name, o.Reserve = s.Set, state.NameURLSeen, s.space.reserve
+	o := s.plan.SeenOptions(nil)
+	o.Set, o.Name, o.Reserve = s.Set, state.NameURLSeen, s.space.Reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitUnique
 	return o
 }
 
-func (s *seenStage) mergeSeen(ctx context.Context) error { return s.passes.run(ctx, s.merges) }
+func (s *seenStage) mergeSeen(ctx context.Context) error { return s.passes.Run(ctx, s.merges) }
 
 // openMerger describes the passes of URLseen.
 func (s *seenStage) openMerger() {
-	s.merges = &merger{
-		passes: s.passes,
-		name:   state.NameURLSeen,
-		pass: func(ctx context.Context, early bool) (int, error) {
+	s.merges = &pass.Merger{
+		Passes: s.passes,
+		Name:   state.NameURLSeen,
+		Pass: func(ctx context.Context, early bool) (int, error) {
 			if !early {
 				s.fullPasses.Add(1)
 			}
@@ -186,24 +191,24 @@ func (s *seenStage) openMerger() {
 			s.seenMerges.Add(1)
 			return n, err
 		},
-		full:    s.urlSeen.Full,
-		pending: pendingTuples(s.urlSeen),
-		bytes:   pendingBytes(s.urlSeen),
-		keys:    s.urlSeen.Keys,
-		cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
-		early: func() bool {
-			return s.passes.needsURLs() && (!s.budgets.checksPending() || s.budgets.scanning())
+		Full:    s.urlSeen.Full,
+		Pending: pass.PendingTuples(s.urlSeen),
+		Bytes:   pass.PendingBytes(s.urlSeen),
+		Keys:    s.urlSeen.Keys,
+		Cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
+		Early: func() bool {
+			return s.passes.NeedsURLs() && (!s.budgets.checksPending() || s.budgets.scanning())
 		},
-		starving: s.passes.starving,
-		wake:     s.wakeSeen,
+		Starving: s.passes.Starving,
+		Wake:     s.wakeSeen,
 	}
 }
 
 // emitUnique sends the new URLs from URLseen to STAR for their budgets.
 func (s *seenStage) emitUnique(results []drum.Result) error {
-	s.testHook("urlseen")
+	s.Hook("urlseen")
 	checks := make([]star.CheckTuple, 0, len(results))
-	return s.transact(func(tx *transaction) error {
+	return s.Transact(func(tx *account.Tx) error {
 		var rec weburl.Record
 		var urls, urlBytes, recordBytes int64
 		for i := range results {
@@ -224,16 +229,16 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 					continue
 				}
 			}
-			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
+			tx.Enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			check := s.checkOf(&rec, res.Aux)
 			if check.Part != 0 {
-				tx.count(state.CountTrapURLs, 1)
+				tx.Count(state.CountTrapURLs, 1)
 			}
 			checks = append(checks, check)
 		}
-		tx.count(state.CountURLsSized, urls)
-		tx.count(state.CountURLBytes, urlBytes)
-		tx.count(state.CountRecordBytes, recordBytes)
+		tx.Count(state.CountURLsSized, urls)
+		tx.Count(state.CountURLBytes, urlBytes)
+		tx.Count(state.CountRecordBytes, recordBytes)
 		if len(checks) == 0 {
 			return nil
 		}
@@ -246,24 +251,19 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 // at either end of an edge. A name is sent in the same transaction as its URL or edge, so every checkpoint
 // has both or neither (docs/formats/names.md).
 
-// namesShape returns the options that fix the format of the store of names.
-func namesShape() drum.Options {
-	return drum.Options{Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}
-}
-
 // namesStore returns the options of the store of names. It emits new names to emitNames.
 func (s *seenStage) namesStore() drum.Options {
-	o := s.plan.Names.shaped(namesShape())
-	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.reserve
+	o := s.plan.Names.Shaped(plan.NamesShape())
+	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.Reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitNames
 	return o
 }
 
 // emitNames adds the new names to the account with which an audit compares the store.
 func (s *seenStage) emitNames(results []drum.Result) error {
-	return s.transact(func(tx *transaction) error {
+	return s.Transact(func(tx *account.Tx) error {
 		for i := range results {
-			tx.named.Add(uint64(results[i].Key))
+			tx.NewName(uint64(results[i].Key))
 		}
 		return nil
 	})
@@ -275,19 +275,19 @@ const leastNames = 64
 // mergeNames merges when buckets are full, and early when the store would double. That makes about 30 small
 // passes in the life of a crawl. No stage waits for these passes.
 func (s *seenStage) mergeNames(ctx context.Context) error {
-	pending := pendingTuples(s.names)
-	return s.passes.run(ctx, &merger{
-		passes:   s.passes,
-		name:     state.NameNames,
-		pass:     s.names.Pass,
-		full:     s.names.Full,
-		pending:  pending,
-		bytes:    pendingBytes(s.names),
-		keys:     s.names.Keys,
-		cost:     func() time.Duration { return s.names.Stats().PredictedEarly },
-		early:    func() bool { return pending() >= s.names.Keys()+leastNames },
-		starving: func() bool { return false },
-		wake:     s.wakeNames,
+	pending := pass.PendingTuples(s.names)
+	return s.passes.Run(ctx, &pass.Merger{
+		Passes:   s.passes,
+		Name:     state.NameNames,
+		Pass:     s.names.Pass,
+		Full:     s.names.Full,
+		Pending:  pending,
+		Bytes:    pass.PendingBytes(s.names),
+		Keys:     s.names.Keys,
+		Cost:     func() time.Duration { return s.names.Stats().PredictedEarly },
+		Early:    func() bool { return pending() >= s.names.Keys()+leastNames },
+		Starving: func() bool { return false },
+		Wake:     s.wakeNames,
 	})
 }
 
@@ -306,7 +306,7 @@ func (s *seenStage) openTrace() error {
 		s.opt.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.TraceLinks, "error", why)
 	}
 	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit,
-		Pages: func() int64 { return s.counter(state.CountPages) }, HostDelay: s.opt.HostDelay, Ended: ended})
+		Pages: func() int64 { return s.Counter(state.CountPages) }, HostDelay: s.opt.HostDelay, Ended: ended})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}

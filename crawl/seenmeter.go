@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/drum"
 	"drumbeat/state"
 )
@@ -39,7 +40,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	if added := m.added.Load(); added > 0 {
 		check.URLBytes = float64(m.text.Load()) / float64(added)
 	}
-	check.TextRatio = planTextRatio
+	check.TextRatio = plan.TextRatio
 	buffered := int64(s.Set.Len()*s.plan.URLSeen.BufferBytes) / 2
 	if whole := float64(m.text.Load() - buffered); after.AuxWritten > 0 && whole > 0 {
 		check.TextRatio = max(1, whole/float64(after.AuxWritten))
@@ -48,7 +49,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
 		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged),
 		AuxBytes:       check.URLBytes, AuxRatio: check.TextRatio}
-	opt := s.plan.seenOptions(s.opt.Dirs)
+	opt := s.plan.SeenOptions(s.opt.Dirs)
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
 		m.moved, m.took = m.moved+d, m.took+took
@@ -70,18 +71,18 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 
 // startMeter records the state of URLseen at the start of the run.
 func (s *seenStage) startMeter() {
-	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.acct.copy().Counters[state.CountPages]
+	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.Accounts.Copy().Counters[state.CountPages]
 }
 
 // show adds the numbers of URLseen to a snapshot.
 func (s *seenStage) show(snap *Snapshot) {
 	st := s.urlSeen.Stats()
 	snap.URLSeenKeys, snap.URLSeenPasses, snap.URLSeenFullPasses = st.Keys, st.Passes, s.fullPasses.Load()
-	snap.Seen = s.seenMeter.check(&s.opt, &s.plan, snap)
+	snap.Seen = s.seenMeter.check(&s.plan, snap)
 }
 
 // check completes the latest SeenCheck for a snapshot.
-func (m *seenMeter) check(opt *Options, plan *Plan, s *Snapshot) SeenCheck {
+func (m *seenMeter) check(p *plan.Plan, s *Snapshot) SeenCheck {
 	last := m.last.Load()
 	if last == nil {
 		return SeenCheck{}
@@ -93,7 +94,7 @@ func (m *seenMeter) check(opt *Options, plan *Plan, s *Snapshot) SeenCheck {
 		return check
 	}
 	check.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
-	f, err := plan.Forecast(opt, Load{
+	f, err := p.Forecast(plan.Load{
 		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(state.CountPages)),
 		UniqueFraction: min(1, s.UniqueShare), URLBytes: check.URLBytes, TextRatio: check.TextRatio,
 		Misses:    float64(s.Count(state.CountLinksChecked)) / float64(links),

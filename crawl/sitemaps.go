@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/crawl/strategy"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -77,7 +79,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 }
 
 // send sends the sitemaps to URLseen. It is part of a transaction.
-func (b *sitemapBatch) send(s *seenStage, tx *transaction) error {
+func (b *sitemapBatch) send(s *seenStage, tx *account.Tx) error {
 	if b.links == nil {
 		return nil
 	}
@@ -86,14 +88,14 @@ func (b *sitemapBatch) send(s *seenStage, tx *transaction) error {
 
 // logRobots logs the outcome of a robots.txt request and the sitemaps that it named. It is part of a
 // transaction. LogErrors omits successful outcomes.
-func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
+func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
 	maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
-	if err != nil || o.opt.CrawlLog == state.LogOff {
+	if err != nil || q.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth),
-		Elapsed: time.Since(began), MIME: mimeType(resp),
+		Elapsed: time.Since(began), MIME: output.MIMEType(resp),
 		Truncated: resp.Truncated.String(), Attempts: int(job.Tries), TLS: f.TLS}
 	if len(f.Addrs) > 0 {
 		e.IP = f.Addrs[0]
@@ -101,8 +103,8 @@ func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respo
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if o.opt.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
-		if err := o.robotsLog.Append(&e); err != nil {
+	if q.opt.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
+		if err := q.output.LogRobots(&e); err != nil {
 			return err
 		}
 	}
@@ -111,7 +113,7 @@ func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respo
 		if m.bad {
 			e.Reason = "bad-sitemap"
 		}
-		if err := o.robotsLog.Append(&e); err != nil {
+		if err := q.output.LogRobots(&e); err != nil {
 			return err
 		}
 	}
@@ -175,7 +177,7 @@ func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
 	if rec.Flags&weburl.FlagSitemap != 0 {
 		return sitemap.Sniff(sitemapBody(resp)) != sitemap.None
 	}
-	if mimeType(resp) == "text/html" || resp.Body[0] != '<' && resp.Body[0] != 0xef {
+	if output.MIMEType(resp) == "text/html" || resp.Body[0] != '<' && resp.Body[0] != 0xef {
 		return false
 	}
 	return isSitemapProper(resp.Body)

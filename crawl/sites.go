@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
 	"drumbeat/internal/cookies"
 	"drumbeat/internal/sites"
@@ -95,9 +96,9 @@ func otherPriorities(a, b map[string]int) (n int) {
 }
 
 // warnOfLanes tells late that priorities have no effect in a crawl with one lane.
-func (d *dispatcher) warnOfLanes(set *sites.Set, late *lateLog) {
+func (d *dispatcher) warnOfLanes(set *sites.Set, late *account.LateLog) {
 	if n := len(set.Priorities()); n > 0 && d.opt.Lanes == 1 {
-		late.add(d.opt.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
+		late.Add(d.opt.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
 	}
 }
 
@@ -105,9 +106,9 @@ func (d *dispatcher) warnOfLanes(set *sites.Set, late *lateLog) {
 func (d *dispatcher) openSites() error {
 	set, err := d.readSites()
 	d.useSites(set)
-	var late lateLog
+	var late account.LateLog
 	d.warnOfLanes(set, &late)
-	late.tell()
+	late.Tell()
 	if d.opt.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}
@@ -116,7 +117,7 @@ func (d *dispatcher) openSites() error {
 
 // reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, late
 // gets them and the old settings stay.
-func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *lateLog) error {
+func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *account.LateLog) error {
 	if d.opt.Sites == "" {
 		return nil
 	}
@@ -124,7 +125,7 @@ func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *lateLog
 	defer d.reloadingSites.Unlock()
 	set, err := d.readSites()
 	if err != nil {
-		late.add(d.opt.Log.Error, "the settings of sites stay as they were: the file has errors", "error", err)
+		late.Add(d.opt.Log.Error, "the settings of sites stay as they were: the file has errors", "error", err)
 		return nil
 	}
 	old, err := d.newTerms(ctx, set, r)
@@ -132,7 +133,7 @@ func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *lateLog
 	d.warnOfLanes(set, late)
 	d.cookies.Keep(set.Jars())
 	r.Sites = set.Stats().String()
-	late.add(d.opt.Log.Info, "settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
+	late.Add(d.opt.Log.Info, "settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
 		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets,
 		"priorities_changed", r.Priorities)
 	return err
@@ -260,7 +261,7 @@ func (d *dispatcher) newTerms(ctx context.Context, set *sites.Set, r *Reloaded) 
 		if ctx.Err() != nil {
 			return old, nil
 		}
-		err := d.transact(func(tx *transaction) error {
+		err := d.Transact(func(tx *account.Tx) error {
 			items := d.polite.EvictItems(time.Now(), lot)
 			r.Evicted += len(items)
 			return d.deferrals.evicted(tx, items, state.ReasonEvicted)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/space"
 	"drumbeat/polite"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
@@ -26,14 +27,14 @@ func SlotUses() []SlotUse { return snapshot.SlotUses() }
 func PlaceNames() []string { return state.PlaceNames[:] }
 
 func (c *crawler) snapshot() *Snapshot {
-	a := c.acct.copy()
+	a := c.Accounts.Copy()
 	now := time.Now()
-	s := &Snapshot{Time: now, Elapsed: now.Sub(c.began), Active: time.Duration(c.activeMillis()) * time.Millisecond,
+	s := &Snapshot{Time: now, Elapsed: now.Sub(c.Began()), Active: time.Duration(c.ActiveMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Failed: map[string]int64{},
 		Counters: a.Counters, Status: a.Status, Codes: a.Codes, Peak: a.Peak,
-		RobotsInFlight: c.requests.underWay()}
-	if c.firstBegan > 0 {
-		s.Began = time.Unix(c.firstBegan, 0)
+		RobotsInFlight: c.requests.UnderWay()}
+	if c.FirstBegan() > 0 {
+		s.Began = time.Unix(c.FirstBegan(), 0)
 	}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
@@ -49,7 +50,7 @@ func (c *crawler) snapshot() *Snapshot {
 			s.Failed[state.Reason(i).String()] = a.Failed[i]
 		}
 	}
-	s.InFlight = int(c.workers.exchanges.load())
+	s.InFlight = int(c.workers.exchanges.Load())
 	s.RobotsQueued = c.requests.queued()
 	s.UniqueShare = a.UniqueShare()
 	c.sketches.show(s)
@@ -58,17 +59,17 @@ func (c *crawler) snapshot() *Snapshot {
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
 	c.checkpointer.show(s)
 	c.seen.show(s)
-	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
+	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.Allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
-	s.Slots = c.slotMeter.slotsSoFar()
-	s.Paused, s.Outage = c.space.pausing() != "", c.outages.slowed()
-	s.AsksForBrotli = c.codings.wide.Load()
+	s.Slots = c.slotMeter.SoFar()
+	s.Paused, s.Outage = c.space.Pausing() != "", c.outages.Slowed()
+	s.AsksForBrotli = c.codings.Wide()
 	for i := range s.Times {
-		c.times[i].Read(&s.Times[i])
+		c.Times[i].Read(&s.Times[i])
 	}
 	c.deferrals.show(s)
-	c.extraction.show(s)
-	c.uploads.show(s)
+	c.extraction.Show(s)
+	c.uploads.Show(s)
 	c.cluster.show(s)
 	c.leases.show(s)
 	if c.traps != nil {
@@ -85,19 +86,19 @@ func (c *crawler) snapshot() *Snapshot {
 	adapted := c.polite.Adapted()
 	s.DelaySteps, s.DelayResets, s.AdaptedHosts = adapted.Steps, adapted.Resets, int64(adapted.Hosts)
 	c.gauges.show(c, s)
-	c.history.show(s)
+	c.history.Show(s)
 	return s
 }
 
 // waitsFor returns what keeps connections idle.
 func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if c.paused.Load() {
-		return pausedByOperator
+		return space.PausedByOperator
 	}
-	if why := c.space.why(); why != "" {
+	if why := c.space.Why(); why != "" {
 		return "disk space: " + why
 	}
-	if why := c.outages.outageText(); why != "" {
+	if why := c.outages.Text(); why != "" {
 		return why
 	}
 	if why := c.leases.why(); why != "" {
@@ -109,7 +110,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if c.cluster.pagesWait() {
 		return "pages of other nodes (--max-pages)"
 	}
-	if why := c.dispatcher.heldBy(s.Time); why != "" && c.slotMeter.somethingDue(s.Time) {
+	if why := c.dispatcher.HeldBy(s.Time); why != "" && c.slotMeter.SomethingDue(s.Time) {
 		return why
 	}
 	switch {
@@ -182,7 +183,7 @@ func (c *crawler) progress(ctx context.Context) error {
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
 		peaks.note(s)
-		c.acct.raisePeak(s.Peak)
+		c.Accounts.RaisePeak(s.Peak)
 		c.lastSnapshot.Store(s)
 		if c.opt.Snapshot != nil {
 			c.opt.Snapshot(s)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/polite"
@@ -44,7 +46,7 @@ type spools struct {
 	slots  chan struct{} // one for each spool
 	serial atomic.Uint64
 
-	space *space
+	space *space.Keeper
 }
 
 func newSpools(e *engine) *spools { return &spools{engine: e, slots: make(chan struct{}, maxSpools)} }
@@ -70,7 +72,7 @@ func (s *spools) clean() error {
 
 // open returns a spool for a body of the given length, -1 if it is unknown. It does not wait.
 func (s *spools) open(length int64) (fetch.Spool, error) {
-	if err := s.space.outputRoom(2 * max(length, 0)); err != nil {
+	if err := s.space.OutputRoom(2 * max(length, 0)); err != nil {
 		return nil, &spoolError{err}
 	}
 	select {
@@ -104,11 +106,11 @@ type spool struct {
 func (p *spool) Write(b []byte) (int, error) {
 	if more := p.size + int64(len(b)) - p.reserved; more > 0 {
 		more = max(more, min(spoolStep, p.opt.DiskBytes/spoolStepShare))
-		if err := p.space.outputRoom(2 * more); err != nil {
+		if err := p.space.OutputRoom(2 * more); err != nil {
 			return 0, &spoolError{err}
 		}
 		p.reserved += more
-		p.space.claim(more)
+		p.space.Claim(more)
 	}
 	n, err := p.file.WriteAt(b, p.size)
 	if err != nil {
@@ -127,7 +129,7 @@ func (p *spool) Release() {
 	if err := errors.Join(p.file.Close(), p.Set.FS.Remove(p.file.Name())); err != nil {
 		p.opt.Log.Warn("a spool was not deleted; the next run deletes it", "error", err)
 	}
-	p.space.claim(-p.reserved)
+	p.space.Claim(-p.reserved)
 	<-p.slots
 }
 
@@ -143,7 +145,7 @@ func (e *spoolError) passes() bool { return errors.Is(e, errSpools) || state.IsF
 // deferLarge defers a URL whose body found no spool or no space. Nothing counts against its host.
 func (p *pageStage) deferLarge(g *polite.Grant, rec *weburl.Record, result *ending) error {
 	rec.Faults++
-	return p.settle(g, result, func(tx *transaction) error {
+	return p.settle(g, result, func(tx *account.Tx) error {
 		due := time.Now().Add(spoolWait)
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonUnconfirmed)
 	})
@@ -185,14 +187,26 @@ func (p *pageStage) prepare(ctx context.Context, w *pageWorker, rec *weburl.Reco
 	}
 	x.Body, x.Large = nil, io.NewSectionReader(resp.Spool, 0, resp.SpoolBytes)
 	var err error
-	if w.streamed, err = p.output.stream(ctx, w.encoder, x); err != nil {
+	if w.streamed, err = p.output.Stream(ctx, w.encoder, x); err != nil {
 		return &fetch.Error{Stage: fetch.StageBody, Kind: fetch.KindResources, Addr: resp.Remote,
 			Err: &spoolError{fmt.Errorf("crawl: store %s: %w", rec.URL, err)}}
 	}
 	return nil
 }
 
-// stream writes the record of a large body to a file that is not part of the store yet.
-func (o *output) stream(ctx context.Context, e *warc.Encoder, x *warc.Exchange) (*warc.Streamed, error) {
-	return o.warc.Stream(ctx, e, x, time.Now())
+// fits reports whether the records of a page fit. If they do not, the page is deferred.
+func (p *pageStage) fits(w *pageWorker) bool {
+	texts := int64(0)
+	for i := range w.links.Tuples {
+		texts += int64(len(w.links.Tuples[i].Aux))
+	}
+	return p.space.Fits(int64(w.prepared.Bytes()), int64(len(w.links.Keys)), texts)
+}
+
+// deferForRoom defers a page whose records do not fit. Nothing counts against its host.
+func (p *pageStage) deferForRoom(page *arrival) error {
+	rec := &page.rec
+	return p.settle(page.grant, &page.result, func(tx *account.Tx) error {
+		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(spoolWait), state.ReasonUnconfirmed)
+	})
 }

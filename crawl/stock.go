@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/polite"
 	"drumbeat/state"
 )
@@ -24,7 +25,7 @@ const (
 // stockKeeper keeps the stock at its target. Its goroutine "relieve" evicts URLs from RAM.
 type stockKeeper struct {
 	*engine
-	wakeRelieve signal
+	wakeRelieve account.Signal
 	returned    atomic.Int32 // URLs that have returned since BEAST released the last one
 	tooSoon     atomic.Int64 // until then makeRoom does nothing, because it found nothing to evict; ns after began
 
@@ -32,7 +33,7 @@ type stockKeeper struct {
 }
 
 func newStockKeeper(e *engine) *stockKeeper {
-	return &stockKeeper{engine: e, wakeRelieve: e.pulsedSignal()}
+	return &stockKeeper{engine: e, wakeRelieve: e.PulsedSignal()}
 }
 
 // leastStock returns the stock's target while few hosts are in their delays.
@@ -101,19 +102,19 @@ const (
 func (s *stockKeeper) limits() (fresh, returning int64) {
 	most := s.aim().most
 	fresh = max(1, most-max(1, most/returnShare))
-	if s.returned.Load() >= returnTurn && s.acct.in(state.PlaceBeast) > 0 {
+	if s.returned.Load() >= returnTurn && s.Accounts.In(state.PlaceBeast) > 0 {
 		return fresh, fresh
 	}
 	return fresh, most
 }
 
 // stocked reports whether the stock is at its limit for BEAST, which then releases nothing.
-func (s *stockKeeper) stocked() bool { fresh, _ := s.limits(); return s.acct.stock() >= fresh }
+func (s *stockKeeper) stocked() bool { fresh, _ := s.limits(); return s.Accounts.Stock() >= fresh }
 
 // roomForReturning reports whether the stock has room for a URL that returns.
 func (s *stockKeeper) roomForReturning() bool {
 	_, returning := s.limits()
-	return s.acct.stock() < returning
+	return s.Accounts.Stock() < returning
 }
 
 // noteReturn and noteFresh count the URLs that come into the stock.
@@ -127,7 +128,7 @@ func (s *stockKeeper) noteFresh() {
 // stockLow reports whether the stock is below half of its target, or hosts or connections are idle for lack of it.
 func (s *stockKeeper) stockLow() bool {
 	a := s.aim()
-	return a.idle || a.lacks || s.acct.stock() < a.target/2
+	return a.idle || a.lacks || s.Accounts.Stock() < a.target/2
 }
 
 // evictAhead is how far ahead of now a URL must be due to be evicted. Eviction makes room when connection
@@ -147,16 +148,16 @@ func evictLot(u polite.Use, busy, slots int64) int {
 // RAM. After a call that found nothing, it does nothing for relieveEvery/2; otherwise it would search for
 // every page while RAM is full.
 func (s *stockKeeper) makeRoom() error {
-	busy, slots := s.workers.exchanges.load(), int64(cap(s.workers.slots))
-	if busy >= slots/2 || int64(time.Since(s.began)) < s.tooSoon.Load() {
+	busy, slots := s.workers.exchanges.Load(), int64(cap(s.workers.slots))
+	if busy >= slots/2 || int64(time.Since(s.Began())) < s.tooSoon.Load() {
 		return nil
 	}
-	return s.transact(func(tx *transaction) error {
+	return s.Transact(func(tx *account.Tx) error {
 		lot := evictLot(s.polite.Use(), busy, slots)
 		items := s.polite.EvictLater(time.Now(), evictAhead, lot)
 		if len(items) == 0 {
-			tx.nothing = true
-			s.tooSoon.Store(int64(time.Since(s.began) + relieveEvery/2))
+			tx.Nothing = true
+			s.tooSoon.Store(int64(time.Since(s.Began()) + relieveEvery/2))
 		}
 		return s.deferrals.evicted(tx, items, state.ReasonEvicted)
 	})
@@ -170,15 +171,15 @@ const relieveEvery = time.Second
 // few hosts.
 func (s *stockKeeper) relieve(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if a := s.aim(); a.follows || s.acct.stock() < a.full-a.full/8 {
-			s.await(ctx, s.wakeRelieve, wakeAfter)
+		if a := s.aim(); a.follows || s.Accounts.Stock() < a.full-a.full/8 {
+			s.Await(ctx, s.wakeRelieve, account.WakeAfter)
 			continue
 		}
 		if err := s.makeRoom(); err != nil {
 			return err
 		}
-		s.wakeups.Add(1)
-		sleep(ctx, relieveEvery)
+		s.Wakeups.Add(1)
+		account.Sleep(ctx, relieveEvery)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/state"
@@ -57,7 +58,7 @@ func (w *treeWeb) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	}
 	resp.Start = time.Now()
 	latency := w.latency(req.Host)
-	sleep(ctx, latency)
+	account.Sleep(ctx, latency)
 	resp.Proto, resp.Total, resp.FirstByte = "HTTP/1.1", latency, latency
 	if req.PathQuery == "/robots.txt" {
 		resp.Status = 404

@@ -1,53 +1,40 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
-	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/robots"
 	"drumbeat/state"
 )
 
 // These are the values of Result.Stop.
 const (
-	StopDone      = "done"       // nothing is left to fetch
-	StopCancelled = "stopped"    // the context was cancelled
-	StopPages     = "page limit" // Options.MaxPages
-	StopTime      = "time limit" // Options.MaxTime
-	StopDisk      = "disk limit" // Options.DiskBytes or KeepFree, with WhenFullStop
-	StopDrained   = "drained"    // only new links were left, and draining does not queue them
-	StopOutage    = "outage"     // nothing has answered for Options.OutagePatience
+	StopDone      = "done"         // nothing is left to fetch
+	StopCancelled = "stopped"      // the context was cancelled
+	StopPages     = "page limit"   // Options.MaxPages
+	StopTime      = "time limit"   // Options.MaxTime
+	StopDisk      = space.StopDisk // Options.DiskBytes or KeepFree, with WhenFullStop
+	StopDrained   = "drained"      // only new links were left, and draining does not queue them
+	StopOutage    = "outage"       // nothing has answered for Options.OutagePatience
 )
 
-// stopReason is the reason for which the stages were told to end.
-type stopReason struct{ v atomic.Value }
-
-func (s *stopReason) set(why string) { s.v.CompareAndSwap(nil, why) }
-
-func (s *stopReason) get() string {
-	if why, ok := s.v.Load().(string); ok {
-		return why
-	}
-	return StopCancelled
-}
-
-// inFlight counts operations under way.
-type inFlight struct{ n atomic.Int64 }
-
-func (c *inFlight) add(n int64) { c.n.Add(n) }
-func (c *inFlight) load() int64 { return c.n.Load() }
+// stopped returns the reason for which the stages were told to end.
+func (c *crawler) stopped() string { return cmp.Or(c.StopReason(), StopCancelled) }
 
 // watch ends the crawl when nothing is left or a limit is reached.
 func (c *crawler) watch(ctx context.Context) error {
-	for sleep(ctx, watchEvery) && c.await(ctx, c.wakeWatch, c.untilLimit()) {
+	for account.Sleep(ctx, watchEvery) && c.Await(ctx, c.WakeWatch, c.untilLimit()) {
 		why := ""
 		switch {
 		case c.cluster.pagesReached():
 			why = StopPages
-		case c.opt.MaxTime > 0 && c.activeMillis() >= c.opt.MaxTime.Milliseconds():
+		case c.opt.MaxTime > 0 && c.ActiveMillis() >= c.opt.MaxTime.Milliseconds():
 			why = StopTime
-		case c.outages.lastsTooLong(time.Now()):
+		case c.outages.LastsTooLong(time.Now()):
 			why = StopOutage
 		case c.done():
 			if why = StopDone; c.drains() {
@@ -56,8 +43,7 @@ func (c *crawler) watch(ctx context.Context) error {
 		default:
 			continue
 		}
-		c.stop.set(why)
-		c.cancel()
+		c.Stop(why)
 		return nil
 	}
 	return nil
@@ -70,11 +56,11 @@ const watchEvery = 10 * time.Millisecond
 // untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, Linger
 // after the last progress, that for other nodes that start again, or the pause before this one agrees to the end again.
 func (c *crawler) untilLimit() time.Duration {
-	wait := wakeAfter
+	wait := account.WakeAfter
 	if c.opt.MaxTime > 0 {
-		wait = min(wait, max(time.Millisecond, c.opt.MaxTime-time.Duration(c.activeMillis())*time.Millisecond))
+		wait = min(wait, max(time.Millisecond, c.opt.MaxTime-time.Duration(c.ActiveMillis())*time.Millisecond))
 	}
-	if linger := c.opt.Linger - c.idleFor(); linger > 0 {
+	if linger := c.opt.Linger - c.IdleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
 	if rejoining := c.cluster.rejoining(); rejoining > 0 {
@@ -92,24 +78,24 @@ func (c *crawler) done() bool {
 	if c.cluster.quiet() {
 		return c.cluster.concluded() // URLs that came due since are left
 	}
-	if c.acct.stock() > 0 || c.space.pausing() != "" || c.outages.slowed() { // cheap checks first
+	if c.Accounts.Stock() > 0 || c.space.Pausing() != "" || c.outages.Slowed() { // cheap checks first
 		return false
 	}
-	c.txLock.Lock()
+	c.TxLock.Lock()
 	done := c.doneHere()
 	if done {
 		c.cluster.agreeToEnd()
 	}
-	c.txLock.Unlock()
+	c.TxLock.Unlock()
 	return done && c.cluster.concluded()
 }
 
 // doneHere is done for this node of a cluster. The caller holds the transaction lock exclusively.
 func (c *crawler) doneHere() bool {
-	if c.acct.stock() > 0 || c.space.pausing() != "" || c.outages.slowed() {
+	if c.Accounts.Stock() > 0 || c.space.Pausing() != "" || c.outages.Slowed() {
 		return false
 	}
-	s := c.acct.copy()
+	s := c.Accounts.Copy()
 	if c.deferrals.heldLeft() > 0 || (!c.seeds.fed() || !c.operator.fed()) && !c.drains() || !c.budgets.upstreamEmpty() ||
 		!c.requests.empty() || !c.check.empty() || !c.walk.idle() && !c.drains() {
 		return false
@@ -144,5 +130,5 @@ func (c *crawler) doneHere() bool {
 	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.comeBack.expected(now) {
 		return false
 	}
-	return c.idleFor() >= c.opt.Linger && !c.render.pending()
+	return c.IdleFor() >= c.opt.Linger && !c.render.pending()
 }

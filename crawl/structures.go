@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/pass"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
@@ -134,15 +135,15 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameHeld, &c.deferrals.held),
 		fifo(state.NameRender, &c.render.queue),
 		fifo(state.NameOrdered, &c.operator.ordered),
-		fifo(state.NameObjects, &c.uploads.objects),
+		fifo(state.NameObjects, &c.uploads.Objects),
 		fifo(state.NameWalkLog, &c.walk.log),
 		calendar(state.NameDeferred, &c.deferrals.deferred),
-		row(state.NameWARC, &c.output.warc, func(st *warc.State) (*warc.Writer, error) {
-			return warc.Open(c.output.warcOptions(), st)
+		row(state.NameWARC, &c.output.WARC, func(st *warc.State) (*warc.Writer, error) {
+			return warc.Open(c.output.WARCOptions(), st)
 		}),
-		log(state.NameCrawlLog, "crawl", &c.output.crawlLog),
-		log(state.NameSeedLog, "seeds", &c.output.seedLog),
-		log(state.NameRobotsLog, "robots", &c.output.robotsLog),
+		log(state.NameCrawlLog, "crawl", &c.output.CrawlLog),
+		log(state.NameSeedLog, "seeds", &c.output.SeedLog),
+		log(state.NameRobotsLog, "robots", &c.output.RobotsLog),
 	}...), m)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	c.check.openMerger()
 	c.budgets.openMerger()
 	c.requests.openMerger()
-	c.passes.mergers = []*merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges}
+	c.passes.SetMergers([]*pass.Merger{c.seen.merges, c.budgets.merges, c.check.merges, c.requests.merges})
 	c.content.openMerger()
 	return c.content.fill(m)
 }

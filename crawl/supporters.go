@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/star"
@@ -24,9 +26,6 @@ const (
 	supportersEvery = firstCheckpoint
 	// supportersDir is the directory in a crawl's first directory where supporters are sorted.
 	supportersDir = "supporters-tmp"
-	// supportersRAM is the part of the Go heap that a computation may use for sorting, 1/16 but at least
-	// star.LeastSupportRAM.
-	supportersRAM = 16
 	// openTries is how often a computation opens the files of a checkpoint before the crawl makes the next one.
 	openTries = 5
 )
@@ -44,10 +43,10 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 		last := b.checkpointer.latest()
 		wait := time.Until(next)
 		if !b.star.BySupporters() || b.opt.Scope != state.ScopeAll || last == nil || last.Number == gen {
-			wait = wakeAfter
+			wait = account.WakeAfter
 		}
 		if wait > 0 {
-			b.await(ctx, b.wakeSupporters, wait)
+			b.Await(ctx, b.wakeSupporters, wait)
 			continue
 		}
 		began := time.Now()
@@ -87,7 +86,7 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 	if err != nil {
 		return nil, err
 	}
-	ctx, release, err := b.space.borrow(ctx, "the computation of supporters", b.Set.Paths[0], st.Edges.Keys()*star.SupportBytesPerEdge)
+	ctx, release, err := b.space.Borrow(ctx, "the computation of supporters", b.Set.Paths[0], st.Edges.Keys()*star.SupportBytesPerEdge)
 	if err != nil {
 		r.Close()
 		return nil, err
@@ -102,27 +101,24 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 		Dir: b.Set.Path(0, supportersDir), RAMBytes: b.plan.SupportBytes(), Ranks: b.rankLimit(),
 		Update: func(updates []star.SupportUpdate) error {
 			for b.star.ChecksHalfFull() && ctx.Err() == nil {
-				b.wakeStar.raise()
-				b.await(ctx, b.wakeSupporters, wakeAfter)
+				b.wakeStar.Raise()
+				b.Await(ctx, b.wakeSupporters, account.WakeAfter)
 			}
-			b.testHook("supporters")
-			err := b.transact(func(*transaction) error { return b.star.SetSupport(updates) })
+			b.Hook("supporters")
+			err := b.Transact(func(*account.Tx) error { return b.star.SetSupport(updates) })
 			if err != nil {
 				return errSupportUpdate{err}
 			}
 			return ctx.Err()
 		}})
-	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) && errors.Is(context.Cause(ctx), errRecalled) {
-		err = errRecalled
+	if final := (errSupportUpdate{}); err != nil && !errors.As(err, &final) && errors.Is(context.Cause(ctx), space.ErrRecalled) {
+		err = space.ErrRecalled
 	}
 	return ranks, err
 }
 
 // rankLimit returns the number of ranks that the budget functions of this run may use.
 func (b *budgetStage) rankLimit() int { return b.opt.BudgetRanks }
-
-// SupportBytes returns the RAM in which a computation of supporters sorts, a part of the Go heap.
-func (p *Plan) SupportBytes() int64 { return max(star.LeastSupportRAM, p.HeapBytes/supportersRAM) }
 
 // supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
 func (o *Options) supportersRAM() int64 {

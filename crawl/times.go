@@ -2,35 +2,28 @@ package crawl
 
 import (
 	"errors"
-	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/fetch"
-	"drumbeat/internal/histogram"
 	"drumbeat/state"
 	"drumbeat/state/snapshot"
 )
 
-// times has a histogram for each kind of duration, of this run.
-type times [snapshot.NumTimes]histogram.Histogram
-
-// observe counts a duration.
-func (t *times) observe(of snapshot.Time, d time.Duration) { t[of].Observe(d) }
-
-// exchange counts the stages of an exchange.
-func (t *times) exchange(resp *fetch.Response, err error) {
+// timeExchange counts the stages of an exchange.
+func timeExchange(t *account.Times, resp *fetch.Response, err error) {
 	reached := fetch.StageBody
 	if err != nil {
 		reached = stageOf(err)
 	}
 	if !resp.Reused && reached >= fetch.StageDial {
-		t.observe(snapshot.TimeConnect, resp.Connect)
+		t.Observe(snapshot.TimeConnect, resp.Connect)
 	}
 	if !resp.Reused && (resp.TLSVersion != 0 || reached == fetch.StageTLS) {
-		t.observe(snapshot.TimeTLS, resp.TLS)
+		t.Observe(snapshot.TimeTLS, resp.TLS)
 	}
 	if err == nil {
-		t.observe(snapshot.TimeFirstByte, resp.FirstByte)
-		t.observe(snapshot.TimeExchange, resp.Total)
+		t.Observe(snapshot.TimeFirstByte, resp.FirstByte)
+		t.Observe(snapshot.TimeExchange, resp.Total)
 	}
 }
 
@@ -41,14 +34,6 @@ func stageOf(err error) fetch.Stage {
 		return fe.Stage
 	}
 	return fetch.StagePrepare
-}
-
-// took records the duration of a transaction.
-func (e *engine) took(d time.Duration) {
-	e.slowest.note(d)
-	if d >= snapshot.LeastStall {
-		e.times.observe(snapshot.TimeStall, d)
-	}
 }
 
 // link is the connection of an exchange.
@@ -78,15 +63,15 @@ func linkOf(resp *fetch.Response, err error) link {
 }
 
 // count counts the connection.
-func (l link) count(tx *transaction) {
+func (l link) count(tx *account.Tx) {
 	if c, bad := state.TLSBadOf(l.verdict); bad {
-		tx.count(c, 1)
+		tx.Count(c, 1)
 	}
 	switch l.use {
 	case linkOpened:
-		tx.count(state.CountConnections, 1)
+		tx.Count(state.CountConnections, 1)
 	case linkReused:
-		tx.count(state.CountConnectionsReused, 1)
+		tx.Count(state.CountConnectionsReused, 1)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
@@ -78,14 +79,14 @@ func TestTrustedReload(t *testing.T) {
 // TestSupportersPlan: with the flag the plan has RAM for supporters, takes it from large bodies, and needs more RAM.
 func TestSupportersPlan(t *testing.T) {
 	t.Parallel()
-	plan := func(budget BudgetPolicy, scope state.Scope, ram int64) (Plan, error) {
+	planOf := func(budget BudgetPolicy, scope state.Scope, ram int64) (plan.Plan, error) {
 		return MakePlan(&Options{Budget: budget, Scope: scope, RAMBytes: ram, DiskBytes: 1 << 40, Connections: 100, Dirs: []string{"/d"}})
 	}
-	without, err := plan("paper", state.ScopeAll, 1<<30)
+	without, err := planOf("paper", state.ScopeAll, 1<<30)
 	if err != nil || without.SupportersBytes != 0 {
 		t.Fatalf("paper: %d bytes for supporters, %v", without.SupportersBytes, err)
 	}
-	with, err := plan("supporters", state.ScopeAll, 1<<30)
+	with, err := planOf("supporters", state.ScopeAll, 1<<30)
 	if err != nil || with.SupportersBytes < star.LeastSupportRAM+16<<20 || with.BodyBytes >= without.BodyBytes {
 		t.Errorf("supporters: %d bytes, %d for bodies after %d, %v", with.SupportersBytes, with.BodyBytes, without.BodyBytes, err)
 	}
@@ -98,10 +99,10 @@ func TestSupportersPlan(t *testing.T) {
 	if sum != with.RAMBytes {
 		t.Errorf("the parts have %d bytes, --ram %d", sum, with.RAMBytes)
 	}
-	if p, err := plan("supporters", state.ScopePLD, 1<<30); err != nil || p.SupportersBytes != 0 {
+	if p, err := planOf("supporters", state.ScopePLD, 1<<30); err != nil || p.SupportersBytes != 0 {
 		t.Errorf("--scope pld: %d bytes, %v", p.SupportersBytes, err)
 	}
-	if _, err := plan("supporters", state.ScopeAll, leastRAM); err == nil || !strings.Contains(err.Error(), "for supporters") {
+	if _, err := planOf("supporters", state.ScopeAll, plan.LeastRAM); err == nil || !strings.Contains(err.Error(), "for supporters") {
 		t.Errorf("the least RAM of other crawls: %v", err)
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/objstore"
@@ -63,7 +66,7 @@ var storePlace = objstore.Place{Bucket: "b", Prefix: "pages"}
 
 // withStore gives a crawl an object store, and small files.
 func withStore(opt *Options, b objstore.Bucket) {
-	opt.ObjectStore = &ObjectStoreOptions{Bucket: b, Place: storePlace, PartBytes: 20_000, SpoolBytes: 10 << 20}
+	opt.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: storePlace, PartBytes: 20_000, SpoolBytes: 10 << 20}
 	opt.WARCFileBytes, opt.CheckpointEvery, opt.RollEvery = 100_000, time.Second, 3*time.Second
 }
 
@@ -188,7 +191,7 @@ func TestObjectStore(t *testing.T) {
 		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://b/pages") {
 			t.Errorf("without the store: %v", err)
 		}
-		other.ObjectStore = &ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "c"}}
+		other.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: objstore.Place{Bucket: "c"}}
 		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://c") {
 			t.Errorf("with another store: %v", err)
 		}
@@ -311,7 +314,7 @@ func TestObjectStoreAway(t *testing.T) {
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
 		opt.ObjectStore.SpoolBytes = 250_000
-		opt.WhenFull = WhenFullStop // which is about disks
+		opt.WhenFull = space.WhenFullStop // which is about disks
 		log := new(logCounter)
 		opt.Log = log.logger()
 		began, away := time.Now(), 20*time.Minute
@@ -508,7 +511,7 @@ func TestObjectStoreListDamaged(t *testing.T) {
 		f, b := newFinals(mem), &objtest.Bucket{}
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
-		opt.tune = func(p *Plan) { p.QueueBlockBytes = 1000 }
+		opt.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1000 }
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/account"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/drum"
@@ -148,11 +149,11 @@ type usage struct {
 }
 
 func (c *crawler) usage(mem *memfs.FS) usage {
-	io, a := c.Meter.Counts(), c.acct.copy()
+	io, a := c.Meter.Counts(), c.Accounts.Copy()
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
 		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
-		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.wakeups.Load(),
-		changes: c.changes.Load(), slots: c.deferrals.deferred.Slots()}
+		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.Wakeups.Load(),
+		changes: c.Changes(), slots: c.deferrals.deferred.Slots()}
 	edges, indegree := c.budgets.star.Stats()
 	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(), c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes
@@ -196,13 +197,13 @@ func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int
 	var all []usage
 	last := c.usage(mem)
 	for i := range n {
-		sleep(ctx, every)
+		account.Sleep(ctx, every)
 		now := c.usage(mem)
 		all = append(all, now.since(last))
 		t.Logf("%d: %v", i+1, all[i])
 		last = now
 		if i == n-1 || i == n/2 {
-			t.Logf("%v deferred %v", c.acct.copy().Places, c.snapshot().Deferred)
+			t.Logf("%v deferred %v", c.Accounts.Copy().Places, c.snapshot().Deferred)
 		}
 	}
 	cancel()
@@ -383,7 +384,7 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 		opt.Budget, opt.BudgetRanks, opt.HostDelayMin = "popular", 1, 40*time.Second
 		c := openCrawler(t, opt)
 		all := sampled(t, c, nil, 2*time.Hour, 2)
-		places := c.acct.copy().Places
+		places := c.Accounts.Copy().Places
 		if u := all[1]; u.fetched < 100 || places[state.PlaceFailed].N < 30*u.fetched || u.scans > 4 {
 			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many URLs in QF", u.scans,
 				u.fetched, places[state.PlaceFailed].N)

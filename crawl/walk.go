@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/space"
 	"drumbeat/crawl/strategy"
 	"drumbeat/internal/walk"
 	"drumbeat/queue"
@@ -28,19 +30,18 @@ type walkStage struct {
 	mu    sync.Mutex   // guards walk, and the order of log; above the locks of queues only
 	walk  *walk.Walk   // nil with other strategies; the pointer does not change while stages run
 	log   *queue.Queue // what the walk saw and did, from its begin on; nobody reads it while stages run
-	wake  signal
+	wake  account.Signal
 	batch *admit.Batch // of the goroutine
 	told  bool         // that the walk has ended
 
 	seen  *seenStage
-	space *space
+	space *space.Keeper
 }
 
-// Bounds of a transaction of the walk, and its share of RAM. It may fill walkFill percent of that; the rest is for tables
+// Bounds of a transaction of the walk. It may fill walkFill percent of its share of RAM; the rest is for tables
 // that grow.
 const (
 	stepsAtOnce  = 256
-	shareWalk    = 25 // percent, taken from URLseen, which sees few links then
 	walkFill     = 60
 	walkPatience = 20 * time.Second
 )
@@ -54,7 +55,7 @@ func (o *Options) walkOptions(bytes int64) walk.Options {
 		Jump: cmp.Or(o.Walk.Jump, walk.DefaultJump), Bytes: bytes}
 }
 
-func newWalkStage(e *engine) *walkStage { return &walkStage{engine: e, wake: e.pulsedSignal()} }
+func newWalkStage(e *engine) *walkStage { return &walkStage{engine: e, wake: e.PulsedSignal()} }
 
 // on reports whether the crawl is a random walk.
 func (s *walkStage) on() bool { return s.walk != nil }
@@ -102,9 +103,9 @@ func (s *walkStage) idle() bool {
 }
 
 // fetched gives the walk the links of a response. It is part of the transaction that ends the response.
-func (s *walkStage) fetched(tx *transaction, url []byte, status int, page bool, b *admit.Batch) error {
+func (s *walkStage) fetched(tx *account.Tx, url []byte, status int, page bool, b *admit.Batch) error {
 	countLinks(b, tx)
-	tx.count(state.CountLinksWalk, int64(len(b.Keys))+b.Again)
+	tx.Count(state.CountLinksWalk, int64(len(b.Keys))+b.Again)
 	v := walk.Visit{Link: s.linkTo(url), Status: status, Page: page,
 		Origin: walk.Origin{Depth: b.Rec.Depth, Redirects: b.Rec.Redirects, Flags: b.Rec.Flags}}
 	for link := range b.URLs {
@@ -114,7 +115,7 @@ func (s *walkStage) fetched(tx *transaction, url []byte, status int, page bool, 
 }
 
 // refused tells the walk of a URL without a response. It is part of a transaction.
-func (s *walkStage) refused(tx *transaction, url []byte) error {
+func (s *walkStage) refused(tx *account.Tx, url []byte) error {
 	if !s.on() {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (s *walkStage) refused(tx *transaction, url []byte) error {
 
 // deferred lets the walkers that wait for a URL go on when it is deferred because its server or name is in trouble: they
 // would all end up at such URLs.
-func (s *walkStage) deferred(tx *transaction, url []byte, due time.Time, why state.Reason) error {
+func (s *walkStage) deferred(tx *account.Tx, url []byte, due time.Time, why state.Reason) error {
 	if !s.on() || time.Until(due) < walkPatience {
 		return nil
 	}
@@ -138,16 +139,16 @@ func (s *walkStage) linkTo(url []byte) walk.Link {
 	return walk.Link{Key: s.Hasher.URLKey(url), Host: s.HostKey(weburl.Split(url).Host), URL: url}
 }
 
-func (s *walkStage) know(tx *transaction, v *walk.Visit) error {
+func (s *walkStage) know(tx *account.Tx, v *walk.Visit) error {
 	return s.change(tx, func(w *walk.Walk) { w.Know(v) })
 }
 
 // change changes the walk and its log. It is part of a transaction.
-func (s *walkStage) change(tx *transaction, f func(*walk.Walk)) error {
+func (s *walkStage) change(tx *account.Tx, f func(*walk.Walk)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s.walk)
-	tx.wake(s.wake)
+	tx.Wake(s.wake)
 	return s.walk.TakeLog(s.log.Append)
 }
 
@@ -155,13 +156,13 @@ func (s *walkStage) change(tx *transaction, f func(*walk.Walk)) error {
 func (s *walkStage) run(ctx context.Context) error {
 	for s.on() && ctx.Err() == nil {
 		switch {
-		case s.space.pausing() != "" || s.drains():
-			sleep(ctx, spaceEvery)
+		case s.space.Pausing() != "" || s.drains():
+			account.Sleep(ctx, space.Every)
 		case s.idle():
 			s.tellEnd()
-			s.await(ctx, s.wake, wakeAfter)
+			s.Await(ctx, s.wake, account.WakeAfter)
 		default:
-			if err := s.transact(s.step); err != nil {
+			if err := s.Transact(s.step); err != nil {
 				return err
 			}
 		}
@@ -170,8 +171,8 @@ func (s *walkStage) run(ctx context.Context) error {
 }
 
 // step takes some steps, and sends the URLs for which walkers wait then to URLseen.
-func (s *walkStage) step(tx *transaction) error {
-	s.testHook("walk")
+func (s *walkStage) step(tx *account.Tx) error {
+	s.Hook("walk")
 	var wishes []walk.Wish
 	if err := s.change(tx, func(w *walk.Walk) { wishes = w.Step(stepsAtOnce) }); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/plan"
 	"drumbeat/crawl/strategy"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/tabular"
@@ -185,7 +186,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 		w, tiny := walkWeb()
 		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
 		opt.MaxTime = time.Minute
-		opt.tune = func(p *Plan) { p.QueueBlockBytes = 1 << 10 }
+		opt.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1 << 10 }
 		mustRun(t, t.Context(), opt)
 		fs := opt.FS.(*memfs.FS)
 		files := crawlFiles(t, fs, &opt, func(path string) bool { return strings.Contains(path, "/state/walklog/") })

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"drumbeat/admit"
+	"drumbeat/crawl/account"
+	"drumbeat/crawl/output"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/simhash"
@@ -26,13 +28,12 @@ type workers struct {
 	parsers   chan *pageWorker     // limits concurrent parsing
 	large     chan *pageWorker     // of the one page with a spooled body that is being stored
 	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
-	archivers archivers            // limits concurrent encoding of records other than pages
 	plds      *pldLimiter          // exchanges under way by PLD
 	landing   chan struct{}        // one for each landed page; see landed.go
 	landed    chan *arrival        // to idle storers; closed when no more pages come
-	inFlight  inFlight             // granted URLs that have not ended: pages that may still arrive
-	exchanges inFlight             // exchanges under way, including robots.txt
-	freed     signal               // raised when a slot becomes free; nil if no stage waits for one
+	inFlight  atomic.Int64         // granted URLs that have not ended: pages that may still arrive
+	exchanges atomic.Int64         // exchanges under way, including robots.txt
+	freed     account.Signal       // raised when a slot becomes free; nil if no stage waits for one
 }
 
 // pageWorker holds what parsing one page needs. One goroutine at a time owns it.
@@ -55,30 +56,29 @@ type pageWorker struct {
 	value, aux, capture []byte
 }
 
-func newWorkers(o *output, connections int) *workers {
+func newWorkers(e *engine, o *output.Writer, connections int) *workers {
 	parsers := runtime.GOMAXPROCS(0) + 1
 	w := &workers{
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
-		parsers:   make(chan *pageWorker, parsers+o.opt.hookProcs()),
-		archivers: newArchivers(o.warc),
-		plds:      newPLDLimiter(&o.opt),
+		parsers:   make(chan *pageWorker, parsers+e.opt.hookProcs()),
+		plds:      newPLDLimiter(&e.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 		large:     make(chan *pageWorker, 1),
 	}
 	w.landing, w.landed = make(chan struct{}, landedPerParser*parsers), make(chan *arrival)
 	for range cap(w.parsers) {
-		w.parsers <- newPageWorker(o)
+		w.parsers <- newPageWorker(e, o)
 	}
-	w.large <- newPageWorker(o)
+	w.large <- newPageWorker(e, o)
 	return w
 }
 
-func newPageWorker(o *output) *pageWorker {
-	opt := parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms}
-	return &pageWorker{links: admit.NewBatch(o.links), encoder: o.warc.NewEncoder(),
-		parser: parse.NewExtractor(opt, o.links.URLOptions())}
+func newPageWorker(e *engine, o *output.Writer) *pageWorker {
+	opt := parse.Options{Agent: e.opt.Agent, Rels: e.opt.LinkRels, Assets: e.opt.Assets, Forms: e.opt.Forms}
+	return &pageWorker{links: admit.NewBatch(e.links), encoder: o.NewEncoder(),
+		parser: parse.NewExtractor(opt, e.links.URLOptions())}
 }
 
 // keepAux bounds the memory that a worker keeps for contentStage.
@@ -132,14 +132,14 @@ func (w *workers) leaveRobots() { <-w.robots }
 // hungry reports whether more than half of the connections are idle because no URL in RAM is due, and more than half of
 // the parsers are idle as well: busy processors have no use for more hosts.
 func (w *workers) hungry() bool {
-	return w.dry.Load() && w.exchanges.load() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
+	return w.dry.Load() && w.exchanges.Load() < int64(cap(w.slots)+1)/2 && 2*len(w.parsers) >= cap(w.parsers)
 }
 
 // starved reports whether all connections are idle because no URL in RAM is due.
-func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.load() == 0 }
+func (w *workers) starved() bool { return w.dry.Load() && w.inFlight.Load() == 0 }
 
 // free returns a connection slot.
 func (w *workers) free() {
 	<-w.slots
-	w.freed.raise()
+	w.freed.Raise()
 }

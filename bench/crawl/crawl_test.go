@@ -20,7 +20,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"drumbeat/bench/benchtest"
-	"drumbeat/crawl"
+	"drumbeat/crawl/account"
 )
 
 // functionNames returns the functions of a package with their names in a profile.
@@ -109,7 +109,7 @@ func TestStages(t *testing.T) {
 func stack(stage string, functions ...string) *profile.Sample {
 	s := &profile.Sample{Value: []int64{1, 10e6}, Label: map[string][]string{}}
 	if stage != "" {
-		s.Label[crawl.StageLabel] = []string{stage}
+		s.Label[account.StageLabel] = []string{stage}
 	}
 	for _, f := range functions {
 		s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: f}}}})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"drumbeat/crawl"
+	"drumbeat/crawl/account"
 )
 
 // crawlStage is a part of the work on a page.
@@ -169,7 +169,7 @@ type stageMemory map[string]struct {
 // of returns the stage of a sample; ok is false if no rule matches.
 func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
 	label := ""
-	if l := s.Label[crawl.StageLabel]; len(l) > 0 {
+	if l := s.Label[account.StageLabel]; len(l) > 0 {
 		label = l[0]
 	}
 	byStage, moves := partOfStage[label]

@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/cmd/flags"
 	"drumbeat/crawl"
+	"drumbeat/crawl/output"
 	"drumbeat/internal/tabular"
 	"drumbeat/state/extract"
 )
@@ -45,7 +46,7 @@ func (f *extractFlags) apply(o *crawl.Options) {
 	if len(f.Extract) == 0 {
 		return
 	}
-	x := &crawl.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
+	x := &output.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
 	x.Fields, _ = extract.ParseFields(x.Format, f.Extract) // checked
 	if x.Dir == "" {
 		first := o.Dirs

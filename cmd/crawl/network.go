@@ -98,7 +98,7 @@ func DNSCacheBytes(plan crawl.Plan) int64 { return max(1<<20, min(96<<20, plan.H
 // ResolverOf adapts a dnscache.Resolver to crawl.Resolver.
 func ResolverOf(dns *dnscache.Resolver) crawl.Resolver { return names{dns} }
 
-// names implements crawl.Resolver and crawl.FreshResolver.
+// names implements crawl.Resolver and outage.FreshResolver.
 type names struct{ dns *dnscache.Resolver }
 
 // LookupHost implements crawl.Resolver.
@@ -107,7 +107,7 @@ func (n names) LookupHost(ctx context.Context, host, pld string) (crawl.Lookup, 
 	return crawlLookup(host, answer, err)
 }
 
-// LookupFresh implements crawl.FreshResolver.
+// LookupFresh implements outage.FreshResolver.
 func (n names) LookupFresh(ctx context.Context, host, pld string) (crawl.Lookup, error) {
 	answer, err := n.dns.LookupFresh(ctx, host, pld)
 	return crawlLookup(host, answer, err)

@@ -11,6 +11,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/output"
 	"drumbeat/internal/objstore"
 )
 
@@ -86,7 +87,7 @@ func (c *Command) openStore(o *crawl.Options) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	o.ObjectStore = &crawl.ObjectStoreOptions{Bucket: b, Place: p, SpoolBytes: int64(flags.OrZero(c.Spool))}
+	o.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: p, SpoolBytes: int64(flags.OrZero(c.Spool))}
 	return nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/plan"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
@@ -35,7 +37,7 @@ func (c *Command) Options() crawl.Options {
 		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, HistoryBytes: int64(c.HistoryBytes), RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, OutagePatience: c.OutagePatience, References: c.references(), MaxDepth: crawl.Unlimited,
 		Scope: state.Scope(c.Scope), Store: c.Store == "warc", ContentSeen: state.ContentSeen(c.ContentSeen), NoArchive: state.Archive(c.NoArchive), NoIndex: state.Archive(c.NoIndex), Simhash: c.Simhash, TrapScore: c.TrapScore == "on", WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
-		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
+		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: space.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
 		NetworkFlags: c.netFlags.digest(),
 		Rules:        c.Rules, Blacklist: c.Blacklist, Sites: c.Sites, Trusted: c.Trusted, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 		TimeZone: c.TimeZone.Location,
@@ -164,9 +166,9 @@ func printPlan(out io.Writer, plan crawl.Plan, opt *crawl.Options) error {
 }
 
 // planLines returns the plan and its forecast for --max-pages, or for a billion pages.
-func planLines(plan crawl.Plan, opt *crawl.Options) []string {
-	lines := plan.Lines()
-	if f, err := plan.Forecast(opt, crawl.Load{Pages: float64(opt.MaxPages)}); err == nil {
+func planLines(p crawl.Plan, opt *crawl.Options) []string {
+	lines := p.Lines()
+	if f, err := p.Forecast(plan.Load{Pages: float64(opt.MaxPages)}); err == nil {
 		lines = append(lines, f.Lines()...)
 	}
 	return lines

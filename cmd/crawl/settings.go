@@ -12,6 +12,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/outage"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
@@ -36,11 +37,11 @@ func (c *Command) check() error {
 }
 
 func (c *Command) checkReferences() error {
-	if n := len(c.Reference); n > crawl.MaxReferences {
-		return fmt.Errorf("--reference is given %d times, want at most %d", n, crawl.MaxReferences)
+	if n := len(c.Reference); n > outage.MaxReferences {
+		return fmt.Errorf("--reference is given %d times, want at most %d", n, outage.MaxReferences)
 	}
 	for _, s := range c.Reference {
-		if _, err := crawl.CheckReference(s); err != nil {
+		if _, err := outage.CheckReference(s); err != nil {
 			return fmt.Errorf("--reference: %w", err)
 		}
 	}
@@ -50,7 +51,7 @@ func (c *Command) checkReferences() error {
 // references returns the URLs of --reference, which checkReferences has checked.
 func (c *Command) references() (urls []string) {
 	for _, s := range c.Reference {
-		if url, err := crawl.CheckReference(s); err == nil {
+		if url, err := outage.CheckReference(s); err == nil {
 			urls = append(urls, url)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/outage"
 	"drumbeat/internal/ports"
 )
 
@@ -140,7 +141,7 @@ func TestAdaptiveDelayFlag(t *testing.T) {
 // TestReferenceFlag: --reference takes hosts and URLs, one at a time. A bad one, or one too many, is an error
 // that names the flag.
 func TestReferenceFlag(t *testing.T) {
-	most := make([]string, crawl.MaxReferences)
+	most := make([]string, outage.MaxReferences)
 	for i := range most {
 		most[i] = fmt.Sprintf("--reference=https://up%d.example/?a=1,2", i)
 	}

@@ -15,6 +15,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/output"
 	"drumbeat/internal/human"
 	"drumbeat/state"
 	"drumbeat/warc"
@@ -298,7 +299,7 @@ func seedsText(seeds []string) []byte {
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "Failed seeds (%d", len(seeds))
-	if len(seeds) >= crawl.MaxSeedReports {
+	if len(seeds) >= output.MaxSeedReports {
 		b.WriteString(" or more; the seed log has all")
 	}
 	b.WriteString("):\n")

@@ -7,6 +7,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
 )
@@ -66,12 +67,12 @@ func (c *Command) needs() (*needs, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := crawl.MakePlan(&o)
+	made, err := crawl.MakePlan(&o)
 	if err != nil {
 		return nil, term.Usage(err)
 	}
 	load := c.Load()
-	f, err := plan.Forecast(&o, load)
+	f, err := made.Forecast(load)
 	if err != nil {
 		return nil, term.Usage(err)
 	}
@@ -81,20 +82,20 @@ func (c *Command) needs() (*needs, error) {
 	}
 	n.Connections = int64(o.Connections)
 	n.Files = c.Reserve(m, len(n.Dirs), len(n.Outs), c.DirectIO).Reserved()
-	n.RAMBytes, n.KeepFreeBytes = plan.RAMBytes, plan.KeepFreeBytes
+	n.RAMBytes, n.KeepFreeBytes = made.RAMBytes, made.KeepFreeBytes
 	n.StateBytes, n.OutputBytes = f.DiskBytes-f.OutputBytes, f.OutputBytes
-	n.Inodes = plan.Files(&o, &f)
+	n.Inodes = made.Files(&f)
 	for _, a := range f.Disk {
 		n.LargestFile = max(n.LargestFile, a.Bytes)
 	}
-	n.MostPages = plan.MostPages(&o, load)
+	n.MostPages = made.MostPages(load)
 	n.setRates(&f, c.Rate.Max(), float64(c.DNSRate))
 	return n, nil
 }
 
 // setRates computes the rates of the crawl that the limits --rate and --dns-rate (0: none) allow.
-func (n *needs) setRates(f *crawl.Forecast, rate, dnsRate float64) {
-	requests, lookups := crawl.PerPage()
+func (n *needs) setRates(f *plan.Forecast, rate, dnsRate float64) {
+	requests, lookups := plan.PerPage()
 	n.Rate = f.Rate
 	if rate > 0 && !pace.NoLimit(rate) {
 		n.Rate = min(n.Rate, rate/requests)

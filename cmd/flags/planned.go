@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/state"
@@ -45,12 +46,12 @@ type Planned struct {
 }
 
 // Load returns the properties of the web and the machine that the flags set, for the largest node of several.
-func (p *Planned) Load() crawl.Load {
+func (p *Planned) Load() plan.Load {
 	pages := float64(p.Pages)
 	if p.Nodes > 1 {
 		pages *= exchange.LargestShare(p.Nodes)
 	}
-	return crawl.Load{Pages: pages, LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
+	return plan.Load{Pages: pages, LinksPerPage: float64(p.LinksPerPage), UniqueFraction: float64(p.Unique),
 		URLBytes: float64(p.URLBytes), TextRatio: float64(p.TextRatio), Misses: float64(p.Misses), PageBytes: float64(p.PageBytes),
 		DiskRate: float64(OrZero(p.DiskRate)), MaxRate: float64(OrZero(p.MaxRate))}
 }

@@ -33,6 +33,7 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/plan"
 	"drumbeat/internal/human"
 	"drumbeat/star"
 )
@@ -60,16 +61,16 @@ type planned struct {
 	RAMBytes  int64 `json:"ramBytes"`
 	DiskBytes int64 `json:"diskBytes"`
 	// SupportersRAM is the part of the Go heap that crawl --budget supporters uses while it computes.
-	SupportersRAM int64          `json:"supportersRAM"`
-	Dirs          int            `json:"dirs"`
-	Connections   int            `json:"connections"`
-	URLSeen       crawl.DrumPlan `json:"urlSeen"`
+	SupportersRAM int64         `json:"supportersRAM"`
+	Dirs          int           `json:"dirs"`
+	Connections   int           `json:"connections"`
+	URLSeen       plan.DrumPlan `json:"urlSeen"`
 	// URLSeenDiskBytes is D, the disk space for URLseen's buckets.
-	URLSeenDiskBytes int64          `json:"urlSeenDiskBytes"`
-	RAM              []crawl.Amount `json:"ram"`
-	Forecast         crawl.Forecast `json:"forecast"`
+	URLSeenDiskBytes int64         `json:"urlSeenDiskBytes"`
+	RAM              []plan.Amount `json:"ram"`
+	Forecast         plan.Forecast `json:"forecast"`
 	// Nodes is what the nodes exchange; nil for one node. The other figures are those of the largest node.
-	Nodes *crawl.NodesForecast `json:"nodes,omitempty"`
+	Nodes *plan.NodesForecast `json:"nodes,omitempty"`
 	// MostPages is the number of pages that fit on the disk.
 	MostPages float64 `json:"mostPages"`
 }
@@ -92,18 +93,18 @@ func (c *Command) Run(a *term.App) error {
 			return err
 		}
 	}
-	plan, err := crawl.MakePlan(&o)
+	made, err := crawl.MakePlan(&o)
 	if err != nil {
 		return term.Usage(err)
 	}
-	f, err := plan.Forecast(&o, load)
+	f, err := made.Forecast(load)
 	if err != nil {
 		return term.Usage(err)
 	}
-	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
-		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: plan.MostPages(&o, load)}
+	p := planned{RAMBytes: made.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: made.URLSeen,
+		URLSeenDiskBytes: made.URLSeenDiskBytes, RAM: made.RAM(), SupportersRAM: made.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: made.MostPages(load)}
 	if c.Nodes > 1 {
-		n := plan.Nodes(&o, &f, crawl.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
+		n := made.Nodes(&f, plan.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),
 			Replicas: c.ClusterReplicas})
 		p.Nodes = &n
 	}
@@ -197,7 +198,7 @@ func (p *planned) write(w io.Writer) error {
 }
 
 // writeNodes prints what the nodes exchange.
-func writeNodes(w io.Writer, n *crawl.NodesForecast, f *crawl.Forecast) error {
+func writeNodes(w io.Writer, n *plan.NodesForecast, f *plan.Forecast) error {
 	b := func(n float64) string { return report.DecimalBytes(n) }
 	lines := []string{
 		fmt.Sprintf("\n%d nodes: %s pages/s, %s for all pages", n.Nodes, report.Number(n.Rate), days(n.Seconds)),
@@ -226,9 +227,9 @@ func writeNodes(w io.Writer, n *crawl.NodesForecast, f *crawl.Forecast) error {
 }
 
 // amounts returns a table of parts and their sum.
-func amounts(title string, parts []crawl.Amount, sum int64) report.Table {
+func amounts(title string, parts []plan.Amount, sum int64) report.Table {
 	t := report.Table{Title: title, Head: []string{"part", "size", "share", ""}}
-	for _, p := range append(parts, crawl.Amount{Name: "total", Bytes: sum}) {
+	for _, p := range append(parts, plan.Amount{Name: "total", Bytes: sum}) {
 		t.Add(p.Name, report.DecimalBytes(float64(p.Bytes)), fmt.Sprintf("%.1f %%", 100*float64(p.Bytes)/float64(max(1, sum))), p.Of)
 	}
 	return t

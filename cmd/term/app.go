@@ -29,6 +29,7 @@ import (
 	"syscall"
 
 	"drumbeat/crawl"
+	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/exchange"
 	"drumbeat/internal/bug"
@@ -131,8 +132,8 @@ func (a *App) Fail(err error) int {
 func advice(err error) string {
 	var added *crawl.NewDirectoryError
 	var back *exchange.SetBackError
-	var limit *crawl.LimitError
-	var failed *crawl.DiskError
+	var limit *space.LimitError
+	var failed *space.DiskError
 	switch {
 	case errors.As(err, &back):
 		return "; start each node with its newest directories. If they are lost, drumbeat repair --resync lets all nodes go on with the " +

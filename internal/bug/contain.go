@@ -1,6 +1,7 @@
 package bug
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 )
@@ -23,4 +24,13 @@ func Contained(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// As returns err if it is a contained panic, else nil.
+func As(err error) error {
+	var p *Error
+	if errors.As(err, &p) {
+		return err
+	}
+	return nil
 }

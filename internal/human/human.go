@@ -9,7 +9,7 @@
 //   - fields of JSON: seconds as numbers
 //   - attributes of log lines: Go's form, such as 1m30s
 //
-// Sizes and counts have a library of their own, go-humanize.
+// Sizes and counts have a library of their own, go-humanize; Bytes calls it.
 //
 // # Contract
 //
@@ -87,3 +87,6 @@ func Counted(n int64, one, many string) string {
 	}
 	return humanize.Comma(n) + " " + many
 }
+
+// Bytes returns n as "1.5 GiB", and negative n as 0.
+func Bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }

@@ -51,7 +51,7 @@ var mutants = []mutant{
 		{"	k.gen = gen\n", "	if err := syncAll(k.Set.FS, k.Set.Paths); err != nil {\n		return err\n	}\n	k.gen = gen\n"}}},
 	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
 		{"	data, err := state.EncodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
-		{"	k.testHook(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	k.testHook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
+		{"	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	k.Hook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
 	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
 		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := state.EncodeManifest(m)\n"}}},
 	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
@@ -79,21 +79,21 @@ var mutants = []mutant{
 	{name: "queue-tail-not-saved", file: "queue/freeze.go", edits: []edit{
 		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
 	{name: "beast-reader-ahead", file: "crawl/budgets.go", edits: []edit{
-		{"		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n",
-			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
+		{"		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n",
+			"		b.beast.Advance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) error {\n			rec := weburl.Record{}\n"},
 		{"			b.beast.Advance()\n			b.stock.noteFresh()\n			return nil\n", "			b.stock.noteFresh()\n			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/scans.go", edits: []edit{
-		{"		if err := b.transact(func(tx *transaction) error { return b.scanSome(",
-			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error { return b.scanSome("},
+		{"		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome(",
+			"		b.beast.ScanAdvance()\n		b.Hook(\"ahead\")\n		if err := b.Transact(func(tx *account.Tx) error { return b.scanSome("},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
-		{"	return d.transact(func(tx *transaction) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
-			"	d.deferred.Advance(class)\n	d.testHook(\"ahead\")\n	return d.transact(func(tx *transaction) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
+		{"	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs",
+			"	d.deferred.Advance(class)\n	d.Hook(\"ahead\")\n	return d.Transact(func(tx *account.Tx) error {\n		var rec weburl.Record\n		if err := rec.Decode(data); err != nil {\n			return fmt.Errorf(\"crawl: record from deferred URLs"},
 		{"		d.deferred.Advance(class)\n		return nil\n", "		return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size, Form", "StreamState{Size: st.size + int64(len(st.buf)), Form"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
-	{name: "removed-before-the-manifest", file: "crawl/uploads.go", pkg: "./crawl", test: "TestObjectStoreKilled", edits: []edit{
+	{name: "removed-before-the-manifest", file: "crawl/output/uploads.go", pkg: "./crawl", test: "TestObjectStoreKilled", edits: []edit{
 		{"if v.state == volumeNamed && (v.log", "if v.state != volumeWaits && (v.log"}}},
 	{name: "uploads-left-open", file: "internal/objstore/upload.go", pkg: "./internal/objstore", test: "TestPutKilled", edits: []edit{
 		{"range old {", "range old[:0] {"}}},
@@ -113,12 +113,12 @@ var mutants = []mutant{
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
 
 	// Transactions that are not atomic. The test hook "ahead" of some mutants lets other goroutines run.
-	{name: "transaction-without-lock", file: "crawl/transaction.go", edits: []edit{{"	e.txLock.RLock()\n	defer e.txLock.RUnlock()\n", ""}}},
+	{name: "transaction-without-lock", file: "crawl/account/transaction.go", edits: []edit{{"	r.TxLock.RLock()\n	defer r.TxLock.RUnlock()\n", ""}}},
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = p.settle(g, result, func(tx *transaction) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store && !waits {\n			at, err = p.output.store(w, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.store(w, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		if p.opt.Store && !waits {\n"}}},
+		{"	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store && !waits {\n			at, err = p.storeRecords(w, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.storeRecords(w, now); err != nil {\n			return err\n		}\n		p.Hook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *account.Tx) error {\n		v, err := p.health.noteHost(tx, g.Item.Host, rec, &page.sum.Health, page.event)\n		if err != nil {\n			return err\n		}\n		result.rest(v)\n		waits, err := p.content.send(tx, w, rec, resp, is)\n		if err != nil {\n			return err\n		}\n		if p.opt.Store && !waits {\n"}}},
 	{name: "stream-attached-at-once", file: "warc/stream.go", pkg: "./warc", test: "TestCrashes", edits: []edit{
 		{"	return s, nil\n", "	return s, files.Attach()\n"},
 		{"	if err := s.files.Attach(); err != nil {\n", "	if err := error(nil); err != nil {\n"}}},
@@ -155,8 +155,8 @@ var mutants = []mutant{
 `}}},
 	// That the two are not one transaction shows if a checkpoint comes between them, so the mutant waits for one.
 	{name: "taken-outside-of-transaction", file: intakeFile, pkg: "./crawl", test: "TestClusterCutsInTurn|TestClusterCuts$", edits: []edit{
-		{"	return s.transact(func(tx *transaction) error {\n		s.testHook(\"intake\")\n", `	if verdict == exchange.Take {
-		if err := s.transact(func(tx *transaction) error {
+		{"	return s.Transact(func(tx *account.Tx) error {\n		s.Hook(\"intake\")\n", `	if verdict == exchange.Take {
+		if err := s.Transact(func(tx *account.Tx) error {
 			s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}
 			return nil
 		}); err != nil {
@@ -164,8 +164,8 @@ var mutants = []mutant{
 		}
 		time.Sleep(3 * time.Second)
 	}
-	return s.transact(func(tx *transaction) error {
-		s.testHook("intake")
+	return s.Transact(func(tx *account.Tx) error {
+		s.Hook("intake")
 `}, {"	s.intake.Taken[h.From] = exchange.Taken{Number: h.Number, Totals: h.After}\n	s.taken", "	s.taken"}}},
 	{name: "skipped-by-sequence", file: intakeFile, pkg: "./crawl", test: "TestClusterCuts$", edits: []edit{
 		{"		verdict, err = s.intake.Judge(&h, s.opt.Cluster.Crawl, s.node)\n", `		verdict = exchange.Take
@@ -211,7 +211,7 @@ var mutants = []mutant{
 	{name: "leases-of-the-living-collected", file: "exchange/lease/room.go", pkg: "./exchange/lease", test: "TestCollect", edits: []edit{
 		{"return n.beat.Ended || b.proved-n.last > b.l.o.TTL+longest", "return true"}}},
 	{name: "rounds-wait-by-a-timer", file: "crawl/budgets.go", pkg: "./crawl", test: "TestNoTimerHoldsURLs", edits: []edit{
-		{"	for b.kept.Load() {\n		b.wakeBeast.raise()\n		<-b.moved\n	}\n",
+		{"	for b.kept.Load() {\n		b.wakeBeast.Raise()\n		<-b.moved\n	}\n",
 			"	if b.beast.AtEnd() && b.beast.Waiting() == beast.Ready {\n		time.Sleep(5 * time.Millisecond)\n	}\n"}}},
 	{name: "scan-takes-what-hosts-cannot-use", file: "crawl/scans.go", pkg: "./crawl", test: "TestGlutSlowsNoOther", edits: []edit{
 		{"		if !glutted {\n", "		if !glutted || true {\n"}}},

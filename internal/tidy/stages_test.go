@@ -10,10 +10,9 @@ import (
 
 // crawlSource is the data of package crawl for the tests of its stages.
 type crawlSource struct {
-	stages   map[string]map[string]string // stage type -> field -> stage that it points to, or ""
-	methods  map[string]map[string]bool   // stage type -> its methods
-	funcs    []*ast.FuncDecl
-	comments map[string]string // of types
+	stages  map[string]map[string]string // stage type -> field -> stage that it points to, or ""
+	methods map[string]map[string]bool   // stage type -> its methods
+	funcs   []*ast.FuncDecl
 }
 
 // receiver returns the type of a method's receiver and its name; "" for functions.
@@ -44,9 +43,8 @@ func readCrawl(t *testing.T) *crawlSource {
 	t.Helper()
 	_, all := sources(t)
 	src := &crawlSource{
-		stages:   map[string]map[string]string{},
-		methods:  map[string]map[string]bool{},
-		comments: map[string]string{},
+		stages:  map[string]map[string]string{},
+		methods: map[string]map[string]bool{},
 	}
 	structs := map[string]*ast.StructType{}
 	for _, file := range all {
@@ -55,12 +53,6 @@ func readCrawl(t *testing.T) *crawlSource {
 		}
 		ast.Inspect(file.syntax, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.GenDecl:
-				if len(n.Specs) == 1 {
-					if spec, ok := n.Specs[0].(*ast.TypeSpec); ok {
-						src.comments[spec.Name.Name] = n.Doc.Text()
-					}
-				}
 			case *ast.TypeSpec:
 				if s, ok := n.Type.(*ast.StructType); ok {
 					structs[n.Name.Name] = s
@@ -136,10 +128,10 @@ func TestStagesAreApart(t *testing.T) {
 
 // TestStagesAreDescribed: the comment of each stage describes the goroutines that run it.
 func TestStagesAreDescribed(t *testing.T) {
-	src := readCrawl(t)
-	for name := range src.stages {
-		if !strings.Contains(src.comments[name], "oroutine") {
-			t.Errorf("the comment of %s does not mention goroutines: %q", name, src.comments[name])
+	stages, _, comments := crawlGraphs(t)
+	for name := range stages {
+		if !strings.Contains(comments[name], "oroutine") {
+			t.Errorf("the comment of %s does not mention goroutines: %q", name, comments[name])
 		}
 	}
 }

@@ -1,0 +1,64 @@
+package crawl
+
+import (
+	"strconv"
+	"time"
+
+	"drumbeat/crawl/output"
+	"drumbeat/fetch"
+	"drumbeat/internal/crawllog"
+	"drumbeat/state"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// storeRecords adds the records of a response. It is part of the transaction that ends the URL.
+func (p *pageStage) storeRecords(w *pageWorker, now time.Time) (warc.Location, error) {
+	if s := w.streamed; s != nil {
+		w.streamed = nil
+		return p.output.Attach(s)
+	}
+	return p.output.Append(&w.prepared, now)
+}
+
+// logFetched writes a response to the crawl log. It is part of a transaction.
+func (p *pageStage) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool,
+	at warc.Location) error {
+	e := p.fetchedEntry(w, rec, resp, page)
+	if e == nil {
+		return nil
+	}
+	e.File, e.Offset = at.File, at.Offset
+	return p.output.LogEntry(e)
+}
+
+// fetchedEntry returns the line of the crawl log for a response, without its position; nil for none.
+func (e *engine) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
+	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
+	if e.opt.CrawlLog == state.LogOff || e.opt.CrawlLog == state.LogErrors && good {
+		return nil
+	}
+	of := ""
+	if w.body.known {
+		of = string(w.body.first.url)
+	}
+	return &crawllog.Entry{DuplicateOf: of, Time: resp.Start, URL: string(rec.URL), Key: e.Hasher.URLKey(rec.URL),
+		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
+		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
+		MIME: output.MIMEType(resp), Charset: w.meta.charset, Truncated: resp.Truncated.String(),
+		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
+		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
+		Dropped: w.meta.dropped, Scored: w.meta.scored, Score: w.meta.score, Fields: string(w.meta.fields), TLS: badTLS(resp.TLSVerdict, nil)}
+}
+
+// logSeedsEnd logs a seed whose response is not a page.
+func (p *pageStage) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
+	switch {
+	case w.meta.dropped != "":
+		p.output.LogSeed(string(rec.URL), w.meta.dropped)
+	case output.IsRedirect(resp) && (len(w.links.Keys) == 0 || uint64(w.links.Keys[0]) == key):
+		p.output.LogSeed(string(rec.URL), "redirect that leads nowhere")
+	case !page && !output.IsRedirect(resp):
+		p.output.LogSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+	}
+}

@@ -1,0 +1,57 @@
+package crawl
+
+import (
+	"errors"
+	"slices"
+
+	"drumbeat/beast"
+	"drumbeat/crawl/plan"
+	"drumbeat/exchange"
+	"drumbeat/warc"
+)
+
+// Plan divides RAM and disk among the structures.
+type Plan = plan.Plan
+
+// MakePlan divides RAM and disk according to the options. It sets their defaults.
+func MakePlan(o *Options) (plan.Plan, error) {
+	o.defaults()
+	return plan.Make(plan.Options{RAMBytes: o.RAMBytes, DiskBytes: o.DiskBytes, LeastDisk: o.leastDisk(), Dirs: o.Dirs, AllDirs: len(o.allDirs()),
+		Connections: o.Connections, CompressorBytes: warc.CompressorBytes(o.WARCFormat, o.WARCLevel), HookProcs: o.hookProcs(), HookRAM: o.hookRAM(),
+		RenderRAM: o.renderRAM(), ExtractRAM: o.extractRAM(), SupportersRAM: o.supportersRAM(), BrokerRAM: o.BrokerRAM, Nodes: o.nodes(),
+		Walks: o.walks(), TrapScore: o.TrapScore, Lanes: o.newLanes(), QueuesMax: o.QueuesMax, QueueBlockBytes: o.QueueBlockBytes,
+		LeastStock: o.leastStock(), ContentSeen: o.ContentSeen, CrawlLog: o.CrawlLog, Store: o.Store, KeepFree: o.KeepFree,
+		CheckpointEvery: o.CheckpointEvery, DrumBufferBytes: o.DrumBufferBytes, DrumChunkBytes: o.DrumChunkBytes, DrumBuckets: o.DrumBuckets,
+		DrumWorkers: o.DrumWorkers, DrumBucketBytes: o.DrumBucketBytes, DrumDiskBytes: o.DrumDiskBytes, CacheRAMBytes: o.CacheRAMBytes})
+}
+
+// CheckStores returns the errors that opening the stores of a plan would return. It detects invalid flags
+// before any directory is created.
+func (o *Options) CheckStores(plan *Plan) error {
+	c := newCrawler(*o)
+	c.plan = *plan
+	stars, err := c.budgets.starOptions()
+	if err != nil {
+		return err
+	}
+	queues := beast.Options{Set: c.Set, QueuesMax: o.QueuesMax}
+	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(),
+		c.seen.namesStore().Check(), c.content.store().Check(), stars.Budgets.Validate(), queues.Validate())
+}
+
+// PlannedCluster describes a cluster of equal nodes for a plan. It cannot crawl.
+func PlannedCluster(nodes int) (*Cluster, error) {
+	t, err := exchange.NewTable(slices.Repeat([]float64{1}, nodes))
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Table: t}, nil
+}
+
+// nodes returns the number of nodes of the crawl.
+func (o *Options) nodes() int {
+	if o.Cluster == nil {
+		return 1
+	}
+	return o.Cluster.Table.Nodes()
+}

@@ -1,0 +1,174 @@
+package crawl
+
+import (
+	"cmp"
+	"slices"
+
+	"drumbeat/crawl/observe"
+	"drumbeat/crawl/outage"
+	"drumbeat/crawl/output"
+	"drumbeat/crawl/space"
+	"drumbeat/drum"
+	"drumbeat/polite"
+	"drumbeat/state/extract"
+	"drumbeat/state/snapshot"
+	"drumbeat/warc"
+)
+
+// This file has what the rooms ask of the stages of this package, and their options.
+
+// BufferedBytes implements space.Store.
+func (s *seenStage) BufferedBytes() int64 {
+	return s.plan.URLSeen.BufferedIn(s.urlSeen) + s.plan.Names.BufferedIn(s.names)
+}
+
+// BufferedBytes implements space.Store.
+func (c *contentStage) BufferedBytes() int64 { return c.plan.Content.BufferedIn(c.content) }
+
+// BufferedBytes implements space.Store.
+func (k *robotsCheck) BufferedBytes() int64 { return k.plan.RobotsCache.BufferedIn(k.robotsCache) }
+
+// BufferedBytes implements space.Store.
+func (q *robotsRequests) BufferedBytes() int64 {
+	return q.plan.RobotsRequested.BufferedIn(q.robotsRequested)
+}
+
+// BufferedBytes implements space.Store.
+func (b *budgetStage) BufferedBytes() int64 {
+	if b.star == nil {
+		return 0
+	}
+	edges, indegree := b.star.PendingBytes()
+	return b.plan.Edges.Buffered(edges) + b.plan.Indegree.Buffered(indegree)
+}
+
+// UnsavedBytes implements space.Store.
+func (s *seenStage) UnsavedBytes() int64 { return unsavedIn(s.urlSeen) + unsavedIn(s.names) }
+
+// UnsavedBytes implements space.Store.
+func (c *contentStage) UnsavedBytes() int64 { return unsavedIn(c.content) }
+
+// UnsavedBytes implements space.Store.
+func (k *robotsCheck) UnsavedBytes() int64 { return unsavedIn(k.robotsCache) }
+
+// UnsavedBytes implements space.Store.
+func (q *robotsRequests) UnsavedBytes() int64 { return unsavedIn(q.robotsRequested) }
+
+// UnsavedBytes implements space.Store.
+func (b *budgetStage) UnsavedBytes() int64 {
+	if b.star == nil {
+		return 0
+	}
+	return b.star.UnsavedBytes()
+}
+
+// unsavedIn returns what a store has to save, 0 before it is open.
+func unsavedIn(d *drum.Drum) int64 {
+	if d == nil {
+		return 0
+	}
+	return d.UnsavedBytes()
+}
+
+// allDirs returns the directories of state and output, each once.
+func (o *Options) allDirs() []string {
+	dirs := slices.Clone(o.Dirs)
+	for _, d := range o.Out {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// leastDisk is the smallest DiskBytes with which a new crawl fetches pages.
+func (o *Options) leastDisk() int64 {
+	return space.LeastDisk(len(o.allDirs()))
+}
+
+// spaceOptions returns the options of the keeper of disk space.
+func (e *engine) spaceOptions() space.Options {
+	o := &e.opt
+	return space.Options{Log: o.Log, WhenFull: o.WhenFull, Drain: o.Drain, Dirs: o.allDirs(), Outs: len(o.Out), DiskBytes: o.DiskBytes,
+		Connections: o.Connections, Store: o.Store, Plan: &e.plan, Limit: e.limit}
+}
+
+// wireSpace gives the keeper of disk space the stages that it calls.
+func (c *crawler) wireSpace() {
+	c.space.Wire(space.Others{Stores: []space.Store{c.seen, c.content, c.check, c.requests, c.budgets}, Checkpoints: c.checkpointer,
+		Exchanges: func() int64 {
+			n := int64(c.requests.UnderWay())
+			if c.workers != nil {
+				n += c.workers.inFlight.Load()
+			}
+			return n
+		},
+		Drain: c.draining.Store, Paused: c.paused.Load})
+}
+
+// watchOptions returns the options of the watch for outages.
+func (e *engine) watchOptions() outage.Options {
+	o := &e.opt
+	return outage.Options{Log: o.Log, HostDelay: o.HostDelay, Patience: o.OutagePatience, References: o.References, Resolver: o.Resolver,
+		AllowedAddr: o.AllowedAddr, Waits: e.faultWaits.Waits}
+}
+
+// extractRAM returns the bytes of the Go heap that extraction may take.
+func (o *Options) extractRAM() int64 {
+	if o.Extract == nil {
+		return 0
+	}
+	return int64(max(1, o.Extract.Workers)) * extract.WorkerBytes
+}
+
+// Texts says what became of the texts of pages (Options.Extract), in this run.
+type Texts = snapshot.Texts
+
+// spoolFiles is the least size of the spool, in WARC files.
+const spoolFiles = 4
+
+// SpoolBytes returns the size of the spool of finished files; 0 without an object store.
+func (o *Options) SpoolBytes() int64 {
+	if o.ObjectStore == nil {
+		return 0
+	}
+	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.DiskBytes/5, spoolFiles*o.WARCFileBytes))
+}
+
+// outputOptions returns the options of the output.
+func (e *engine) outputOptions() output.Options {
+	o := &e.opt
+	return output.Options{Store: o.Store, ArchiveRobots: o.ArchiveRobots, ArchiveDNS: o.ArchiveDNS, CrawlLog: o.CrawlLog, RollEvery: o.RollEvery,
+		Contact: o.Contact, UserAgent: o.UserAgent, Version: o.Version, IgnoreNofollow: o.IgnoreNofollow, Plan: &e.plan,
+		WARC: warc.Options{Host: o.Host, Mode: o.OutMode, FileBytes: o.WARCFileBytes, Format: o.WARCFormat, Dict: o.WARCDict, Level: o.WARCLevel}}
+}
+
+// wireOutput creates the output, the uploads and the extraction.
+func (c *crawler) wireOutput() {
+	o := &c.opt
+	c.output = output.New(c.Run, c.Saved, c.outputOptions())
+	u := output.UploadOptions{Log: o.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
+	if o.Cluster != nil {
+		u.Node = o.Cluster.Node
+	}
+	c.uploads = output.NewUploads(c.Run, c.Saved, u, c.output, c.space)
+	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Log, FS: o.FS, Extract: o.Extract, Agent: o.Agent, Version: o.Version,
+		Takes: func(url []byte) bool { return c.sites.Load().Extracts(url) }}, c.output, c.space, c.uploads.Released)
+	c.uploads.Wire(c.extraction, c.checkpointer)
+}
+
+// wireMeters creates what observes the crawl. The dispatcher must exist.
+func (c *crawler) wireMeters() {
+	o := &c.opt
+	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Log, FS: o.FS, Bytes: o.HistoryBytes, Version: o.Version}, c.snapshot)
+	c.slowDirs = observe.NewSlowDirs(c.Saved, o.Log, c.history)
+	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Log, Set: o.SetAcceptEncoding, Bandwidth: o.Bandwidth, InUse: o.processorsInUse},
+		c.dispatcher, c.history)
+	every := o.SnapshotEvery
+	if !c.observed() {
+		every = -1
+	}
+	c.slotMeter = observe.NewSlotMeter(c.Run, every)
+	c.slotMeter.Wire(observe.Others{Connections: c.dispatcher, Outages: c.outages, Pausing: c.space.Pausing, Requests: c.requests.UnderWay,
+		Target: func() int64 { return c.stock.aim().target }, Heaps: func() *polite.Scheduler { return c.polite }})
+}
