@@ -47,7 +47,7 @@ func (o *output) archiveRobots(tx *transaction, a *archiver) error {
 // prepareRobots encodes the exchange. It returns nil if exchanges are not stored. The caller must give the
 // archiver back.
 func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
-	if !o.opt.Store || !o.opt.ArchiveRobots {
+	if !o.opt.Output.Store || !o.opt.Output.ArchiveRobots {
 		return nil
 	}
 	a := o.workers.archivers.take()
@@ -73,7 +73,7 @@ func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 
 // archiveLookup stores a DNS answer in its own transaction, because the lookup is over.
 func (o *output) archiveLookup(host string, answer *Lookup) {
-	if !o.opt.Store || !o.opt.ArchiveDNS || answer.Cached {
+	if !o.opt.Output.Store || !o.opt.Output.ArchiveDNS || answer.Cached {
 		return
 	}
 	a := o.workers.archivers.take()

@@ -224,7 +224,7 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 			o.tellOutage("network", &o.net)
 		}
 		return false
-	case len(list) == 0 && len(o.opt.References) == 0:
+	case len(list) == 0 && len(o.opt.Limits.References) == 0:
 		return any || again && !o.silent(now)
 	}
 	if !fresh && o.known.begin() {

@@ -60,5 +60,5 @@ func (c *cluster) stopNodeAfter(node, n int) {
 		}
 	}
 	c.reopen()
-	sleep(c.t.Context(), c.options[0].KeepAlive+time.Second) // connections of a process end with it
+	sleep(c.t.Context(), c.options[0].Network.KeepAlive+time.Second) // connections of a process end with it
 }

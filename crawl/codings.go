@@ -12,7 +12,7 @@ import (
 	"drumbeat/internal/cputime"
 )
 
-// codingChooser chooses the content codings that requests ask for, if Options.SetAcceptEncoding is set. Its
+// codingChooser chooses the content codings that requests ask for, if Options.Network.SetAcceptEncoding is set. Its
 // goroutine is "codings". br makes bodies smaller than gzip and costs several times the CPU to decode
 // (docs/BENCHMARKS.md, "Content codings"), so requests ask for it only while the network limits the crawl and
 // the processors have room.
@@ -59,13 +59,13 @@ func asksForBrotli(now bool, l codingLoad) bool {
 
 // chooseCodings samples the load and switches the codings.
 func (c *codingChooser) chooseCodings(ctx context.Context) error {
-	if c.opt.SetAcceptEncoding == nil {
+	if c.opt.Network.SetAcceptEncoding == nil {
 		return nil
 	}
-	if err := c.opt.SetAcceptEncoding(codingsNarrow); err != nil {
+	if err := c.opt.Network.SetAcceptEncoding(codingsNarrow); err != nil {
 		return err
 	}
-	inUse := c.opt.processorsInUse
+	inUse := c.opt.tests.processorsInUse
 	if inUse == nil {
 		inUse = newProcessorMeter().inUse
 	}
@@ -94,7 +94,7 @@ func (c *codingChooser) chooseCodings(ctx context.Context) error {
 // networkLimits reports whether the network limits the crawl: --bandwidth is used up, or nearly all
 // connections wait for bytes. The second may be the fault of slow sites, where br does no harm.
 func (c *codingChooser) networkLimits(now time.Time) bool {
-	return c.opt.Bandwidth.Full(now) ||
+	return c.opt.Network.Bandwidth.Full(now) ||
 		c.workers.exchanges.load() >= max(1, int64(c.dispatcher.allowed(now))*9/10)
 }
 
@@ -105,15 +105,15 @@ func (c *codingChooser) decide(l codingLoad) error {
 	if wide {
 		codings = codingsWide
 	}
-	c.opt.Log.Debug("content codings", "codings", codings, "processors", percent(l.processors), "network", percent(l.network))
+	c.opt.Observe.Log.Debug("content codings", "codings", codings, "processors", percent(l.processors), "network", percent(l.network))
 	if wide == c.wide.Load() {
 		return nil
 	}
-	if err := c.opt.SetAcceptEncoding(codings); err != nil {
+	if err := c.opt.Network.SetAcceptEncoding(codings); err != nil {
 		return err
 	}
 	c.wide.Store(wide)
-	c.opt.Log.Info("requests ask for other content codings", "codings", codings,
+	c.opt.Observe.Log.Info("requests ask for other content codings", "codings", codings,
 		"processors", percent(l.processors), "network", percent(l.network))
 	c.history.event("codings", "%s: processors %s in use, network limits %s of the time", codings,
 		percent(l.processors), percent(l.network))

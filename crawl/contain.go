@@ -20,7 +20,7 @@ func (e *engine) logBug(of string, err error) {
 	if !errors.As(err, &p) || e.bugs.Add(1) > maxStacks {
 		return
 	}
-	e.opt.Log.Error("a bug: this program panicked while it read data of a site; please report it",
+	e.opt.Observe.Log.Error("a bug: this program panicked while it read data of a site; please report it",
 		"url", of, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 }
 
@@ -45,12 +45,12 @@ func asPanic(err error) error {
 }
 
 // fatal must be the first deferred call of every goroutine of the crawl. A panic that was not contained
-// ends the process through Options.Panicked, which does not return. fatal undoes nothing and takes no lock,
+// ends the process through Options.Observe.Panicked, which does not return. fatal undoes nothing and takes no lock,
 // so the files are as after kill -9.
 func (e *engine) fatal() {
 	if p := recover(); p != nil {
-		if e.opt.Panicked != nil {
-			e.opt.Panicked(p, debug.Stack())
+		if e.opt.Observe.Panicked != nil {
+			e.opt.Observe.Panicked(p, debug.Stack())
 		}
 		panic(p)
 	}

@@ -182,7 +182,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "upload", c.uploads.run)
 	c.start(ctx, "held", c.deferrals.releaseHeld)
 	c.start(ctx, "operator", c.operator.feedSeeds)
-	if c.opt.Reload != nil {
+	if c.opt.Admission.Reload != nil {
 		c.start(ctx, "reload", c.dispatcher.watchReload)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"drumbeat/state"
 )
 
-// Options.DiskBytes holds exactly, on three levels:
+// Options.Limits.DiskBytes holds exactly, on three levels:
 //
 //   - disk.Quota counts each byte before it is written. A write beyond the limit fails, as on a full disk.
 //   - Merges, copies and large bodies reserve what they may write. They are refused if that and the next checkpoint
@@ -34,7 +34,7 @@ type diskLimit struct {
 
 func newDiskLimit(opt *Options) *diskLimit {
 	l := &diskLimit{}
-	l.Quota = disk.NewQuota(opt.FS, disk.QuotaOptions{Dirs: opt.allDirs(), Limit: opt.DiskBytes, Final: isFinal,
+	l.Quota = disk.NewQuota(opt.Disk.FS, disk.QuotaOptions{Dirs: opt.allDirs(), Limit: opt.Limits.DiskBytes, Final: isFinal,
 		Crossed: func() {
 			if wake := l.wake.Load(); wake != nil {
 				wake.raise()
@@ -74,7 +74,7 @@ func (l *diskLimit) met(limit int64, err error) error {
 	return &LimitError{Used: l.Used(), Limit: limit, Err: err}
 }
 
-// LimitError is the error of a write that would have exceeded Options.DiskBytes. The last checkpoint is intact.
+// LimitError is the error of a write that would have exceeded Options.Limits.DiskBytes. The last checkpoint is intact.
 type LimitError struct {
 	Used  int64 // bytes of the crawl's files after the crawl was closed
 	Limit int64
@@ -173,7 +173,7 @@ func unsavedIn(d *drum.Drum) int64 {
 
 // mostSaved is the most that a checkpoint and the exchanges under way can write.
 func (s *space) mostSaved() int64 {
-	return diskReserve + s.plan.bufferedBytes() + int64(s.opt.Connections)*connectionBytes
+	return diskReserve + s.plan.bufferedBytes() + int64(s.opt.Network.Connections)*connectionBytes
 }
 
 // toSave is an upper bound of what the next checkpoint and the exchanges under way write.
@@ -182,8 +182,8 @@ func (s *space) toSave() int64 {
 	if last := s.lastCost.Load(); last != nil {
 		n = last.bytes + max(0, n-last.waiting)
 	}
-	if s.opt.Store {
-		n += 2 * int64(s.plan.OutputBufferBytes) * int64(len(s.opt.Out)) // a WARC file and its index
+	if s.opt.Output.Store {
+		n += 2 * int64(s.plan.OutputBufferBytes) * int64(len(s.opt.Disk.Out)) // a WARC file and its index
 	}
 	n += exchangeBytes * (int64(s.requests.underWay()) + s.inFlight())
 	return min(n, s.mostSaved()) + s.limit.extra.Load()
@@ -191,7 +191,7 @@ func (s *space) toSave() int64 {
 
 // over reports whether bytes more would come nearer to the limit than the next checkpoint and margin.
 func (s *space) over(bytes, margin int64) bool {
-	limit := s.opt.DiskBytes
+	limit := s.opt.Limits.DiskBytes
 	if limit <= 0 {
 		return false
 	}
@@ -213,7 +213,7 @@ func (s *space) limitError(what string, bytes, margin int64) error {
 // limitText says how near the limit is.
 func (s *space) limitText() string {
 	return fmt.Sprintf("the crawl uses %s of at most %s (--disk), and the next checkpoint and merges need %s",
-		bytesText(s.limit.Used()), bytesText(s.opt.DiskBytes), bytesText(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
+		bytesText(s.limit.Used()), bytesText(s.opt.Limits.DiskBytes), bytesText(s.unsavedBytes()+s.reserved.Load()+s.toSave()))
 }
 
 // nearLimit returns why fetching pauses near the limit, "" if it does not. Stages ask before each request.
@@ -237,7 +237,7 @@ func (s *space) fits(w *pageWorker) bool {
 // reservePass reserves what a pass over a store hands on to others, as its emissions cannot be refused. bytes wait in
 // the store.
 func (s *space) reservePass(name string, bytes int64) (release func(), err error) {
-	need := min(2*bytes, max(passBytes, s.opt.DiskBytes/32)) // texts are compressed in the store
+	need := min(2*bytes, max(passBytes, s.opt.Limits.DiskBytes/32)) // texts are compressed in the store
 	err = s.limitError("a pass over "+name, need, 0)
 	if err != nil && s.recall() {
 		err = s.limitError("a pass over "+name, need, 0)

@@ -135,14 +135,14 @@ func limitCases() []limitCase {
 		{"stop", 4e6, WhenFullStop, nil},
 		{"pause", 5e6, WhenFullPause, nil},
 		{"drain", 5e6, WhenFullDrain, nil},
-		{"many files", 4e6, WhenFullStop, func(o *Options) { o.WARCFileBytes = 20_000 }},
+		{"many files", 4e6, WhenFullStop, func(o *Options) { o.Output.WARCFileBytes = 20_000 }},
 		{"small stores", 5e6, WhenFullStop, small},
-		{"skip known contents", 4e6, WhenFullPause, func(o *Options) { o.ContentSeen = state.ContentSkip }},
+		{"skip known contents", 4e6, WhenFullPause, func(o *Options) { o.Output.ContentSeen = state.ContentSkip }},
 		{"revisits", 12e6, WhenFullStop, func(o *Options) {
 			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
 		}},
 		{"history", 9e6, WhenFullStop, func(o *Options) {
-			o.HistoryBytes = 1 << 20
+			o.Observe.HistoryBytes = 1 << 20
 			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
 		}},
 	}
@@ -174,13 +174,13 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	fsys := weigh(disk.OS())
 	opt := simOptions(t, web, fsys)
 	dir := t.TempDir()
-	opt.Dirs, fsys.dirs = []string{dir + "/d0", dir + "/d1"}, []string{dir}
-	opt.DiskBytes, opt.WhenFull = c.limit, c.full
+	opt.Disk.Dirs, fsys.dirs = []string{dir + "/d0", dir + "/d1"}, []string{dir}
+	opt.Limits.DiskBytes, opt.Disk.WhenFull = c.limit, c.full
 	if c.set != nil {
 		c.set(&opt)
 	}
 	log := new(logCounter)
-	opt.Log = log.logger()
+	opt.Observe.Log = log.logger()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	res, err := Run(ctx, opt)
@@ -200,19 +200,19 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	if s.Count(state.CountResponses) < 50 {
 		t.Errorf("%d responses", s.Count(state.CountResponses))
 	}
-	checkBalanced(t, fsys, opt.Dirs)
+	checkBalanced(t, fsys, opt.Disk.Dirs)
 	if opt.Recrawl != nil || c.full == WhenFullDrain {
 		return
 	}
-	opt.DiskBytes = 1 << 30
+	opt.Limits.DiskBytes = 1 << 30
 	if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 		t.Fatalf("with a larger limit: %v, %+v", err, res)
 	}
-	checkStored(t, web, fsys, opt.Dirs)
+	checkStored(t, web, fsys, opt.Disk.Dirs)
 	served := web.Log().Snapshot()
 	checkDelays(t, served, &opt, 0)
 	// A page that finds no room is fetched again: those under way when the limit was reached.
-	if repeated, _ := checkServed(web.Expected("drumbeat"), served); repeated > opt.Connections {
+	if repeated, _ := checkServed(web.Expected("drumbeat"), served); repeated > opt.Network.Connections {
 		t.Errorf("%d pages were fetched again", repeated)
 	}
 }
@@ -227,13 +227,13 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 		fsys := weigh(mem, "d0", "d1")
 		opt := simOptions(t, web, fsys)
 		small(&opt)
-		opt.DiskBytes, opt.WhenFull = 4e6, WhenFullPause
+		opt.Limits.DiskBytes, opt.Disk.WhenFull = 4e6, WhenFullPause
 		for i := range 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			var mu sync.Mutex // guards places and left
 			places := 0
 			var left *memfs.FS // what a kill left
-			opt.hook = func(place string) {
+			opt.tests.hook = func(place string) {
 				mu.Lock()
 				defer mu.Unlock()
 				if places++; left == nil && (places == 300*(i+1) || place == "rest") {
@@ -252,12 +252,12 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 			}
 			mem = fsys.FS.(*memfs.FS)
 		}
-		fsys.check(t, opt.DiskBytes)
-		opt.hook, opt.DiskBytes = nil, 1<<30
+		fsys.check(t, opt.Limits.DiskBytes)
+		opt.tests.hook, opt.Limits.DiskBytes = nil, 1<<30
 		if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 			t.Fatalf("with a larger limit: %v, %+v", err, res)
 		}
-		checkStored(t, web, fsys, opt.Dirs)
+		checkStored(t, web, fsys, opt.Disk.Dirs)
 	})
 }
 
@@ -270,17 +270,17 @@ func TestSmallerDiskLimit(t *testing.T) {
 			web := smallWeb(t, nil)
 			fsys := weigh(memfs.New(*seedFlag), "d0", "d1")
 			opt := simOptions(t, web, fsys)
-			opt.DiskBytes, opt.WhenFull, opt.MaxPages = 1<<30, full, 450
+			opt.Limits.DiskBytes, opt.Disk.WhenFull, opt.Limits.MaxPages = 1<<30, full, 450
 			if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopPages {
 				t.Fatalf("%v, %+v", err, res)
 			}
 			before, fetched := fsys.sum, len(web.Log().Snapshot().Fetches)
-			fsys.most, opt.DiskBytes, opt.MaxPages = 0, opt.leastDisk(), 0
-			if before <= opt.DiskBytes {
+			fsys.most, opt.Limits.DiskBytes, opt.Limits.MaxPages = 0, opt.leastDisk(), 0
+			if before <= opt.Limits.DiskBytes {
 				t.Fatalf("the crawl has %d bytes, too few for this test", before)
 			}
 			var log logCounter
-			opt.Log = log.logger()
+			opt.Observe.Log = log.logger()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			res, err := Run(ctx, opt)
@@ -293,8 +293,8 @@ func TestSmallerDiskLimit(t *testing.T) {
 			if n := len(web.Log().Snapshot().Fetches); n != fetched || fsys.most > before {
 				t.Errorf("%s: %d fetches, want none; %d bytes at most, were %d", full, n-fetched, fsys.most, before)
 			}
-			checkBalanced(t, fsys, opt.Dirs)
-			opt.DiskBytes = 1 << 30
+			checkBalanced(t, fsys, opt.Disk.Dirs)
+			opt.Limits.DiskBytes = 1 << 30
 			if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 				t.Fatalf("with the former limit: %v, %+v", err, res)
 			}
@@ -312,9 +312,9 @@ func TestDiskLimitOfLargeBodies(t *testing.T) {
 			fsys := weigh(memfs.New(*seedFlag), "d0")
 			web := largeWeb(head, largeBody(9e6))
 			opt := spooling(t, web, fsys)
-			opt.Dirs, opt.DiskBytes, opt.WhenFull = []string{"d0"}, 20e6, WhenFullPause
+			opt.Disk.Dirs, opt.Limits.DiskBytes, opt.Disk.WhenFull = []string{"d0"}, 20e6, WhenFullPause
 			for _, limit := range []int64{20e6, 60e6} {
-				opt.DiskBytes, fsys.most = limit, 0
+				opt.Limits.DiskBytes, fsys.most = limit, 0
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				res, err := Run(ctx, opt)
 				cancel()
@@ -327,8 +327,8 @@ func TestDiskLimitOfLargeBodies(t *testing.T) {
 					t.Errorf("%q, %d bytes: stored %v, want %v: %q, places %v", head, limit, stored, want, res.Stop, res.Snapshot.Places)
 				}
 			}
-			noSpools(t, fsys, opt.Dirs)
-			storedBlock(t, fsys, opt.Dirs, "http://large.test/")
+			noSpools(t, fsys, opt.Disk.Dirs)
+			storedBlock(t, fsys, opt.Disk.Dirs, "http://large.test/")
 		}
 	})
 }
@@ -343,17 +343,17 @@ func TestLeastDisk(t *testing.T) {
 				web := smallWeb(t, nil)
 				fsys := weigh(memfs.New(*seedFlag), append(slices.Clone(dirs), out...)...)
 				opt := simOptions(t, web, fsys)
-				opt.Dirs, opt.Out, opt.WhenFull = dirs, out, WhenFullStop
-				opt.DiskBytes = opt.leastDisk() - 1
+				opt.Disk.Dirs, opt.Disk.Out, opt.Disk.WhenFull = dirs, out, WhenFullStop
+				opt.Limits.DiskBytes = opt.leastDisk() - 1
 				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+bytesText(opt.leastDisk())) {
 					t.Errorf("%v %v: a byte too little: %v", dirs, out, err)
 				}
-				opt.DiskBytes++
+				opt.Limits.DiskBytes++
 				res, err := Run(t.Context(), opt)
 				if err != nil || res.Stop != StopDisk || res.Snapshot.Count(state.CountResponses) == 0 {
-					t.Errorf("%v %v: with %d bytes: %v, %+v", dirs, out, opt.DiskBytes, err, res)
+					t.Errorf("%v %v: with %d bytes: %v, %+v", dirs, out, opt.Limits.DiskBytes, err, res)
 				}
-				fsys.check(t, opt.DiskBytes)
+				fsys.check(t, opt.Limits.DiskBytes)
 			})
 		}
 	}

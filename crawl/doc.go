@@ -35,7 +35,7 @@
 //
 // # Memory and disk
 //
-// Plan (plan.go) divides Options.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
+// Plan (plan.go) divides Options.Limits.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
 // files are those of the structures under state/, the manifest state/MANIFEST, state/SECRET and
 // state/suffixes.txt; see docs/FORMATS.md.
 package crawl

@@ -23,14 +23,14 @@ import (
 type engine struct {
 	*state.Saved
 	opt         Options
-	limit       *diskLimit // the file system of opt, which holds Options.DiskBytes
+	limit       *diskLimit // the file system of opt, which holds Options.Limits.DiskBytes
 	plan        Plan
 	links       *admit.Policy // decides which links become URLs
 	rules       rulesInForce
 	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it
 	siteBudgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
 	margin      revisit.Margin                    // what a visit must gain; kept in the manifest
-	cookies     *cookies.Store                    // of sites with settings; nil without Options.Sites
+	cookies     *cookies.Store                    // of sites with settings; nil without Options.Admission.Sites
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
@@ -48,7 +48,7 @@ type engine struct {
 	acct         accounts
 	strategy     atomic.Pointer[strategy.Strategy] // which URLs are preferred; set once the journal is open
 	sketches     *sketches
-	traps        *trapscore.Table // nil without Options.TrapScore; created when the crawl is opened
+	traps        *trapscore.Table // nil without Options.Budgets.TrapScore; created when the crawl is opened
 
 	failMu  sync.Mutex // guards failed
 	failed  error
@@ -61,7 +61,7 @@ type engine struct {
 	fetchers sync.WaitGroup
 	stop     stopReason
 
-	draining      atomic.Bool // new links are not queued: Options.Drain, or little disk space
+	draining      atomic.Bool // new links are not queued: Options.Admission.Drain, or little disk space
 	operatorDrain atomic.Bool // new links are not queued: a change of the operator
 	paused        atomic.Bool // no request starts: a change of the operator
 
@@ -83,21 +83,21 @@ type engine struct {
 }
 
 func newEngine(opt Options) *engine {
-	limit := opt.limit
+	limit := opt.opened.limit
 	if limit == nil {
 		limit = newDiskLimit(&opt)
 	}
-	opt.FS = limit
-	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, limit: limit, cancel: func() {}, began: time.Now(),
+	opt.Disk.FS = limit
+	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out), opt: opt, limit: limit, cancel: func() {}, began: time.Now(),
 		made:     time.Now(),
 		sketches: newSketches(), committed: newSignal(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.transactions.New = func() any { return new(transaction) }
 	e.wakeWatch = e.pulsedSignal()
 	e.orders = newOrders()
-	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
-		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
-		LinkFilter: opt.LinkFilter, Settings: &e.sites, SeedsOnly: opt.seedsOnly()}
-	e.draining.Store(opt.Drain)
+	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
+		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,
+		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites, SeedsOnly: opt.seedsOnly()}
+	e.draining.Store(opt.Admission.Drain)
 	return e
 }
 
@@ -114,7 +114,7 @@ func (e *engine) partOf(host []byte) uint8 {
 
 // observed reports whether anything takes snapshots while the crawl runs.
 func (e *engine) observed() bool {
-	return e.opt.Snapshot != nil || e.opt.Control != nil || e.opt.HistoryBytes > 0
+	return e.opt.Observe.Snapshot != nil || e.opt.Observe.Control != nil || e.opt.Observe.HistoryBytes > 0
 }
 
 // pulsedSignal creates a signal that the pulse raises. Call it only before the stages start.
@@ -185,7 +185,7 @@ func (e *engine) start(ctx context.Context, name string, f func(ctx context.Cont
 		defer e.fatal()
 		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(StageLabel, name)))
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			e.opt.Log.Error("stage stopped", "stage", name, "error", err)
+			e.opt.Observe.Log.Error("stage stopped", "stage", name, "error", err)
 			e.fail(err)
 		}
 	}()
@@ -193,8 +193,8 @@ func (e *engine) start(ctx context.Context, name string, f func(ctx context.Cont
 
 // testHook tells the tests which place in the code the crawl has reached.
 func (e *engine) testHook(place string) {
-	if e.opt.hook != nil {
-		e.opt.hook(place)
+	if e.opt.tests.hook != nil {
+		e.opt.tests.hook(place)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // When known servers do not answer, answers of others tell whether the network works (seekEvidence):
 //
-//   - The operator's references (Options.References), and canaries (canary.go). One that answers proves it: failures
+//   - The operator's references (Options.Limits.References), and canaries (canary.go). One that answers proves it: failures
 //     count monitorPatience after the outage began.
 //   - Name servers with a public address that give an address for a name, not from our cache. A forwarder on this
 //     machine or in its network may answer from its cache whatever the network does, so it proves nothing. Nor does a
@@ -27,7 +27,7 @@ import (
 // Meanwhile hosts that do not answer are asked ever more rarely (hostgaps.go).
 const namesPatience = 6 * time.Hour
 
-// MaxReferences is the greatest number of Options.References.
+// MaxReferences is the greatest number of Options.Limits.References.
 const MaxReferences = 8
 
 // referencesAtOnce is the number of references asked at once, and nameServersAtOnce that of names looked up.
@@ -101,7 +101,7 @@ func (o *outages) seekEvidence(ctx context.Context, list []canary, silent bool) 
 // anticipate asks a reference before a request to a host that last did not answer, unless one has answered a short while
 // ago. So if the host fails again, that counts, and needs no further request to be confirmed.
 func (o *outages) anticipate(addr netip.Addr) {
-	if len(o.opt.References) > 0 && !o.inOutage() {
+	if len(o.opt.Limits.References) > 0 && !o.inOutage() {
 		o.canaryAnswered(false, o.source(addr))
 	}
 }
@@ -115,8 +115,8 @@ func (o *outages) proved() {
 
 // askReferences asks up to referencesAtOnce references whose delays allow it now, first that which answered last.
 func (o *outages) askReferences(ctx context.Context) (asked int, answered bool) {
-	for range min(referencesAtOnce, len(o.opt.References)) {
-		url := o.opt.References[o.reference%len(o.opt.References)]
+	for range min(referencesAtOnce, len(o.opt.Limits.References)) {
+		url := o.opt.Limits.References[o.reference%len(o.opt.Limits.References)]
 		ok, verdict, err := o.askReference(ctx, url)
 		if ctx.Err() != nil {
 			return asked, false
@@ -130,7 +130,7 @@ func (o *outages) askReferences(ctx context.Context) (asked int, answered bool) 
 			o.proved()
 			return asked, true
 		}
-		o.opt.Log.Debug("no evidence from reference", "url", url, "asked", ok, "certificate", verdict, "error", err)
+		o.opt.Observe.Log.Debug("no evidence from reference", "url", url, "asked", ok, "certificate", verdict, "error", err)
 		o.reference++
 	}
 	return asked, false

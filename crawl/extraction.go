@@ -69,14 +69,16 @@ func (x *extraction) open() {
 		format = tabular.Parquet
 	}
 	live, err := extract.OpenLive(extract.LiveOptions{
-		Options: extract.Options{FS: x.opt.FS, Target: o.Dir, Format: format, Fields: o.Fields, Take: x.takes,
-			Software: "drumbeat/" + x.opt.Version},
-		Files: x.output.warcOptions(), Crawl: x.CrawlID, Agent: x.opt.Agent, Workers: max(1, o.Workers), Room: x.room,
-		Failed: func(file string, err error) { x.opt.Log.Error("no text was extracted", "file", file, "error", err) },
+		Options: extract.Options{FS: x.opt.Disk.FS, Target: o.Dir, Format: format, Fields: o.Fields, Take: x.takes,
+			Software: "drumbeat/" + x.opt.Identity.Version},
+		Files: x.output.warcOptions(), Crawl: x.CrawlID, Agent: x.opt.Identity.Agent, Workers: max(1, o.Workers), Room: x.room,
+		Failed: func(file string, err error) {
+			x.opt.Observe.Log.Error("no text was extracted", "file", file, "error", err)
+		},
 	})
 	if err != nil {
 		x.last.Store(&Texts{Faults: 1})
-		x.opt.Log.Error("no texts are extracted in this run", "error", err)
+		x.opt.Observe.Log.Error("no texts are extracted in this run", "error", err)
 		return
 	}
 	x.live.Store(live)
@@ -121,7 +123,7 @@ func (x *extraction) pass(ctx context.Context) bool {
 	}
 	x.uploads.released()
 	if text != "" && x.told == "" {
-		x.opt.Log.Error("the extraction of texts waits", "error", err)
+		x.opt.Observe.Log.Error("the extraction of texts waits", "error", err)
 	}
 	x.told = text
 	return !errors.Is(err, errNoRoom)
@@ -138,7 +140,7 @@ func (x *extraction) finish(ctx context.Context) {
 	if x.live.Load() == nil || ctx.Err() != nil {
 		return
 	}
-	x.opt.Log.Info("extracting the texts of the last WARC files")
+	x.opt.Observe.Log.Info("extracting the texts of the last WARC files")
 	x.pass(ctx)
 }
 

@@ -209,11 +209,11 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	}
 	l.Misses = max(l.Misses, l.UniqueFraction) // new links are in no cache
 	if l.DiskRate == 0 {
-		l.DiskRate = planDiskRate * float64(max(1, len(o.Dirs)))
+		l.DiskRate = planDiskRate * float64(max(1, len(o.Disk.Dirs)))
 	}
 	f := Forecast{Load: l, Links: l.Pages * l.LinksPerPage, PaperAlpha: p.paperAlpha(l)}
 	f.Checked, f.Unique = l.Misses*f.Links, l.UniqueFraction*f.Links
-	f.Cost = p.seenOptions(o.Dirs).Cost(drum.CostInput{Tuples: f.Checked, UniqueFraction: l.UniqueFraction / l.Misses,
+	f.Cost = p.seenOptions(o.Disk.Dirs).Cost(drum.CostInput{Tuples: f.Checked, UniqueFraction: l.UniqueFraction / l.Misses,
 		AuxBytes: l.URLBytes, AuxRatio: l.TextRatio})
 	f.Alpha = f.Cost.Bytes() / l.URLBytes
 	f.Collisions = f.Unique * f.Unique / math.Exp2(65)
@@ -235,7 +235,7 @@ func PerPage() (requests, lookups float64) { return paperRequests + paperHosts, 
 // each segment of a queue, three for each full WARC file (which the size of its index may end early), and
 // those without which the crawl pauses.
 func (p *Plan) Files(o *Options, f *Forecast) int64 {
-	n := int64(leastFiles) + 2*int64(o.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
+	n := int64(leastFiles) + 2*int64(o.Budgets.QueuesMax) + (f.DiskBytes-f.OutputBytes)/segmentBytes
 	n += 3 * int64(math.Ceil(float64(f.OutputBytes)/warc.DefaultFileBytes))
 	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names, &p.Content} {
 		n += 4 * int64(d.Buckets)
@@ -272,7 +272,7 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	f.SupportersDiskBytes, f.SupportersBytes = amount(edges*star.SupportBytesPerEdge), amount(edges*star.SupportTrafficPerEdge)
 	names := p.Names.cacheBytes(namesShape(), hosts+plds) + planNameBytes*(hosts+plds)
 	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
-	if o.ContentSeen != state.ContentOff {
+	if o.Output.ContentSeen != state.ContentOff {
 		bodies := paperRequests * l.Pages
 		add("contents", 2*bodies*contentBytes(l), fmt.Sprintf("%.3g bodies, twice", bodies))
 		add("pages that wait for it", float64(p.ContentDiskBytes), "at most")
@@ -282,13 +282,13 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	stock := max(o.leastStock(), int64(p.PoliteItems))
 	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
 	add("checkpoints", 2*float64(p.bufferedBytes()), "the contents of buffers, twice")
-	if o.Store {
+	if o.Output.Store {
 		f.OutputBytes = amount(l.Pages * l.PageBytes)
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes per page", l.PageBytes))
 	}
-	if o.CrawlLog != state.LogOff {
+	if o.Output.CrawlLog != state.LogOff {
 		lines := (paperRequests - 1) * l.Pages
-		if o.CrawlLog == state.LogAll {
+		if o.Output.CrawlLog == state.LogAll {
 			lines += l.Pages
 		}
 		add("crawl log", lines*planLogBytes, fmt.Sprintf("%.3g lines", lines))
@@ -329,13 +329,13 @@ func (f *Forecast) pageIO(p *Plan, o *Options) {
 	add("STAR", model.RateBoundWithStar()-queues, "2b(2L-2), in buckets")
 	add("RobotsCache", 2*paperRequests*l.URLBytes, "in buckets, once per request")
 	add("Q", 2*paperRequests*l.URLBytes/l.TextRatio, "once per request")
-	if o.ContentSeen != state.ContentOff {
+	if o.Output.ContentSeen != state.ContentOff {
 		// A pass rewrites the store, which on average is half as large as at the end.
 		passes := paperRequests * l.Pages / p.contentTuples(l)
 		add("contents", paperRequests*contentBytes(l)*(2+passes), fmt.Sprintf("%.3g passes", passes))
 	}
 	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that entered buffers, at most twice")
-	if o.Store {
+	if o.Output.Store {
 		add("WARC files and indexes", l.PageBytes, "written once")
 	}
 }

@@ -25,9 +25,9 @@ func (c *statfsCounter) Space(name string) (free, total int64, err error) {
 func TestStatfsIsRare(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		counter := &statfsCounter{FS: memfs.New(1)}
-		opt := Options{FS: counter}
+		opt := Options{Disk: DiskOptions{FS: counter}}
 		for i := range 12 {
-			opt.Dirs = append(opt.Dirs, fmt.Sprint("d", i))
+			opt.Disk.Dirs = append(opt.Disk.Dirs, fmt.Sprint("d", i))
 		}
 		c := newCrawler(opt)
 		for i := range 4096 {
@@ -52,7 +52,7 @@ func TestStatfsIsNotTrusted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem := memfs.New(1)
 		mem.SetCapacity(1 << 20)
-		c := newCrawler(Options{FS: mem, Dirs: []string{"."}})
+		c := newCrawler(Options{Disk: DiskOptions{FS: mem, Dirs: []string{"."}}})
 		c.plan.KeepFreeBytes = 64 << 10
 		release, err := c.space.reserve(500 << 10)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"drumbeat/state/snapshot"
 )
 
-// historian keeps the history of the crawl on disk (package history) if Options.HistoryBytes is set. Its
+// historian keeps the history of the crawl on disk (package history) if Options.Observe.HistoryBytes is set. Its
 // goroutine "history" takes a sample every history.Interval. An error loses samples, never the crawl: the
 // first one is logged, all are counted, and the next sample tries again.
 type historian struct {
@@ -42,7 +42,7 @@ const thinEvery = 10 * time.Minute
 
 // event records something that happened. It never blocks.
 func (h *historian) event(what, format string, args ...any) {
-	if h.opt.HistoryBytes <= 0 {
+	if h.opt.Observe.HistoryBytes <= 0 {
 		return
 	}
 	h.mu.Lock()
@@ -61,7 +61,7 @@ func (h *historian) started(m *state.Manifest) {
 		h.event("crash", "The last run ended without its last checkpoint. The crawl continues from checkpoint %d of %s.",
 			m.Gen, time.Unix(m.Time, 0).UTC().Format(time.RFC3339))
 	}
-	h.event("start", "drumbeat %s", h.opt.Version)
+	h.event("start", "drumbeat %s", h.opt.Identity.Version)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.begun = true
@@ -92,7 +92,7 @@ func (h *historian) made(c *changes.Change) {
 
 // keepHistory takes samples and writes events.
 func (h *historian) keepHistory(ctx context.Context) error {
-	if h.opt.HistoryBytes <= 0 {
+	if h.opt.Observe.HistoryBytes <= 0 {
 		return nil
 	}
 	t := time.NewTicker(history.Interval)
@@ -115,7 +115,7 @@ func (h *historian) end(res *Result, err error) {
 	h.mu.Lock()
 	begun := h.begun
 	h.mu.Unlock()
-	if h.opt.HistoryBytes <= 0 || !begun {
+	if h.opt.Observe.HistoryBytes <= 0 || !begun {
 		return
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *historian) end(res *Result, err error) {
 // write writes the events that wait, and a sample.
 func (h *historian) write(sample bool) {
 	if h.w == nil {
-		w, err := history.Open(history.Options{FS: h.opt.FS, Dir: h.Set.Path(0, state.HistoryName), Bytes: h.opt.HistoryBytes})
+		w, err := history.Open(history.Options{FS: h.opt.Disk.FS, Dir: h.Set.Path(0, state.HistoryName), Bytes: h.opt.Observe.HistoryBytes})
 		if h.note(err, 1); err != nil {
 			return
 		}
@@ -172,7 +172,7 @@ func (h *historian) note(err error, lost int64) {
 	h.errors.Add(lost)
 	if !h.told {
 		h.told = true
-		h.opt.Log.Warn("the history of figures loses samples; the crawl continues", "error", err)
+		h.opt.Observe.Log.Warn("the history of figures loses samples; the crawl continues", "error", err)
 	}
 }
 

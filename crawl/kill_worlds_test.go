@@ -80,20 +80,20 @@ func (j *childJob) meet() {
 
 // inTrouble sets the options that the world's trouble requires.
 func (j *childJob) inTrouble(opt *Options) {
-	opt.Resolver = metNames{troubledNames{opt.Resolver, j.World}, j}
+	opt.Network.Resolver = metNames{troubledNames{opt.Network.Resolver, j.World}, j}
 	// These waits are to an outage of one or two seconds what the defaults are to the outages of the
 	// simulation.
-	opt.tuneWaits = func(w *retryWaits) {
+	opt.tests.tuneWaits = func(w *retryWaits) {
 		*w = retryWaits{confirm: 700 * time.Millisecond, confirmOutage: time.Second, ourFault: 200 * time.Millisecond,
 			patience: 3 * time.Second}
 	}
 	switch j.World {
 	case overQuota:
-		fs := opt.FS
+		fs := opt.Disk.FS
 		if fs == nil {
 			fs = disk.OS()
 		}
-		opt.FS = disk.NewFault(fs, func(op disk.Op, name string) error {
+		opt.Disk.FS = disk.NewFault(fs, func(op disk.Op, name string) error {
 			if (op == disk.OpWrite || op == disk.OpCreate || op == disk.OpPreallocate) && j.Window.now() {
 				j.meet()
 				return &os.PathError{Op: op.String(), Path: name, Err: j.Errno}
@@ -101,10 +101,10 @@ func (j *childJob) inTrouble(opt *Options) {
 			return nil
 		})
 	case walking:
-		opt.Strategy, opt.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: j.WalkURLs}
+		opt.Order.Strategy, opt.Order.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: j.WalkURLs}
 	case bannedLast, networkResets:
-		opt.HostFailures, opt.HostRests, opt.BackoffMax, opt.Linger = 3, 1, 200*time.Millisecond, 2500*time.Millisecond
-		opt.tunePolicy = func(p *health.Policy) { p.LongRest, p.LongRestMax = 500*time.Millisecond, time.Second }
+		opt.Health.HostFailures, opt.Health.HostRests, opt.Health.BackoffMax, opt.Limits.Linger = 3, 1, 200*time.Millisecond, 2500*time.Millisecond
+		opt.tests.tunePolicy = func(p *health.Policy) { p.LongRest, p.LongRestMax = 500*time.Millisecond, time.Second }
 	}
 }
 

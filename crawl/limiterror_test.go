@@ -26,11 +26,11 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 			web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
 			small(&opt)
-			opt.DiskBytes, opt.WhenFull = 8e6, full
+			opt.Limits.DiskBytes, opt.Disk.WhenFull = 8e6, full
 			var put sync.Once
 			var removed sync.WaitGroup
 			defer removed.Wait()
-			opt.hook = func(place string) {
+			opt.tests.hook = func(place string) {
 				if place != "urlseen" {
 					return
 				}
@@ -47,13 +47,13 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 				})
 			}
 			log := new(logCounter)
-			opt.Log = log.logger()
+			opt.Observe.Log = log.logger()
 			res, err := Run(t.Context(), opt)
 			if full == WhenFullPause {
 				if err != nil || res.Stop != StopDone || log.count("a write found no space") == 0 {
 					t.Fatalf("%v, %+v; %v", err, res, log.texts)
 				}
-				checkStored(t, web, fs, opt.Dirs)
+				checkStored(t, web, fs, opt.Disk.Dirs)
 				return
 			}
 			var limit *LimitError
@@ -73,18 +73,18 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 // TestLimitMet: each write that meets the limit doubles the distance that the crawl keeps from it, from 256 KiB to a
 // quarter of the limit, also in the next round of the run.
 func TestLimitMet(t *testing.T) {
-	opt := Options{FS: memfs.New(1), Dirs: []string{"d0"}, DiskBytes: 3 << 20}
-	opt.limit = newDiskLimit(&opt)
+	opt := Options{Disk: DiskOptions{FS: memfs.New(1), Dirs: []string{"d0"}}, Limits: LimitsOptions{DiskBytes: 3 << 20}}
+	opt.opened.limit = newDiskLimit(&opt)
 	refused := &disk.CorruptError{}
 	for i, want := range []int64{256 << 10, 512 << 10, 768 << 10, 768 << 10} {
-		if err := opt.limit.met(opt.DiskBytes, refused); !errors.Is(err, error(refused)) {
+		if err := opt.opened.limit.met(opt.Limits.DiskBytes, refused); !errors.Is(err, error(refused)) {
 			t.Errorf("the error %v hides its cause", err)
 		}
 		c := newCrawler(opt) // of the next round
 		if got := c.space.limit.extra.Load(); got != want {
 			t.Errorf("met %d times: %d bytes more, want %d", i+1, got, want)
 		}
-		free := opt.DiskBytes - c.space.toSave()
+		free := opt.Limits.DiskBytes - c.space.toSave()
 		if c.space.over(free, 0) || !c.space.over(free+1, 0) || c.space.toSave() < want {
 			t.Errorf("met %d times: %d bytes kept for a checkpoint do not bound what may be written", i+1, c.space.toSave())
 		}

@@ -14,7 +14,7 @@ func TestLoanGivesWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem := memfs.New(1)
 		mem.SetCapacity(1 << 20)
-		c := newCrawler(Options{FS: mem, Dirs: []string{"d0", "d1"}, WhenFull: WhenFullStop})
+		c := newCrawler(Options{Disk: DiskOptions{FS: mem, Dirs: []string{"d0", "d1"}, WhenFull: WhenFullStop}})
 		c.plan.KeepFreeBytes = 64 << 10
 		s := c.space
 		if _, _, err := s.borrow(t.Context(), "work", "d0", 1<<20); !errors.Is(err, errNoRoom) {

@@ -40,7 +40,7 @@ func TestBlockedLogStopsNoStage(t *testing.T) {
 			c.space.logPause(time.Now().Add(time.Second))
 		},
 		"stop": func(c *crawler) {
-			c.space.opt.WhenFull = WhenFullStop
+			c.space.opt.Disk.WhenFull = WhenFullStop
 			c.space.setReason("free", "a test")
 			c.space.logPause(time.Now())
 		},
@@ -48,7 +48,8 @@ func TestBlockedLogStopsNoStage(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T) {
 			h := blockingHandler{slog.DiscardHandler, make(chan struct{}, 10), make(chan struct{})}
-			c := newCrawler(Options{FS: memfs.New(1), Dirs: []string{"."}, Log: slog.New(h)})
+			c := newCrawler(Options{Disk: DiskOptions{FS: memfs.New(1), Dirs: []string{"."}},
+				Observe: ObserveOptions{Log: slog.New(h)}})
 			go log(c)
 			synctest.Wait()
 			if len(h.blocked) != 1 {

@@ -39,8 +39,8 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 	pld := o.Suffixes.PLD(name)
 	try := o.dns.begin()
 	o.lookups.add(1)
-	ask := o.opt.Resolver.LookupHost
-	if fresh, ok := o.opt.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
+	ask := o.opt.Network.Resolver.LookupHost
+	if fresh, ok := o.opt.Network.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
 		ask = fresh.LookupFresh
 	}
 	var answer Lookup
@@ -100,7 +100,7 @@ func (o *outages) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 	good := make([]netip.Addr, 0, len(addrs))
 	for _, a := range addrs {
 		a = a.Unmap() // ::ffff:192.0.2.1 is the server 192.0.2.1 and shares its delay
-		if (o.opt.AllowedAddr == nil || o.opt.AllowedAddr(a)) && !slices.Contains(good, a) {
+		if (o.opt.Network.AllowedAddr == nil || o.opt.Network.AllowedAddr(a)) && !slices.Contains(good, a) {
 			good = append(good, a)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // idleCrawler returns a crawler with idle connections and nothing else.
 func idleCrawler(connections int) *crawler {
-	c := newCrawler(Options{Connections: connections})
+	c := newCrawler(Options{Network: NetworkOptions{Connections: connections}})
 	c.workers = &workers{slots: make(chan struct{}, connections)}
 	return c
 }

@@ -17,7 +17,7 @@ import (
 //     a second, and the longer nothing answers the fewer, down to one in ten minutes. Failures are not
 //     counted. When these requests succeed again, the outage is over.
 //   - Servers that all drop our packets, because they ban us, look like an outage. It ends the crawl after
-//     Options.OutagePatience without an answer.
+//     Options.Limits.OutagePatience without an answer.
 //   - During an outage canaries are asked (canary.go). If one answers, the failures are elsewhere:
 //     fetching continues at its usual rate. Failures still do not count for monitorPatience, since part of
 //     the network may be down on our side. After that they count.

@@ -28,9 +28,9 @@ func (o *Options) nodes() int {
 
 // exchangeRAM is the RAM of a node for its outboxes and for a broker in this process.
 func (o *Options) exchangeRAM() int64 {
-	n := o.BrokerRAM
+	n := o.Limits.BrokerRAM
 	if o.nodes() > 1 {
-		n += int64(o.nodes()-1)*exchange.OutboxRAM(o.QueueBlockBytes) + exchange.CodecRAM(runtime.GOMAXPROCS(0))
+		n += int64(o.nodes()-1)*exchange.OutboxRAM(o.Budgets.QueueBlockBytes) + exchange.CodecRAM(runtime.GOMAXPROCS(0))
 	}
 	return n
 }
@@ -96,17 +96,17 @@ func (p *Plan) Nodes(o *Options, f *Forecast, in NodesInput) NodesForecast {
 	if in.LinksAway == 0 {
 		in.LinksAway = measuredAway
 	}
-	n := NodesForecast{Nodes: nodes, LargestShare: 1, Rate: f.Rate, Seconds: f.Seconds, BrokerRAM: o.BrokerRAM}
+	n := NodesForecast{Nodes: nodes, LargestShare: 1, Rate: f.Rate, Seconds: f.Seconds, BrokerRAM: o.Limits.BrokerRAM}
 	if nodes == 1 {
 		return n
 	}
 	n.LargestShare = exchange.LargestShare(nodes)
 	n.Rate = f.Rate / n.LargestShare // nodes with less are done earlier, or crawl slower
-	peers, every := float64(nodes-1), o.CheckpointEvery.Seconds()
+	peers, every := float64(nodes-1), o.Disk.CheckpointEvery.Seconds()
 	n.LinksPerPage = f.Load.Misses * f.Load.LinksPerPage * in.LinksAway * (1 - n.LargestShare)
 	pair := exchange.TrafficOf(f.Rate * n.LinksPerPage * every / peers)
 	n.SentBytes = pair.Bytes * peers / every
-	n.OutboxRAM = int64(peers) * exchange.OutboxRAM(o.QueueBlockBytes)
+	n.OutboxRAM = int64(peers) * exchange.OutboxRAM(o.Budgets.QueueBlockBytes)
 	n.OutboxDiskBytes = amount(2 * every * n.SentBytes)
 	n.BrokerMessages, n.BrokerBytes = pair.Messages*peers*float64(nodes)/every, n.SentBytes*float64(nodes)
 	n.BrokerCopies = n.BrokerBytes * float64(max(1, in.Replicas)-1)
@@ -115,7 +115,7 @@ func (p *Plan) Nodes(o *Options, f *Forecast, in NodesInput) NodesForecast {
 	n.LeaseRoom = cmp.Or(in.LeasesBytes, exchange.DefaultLeasesBytes)
 	n.Leases = min(int64(nodes)*(p.PoliteBytes/politeHostBytes), mostNetworks)
 	n.LeaseBytes = n.Leases * exchange.LeaseBytes
-	if o.BrokerRAM > 0 {
+	if o.Limits.BrokerRAM > 0 {
 		n.BrokerDiskBytes = exchange.BrokerDisk(nodes, in.StreamBytes, n.LeaseRoom)
 	}
 	n.warn(o, in)
@@ -139,13 +139,13 @@ func (n *NodesForecast) warn(o *Options, in NodesInput) {
 		add("Leases of networks may need %s of the broker, more than 7/8 of %s; then networks wait: use a larger --cluster-leases.",
 			bytesText(n.LeaseBytes), bytesText(n.LeaseRoom))
 	}
-	if o.BrokerRAM > 0 && n.Nodes > embedMost {
+	if o.Limits.BrokerRAM > 0 && n.Nodes > embedMost {
 		add("With more than %d nodes, use three NATS servers of their own instead of one in a node.", embedMost)
 	}
 	if n.MarksBytes > n.BrokerBytes {
 		add("The marks of the nodes take more of the broker than the links do: see docs/SCALING.md.")
 	}
-	if n.OutboxDiskBytes > o.DiskBytes/100 {
+	if n.OutboxDiskBytes > o.Limits.DiskBytes/100 {
 		add("The outboxes hold %s while all works.", bytesText(n.OutboxDiskBytes))
 	}
 }

@@ -11,7 +11,9 @@ import (
 // planOf plans a node of a cluster, with a broker in its process or without.
 func planOf(t *testing.T, nodes int, broker int64) (*Options, Plan, Forecast) {
 	t.Helper()
-	o := &Options{Dirs: []string{"d"}, RAMBytes: 4 << 30, DiskBytes: 4 << 40, Connections: 500, Store: true, BrokerRAM: broker}
+	o := &Options{Disk: DiskOptions{Dirs: []string{"d"}},
+		Limits:  LimitsOptions{RAMBytes: 4 << 30, DiskBytes: 4 << 40, BrokerRAM: broker},
+		Network: NetworkOptions{Connections: 500}, Output: OutputOptions{Store: true}}
 	if nodes > 1 {
 		c, err := PlannedCluster(nodes)
 		if err != nil {
@@ -39,7 +41,7 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 		broker int64
 	}{{2, 0}, {4, exchange.BrokerRAM}, {1000, 0}} {
 		o, p, _ := planOf(t, c.nodes, c.broker)
-		want := c.broker + int64(c.nodes-1)*exchange.OutboxRAM(o.QueueBlockBytes)
+		want := c.broker + int64(c.nodes-1)*exchange.OutboxRAM(o.Budgets.QueueBlockBytes)
 		if got := p.ExchangeBytes - want; got < 512<<10 || got > 64<<20 {
 			t.Errorf("%+v: %d bytes for the exchange, want %d and some more for messages", c, p.ExchangeBytes, want)
 		}
@@ -49,8 +51,8 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 				t.Errorf("%+v: %+v", c, part)
 			}
 		}
-		if sum != o.RAMBytes || p.URLSeen.RAMBytes >= alone.URLSeen.RAMBytes || p.BodyBytes >= alone.BodyBytes {
-			t.Errorf("%+v: parts have %d bytes of %d; URLseen has %d, bodies %d, alone %d and %d", c, sum, o.RAMBytes,
+		if sum != o.Limits.RAMBytes || p.URLSeen.RAMBytes >= alone.URLSeen.RAMBytes || p.BodyBytes >= alone.BodyBytes {
+			t.Errorf("%+v: parts have %d bytes of %d; URLseen has %d, bodies %d, alone %d and %d", c, sum, o.Limits.RAMBytes,
 				p.URLSeen.RAMBytes, p.BodyBytes, alone.URLSeen.RAMBytes, alone.BodyBytes)
 		}
 	}
@@ -61,7 +63,9 @@ func TestPlanSetsExchangeAside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = MakePlan(&Options{Dirs: []string{"d"}, RAMBytes: 300 << 20, Connections: 500, Cluster: c, BrokerRAM: exchange.BrokerRAM})
+	_, err = MakePlan(&Options{Disk: DiskOptions{Dirs: []string{"d"}},
+		Limits:  LimitsOptions{RAMBytes: 300 << 20, BrokerRAM: exchange.BrokerRAM},
+		Network: NetworkOptions{Connections: 500}, Cluster: c})
 	if err == nil || !strings.Contains(err.Error(), "for the exchange with other nodes") {
 		t.Errorf("a broker in 300 MiB: got %v", err)
 	}

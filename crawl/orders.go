@@ -378,7 +378,7 @@ func (d *deferrals) refusedOrder(tx *transaction, rec *weburl.Record, from state
 	}
 	d.noteProgress()
 	tx.leave(key, from, state.Reason(rec.Reason))
-	tx.late.add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
+	tx.late.add(d.opt.Observe.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
 	return true
 }
 

@@ -33,8 +33,8 @@ type retryWaits struct {
 // makeWaits returns the default waits, which a test may change.
 func (o *Options) makeWaits() retryWaits {
 	w := retryWaits{confirm: confirmLeast, confirmOutage: confirmOutage, ourFault: ourFaultPause, patience: monitorPatience}
-	if o.tuneWaits != nil {
-		o.tuneWaits(&w)
+	if o.tests.tuneWaits != nil {
+		o.tests.tuneWaits(&w)
 	}
 	return w
 }
@@ -70,7 +70,7 @@ func (o *outages) confirmWait() time.Duration {
 	if o.inOutage() {
 		return max(o.faultWaits.confirmOutage, o.gap(time.Now()))
 	}
-	return max(o.faultWaits.confirm, min(o.opt.HostDelay, confirmMost))
+	return max(o.faultWaits.confirm, min(o.opt.Politeness.HostDelay, confirmMost))
 }
 
 // serverKey returns the key of an address in the tables of outages.
@@ -180,15 +180,15 @@ func (o *outages) tellOutage(what string, m *monitor) {
 	lasted := time.Since(since).Round(time.Second)
 	switch {
 	case down && told:
-		o.opt.Log.Debug("outage again: fetching slows to one request a second or less", "of", what)
+		o.opt.Observe.Log.Debug("outage again: fetching slows to one request a second or less", "of", what)
 	case down:
-		o.opt.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; failures are not counted",
-			"of", what, "patience", o.opt.OutagePatience)
+		o.opt.Observe.Log.Error("outage: fetching slows to one request a second, and to fewer the longer nothing answers; failures are not counted",
+			"of", what, "patience", o.opt.Limits.OutagePatience)
 	case partial:
-		o.opt.Log.Warn("others answer: fetching continues; failures are not counted for now",
+		o.opt.Observe.Log.Warn("others answer: fetching continues; failures are not counted for now",
 			"of", what, "lasted", lasted)
 	default:
-		o.opt.Log.Warn("the outage is over: fetching continues", "of", what, "lasted", lasted)
+		o.opt.Observe.Log.Warn("the outage is over: fetching continues", "of", what, "lasted", lasted)
 	}
 }
 
@@ -224,7 +224,7 @@ func (o *outages) outageText() string {
 		}
 		text := fmt.Sprintf("%s since %s; one request in %s, failures are not counted", m.text,
 			since.UTC().Format("2006-01-02 15:04:05 MST"), human.Duration(gap.Round(time.Second)))
-		if p := o.opt.OutagePatience; p > 0 {
+		if p := o.opt.Limits.OutagePatience; p > 0 {
 			text += fmt.Sprintf("; the crawl ends in %s if nothing answers (--outage-patience)", human.Duration(max(0, p-now.Sub(since)).Round(time.Second)))
 		}
 		return text
@@ -238,9 +238,9 @@ func (o *outages) namesWorkedSince(at time.Time) bool { return o.dns.workedSince
 // gap returns the least time between two requests in an outage; 0 without one.
 func (o *outages) gap(now time.Time) time.Duration { return max(o.net.gap(now), o.dns.gap(now)) }
 
-// lastsTooLong reports whether nothing has answered for Options.OutagePatience.
+// lastsTooLong reports whether nothing has answered for Options.Limits.OutagePatience.
 func (o *outages) lastsTooLong(now time.Time) bool {
-	p := o.opt.OutagePatience
+	p := o.opt.Limits.OutagePatience
 	return p > 0 && max(o.net.silence(now), o.dns.silence(now)) >= p
 }
 

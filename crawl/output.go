@@ -68,7 +68,7 @@ func (o *output) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 // fetchedEntry returns the line of the crawl log for a response, without its position; nil for none.
 func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
 	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
-	if o.opt.CrawlLog == state.LogOff || o.opt.CrawlLog == state.LogErrors && good {
+	if o.opt.Output.CrawlLog == state.LogOff || o.opt.Output.CrawlLog == state.LogErrors && good {
 		return nil
 	}
 	of := ""
@@ -86,7 +86,7 @@ func (o *output) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 
 // logRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.
 func (o *output) logRefused(tx *transaction, rec *weburl.Record, why state.Reason) error {
-	if o.opt.CrawlLog == state.LogOff {
+	if o.opt.Output.CrawlLog == state.LogOff {
 		return nil
 	}
 	return o.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
@@ -161,13 +161,13 @@ func (s *seedReports) list() []string {
 }
 
 func (o *output) warcOptions() warc.Options {
-	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Host, Mode: o.opt.OutMode,
-		FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Format: o.opt.WARCFormat,
-		Dict: o.opt.WARCDict, Level: o.opt.WARCLevel,
+	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Identity.Host, Mode: o.opt.Output.OutMode,
+		FileBytes: o.opt.Output.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Format: o.opt.Output.WARCFormat,
+		Dict: o.opt.Output.WARCDict, Level: o.opt.Output.WARCLevel,
 		Info: []warc.Field{
-			{Name: "software", Value: "drumbeat/" + o.opt.Version},
-			{Name: "operator", Value: o.opt.Contact},
-			{Name: "http-header-user-agent", Value: o.opt.UserAgent},
+			{Name: "software", Value: "drumbeat/" + o.opt.Identity.Version},
+			{Name: "operator", Value: o.opt.Identity.Contact},
+			{Name: "http-header-user-agent", Value: o.opt.Identity.UserAgent},
 			{Name: "robots", Value: o.robotsPolicy()},
 			{Name: "isPartOf", Value: "crawl-" + o.CrawlID},
 		}}
@@ -175,19 +175,19 @@ func (o *output) warcOptions() warc.Options {
 
 // robotsPolicy returns the robots field of the warcinfo record. robots.txt is always obeyed.
 func (o *output) robotsPolicy() string {
-	if o.opt.IgnoreNofollow {
+	if o.opt.Links.IgnoreNofollow {
 		return "RFC 9309 and Crawl-delay obeyed; nofollow ignored"
 	}
 	return "RFC 9309, Crawl-delay and nofollow obeyed"
 }
 
-// rollOutput closes the output files that were begun more than Options.RollEvery ago and reports whether
+// rollOutput closes the output files that were begun more than Options.Output.RollEvery ago and reports whether
 // there were any. The next checkpoint gives them their final names.
 func (o *output) rollOutput(now time.Time) (bool, error) {
-	if o.opt.RollEvery <= 0 {
+	if o.opt.Output.RollEvery <= 0 {
 		return false, nil
 	}
-	begunBy := now.Add(-o.opt.RollEvery)
+	begunBy := now.Add(-o.opt.Output.RollEvery)
 	rolled, err := o.warc.RollOld(begunBy)
 	for _, l := range []*crawllog.Log{o.crawlLog, o.seedLog, o.robotsLog} {
 		some, failed := l.RollOld(begunBy, now)

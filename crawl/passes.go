@@ -170,7 +170,7 @@ func (p *passRunner) run(ctx context.Context, m *merger) error {
 		took = max(leastMerge, last.Sub(began))
 		m.learn(p.polite.Use().Filled, p.workers.exchanges.load())
 		p.times.observe(snapshot.TimePass, last.Sub(began))
-		p.opt.Log.Debug("pass", "store", m.name, "tuples", tuples, "keys", m.keys(), "took", last.Sub(began),
+		p.opt.Observe.Log.Debug("pass", "store", m.name, "tuples", tuples, "keys", m.keys(), "took", last.Sub(began),
 			"exchanges", p.workers.exchanges.load(), "stock", p.acct.stock())
 		p.budgets.passEnded()
 		if p.acct.stock() == 0 { // the merge may have ended the crawl
@@ -232,13 +232,13 @@ func (p *passRunner) nothingInFlight() bool {
 // starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could
 // deliver.
 func (p *passRunner) starving() bool {
-	few := int64(p.opt.Connections) / 2
+	few := int64(p.opt.Network.Connections) / 2
 	return p.acct.in(state.PlaceRobotsCheck, state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
 }
 
 // starvingForVerdicts reports whether fetchers are idle because they lack URLs that wait in RobotsCache.
 func (p *passRunner) starvingForVerdicts() bool {
-	few := int64(p.opt.Connections) / 2
+	few := int64(p.opt.Network.Connections) / 2
 	return p.acct.in(state.PlaceReady) < few && (p.workers.hungry() || p.acct.in(state.PlaceRAM) < few)
 }
 

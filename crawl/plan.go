@@ -52,7 +52,7 @@ type Plan struct {
 	Content             DrumPlan
 	ContentDiskBytes    int64 // pages and keys that wait for the store of contents
 	ContentFilterBytes  int64 // RAM in front of it: a filter and recent bodies
-	TrapBytes           int64 // part of the heap for trap scores; 0 without Options.TrapScore
+	TrapBytes           int64 // part of the heap for trap scores; 0 without Options.Budgets.TrapScore
 	SupportersBytes     int64 // part of the heap for computing supporters; 0 with other budgets
 	WalkBytes           int64 // part of the heap for the random walk; 0 with other strategies
 	CacheBytes          int64 // the paper's c: RAM cache of recent keys
@@ -93,9 +93,9 @@ const (
 // MakePlan divides RAM and disk according to the options.
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
-	heap := int64(o.Connections)*connectionBytes + 24<<20 +
-		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.WARCFormat, o.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM() + o.supportersRAM() + o.exchangeRAM()
-	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
+	heap := int64(o.Network.Connections)*connectionBytes + 24<<20 +
+		int64(runtime.GOMAXPROCS(0))*warc.CompressorBytes(o.Output.WARCFormat, o.Output.WARCLevel) + o.hookRAM() + o.renderRAM() + o.extractRAM() + o.supportersRAM() + o.exchangeRAM()
+	if o.Limits.RAMBytes < leastRAM || o.Limits.RAMBytes < heap+heap/2 {
 		least := max(leastRAM, heap+heap/2)
 		hooks := ""
 		if n := o.hookProcs(); n > 0 {
@@ -114,18 +114,18 @@ func MakePlan(o *Options) (Plan, error) {
 			hooks += fmt.Sprintf(" and %s for the exchange with other nodes", humanize.IBytes(uint64(n)))
 		}
 		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections%s; the least that works is %s",
-			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, hooks, humanize.IBytes(uint64(least)))
+			humanize.IBytes(uint64(o.Limits.RAMBytes)), o.Network.Connections, hooks, humanize.IBytes(uint64(least)))
 	}
-	if least := o.leastDisk(); o.DiskBytes < least {
+	if least := o.leastDisk(); o.Limits.DiskBytes < least {
 		return Plan{}, fmt.Errorf("crawl: --disk %s is too little for %d directories; the least that works is %s",
-			bytesText(o.DiskBytes), len(o.allDirs()), bytesText(least))
+			bytesText(o.Limits.DiskBytes), len(o.allDirs()), bytesText(least))
 	}
-	rest := o.RAMBytes - heap
+	rest := o.Limits.RAMBytes - heap
 	share := func(percent int64) int64 { return rest * percent / 100 }
-	p := Plan{RAMBytes: o.RAMBytes, DiskBytes: o.DiskBytes, HeapBytes: o.RAMBytes}
-	p.URLSeenDiskBytes = o.DrumDiskBytes
+	p := Plan{RAMBytes: o.Limits.RAMBytes, DiskBytes: o.Limits.DiskBytes, HeapBytes: o.Limits.RAMBytes}
+	p.URLSeenDiskBytes = o.Drum.DiskBytes
 	if p.URLSeenDiskBytes == 0 {
-		p.URLSeenDiskBytes = o.DiskBytes / 4
+		p.URLSeenDiskBytes = o.Limits.DiskBytes / 4
 	}
 	seen := int64(shareSeen)
 	if o.walks() {
@@ -135,21 +135,21 @@ func MakePlan(o *Options) (Plan, error) {
 	if err := p.planSeen(o, share(seen)); err != nil {
 		return Plan{}, err
 	}
-	p.Edges = planDrum("pldedges", edgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
-	p.Indegree = planDrum("pldindegree", indegreeShape(o.newLanes()), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.Edges = planDrum("pldedges", edgesShape(), share(shareEdges), 0, o.Drum.BucketBytes)
+	p.Indegree = planDrum("pldindegree", indegreeShape(o.newLanes()), share(shareIndegree), 0, o.Drum.BucketBytes)
 	p.RobotsCache = planDrum(state.NameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(state.NameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
 	p.Names = planDrum(state.NameNames, namesShape(), share(shareNames), 0, 0)
 	p.planContent(o, share(shareContent), share(shareFilter))
 	p.CacheBytes = share(shareCache)
 	switch {
-	case o.CacheRAMBytes > 0:
-		p.CacheBytes = o.CacheRAMBytes
-	case o.CacheRAMBytes < 0:
+	case o.Drum.CacheRAMBytes > 0:
+		p.CacheBytes = o.Drum.CacheRAMBytes
+	case o.Drum.CacheRAMBytes < 0:
 		p.CacheBytes = 0
 	}
 	p.EdgeCacheBytes, p.NameCacheBytes = share(shareEdgeCache), share(shareNameCache)
-	if o.TrapScore {
+	if o.Budgets.TrapScore {
 		p.TrapBytes = share(shareTraps)
 	}
 	p.PoliteBytes = share(sharePolite)
@@ -173,8 +173,8 @@ func MakePlan(o *Options) (Plan, error) {
 	p.ExchangeBytes = o.exchangeRAM()
 	p.BodyBytes = (p.HeapBytes - o.extractRAM() - p.WalkBytes - p.SupportersBytes - p.ExchangeBytes) * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
-	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
-		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
+	if p.KeepFreeBytes = o.Disk.KeepFree; p.KeepFreeBytes == 0 {
+		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Network.Connections)*connectionBytes
 	}
 	return p, nil
 }
@@ -182,13 +182,13 @@ func MakePlan(o *Options) (Plan, error) {
 // planQueues computes the size of the queues' blocks. Each open queue may hold a block, and each lane of BEAST has as
 // many queues as its horizon. Together they stay within their share.
 func (p *Plan) planQueues(o *Options, lanes int) {
-	n := int(p.QueueBytes / int64(o.QueuesMax*lanes+openQueueBuffers))
-	p.QueueBlockBytes = max(4<<10, min(n&^4095, o.QueueBlockBytes))
+	n := int(p.QueueBytes / int64(o.Budgets.QueuesMax*lanes+openQueueBuffers))
+	p.QueueBlockBytes = max(4<<10, min(n&^4095, o.Budgets.QueueBlockBytes))
 }
 
 // planSeen computes URLseen's geometry by Theorem 2, for ram bytes of RAM and its share of the disk.
 func (p *Plan) planSeen(o *Options, ram int64) error {
-	m, workers := o.DrumBufferBytes, o.DrumWorkers
+	m, workers := o.Drum.BufferBytes, o.Drum.Workers
 	if m == 0 {
 		m = bufferFor(ram)
 	}
@@ -197,22 +197,22 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	}
 	store := seenShape()
 	store.BufferBytes, store.LogBytes, store.Workers = m, max(m, min(seenLogBytes, int(ram/128)&^4095)), workers
-	store.SpanBytes, store.ReadChunkBytes, store.Set.Paths = int(min(32<<20, ram/4)), o.DrumChunkBytes, o.Dirs
+	store.SpanBytes, store.ReadChunkBytes, store.Set.Paths = int(min(32<<20, ram/4)), o.Drum.ChunkBytes, o.Disk.Dirs
 	onDisk := drum.Load{KeyBytes: planKeyBytes, URLBytes: paperURLBytes / planTextRatio}
 	input := drum.PlanInput{Load: onDisk, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)}
 	fit, _, err := store.Fit(input)
 	if err != nil {
 		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
 	}
-	if o.DrumBuckets != 0 {
-		fit.Buckets = o.DrumBuckets
+	if o.Drum.Buckets != 0 {
+		fit.Buckets = o.Drum.Buckets
 	}
-	if o.DrumBucketBytes != 0 {
-		fit.BucketBytes = o.DrumBucketBytes
+	if o.Drum.BucketBytes != 0 {
+		fit.BucketBytes = o.Drum.BucketBytes
 	}
 	p.URLSeen = DrumPlan{Name: state.NameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes,
 		ChunkBytes: fit.ReadChunkBytes, Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes}
-	p.URLSeen.RAMBytes = p.seenOptions(o.Dirs).RAMBytes()
+	p.URLSeen.RAMBytes = p.seenOptions(o.Disk.Dirs).RAMBytes()
 	p.Alpha = p.paperAlpha(Load{Pages: 1e9}.complete())
 	return nil
 }
@@ -220,9 +220,6 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 const (
 	// workerRAM is the RAM for which another merge worker is added: its round, chunk and buffers.
 	workerRAM = 8 << 20
-	// maxWorkers is the most merge workers. More do not make a pass faster, because disks and the text
-	// stream limit it.
-	maxWorkers = 8
 	// seenLogBytes is the size of a text block. Larger blocks compress little better.
 	seenLogBytes = 512 << 10
 )
@@ -234,11 +231,11 @@ func (p *Plan) planContent(o *Options, ram, filter int64) {
 	for m < maxContentBuffer && ram >= int64(256*m) {
 		m *= 2
 	}
-	if o.ContentSeen == state.ContentOff {
+	if o.Output.ContentSeen == state.ContentOff {
 		ram, filter = 0, 0
 	}
 	p.Content = planDrum(state.NameContent, contentShape(), ram, m, 0)
-	p.ContentFilterBytes, p.ContentDiskBytes = filter, o.DiskBytes/contentDiskShare
+	p.ContentFilterBytes, p.ContentDiskBytes = filter, o.Limits.DiskBytes/contentDiskShare
 }
 
 const (
@@ -373,7 +370,7 @@ func (o *Options) CheckStores(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	queues := beast.Options{Set: c.Set, QueuesMax: o.QueuesMax}
+	queues := beast.Options{Set: c.Set, QueuesMax: o.Budgets.QueuesMax}
 	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(),
 		c.seen.namesStore().Check(), c.content.store().Check(), stars.Budgets.Validate(), queues.Validate())
 }

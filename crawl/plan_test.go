@@ -17,7 +17,8 @@ import (
 func TestPlans(t *testing.T) {
 	for _, ram := range []int64{leastRAM, 128 << 20, 512 << 20, 4 << 30, 16 << 30, 64 << 30, 512 << 30} {
 		for _, disk := range []int64{10 << 30, 1 << 40, 50 << 40} {
-			o := Options{Dirs: []string{"d"}, RAMBytes: ram, DiskBytes: disk, Connections: 500}
+			o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: ram, DiskBytes: disk},
+				Network: NetworkOptions{Connections: 500}}
 			p, err := MakePlan(&o)
 			if err != nil {
 				t.Errorf("RAM %d, disk %d: %v", ram, disk, err)
@@ -74,11 +75,12 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	o := Options{Dirs: []string{"d"}, RAMBytes: 16 << 20}
+	o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 16 << 20}}
 	if _, err := MakePlan(&o); err == nil {
 		t.Error("16 MiB of RAM: no error")
 	}
-	o = Options{Dirs: []string{"d"}, RAMBytes: 1 << 30, DrumBucketBytes: 1 << 30}
+	o = Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 1 << 30},
+		Drum: DrumOptions{BucketBytes: 1 << 30}}
 	if _, err := MakePlan(&o); err == nil || !strings.Contains(err.Error(), "beside the stores") {
 		t.Errorf("stores larger than RAM: got %v", err)
 	}
@@ -87,7 +89,8 @@ func TestPlans(t *testing.T) {
 // TestForecast: more pages must need more disk and time and collide more, and a load must fit up to
 // MostPages.
 func TestForecast(t *testing.T) {
-	o := Options{Dirs: []string{"d"}, RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: 500, Store: true}
+	o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 4 << 30, DiskBytes: 1 << 40},
+		Network: NetworkOptions{Connections: 500}, Output: OutputOptions{Store: true}}
 	p, err := MakePlan(&o)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +141,8 @@ func named(o drum.Options, name string) drum.Options {
 // TestFiles: more pages need more inodes, and so does output: three for each GB.
 func TestFiles(t *testing.T) {
 	files := func(pages float64, store bool) int64 {
-		o := Options{Dirs: []string{"d"}, RAMBytes: 1 << 30, DiskBytes: 1 << 40, Connections: 500, Store: store}
+		o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 1 << 30, DiskBytes: 1 << 40},
+			Network: NetworkOptions{Connections: 500}, Output: OutputOptions{Store: store}}
 		p, err := MakePlan(&o)
 		if err != nil {
 			t.Fatal(err)

@@ -37,8 +37,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.limit, opt.filled = newDiskLimit(&opt), new(filledFilter)
-	defer opt.filled.close()
+	opt.opened.limit, opt.opened.filled = newDiskLimit(&opt), new(filledFilter)
+	defer opt.opened.filled.close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {
@@ -47,7 +47,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		} else {
 			last.Err = err
 		}
-		opt.Control.end(last)
+		opt.Observe.Control.end(last)
 	}
 	return res, err
 }
@@ -64,8 +64,8 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 		var res *Result
 		if err == nil {
 			res, err = c.crawl(ctx, full.pause())
-			opt.Control.attach(nil)
-			if opt.Control != nil {
+			opt.Observe.Control.attach(nil)
+			if opt.Observe.Control != nil {
 				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
 			}
 			c.history.end(res, err)
@@ -73,19 +73,19 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 			err = errors.Join(err, c.close())
 		}
 		if errors.Is(err, disk.ErrQuota) {
-			err = opt.limit.met(opt.DiskBytes, err)
+			err = opt.opened.limit.met(opt.Limits.DiskBytes, err)
 		}
 		err = blameDisk(err, opt.allDirs())
-		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
+		if !state.IsFull(err) || opt.Disk.WhenFull == WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
 		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
 		// discarded. The crawl continues from that checkpoint when there is room.
-		if full.writesUseless(opt.FS, opt.allDirs()) {
+		if full.writesUseless(opt.Disk.FS, opt.allDirs()) {
 			return nil, full.error(err)
 		}
-		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
-		opt.New = false
+		opt.Observe.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
+		opt.Disk.New = false
 		if c == nil { // otherwise crawl pauses
 			sleep(ctx, full.pause())
 		}
@@ -153,7 +153,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.seen.startMeter()
 	c.history.started(c.Manifest)
 	c.startStages(inner)
-	c.opt.Control.attach(c)
+	c.opt.Observe.Control.attach(c)
 	<-inner.Done()
 	c.stages.Wait()
 	close(c.workers.grants) // dispatch was the only sender
@@ -231,8 +231,8 @@ func open(opt Options) (_ *crawler, err error) {
 	if c.plan, err = MakePlan(&c.opt); err != nil {
 		return nil, err
 	}
-	if c.opt.tune != nil {
-		c.opt.tune(&c.plan)
+	if c.opt.tests.tune != nil {
+		c.opt.tests.tune(&c.plan)
 	}
 	if err = c.checkpointer.takeDirectories(); err != nil {
 		return nil, err
@@ -259,8 +259,8 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.budgets.openStrategy(); err != nil {
 		return nil, err
 	}
-	if c.plan.Lanes != c.opt.Lanes { // those of the manifest
-		c.plan.Lanes = c.opt.Lanes
+	if c.plan.Lanes != c.opt.Order.Lanes { // those of the manifest
+		c.plan.Lanes = c.opt.Order.Lanes
 		c.plan.planQueues(&c.opt, c.plan.Lanes)
 	}
 	if err = c.openStructures(m); err != nil {
@@ -300,7 +300,7 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 // restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, and the estimates
 // from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
-	if c.opt.TrapScore {
+	if c.opt.Budgets.TrapScore {
 		c.traps = trapscore.New(c.plan.TrapBytes)
 	}
 	if m == nil {
@@ -336,7 +336,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.openTagged()); err != nil {
 		return err
 	}
-	rules, err := urlrule.New(c.opt.URLRules)
+	rules, err := urlrule.New(c.opt.Admission.URLRules)
 	if err != nil {
 		return fmt.Errorf("crawl: %w", err)
 	}
@@ -348,7 +348,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	}
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules = c.Hasher, c.Suffixes, *rules
-	p.Sites = admit.NewSites(c.opt.Scope, c.HostKey, extended)
+	p.Sites = admit.NewSites(c.opt.Admission.Scope, c.HostKey, extended)
 	p.Traced, p.Cached = c.seen.traced(), c.seen.cached()
 	return nil
 }

@@ -45,7 +45,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				return err
 			}
 			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
-			b.opt.Log.Debug("scan of QF", "left", b.acct.in(state.PlaceFailed), "took", b.scanned.took)
+			b.opt.Observe.Log.Debug("scan of QF", "left", b.acct.in(state.PlaceFailed), "took", b.scanned.took)
 			b.wakeStar.raise()
 			continue
 		}

@@ -34,7 +34,7 @@ func (m *slotMeter) watchSlots(ctx context.Context) error {
 	if !m.observed() {
 		return nil
 	}
-	t := time.NewTicker(max(slotsLeast, m.opt.SnapshotEvery/slotsPerSnapshot))
+	t := time.NewTicker(max(slotsLeast, m.opt.Observe.SnapshotEvery/slotsPerSnapshot))
 	defer t.Stop()
 	for {
 		select {

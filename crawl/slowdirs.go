@@ -214,13 +214,13 @@ func (s *slowDirs) compare(g *paceGroup, now time.Time) {
 		}
 		if d.slow {
 			text := slowText(g, d, p)
-			s.opt.Log.Warn(text)
+			s.opt.Observe.Log.Warn(text)
 			s.history.event("slow-disk", "%s", text)
 			continue
 		}
 		s.set(d, "")
 		text := fmt.Sprintf("%s no longer sets the pace of %s", d, g.of)
-		s.opt.Log.Warn(text)
+		s.opt.Observe.Log.Warn(text)
 		s.history.event("slow-disk", "%s", text)
 	}
 }

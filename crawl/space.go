@@ -19,16 +19,6 @@ import (
 	"drumbeat/state"
 )
 
-// WhenFull is what a crawl does when a disk is nearly full or --disk is nearly reached.
-type WhenFull string
-
-// The same command continues the crawl after each of these.
-const (
-	WhenFullPause WhenFull = "pause" // pause fetching until there is room again
-	WhenFullDrain WhenFull = "drain" // stop queueing new links below twice the mark; pause at the mark
-	WhenFullStop  WhenFull = "stop"  // end with StopDisk
-)
-
 // diskReserve is kept free on every file system, in addition to the size of a checkpoint, for file names,
 // the manifest and partly written blocks of output.
 const diskReserve = 16 << 20
@@ -156,7 +146,7 @@ func (s *space) lowWater() int64 { return s.plan.KeepFreeBytes }
 func highWater(low int64) int64 { return low + low/4 }
 
 // limitMargin is the distance from --disk, besides the next checkpoint, at which fetching pauses. Passes may use it.
-func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/16) }
+func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.Limits.DiskBytes/16) }
 
 // reserve refuses a merge whose output would not fit above the reserve, because waiting is better than
 // failing midway. Merges of several stores, and several workers of one, run in parallel. Space that others
@@ -286,7 +276,7 @@ const drainSamples = 3
 // drainOrNot starts draining when space runs low, with WhenFullDrain, and ends it when there is room again.
 // least is the smallest number of free bytes of all file systems.
 func (s *space) drainOrNot(least int64) {
-	if s.opt.WhenFull != WhenFullDrain || s.opt.Drain {
+	if s.opt.Disk.WhenFull != WhenFullDrain || s.opt.Admission.Drain {
 		return
 	}
 	mark, on := 2*s.lowWater(), s.draining.Load()
@@ -301,9 +291,9 @@ func (s *space) drainOrNot(least int64) {
 	s.against = 0
 	s.draining.Store(!on)
 	if on {
-		s.opt.Log.Warn("there is room again: new links are queued")
+		s.opt.Observe.Log.Warn("there is room again: new links are queued")
 	} else {
-		s.opt.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched",
+		s.opt.Observe.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched",
 			"mark", bytesText(mark))
 	}
 }
@@ -313,8 +303,8 @@ func (s *space) used() int64 { return s.limit.Used() }
 
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
-	dirs := slices.Clone(o.Dirs)
-	for _, d := range o.Out {
+	dirs := slices.Clone(o.Disk.Dirs)
+	for _, d := range o.Disk.Out {
 		if !slices.Contains(dirs, d) {
 			dirs = append(dirs, d)
 		}
@@ -347,15 +337,15 @@ func (s *space) logPause(now time.Time) (stop bool) {
 		if paused := s.endPause(now); paused > 0 {
 			s.noteProgress()
 			s.changed() // wakes the paused stages, before the log may block
-			s.opt.Log.Warn("there is room again: fetching continues", "paused", paused.Round(time.Second))
+			s.opt.Observe.Log.Warn("there is room again: fetching continues", "paused", paused.Round(time.Second))
 		}
 		return false
 	}
 	paused, onlyStore, tell := s.notePause(now)
-	if s.opt.WhenFull == WhenFullStop && !onlyStore {
+	if s.opt.Disk.WhenFull == WhenFullStop && !onlyStore {
 		s.stop.set(StopDisk)
 		s.cancel()
-		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
+		s.opt.Observe.Log.Error("too little disk space: the crawl stops", "why", why)
 		return true
 	}
 	if tell {
@@ -363,7 +353,7 @@ func (s *space) logPause(now time.Time) (stop bool) {
 		if onlyStore {
 			what = "fetching pauses until the object store has taken more files"
 		}
-		s.opt.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
+		s.opt.Observe.Log.Error(what, "why", why, "paused", paused.Round(time.Second))
 		s.testHook("rest")
 	}
 	return false

@@ -13,11 +13,11 @@ import (
 const (
 	StopDone      = "done"       // nothing is left to fetch
 	StopCancelled = "stopped"    // the context was cancelled
-	StopPages     = "page limit" // Options.MaxPages
-	StopTime      = "time limit" // Options.MaxTime
-	StopDisk      = "disk limit" // Options.DiskBytes or KeepFree, with WhenFullStop
+	StopPages     = "page limit" // Options.Limits.MaxPages
+	StopTime      = "time limit" // Options.Limits.MaxTime
+	StopDisk      = "disk limit" // Options.Limits.DiskBytes or KeepFree, with WhenFullStop
 	StopDrained   = "drained"    // only new links were left, and draining does not queue them
-	StopOutage    = "outage"     // nothing has answered for Options.OutagePatience
+	StopOutage    = "outage"     // nothing has answered for Options.Limits.OutagePatience
 )
 
 // stopReason is the reason for which the stages were told to end.
@@ -45,7 +45,7 @@ func (c *crawler) watch(ctx context.Context) error {
 		switch {
 		case c.cluster.pagesReached():
 			why = StopPages
-		case c.opt.MaxTime > 0 && c.activeMillis() >= c.opt.MaxTime.Milliseconds():
+		case c.opt.Limits.MaxTime > 0 && c.activeMillis() >= c.opt.Limits.MaxTime.Milliseconds():
 			why = StopTime
 		case c.outages.lastsTooLong(time.Now()):
 			why = StopOutage
@@ -67,14 +67,14 @@ func (c *crawler) watch(ctx context.Context) error {
 // while URLs are left.
 const watchEvery = 10 * time.Millisecond
 
-// untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, Linger
+// untilLimit returns the time after which the crawl may end without any event: Options.Limits.MaxTime, Linger
 // after the last progress, that for other nodes that start again, or the pause before this one agrees to the end again.
 func (c *crawler) untilLimit() time.Duration {
 	wait := wakeAfter
-	if c.opt.MaxTime > 0 {
-		wait = min(wait, max(time.Millisecond, c.opt.MaxTime-time.Duration(c.activeMillis())*time.Millisecond))
+	if c.opt.Limits.MaxTime > 0 {
+		wait = min(wait, max(time.Millisecond, c.opt.Limits.MaxTime-time.Duration(c.activeMillis())*time.Millisecond))
 	}
-	if linger := c.opt.Linger - c.idleFor(); linger > 0 {
+	if linger := c.opt.Limits.Linger - c.idleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
 	if rejoining := c.cluster.rejoining(); rejoining > 0 {
@@ -138,11 +138,11 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	now := time.Now()
-	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
+	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
 	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.comeBack.expected(now) {
 		return false
 	}
-	return c.idleFor() >= c.opt.Linger && !c.render.pending()
+	return c.idleFor() >= c.opt.Limits.Linger && !c.render.pending()
 }

@@ -40,7 +40,7 @@ func (o *Options) SpoolBytes() int64 {
 	if o.ObjectStore == nil {
 		return 0
 	}
-	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.DiskBytes/5, spoolFiles*o.WARCFileBytes))
+	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.Limits.DiskBytes/5, spoolFiles*o.Output.WARCFileBytes))
 }
 
 // Waits of the uploader.
@@ -154,7 +154,7 @@ func (u *uploads) access(ctx context.Context) error {
 		return state.Incompatible("crawl: %s: %w", o.Place, err)
 	}
 	if err != nil && ctx.Err() == nil {
-		u.opt.Log.Error("the object store does not answer; finished files wait here", "store", o.Place.String(), "error", err)
+		u.opt.Observe.Log.Error("the object store does not answer; finished files wait here", "store", o.Place.String(), "error", err)
 	}
 	return nil
 }
@@ -417,7 +417,7 @@ func (u *uploads) retryAfter(v *volume, err error) time.Duration {
 		v.sums = nil
 	}
 	if tell, f := u.noteFault(err); tell { // without the lock: a log that blocks would stop checkpoints
-		u.opt.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", f.Waiting,
+		u.opt.Observe.Log.Error("the object store did not take a file; trying again", "file", v.name, "attempts", v.failed, "waiting", f.Waiting,
 			"bytes", bytesText(f.WaitingBytes), "error", err)
 	}
 	return wait
@@ -429,7 +429,7 @@ func (u *uploads) put(ctx context.Context, v *volume) error {
 		f := &v.files[len(v.objects)]
 		err := u.putFile(ctx, v, f)
 		if errors.Is(err, fs.ErrNotExist) {
-			u.opt.Log.Warn("a finished file was moved away before the object store had it", "file", f.path)
+			u.opt.Observe.Log.Warn("a finished file was moved away before the object store had it", "file", f.path)
 			u.forget(v, f)
 			if f == &v.files[0] {
 				return nil
@@ -482,7 +482,7 @@ func (u *uploads) putFile(ctx context.Context, v *volume, f *volumeFile) error {
 		Time: time.Now().Unix()})
 	v.sums = nil
 	if u.noteStored(v, f.size) {
-		u.opt.Log.Info("the object store takes files again")
+		u.opt.Observe.Log.Info("the object store takes files again")
 	}
 	return nil
 }
@@ -535,7 +535,7 @@ func (u *uploads) finish(ctx context.Context, done string) error {
 		v, wait := u.next()
 		if v == nil {
 			if time.Since(began)+wait > endPatience {
-				u.opt.Log.Error("the object store does not take the last files: the next run tries again", "error", u.figures.Failing)
+				u.opt.Observe.Log.Error("the object store does not take the last files: the next run tries again", "error", u.figures.Failing)
 				break
 			}
 			sleep(ctx, wait)

@@ -76,7 +76,7 @@ func newWorkers(o *output, connections int) *workers {
 }
 
 func newPageWorker(o *output) *pageWorker {
-	opt := parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms}
+	opt := parse.Options{Agent: o.opt.Identity.Agent, Rels: o.opt.Links.Rels, Assets: o.opt.Links.Assets, Forms: o.opt.Links.Forms}
 	return &pageWorker{links: admit.NewBatch(o.links), encoder: o.warc.NewEncoder(),
 		parser: parse.NewExtractor(opt, o.links.URLOptions())}
 }

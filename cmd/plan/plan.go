@@ -100,7 +100,7 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: plan.URLSeen,
+	p := planned{RAMBytes: plan.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Disk.Dirs), Connections: o.Network.Connections, URLSeen: plan.URLSeen,
 		URLSeenDiskBytes: plan.URLSeenDiskBytes, RAM: plan.RAM(), SupportersRAM: plan.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: plan.MostPages(&o, load)}
 	if c.Nodes > 1 {
 		n := plan.Nodes(&o, &f, crawl.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),

@@ -114,6 +114,8 @@ var layers = map[string]layer{
 	"state/extract":  {28, []string{"*", "internal/bug"}},
 	"crawl":          {30, []string{"*", "internal/bug"}},
 	"crawl/resolve":  {0, nil},
+	"crawl/options": {26, []string{"crawl/resolve", "disk", "fetch", "internal/pace", "internal/ports", "internal/urlrule",
+		"internal/walk", "parse", "polite", "state", "warc"}},
 
 	// For tests: the webs and checks below crawl, and the crawls above it.
 	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "internal/crawllog", "internal/simweb", "queue", "robots",
