@@ -36,7 +36,9 @@ func TestExplainAddress(t *testing.T) {
 // TestExplainPace: the explanation of a host says how far its delay has adapted, but only with --adaptive-delay.
 func TestExplainPace(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		r := newRig(t, func(o *crawl.Options, _ *Options) { o.AdaptiveDelay, o.HostDelayFactor = on, 0.01 })
+		r := newRig(t, func(o *crawl.Options, _ *Options) {
+			o.Politeness.AdaptiveDelay, o.Politeness.HostDelayFactor = on, 0.01
+		})
 		stepped, explained := false, 0
 		r.await("a host visited sooner", func() bool {
 			for _, host := range r.web.Hosts() {

@@ -69,15 +69,21 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, web: web, tail: new(Tail)}
-	opt := crawl.Options{Dirs: []string{t.TempDir()}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org", Control: new(crawl.Control),
-		Resolver: webNames{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(),
-		RAMBytes: 128 << 20, DiskBytes: 1 << 30, Connections: 64, HostDelay: 50 * time.Millisecond, HostDelayMin: 20 * time.Millisecond,
-		MaxDepth: crawl.Unlimited, Store: true, Lanes: 2, SnapshotEvery: 50 * time.Millisecond, CheckpointEvery: time.Second, Linger: time.Second}
-	adm := Options{Control: opt.Control, Addr: "127.0.0.1:0", Dirs: opt.Dirs, Version: "test", Agent: "drumbeat", Log: r.tail}
+	opt := crawl.Options{Disk: crawl.DiskOptions{Dirs: []string{t.TempDir()}, CheckpointEvery: time.Second},
+		Admission: crawl.AdmissionOptions{SeedLines: web.Seeds()},
+		Identity:  crawl.IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
+		Observe:   crawl.ObserveOptions{Control: new(crawl.Control), SnapshotEvery: 50 * time.Millisecond},
+		Network: crawl.NetworkOptions{Resolver: webNames{web}, Fetcher: client, AllowedAddr: client.AllowedAddr,
+			Ports: client.Ports(), Connections: 64},
+		Limits: crawl.LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 1 << 30, MaxDepth: crawl.Unlimited,
+			Linger: time.Second},
+		Politeness: crawl.PolitenessOptions{HostDelay: 50 * time.Millisecond, HostDelayMin: 20 * time.Millisecond},
+		Output:     crawl.OutputOptions{Store: true}, Order: crawl.OrderOptions{Lanes: 2}}
+	adm := Options{Control: opt.Observe.Control, Addr: "127.0.0.1:0", Dirs: opt.Disk.Dirs, Version: "test", Agent: "drumbeat", Log: r.tail}
 	if change != nil {
 		change(&opt, &adm)
 	}
-	r.dir = opt.Dirs[0]
+	r.dir = opt.Disk.Dirs[0]
 	s, err := Listen(adm)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +116,7 @@ func newRig(t *testing.T, change func(*crawl.Options, *Options)) *rig {
 	}
 	t.Cleanup(func() { r.stop() })
 	select {
-	case <-opt.Control.Started():
+	case <-opt.Observe.Control.Started():
 	case err := <-crawled:
 		t.Fatalf("the crawl did not start: %v", err)
 	}

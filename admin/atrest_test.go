@@ -14,7 +14,7 @@ import (
 // TestMetricsAreTheStatus: at rest /metrics and the status have the same numbers.
 func TestMetricsAreTheStatus(t *testing.T) {
 	r := newRig(t, func(o *crawl.Options, a *Options) {
-		a.Handlers = map[string]http.Handler{"GET /metrics": prom.Handler("test", o.Control.Snapshot)}
+		a.Handlers = map[string]http.Handler{"GET /metrics": prom.Handler("test", o.Observe.Control.Snapshot)}
 	})
 	r.await("pages", func() bool { return r.requests() > 200 })
 	r.ask("POST", "/api/v1/pause", "", r.withToken)

@@ -49,7 +49,7 @@ func TestClusterPage(t *testing.T) {
 	var others []exchange.Engine
 	r := newRig(t, func(o *crawl.Options, adm *Options) {
 		others = inCluster(t, o, 3)
-		o.Host, adm.Page = "here.test", web.Handler()
+		o.Identity.Host, adm.Page = "here.test", web.Handler()
 	})
 	code, page := r.ask("GET", "/cluster", "", nil)
 	if code != http.StatusOK || !bytes.Contains(page, []byte(`id="nodes"`)) {

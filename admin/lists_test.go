@@ -52,7 +52,7 @@ func TestOrderOfPLDs(t *testing.T) {
 
 // TestLastWord: the last event of the stream is the status of a finished crawl, with the reason.
 func TestLastWord(t *testing.T) {
-	r := newRig(t, func(o *crawl.Options, _ *Options) { o.MaxPages = 30 })
+	r := newRig(t, func(o *crawl.Options, _ *Options) { o.Limits.MaxPages = 30 })
 	s := get[Status](r, "/api/v1/status")
 	if s.Started.IsZero() || s.CrawlStarted.IsZero() || s.CrawlStarted.After(time.Now()) || time.Since(s.CrawlStarted) > time.Hour {
 		t.Errorf("started %v, crawl started %v", s.Started, s.CrawlStarted)

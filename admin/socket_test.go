@@ -70,7 +70,7 @@ func (r *rig) again(change func(*Options)) *rig {
 	r.t.Helper()
 	r.stop()
 	return newRig(r.t, func(o *crawl.Options, a *Options) {
-		o.Dirs, a.Dirs = []string{r.dir}, []string{r.dir}
+		o.Disk.Dirs, a.Dirs = []string{r.dir}, []string{r.dir}
 		if change != nil {
 			change(a)
 		}
@@ -201,7 +201,7 @@ func TestLongPath(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, func(o *crawl.Options, a *Options) { o.Dirs, a.Dirs = []string{dir}, []string{dir} })
+	r := newRig(t, func(o *crawl.Options, a *Options) { o.Disk.Dirs, a.Dirs = []string{dir}, []string{dir} })
 	if _, err := Get[Status](t.Context(), NewClient(r.dir), "/api/v1/status"); err != nil {
 		t.Error(err)
 	}

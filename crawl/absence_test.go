@@ -59,11 +59,11 @@ func TestNoNameForAMinute(t *testing.T) {
 				web := smallWeb(t, nil)
 				began := time.Now()
 				opt := simOptions(t, web, memfs.New(*seedFlag))
-				opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+				opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 				if tt.share > 0 { // the remaining names are no canaries, so confirmation takes hours
-					opt.Linger = 4 * time.Hour
+					opt.Limits.Linger = 4 * time.Hour
 				}
-				opt.Resolver = liar{simResolver{Web: web}, func(host string) error {
+				opt.Network.Resolver = liar{simResolver{Web: web}, func(host string) error {
 					if d := time.Since(began); d < tt.begin || d > tt.begin+time.Minute || tt.share > 0 && int(ownAddr(host).As4()[3])%tt.share == 0 {
 						return nil
 					}
@@ -94,8 +94,8 @@ func TestDeadNames(t *testing.T) {
 				seeds := append(urls("good", tt.good, 3), urls("dead", tt.dead, 3)...)
 				seeds = append(seeds, []string{"http://10.0.0.1/", "http://[fe80::1]/"}[:tt.addrs]...)
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
-				opt.AllowedAddr = func(a netip.Addr) bool { return a.IsLoopback() }
-				opt.Resolver = liar{w, func(host string) error {
+				opt.Network.AllowedAddr = func(a netip.Addr) bool { return a.IsLoopback() }
+				opt.Network.Resolver = liar{w, func(host string) error {
 					if strings.HasPrefix(host, "dead") {
 						return errNoSuchName
 					}
@@ -129,9 +129,9 @@ func TestNameThatGoes(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := &tinyWeb{Serve: pagesOnly, TTL: 10 * time.Minute}
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("good", 3, 700), urls("gone", 1, 100)...)...)
-				opt.Linger = 10 * time.Hour
+				opt.Limits.Linger = 10 * time.Hour
 				began := time.Now()
-				opt.Resolver = liar{w, func(host string) error {
+				opt.Network.Resolver = liar{w, func(host string) error {
 					if d := time.Since(began); strings.HasPrefix(host, "gone") && d > 5*time.Minute && d < tt.gone {
 						return errNoSuchName
 					}
@@ -159,17 +159,17 @@ func TestRestartWithoutNames(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, urls("a", 1, 20)...)
-		opt.HostDelay, opt.CheckpointEvery, opt.MaxTime = 2*time.Second, time.Second, 10*time.Second
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = 2*time.Second, time.Second, 10*time.Second
 		mustRun(t, t.Context(), opt)
 		began := time.Now()
-		opt.Resolver = liar{w, func(string) error {
+		opt.Network.Resolver = liar{w, func(string) error {
 			if time.Since(began) < time.Minute {
 				return errNoSuchName
 			}
 			return nil
 		}}
-		opt.FS, opt.MaxTime = fs.Crash(), 0
-		opt.SeedLines = append(opt.SeedLines, urls("b", 6, 1)...)
+		opt.Disk.FS, opt.Limits.MaxTime = fs.Crash(), 0
+		opt.Admission.SeedLines = append(opt.Admission.SeedLines, urls("b", 6, 1)...)
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceFetched); n != 26 {
 			t.Errorf("%d pages of 26, refused %v, deferred %v", n, res.Snapshot.Refused, res.Snapshot.Deferred)
@@ -193,8 +193,8 @@ func TestRulesBehindNoName(t *testing.T) {
 		}}
 		began := time.Now()
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("good", 4, 4)...)
-		opt.HostDelay, opt.Linger = 3*time.Second, 5*time.Second
-		opt.Resolver = liar{w, func(host string) error {
+		opt.Politeness.HostDelay, opt.Limits.Linger = 3*time.Second, 5*time.Second
+		opt.Network.Resolver = liar{w, func(host string) error {
 			if d := time.Since(began); d > time.Second && d < 30*time.Second && host != "moved.test" {
 				return errNoSuchName
 			}

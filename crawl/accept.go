@@ -10,13 +10,7 @@ import (
 	"drumbeat/parse"
 )
 
-// BodyCap limits the size of bodies of some types, as received.
-type BodyCap struct {
-	Type  string // "application/pdf", "image/*" or "*/*"
-	Bytes int64
-}
-
-// AcceptHTML in Options.Accept means the types of pages: text/html and application/xhtml+xml.
+// AcceptHTML in Options.Network.Accept means the types of pages: text/html and application/xhtml+xml.
 const AcceptHTML = "html"
 
 // acceptor decides by type which bodies are read, and how much of them. It is immutable.
@@ -31,7 +25,7 @@ type bodyCap struct {
 	bytes   int64
 }
 
-// assetTypes returns the types of the parts of pages (Options.Assets).
+// assetTypes returns the types of the parts of pages (Options.Links.Assets).
 func assetTypes() []string {
 	return []string{"text/css", "text/javascript", "image/", "font/", "audio/", "video/",
 		"application/javascript", "application/x-javascript", "application/ecmascript", "application/json",
@@ -63,7 +57,7 @@ func newAcceptor(accept []string, caps []BodyCap) (*acceptor, error) {
 	return a, errors.Join(faults...)
 }
 
-// CheckBodies returns the errors in Options.Accept and Options.BodyCaps.
+// CheckBodies returns the errors in Options.Network.Accept and Options.Network.BodyCaps.
 func CheckBodies(accept []string, caps []BodyCap) error {
 	_, err := newAcceptor(accept, caps)
 	return err

@@ -70,8 +70,8 @@ func TestBodiesByType(t *testing.T) {
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		atOnce(&opt)
-		opt.Accept = []string{AcceptHTML, "application/pdf"}
-		opt.BodyCaps = []BodyCap{{"*/*", 1 << 20}, {"application/*", 32 * kib}, {"application/pdf", 96 * kib}}
+		opt.Network.Accept = []string{AcceptHTML, "application/pdf"}
+		opt.Network.BodyCaps = []BodyCap{{Type: "*/*", Bytes: 1 << 20}, {Type: "application/*", Bytes: 32 * kib}, {Type: "application/pdf", Bytes: 96 * kib}}
 		res := mustRun(t, t.Context(), opt)
 		mu.Lock() // a server goroutine may still be running
 		defer mu.Unlock()
@@ -97,7 +97,7 @@ func TestBodiesByType(t *testing.T) {
 			t.Errorf("cut %d bodies, want only that of the PDF", got)
 		}
 		cut := map[string]string{}
-		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
 			cut[rec.Get("WARC-Target-URI")] = rec.Get("WARC-Truncated")
 		}
 		for path, want := range map[string]string{"/page": "", "/image": "length", "/chunks": "length", "/text": "length", "/hidden": "", "/pdf": "length"} {
@@ -105,7 +105,7 @@ func TestBodiesByType(t *testing.T) {
 				t.Errorf("%s: record present: %v, truncated by %q, want %q", path, ok, got, want)
 			}
 		}
-		rep := deep(t, opt.FS.(*memfs.FS), &opt)
+		rep := deep(t, opt.Disk.FS.(*memfs.FS), &opt)
 		if !rep.Balanced() || !rep.Output.StoredAll {
 			t.Errorf("audit: %v %+v", rep.Bad, rep.Output)
 		}
@@ -128,7 +128,7 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 		for _, on := range []bool{true, false} {
 			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/map.xml")
 			atOnce(&opt)
-			opt.Accept, opt.Sitemaps, opt.SitemapBytes = []string{AcceptHTML}, on, 1<<20
+			opt.Network.Accept, opt.Links.Sitemaps, opt.Links.SitemapBytes = []string{AcceptHTML}, on, 1<<20
 			mustRun(t, t.Context(), opt)
 			if got := len(w.Got("a.test", "/far")); got != 1 {
 				t.Errorf("with sitemaps %v: the URL in the sitemap was requested %d times, want 1", on, got)
@@ -140,11 +140,11 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 // TestAcceptorFaults: CheckBodies must refuse invalid types and caps.
 func TestAcceptorFaults(t *testing.T) {
 	for _, bad := range []string{"", "html5", "text", "text/", "/html", "*/html", "te xt/html", "text/html;q=1", "text/*x", "text/html,text/plain"} {
-		if CheckBodies([]string{bad}, nil) == nil || CheckBodies(nil, []BodyCap{{bad, 1}}) == nil {
+		if CheckBodies([]string{bad}, nil) == nil || CheckBodies(nil, []BodyCap{{Type: bad, Bytes: 1}}) == nil {
 			t.Errorf("type %q was accepted", bad)
 		}
 	}
-	if CheckBodies(nil, []BodyCap{{"text/html", 0}}) == nil {
+	if CheckBodies(nil, []BodyCap{{Type: "text/html"}}) == nil {
 		t.Error("a cap of 0 was accepted")
 	}
 	if err := CheckBodies([]string{"HTML", "text/*", "*/*", "application/vnd.ms-excel"}, nil); err != nil {

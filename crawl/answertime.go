@@ -29,7 +29,7 @@ func answerTime(resp *fetch.Response, err error) time.Duration {
 func (o *Options) signOf(resp *fetch.Response, err error) polite.Sign {
 	var fe *fetch.Error
 	switch {
-	case !o.AdaptiveDelay:
+	case !o.Politeness.AdaptiveDelay:
 		return polite.Unclear
 	case err == nil && (!health.KindOf(resp.Status).Good() || outage.CutOff(resp) ||
 		resp.Truncated == fetch.TruncatedTime || resp.Header("Retry-After") != nil):

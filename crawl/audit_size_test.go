@@ -33,7 +33,7 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	}
 	must(fs.MkdirAll(dir + "/state"))
 	must(disk.WriteIdentity(fs, dir, disk.Identity{Crawl: "large", Count: 1, Kind: state.KindState}))
-	c := newCrawler(Options{FS: fs, Dirs: []string{dir}, Out: []string{dir}})
+	c := newCrawler(Options{Disk: DiskOptions{FS: fs, Dirs: []string{dir}, Out: []string{dir}}})
 	c.CrawlID = "large"
 	secret, err := c.OpenSecret(nil)
 	must(err)

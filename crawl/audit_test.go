@@ -19,9 +19,9 @@ func killedCrawls(t *testing.T) []*memfs.FS {
 	fs, opt := stoppedCrawl(t)
 	wanted := []state.Place{state.PlaceStar, state.PlaceRobotsCheck}
 	var killed []*memfs.FS
-	opt.MaxPages, opt.CheckpointEvery = 1500, 50*time.Millisecond
+	opt.Limits.MaxPages, opt.Disk.CheckpointEvery = 1500, 50*time.Millisecond
 	n := 0
-	opt.hook = func(place string) {
+	opt.tests.hook = func(place string) {
 		if place != "checkpoint" {
 			return
 		}
@@ -29,7 +29,7 @@ func killedCrawls(t *testing.T) []*memfs.FS {
 			return
 		}
 		fork := fs.Fork(1)
-		m, _, err := state.ReadManifest(disk.Set{FS: fork, Paths: opt.Dirs})
+		m, _, err := state.ReadManifest(disk.Set{FS: fork, Paths: opt.Disk.Dirs})
 		if err != nil {
 			return
 		}
@@ -57,7 +57,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		stopped, opt := stoppedCrawl(t)
 		for _, whole := range append(killedCrawls(t), stopped) {
-			before, err := audit.Run(whole, opt.Dirs)
+			before, err := audit.Run(whole, opt.Disk.Dirs)
 			if err != nil || !before.Balanced() {
 				t.Fatalf("before: %v, %+v", err, before)
 			}
@@ -69,7 +69,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 					found[place] = true
 					fs := whole.Fork(1)
 					tamper(t, fs, &opt, breaker)
-					rep, err := audit.Run(fs, opt.Dirs)
+					rep, err := audit.Run(fs, opt.Disk.Dirs)
 					if err != nil {
 						t.Fatal(err)
 					}

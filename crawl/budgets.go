@@ -180,7 +180,7 @@ func (b *budgetStage) overPart(rec *weburl.Record) bool {
 // than the URL was placed with. STAR then gives it the new budget, so this happens once. A larger one would have to
 // bring URLs forward, which only placing all of BEAST anew can (changes.Change.Anew).
 func (b *budgetStage) overPin(rec *weburl.Record) bool {
-	if !b.operator.pins() || b.opt.Scope != state.ScopeAll {
+	if !b.operator.pins() || b.opt.Admission.Scope != state.ScopeAll {
 		return false
 	}
 	pin := b.operator.pinned(b.PLDKey(weburl.Split(rec.URL).Host))
@@ -251,7 +251,7 @@ func (b *budgetStage) placeAnew(ctx context.Context) error {
 			account.Sleep(ctx, replaceEvery)
 			return nil
 		}
-		b.opt.Log.Info("budgets or priorities changed: queued URLs are placed anew", "urls", moved)
+		b.opt.Observe.Log.Info("budgets or priorities changed: queued URLs are placed anew", "urls", moved)
 		return nil
 	}
 	data, ok, err := b.beast.MovedPeek()
@@ -287,9 +287,9 @@ func (b *budgetStage) checkAgain(tx *account.Tx, data []byte, from state.Place) 
 
 // flagBudgets returns the budgets of the options.
 func (b *budgetStage) flagBudgets() (star.Budgets, error) {
-	f, err := star.ParseFunction(string(b.opt.Budget))
-	return star.Budgets{Function: f, Default: b.opt.BudgetDefault, Max: b.opt.BudgetMax,
-		Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages, Share: b.opt.budgetShare()}, err
+	f, err := star.ParseFunction(string(b.opt.Budgets.Policy))
+	return star.Budgets{Function: f, Default: b.opt.Budgets.Default, Max: b.opt.Budgets.Max,
+		Ranks: b.opt.Budgets.Ranks, QueuePages: b.opt.Budgets.QueuePages, Share: b.opt.budgetShare()}, err
 }
 
 // budgetShare returns the share of all PLDs that this node has; 0 if there is one node.
@@ -302,7 +302,7 @@ func (o *Options) budgetShare() float64 {
 
 // checkFunction reports why a budget function cannot be used; nil is that of the options.
 func (b *budgetStage) checkFunction(f *changes.Function) error {
-	if b.opt.Scope != state.ScopeAll {
+	if b.opt.Admission.Scope != state.ScopeAll {
 		return errors.New("budgets are off, because --scope is not all")
 	}
 	flags, err := b.flagBudgets()
@@ -376,7 +376,7 @@ func (b *budgetStage) PassEnded() {
 
 // RunsLow reports whether BEAST's current queue has been read to its end or all queues together hold few URLs.
 func (b *budgetStage) RunsLow() bool {
-	return b.beast.AtEnd() || b.Accounts.In(state.PlaceBeast) < int64(b.opt.Connections)
+	return b.beast.AtEnd() || b.Accounts.In(state.PlaceBeast) < int64(b.opt.Network.Connections)
 }
 
 // BestDry reports whether better lanes may overtake the others and the best one has no URLs. What a pass would bring may
@@ -436,7 +436,7 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 		Set: b.Set, Name: state.NameStar,
 		Edges: b.plan.Edges.Geometry(b.space.Reserve), Indegree: b.plan.Indegree.Geometry(b.space.Reserve),
 		Recent:  b.recentEdges,
-		Budgets: budgets, MaxPlaced: b.opt.MaxPagesPerPLD, Lanes: b.opt.Lanes,
+		Budgets: budgets, MaxPlaced: b.opt.Admission.MaxPagesPerPLD, Lanes: b.opt.Order.Lanes,
 		Place: b.place, Lane: b.siteLane, Emit: b.emitPlaced, Pinned: b.operator.pinned, Fetched: b.sketches.addPages,
 		Pin: b.pin,
 	}, nil
@@ -508,7 +508,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	if b.strategy.Load().SitesAtOnce > 0 {
 		return b.finishSites(now.Sub(e.since))
 	}
-	pause := queuePause * b.opt.HostDelay
+	pause := queuePause * b.opt.Politeness.HostDelay
 	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.Accounts.Stock() >= a.enough {
 		return pause - since // the paper means one budget for each queue crawled, not for each queue read
 	}
@@ -540,5 +540,5 @@ func (b *budgetStage) littleToMerge() bool {
 	if news := b.seen.pending() + b.star.PendingChecks(); float64(news) < leastNews*float64(queued) {
 		return true
 	}
-	return b.Accounts.Stock() < int64(b.opt.Connections) && queued > b.stock.aim().target
+	return b.Accounts.Stock() < int64(b.opt.Network.Connections) && queued > b.stock.aim().target
 }

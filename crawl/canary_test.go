@@ -71,7 +71,7 @@ func (f *firewall) client(t *testing.T, dial simweb.DialFunc, web *simweb.Web) *
 func countOutages(opt *Options) func() int {
 	var mu sync.Mutex
 	n := 0
-	opt.hook = func(place string) {
+	opt.tests.hook = func(place string) {
 		if place == "outage" {
 			mu.Lock()
 			n++
@@ -87,11 +87,11 @@ func TestBannedAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("small", 40, 1), urls("large", 6, 60)...)...)
-		opt.HostDelay = 2 * time.Second
-		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
+		opt.Politeness.HostDelay = 2 * time.Second
+		opt.Health.HostFailures, opt.Health.HostRests, opt.tests.tunePolicy = 5, 2, cutPolicy
 		var f firewall
 		client := f.client(t, w.Dial, nil)
-		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
+		opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 		outages := countOutages(&opt)
 		go func() {
 			time.Sleep(time.Minute)
@@ -137,11 +137,11 @@ func TestFarmIsNoOutage(t *testing.T) {
 			return "", nil
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("good", 40, 10), urls("farm", 50, 10)...)...)
-		opt.HostDelay = 2 * time.Second
-		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
+		opt.Politeness.HostDelay = 2 * time.Second
+		opt.Health.HostFailures, opt.Health.HostRests, opt.tests.tunePolicy = 5, 2, cutPolicy
 		var f firewall
 		client := f.client(t, w.Dial, nil)
-		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
+		opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 		outages := countOutages(&opt)
 		go func() {
 			time.Sleep(12 * time.Second)
@@ -184,10 +184,10 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.IPs = 2000, 60 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
-		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
+		opt.Health.HostFailures, opt.Health.HostRests, opt.tests.tunePolicy = 5, 2, cutPolicy
 		var f firewall
-		opt.Fetcher = f.client(t, web.Dial, web)
+		opt.Network.Fetcher = f.client(t, web.Dial, web)
 		outages := countOutages(&opt)
 		dead := map[netip.Addr]bool{}
 		go func() {

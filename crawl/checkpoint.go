@@ -119,7 +119,7 @@ func (k *checkpointer) checkpointQuietly(clean bool, done string, late *account.
 	k.operator.checkpointed(m)
 	k.saved.Store(changes)
 	k.savedAt.Store(began.UnixNano())
-	late.Add(k.opt.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
+	late.Add(k.opt.Observe.Log.Debug, "checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
 		"stall", stats.Stall, "total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
@@ -173,7 +173,7 @@ func (k *checkpointer) show(s *Snapshot) {
 	if last := k.latest(); last != nil {
 		s.Checkpoint = *last
 	}
-	s.Runs, s.CheckpointEvery = k.runs, k.opt.CheckpointEvery
+	s.Runs, s.CheckpointEvery = k.runs, k.opt.Disk.CheckpointEvery
 	if at := k.savedAt.Load(); at != 0 {
 		s.Saved = time.Unix(0, at)
 	}
@@ -344,8 +344,8 @@ const firstCheckpoint = 5 * time.Second
 // intervals start at firstCheckpoint and double. So they do in a new crawl with budgets by supporters, since those are
 // computed from a checkpoint, and a farm gains what it is given before.
 func (k *checkpointer) checkpoints(ctx context.Context) error {
-	wait := k.opt.CheckpointEvery
-	if m := k.Manifest; m != nil && !m.Clean || m == nil && string(k.opt.Budget) == star.Supporters.String() {
+	wait := k.opt.Disk.CheckpointEvery
+	if m := k.Manifest; m != nil && !m.Clean || m == nil && string(k.opt.Budgets.Policy) == star.Supporters.String() {
 		wait = min(wait, firstCheckpoint)
 	}
 	t := time.NewTimer(wait)
@@ -355,7 +355,7 @@ func (k *checkpointer) checkpoints(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			wait = min(2*wait, k.opt.CheckpointEvery)
+			wait = min(2*wait, k.opt.Disk.CheckpointEvery)
 			t.Reset(wait)
 			rolled, err := k.output.Roll(time.Now())
 			if err != nil {

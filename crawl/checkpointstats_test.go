@@ -25,7 +25,7 @@ var (
 func TestCheckpointStats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt := simOptions(t, smallWeb(t, nil), memfs.New(*seedFlag))
-		opt.CheckpointEvery = time.Second
+		opt.Disk.CheckpointEvery = time.Second
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -105,13 +105,13 @@ func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
 		t.Fatal(err)
 	}
 	opt := simOptions(t, web, disk.OS())
-	opt.Dirs = []string{t.TempDir()}
-	opt.Connections, opt.StockTarget, opt.MaxPages, opt.RAMBytes = 128, 4000, *ratePages, *rateRAM
-	opt.HostDelay, opt.HostDelayMin = 2*time.Millisecond, time.Millisecond
-	opt.ServerDelay, opt.ServerDelayMin = time.Millisecond, time.Millisecond
-	opt.CheckpointEvery, opt.SnapshotEvery, opt.DiskBytes = every, 100*time.Millisecond, 50<<30
+	opt.Disk.Dirs = []string{t.TempDir()}
+	opt.Network.Connections, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Limits.RAMBytes = 128, 4000, *ratePages, *rateRAM
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Millisecond, time.Millisecond
+	opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Millisecond, time.Millisecond
+	opt.Disk.CheckpointEvery, opt.Observe.SnapshotEvery, opt.Limits.DiskBytes = every, 100*time.Millisecond, 50<<30
 	var first, last *Snapshot
-	opt.Snapshot = func(s *Snapshot) {
+	opt.Observe.Snapshot = func(s *Snapshot) {
 		switch n := s.Count(state.CountPages); {
 		case n < *ratePages/10:
 		case first == nil:

@@ -80,11 +80,11 @@ func TestChooseCodings(t *testing.T) {
 		w := newChoosyWeb(t, 60)
 		opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), "http://choosy.test/0")
 		atOnce(&opt)
-		opt.Linger, opt.Connections = 0, 1
-		client := opt.Fetcher.(*fetch.Client)
+		opt.Limits.Linger, opt.Network.Connections = 0, 1
+		client := opt.Network.Fetcher.(*fetch.Client)
 		began := time.Now()
-		opt.SetAcceptEncoding = client.SetAcceptEncoding
-		opt.processorsInUse = func(now time.Time) float64 {
+		opt.Network.SetAcceptEncoding = client.SetAcceptEncoding
+		opt.tests.processorsInUse = func(now time.Time) float64 {
 			if now.Sub(began) > 150*time.Second {
 				return 0.95
 			}
@@ -119,8 +119,8 @@ func TestFixedCodings(t *testing.T) {
 			w := newChoosyWeb(t, 20)
 			opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), "http://choosy.test/0")
 			atOnce(&opt)
-			opt.Linger, opt.Connections = 0, 1
-			if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(codings); err != nil {
+			opt.Limits.Linger, opt.Network.Connections = 0, 1
+			if err := opt.Network.Fetcher.(*fetch.Client).SetAcceptEncoding(codings); err != nil {
 				t.Fatal(err)
 			}
 			res := mustRun(t, t.Context(), opt)
@@ -163,8 +163,8 @@ func TestSitemapsComeInGzip(t *testing.T) {
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://map.test/")
 		atOnce(&opt)
-		opt.Linger, opt.Connections, opt.Sitemaps = 0, 1, true
-		if err := opt.Fetcher.(*fetch.Client).SetAcceptEncoding(observe.CodingsWide); err != nil {
+		opt.Limits.Linger, opt.Network.Connections, opt.Links.Sitemaps = 0, 1, true
+		if err := opt.Network.Fetcher.(*fetch.Client).SetAcceptEncoding(observe.CodingsWide); err != nil {
 			t.Fatal(err)
 		}
 		mustRun(t, t.Context(), opt)

@@ -17,7 +17,7 @@ func TestFlagsAfterClockWasAhead(t *testing.T) {
 	seeds := []string{"http://a.test:8080/", "http://b.test/", "http://127.16.0.9/"}
 	run := func(t *testing.T, allowed ...uint16) *Result {
 		opt := w.options(t, seeds...)
-		opt.FS, opt.MaxTime = fs, aDay
+		opt.Disk.FS, opt.Limits.MaxTime = fs, aDay
 		w.flags(t, &opt, nil, allowed...)
 		return mustRun(t, t.Context(), opt)
 	}
@@ -81,8 +81,8 @@ func TestVerdictAfterDelaysBecameShorter(t *testing.T) {
 func runToQ(t *testing.T, fs disk.FS, web *tinyWeb, delay time.Duration) {
 	t.Helper()
 	opt := tinyOptions(t, web, fs, urls("a", 60, 5)...)
-	opt.HostDelay, opt.MaxTime = delay, 4*time.Minute
-	opt.tune = func(p *plan.Plan) { p.PoliteBytes = 8 * plan.PoliteItemBytes }
+	opt.Politeness.HostDelay, opt.Limits.MaxTime = delay, 4*time.Minute
+	opt.tests.tune = func(p *plan.Plan) { p.PoliteBytes = 8 * plan.PoliteItemBytes }
 	if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceReady) < 50 {
 		t.Fatalf("%d URLs wait in Q: %v", s.Place(state.PlaceReady), s.Places)
 	}

@@ -61,7 +61,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T) { // each bubble starts in the year 2000
 		time.Sleep(year)
 		opt := options(t)
-		opt.MaxTime = time.Hour
+		opt.Limits.MaxTime = time.Hour
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Places[state.PlaceDeferred]; n < 40 {
 			t.Errorf("%d URLs wait: %v", n, res.Snapshot.Deferred)
@@ -72,9 +72,9 @@ func TestClockThatWasAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt := options(t)
 		start := time.Now()
-		opt.MaxTime = 30 * aDay
+		opt.Limits.MaxTime = 30 * aDay
 		var log bytes.Buffer
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Elapsed > 4*aDay {
 			t.Errorf("stopped by %q after %v: %v", res.Stop, res.Snapshot.Elapsed, res.Snapshot.Deferred)
 		}

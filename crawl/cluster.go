@@ -110,7 +110,7 @@ type clusterStage struct {
 	want     []uint64
 	wanted   []wanting
 
-	pages         int64        // this node's share of Options.MaxPages
+	pages         int64        // this node's share of Options.Limits.MaxPages
 	pageSlots     *[2]int64    // that this share follows from: before this node, and its own
 	reserved      atomic.Int64 // of its allowance, about to be lent
 	lent          []uint64     // by node, the number of the message that lent it pages last; of the goroutine "pages"
@@ -220,7 +220,7 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 		p.Outbox, p.Engine, p.ResendAfter, p.Ready = o, s.opt.Cluster.Engine, s.resendAfter(), s.listed
 		p.Doubt = s.doubtTotals
 		p.Waits = func(err error, pause time.Duration) {
-			s.opt.Log.Debug("publishing waits", "error", err, "pause", pause)
+			s.opt.Observe.Log.Debug("publishing waits", "error", err, "pause", pause)
 		}
 		p.Transact = func(f func() error) error {
 			return s.Transact(func(tx *account.Tx) error { tx.Nothing = true; return f() })
@@ -239,7 +239,9 @@ func (s *clusterStage) open(m *state.Manifest) (err error) {
 
 // resendAfter is the time without progress after which a node sends again what another has not taken: that one
 // makes a checkpoint meanwhile.
-func (s *clusterStage) resendAfter() time.Duration { return max(time.Minute, 3*s.opt.CheckpointEvery) }
+func (s *clusterStage) resendAfter() time.Duration {
+	return max(time.Minute, 3*s.opt.Disk.CheckpointEvery)
+}
 
 // start starts the goroutines.
 func (s *clusterStage) start() {

@@ -28,18 +28,18 @@ func TestClusterGoesOn(t *testing.T) {
 				o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 600, 1, 0
 			})
 			c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
-				o.Linger = 12 * time.Hour // until a server that was not allowed is confirmed to be
+				o.Limits.Linger = 12 * time.Hour // until a server that was not allowed is confirmed to be
 			})
 			defer c.close()
-			all := c.options[0].AllowedAddr
+			all := c.options[0].Network.AllowedAddr
 			for i := range c.options {
-				c.options[i].NetworkFlags, c.options[i].AllowedAddr = "none", func(netip.Addr) bool { return false }
+				c.options[i].Network.Flags, c.options[i].Network.AllowedAddr = "none", func(netip.Addr) bool { return false }
 			}
 			for i, r := range c.run(t.Context()) {
 				o := &c.options[i]
-				o.AllowedAddr, o.Cluster.Reconfigure = all, true
+				o.Network.AllowedAddr, o.Cluster.Reconfigure = all, true
 				if last > 0 || r.Snapshot.Place(state.PlaceHeld) > 0 { // else its flags are those before: it has no work at all
-					o.NetworkFlags = ""
+					o.Network.Flags = ""
 				}
 			}
 			for run := range 3 {
@@ -77,23 +77,23 @@ func TestClusterOldEnd(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.SeedURLs, o.Robots.RedirectHost = 30, 60, 300, 1, 0
 		})
-		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.Linger = 12 * time.Hour })
+		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.Limits.Linger = 12 * time.Hour })
 		defer c.close()
-		all := c.options[0].AllowedAddr
+		all := c.options[0].Network.AllowedAddr
 		for i := range c.options {
-			c.options[i].NetworkFlags, c.options[i].AllowedAddr = "none", func(netip.Addr) bool { return false }
+			c.options[i].Network.Flags, c.options[i].Network.AllowedAddr = "none", func(netip.Addr) bool { return false }
 		}
 		first := -1
 		for i, r := range c.run(t.Context()) {
 			o := &c.options[i]
-			if o.AllowedAddr, o.Cluster.Reconfigure, o.NetworkFlags = all, true, ""; r.Snapshot.Place(state.PlaceHeld) > 0 {
+			if o.Network.AllowedAddr, o.Cluster.Reconfigure, o.Network.Flags = all, true, ""; r.Snapshot.Place(state.PlaceHeld) > 0 {
 				first = i
 			}
 		}
 		if first < 0 {
 			t.Fatal("no node has work")
 		}
-		c.tamper(c.options[first].FS, first, func(m *state.Manifest) { m.Done = "" })
+		c.tamper(c.options[first].Disk.FS, first, func(m *state.Manifest) { m.Done = "" })
 		c.reopen()
 		ctx, cancel := context.WithTimeout(t.Context(), clusterTime)
 		defer cancel()
@@ -125,7 +125,7 @@ func TestClusterAgainAlone(t *testing.T) {
 		var log bytes.Buffer
 		c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 			if node == 1 {
-				o.Log = slog.New(slog.NewTextHandler(&log, nil))
+				o.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 			}
 		})
 		defer c.close()

@@ -74,7 +74,7 @@ func TestClusterAskedNodeKilled(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = 20, 40, 200, 0.5, 0
 		})
-		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) { o.CheckpointEvery, o.Linger = 3*time.Second, time.Hour })
+		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) { o.Disk.CheckpointEvery, o.Limits.Linger = 3*time.Second, time.Hour })
 		defer c.close()
 		asks, victim := &timedAsks{Engine: c.engines[0]}, &killedAnswerer{Engine: c.engines[1]}
 		c.options[0].Cluster.Engine, c.options[1].Cluster.Engine = asks, victim

@@ -36,8 +36,8 @@ func stoppedCluster(t *testing.T, change ...func(c *cluster)) (c *cluster, fs, e
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 4000, 0 })
 	fs = memfs.New(*seedFlag)
 	c = newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
-		o.FS, o.Dirs = fs, []string{fmt.Sprintf("n%d/a", node), fmt.Sprintf("n%d/b", node)}
-		o.CheckpointEvery = 3 * time.Second
+		o.Disk.FS, o.Disk.Dirs = fs, []string{fmt.Sprintf("n%d/a", node), fmt.Sprintf("n%d/b", node)}
+		o.Disk.CheckpointEvery = 3 * time.Second
 		o.Cluster.File, o.Cluster.LeaseTTL = "cluster.json", lease.LeastTTL
 	})
 	c.writeFile(fs)
@@ -80,7 +80,7 @@ func (c *cluster) writeFile(fs disk.FS) {
 func (c *cluster) audit(fs disk.FS, deep bool) (*audit.ClusterReport, error) {
 	opt := audit.ClusterOptions{Options: audit.Options{FS: fs}, Deep: deep, Table: c.options[0].Cluster.Table}
 	for i := range c.options {
-		opt.Dirs = append(opt.Dirs, c.options[i].Dirs...)
+		opt.Dirs = append(opt.Dirs, c.options[i].Disk.Dirs...)
 	}
 	slices.Reverse(opt.Dirs) // any order
 	return audit.AuditDirs(opt)
@@ -89,7 +89,7 @@ func (c *cluster) audit(fs disk.FS, deep bool) (*audit.ClusterReport, error) {
 // replace replaces the directories of a node by those on another file system.
 func (c *cluster) replace(node int, to, from *memfs.FS) {
 	c.t.Helper()
-	for _, dir := range c.options[node].Dirs {
+	for _, dir := range c.options[node].Disk.Dirs {
 		old, err := repair.FilesIn(to, dir, true)
 		if err != nil {
 			c.t.Fatal(err)
@@ -123,7 +123,7 @@ func (c *cluster) replace(node int, to, from *memfs.FS) {
 // outboxFile returns a file of the outbox of a node for another one.
 func (c *cluster) outboxFile(fs disk.FS, from, to int) string {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[from].Dirs)
+	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func (c *cluster) auditNode(fs disk.FS, number int) audit.Node {
 // auditJSON returns the JSON of the audit of a node.
 func (c *cluster) auditJSON(fs disk.FS, number int) []byte {
 	c.t.Helper()
-	rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Dirs})
+	rep, err := audit.Balance(audit.Options{FS: fs, Dirs: c.options[number].Disk.Dirs})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func (c *cluster) tamper(fs disk.FS, node int, change func(m *state.Manifest)) {
 // copyKey copies a key of one node's URLseen to that of another.
 func (c *cluster) copyKey(fs disk.FS, from, to int) {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[from].Dirs)
+	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func (c *cluster) moveURL(fs *memfs.FS) {
 		rec.URL = foreign
 		return add(rec.Append(nil))
 	}
-	before, err := audit.Run(fs, c.options[0].Dirs)
+	before, err := audit.Run(fs, c.options[0].Disk.Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -373,7 +373,7 @@ func TestClusterSetBack(t *testing.T) {
 			errs := make([]error, 3)
 			for node := range errs {
 				o := c.options[node]
-				o.FS = hurt
+				o.Disk.FS = hurt
 				wg.Go(func() {
 					if _, errs[node] = Run(ctx, o); errs[node] != nil {
 						cancel()
@@ -396,7 +396,7 @@ func TestClusterSetBack(t *testing.T) {
 func (c *cluster) compare(look func(fs *memfs.FS) disk.FS) (*audit.ClusterReport, error) {
 	var nodes []audit.Node
 	for i := range c.options {
-		rep, err := audit.Balance(audit.Options{FS: look(c.options[i].FS.(*memfs.FS)), Dirs: c.options[i].Dirs})
+		rep, err := audit.Balance(audit.Options{FS: look(c.options[i].Disk.FS.(*memfs.FS)), Dirs: c.options[i].Disk.Dirs})
 		if err != nil {
 			return nil, err
 		}
@@ -415,7 +415,7 @@ func TestClusterAuditAnyTime(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 500, 0 })
 		c := newCluster(t, web, 3, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
 			small(o)
-			o.CheckpointEvery = 2 * time.Second
+			o.Disk.CheckpointEvery = 2 * time.Second
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -459,7 +459,7 @@ func TestExplainOtherNode(t *testing.T) {
 		where := map[string]int{}
 		for node := range c.options {
 			o := &c.options[node]
-			set, m, err := lastManifest(fs, o.Dirs)
+			set, m, err := lastManifest(fs, o.Disk.Dirs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -489,7 +489,7 @@ func TestExplainOtherNode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			e, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.Dirs})
+			e, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.Disk.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,7 @@ func (c *cluster) budgets() *nodeBudgets {
 	all := &nodeBudgets{}
 	for node := range c.options {
 		o := &c.options[node]
-		set, m, err := lastManifest(o.FS, o.Dirs)
+		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			c.t.Fatal(err)
 		}

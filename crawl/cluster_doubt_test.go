@@ -56,7 +56,7 @@ func TestClusterForgedMark(t *testing.T) {
 				web := smallWeb(t, func(o *simweb.Options) {
 					o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost, o.Robots.ServerError = 12, 24, 300, 0, 0
 				})
-				c := newCluster(t, web, 3, mem.Faults{Delay: 5 * time.Millisecond}, func(_ int, o *Options) { o.CheckpointEvery = 10 * time.Second })
+				c := newCluster(t, web, 3, mem.Faults{Delay: 5 * time.Millisecond}, func(_ int, o *Options) { o.Disk.CheckpointEvery = 10 * time.Second })
 				defer c.close()
 				forged := make(chan bool, 1)
 				go func() { forged <- forgeMark(t.Context(), c, forge) }()

@@ -34,8 +34,8 @@ func TestClusterFirstPage(t *testing.T) {
 				var first atomic.Int64 // when a page had been fetched
 				begun := time.Now()
 				cl := newCluster(t, web, 3, mem.Faults{Delay: 5 * time.Millisecond}, func(node int, o *Options) {
-					o.SnapshotEvery = 500 * time.Millisecond
-					o.Snapshot = func(s *Snapshot) {
+					o.Observe.SnapshotEvery = 500 * time.Millisecond
+					o.Observe.Snapshot = func(s *Snapshot) {
 						if s.Count(state.CountPages) > 0 {
 							first.CompareAndSwap(0, int64(time.Since(begun)))
 						}

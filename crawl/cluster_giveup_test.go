@@ -29,20 +29,20 @@ func giveUpCluster(t *testing.T, change func(o *Options), lost func(c *cluster))
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
-		o.CheckpointEvery, o.Cluster.File = 3*time.Second, "cluster.json"
+		o.Disk.CheckpointEvery, o.Cluster.File = 3*time.Second, "cluster.json"
 		change(o)
 	})
-	c.writeFile(c.options[0].FS)
+	c.writeFile(c.options[0].Disk.FS)
 	c.together(30*time.Second, func(node int, o *Options) {
 		if node == 2 {
-			go func() { lost(c); o.FS.(*memfs.FS).CrashAfter(1) }()
+			go func() { lost(c); o.Disk.FS.(*memfs.FS).CrashAfter(1) }()
 		}
 	}, func(node int, res *Result, err error) {
 		if node == 2 && !errors.Is(err, disk.ErrCrashed) || node < 2 && (err != nil || res.Stop != StopTime) {
 			t.Fatalf("node %d: %v, %+v", node, err, res)
 		}
 	})
-	c.options[2].FS = c.options[2].FS.(*memfs.FS).Crash()
+	c.options[2].Disk.FS = c.options[2].Disk.FS.(*memfs.FS).Crash()
 	return c
 }
 
@@ -54,7 +54,7 @@ func (c *cluster) together(d time.Duration, change func(node int, o *Options), c
 	for node := range c.options {
 		o := c.options[node]
 		of := *o.Cluster
-		o.Cluster, o.MaxTime = &of, d
+		o.Cluster, o.Limits.MaxTime = &of, d
 		change(node, &o)
 		wg.Go(func() { results[node], errs[node] = Run(c.t.Context(), o) })
 	}
@@ -101,8 +101,8 @@ func (c *cluster) checkGivenUp(once bool) {
 	for node := range lost {
 		o := &c.options[node]
 		checkDeep(c.t, o)
-		nodes = append(nodes, c.auditNode(o.FS, node))
-		_, m, err := lastManifest(o.FS, o.Dirs)
+		nodes = append(nodes, c.auditNode(o.Disk.FS, node))
+		_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func (c *cluster) checkGivenUp(once bool) {
 		once && dropped == 0 || !slices.Equal(rep.Missing, []int{lost}) {
 		c.t.Errorf("audit of the nodes that are left: %v, %d links dropped, %+v", err, dropped, rep)
 	}
-	nodes = append(nodes, c.auditNode(c.options[lost].FS, lost)) // its old directories
+	nodes = append(nodes, c.auditNode(c.options[lost].Disk.FS, lost)) // its old directories
 	if rep, err = audit.CompareNodes(nodes); err != nil || rep.Dropped.Links.N != dropped {
 		c.t.Errorf("with the node that was given up: %v, %+v", err, rep)
 	}
@@ -150,11 +150,11 @@ func TestClusterGiveUp(t *testing.T) {
 			o = c.options[node]
 			of := *o.Cluster
 			of.GivenUp, of.Reconfigure = givenUp, reconfigure
-			o.Cluster, o.MaxTime = &of, time.Minute
+			o.Cluster, o.Limits.MaxTime = &of, time.Minute
 		}
 		change(0, []int{2}, false)
 		refused("a node that does not replace the configuration", "nodes given up is [2] here and not set there")
-		if rep := c.auditNode(o.FS, 0); rep.Cluster.Pairs[1].Sent.GivenUp {
+		if rep := c.auditNode(o.Disk.FS, 0); rep.Cluster.Pairs[1].Sent.GivenUp {
 			t.Error("a node that was refused has dropped its outbox")
 		}
 		change(0, []int{2}, true)
@@ -187,7 +187,7 @@ func TestClusterGiveUp(t *testing.T) {
 func (c *cluster) explainGivenUp() {
 	c.t.Helper()
 	o := &c.options[0]
-	e, err := explain.NewExplainer(explain.Options{FS: o.FS, Dirs: o.Dirs})
+	e, err := explain.NewExplainer(explain.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 		const limit, before = 600, 60
 		c := giveUpCluster(t, func(o *Options) {
 			// With leases, nodes fetch in turn: one may spend or lend all before another one begins.
-			o.MaxPages, o.Cluster.LeaseTTL = limit, lease.LeastTTL
+			o.Limits.MaxPages, o.Cluster.LeaseTTL = limit, lease.LeastTTL
 		}, func(c *cluster) {
 			for c.requested(2) < before && account.Sleep(t.Context(), 100*time.Millisecond) {
 			}
@@ -228,7 +228,7 @@ func TestClusterGiveUpPages(t *testing.T) {
 		by, sum := c.pages()
 		for node := range c.options {
 			o := &c.options[node]
-			_, m, err := lastManifest(o.FS, o.Dirs)
+			_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestClusterGiveUpCuts(t *testing.T) {
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
-				o.DrumBucketBytes, o.WARCFileBytes = 4<<10, 15_000
+				o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
 				o.Cluster.LeaseTTL = time.Minute // for which a lease waits that the lost node held
 			})
 			defer c.close()

@@ -94,7 +94,7 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	})
 	var e *rewriter
 	c := newCluster(t, web, 2, mem.Faults{Delay: 5 * time.Millisecond}, func(node int, o *Options) {
-		if o.CheckpointEvery = 5 * time.Second; node == 0 {
+		if o.Disk.CheckpointEvery = 5 * time.Second; node == 0 {
 			e = &rewriter{Engine: o.Cluster.Engine.(*mem.Engine), seen: map[uint64]bool{}}
 			e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
 				if h.Number != 1 {
@@ -108,7 +108,7 @@ func quarantineCluster(t *testing.T, damage func(raw []byte) []byte) {
 	defer c.close()
 	r := c.run(t.Context())
 	for node := range r {
-		checkBalanced(t, c.options[node].FS, c.options[node].Dirs)
+		checkBalanced(t, c.options[node].Disk.FS, c.options[node].Disk.Dirs)
 		if r[node].Stop != StopDone {
 			t.Errorf("node %d stopped: %s", node, r[node].Stop)
 		}
@@ -171,8 +171,8 @@ func TestClusterQuarantineFull(t *testing.T) {
 		})
 		var e *rewriter
 		c := newCluster(t, web, 2, mem.Faults{Delay: 5 * time.Millisecond}, func(node int, o *Options) {
-			o.CheckpointEvery = 5 * time.Second
-			if o.quarantineBytes = 1; node == 0 {
+			o.Disk.CheckpointEvery = 5 * time.Second
+			if o.tests.quarantineBytes = 1; node == 0 {
 				e = &rewriter{Engine: o.Cluster.Engine.(*mem.Engine), seen: map[uint64]bool{}}
 				e.change = func(_ int, h *exchange.Header, msg []byte) []byte {
 					if h.Number != 1 {

@@ -72,7 +72,7 @@ func TestClusterRepair(t *testing.T) {
 		}
 		t.Log(tried)
 		for i := range c.options {
-			c.options[i].FS = mended
+			c.options[i].Disk.FS = mended
 		}
 		c.run(t.Context())
 		if doubled := c.checkCuts(); doubled > 0 {
@@ -112,7 +112,7 @@ func (w *deafWatcher) Next(ctx context.Context) (exchange.Value, bool, error) {
 // hurtSent changes a byte of the oldest message that a node has sent to another. It returns the file, "" if there is none.
 func (c *cluster) hurtSent(fs disk.FS, from, to int) string {
 	c.t.Helper()
-	set, m, err := lastManifest(fs, c.options[from].Dirs)
+	set, m, err := lastManifest(fs, c.options[from].Disk.Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func (c *cluster) wantRefused(fs disk.FS, node int, err error, file string) {
 	if !errors.Is(err, repair.ErrOutbox) || !errors.As(err, &damage) || damage.Path != file || !strings.Contains(err.Error(), "--taken") {
 		c.t.Errorf("node %d: %v", node, err)
 	}
-	if _, err := audit.Run(fs, c.options[node].Dirs); !errors.As(err, &damage) || damage.Path != file {
+	if _, err := audit.Run(fs, c.options[node].Disk.Dirs); !errors.As(err, &damage) || damage.Path != file {
 		c.t.Errorf("node %d after a repair that was refused: %v", node, err)
 	}
 }
@@ -173,7 +173,7 @@ func (c *cluster) dropOpen(whole *memfs.FS) {
 		m.Parts[state.OutboxName(1)], err = json.Marshal(st)
 		return err
 	})
-	if _, err := audit.Run(fs, c.options[0].Dirs); err == nil {
+	if _, err := audit.Run(fs, c.options[0].Disk.Dirs); err == nil {
 		c.t.Error("a lost message that is open was not noticed")
 	}
 	rep, err := repairOf(c.t, fs, &c.options[0], nil)

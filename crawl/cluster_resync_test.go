@@ -34,7 +34,7 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 	rng := rand.New(rand.NewPCG(seed, 0x6261636b))
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 30, 60, 1500, 0 })
 	c := newCluster(t, web, 3, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) {
-		o.CheckpointEvery, o.Cluster.LeaseTTL = 3*time.Second, lease.LeastTTL
+		o.Disk.CheckpointEvery, o.Cluster.LeaseTTL = 3*time.Second, lease.LeastTTL
 		change(o)
 	})
 	for node := range c.options {
@@ -43,10 +43,10 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 	copied := make(chan *memfs.FS, 1)
 	c.together(time.Duration(20+rng.IntN(20))*time.Second, func(node int, o *Options) {
 		if node == (back+1)%3 { // messages of the life that is lost stay in its stream
-			o.MaxTime -= 6 * time.Second
+			o.Limits.MaxTime -= 6 * time.Second
 		}
 		if node == back {
-			fs := o.FS.(*memfs.FS)
+			fs := o.Disk.FS.(*memfs.FS)
 			go func() {
 				time.Sleep(time.Duration(7+rng.IntN(10)) * time.Second)
 				copied <- fs.Fork(seed).Crash()
@@ -57,7 +57,7 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 			t.Fatalf("node %d: %v, %+v", node, err, res)
 		}
 	})
-	c.options[back].FS = <-copied
+	c.options[back].Disk.FS = <-copied
 	return c
 }
 
@@ -65,7 +65,7 @@ func setBackCluster(t *testing.T, seed uint64, back int, change func(o *Options)
 func (c *cluster) audits() (nodes []audit.Node) {
 	c.t.Helper()
 	for node := range c.options {
-		nodes = append(nodes, c.auditNode(c.options[node].FS, node))
+		nodes = append(nodes, c.auditNode(c.options[node].Disk.FS, node))
 	}
 	return nodes
 }
@@ -74,7 +74,7 @@ func (c *cluster) audits() (nodes []audit.Node) {
 func (c *cluster) resync(node, back int, others ...audit.Node) (*repair.Report, error) {
 	o := &c.options[node]
 	return repair.Resync(repair.ResyncOptions{Back: back, File: c.file(),
-		Options: repair.Options{Options: audit.Options{FS: o.FS, Dirs: o.Dirs, RAMBytes: 1 << 20}, Others: others}})
+		Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}, Others: others}})
 }
 
 // resyncAll resyncs all nodes after one was set back. It returns what was lost.
@@ -85,7 +85,7 @@ func (c *cluster) resyncAll(back int) (lost exchange.Totals) {
 		c.t.Fatalf("node %d: %v", back, err)
 	}
 	c.t.Log(strings.Join(rep.Actions, "; "))
-	after := c.auditNode(c.options[back].FS, back)
+	after := c.auditNode(c.options[back].Disk.FS, back)
 	for node := range c.options {
 		if node != back {
 			if _, err := c.resync(node, back, after); err != nil {
@@ -115,7 +115,7 @@ func TestClusterResync(t *testing.T) {
 			c := setBackCluster(t, seed, back, func(*Options) {})
 			defer c.close()
 			c.refuseResync(back)
-			old := c.options[back].FS.(*memfs.FS).Fork(seed)
+			old := c.options[back].Disk.FS.(*memfs.FS).Fork(seed)
 			lost, times := c.resyncAll(back), 2
 			c.refusedResync("a second time", back, "fit together", func() error { _, err := c.resync(back, back, c.audits()...); return err })
 			switch seed % 3 {
@@ -125,9 +125,9 @@ func TestClusterResync(t *testing.T) {
 						t.Fatalf("node %d: %v", node, err)
 					}
 				})
-				c.options[back].FS = old
+				c.options[back].Disk.FS = old
 				lost, times = c.resyncAll(back), 3
-				if life := c.auditNode(c.options[back].FS, back).Cluster.Life; life != 2 {
+				if life := c.auditNode(c.options[back].Disk.FS, back).Cluster.Life; life != 2 {
 					t.Errorf("life %d after two resyncs", life)
 				}
 				c.finish(back, 0)
@@ -170,14 +170,14 @@ func (c *cluster) finish(late int, after time.Duration) {
 // refusedResync requires that a resync is refused.
 func (c *cluster) refusedResync(what string, node int, says string, resync func() error) {
 	c.t.Helper()
-	before, err := json.Marshal(c.auditNode(c.options[node].FS, node))
+	before, err := json.Marshal(c.auditNode(c.options[node].Disk.FS, node))
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	if err := resync(); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), says) {
 		c.t.Errorf("%s: %v, want %q", what, err, says)
 	}
-	if after, err := json.Marshal(c.auditNode(c.options[node].FS, node)); err != nil || string(after) != string(before) {
+	if after, err := json.Marshal(c.auditNode(c.options[node].Disk.FS, node)); err != nil || string(after) != string(before) {
 		c.t.Errorf("%s has changed node %d", what, node)
 	}
 }
@@ -211,7 +211,7 @@ func (c *cluster) refuseResync(back int) {
 	c.refusedResync("another file", back, "table of owners", func() error {
 		o := &c.options[back]
 		_, err := repair.Resync(repair.ResyncOptions{Back: back, File: &exchange.File{Crawl: file.Crawl, Secret: file.Secret, Table: moved},
-			Options: repair.Options{Options: audit.Options{FS: o.FS, Dirs: o.Dirs, RAMBytes: 1 << 20}, Others: all}})
+			Options: repair.Options{Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}, Others: all}})
 		return err
 	})
 }
@@ -271,8 +271,8 @@ func TestClusterResyncDamagedAudits(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, 2))
 		c := setBackCluster(t, *seedFlag, 1, func(*Options) {})
 		defer c.close()
-		all, whole := c.audits(), c.auditJSON(c.options[0].FS, 0)
-		before := c.auditJSON(c.options[1].FS, 1)
+		all, whole := c.audits(), c.auditJSON(c.options[0].Disk.FS, 0)
+		before := c.auditJSON(c.options[1].Disk.FS, 1)
 		results := map[string]int{}
 		for range longOr(1000, 60) {
 			data := bytes.Clone(whole)
@@ -291,7 +291,7 @@ func TestClusterResyncDamagedAudits(t *testing.T) {
 			}
 			o := &c.options[1]
 			_, err = repair.Resync(repair.ResyncOptions{Back: 1, File: c.file(), Options: repair.Options{DryRun: true, Others: []audit.Node{n, all[2]},
-				Options: audit.Options{FS: o.FS, Dirs: o.Dirs, RAMBytes: 1 << 20}}})
+				Options: audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs, RAMBytes: 1 << 20}}})
 			switch {
 			case err == nil:
 				results["taken"]++
@@ -301,7 +301,7 @@ func TestClusterResyncDamagedAudits(t *testing.T) {
 				t.Errorf("%v\n%s", err, data)
 			}
 		}
-		if after := c.auditJSON(c.options[1].FS, 1); !bytes.Equal(after, before) {
+		if after := c.auditJSON(c.options[1].Disk.FS, 1); !bytes.Equal(after, before) {
 			t.Error("a dry run has changed the node")
 		}
 		t.Log(results)
@@ -320,11 +320,11 @@ func TestClusterResyncCuts(t *testing.T) {
 		c := setBackCluster(t, *seedFlag, 1, func(*Options) {})
 		defer c.close()
 		all := c.audits()
-		whole := c.options[1].FS.(*memfs.FS)
+		whole := c.options[1].Disk.FS.(*memfs.FS)
 		cuts := 0
 		for after, done := 1, false; !done; after += 1 + rng.IntN(longOr(3, 40)) {
 			fs := whole.Fork(uint64(after))
-			c.options[1].FS = fs
+			c.options[1].Disk.FS = fs
 			fs.CrashAfter(after)
 			_, err := c.resync(1, 1, all...)
 			if done = err == nil; done {
@@ -339,11 +339,11 @@ func TestClusterResyncCuts(t *testing.T) {
 			} else {
 				fs = fs.Kill()
 			}
-			c.options[1].FS = fs
+			c.options[1].Disk.FS = fs
 			if _, err := c.resync(1, 1, all...); err != nil && !strings.Contains(err.Error(), "fit together") {
 				t.Fatalf("cut after %d operations, run again: %v", after, err)
 			}
-			if n := c.auditNode(c.options[1].FS, 1); n.Cluster.Life != 1 {
+			if n := c.auditNode(c.options[1].Disk.FS, 1); n.Cluster.Life != 1 {
 				t.Fatalf("cut after %d operations: life %d", after, n.Cluster.Life)
 			}
 			checkDeep(t, &c.options[1])

@@ -61,5 +61,5 @@ func (c *cluster) stopNodeAfter(node, n int) {
 		}
 	}
 	c.reopen()
-	account.Sleep(c.t.Context(), c.options[0].KeepAlive+time.Second) // connections of a process end with it
+	account.Sleep(c.t.Context(), c.options[0].Network.KeepAlive+time.Second) // connections of a process end with it
 }

@@ -40,7 +40,7 @@ type cluster struct {
 // start runs a node once.
 func (c *cluster) start(ctx context.Context, node int, o Options) (*Result, error) {
 	if c.over != nil {
-		o.FS = c.over(node, o.FS)
+		o.Disk.FS = c.over(node, o.Disk.FS)
 	}
 	if c.wait != nil {
 		c.wait(node)
@@ -117,7 +117,7 @@ func (c *cluster) check(results []*Result) {
 		s := &r.Snapshot
 		sent, taken = sent+s.Count(state.CountLinksSent), taken+s.Count(state.CountLinksTaken)
 		edgesSent, edgesTaken = edgesSent+s.Count(state.CountEdgesSent), edgesTaken+s.Count(state.CountEdgesTaken)
-		checkBalanced(c.t, c.options[node].FS, c.options[node].Dirs)
+		checkBalanced(c.t, c.options[node].Disk.FS, c.options[node].Disk.Dirs)
 		c.t.Logf("node %d: %d pages, %d links checked, %d sent, %d taken, %d edges, %d sent; %v", node, s.Count(state.CountPages),
 			s.Count(state.CountLinksChecked), s.Count(state.CountLinksSent), s.Count(state.CountLinksTaken), s.Count(state.CountEdges),
 			s.Count(state.CountEdgesSent), s.Elapsed)
@@ -133,7 +133,7 @@ func (c *cluster) edges() map[star.Edge]bool {
 	all := map[star.Edge]bool{}
 	for node := range c.options {
 		o := &c.options[node]
-		set, m, err := lastManifest(o.FS, o.Dirs)
+		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestClusterCuts(t *testing.T) {
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
-				o.DrumBucketBytes, o.WARCFileBytes = 4<<10, 15_000
+				o.Drum.BucketBytes, o.Output.WARCFileBytes = 4<<10, 15_000
 			})
 			defer c.close()
 			chaos, stop := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 	for node := range c.options {
 		wg.Go(func() {
 			for life := 0; ; life++ {
-				fs := c.options[node].FS.(*memfs.FS)
+				fs := c.options[node].Disk.FS.(*memfs.FS)
 				alive, end := context.WithCancel(ctx)
 				how.arm(node, life, fs, func() {
 					fs.CrashAfter(1)
@@ -305,7 +305,7 @@ func (c *cluster) lives(how cutting, kills *int) {
 				e := c.net.Engine(node)
 				cl.Engine = e
 				mu.Lock()
-				c.options[node].FS, c.options[node].Cluster, c.engines[node] = fs, &cl, e
+				c.options[node].Disk.FS, c.options[node].Cluster, c.engines[node] = fs, &cl, e
 				*kills++
 				mu.Unlock()
 			}
@@ -339,7 +339,7 @@ func (c *cluster) checkCuts() (doubled int) {
 	for node := range c.options {
 		o := &c.options[node]
 		checkDeep(c.t, o)
-		_, m, err := lastManifest(o.FS, o.Dirs)
+		_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -371,8 +371,8 @@ func TestClusterGates(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.Robots.RedirectHost = 20, 40, 400, 8, 0.2 // read by their owners
 		})
 		c := newCluster(t, web, 3, mem.Faults{Delay: 20 * time.Millisecond}, func(node int, o *Options) {
-			polite := politeOptions(t, web, o.FS.(*memfs.FS))
-			polite.Cluster, polite.MaxTime = o.Cluster, 24*time.Hour
+			polite := politeOptions(t, web, o.Disk.FS.(*memfs.FS))
+			polite.Cluster, polite.Limits.MaxTime = o.Cluster, 24*time.Hour
 			*o = polite
 		})
 		defer c.close()
@@ -391,7 +391,7 @@ func TestClusterFresh(t *testing.T) {
 		defer c.close()
 		c.run(t.Context())
 		o := c.options[1]
-		_, m, err := lastManifest(o.FS, o.Dirs)
+		_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -407,7 +407,7 @@ func TestClusterFresh(t *testing.T) {
 		if err := n.close(); err != nil {
 			t.Fatal(err)
 		}
-		o.FS = memfs.New(7)
+		o.Disk.FS = memfs.New(7)
 		if _, err := Run(t.Context(), o); !errors.Is(err, state.ErrIncompatible) {
 			t.Errorf("a node that has lost its directories: %v", err)
 		}

@@ -83,7 +83,7 @@ func (p cutPoint) crawl(t *testing.T, seed uint64) (operations, calls int) {
 		c := newCluster(t, web, p.nodes, mem.Faults{}, func(_ int, o *Options) {
 			small(o)
 			// A robots.txt that redirects to a host of the node that is away counts as unavailable for a time.
-			o.Linger = time.Hour
+			o.Limits.Linger = time.Hour
 		})
 		defer c.close()
 		victim := &brokenCalls{Engine: c.engines[p.victim], at: p.call, after: p.after}

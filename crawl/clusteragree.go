@@ -14,7 +14,7 @@ import (
 // agreement back only when it hears that another node has more work, or has taken back its own. When all
 // nodes have agreed on the same state, the crawl is over.
 //
-// One step is not enough. An idle node has URLs for which Options.Linger does not wait. When one of them
+// One step is not enough. An idle node has URLs for which Options.Limits.Linger does not wait. When one of them
 // comes due, the node may send links to a node that ends at that moment, and would wait for it without end.
 
 // agreement is that of this node. Guarded by clusterStage.markMu.
@@ -146,7 +146,7 @@ func (s *clusterStage) tellWait(m *exchange.Mark, records int64) {
 	}
 	if m.Done && now.Sub(s.endWait) >= endTold {
 		s.endWait = now
-		s.opt.Log.Warn("this node waits for a node that has ended and has not taken all that was sent to it: start that node again",
+		s.opt.Observe.Log.Warn("this node waits for a node that has ended and has not taken all that was sent to it: start that node again",
 			"node", m.Node, "records", records)
 	}
 }

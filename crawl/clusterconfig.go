@@ -42,7 +42,7 @@ func (s *clusterStage) configLines() ([]string, error) {
 	files := func(name string, list ...string) {
 		sums := []string{}
 		for _, file := range list {
-			data, err := disk.ReadFile(o.FS, file)
+			data, err := disk.ReadFile(o.Disk.FS, file)
 			if err != nil {
 				faults = append(faults, fmt.Errorf("crawl: configuration: %s: %w", name, err))
 				continue
@@ -52,38 +52,38 @@ func (s *clusterStage) configLines() ([]string, error) {
 		add(name, sums)
 	}
 	add("suffix list", s.Suffixes.Digest())
-	add("agent", o.Agent)
-	add("contact", o.Contact)
-	add("user agent", o.UserAgent)
+	add("agent", o.Identity.Agent)
+	add("contact", o.Identity.Contact)
+	add("user agent", o.Identity.UserAgent)
 	add("seeds", s.seedsText())
-	add("scope", o.Scope)
-	files("rules", o.Rules...)
-	files("blacklist", o.Blacklist...)
-	if o.Sites != "" {
-		files("sites", o.Sites)
+	add("scope", o.Admission.Scope)
+	files("rules", o.Admission.Rules...)
+	files("blacklist", o.Admission.Blacklist...)
+	if o.Admission.Sites != "" {
+		files("sites", o.Admission.Sites)
 	}
 	if o.Render != nil {
 		files("pages to render", o.Render.Rules...)
 	}
-	add("networks and ports", o.NetworkFlags)
-	add("depth", o.MaxDepth)
-	add("URL rules", o.URLRules)
-	add("keep escapes", o.KeepEscapes)
-	add("URL bytes", o.MaxURLBytes)
-	add("redirects", o.MaxRedirects)
-	add("link types", o.LinkRels)
-	add("assets, forms, nofollow ignored, sitemaps", []bool{o.Assets, o.Forms, o.IgnoreNofollow, o.Sitemaps})
-	add("types", o.Accept)
-	add("limits of bodies", o.BodyCaps)
-	add("body bytes", []int{o.FetchLimits.BodyBytes, o.FetchLimits.DecodedBytes, o.SitemapBytes})
-	add("pages", o.MaxPages)
-	add("pages of a host", o.MaxPagesPerHost)
-	add("pages of a PLD", o.MaxPagesPerPLD)
-	add("budget", []any{o.Budget, o.BudgetDefault, o.BudgetMax, o.TrapScore})
+	add("networks and ports", o.Network.Flags)
+	add("depth", o.Limits.MaxDepth)
+	add("URL rules", o.Admission.URLRules)
+	add("keep escapes", o.Admission.KeepEscapes)
+	add("URL bytes", o.Admission.MaxURLBytes)
+	add("redirects", o.Links.MaxRedirects)
+	add("link types", o.Links.Rels)
+	add("assets, forms, nofollow ignored, sitemaps", []bool{o.Links.Assets, o.Links.Forms, o.Links.IgnoreNofollow, o.Links.Sitemaps})
+	add("types", o.Network.Accept)
+	add("limits of bodies", o.Network.BodyCaps)
+	add("body bytes", []int{o.Network.FetchLimits.BodyBytes, o.Network.FetchLimits.DecodedBytes, o.Links.SitemapBytes})
+	add("pages", o.Limits.MaxPages)
+	add("pages of a host", o.Health.MaxPagesPerHost)
+	add("pages of a PLD", o.Admission.MaxPagesPerPLD)
+	add("budget", []any{o.Budgets.Policy, o.Budgets.Default, o.Budgets.Max, o.Budgets.TrapScore})
 	add("visits again", o.Recrawl)
-	add("seconds without robots.txt", o.RobotsWait.Seconds())
-	add("retries", o.Retries)
-	add("failures, rests, refusals of a host", []int{o.HostFailures, o.HostRests, o.HostRefusals})
+	add("seconds without robots.txt", o.Health.RobotsWait.Seconds())
+	add("retries", o.Health.Retries)
+	add("failures, rests, refusals of a host", []int{o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals})
 	seconds := func(name string, list ...time.Duration) {
 		var all []float64
 		for _, d := range list {
@@ -91,15 +91,15 @@ func (s *clusterStage) configLines() ([]string, error) {
 		}
 		add(name, all)
 	}
-	seconds("host delay", o.HostDelay, o.HostDelayMin)
-	seconds("server delay", o.ServerDelay, o.ServerDelayMin)
-	seconds("PLD delay", o.PLDDelay, o.PLDDelayMin)
-	seconds("back-off", o.Backoff, o.BackoffMax)
-	seconds("longest Crawl-delay", o.MaxCrawlDelay)
-	add("delay by answers", []any{o.HostDelayFactor, o.AdaptiveDelay})
-	add("network rate, network connections", []any{o.NetworkRate, o.NetworkConnections})
+	seconds("host delay", o.Politeness.HostDelay, o.Politeness.HostDelayMin)
+	seconds("server delay", o.Politeness.ServerDelay, o.Politeness.ServerDelayMin)
+	seconds("PLD delay", o.Politeness.PLDDelay, o.Politeness.PLDDelayMin)
+	seconds("back-off", o.Health.Backoff, o.Health.BackoffMax)
+	seconds("longest Crawl-delay", o.Politeness.MaxCrawlDelay)
+	add("delay by answers", []any{o.Politeness.HostDelayFactor, o.Politeness.AdaptiveDelay})
+	add("network rate, network connections", []any{o.Politeness.NetworkRate, o.Politeness.NetworkConnections})
 	add("networks that several nodes visit", []any{"lease", o.Cluster.leaseTTL().Seconds()})
-	add("rate", o.Rate.String())
+	add("rate", o.Network.Rate.String())
 	add("bandwidth", s.dispatcher.flagBandwidth().String())
 	return append(lines, s.givenUpLine()...), errors.Join(faults...)
 }
@@ -140,7 +140,7 @@ func (s *clusterStage) agree(ctx context.Context) error {
 			continue
 		}
 		if !account.Sleep(ctx, engineEvery) {
-			s.opt.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
+			s.opt.Observe.Log.Warn("the configuration is compared with that of the other nodes once the broker is there", "error", err)
 			return s.dropGivenUp()
 		}
 	}
@@ -159,7 +159,7 @@ func (s *clusterStage) keepConfig(ctx context.Context) error {
 		if s.reloads.Swap(0) > 0 {
 			was := s.config
 			if err := s.configure(); err != nil {
-				s.opt.Log.Error("the configuration of the cluster stays as it was: the files have errors", "error", err)
+				s.opt.Observe.Log.Error("the configuration of the cluster stays as it was: the files have errors", "error", err)
 			}
 			s.replacing = s.replacing || s.config.Digest != was.Digest
 		}
@@ -221,7 +221,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 		}
 		if err == nil {
 			s.agreed, s.replacing = true, false
-			s.opt.Log.Warn("this node has replaced the configuration of the cluster: give it to all nodes")
+			s.opt.Observe.Log.Warn("this node has replaced the configuration of the cluster: give it to all nodes")
 		}
 		return err
 	case err != nil && !s.agreed:
@@ -229,7 +229,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	case err != nil:
 		if s.warned != err.Error() {
 			s.warned = err.Error()
-			s.opt.Log.Warn("the configuration that another node has written is refused: this node goes on with its own", "error", err)
+			s.opt.Observe.Log.Warn("the configuration that another node has written is refused: this node goes on with its own", "error", err)
 		}
 		return nil
 	case !s.agreed:
@@ -238,7 +238,7 @@ func (s *clusterStage) compareConfig(ctx context.Context) error {
 	}
 	if s.warned != other.Digest {
 		s.warned = other.Digest
-		s.opt.Log.Warn("the nodes have different configurations: reload the rules here or there, or start the nodes again",
+		s.opt.Observe.Log.Warn("the nodes have different configurations: reload the rules here or there, or start the nodes again",
 			"differences", strings.Join(other.Differ(s.config), "; "))
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 func configCluster(t *testing.T) *cluster {
 	web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 200, 0 })
 	c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
-		o.Blacklist = []string{"blacklist"}
+		o.Admission.Blacklist = []string{"blacklist"}
 		o.Cluster.LeaseTTL = lease.LeastTTL
 	})
 	for node := range c.options {
@@ -33,7 +33,7 @@ func configCluster(t *testing.T) *cluster {
 // blacklist writes the blacklist of a node.
 func (c *cluster) blacklist(node int, text string) {
 	c.t.Helper()
-	if err := disk.WriteFileAtomic(c.options[node].FS, "blacklist", []byte(text)); err != nil {
+	if err := disk.WriteFileAtomic(c.options[node].Disk.FS, "blacklist", []byte(text)); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -60,28 +60,28 @@ func TestClusterConfig(t *testing.T) {
 		c := configCluster(t)
 		defer c.close()
 		o := c.options[0]
-		o.MaxTime = time.Minute
+		o.Limits.MaxTime = time.Minute
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		for want, change := range map[string]func(o *Options){
-			"depth is 3 here, ":              func(o *Options) { o.MaxDepth = 3 },
+			"depth is 3 here, ":              func(o *Options) { o.Limits.MaxDepth = 3 },
 			"networks that several nodes":    func(o *Options) { o.Cluster.LeaseTTL = DefaultLeaseTTL },
-			"agent is ":                      func(o *Options) { o.Agent = "other" },
-			"server delay is ":               func(o *Options) { o.ServerDelay++ },
-			"network rate":                   func(o *Options) { o.NetworkRate = 7 },
-			"seeds is ":                      func(o *Options) { o.SeedLines, o.Seeds = []string{"http://other.test/"}, "" },
-			"pages is 5 here, 0 there":       func(o *Options) { o.MaxPages = 5 },
-			"blacklist is [] here, [":        func(o *Options) { o.Blacklist = nil },
-			"sites is [":                     func(o *Options) { o.Sites = "blacklist" },
-			"URL rules is ":                  func(o *Options) { o.URLRules.MaxPathDepth = 3 },
-			"limits of bodies is [{\"Type\"": func(o *Options) { o.BodyCaps = []BodyCap{{Type: "text/html", Bytes: 70_000}} },
+			"agent is ":                      func(o *Options) { o.Identity.Agent = "other" },
+			"server delay is ":               func(o *Options) { o.Politeness.ServerDelay++ },
+			"network rate":                   func(o *Options) { o.Politeness.NetworkRate = 7 },
+			"seeds is ":                      func(o *Options) { o.Admission.SeedLines, o.Admission.Seeds = []string{"http://other.test/"}, "" },
+			"pages is 5 here, 0 there":       func(o *Options) { o.Limits.MaxPages = 5 },
+			"blacklist is [] here, [":        func(o *Options) { o.Admission.Blacklist = nil },
+			"sites is [":                     func(o *Options) { o.Admission.Sites = "blacklist" },
+			"URL rules is ":                  func(o *Options) { o.Admission.URLRules.MaxPathDepth = 3 },
+			"limits of bodies is [{\"Type\"": func(o *Options) { o.Network.BodyCaps = []BodyCap{{Type: "text/html", Bytes: 70_000}} },
 		} {
 			o := c.options[1]
 			of := *o.Cluster
 			o.Cluster = &of
 			change(&o)
-			if o.Sites != "" {
+			if o.Admission.Sites != "" {
 				c.blacklist(1, "")
 			}
 			_, err := Run(t.Context(), o)
@@ -92,11 +92,11 @@ func TestClusterConfig(t *testing.T) {
 		}
 		n := len(c.web.Log().Snapshot().Fetches)
 		o = c.options[1]
-		o.Blacklist = []string{"another"}
-		if err := disk.WriteFileAtomic(o.FS, "another", []byte("- host none.test\n")); err != nil {
+		o.Admission.Blacklist = []string{"another"}
+		if err := disk.WriteFileAtomic(o.Disk.FS, "another", []byte("- host none.test\n")); err != nil {
 			t.Fatal(err)
 		}
-		o.MaxTime = time.Minute
+		o.Limits.MaxTime = time.Minute
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Error("another name of a file: ", err)
 		}
@@ -104,11 +104,11 @@ func TestClusterConfig(t *testing.T) {
 			t.Error("the node has fetched nothing")
 		}
 		for node := range c.options {
-			c.options[node].MaxDepth = 4
+			c.options[node].Limits.MaxDepth = 4
 		}
 		c.options[1].Cluster.Reconfigure = true
 		o = c.options[1]
-		o.MaxTime = 2 * time.Minute
+		o.Limits.MaxTime = 2 * time.Minute
 		if _, err := Run(t.Context(), o); err != nil {
 			t.Error(err)
 		}
@@ -131,7 +131,7 @@ func TestClusterConfigShare(t *testing.T) {
 		c := configCluster(t)
 		defer c.close()
 		for node := range c.options {
-			c.options[node].MaxTime = time.Minute
+			c.options[node].Limits.MaxTime = time.Minute
 		}
 		if _, err := Run(t.Context(), c.options[0]); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestClusterConfigAway(t *testing.T) {
 		}
 		c.net.Cut(1)
 		o := c.options[1]
-		o.MaxDepth = 3
+		o.Limits.MaxDepth = 3
 		second := make(chan error, 1)
 		before := time.Now()
 		go func() { _, err := Run(t.Context(), o); second <- err }()
@@ -216,7 +216,7 @@ func TestClusterConfigReload(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
 		reload := make(chan struct{})
-		c.options[0].Reload = reload
+		c.options[0].Admission.Reload = reload
 		for node := range c.options {
 			o := c.options[node]
 			go func() { _, err := Run(ctx, o); ended <- err }()
@@ -259,7 +259,7 @@ func TestClusterConfigDamaged(t *testing.T) {
 		c := configCluster(t)
 		defer c.close()
 		for node := range c.options { // they compare once a minute
-			c.options[node].HostDelay, c.options[node].HostDelayMin = 20*time.Second, 20*time.Second
+			c.options[node].Politeness.HostDelay, c.options[node].Politeness.HostDelayMin = 20*time.Second, 20*time.Second
 		}
 		damaged := make(chan error, 1)
 		go func() {

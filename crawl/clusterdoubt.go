@@ -123,7 +123,7 @@ func (s *clusterStage) doubted(node int, kind doubtKind, revision uint64, err er
 		if kind == doubtMessage {
 			what = "a message"
 		}
-		s.opt.Log.Error(what+" of another node is refused; this node ends if that one repeats it", "node", node, "error", err)
+		s.opt.Observe.Log.Error(what+" of another node is refused; this node ends if that one repeats it", "node", node, "error", err)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (s *clusterStage) judgeMark(m *exchange.Mark) (take bool, _ error) {
 		if err := s.doubted(m.Node, doubtOld, m.Revision, err); err == nil {
 			return false, nil
 		}
-		s.opt.Log.Warn("the marks of another node go back: they are taken as they are", "node", m.Node, "error", err)
+		s.opt.Observe.Log.Warn("the marks of another node go back: they are taken as they are", "node", m.Node, "error", err)
 	}
 	s.doubts.settled(m.Node, doubtOld)
 	return true, nil

@@ -78,7 +78,7 @@ func (s *clusterStage) dropGivenUp() error {
 			dropped := o.GiveUp()
 			tx.Count(state.CountLinksGivenUp, dropped.Links.N)
 			tx.Count(state.CountEdgesGivenUp, dropped.Edges.N)
-			tx.Late.Add(s.opt.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
+			tx.Late.Add(s.opt.Observe.Log.Warn, "a node was given up: what waited for it is dropped, and so are all further links to its sites", "node", node,
 				"links", dropped.Links.N, "edges", dropped.Edges.N)
 			return nil
 		}); err != nil {
@@ -145,7 +145,7 @@ func (s *clusterStage) spentHere(left int64) bool {
 	return true
 }
 
-// allSpent reports whether a node was given up, whose part of Options.MaxPages nobody knows, and all others have fetched
+// allSpent reports whether a node was given up, whose part of Options.Limits.MaxPages nobody knows, and all others have fetched
 // theirs.
 func (s *clusterStage) allSpent() bool {
 	if !slices.Contains(s.gaveUp, true) {

@@ -104,7 +104,7 @@ func (s *clusterStage) take(msg *exchange.Message) error {
 		s.wants(h.From)
 	case errors.Is(err, exchange.ErrMessage):
 		if s.doubts.refuse(msg.From, tellUnreadable, false) {
-			s.opt.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
+			s.opt.Observe.Log.Error("a message of another node is refused", "node", msg.From, "error", err)
 		}
 		s.wants(msg.From)
 		verdict = exchange.Skip

@@ -16,7 +16,7 @@ import (
 //
 // Rates: each node takes its share of the slots whose nodes were not given up.
 //
-// Pages: each node begins with its share of slots of Options.MaxPages as its allowance, and fetches no more. A node that runs
+// Pages: each node begins with its share of slots of Options.Limits.MaxPages as its allowance, and fetches no more. A node that runs
 // short says so in its mark, and others lend it of theirs: a record of the outbox carries the number. The number leaves the
 // allowance in the transaction that adds the record, and joins the other's in the transaction that takes it, as a link does. So
 // the allowances of all nodes, and what is under way, add up to the limit over all crashes, whatever the broker loses. The
@@ -47,7 +47,7 @@ func (s *clusterStage) openLimits(m *state.Manifest) {
 		before, own = m.PageSlots[0], m.PageSlots[1]
 	}
 	s.pageSlots = &[2]int64{before, own}
-	if n := s.opt.MaxPages; n > 0 {
+	if n := s.opt.Limits.MaxPages; n > 0 {
 		s.pages = slotsPart(n, before+own) - slotsPart(n, before)
 	}
 	s.lent = make([]uint64, s.nodes)
@@ -85,10 +85,10 @@ func (o *Options) rateOf(all pace.Schedule) pace.Schedule {
 	return all.Times(float64(own) / float64(max(own, of)))
 }
 
-// pageLimit returns how many pages the node may fetch over all runs, with Options.MaxPages.
+// pageLimit returns how many pages the node may fetch over all runs, with Options.Limits.MaxPages.
 func (s *clusterStage) pageLimit() int64 {
 	if !s.on() {
-		return s.opt.MaxPages
+		return s.opt.Limits.MaxPages
 	}
 	reserved := s.reserved.Load() // before what was lent, which rises before it falls
 	var limit int64
@@ -98,13 +98,13 @@ func (s *clusterStage) pageLimit() int64 {
 	return limit
 }
 
-// pagesReached reports whether all nodes together have fetched Options.MaxPages, by their durable checkpoints.
+// pagesReached reports whether all nodes together have fetched Options.Limits.MaxPages, by their durable checkpoints.
 func (s *clusterStage) pagesReached() bool {
-	if s.opt.MaxPages <= 0 {
+	if s.opt.Limits.MaxPages <= 0 {
 		return false
 	}
 	if !s.on() {
-		return s.Counter(state.CountPages) >= s.opt.MaxPages
+		return s.Counter(state.CountPages) >= s.opt.Limits.MaxPages
 	}
 	pages, full := int64(0), s.full.Load()
 	for node := range s.marks {
@@ -112,23 +112,23 @@ func (s *clusterStage) pagesReached() bool {
 			pages, full = pages+m.Pages, max(full, m.Full)
 		}
 	}
-	if max(pages, full) < s.opt.MaxPages && !s.allSpent() {
+	if max(pages, full) < s.opt.Limits.MaxPages && !s.allSpent() {
 		return false
 	}
-	s.full.Store(s.opt.MaxPages)
+	s.full.Store(s.opt.Limits.MaxPages)
 	return true
 }
 
 // endPages tells the other nodes that this one has found that the limit is reached, and waits until they have, too.
 func (s *clusterStage) endPages(ctx context.Context) {
 	if s.on() {
-		s.conclude(ctx, func(*exchange.Mark) {}, func(m *exchange.Mark) bool { return m.Done || m.Full >= s.opt.MaxPages })
+		s.conclude(ctx, func(*exchange.Mark) {}, func(m *exchange.Mark) bool { return m.Done || m.Full >= s.opt.Limits.MaxPages })
 	}
 }
 
 // pagesWait reports whether fetching waits for pages of other nodes.
 func (s *clusterStage) pagesWait() bool {
-	return s.on() && s.opt.MaxPages > 0 && s.Counter(state.CountPages) >= s.pageLimit()
+	return s.on() && s.opt.Limits.MaxPages > 0 && s.Counter(state.CountPages) >= s.pageLimit()
 }
 
 // Bounds of what a node keeps for itself.
@@ -139,7 +139,7 @@ const (
 
 // sharePages says in the node's mark whether it runs short of pages, and lends some to those that do.
 func (s *clusterStage) sharePages(ctx context.Context) error {
-	if s.opt.MaxPages <= 0 {
+	if s.opt.Limits.MaxPages <= 0 {
 		return nil
 	}
 	last, rate := s.Counter(state.CountPages), 0.0

@@ -55,7 +55,7 @@ func (c *cluster) pages() (by []int64, sum int64) {
 	c.t.Helper()
 	for node := range c.options {
 		o := &c.options[node]
-		_, m, err := lastManifest(o.FS, o.Dirs)
+		_, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -72,11 +72,11 @@ func TestClusterPages(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 5, 20, 1200, 0 })
-		c := newCluster(t, web, 4, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.MaxPages = 400 })
+		c := newCluster(t, web, 4, mem.Faults{Delay: 10 * time.Millisecond}, func(_ int, o *Options) { o.Limits.MaxPages = 400 })
 		defer c.close()
 		for _, limit := range []int64{400, 600} {
 			for node := range c.options {
-				c.options[node].MaxPages = limit
+				c.options[node].Limits.MaxPages = limit
 				c.options[node].Cluster.Reconfigure = true
 			}
 			results := c.run(t.Context())
@@ -88,14 +88,14 @@ func TestClusterPages(t *testing.T) {
 					t.Errorf("node %d: %s", node, r.Stop)
 				}
 				most = max(most, by[node])
-				checkBalanced(t, c.options[node].FS, c.options[node].Dirs)
+				checkBalanced(t, c.options[node].Disk.FS, c.options[node].Disk.Dirs)
 			}
 			if sum != limit || most < limit*3/10 {
 				t.Errorf("%v pages, want %d, and one node with more than its share", by, limit)
 			}
 		}
 		for node := range c.options {
-			c.options[node].MaxPages = 1 << 40
+			c.options[node].Limits.MaxPages = 1 << 40
 		}
 		c.check(c.run(t.Context())) // more than there are
 	})
@@ -121,7 +121,7 @@ func TestClusterPagesCuts(t *testing.T) {
 			nodes := 2 + int(seed%3)
 			c := newCluster(t, web, nodes, mem.Faults{Delay: 100 * time.Millisecond, Lose: 0.05, Double: 0.1, NoAck: 0.05}, func(_ int, o *Options) {
 				small(o)
-				o.MaxPages = limit
+				o.Limits.MaxPages = limit
 			})
 			defer c.close()
 			c.stop = StopPages

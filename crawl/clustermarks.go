@@ -112,7 +112,7 @@ func (s *clusterStage) conclude(ctx context.Context, change func(m *exchange.Mar
 			return
 		}
 		if !account.Sleep(ctx, engineEvery) {
-			s.opt.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
+			s.opt.Observe.Log.Warn("the other nodes were not told that the crawl is over: if they wait for this node, start it again",
 				"error", err)
 			return
 		}
@@ -179,7 +179,7 @@ func (s *clusterStage) putMarks(ctx context.Context) error {
 		}
 		if have {
 			if err := s.putMark(ctx, &mark, covered.Seq, in); err != nil {
-				s.opt.Log.Debug("writing the mark waits", "error", err)
+				s.opt.Observe.Log.Debug("writing the mark waits", "error", err)
 				account.Sleep(ctx, engineEvery)
 				continue
 			}
@@ -201,7 +201,7 @@ func (s *clusterStage) checkOwn(ctx context.Context) error {
 		case err == nil:
 			m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
 			if err != nil {
-				s.opt.Log.Error("the mark of this node is refused", "error", err)
+				s.opt.Observe.Log.Error("the mark of this node is refused", "error", err)
 				return nil
 			}
 			return m.CheckOwn(s.intake.Life, s.began)
@@ -270,7 +270,7 @@ func (s *clusterStage) followMarks(ctx context.Context, w exchange.Watcher) erro
 		m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes)
 		if err != nil {
 			if s.doubts.refuse(exchange.MarkNode(v.Key), tellUnreadable, true) {
-				s.opt.Log.Error("a mark of another node is refused", "error", err)
+				s.opt.Observe.Log.Error("a mark of another node is refused", "error", err)
 			}
 			continue
 		}
@@ -345,7 +345,7 @@ func (s *clusterStage) hurry(ctx context.Context) error {
 			}
 		}
 		m := s.marks[s.node].Load()
-		short := s.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Connections)
+		short := s.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(s.opt.Network.Connections)
 		switch {
 		case bytes >= hurryBytes, s.urgent.Swap(false), waiting > 0 && (idle || short):
 		case idle && (m == nil || !m.Idle || s.checkpointer.Unsaved()):

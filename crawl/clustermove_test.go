@@ -36,7 +36,7 @@ func movable(t *testing.T, web *simweb.Web, nodes int, change func(o *Options)) 
 	fs := memfs.New(*seedFlag)
 	c := newCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(node int, o *Options) {
 		dir := string(rune('0'+node)) + "/"
-		o.FS, o.Dirs = fs, []string{dir + "d0", dir + "d1"}
+		o.Disk.FS, o.Disk.Dirs = fs, []string{dir + "d0", dir + "d1"}
 		if change != nil {
 			change(o)
 		}
@@ -75,7 +75,7 @@ func (c *cluster) reopen() {
 func (c *cluster) moving(fs disk.FS, first, last, from, to int) slotmove.Options {
 	opt := slotmove.Options{FS: fs, File: clusterFile, First: first, Last: last, From: from, To: to, RAMBytes: 16 << 20}
 	for i := range c.options {
-		opt.Nodes = append(opt.Nodes, slotmove.Node{FS: fs, Dirs: c.options[i].Dirs})
+		opt.Nodes = append(opt.Nodes, slotmove.Node{FS: fs, Dirs: c.options[i].Disk.Dirs})
 	}
 	return opt
 }
@@ -143,22 +143,22 @@ func TestClusterMove(t *testing.T) {
 func (c *cluster) repaired(fs *memfs.FS) {
 	c.t.Helper()
 	for i := range c.options {
-		rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: c.options[i].Dirs}})
+		rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: c.options[i].Disk.Dirs}})
 		if err != nil || !rep.Nothing() {
 			c.t.Errorf("repair of node %d after a move: %v, %+v", i, err, rep)
 		}
 	}
 	fs = fs.Fork(1)
 	o := c.options[2]
-	o.FS = fs
-	damaged := c.damageSeen(fs, o.Dirs)
-	rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: o.Dirs}})
+	o.Disk.FS = fs
+	damaged := c.damageSeen(fs, o.Disk.Dirs)
+	rep, err := repair.Run(repair.Options{Options: audit.Options{FS: fs, Dirs: o.Disk.Dirs}})
 	if err != nil || rep.Nothing() || damaged == 0 {
 		c.t.Fatalf("repair of a damaged node after a move: %d files damaged, %v, %+v", damaged, err, rep)
 	}
 	c.t.Logf("repair: %d may be fetched again; %v", rep.Unseen, rep.Actions)
 	checkDeep(c.t, &o)
-	checkBalanced(c.t, fs, o.Dirs)
+	checkBalanced(c.t, fs, o.Disk.Dirs)
 	if _, err := slotmove.Run(c.moving(fs, 0, exchange.Slots/2, -1, 0)); err == nil || !strings.Contains(err.Error(), "repairs have lost") {
 		c.t.Errorf("a move after that repair: %v", err)
 	}
@@ -189,7 +189,7 @@ func (c *cluster) moved(fs disk.FS, first, last, from, to int) {
 		c.t.Errorf("after %d moves, slot %d belongs to node %d", t.Moves(), first, t.OwnerOf(first))
 	}
 	for i := range c.options {
-		checkBalanced(c.t, fs, c.options[i].Dirs)
+		checkBalanced(c.t, fs, c.options[i].Disk.Dirs)
 		checkDeep(c.t, &c.options[i])
 	}
 	c.auditedTogether(fs)
@@ -203,7 +203,7 @@ func TestClusterMoveCuts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 15, 20, 200, 0 })
-		c, base := movable(t, web, 3, func(o *Options) { o.WARCFileBytes = 30_000 })
+		c, base := movable(t, web, 3, func(o *Options) { o.Output.WARCFileBytes = 30_000 })
 		defer c.close()
 		c.stopAfter(80)
 		const first, last, from, to = 500, 3000, -1, 1
@@ -243,7 +243,7 @@ func TestClusterMoveCuts(t *testing.T) {
 					fs = fs.Fork(uint64(i)).Crash()
 				}
 				for j := range c.options {
-					if _, err := audit.Run(fs, c.options[j].Dirs); errors.Is(err, state.ErrMoving) || errors.Is(err, state.ErrRepairing) {
+					if _, err := audit.Run(fs, c.options[j].Disk.Dirs); errors.Is(err, state.ErrMoving) || errors.Is(err, state.ErrRepairing) {
 						refused++
 					} else if err != nil {
 						t.Fatalf("cut at %d of %d: node %d: %v", at, ops, j, err)
@@ -256,9 +256,9 @@ func TestClusterMoveCuts(t *testing.T) {
 				t.Fatalf("cut at %d of %d: the nodes have %+v, want %+v", at, ops, got, want)
 			}
 			for j := range c.options {
-				checkBalanced(t, fs, c.options[j].Dirs)
+				checkBalanced(t, fs, c.options[j].Disk.Dirs)
 				o := c.options[j]
-				o.FS = fs
+				o.Disk.FS = fs
 				checkDeep(t, &o)
 			}
 			if t.Failed() {
@@ -277,7 +277,7 @@ func TestClusterMoveCuts(t *testing.T) {
 func (c *cluster) accounts(fs disk.FS) (all []state.Accounts) {
 	c.t.Helper()
 	for i := range c.options {
-		set, m, err := lastManifest(fs, c.options[i].Dirs)
+		set, m, err := lastManifest(fs, c.options[i].Disk.Dirs)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -323,16 +323,16 @@ func TestClusterMovePlaces(t *testing.T) {
 			slow, allow := seed%3 == 0, func(*Options) {}
 			c, fs := movable(t, web, nodes, func(o *Options) {
 				small(o)
-				o.DrumBucketBytes, o.CheckpointEvery, o.StockTarget = 4<<10, 700*time.Millisecond, 60
-				o.HostDelay, o.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
-				o.Budget, o.BudgetDefault, o.QueuePages = "paper", 3, 30
-				o.Linger = 12 * time.Hour // a server that was not allowed may count as unavailable for a while
-				if slow {                 // URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now
-					o.HostDelay, o.HostDelayMin, o.StockTarget = 20*time.Second, 20*time.Second, 2000
-					o.BudgetDefault, o.QueuePages, o.CheckpointEvery = 1000, 10_000, 7*time.Second
-					all := o.AllowedAddr
-					o.NetworkFlags, o.AllowedAddr = "few", func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
-					allow = func(o *Options) { o.NetworkFlags, o.AllowedAddr, o.Cluster.Reconfigure = "", all, true }
+				o.Drum.BucketBytes, o.Disk.CheckpointEvery, o.Order.StockTarget = 4<<10, 700*time.Millisecond, 60
+				o.Politeness.HostDelay, o.Politeness.HostDelayMin = 500*time.Millisecond, 500*time.Millisecond
+				o.Budgets.Policy, o.Budgets.Default, o.Budgets.QueuePages = "paper", 3, 30
+				o.Limits.Linger = 12 * time.Hour // a server that was not allowed may count as unavailable for a while
+				if slow {                        // URLs of slow hosts wait on disk, and a fourth of the servers is not allowed for now
+					o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Order.StockTarget = 20*time.Second, 20*time.Second, 2000
+					o.Budgets.Default, o.Budgets.QueuePages, o.Disk.CheckpointEvery = 1000, 10_000, 7*time.Second
+					all := o.Network.AllowedAddr
+					o.Network.Flags, o.Network.AllowedAddr = "few", func(a netip.Addr) bool { return all(a) && a.As4()[3]%4 != 1 }
+					allow = func(o *Options) { o.Network.Flags, o.Network.AllowedAddr, o.Cluster.Reconfigure = "", all, true }
 				}
 			})
 			defer c.close()
@@ -345,7 +345,7 @@ func TestClusterMovePlaces(t *testing.T) {
 				from := rng.IntN(nodes)
 				to := (from + 1 + rng.IntN(nodes-1)) % nodes
 				first := rng.IntN(exchange.Slots)
-				_, was, err := lastManifest(fs, c.options[from].Dirs)
+				_, was, err := lastManifest(fs, c.options[from].Disk.Dirs)
 				if err != nil || was == nil {
 					t.Fatal(was, err)
 				}
@@ -353,7 +353,7 @@ func TestClusterMovePlaces(t *testing.T) {
 				if err != nil {
 					t.Logf("seed %d: %v", seed, err) // a message is not whole, or no slot would move
 					for i := range c.options {
-						checkBalanced(t, fs, c.options[i].Dirs)
+						checkBalanced(t, fs, c.options[i].Disk.Dirs)
 					}
 					continue
 				}
@@ -417,7 +417,7 @@ func (c *cluster) killAfter(fs *memfs.FS, n int) *memfs.FS {
 			c.t.Errorf("node %d: %v", i, err)
 		}
 		if left != nil {
-			c.options[i].FS = left
+			c.options[i].Disk.FS = left
 		}
 	}
 	c.reopen()
@@ -434,7 +434,7 @@ func TestClusterMoveRefused(t *testing.T) {
 		c.stopAfter(80)
 		var dirs [2][]string
 		for i := range dirs {
-			dirs[i] = c.options[i].Dirs
+			dirs[i] = c.options[i].Disk.Dirs
 		}
 		edit := func(change func(m *state.Manifest)) func(fs *memfs.FS, _ *slotmove.Options) {
 			return func(fs *memfs.FS, _ *slotmove.Options) {

@@ -20,7 +20,7 @@ import (
 func (c *cluster) foreignFound(fs *memfs.FS) {
 	c.t.Helper()
 	fs = fs.Fork(1)
-	set, m, err := lastManifest(fs, c.options[0].Dirs)
+	set, m, err := lastManifest(fs, c.options[0].Disk.Dirs)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
-		c, fs := movable(t, web, 2, func(o *Options) { o.StockTarget = 20 }) // links wait: no pass runs early
+		c, fs := movable(t, web, 2, func(o *Options) { o.Order.StockTarget = 20 }) // links wait: no pass runs early
 		defer c.close()
 		from, unstreamed := c.stopInPass(fs)
 		rep, err := slotmove.Run(c.moving(fs, 0, exchange.Slots/2, from, 1-from))
@@ -33,7 +33,7 @@ func TestClusterMoveUnstreamed(t *testing.T) {
 		t.Logf("%d unique URLs were not emitted; %+v", unstreamed, rep.Nodes)
 		c.follow(fs)
 		for i := range c.options {
-			checkBalanced(t, fs, c.options[i].Dirs)
+			checkBalanced(t, fs, c.options[i].Disk.Dirs)
 			checkDeep(t, &c.options[i])
 		}
 		audited := func() {
@@ -54,7 +54,7 @@ func TestClusterPartlyMerged(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
-		c, fs := movable(t, web, 2, func(o *Options) { o.StockTarget = 20 })
+		c, fs := movable(t, web, 2, func(o *Options) { o.Order.StockTarget = 20 })
 		defer c.close()
 		c.stopInPass(fs)
 		c.check(c.run(t.Context()))
@@ -80,7 +80,7 @@ func (c *cluster) stopInPass(fs *memfs.FS) (node int, unstreamed int64) {
 	for pages := 200; ; pages = 20 {
 		c.stopAfter(pages)
 		node = c.largest(fs)
-		if dirs := c.options[node].Dirs; pendingBuckets(c.t, fs, dirs) > buckets {
+		if dirs := c.options[node].Disk.Dirs; pendingBuckets(c.t, fs, dirs) > buckets {
 			if unstreamed = partlyMerged(c.t, fs, dirs, buckets); unstreamed > 0 {
 				return node, unstreamed
 			}

@@ -24,7 +24,7 @@ const quarantineMost = 256 << 20
 // setAside puts a message that cannot be read, because of why, into the quarantine.
 func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why error) error {
 	_, used := s.quarantine.Len()
-	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.quarantineBytes, quarantineMost)
+	full := used+int64(len(msg.Data)) > cmp.Or(s.opt.tests.quarantineBytes, quarantineMost)
 	s.stuck[h.From] = full
 	links, edges := h.After.Links.N-h.Before.Links.N, h.After.Edges.N-h.Before.Edges.N
 	pages := s.decoder.Pages(msg.Data, h)
@@ -43,7 +43,7 @@ func (s *clusterStage) setAside(msg *exchange.Message, h *exchange.Header, why e
 		if full {
 			text = "the quarantine is full: a message that this version cannot read, and all later ones, wait at their node"
 		}
-		s.opt.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
+		s.opt.Observe.Log.Error(text, "node", h.From, "message", h.Number, "links", links, "edges", edges, "error", why)
 	}
 	return s.Transact(func(tx *account.Tx) error {
 		s.intake.Seq = msg.Seq
@@ -94,7 +94,7 @@ func (s *clusterStage) retake() error {
 		}
 	}
 	if n > 0 {
-		s.opt.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken, "still unreadable", left)
+		s.opt.Observe.Log.Warn("messages in quarantine were tried again; see Quarantine in the GUIDE", "taken", taken, "still unreadable", left)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (s *clusterStage) tellAwaited() {
 		return
 	}
 	s.awaitTold = now
-	s.opt.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start them, or stop this one; nothing is lost",
+	s.opt.Observe.Log.Warn("this node waits for nodes that have not started again since the crawl was over: start them, or stop this one; nothing is lost",
 		"nodes", nodes, "at most", (rejoinMost - now.Sub(s.rejoined)).Round(time.Second))
 }
 
@@ -91,7 +91,7 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 		var v exchange.Value
 		if v, err = s.opt.Cluster.Engine.Get(limited, exchange.BucketCrawl, exchange.MarkKey(node)); err == nil {
 			if m, err := exchange.DecodeMark(v.Key, v.Data, s.nodes); err != nil {
-				s.opt.Log.Error("a mark of another node is refused", "node", node, "error", err)
+				s.opt.Observe.Log.Error("a mark of another node is refused", "node", node, "error", err)
 			} else if m.Done {
 				round = max(round, m.Round)
 			}
@@ -110,9 +110,9 @@ func (s *clusterStage) rejoin(ctx context.Context) bool {
 	s.intake.Round, s.rejoined = round+1, time.Now()
 	s.round = s.intake.Round
 	if err == nil {
-		s.opt.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "until all have started, at most", rejoinMost)
+		s.opt.Observe.Log.Info("the crawl was over: this node takes part again, in case another one has more work", "until all have started, at most", rejoinMost)
 	} else {
-		s.opt.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
+		s.opt.Observe.Log.Warn("the crawl was over, and the broker does not answer: if another node has more work, start this one again when it does", "error", err)
 	}
 	return err == nil
 }

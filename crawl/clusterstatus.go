@@ -30,7 +30,7 @@ func (s *clusterStage) show(sn *Snapshot) {
 	if m := s.marks[s.node].Load(); m != nil {
 		c.Idle = m.Idle
 	}
-	if s.opt.MaxPages > 0 {
+	if s.opt.Limits.MaxPages > 0 {
 		c.PagesLeft = max(0, s.pageLimit()-s.Counter(state.CountPages))
 	}
 	s.markMu.Lock()
@@ -73,7 +73,7 @@ func (s *clusterStage) noteProgressOf(now time.Time) {
 // status returns what the node says of itself. pagesPerSecond is the rate since the last time.
 func (s *clusterStage) status(pagesPerSecond float64) *exchange.Status {
 	sn := s.look()
-	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Host), Version: cut(s.opt.Version),
+	st := &exchange.Status{Node: s.node, Time: sn.Time.UTC().Round(time.Second), Host: cut(s.opt.Identity.Host), Version: cut(s.opt.Identity.Version),
 		Pages: sn.Count(state.CountPages), PagesPerSecond: pagesPerSecond, PagesLeft: sn.Cluster.PagesLeft, Idle: sn.Cluster.Idle,
 		Waits: cut(sn.Waiting), Paused: sn.Paused, DiskUsed: sn.Disk.Used, DiskLimit: sn.Disk.Limit, Checkpoint: sn.Checkpoint.Number,
 		Saved: sn.Saved.UTC().Round(time.Second), Connects: sn.Cluster.Connects,
@@ -113,7 +113,7 @@ func (s *clusterStage) tellStatus(ctx context.Context) error {
 			last, at = pages, now
 		}
 		if err := s.putStatus(ctx, s.status(rate)); err != nil {
-			s.opt.Log.Debug("writing the status waits", "error", err)
+			s.opt.Observe.Log.Debug("writing the status waits", "error", err)
 		}
 		account.Sleep(ctx, exchange.StatusEvery)
 	}
@@ -141,7 +141,7 @@ func (s *clusterStage) tellEnd(ctx context.Context, why string) {
 		l.Held, l.Wanted, l.Longest, l.Resting, l.Starting = 0, 0, 0, false, false
 	}
 	if err := s.putStatus(ctx, st); err != nil {
-		s.opt.Log.Debug("the end of the node is not written", "error", err)
+		s.opt.Observe.Log.Debug("the end of the node is not written", "error", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func (s *clusterStage) watchStatus(ctx context.Context) error {
 			}
 			st, bad := exchange.DecodeStatus(v.Key, v.Data, s.nodes)
 			if bad != nil {
-				s.opt.Log.Debug("a status is refused", "error", bad)
+				s.opt.Observe.Log.Debug("a status is refused", "error", bad)
 				continue
 			}
 			s.statuses[st.Node].Store(st)

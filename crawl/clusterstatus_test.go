@@ -23,7 +23,7 @@ func TestClusterStatus(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
 		c := newCluster(t, web, 3, mem.Faults{}, func(node int, o *Options) {
 			o.Cluster.LeaseTTL = lease.LeastTTL
-			o.Control, o.Host, o.ServerDelay = &Control{}, string(rune('a'+node)), 2*time.Second
+			o.Observe.Control, o.Identity.Host, o.Politeness.ServerDelay = &Control{}, string(rune('a'+node)), 2*time.Second
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -33,7 +33,7 @@ func TestClusterStatus(t *testing.T) {
 		}
 		overview := func(node int) ([]*exchange.Status, exchange.Overview) {
 			t.Helper()
-			self, list, err := c.options[node].Control.Cluster()
+			self, list, err := c.options[node].Observe.Control.Cluster()
 			if err != nil || self != node || len(list) != 3 {
 				t.Fatalf("node %d, %d statuses, %v", self, len(list), err)
 			}
@@ -54,7 +54,7 @@ func TestClusterStatus(t *testing.T) {
 		if _, o := overview(0); !slices.Equal(o.Missing, []int{2}) {
 			t.Errorf("with node 2 cut off: %+v", o)
 		}
-		s, err := c.options[2].Control.Exact()
+		s, err := c.options[2].Observe.Control.Exact()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestClusterStatus(t *testing.T) {
 		if _, o := overview(0); len(o.Missing) != 0 {
 			t.Errorf("with node 2 back: %+v", o)
 		}
-		if s, err := c.options[2].Control.Exact(); err != nil || !s.Cluster.Connected || s.Cluster.Pairs[0].Taken == 0 {
+		if s, err := c.options[2].Observe.Control.Exact(); err != nil || !s.Cluster.Connected || s.Cluster.Pairs[0].Taken == 0 {
 			t.Errorf("node 2 says %+v, %v", s.Cluster, err)
 		}
 		cancel()
@@ -97,7 +97,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 20, 40, 1200, 0 })
 		c := newCluster(t, web, 2, mem.Faults{}, func(_ int, o *Options) {
 			o.Cluster.LeaseTTL = time.Minute
-			o.Control, o.ServerDelay = &Control{}, 2*time.Second
+			o.Observe.Control, o.Politeness.ServerDelay = &Control{}, 2*time.Second
 		})
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -107,8 +107,8 @@ func TestClusterLeaseStatus(t *testing.T) {
 		}
 		at := func(when string, node int, waits string, ok func(l *exchange.LeaseStatus) bool) {
 			t.Helper()
-			_, list, err := c.options[node].Control.Cluster()
-			s, err2 := c.options[node].Control.Exact()
+			_, list, err := c.options[node].Observe.Control.Cluster()
+			s, err2 := c.options[node].Observe.Control.Exact()
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}
@@ -121,7 +121,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 				t.Errorf("%s, node %d has %+v and waits for %q, want %q", when, node, l, s.Waiting, waits)
 			}
 		}
-		<-c.options[0].Control.Started()
+		<-c.options[0].Observe.Control.Started()
 		account.Sleep(ctx, 200*time.Millisecond)
 		at("at the start", 0, "must hear of this one, for 3s from its start", func(l *exchange.LeaseStatus) bool {
 			return l.Starting && l.Resting && l.Held == 0
@@ -129,7 +129,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		var wanted, urls, handed int64
 		for range 6 {
 			account.Sleep(ctx, 10*time.Second)
-			_, list, err := c.options[0].Control.Cluster()
+			_, list, err := c.options[0].Observe.Control.Cluster()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +143,7 @@ func TestClusterLeaseStatus(t *testing.T) {
 		at("after a minute", 0, "", func(l *exchange.LeaseStatus) bool { return !l.Starting && !l.Resting && l.Taken > 0 })
 		c.net.Cut(1)
 		account.Sleep(ctx, 90*time.Second)
-		if s, err := c.options[1].Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
+		if s, err := c.options[1].Observe.Control.Exact(); err != nil || !s.Cluster.Leases.Resting || s.Cluster.Leases.Starting ||
 			!strings.Contains(s.Waiting, "the broker: after so long without it") {
 			t.Errorf("cut off for long, node 1 has %+v and waits for %q, %v", s.Cluster.Leases, s.Waiting, err)
 		}

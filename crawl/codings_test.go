@@ -89,14 +89,14 @@ func TestCodings(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, "http://codings.test/")
 		atOnce(&opt)
-		opt.Linger = 0
+		opt.Limits.Linger = 0
 		mustRun(t, t.Context(), opt)
 		for path := range pages {
 			if n := len(w.Got("codings.test", path)); n != 1 {
 				t.Errorf("%s was requested %d times, want 1", path, n)
 			}
 		}
-		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})
+		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

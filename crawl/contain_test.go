@@ -57,18 +57,18 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 		mem := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, mem, "http://a.test/")
 		atOnce(&opt)
-		p := &panicsAt{Fetcher: opt.Fetcher, w: w, what: what, url: url}
+		p := &panicsAt{Fetcher: opt.Network.Fetcher, w: w, what: what, url: url}
 		var log strings.Builder
-		opt.Fetcher, opt.Resolver, opt.reading = p, p, p.reading
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
-		opt.Linger = 0
+		opt.Network.Fetcher, opt.Network.Resolver, opt.tests.reading = p, p, p.reading
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Limits.Linger = 0
 		res = mustRun(t, t.Context(), opt)
 		logged = log.String()
 		for _, q := range w.Pages("") {
 			asked = append(asked, q.Host+q.Path)
 		}
 		slices.Sort(asked)
-		checkBalanced(t, mem, opt.Dirs)
+		checkBalanced(t, mem, opt.Disk.Dirs)
 		if res, err := Run(t.Context(), opt); what != "robots" && what != "name" && !errors.Is(err, state.ErrFinished) {
 			t.Errorf("the next run: got %+v, %v, want %v", res, err, state.ErrFinished)
 		}
@@ -110,7 +110,7 @@ func TestTransactionsWriteNoLog(t *testing.T) {
 		t.Fatalf("the handler recorded %q for a line within a transaction", h.within)
 	}
 	h.within = nil
-	run := crawlWelcome(t, func(o *Options) { o.Log = slog.New(h) }, "welcome-failing")
+	run := crawlWelcome(t, func(o *Options) { o.Observe.Log = slog.New(h) }, "welcome-failing")
 	if run.res.Snapshot.Count(state.CountHostRests) == 0 || run.res.Snapshot.Count(state.CountHostsGivenUp) == 0 {
 		t.Errorf("%d back-offs, %d hosts given up: the lines under test are missing", run.res.Snapshot.Count(state.CountHostRests),
 			run.res.Snapshot.Count(state.CountHostsGivenUp))
@@ -160,7 +160,7 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// TestPanicOfAStage: a panic that isn't caused by a site must end the process through Options.Panicked. The
+// TestPanicOfAStage: a panic that isn't caused by a site must end the process through Options.Observe.Panicked. The
 // disk must have the last checkpoint.
 func TestPanicOfAStage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -170,12 +170,12 @@ func TestPanicOfAStage(t *testing.T) {
 		atOnce(&opt)
 		ctx, end := context.WithCancel(t.Context())
 		told := make(chan string, 1)
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place == "roll" { // within a transaction
 				panic("made up")
 			}
 		}
-		opt.Panicked = func(value any, stack []byte) {
+		opt.Observe.Panicked = func(value any, stack []byte) {
 			told <- fmt.Sprint(value, " ", strings.Contains(string(stack), "contain_test.go"))
 			end()
 			runtime.Goexit() // stands for the end of the process
@@ -186,10 +186,10 @@ func TestPanicOfAStage(t *testing.T) {
 		if got := <-told; got != "made up true" {
 			t.Errorf("Panicked got %q", got)
 		}
-		opt.hook, opt.Panicked = nil, nil
+		opt.tests.hook, opt.Observe.Panicked = nil, nil
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(state.CountPages) != 1 {
 			t.Errorf("the next run: %q, %d pages", res.Stop, res.Snapshot.Count(state.CountPages))
 		}
-		checkBalanced(t, mem, opt.Dirs)
+		checkBalanced(t, mem, opt.Disk.Dirs)
 	})
 }

@@ -180,7 +180,7 @@ func (v *bodyValue) decode(b []byte) error {
 
 // comparable reports whether the body of a response is compared.
 func (c *contentStage) comparable(w *pageWorker, rec *weburl.Record, resp *fetch.Response, is found) bool {
-	return c.opt.ContentSeen != state.ContentOff && w.stores == state.ArchiveKeep && resp.Spool == nil && w.streamed == nil && !is.sitemap &&
+	return c.opt.Output.ContentSeen != state.ContentOff && w.stores == state.ArchiveKeep && resp.Spool == nil && w.streamed == nil && !is.sitemap &&
 		len(resp.Body) >= leastContent && resp.Truncated == fetch.NotTruncated && resp.Marks&decodeCut == 0 &&
 		len(rec.URL) <= maxContentURL
 }
@@ -219,14 +219,14 @@ func (c *contentStage) send(tx *account.Tx, w *pageWorker, rec *weburl.Record, r
 	}
 	if w.body.known { // the store has the body
 		tx.Count(state.CountDuplicates, 1)
-		if c.opt.Store {
+		if c.opt.Output.Store {
 			tx.Count(state.CountRevisits, 1)
 			tx.Count(state.CountBytesRevisits, int64(len(resp.Body)))
 		}
 		return false, nil
 	}
 	v := bodyValue{date: resp.Start, url: rec.URL}
-	if c.opt.Store {
+	if c.opt.Output.Store {
 		var err error
 		if v.digest, err = w.prepared.Digest(); err != nil {
 			return false, err
@@ -261,7 +261,7 @@ func (c *contentStage) wrap(tx *account.Tx, w *pageWorker, rec *weburl.Record, r
 	waiting := *rec
 	w.visit.apply(&waiting)
 	wait.Record, wait.Size = waiting.Append(nil), uint64(len(resp.Body))
-	if c.opt.Store {
+	if c.opt.Output.Store {
 		wait.Form, wait.Capture = c.output.Form(), w.prepared.AppendBinary(w.capture[:0])
 		w.capture = wait.Capture
 	}
@@ -285,7 +285,7 @@ const contentSlack = 256
 // holdsLinks reports whether the links of a page that waits are sent with the verdict. Those of seeds are sent
 // at once: an operator asked for them.
 func (c *contentStage) holdsLinks(rec *weburl.Record) bool {
-	return c.opt.ContentSeen == state.ContentSkip && rec.Flags&weburl.FlagSeed == 0
+	return c.opt.Output.ContentSeen == state.ContentSkip && rec.Flags&weburl.FlagSeed == 0
 }
 
 // emitSeen ends pages whose verdict has come.

@@ -28,12 +28,12 @@ func TestContentSeen(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := mirrors(hosts, pages)
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
-				opt.Store, opt.ContentSeen, opt.CrawlLog = true, tt.mode, state.LogAll
-				opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = tt.filter }
+				opt.Output.Store, opt.Output.ContentSeen, opt.Output.CrawlLog = true, tt.mode, state.LogAll
+				opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = tt.filter }
 				res := mustRun(t, t.Context(), opt)
 				s := &res.Snapshot
 				records := map[string]int{}
-				for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+				for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
 					if rec.Get("WARC-Resource-Type") != "" || !strings.HasPrefix(rec.Get("WARC-Target-URI"), "http") {
 						continue
 					}
@@ -63,7 +63,7 @@ func TestContentSeen(t *testing.T) {
 						t.Errorf("%d revisits, %d bytes saved", s.Count(state.CountRevisits), s.Count(state.CountBytesRevisits))
 					}
 				}
-				checkBalanced(t, opt.FS, opt.Dirs)
+				checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 			})
 		})
 	}
@@ -86,11 +86,11 @@ func TestContentCodings(t *testing.T) {
 					return a
 				}
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
-				opt.Store, opt.CrawlLog = true, state.LogAll
-				opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = filter }
+				opt.Output.Store, opt.Output.CrawlLog = true, state.LogAll
+				opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = filter }
 				mustRun(t, t.Context(), opt)
 				digests, records := map[string]string{}, map[string]int{}
-				recs := storedRecords(t, opt.FS, opt.Dirs)
+				recs := storedRecords(t, opt.Disk.FS, opt.Disk.Dirs)
 				for _, rec := range recs {
 					digests[rec.Get("WARC-Target-URI")] = rec.Get("WARC-Payload-Digest")
 				}
@@ -112,7 +112,7 @@ func TestContentCodings(t *testing.T) {
 				if records["response"] != 2*pages || records["revisit"] != (hosts-2)*pages {
 					t.Errorf("got %v", records)
 				}
-				checkBalanced(t, opt.FS, opt.Dirs)
+				checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 			})
 		})
 	}
@@ -123,14 +123,14 @@ func TestContentWaitsAreEnded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mirrors(3, 100)
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://m0.test/")
-		opt.Store, opt.MaxPages = true, 60
-		opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond // less than contentEvery in all
-		opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
+		opt.Output.Store, opt.Limits.MaxPages = true, 60
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond // less than contentEvery in all
+		opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceContent); n > 0 || res.Snapshot.Place(state.PlaceFetched) < 60 {
 			t.Errorf("%d pages wait for their verdict at the end, %d are fetched", n, res.Snapshot.Place(state.PlaceFetched))
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -141,19 +141,19 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 		w := mirrors(3, 100)
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, "http://m0.test/")
-		opt.Store, opt.CheckpointEvery = true, time.Second
-		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
-		opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
+		opt.Output.Store, opt.Disk.CheckpointEvery = true, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
+		opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = 64 }
 		var image *memfs.FS
 		var mu sync.Mutex // guards image
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if image != nil || place != "content" && place != "checkpoint" {
 				return
 			}
 			found := fs.Fork(1).Crash()
-			m, _, err := state.ReadManifest(disk.Set{FS: found, Paths: opt.Dirs})
+			m, _, err := state.ReadManifest(disk.Set{FS: found, Paths: opt.Disk.Dirs})
 			if err == nil && m != nil && m.Accounts.Places[state.PlaceContent].N > 0 {
 				image = found
 			}
@@ -162,13 +162,13 @@ func TestContentFormOfWaitingPages(t *testing.T) {
 		if image == nil {
 			t.Fatal("in no checkpoint a page has waited")
 		}
-		opt.FS, opt.WARCFormat, opt.hook = image, 1, nil
+		opt.Disk.FS, opt.Output.WARCFormat, opt.tests.hook = image, 1, nil
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "--warc-format") {
 			t.Errorf("got %v, want an error about the format", err)
 		}
-		opt.WARCFormat = 0
+		opt.Output.WARCFormat = 0
 		mustRun(t, t.Context(), opt)
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 

@@ -54,21 +54,21 @@ func (c *contentStage) fill(m *state.Manifest) error {
 	if err != nil {
 		return err
 	}
-	if c.opt.ContentSeen == state.ContentOff {
+	if c.opt.Output.ContentSeen == state.ContentOff {
 		return c.checkForm(st)
 	}
 	c.recent = newRecentBodies(c.plan.ContentFilterBytes / recentShare)
 	size := c.plan.ContentFilterBytes - c.plan.ContentFilterBytes/recentShare
-	if c.opt.filled == nil {
-		c.opt.filled, c.ownsFilter = new(filledFilter), true
+	if c.opt.opened.filled == nil {
+		c.opt.opened.filled, c.ownsFilter = new(filledFilter), true
 	}
-	kept := c.opt.filled
+	kept := c.opt.opened.filled
 	waiting, _ := c.content.Pending() // most are keys of their own
 	bodies := c.content.Keys() + waiting
 	switch {
 	case bodies > size*8/leastFilterBits:
 		kept.close()
-		c.opt.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
+		c.opt.Observe.Log.Info("bodies are compared on disk alone: the filter in RAM would be too small", "bodies", bodies,
 			"filter", human.Bytes(size))
 		return c.checkForm(st)
 	case kept.crawl == c.CrawlID && kept.size == size:
@@ -136,7 +136,7 @@ func (c *contentStage) readKeys(st *drum.State) error {
 	if bytes == 0 {
 		return nil
 	}
-	c.opt.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes), "directories", c.Set.Len())
+	c.opt.Observe.Log.Info("reading the store of contents", "bodies", keys, "bytes", human.Bytes(bytes), "directories", c.Set.Len())
 	var done atomic.Int64
 	ended, told := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -147,7 +147,7 @@ func (c *contentStage) readKeys(st *drum.State) error {
 		for {
 			select {
 			case <-every.C:
-				c.opt.Log.Info("reading the store of contents", "done", done.Load(), "bodies", keys)
+				c.opt.Observe.Log.Info("reading the store of contents", "done", done.Load(), "bodies", keys)
 			case <-ended:
 				return
 			}
@@ -171,7 +171,7 @@ func (c *contentStage) readKeys(st *drum.State) error {
 		return fmt.Errorf("crawl: open the store of contents: %w", err)
 	}
 	took := time.Since(began)
-	c.opt.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
+	c.opt.Observe.Log.Info("the store of contents was read", "bodies", keys, "took", took.Round(time.Millisecond),
 		"rate", human.Bytes(int64(float64(bytes)/max(took.Seconds(), 1e-3)))+"/s")
 	return nil
 }
@@ -201,7 +201,7 @@ func (c *contentStage) readDirectory(st *drum.State, done *atomic.Int64) error {
 // close frees the memory in front of the store, but for a filter that Run keeps.
 func (c *contentStage) close() {
 	if c.ownsFilter {
-		c.opt.filled.close()
+		c.opt.opened.filled.close()
 	}
 	if c.recent != nil {
 		c.recent.close()

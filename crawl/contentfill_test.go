@@ -17,11 +17,11 @@ import (
 func contentCrawl(t *testing.T, filter, pages int64) (Options, *memfs.FS) {
 	fs := memfs.New(*seedFlag)
 	opt := tinyOptions(t, mirrors(4, 60), fs, "http://m0.test/")
-	opt.Dirs, opt.Store, opt.MaxPages = []string{"d0", "d1", "d2"}, true, pages
-	opt.HostDelay, opt.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond
-	opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = filter }
+	opt.Disk.Dirs, opt.Output.Store, opt.Limits.MaxPages = []string{"d0", "d1", "d2"}, true, pages
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Millisecond, 10*time.Millisecond
+	opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = filter }
 	mustRun(t, t.Context(), opt)
-	opt.MaxPages = 0
+	opt.Limits.MaxPages = 0
 	return opt, fs
 }
 
@@ -31,9 +31,9 @@ func TestFilterIsFilledInParallel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt, fs := contentCrawl(t, 1<<20, 60)
 		var log logCounter
-		opt.Log = log.logger()
+		opt.Observe.Log = log.logger()
 		all, readers := make(chan struct{}), atomic.Int64{}
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place != "fill" {
 				return
 			}
@@ -50,8 +50,8 @@ func TestFilterIsFilledInParallel(t *testing.T) {
 		if log.count("reading the store of contents") != 3 || log.count("the store of contents was read") != 1 {
 			t.Errorf("log: %v", log.texts)
 		}
-		checkBalanced(t, fs, opt.Dirs)
-		checkOneResponseEach(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		checkOneResponseEach(t, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -74,10 +74,10 @@ func checkOneResponseEach(t *testing.T, fs *memfs.FS, dirs []string) {
 func TestSmallFilterReadsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt, fs := contentCrawl(t, 1<<20, 60)
-		opt.tune = func(p *plan.Plan) { p.ContentFilterBytes = 4 } // less than a bit for each body
+		opt.tests.tune = func(p *plan.Plan) { p.ContentFilterBytes = 4 } // less than a bit for each body
 		var log logCounter
-		opt.Log = log.logger()
-		opt.hook = func(place string) {
+		opt.Observe.Log = log.logger()
+		opt.tests.hook = func(place string) {
 			if place == "fill" {
 				t.Error("a directory was read")
 			}
@@ -86,8 +86,8 @@ func TestSmallFilterReadsNothing(t *testing.T) {
 		if log.count("bodies are compared on disk alone") != 1 {
 			t.Errorf("log: %v", log.texts)
 		}
-		checkBalanced(t, fs, opt.Dirs)
-		checkOneResponseEach(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		checkOneResponseEach(t, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -96,10 +96,10 @@ func TestSmallFilterReadsNothing(t *testing.T) {
 func TestFilterIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt, fs := contentCrawl(t, 1<<20, 60)
-		opt.KeepFree, opt.CheckpointEvery = 100_000, time.Second
+		opt.Disk.KeepFree, opt.Disk.CheckpointEvery = 100_000, time.Second
 		var reads, returns atomic.Int64
 		var once sync.Once
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			switch place {
 			case "fill":
 				reads.Add(1)
@@ -114,15 +114,15 @@ func TestFilterIsKept(t *testing.T) {
 		if reads.Load() != 3 || returns.Load() < 2 {
 			t.Errorf("%d directories were read in %d rounds, want 3", reads.Load(), returns.Load())
 		}
-		checkBalanced(t, fs, opt.Dirs)
-		checkOneResponseEach(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		checkOneResponseEach(t, fs, opt.Disk.Dirs)
 	})
 }
 
 // TestOwnBodyIsNew: a page whose emission was put off, after its value had entered the store, is still the first page
 // with its body. Later ones are not.
 func TestOwnBodyIsNew(t *testing.T) {
-	c := newCrawler(Options{FS: memfs.New(1), Dirs: []string{"."}}).content
+	c := newCrawler(Options{Disk: DiskOptions{FS: memfs.New(1), Dirs: []string{"."}}}).content
 	c.plan.Content.BucketBytes = 1 << 20
 	if !c.store().Yield {
 		t.Error("an emission does not yield to checkpoints")

@@ -9,7 +9,7 @@ import (
 	"drumbeat/state/changes"
 )
 
-// Control is a handle on a running crawl (Options.Control): it reads its state and makes changes. It is safe
+// Control is a handle on a running crawl (Options.Observe.Control): it reads its state and makes changes. It is safe
 // for concurrent use. Reading never waits for a pass or a checkpoint.
 type Control struct {
 	mu   sync.RWMutex // guards c and last; held for reading by each call, so that the crawl stays open meanwhile

@@ -65,7 +65,7 @@ func TestCookieRedirects(t *testing.T) {
 				fs := memfs.New(*seedFlag)
 				writeRules(t, fs, "sites.toml", fmt.Sprintf("[[site]]\nhost = 'a.test'\ninsecure = true\ncookies = %v", jar))
 				opt := tinyOptions(t, web, fs, "http://a.test"+test.path)
-				opt.Sites = "sites.toml"
+				opt.Admission.Sites = "sites.toml"
 				res := mustRun(t, t.Context(), opt)
 				n, least, most, page := len(web.Got("a.test", test.path)), test.least, test.most, test.page
 				if !jar {
@@ -77,11 +77,11 @@ func TestCookieRedirects(t *testing.T) {
 				}
 				pages := web.Pages("a.test")
 				for i := range pages[1:] {
-					if gap := pages[i+1].At.Sub(pages[i].At); gap < opt.HostDelayMin {
+					if gap := pages[i+1].At.Sub(pages[i].At); gap < opt.Politeness.HostDelayMin {
 						t.Errorf("%s: two requests within %v", test.path, gap)
 					}
 				}
-				checkBalanced(t, fs, opt.Dirs)
+				checkBalanced(t, fs, opt.Disk.Dirs)
 			})
 		}
 	}

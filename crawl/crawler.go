@@ -76,7 +76,7 @@ func (c *crawler) wire() {
 	c.content, c.render, c.walk = newContentStage(e), newRenderStage(e), newWalkStage(e)
 	c.cluster, c.leases = newClusterStage(e), &leaseStage{engine: e}
 	c.stock, c.space = newStockKeeper(e), space.New(e.Run, e.Saved, e.spaceOptions())
-	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Log, Connections: e.opt.Connections}, c.space)
+	c.passes = pass.New(e.Run, pass.Options{Log: e.opt.Observe.Log, Connections: e.opt.Network.Connections}, c.space)
 	c.spools = newSpools(e)
 	c.health, c.outages = &hostHealth{engine: e}, outage.New(e.Run, e.Saved, e.watchOptions())
 	c.checkpointer = &checkpointer{engine: e}
@@ -187,7 +187,7 @@ func (c *crawler) startStages(ctx context.Context) {
 	c.Start(ctx, "upload", c.uploads.Run)
 	c.Start(ctx, "held", c.deferrals.releaseHeld)
 	c.Start(ctx, "operator", c.operator.feedSeeds)
-	if c.opt.Reload != nil {
+	if c.opt.Admission.Reload != nil {
 		c.Start(ctx, "reload", c.dispatcher.watchReload)
 	}
 }

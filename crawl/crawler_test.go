@@ -18,7 +18,7 @@ import (
 
 // small makes buffers so small that a few hundred links fill a bucket and start a URLseen pass.
 func small(o *Options) {
-	o.DrumBufferBytes, o.DrumBucketBytes, o.DrumBuckets = 4<<10, 64<<10, 16
+	o.Drum.BufferBytes, o.Drum.BucketBytes, o.Drum.Buckets = 4<<10, 64<<10, 16
 }
 
 // TestChainOfPages: a chain of 1000 pages, each of which links to the next, without delays takes at most a
@@ -31,8 +31,8 @@ func TestChainOfPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Scope = state.ScopeHost
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 0, 0, 0, 0
+		opt.Admission.Scope = state.ScopeHost
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 0, 0, 0, 0
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 			web := smallWeb(t, nil)
 			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
-			opt.MaxPages = limit
+			opt.Limits.MaxPages = limit
 			res, err := Run(t.Context(), opt)
 			if err != nil {
 				t.Fatal(err)
@@ -62,8 +62,8 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 			if got := res.Snapshot.Count(state.CountPages); res.Stop != StopPages || got != limit {
 				t.Errorf("limit %d: stopped by %q after %d pages", limit, res.Stop, got)
 			}
-			checkBalanced(t, fs, opt.Dirs)
-			opt.MaxPages = 0
+			checkBalanced(t, fs, opt.Disk.Dirs)
+			opt.Limits.MaxPages = 0
 			if _, err := Run(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
@@ -83,9 +83,9 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 		ram := []int64{128 << 20, 512 << 20, 112 << 20}
 		for i := range 6 {
 			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
-			opt.RAMBytes = ram[i%3]
+			opt.Limits.RAMBytes = ram[i%3]
 			if i == 3 {
-				opt.Dirs, opt.AddDirs = append(opt.Dirs, "d2"), []string{"d2"}
+				opt.Disk.Dirs, opt.Disk.AddDirs = append(opt.Disk.Dirs, "d2"), []string{"d2"}
 			}
 			res, err := Run(ctx, opt)
 			cancel()
@@ -95,7 +95,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 			if res.Stop != StopCancelled {
 				t.Fatalf("run %d ended early: %s", i, res.Stop)
 			}
-			if rep, err := audit.Run(fs, opt.Dirs); err != nil || !rep.Balanced() {
+			if rep, err := audit.Run(fs, opt.Disk.Dirs); err != nil || !rep.Balanced() {
 				t.Fatalf("audit after run %d: %v, %+v", i, err, rep)
 			}
 		}
@@ -116,10 +116,10 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = longOr(8000, 2500), 300, 60, 80
 		})
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
-		opt.CacheRAMBytes = Unlimited // none: URLseen sees every link
-		opt.QueuePages = 100          // small budgets, so that QF is used
-		opt.StockTarget = 60
+		opt.Drum.BufferBytes, opt.Drum.BucketBytes, opt.Drum.Buckets = 4<<10, 64<<10, 1
+		opt.Drum.CacheRAMBytes = Unlimited // none: URLseen sees every link
+		opt.Budgets.QueuePages = 100       // small budgets, so that QF is used
+		opt.Order.StockTarget = 60
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -159,14 +159,14 @@ func TestStockIsBounded(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		small(&opt)
-		opt.DrumBuckets = 2
-		opt.StockTarget = 500
-		opt.SeedLines = nil
+		opt.Drum.Buckets = 2
+		opt.Order.StockTarget = 500
+		opt.Admission.SeedLines = nil
 		for i := range n {
-			opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
+			opt.Admission.SeedLines = append(opt.Admission.SeedLines, fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
 		}
-		opt.Resolver = hangingResolver{}
-		opt.MaxTime = 2 * time.Minute
+		opt.Network.Resolver = hangingResolver{}
+		opt.Limits.MaxTime = 2 * time.Minute
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -176,8 +176,8 @@ func TestStockIsBounded(t *testing.T) {
 			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
 		}
 		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceFailed) - s.Place(state.PlaceStar) - s.Place(state.PlaceDeferred)
-		if left > int64(opt.StockTarget) {
-			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left, opt.StockTarget, s.Places)
+		if left > int64(opt.Order.StockTarget) {
+			t.Errorf("%d URLs have left BEAST, want at most the stock target %d: %v", left, opt.Order.StockTarget, s.Places)
 		}
 	})
 }
@@ -203,10 +203,10 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: pages * 6 / 5, IPs: 50}
 			})
 			opt := simOptions(t, web, memfs.New(*seedFlag))
-			opt.MaxPages = int64(pages)
+			opt.Limits.MaxPages = int64(pages)
 			for i := range 20 { // spam seeds, so that the spam links outnumber all others
 				if spam {
-					opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
+					opt.Admission.SeedLines = append(opt.Admission.SeedLines, fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
 				}
 			}
 			res, err := Run(t.Context(), opt)
@@ -244,8 +244,8 @@ func TestSpamGetsItsBudget(t *testing.T) {
 			o.Spam = simweb.Spam{On: true, InLinks: 60, Links: 200, IPs: 20}
 		})
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.MaxPages = 900
-		opt.QueuePages = Unlimited // with so few PLDs the paper's budget function gives each B0 = 10
+		opt.Limits.MaxPages = 900
+		opt.Budgets.QueuePages = Unlimited // with so few PLDs the paper's budget function gives each B0 = 10
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -285,8 +285,8 @@ func TestDeadHostsAreCheap(t *testing.T) {
 				}
 			})
 			opt := simOptions(t, web, memfs.New(*seedFlag))
-			opt.MaxPages = int64(pages) * 6 / 10
-			opt.CheckpointEvery = time.Minute // few checkpoints in both runs
+			opt.Limits.MaxPages = int64(pages) * 6 / 10
+			opt.Disk.CheckpointEvery = time.Minute // few checkpoints in both runs
 			res, err := Run(t.Context(), opt)
 			if err != nil {
 				t.Fatal(err)
@@ -311,8 +311,8 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		root := web.Seeds()[0]
-		opt.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
-		opt.Linger = time.Minute // the second negative answer confirms that a name is gone
+		opt.Admission.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
+		opt.Limits.Linger = time.Minute // the second negative answer confirms that a name is gone
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestDirectoryInUseAndForeign(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.MaxPages = 5
+		opt.Limits.MaxPages = 5
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
@@ -350,11 +350,11 @@ func TestDirectoryInUseAndForeign(t *testing.T) {
 		if err := lock.Close(); err != nil {
 			t.Fatal(err)
 		}
-		opt.New = true
+		opt.Disk.New = true
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrExists) {
 			t.Errorf("--new on an existing crawl: got %v", err)
 		}
-		opt.New, opt.Dirs = false, []string{"d1"}
+		opt.Disk.New, opt.Disk.Dirs = false, []string{"d1"}
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
 			t.Errorf("missing directory: got %v", err)
 		}

@@ -21,7 +21,7 @@ func (l *life) checkCut(power bool) (faults []string) {
 	if n := l.hooks.Load() / 3; n > 0 {
 		l.sureGen = l.gen + uint64(n) // the last run completed n checkpoints before the cut
 	}
-	rep, err := audit.Run(l.fs, l.opt.Dirs)
+	rep, err := audit.Run(l.fs, l.opt.Disk.Dirs)
 	switch {
 	case l.sureGen == 0 && (errors.Is(err, state.ErrIncompatible) || errors.Is(err, fs.ErrNotExist)):
 		l.gen, l.active, l.stored = 0, 0, nil
@@ -39,7 +39,7 @@ func (l *life) checkCut(power bool) (faults []string) {
 	if m.Gen < l.sureGen {
 		fault("found checkpoint %d, but %d was durable", m.Gen, l.sureGen)
 	}
-	stored, err := outputOf(l.parsed, set, outSet(set, l.opt.Out), m)
+	stored, err := outputOf(l.parsed, set, outSet(set, l.opt.Disk.Out), m)
 	if err != nil {
 		return append(faults, "output: "+err.Error())
 	}
@@ -62,8 +62,8 @@ func (l *life) checkCut(power bool) (faults []string) {
 	}
 	failed := l.fs.QuotaErrors() > l.quotaErrors // the crawl was about to go back to a checkpoint
 	for _, v := range l.wit.all() {
-		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+l.world.lag()+time.Millisecond {
-			fault("lost %s, answered %v before the cut, although the crawl makes a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.CheckpointEvery)
+		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.Disk.CheckpointEvery+l.world.lag()+time.Millisecond {
+			fault("lost %s, answered %v before the cut, although the crawl makes a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.Disk.CheckpointEvery)
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
@@ -94,7 +94,9 @@ func (l *life) found(m *state.Manifest, stored map[string]int, power bool) {
 	l.gen, l.active, l.stored, l.storedAt = m.Gen, m.Active, stored, len(l.wit.all())
 }
 
-func (l *life) manifest() (disk.Set, *state.Manifest, error) { return lastManifest(l.fs, l.opt.Dirs) }
+func (l *life) manifest() (disk.Set, *state.Manifest, error) {
+	return lastManifest(l.fs, l.opt.Disk.Dirs)
+}
 
 // checkRepeats checks that the last run requested no URL that was in the output at its start.
 func (l *life) checkRepeats(from int) (faults []string) {
@@ -111,7 +113,7 @@ func (l *life) checkEnd() (faults []string) {
 	if l.result.Stop != StopDone {
 		faults = append(faults, fmt.Sprintf("the crawl ended by %q, want %q", l.result.Stop, StopDone))
 	}
-	end := endOf{fs: l.fs, dirs: l.opt.Dirs, out: l.opt.Out, trouble: l.world.trouble, walks: l.world.walks, want: l.world.want, parsed: l.parsed}
+	end := endOf{fs: l.fs, dirs: l.opt.Disk.Dirs, out: l.opt.Disk.Out, trouble: l.world.trouble, walks: l.world.walks, want: l.world.want, parsed: l.parsed}
 	faults = append(faults, end.check()...)
 	l.strange = end.strange
 	for _, v := range l.wit.all() {
@@ -178,8 +180,8 @@ func (l *life) checkVisits() (faults []string) {
 		h, s := at(hosts, v.host), at(servers, v.addr.String())
 		if h.last != nil {
 			gap := v.start.Sub(h.last.end)
-			if gap < l.opt.HostDelayMin {
-				fault("%s: requested %v after the end of the host's previous request (runs %d, %d), want at least %v", v.url, gap, h.last.run, v.run, l.opt.HostDelayMin)
+			if gap < l.opt.Politeness.HostDelayMin {
+				fault("%s: requested %v after the end of the host's previous request (runs %d, %d), want at least %v", v.url, gap, h.last.run, v.run, l.opt.Politeness.HostDelayMin)
 			}
 		}
 		// A request for another host's robots.txt that redirects to this host doesn't delay this host's
@@ -187,7 +189,7 @@ func (l *life) checkVisits() (faults []string) {
 		if p := h.page; p != nil && v.start.Sub(p.end) < h.delay && !isRobots(v.url) {
 			fault("%s: requested %v after the host's previous page (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
 		}
-		if s.last != nil && v.start.Sub(s.last.start) < l.opt.ServerDelayMin {
+		if s.last != nil && v.start.Sub(s.last.start) < l.opt.Politeness.ServerDelayMin {
 			fault("%s: requested %v after the server's previous request", v.url, v.start.Sub(s.last.start))
 		}
 		if v.start.Before(h.backoff) {
@@ -279,7 +281,7 @@ func (v *visit) leastBackoff() time.Duration {
 	if isRobots(v.url) {
 		return robotsBackoff
 	}
-	return firstBackoff
+	return DefaultBackoff
 }
 
 // isRobots reports whether a URL is a robots.txt or the place to which the web redirects one.

@@ -125,52 +125,52 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	}
 	opt := simOptions(t, web, fs)
 	small(&opt)
-	opt.SeedLines = append(slices.Clone(opt.SeedLines), web.HostileSeeds()...)
-	opt.HostFailures, opt.HostRests, opt.HostRefusals, opt.tunePolicy = 3, 2, 3, cutPolicy
-	opt.Retries = 10 // the crawl gives up a failing host before any of its URLs
-	opt.SeedLines = append(opt.SeedLines, w.trouble.strangers()...)
+	opt.Admission.SeedLines = append(slices.Clone(opt.Admission.SeedLines), web.HostileSeeds()...)
+	opt.Health.HostFailures, opt.Health.HostRests, opt.Health.HostRefusals, opt.tests.tunePolicy = 3, 2, 3, cutPolicy
+	opt.Health.Retries = 10 // the crawl gives up a failing host before any of its URLs
+	opt.Admission.SeedLines = append(opt.Admission.SeedLines, w.trouble.strangers()...)
 	client := w.client(t, web)
-	opt.Resolver, opt.AllowedAddr, opt.Ports = troubledNames{opt.Resolver, w.trouble}, client.AllowedAddr, client.Ports()
+	opt.Network.Resolver, opt.Network.AllowedAddr, opt.Network.Ports = troubledNames{opt.Network.Resolver, w.trouble}, client.AllowedAddr, client.Ports()
 	wit := &witness{inner: client, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
-	opt.Fetcher = wit
-	opt.Dirs, opt.Out = w.dirs, w.out
-	opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, w.buckets
-	opt.CacheRAMBytes = Unlimited // no cache
-	opt.WARCFileBytes = 15_000
-	opt.Connections, opt.RobotsInFlight, opt.StockTarget = 8, 4, 12
+	opt.Network.Fetcher = wit
+	opt.Disk.Dirs, opt.Disk.Out = w.dirs, w.out
+	opt.Drum.BucketBytes, opt.Drum.Buckets = 4<<10, w.buckets
+	opt.Drum.CacheRAMBytes = Unlimited // no cache
+	opt.Output.WARCFileBytes = 15_000
+	opt.Network.Connections, opt.Network.RobotsInFlight, opt.Order.StockTarget = 8, 4, 12
 	if w.seed%2 == 1 {
-		opt.StockTarget = 2 // BEAST stops within a queue, and `deferred` returns URLs one by one
+		opt.Order.StockTarget = 2 // BEAST stops within a queue, and `deferred` returns URLs one by one
 	}
-	opt.QueuesMax, opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 8, 2, 6, Unlimited
-	opt.HostDelay, opt.HostDelayMin = time.Second, 500*time.Millisecond
-	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
-	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // no host becomes unreachable for good
+	opt.Budgets.QueuesMax, opt.Budgets.Default, opt.Budgets.Max, opt.Budgets.QueuePages = 8, 2, 6, Unlimited
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, 500*time.Millisecond
+	opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
+	opt.Disk.CheckpointEvery, opt.Limits.Linger = 2*time.Second, time.Hour // no host becomes unreachable for good
 	if w.seed%2 == 0 {
-		opt.RollEvery, opt.Simhash, opt.TrapScore = 3*time.Second, true, w.seed%4 == 0
+		opt.Output.RollEvery, opt.Output.Simhash, opt.Budgets.TrapScore = 3*time.Second, true, w.seed%4 == 0
 	}
 	if w.seed%5 < 2 {
-		opt.Budget = "supporters"
+		opt.Budgets.Policy = "supporters"
 	}
 	if w.seed%3 == 2 {
-		opt.ContentSeen = state.ContentSkip
+		opt.Output.ContentSeen = state.ContentSkip
 	}
 	switch {
 	case w.walks:
-		opt.Strategy, opt.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: 2000}
+		opt.Order.Strategy, opt.Order.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: 2000}
 	case w.seed%4 == 3:
-		opt.Priority = "depth"
+		opt.Order.Priority = "depth"
 	}
 	if w.asksHook {
-		opt.asker = &fakeHook{wants: hook.Wants{Links: true}, think: hookThinks, answer: erraticAnswer}
+		opt.opened.asker = &fakeHook{wants: hook.Wants{Links: true}, think: hookThinks, answer: erraticAnswer}
 	}
-	opt.ArchiveRobots, opt.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
+	opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
 	if w.seed%3 == 1 {
-		opt.PLDDelay, opt.PLDDelayMin, opt.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
-		opt.NetworkRate, opt.NetworkConnections = 20, 3
-		opt.AdaptiveDelay = w.seed%2 == 0
+		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
+		opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections = 20, 3
+		opt.Politeness.AdaptiveDelay = w.seed%2 == 0
 	}
-	opt.tune = func(p *plan.Plan) {
+	opt.tests.tune = func(p *plan.Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
 		if w.seed%2 == 0 {
@@ -376,7 +376,7 @@ func newLife(t *testing.T, w *cutWorld, run int, fs *memfs.FS) *life {
 }
 
 func (l *life) watchCheckpoints() {
-	l.opt.hook = func(place string) {
+	l.opt.tests.hook = func(place string) {
 		disturb()
 		switch place {
 		case "checkpoint":
@@ -422,7 +422,7 @@ func (l *life) crawl(n int) error {
 		}
 	})
 	l.fs.CrashAfter(n)
-	l.opt.FS = memfs.NewFault(l.fs, func(memfs.Op, string) error { disturb(); return nil })
+	l.opt.Disk.FS = memfs.NewFault(l.fs, func(memfs.Op, string) error { disturb(); return nil })
 	ctx, cancel := context.WithTimeout(l.t.Context(), longestRun)
 	defer cancel()
 	if l.squeezed {
@@ -472,7 +472,7 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool
 // loseManifest damages the first manifest if a durable copy remains. The copy may be one generation older
 // if the last checkpoint was cut off before it wrote the copies.
 func (l *life) loseManifest() {
-	paths := state.CopyPaths(disk.Set{FS: l.fs, Paths: l.opt.Dirs}, state.ManifestName)
+	paths := state.CopyPaths(disk.Set{FS: l.fs, Paths: l.opt.Disk.Dirs}, state.ManifestName)
 	var m *state.Manifest
 	data, err := disk.ReadFile(l.fs, paths[len(paths)-1])
 	if err == nil {

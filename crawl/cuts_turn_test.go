@@ -175,7 +175,7 @@ func TestReplay(t *testing.T) {
 		if err := l.crawl(0); err != nil {
 			t.Fatal(err)
 		}
-		rep, err := audit.Run(l.fs, l.opt.Dirs)
+		rep, err := audit.Run(l.fs, l.opt.Disk.Dirs)
 		if err != nil || !rep.Balanced() {
 			t.Errorf("audit at the end: %v, %+v", err, rep)
 		}

@@ -15,7 +15,7 @@ func TestVisitsAfter503(t *testing.T) {
 		ill     string
 		backoff time.Duration
 	}{
-		{"/page.html", firstBackoff},
+		{"/page.html", DefaultBackoff},
 		{"/robots.txt", robotsBackoff},
 		{"/robots-for/11.txt", robotsBackoff}, // target of another host's robots.txt redirect
 	} {

@@ -52,11 +52,11 @@ func (d *deferrals) goOn() { d.wakeDeferred.Raise(); d.wakeVisits.Raise() }
 // openHeld compares the network flags with those of the last run. It returns true if they differ.
 func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 	if m == nil {
-		d.heldState = state.Held{Flags: d.opt.NetworkFlags}
+		d.heldState = state.Held{Flags: d.opt.Network.Flags}
 		return false
 	}
 	d.heldState = m.Held
-	if m.Held.Flags == d.opt.NetworkFlags {
+	if m.Held.Flags == d.opt.Network.Flags {
 		return false
 	}
 	n, _ := d.held.Len()
@@ -68,9 +68,9 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 			since = max(since, other)
 		}
 	}
-	d.heldState = state.Held{Flags: d.opt.NetworkFlags, Since: since, Left: n}
+	d.heldState = state.Held{Flags: d.opt.Network.Flags, Since: since, Left: n}
 	if n > 0 {
-		d.opt.Log.Info("network flags changed: trying URLs again that the former flags held back", "urls", n)
+		d.opt.Observe.Log.Info("network flags changed: trying URLs again that the former flags held back", "urls", n)
 	}
 	return true
 }
@@ -246,7 +246,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 	var setBack time.Duration
 	for ctx.Err() == nil {
 		if back := d.deferred.SetBack(); back != setBack {
-			d.opt.Log.Warn("the clock was set back: deferred URLs keep their remaining wait",
+			d.opt.Observe.Log.Warn("the clock was set back: deferred URLs keep their remaining wait",
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}

@@ -14,10 +14,10 @@ import (
 // takeDirectories locks the directories, identifies them and labels new ones. If they hold no crawl, a new
 // one begins.
 func (k *checkpointer) takeDirectories() error {
-	separate := !slices.Equal(k.opt.Out, k.opt.Dirs)
-	paths := k.opt.Dirs
+	separate := !slices.Equal(k.opt.Disk.Out, k.opt.Disk.Dirs)
+	paths := k.opt.Disk.Dirs
 	if separate {
-		paths = append(slices.Clone(paths), k.opt.Out...)
+		paths = append(slices.Clone(paths), k.opt.Disk.Out...)
 	}
 	for i, p := range paths {
 		if slices.Contains(paths[:i], p) {
@@ -31,15 +31,15 @@ func (k *checkpointer) takeDirectories() error {
 		return fmt.Errorf("crawl: disk in use: %w", err)
 	}
 	for _, p := range paths {
-		if err := k.opt.FS.MkdirAll(p); err != nil {
+		if err := k.opt.Disk.FS.MkdirAll(p); err != nil {
 			return state.LockError(p, err)
 		}
-		if err := k.Lock(k.opt.FS, p); err != nil {
+		if err := k.Lock(k.opt.Disk.FS, p); err != nil {
 			return err
 		}
 	}
 	var err error
-	if k.Set, err = k.label(k.opt.Dirs, state.KindState); err != nil {
+	if k.Set, err = k.label(k.opt.Disk.Dirs, state.KindState); err != nil {
 		return err
 	}
 	if err = k.RefuseRepairing(); err != nil {
@@ -47,7 +47,7 @@ func (k *checkpointer) takeDirectories() error {
 	}
 	k.Out = k.Set
 	if separate {
-		if k.Out, err = k.label(k.opt.Out, state.KindOutput); err != nil {
+		if k.Out, err = k.label(k.opt.Disk.Out, state.KindOutput); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (k *checkpointer) takeDirectories() error {
 	return nil
 }
 
-// NewDirectoryError reports a directory that is new to an existing crawl and not among Options.AddDirs or
+// NewDirectoryError reports a directory that is new to an existing crawl and not among Options.Disk.AddDirs or
 // AddOut.
 type NewDirectoryError struct {
 	Known []string // directories of the crawl
@@ -77,11 +77,11 @@ func (e *NewDirectoryError) Unwrap() error { return state.ErrIncompatible }
 // nothing.
 func CheckDirectories(opt *Options) error {
 	o := *opt
-	if len(o.Out) == 0 {
-		o.Out = o.Dirs
+	if len(o.Disk.Out) == 0 {
+		o.Disk.Out = o.Disk.Dirs
 	}
 	c := newCrawler(o)
-	return c.checkpointer.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
+	return c.checkpointer.lookAtDirectories(!slices.Equal(o.Disk.Out, o.Disk.Dirs))
 }
 
 // KnownURLs returns the number of URLs known at the last checkpoint of the crawl in dirs; 0 if there is
@@ -101,7 +101,7 @@ func KnownURLs(fsys disk.FS, dirs []string) int64 {
 // lookAtDirectories checks the directories before anything is created. Nothing may appear in a directory
 // whose disk is not mounted, and foreign files stay unchanged.
 func (k *checkpointer) lookAtDirectories(separate bool) error {
-	match, err := disk.MatchIdentities(k.Meter, k.opt.Dirs, state.KindState)
+	match, err := disk.MatchIdentities(k.Meter, k.opt.Disk.Dirs, state.KindState)
 	if err != nil {
 		return state.MatchError(err)
 	}
@@ -113,7 +113,7 @@ func (k *checkpointer) lookAtDirectories(separate bool) error {
 	}
 	if m != nil {
 		for _, dir := range match.New {
-			if !slices.Contains(k.opt.AddDirs, dir) {
+			if !slices.Contains(k.opt.Disk.AddDirs, dir) {
 				return &NewDirectoryError{Known: match.Set.Paths, New: dir}
 			}
 		}
@@ -125,23 +125,23 @@ func (k *checkpointer) lookAtDirectories(separate bool) error {
 	if !separate {
 		return nil
 	}
-	out, err := disk.MatchIdentities(k.Meter, k.opt.Out, state.KindOutput)
+	out, err := disk.MatchIdentities(k.Meter, k.opt.Disk.Out, state.KindOutput)
 	switch {
 	case err != nil:
 		return state.MatchError(err)
 	case m != nil && !m.Frozen.SeparateOut:
 		return fmt.Errorf("crawl: the output of crawl %s is in its state directories, not in %v: %w",
-			m.Crawl, k.opt.Out, state.ErrIncompatible)
+			m.Crawl, k.opt.Disk.Out, state.ErrIncompatible)
 	case m != nil && out.Crawl == "":
 		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w",
-			k.opt.Out, m.Crawl, state.ErrIncompatible)
+			k.opt.Disk.Out, m.Crawl, state.ErrIncompatible)
 	case match.Crawl != "" && out.Crawl != "" && out.Crawl != match.Crawl:
 		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w",
-			k.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
+			k.opt.Disk.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
 	}
 	if m != nil {
 		for _, dir := range out.New {
-			if !slices.Contains(k.opt.AddOut, dir) {
+			if !slices.Contains(k.opt.Disk.AddOut, dir) {
 				return &NewDirectoryError{Known: match.Set.Paths, New: dir, Out: true}
 			}
 		}
@@ -155,7 +155,7 @@ func (k *checkpointer) label(paths []string, kind string) (disk.Set, error) {
 	if err != nil {
 		return disk.Set{}, state.MatchError(err)
 	}
-	if k.opt.New && kind == state.KindState && m.Crawl != "" {
+	if k.opt.Disk.New && kind == state.KindState && m.Crawl != "" {
 		return disk.Set{}, fmt.Errorf("crawl: %s: %w (leave out --new to resume it)", paths[0], state.ErrExists)
 	}
 	if k.CrawlID == "" {
@@ -194,7 +194,7 @@ func (k *checkpointer) openIdentity() error {
 		return err
 	}
 	for _, err := range bad {
-		k.opt.Log.Error("a manifest is unusable: using a copy", "error", err, "checkpoint", m.Gen)
+		k.opt.Observe.Log.Error("a manifest is unusable: using a copy", "error", err, "checkpoint", m.Gen)
 	}
 	if cl := k.opt.Cluster; cl != nil && m == nil {
 		if err := k.HealCopies(state.SecretName, state.SecretFile(cl.Secret)); err != nil {
@@ -206,7 +206,7 @@ func (k *checkpointer) openIdentity() error {
 		return err
 	}
 	k.Hasher = weburl.NewHasher(secret)
-	if err := k.OpenSuffixes(k.opt.PrivateSuffixes, m != nil); err != nil {
+	if err := k.OpenSuffixes(k.opt.Admission.PrivateSuffixes, m != nil); err != nil {
 		return err
 	}
 	if k.opt.Cluster != nil {
@@ -216,10 +216,10 @@ func (k *checkpointer) openIdentity() error {
 		return err
 	}
 	k.frozen = state.Frozen{SecretCheck: k.Hasher.ContentKey([]byte(state.SecretCheckText)),
-		Suffixes: k.Suffixes.Digest(), Private: k.opt.PrivateSuffixes, SeparateOut: k.SeparateOut,
-		KeepEscapes: k.opt.KeepEscapes, Walk: k.opt.walks()}
-	if k.opt.Lanes > 1 {
-		k.frozen.Lanes = k.opt.Lanes
+		Suffixes: k.Suffixes.Digest(), Private: k.opt.Admission.PrivateSuffixes, SeparateOut: k.SeparateOut,
+		KeepEscapes: k.opt.Admission.KeepEscapes, Walk: k.opt.walks()}
+	if k.opt.Order.Lanes > 1 {
+		k.frozen.Lanes = k.opt.Order.Lanes
 	}
 	if cl := k.opt.Cluster; cl != nil {
 		if secret != cl.Secret {
@@ -295,7 +295,7 @@ func (k *checkpointer) changedSince(was state.Frozen) string {
 		list = append(list, "the keys have no slots: a development version began the crawl")
 	}
 	if was.Lanes != k.frozen.Lanes {
-		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Lanes))
+		list = append(list, fmt.Sprintf("the number of lanes (--lanes) was %d, is %d", max(1, was.Lanes), k.opt.Order.Lanes))
 	}
 	return strings.Join(list, "; ")
 }

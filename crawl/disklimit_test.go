@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -128,23 +129,23 @@ func (w *weighed) check(t *testing.T, limit int64) {
 type limitCase struct {
 	name  string
 	limit int64
-	full  space.WhenFull
+	full  options.WhenFull
 	set   func(*Options)
 }
 
 func limitCases() []limitCase {
 	all := []limitCase{
-		{"stop", 4e6, space.WhenFullStop, nil},
-		{"pause", 5e6, space.WhenFullPause, nil},
-		{"drain", 5e6, space.WhenFullDrain, nil},
-		{"many files", 4e6, space.WhenFullStop, func(o *Options) { o.WARCFileBytes = 20_000 }},
-		{"small stores", 5e6, space.WhenFullStop, small},
-		{"skip known contents", 4e6, space.WhenFullPause, func(o *Options) { o.ContentSeen = state.ContentSkip }},
-		{"revisits", 12e6, space.WhenFullStop, func(o *Options) {
+		{"stop", 4e6, options.WhenFullStop, nil},
+		{"pause", 5e6, options.WhenFullPause, nil},
+		{"drain", 5e6, options.WhenFullDrain, nil},
+		{"many files", 4e6, options.WhenFullStop, func(o *Options) { o.Output.WARCFileBytes = 20_000 }},
+		{"small stores", 5e6, options.WhenFullStop, small},
+		{"skip known contents", 4e6, options.WhenFullPause, func(o *Options) { o.Output.ContentSeen = state.ContentSkip }},
+		{"revisits", 12e6, options.WhenFullStop, func(o *Options) {
 			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
 		}},
-		{"history", 9e6, space.WhenFullStop, func(o *Options) {
-			o.HistoryBytes = 1 << 20
+		{"history", 9e6, options.WhenFullStop, func(o *Options) {
+			o.Observe.HistoryBytes = 1 << 20
 			o.Recrawl = &revisit.Policy{Least: time.Minute, Longest: time.Minute, Default: time.Minute, Kind: revisit.Uniform, Gone: 3}
 		}},
 	}
@@ -152,7 +153,7 @@ func limitCases() []limitCase {
 		return all[:4]
 	}
 	for mb := int64(4); mb < 7; mb++ {
-		for _, full := range []space.WhenFull{space.WhenFullStop, space.WhenFullPause, space.WhenFullDrain} {
+		for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {
 			all = append(all, limitCase{fmt.Sprintf("%d MB, %s", mb, full), mb * 1e6, full, nil})
 		}
 	}
@@ -176,13 +177,13 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	fsys := weigh(disk.OS())
 	opt := simOptions(t, web, fsys)
 	dir := t.TempDir()
-	opt.Dirs, fsys.dirs = []string{dir + "/d0", dir + "/d1"}, []string{dir}
-	opt.DiskBytes, opt.WhenFull = c.limit, c.full
+	opt.Disk.Dirs, fsys.dirs = []string{dir + "/d0", dir + "/d1"}, []string{dir}
+	opt.Limits.DiskBytes, opt.Disk.WhenFull = c.limit, c.full
 	if c.set != nil {
 		c.set(&opt)
 	}
 	log := new(logCounter)
-	opt.Log = log.logger()
+	opt.Observe.Log = log.logger()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	res, err := Run(ctx, opt)
@@ -196,25 +197,25 @@ func checkLimitCase(t *testing.T, c *limitCase) {
 	s := &res.Snapshot
 	t.Logf("%q after %v: %d responses, %d bytes in %d files at most, %d checkpoints", res.Stop, s.Elapsed, s.Count(state.CountResponses),
 		fsys.most, fsys.at, s.Count(state.CountCheckpoints))
-	if want := map[space.WhenFull]string{space.WhenFullStop: space.StopDisk, space.WhenFullPause: StopCancelled, space.WhenFullDrain: StopCancelled}[c.full]; res.Stop != want {
+	if want := map[options.WhenFull]string{options.WhenFullStop: space.StopDisk, options.WhenFullPause: StopCancelled, options.WhenFullDrain: StopCancelled}[c.full]; res.Stop != want {
 		t.Errorf("stopped by %q, want %q", res.Stop, want)
 	}
 	if s.Count(state.CountResponses) < 50 {
 		t.Errorf("%d responses", s.Count(state.CountResponses))
 	}
-	checkBalanced(t, fsys, opt.Dirs)
-	if opt.Recrawl != nil || c.full == space.WhenFullDrain {
+	checkBalanced(t, fsys, opt.Disk.Dirs)
+	if opt.Recrawl != nil || c.full == options.WhenFullDrain {
 		return
 	}
-	opt.DiskBytes = 1 << 30
+	opt.Limits.DiskBytes = 1 << 30
 	if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 		t.Fatalf("with a larger limit: %v, %+v", err, res)
 	}
-	checkStored(t, web, fsys, opt.Dirs)
+	checkStored(t, web, fsys, opt.Disk.Dirs)
 	served := web.Log().Snapshot()
 	checkDelays(t, served, &opt, 0)
 	// A page that finds no room is fetched again: those under way when the limit was reached.
-	if repeated, _ := checkServed(web.Expected("drumbeat"), served); repeated > opt.Connections {
+	if repeated, _ := checkServed(web.Expected("drumbeat"), served); repeated > opt.Network.Connections {
 		t.Errorf("%d pages were fetched again", repeated)
 	}
 }
@@ -229,13 +230,13 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 		fsys := weigh(mem, "d0", "d1")
 		opt := simOptions(t, web, fsys)
 		small(&opt)
-		opt.DiskBytes, opt.WhenFull = 4e6, space.WhenFullPause
+		opt.Limits.DiskBytes, opt.Disk.WhenFull = 4e6, options.WhenFullPause
 		for i := range 8 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			var mu sync.Mutex // guards places and left
 			places := 0
 			var left *memfs.FS // what a kill left
-			opt.hook = func(place string) {
+			opt.tests.hook = func(place string) {
 				mu.Lock()
 				defer mu.Unlock()
 				if places++; left == nil && (places == 300*(i+1) || place == "rest") {
@@ -254,12 +255,12 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 			}
 			mem = fsys.FS.(*memfs.FS)
 		}
-		fsys.check(t, opt.DiskBytes)
-		opt.hook, opt.DiskBytes = nil, 1<<30
+		fsys.check(t, opt.Limits.DiskBytes)
+		opt.tests.hook, opt.Limits.DiskBytes = nil, 1<<30
 		if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 			t.Fatalf("with a larger limit: %v, %+v", err, res)
 		}
-		checkStored(t, web, fsys, opt.Dirs)
+		checkStored(t, web, fsys, opt.Disk.Dirs)
 	})
 }
 
@@ -267,26 +268,26 @@ func TestDiskLimitSurvivesKills(t *testing.T) {
 // and lose nothing, whatever it does when a disk is full.
 func TestSmallerDiskLimit(t *testing.T) {
 	t.Parallel()
-	for _, full := range []space.WhenFull{space.WhenFullStop, space.WhenFullPause, space.WhenFullDrain} {
+	for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause, options.WhenFullDrain} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
 			fsys := weigh(memfs.New(*seedFlag), "d0", "d1")
 			opt := simOptions(t, web, fsys)
-			opt.DiskBytes, opt.WhenFull, opt.MaxPages = 1<<30, full, 450
+			opt.Limits.DiskBytes, opt.Disk.WhenFull, opt.Limits.MaxPages = 1<<30, full, 450
 			if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopPages {
 				t.Fatalf("%v, %+v", err, res)
 			}
 			before, fetched := fsys.sum, len(web.Log().Snapshot().Fetches)
-			fsys.most, opt.DiskBytes, opt.MaxPages = 0, opt.leastDisk(), 0
-			if before <= opt.DiskBytes {
+			fsys.most, opt.Limits.DiskBytes, opt.Limits.MaxPages = 0, opt.leastDisk(), 0
+			if before <= opt.Limits.DiskBytes {
 				t.Fatalf("the crawl has %d bytes, too few for this test", before)
 			}
 			var log logCounter
-			opt.Log = log.logger()
+			opt.Observe.Log = log.logger()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			res, err := Run(ctx, opt)
-			if want := map[bool]string{true: space.StopDisk, false: StopCancelled}[full == space.WhenFullStop]; err != nil || res.Stop != want {
+			if want := map[bool]string{true: space.StopDisk, false: StopCancelled}[full == options.WhenFullStop]; err != nil || res.Stop != want {
 				t.Fatalf("%s: with a smaller limit: %v, %+v, want %q", full, err, res, want)
 			}
 			if log.count("too little disk space") == 0 {
@@ -295,8 +296,8 @@ func TestSmallerDiskLimit(t *testing.T) {
 			if n := len(web.Log().Snapshot().Fetches); n != fetched || fsys.most > before {
 				t.Errorf("%s: %d fetches, want none; %d bytes at most, were %d", full, n-fetched, fsys.most, before)
 			}
-			checkBalanced(t, fsys, opt.Dirs)
-			opt.DiskBytes = 1 << 30
+			checkBalanced(t, fsys, opt.Disk.Dirs)
+			opt.Limits.DiskBytes = 1 << 30
 			if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 				t.Fatalf("with the former limit: %v, %+v", err, res)
 			}
@@ -314,9 +315,9 @@ func TestDiskLimitOfLargeBodies(t *testing.T) {
 			fsys := weigh(memfs.New(*seedFlag), "d0")
 			web := largeWeb(head, largeBody(9e6))
 			opt := spooling(t, web, fsys)
-			opt.Dirs, opt.DiskBytes, opt.WhenFull = []string{"d0"}, 20e6, space.WhenFullPause
+			opt.Disk.Dirs, opt.Limits.DiskBytes, opt.Disk.WhenFull = []string{"d0"}, 20e6, options.WhenFullPause
 			for _, limit := range []int64{20e6, 60e6} {
-				opt.DiskBytes, fsys.most = limit, 0
+				opt.Limits.DiskBytes, fsys.most = limit, 0
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				res, err := Run(ctx, opt)
 				cancel()
@@ -329,8 +330,8 @@ func TestDiskLimitOfLargeBodies(t *testing.T) {
 					t.Errorf("%q, %d bytes: stored %v, want %v: %q, places %v", head, limit, stored, want, res.Stop, res.Snapshot.Places)
 				}
 			}
-			noSpools(t, fsys, opt.Dirs)
-			storedBlock(t, fsys, opt.Dirs, "http://large.test/")
+			noSpools(t, fsys, opt.Disk.Dirs)
+			storedBlock(t, fsys, opt.Disk.Dirs, "http://large.test/")
 		}
 	})
 }
@@ -345,17 +346,17 @@ func TestLeastDisk(t *testing.T) {
 				web := smallWeb(t, nil)
 				fsys := weigh(memfs.New(*seedFlag), append(slices.Clone(dirs), out...)...)
 				opt := simOptions(t, web, fsys)
-				opt.Dirs, opt.Out, opt.WhenFull = dirs, out, space.WhenFullStop
-				opt.DiskBytes = opt.leastDisk() - 1
+				opt.Disk.Dirs, opt.Disk.Out, opt.Disk.WhenFull = dirs, out, options.WhenFullStop
+				opt.Limits.DiskBytes = opt.leastDisk() - 1
 				if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the least that works is "+human.Bytes(opt.leastDisk())) {
 					t.Errorf("%v %v: a byte too little: %v", dirs, out, err)
 				}
-				opt.DiskBytes++
+				opt.Limits.DiskBytes++
 				res, err := Run(t.Context(), opt)
 				if err != nil || res.Stop != space.StopDisk || res.Snapshot.Count(state.CountResponses) == 0 {
-					t.Errorf("%v %v: with %d bytes: %v, %+v", dirs, out, opt.DiskBytes, err, res)
+					t.Errorf("%v %v: with %d bytes: %v, %+v", dirs, out, opt.Limits.DiskBytes, err, res)
 				}
-				fsys.check(t, opt.DiskBytes)
+				fsys.check(t, opt.Limits.DiskBytes)
 			})
 		}
 	}

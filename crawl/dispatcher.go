@@ -48,7 +48,7 @@ type dispatcher struct {
 	space     *space.Keeper
 	stock     *stockKeeper
 	reloaded  func()       // told of each reload
-	pageLimit func() int64 // with Options.MaxPages, the pages that this node may fetch
+	pageLimit func() int64 // with Options.Limits.MaxPages, the pages that this node may fetch
 	disowned  func() bool  // clusterStage.disowned: nothing may be fetched
 	lackURLs  func()       // told that connections are idle because no URL in RAM is due
 }
@@ -92,29 +92,29 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 		visited = time.Now()
 	}
 	share := 0 // the default of package polite
-	if d.opt.Scope != state.ScopeAll {
+	if d.opt.Admission.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may use all of RAM
 	}
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: itemsPerHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
 		CrowdedItems:       int(d.opt.leastStock()) * fewHosts / 4,
-		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
-		MaxRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
-		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
-		ServerDelay: d.opt.ServerDelay, ServerDelayMin: d.opt.ServerDelayMin,
-		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
-		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
-		NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
-		ResponseFactor: d.opt.HostDelayFactor, Adaptive: d.opt.AdaptiveDelay, UseTerms: d.opt.Sites != "", Leased: d.opt.leases(),
+		RobotsPerServer:    max(1, min(robotsPerServer, d.opt.Network.RobotsInFlight/8)),
+		MaxRobotsPerServer: max(1, d.opt.Network.RobotsInFlight/8),
+		MaxPerServer:       share, MaxPerPLD: share, HostDelay: d.opt.Politeness.HostDelay, HostDelayMin: d.opt.Politeness.HostDelayMin,
+		ServerDelay: d.opt.Politeness.ServerDelay, ServerDelayMin: d.opt.Politeness.ServerDelayMin,
+		DefaultBudget: d.opt.Budgets.Default, MaxCrawlDelay: d.opt.Politeness.MaxCrawlDelay,
+		PLDDelay: d.opt.Politeness.PLDDelay, PLDDelayMin: d.opt.Politeness.PLDDelayMin,
+		NetworkRate: d.opt.Politeness.NetworkRate, NetworkConnections: d.opt.Politeness.NetworkConnections,
+		ResponseFactor: d.opt.Politeness.HostDelayFactor, Adaptive: d.opt.Politeness.AdaptiveDelay, UseTerms: d.opt.Admission.Sites != "", Leased: d.opt.leases(),
 		MaxUnheld: int(d.opt.leastStock()) / 2,
-		MaxItems:  max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
+		MaxItems:  max(d.plan.PoliteItems, 2*d.opt.Network.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
 
 // openWorkers creates the workers and limits of fetching and the rule for accepted bodies.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.output.Open()
-	d.workers = newWorkers(d.engine, d.output, d.opt.Connections)
+	d.workers = newWorkers(d.engine, d.output, d.opt.Network.Connections)
 	d.openLimits()
 	return d.pages.openAccept()
 }
@@ -239,13 +239,13 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
 	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits,
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.Politeness.MaxCrawlDelay), Waits: rec.Waits,
 		Terms: d.terms(host), Lane: d.lane(host, rec.URL), First: d.orders.any() && d.orders.waits(d.Hasher.URLKey(rec.URL))}, sum, nil
 }
 
 // admit offers an item to polite, with the terms and the connection that its site has now.
 func (d *dispatcher) admit(now time.Time, item *polite.Item, url []byte) polite.Verdict {
-	if d.opt.Sites == "" {
+	if d.opt.Admission.Sites == "" {
 		return d.polite.Admit(now, item)
 	}
 	d.admitting.RLock()
@@ -389,7 +389,7 @@ func (d *dispatcher) fetchEnded() {
 	if last {
 		d.WakeWatch.Raise()
 	}
-	if last || d.opt.MaxPages > 0 { // the last one makes dispatch see that nothing is under way
+	if last || d.opt.Limits.MaxPages > 0 { // the last one makes dispatch see that nothing is under way
 		d.wakeDispatch.Raise()
 	}
 }
@@ -435,7 +435,7 @@ func (d *dispatcher) tryGrant() (*polite.Grant, time.Duration) {
 		return nil, wait
 	}
 	g, wait := d.polite.Next(now)
-	if g == nil && d.Accounts.In(state.PlaceRAM) < int64(d.opt.Connections) {
+	if g == nil && d.Accounts.In(state.PlaceRAM) < int64(d.opt.Network.Connections) {
 		d.wakeReady.Raise()
 	}
 	d.workers.dry.Store(g == nil)
@@ -480,7 +480,7 @@ func (d *dispatcher) mayFetch() bool {
 	if d.ended || !d.leases.mayFetch() || d.disowned() || d.space.Pausing() != "" || !d.outages.MayTry(time.Now()) {
 		return false
 	}
-	if d.opt.MaxPages <= 0 {
+	if d.opt.Limits.MaxPages <= 0 {
 		return true
 	}
 	return d.pagesUntilLimit() > 0

@@ -35,7 +35,7 @@
 //
 // # Memory and disk
 //
-// Package plan divides Options.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
+// Package plan divides Options.Limits.RAMBytes. Only files grow with the number of URLs, hosts or PLDs. The
 // files are those of the structures under state/, the manifest state/MANIFEST, state/SECRET and
 // state/suffixes.txt; see docs/FORMATS.md.
 package crawl

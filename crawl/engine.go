@@ -23,14 +23,14 @@ type engine struct {
 	*state.Saved
 	*account.Run
 	opt         Options
-	limit       *space.Limit // the file system of opt, which holds Options.DiskBytes
+	limit       *space.Limit // the file system of opt, which holds Options.Limits.DiskBytes
 	plan        plan.Plan
 	links       *admit.Policy // decides which links become URLs
 	rules       rulesInForce
 	sites       atomic.Pointer[sites.Set]         // settings of some sites; nil for none. A reload replaces it
 	siteBudgets atomic.Pointer[map[uint64]uint32] // of PLDs with settings, by key
 	margin      revisit.Margin                    // what a visit must gain; kept in the manifest
-	cookies     *cookies.Store                    // of sites with settings; nil without Options.Sites
+	cookies     *cookies.Store                    // of sites with settings; nil without Options.Admission.Sites
 
 	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
@@ -40,9 +40,9 @@ type engine struct {
 
 	strategy atomic.Pointer[strategy.Strategy] // which URLs are preferred; set once the journal is open
 	sketches *sketches
-	traps    *trapscore.Table // nil without Options.TrapScore; created when the crawl is opened
+	traps    *trapscore.Table // nil without Options.Budgets.TrapScore; created when the crawl is opened
 
-	draining      atomic.Bool // new links are not queued: Options.Drain, or little disk space
+	draining      atomic.Bool // new links are not queued: Options.Admission.Drain, or little disk space
 	operatorDrain atomic.Bool // new links are not queued: a change of the operator
 	paused        atomic.Bool // no request starts: a change of the operator
 
@@ -52,18 +52,18 @@ type engine struct {
 }
 
 func newEngine(opt Options) *engine {
-	limit := opt.limit
+	limit := opt.opened.limit
 	if limit == nil {
-		limit = space.NewLimit(opt.FS, opt.allDirs(), opt.DiskBytes)
+		limit = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes)
 	}
-	opt.FS = limit
-	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), Run: account.New(opt.Log, opt.Panicked, opt.hook), opt: opt, limit: limit,
+	opt.Disk.FS = limit
+	e := &engine{Saved: state.NewSaved(opt.Disk.FS, opt.Disk.Dirs, opt.Disk.Out), Run: account.New(opt.Observe.Log, opt.Observe.Panicked, opt.tests.hook), opt: opt, limit: limit,
 		sketches: newSketches(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.orders = newOrders()
-	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
-		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, Ports: opt.Ports,
-		LinkFilter: opt.LinkFilter, Settings: &e.sites, SeedsOnly: opt.seedsOnly()}
-	e.draining.Store(opt.Drain)
+	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.Limits.MaxDepth, MaxRedirects: opt.Links.MaxRedirects,
+		MaxURLBytes: opt.Admission.MaxURLBytes, KeepEscapes: opt.Admission.KeepEscapes, Ports: opt.Network.Ports,
+		LinkFilter: opt.Admission.LinkFilter, Settings: &e.sites, SeedsOnly: opt.seedsOnly()}
+	e.draining.Store(opt.Admission.Drain)
 	return e
 }
 
@@ -80,7 +80,7 @@ func (e *engine) partOf(host []byte) uint8 {
 
 // observed reports whether anything takes snapshots while the crawl runs.
 func (e *engine) observed() bool {
-	return e.opt.Snapshot != nil || e.opt.Control != nil || e.opt.HistoryBytes > 0
+	return e.opt.Observe.Snapshot != nil || e.opt.Observe.Control != nil || e.opt.Observe.HistoryBytes > 0
 }
 
 // Counter returns the value of a counter.

@@ -20,7 +20,7 @@ import (
 func enqueuedCrawl(t *testing.T) (fs *memfs.FS, opt Options, again, other string) {
 	t.Helper()
 	fs = memfs.New(*seedFlag)
-	o := operate(t, smallWeb(t, nil), fs, func(o *Options) { o.HostDelay, o.HostDelayMin = 2*time.Second, 2*time.Second })
+	o := operate(t, smallWeb(t, nil), fs, func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
 	o.await(120)
 	host := busiestHost(o.web)
 	fetched, _ := pagesOf(o.web, host)
@@ -62,7 +62,7 @@ func TestDeepAuditAfterEnqueue(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		whole, opt, again, other := enqueuedCrawl(t)
-		testworld.FindsEachFault(t, whole, opt.Dirs)
+		testworld.FindsEachFault(t, whole, opt.Disk.Dirs)
 		forget := func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Orders = disk.Ref{}; return nil }
 		lose := func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error {
 			delete(m.Parts, state.NameOrdered)
@@ -97,8 +97,8 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 30, 20)...)
 		small(&opt)
-		opt.HostDelay, opt.HostDelayMin, opt.Scope, opt.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, plan.LeastRAM
-		opt.Connections = 1 // never idle, which would move what is due late to disk
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope, opt.Limits.RAMBytes = 10*time.Minute, 10*time.Minute, state.ScopePLD, plan.LeastRAM
+		opt.Network.Connections = 1 // never idle, which would move what is due late to disk
 		o := &operated{t: t, opt: opt}
 		o.start()
 		time.Sleep(30 * time.Second)
@@ -111,7 +111,7 @@ func TestEnqueueMoreThanRAM(t *testing.T) {
 			o.enqueue(lot...)
 		}
 		time.Sleep(10 * time.Second)
-		s, err := o.opt.Control.Exact()
+		s, err := o.opt.Observe.Control.Exact()
 		if err != nil {
 			t.Fatal(err)
 		}

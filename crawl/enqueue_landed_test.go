@@ -17,8 +17,8 @@ func TestEnqueueWhileLanded(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay, o.Page.ServerError = 2, 3, 1500, 0, 0 })
 		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) {
 			atOnce(o)
-			o.QueuePages = Unlimited
-			o.hook = func(place string) {
+			o.Budgets.QueuePages = Unlimited
+			o.tests.hook = func(place string) {
 				if place == "landed" {
 					time.Sleep(5 * time.Second)
 				}

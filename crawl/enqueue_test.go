@@ -50,7 +50,7 @@ func (o *operated) fetches(url string) int {
 // enqueue enqueues URLs that must be accepted.
 func (o *operated) enqueue(urls ...string) []Enqueued {
 	o.t.Helper()
-	answers, made, err := o.opt.Control.Enqueue(o.t.Context(), "test", urls)
+	answers, made, err := o.opt.Observe.Control.Enqueue(o.t.Context(), "test", urls)
 	if err != nil || made.Count != len(urls) {
 		o.t.Fatalf("enqueue: %d of %d taken, %v, %+v", made.Count, len(urls), err, answers)
 	}
@@ -60,7 +60,7 @@ func (o *operated) enqueue(urls ...string) []Enqueued {
 // checkDeep audits every key of a stopped crawl.
 func checkDeep(t *testing.T, o *Options) {
 	t.Helper()
-	rep, err := audit.Deep(audit.Options{FS: o.FS, Dirs: o.Dirs})
+	rep, err := audit.Deep(audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
 	if err != nil {
 		t.Fatalf("deep audit: %v", err)
 	}
@@ -82,7 +82,7 @@ func (o *operated) checkTimes(answers []Enqueued, before []int) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		took := time.Since(began)
-		tolerance := time.Second + o.opt.HostDelay
+		tolerance := time.Second + o.opt.Politeness.HostDelay
 		if d := (took - a.Wait).Abs(); d > tolerance {
 			o.t.Errorf("%s: requested after %v, estimated %v (%s)", a.URL, took, a.Wait, a.Because)
 		}
@@ -99,7 +99,7 @@ func TestEnqueue(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 3, 4, 700, 0
 			o.Page.ServerError = 0 // a failure makes the host back off, which no estimate foresees
 		})
-		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) { o.HostDelay, o.HostDelayMin = 2*time.Second, 2*time.Second })
+		o := operate(t, web, memfs.New(*seedFlag), func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, 2*time.Second })
 		o.await(120)
 		host := busiestHost(web)
 		fetched, missing := pagesOf(web, host)
@@ -109,7 +109,7 @@ func TestEnqueue(t *testing.T) {
 		urls := []string{missing[len(missing)/2], "http://" + host + "/never-seen", fetched[0], missing[3]}
 		before := []int{0, 0, o.fetches(fetched[0]), 0}
 		o.checkTimes(o.enqueue(urls...), before)
-		s, err := o.opt.Control.Exact()
+		s, err := o.opt.Observe.Control.Exact()
 		if err != nil || s.Count(state.CountEnqueued) != 4 {
 			t.Errorf("%d URLs enqueued, %v", s.Count(state.CountEnqueued), err)
 		}
@@ -150,12 +150,12 @@ func TestEnqueueRefused(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, web, fs, urls("h", 1, 60)...)
 		small(&opt)
-		opt.HostDelay, opt.HostDelayMin, opt.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
 		o := &operated{t: t, opt: opt}
 		o.start()
 		time.Sleep(35 * time.Second)
 		o.make(changes.Change{Op: changes.OpBlock, Rule: "host blocked.h0.test"})
-		answers, made, err := o.opt.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/secret", "http://h0.test/new",
+		answers, made, err := o.opt.Observe.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/secret", "http://h0.test/new",
 			"http://other.test/", "http://blocked.h0.test/", "ftp://h0.test/", ""})
 		if err != nil || made.Count != 2 {
 			t.Fatalf("%+v, %v", answers, err)
@@ -192,7 +192,7 @@ func TestEnqueueRefused(t *testing.T) {
 			o.enqueue(lot...)
 			room -= len(lot)
 		}
-		if _, _, err := o.opt.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/over"}); !changes.IsRefused(err) {
+		if _, _, err := o.opt.Observe.Control.Enqueue(t.Context(), "test", []string{"http://h0.test/over"}); !changes.IsRefused(err) {
 			t.Errorf("beyond the limit: %v", err)
 		}
 		o.make(changes.Change{Op: changes.OpCheckpoint})
@@ -275,7 +275,7 @@ func TestEnqueueThenBlock(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), urls("h", 1, 30)...)
 		small(&opt)
-		opt.HostDelay, opt.HostDelayMin, opt.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Admission.Scope = 10*time.Second, 10*time.Second, state.ScopePLD
 		o := &operated{t: t, opt: opt}
 		o.start()
 		time.Sleep(35 * time.Second)
@@ -295,7 +295,7 @@ func TestEnqueueThenBlock(t *testing.T) {
 		for i := range 30 {
 			fetched += min(1, len(web.Got("h0.test", fmt.Sprintf("/%d", i))))
 		}
-		rep, err := audit.Run(o.opt.FS, o.opt.Dirs)
+		rep, err := audit.Run(o.opt.Disk.FS, o.opt.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func TestEscapesAreFolded(t *testing.T) {
 			writeRules(t, mem, "rules", "- prefix http://a.test/%7exc%6cuded/", "- prefix http://a.test/~excluded/")
 			opt := tinyOptions(t, w, mem, "http://a.test/", "http://a.test/%7Euser/%c3%a9")
 			atOnce(&opt)
-			opt.KeepEscapes, opt.Rules = keep, []string{"rules"}
+			opt.Admission.KeepEscapes, opt.Admission.Rules = keep, []string{"rules"}
 			res := mustRun(t, t.Context(), opt)
 			var got []string
 			for _, q := range w.Pages("") {
@@ -56,9 +56,9 @@ func TestEscapesAreFolded(t *testing.T) {
 			if n := res.Snapshot.Refused["robots"]; n != refused {
 				t.Errorf("keep %v: %d URLs refused by robots.txt, want %d", keep, n, refused)
 			}
-			checkBalanced(t, mem, opt.Dirs)
+			checkBalanced(t, mem, opt.Disk.Dirs)
 			checkEscapesExplained(t, mem, &opt)
-			opt.KeepEscapes = !keep
+			opt.Admission.KeepEscapes = !keep
 			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "--escapes was ") {
 				t.Errorf("resumed with another spelling: got %v, want %v", err, state.ErrIncompatible)
 			}
@@ -69,7 +69,7 @@ func TestEscapesAreFolded(t *testing.T) {
 // checkEscapesExplained: explain must know a URL by any spelling; log and index must have the canonical one.
 func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 	t.Helper()
-	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 	}
 	for _, rep := range reports {
 		want := "http://a.test/~user/%C3%A9"
-		if opt.KeepEscapes {
+		if opt.Admission.KeepEscapes {
 			want = rep.Asked
 		}
 		if rep.URL != want || rep.Place != "fetched" || rep.Ended == nil || rep.Ended.Source != "index" {
 			t.Errorf("%s: %s, %s, %+v", rep.Asked, rep.URL, rep.Place, rep.Ended)
 		}
-		if truthOf(t, mem, opt.Dirs).Ended[want] == nil {
+		if truthOf(t, mem, opt.Disk.Dirs).Ended[want] == nil {
 			t.Errorf("the log lacks %s", want)
 		}
 	}

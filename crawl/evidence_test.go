@@ -27,9 +27,9 @@ func (r answering) LookupHost(ctx context.Context, host, pld string) (Lookup, er
 // its patience, and that no host is asked often.
 func endOfBan(t *testing.T, s *silence, hosts, limit int, within time.Duration) {
 	t.Helper()
-	s.opt.OutagePatience = 20 * 24 * time.Hour
+	s.opt.Limits.OutagePatience = 20 * 24 * time.Hour
 	usual := health.Defaults()
-	s.opt.HostFailures, s.opt.HostRests = usual.Failures, usual.Rests
+	s.opt.Health.HostFailures, s.opt.Health.HostRests = usual.Failures, usual.Rests
 	ctx, cancel := context.WithTimeout(t.Context(), 30*24*time.Hour)
 	defer cancel()
 	res := mustRun(t, ctx, s.opt)
@@ -46,7 +46,7 @@ func endOfBan(t *testing.T, s *silence, hosts, limit int, within time.Duration) 
 	if len(res.Snapshot.Refused)+len(res.Snapshot.Deferred) == 0 {
 		t.Errorf("%d hosts: nothing is refused or deferred", hosts)
 	}
-	checkBalanced(t, s.opt.FS, s.opt.Dirs)
+	checkBalanced(t, s.opt.Disk.FS, s.opt.Disk.Dirs)
 }
 
 // TestReference: if a reference answers while all servers drop our packets, they ban us: the hosts back off, and the
@@ -58,7 +58,7 @@ func TestReference(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T) {
 			s := newSilence(t, hosts)
-			s.opt.References = []string{"http://dead.reference.test/robots.txt", "http://reference.test/up"}
+			s.opt.Limits.References = []string{"http://dead.reference.test/robots.txt", "http://reference.test/up"}
 			s.fireAlso(ownAddr("dead.reference.test"))
 			endOfBan(t, s, hosts, mostADay, 4*24*time.Hour)
 			asked := s.web.Got("reference.test", "/up")
@@ -79,7 +79,7 @@ func TestReference(t *testing.T) {
 func TestReferenceFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newSilence(t, 12)
-		s.opt.References, s.opt.OutagePatience = []string{"http://reference.test/up"}, 24*time.Hour
+		s.opt.Limits.References, s.opt.Limits.OutagePatience = []string{"http://reference.test/up"}, 24*time.Hour
 		s.fireAlso(ownAddr("reference.test"))
 		res := mustRun(t, t.Context(), s.opt)
 		s.mu.Lock()
@@ -101,21 +101,21 @@ func TestNameServersAnswer(t *testing.T) {
 		}
 		inBubble(t, func(t *testing.T) {
 			s := newSilence(t, hosts)
-			s.opt.Resolver = answering{s.web, public}
+			s.opt.Network.Resolver = answering{s.web, public}
 			// Some 20 requests in the first 6 hours, and then two for each of the ten failures before the first long
 			// back-off: the second one confirms it.
 			endOfBan(t, s, hosts, 2*mostADay, 6*24*time.Hour)
 		})
 		inBubble(t, func(t *testing.T) {
 			s := newSilence(t, hosts)
-			s.opt.Resolver, s.opt.OutagePatience = answering{s.web, private}, 24*time.Hour
+			s.opt.Network.Resolver, s.opt.Limits.OutagePatience = answering{s.web, private}, 24*time.Hour
 			if res := mustRun(t, t.Context(), s.opt); res.Stop != StopOutage {
 				t.Errorf("%d hosts: stopped by %q although only a forwarder answered", hosts, res.Stop)
 			}
 		})
 		inBubble(t, func(t *testing.T) {
 			s := newSilence(t, hosts)
-			s.opt.Resolver, s.opt.OutagePatience = answering{s.web, public}, 24*time.Hour
+			s.opt.Network.Resolver, s.opt.Limits.OutagePatience = answering{s.web, public}, 24*time.Hour
 			time.AfterFunc(5*time.Hour, func() { s.fire.ban(false) })
 			res := mustRun(t, t.Context(), s.opt)
 			if n := res.Snapshot.Count(state.CountPages); res.Stop != StopDone || n != int64(30*hosts) || len(res.Snapshot.Refused) > 0 {

@@ -18,18 +18,18 @@ import (
 
 // openAccept sets the rule that decides which bodies are read, and where large ones go.
 func (p *pageStage) openAccept() error {
-	accept, err := newAcceptor(p.opt.Accept, p.opt.BodyCaps)
+	accept, err := newAcceptor(p.opt.Network.Accept, p.opt.Network.BodyCaps)
 	if err != nil {
 		return err
 	}
-	accept.sitemaps = p.opt.Sitemaps
+	accept.sitemaps = p.opt.Links.Sitemaps
 	if accept.busy() {
-		if p.opt.Assets && len(accept.patterns) > 0 {
+		if p.opt.Links.Assets && len(accept.patterns) > 0 {
 			accept.patterns = append(accept.patterns, assetTypes()...)
 		}
 		p.accept = accept.limit
 	}
-	if p.opt.Store {
+	if p.opt.Output.Store {
 		p.spool = p.spools.open
 	}
 	return nil
@@ -71,7 +71,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	defer p.workers.exchanges.Add(-1)
 	try := p.outages.Try()
 	err = bug.Contained(func() error {
-		err := p.opt.Fetcher.Do(ctx, &req, resp)
+		err := p.opt.Network.Fetcher.Do(ctx, &req, resp)
 		if err == nil && jar != nil {
 			takeCookies(jar, jarFor, resp)
 			if output.IsRedirect(resp) {
@@ -84,7 +84,7 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		return err
 	})
 	timeExchange(&p.Times, resp, err)
-	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
+	p.opt.Network.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || outage.CutOff(resp)) {
 		err = errBlocked
 	}
@@ -93,12 +93,12 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 }
 
 // keepAlive returns how long to keep the grant's connection open: until the host's next page is due, with a
-// margin. It returns 0 if no page waits, or if the next one is due after Options.KeepAlive.
+// margin. It returns 0 if no page waits, or if the next one is due after Options.Network.KeepAlive.
 func (p *pageStage) keepAlive(g *polite.Grant) time.Duration {
-	if g.Again == 0 || g.Again > p.opt.KeepAlive {
+	if g.Again == 0 || g.Again > p.opt.Network.KeepAlive {
 		return 0
 	}
-	return min(2*g.Again+time.Second, p.opt.KeepAlive)
+	return min(2*g.Again+time.Second, p.opt.Network.KeepAlive)
 }
 
 // keptFor returns how long the grant's connection stays open after its exchange; 0 if it is closed.

@@ -68,12 +68,12 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		if f.seeds > 0 {
-			opt.SeedLines = append(web.Seeds(), web.HostileSeeds()[:min(f.seeds, len(web.HostileSeeds()))]...)
+			opt.Admission.SeedLines = append(web.Seeds(), web.HostileSeeds()[:min(f.seeds, len(web.HostileSeeds()))]...)
 		}
-		opt.MaxPages, opt.Store, opt.CrawlLog, opt.CheckpointEvery, opt.MaxTime = pages, false, state.LogOff, time.Minute, time.Hour
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
+		opt.Limits.MaxPages, opt.Output.Store, opt.Output.CrawlLog, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = pages, false, state.LogOff, time.Minute, time.Hour
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
 		if f.slow {
-			opt.HostDelay, opt.HostDelayMin = 8*time.Second, 200*time.Millisecond
+			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 8*time.Second, 200*time.Millisecond
 		}
 		if budgets != nil {
 			budgets(&opt)
@@ -97,7 +97,7 @@ func crawlFarm(t *testing.T, pages int64, f farmCase, budgets func(*Options)) (r
 		}
 		res.share = float64(farmed) / float64(max(1, farmed+res.ordinary))
 		if res.computed = !run.Snapshot.Supporters.IsZero(); res.computed {
-			res.correlation = honestOrder(t, fs, opt.Dirs, web)
+			res.correlation = honestOrder(t, fs, opt.Disk.Dirs, web)
 		}
 	})
 	return res
@@ -165,13 +165,13 @@ var farmPolicies = []struct {
 	set  func(*Options)
 }{
 	{"off", func(o *Options) {
-		o.Budget, o.BudgetDefault, o.BudgetMax, o.QueuePages = "equal", 1<<24-1, 1<<24-1, Unlimited
+		o.Budgets.Policy, o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages = "equal", 1<<24-1, 1<<24-1, Unlimited
 	}},
-	{"equal", func(o *Options) { o.Budget, o.QueuePages, o.BudgetDefault = "equal", Unlimited, 2 }},
-	{"paper", func(o *Options) { o.QueuePages, o.BudgetDefault, o.BudgetMax = Unlimited, 2, 50 }},
+	{"equal", func(o *Options) { o.Budgets.Policy, o.Budgets.QueuePages, o.Budgets.Default = "equal", Unlimited, 2 }},
+	{"paper", func(o *Options) { o.Budgets.QueuePages, o.Budgets.Default, o.Budgets.Max = Unlimited, 2, 50 }},
 	{"supporters", func(o *Options) {
-		o.Budget, o.QueuePages, o.BudgetDefault, o.BudgetMax = "supporters", Unlimited, 2, 50
-		o.CheckpointEvery = 5 * time.Second
+		o.Budgets.Policy, o.Budgets.QueuePages, o.Budgets.Default, o.Budgets.Max = "supporters", Unlimited, 2, 50
+		o.Disk.CheckpointEvery = 5 * time.Second
 	}},
 }
 

@@ -38,7 +38,7 @@ func TestFeedLinks(t *testing.T) {
 		}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, &w.tinyWeb, fs, "http://a.test/")
-		opt.Sitemaps = true
+		opt.Links.Sitemaps = true
 		mustRun(t, t.Context(), opt)
 		var got []string
 		for _, q := range append(w.Got("a.test", ""), w.Got("b.test", "")...) {

@@ -58,19 +58,19 @@ func TestFigures(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, fs := smallWeb(t, func(o *simweb.Options) { o.Page.Gzip, o.HTTPS = 0.5, 0.5 }), memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.MaxPages = 200
+		opt.Limits.MaxPages = 200
 		first, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.MaxPages = 0
+		opt.Limits.MaxPages = 0
 		var lines int
-		opt.Snapshot = func(*Snapshot) { lines++ }
+		opt.Observe.Snapshot = func(*Snapshot) { lines++ }
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, m, err := lastManifest(fs, opt.Dirs)
+		_, m, err := lastManifest(fs, opt.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,8 +100,8 @@ func TestFigures(t *testing.T) {
 		if sized := s.Count(state.CountURLsSized); sized != s.Unique || s.Count(state.CountURLBytes) >= s.Count(state.CountRecordBytes) {
 			t.Errorf("the sizes of %d URLs of %d are known", sized, s.Unique)
 		}
-		if s.Edges == 0 || s.PLDs == 0 || s.Saved.IsZero() || s.CheckpointEvery != opt.CheckpointEvery || len(s.Dirs) != 2 ||
-			s.RAM.Limit != opt.RAMBytes || len(s.RAM.Parts) == 0 || len(s.Disk.Parts) == 0 {
+		if s.Edges == 0 || s.PLDs == 0 || s.Saved.IsZero() || s.CheckpointEvery != opt.Disk.CheckpointEvery || len(s.Dirs) != 2 ||
+			s.RAM.Limit != opt.Limits.RAMBytes || len(s.RAM.Parts) == 0 || len(s.Disk.Parts) == 0 {
 			t.Errorf("snapshot %+v", s)
 		}
 		parts := int64(0)

@@ -79,14 +79,14 @@ func TestNothingIsForged(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, seeds...)
 		atOnce(&opt)
-		opt.Retries, opt.MaxDepth, opt.WARCFileBytes = 0, 4, 200_000
-		opt.Linger = 0
+		opt.Health.Retries, opt.Limits.MaxDepth, opt.Output.WARCFileBytes = 0, 4, 200_000
+		opt.Limits.Linger = 0
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
 		if s.Place(state.PlaceFetched) < int64(3*len(forgeries)) || s.Refused["bad-response"] == 0 {
 			t.Fatalf("fetched %d, refused %v: want pages from most hosts", s.Place(state.PlaceFetched), s.Refused)
 		}
-		urls := checkWARCs(t, fs, opt.Dirs)
+		urls := checkWARCs(t, fs, opt.Disk.Dirs)
 		if int64(len(urls)) != s.Place(state.PlaceFetched) {
 			t.Errorf("the WARC files have %d URLs, the crawl fetched %d", len(urls), s.Place(state.PlaceFetched))
 		}
@@ -99,7 +99,7 @@ func TestNothingIsForged(t *testing.T) {
 			}
 		}
 		ended := 0
-		for _, e := range checkLog(t, fs, opt.Dirs, "crawl") {
+		for _, e := range checkLog(t, fs, opt.Disk.Dirs, "crawl") {
 			if e.Reason == "" && urls[e.URL] == 0 {
 				t.Errorf("the log has %q as fetched, the WARC files lack it", e.URL)
 			}
@@ -108,10 +108,10 @@ func TestNothingIsForged(t *testing.T) {
 		if want := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused); int64(ended) != want {
 			t.Errorf("the crawl log has %d entries, want %d", ended, want)
 		}
-		checkLog(t, fs, opt.Dirs, "seeds")
+		checkLog(t, fs, opt.Disk.Dirs, "seeds")
 		checkNames(t, fs, "d0")
 		checkNames(t, fs, "d1")
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/space"
 	"drumbeat/disk/memfs"
@@ -25,7 +26,7 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.WhenFull, opt.KeepFree = space.WhenFullStop, 400_000
+		opt.Disk.WhenFull, opt.Disk.KeepFree = options.WhenFullStop, 400_000
 		fs.SetCapacity(700_000)
 		res, err := Run(t.Context(), opt)
 		if err != nil {
@@ -34,7 +35,7 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 		if res.Stop != space.StopDisk {
 			t.Errorf("stopped by %q, want %q", res.Stop, space.StopDisk)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		fs.SetCapacity(1 << 40)
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 			t.Fatalf("with room again: %v, %+v", err, res)
@@ -51,11 +52,11 @@ func TestFullDiskPauses(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.KeepFree = 400_000
+		opt.Disk.KeepFree = 400_000
 		fs.SetCapacity(1_300_000)
 		rested := make(chan struct{})
 		var once sync.Once
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place == "rest" {
 				once.Do(func() { close(rested) })
 			}
@@ -89,9 +90,9 @@ func TestSuddenlyFullDisk(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		small(&opt)
-		opt.KeepFree, opt.CheckpointEvery = 100_000, time.Second
+		opt.Disk.KeepFree, opt.Disk.CheckpointEvery = 100_000, time.Second
 		falls, back := 0, make(chan struct{}, 100)
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place == "recovery" {
 				select {
 				case back <- struct{}{}:
@@ -122,7 +123,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 		if falls < 2 {
 			t.Errorf("the crawl went back to a checkpoint %d times, too few for this test", falls)
 		}
-		checkStored(t, web, fs, opt.Dirs)
+		checkStored(t, web, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -133,17 +134,17 @@ func TestDiskLimit(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.DiskBytes, opt.WhenFull = 4_000_000, space.WhenFullStop
+		opt.Limits.DiskBytes, opt.Disk.WhenFull = 4_000_000, options.WhenFullStop
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != space.StopDisk {
 			t.Fatalf("got %v, %+v, want a stop by %q", err, res, space.StopDisk)
 		}
-		checkBalanced(t, fs, opt.Dirs)
-		opt.DiskBytes = 10 << 30
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		opt.Limits.DiskBytes = 10 << 30
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 			t.Fatalf("with a larger limit: %v, %+v", err, res)
 		}
-		checkStored(t, web, fs, opt.Dirs) // a write that the limit refuses takes the crawl back to a checkpoint
+		checkStored(t, web, fs, opt.Disk.Dirs) // a write that the limit refuses takes the crawl back to a checkpoint
 	})
 }
 
@@ -154,12 +155,12 @@ func TestDrain(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.MaxPages = 100
+		opt.Limits.MaxPages = 100
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != StopPages {
 			t.Fatalf("got %v, %+v", err, res)
 		}
-		opt.MaxPages, opt.Drain = 0, true
+		opt.Limits.MaxPages, opt.Admission.Drain = 0, true
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDrained {
 			t.Fatalf("draining: got %v, %+v", err, res)
 		}
@@ -172,7 +173,7 @@ func TestDrain(t *testing.T) {
 		if n := s.Count(state.CountLinksDraining); n == 0 {
 			t.Error("no link was dropped")
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDrained {
 			t.Errorf("drain again: %v, %+v", err, res)
 		}
@@ -190,9 +191,9 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 			mem := memfs.New(*seedFlag)
 			opt := simOptions(t, web, mem)
 			small(&opt)
-			opt.CheckpointEvery = time.Second
+			opt.Disk.CheckpointEvery = time.Second
 			began := time.Now()
-			opt.FS = memfs.NewFault(mem, func(o memfs.Op, name string) error {
+			opt.Disk.FS = memfs.NewFault(mem, func(o memfs.Op, name string) error {
 				if o == op && strings.HasPrefix(name, "d1") && time.Since(began) > 3*time.Second {
 					return &iofs.PathError{Op: o.String(), Path: name, Err: syscall.EIO}
 				}
@@ -204,12 +205,12 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 				t.Fatalf("%v fails: got %v, want a DiskError of d1", op, err)
 			}
 			mem = mem.Kill()
-			opt.FS = mem
-			checkBalanced(t, mem, opt.Dirs)
+			opt.Disk.FS = mem
+			checkBalanced(t, mem, opt.Disk.Dirs)
 			if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 				t.Fatalf("with a good disk: %v, %+v", err, res)
 			}
-			checkStored(t, web, mem, opt.Dirs)
+			checkStored(t, web, mem, opt.Disk.Dirs)
 		})
 	}
 }
@@ -218,12 +219,13 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 // plan gives the queues.
 func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 	for _, ram := range []int64{plan.LeastRAM, 128 << 20, 1 << 30, 16 << 30} {
-		o := Options{Dirs: []string{"d"}, RAMBytes: ram, Connections: 100}
+		o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: ram},
+			Network: NetworkOptions{Connections: 100}}
 		p, err := MakePlan(&o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := int64(p.QueueBlockBytes) * int64(o.QueuesMax+plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
+		if got := int64(p.QueueBlockBytes) * int64(o.Budgets.QueuesMax+plan.OpenQueueBuffers); got > max(p.QueueBytes, 6<<20) {
 			t.Errorf("RAM %d: queue buffers take %d bytes, want at most %d", ram, got, p.QueueBytes)
 		}
 	}

@@ -50,16 +50,16 @@ func (s *soundCrawl) make(t *testing.T) {
 			})
 			mem := memfs.New(1)
 			opt := simOptions(t, web, mem)
-			opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 40, 60
+			opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = Unlimited, 40, 60
 			if _, err := Run(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
 			var err error
-			if s.files, err = damage.Read(mem, opt.Dirs...); err != nil {
+			if s.files, err = damage.Read(mem, opt.Disk.Dirs...); err != nil {
 				t.Fatal(err)
 			}
-			s.opt, s.dirs = opt, opt.Dirs
-			_, s.body, _ = bytes.Cut(s.files[opt.Dirs[0]+"/"+state.ManifestName], []byte("\n"))
+			s.opt, s.dirs = opt, opt.Disk.Dirs
+			_, s.body, _ = bytes.Cut(s.files[opt.Disk.Dirs[0]+"/"+state.ManifestName], []byte("\n"))
 		})
 	})
 	if len(s.body) == 0 {
@@ -216,7 +216,7 @@ func (s *soundCrawl) use(t *testing.T, mem *memfs.FS) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	opt := s.opt
-	opt.FS = mem
+	opt.Disk.FS = mem
 	Run(ctx, opt)
 }
 

@@ -47,7 +47,7 @@ func (g *gauges) measure(c *crawler) {
 		{Name: "bodies", Bytes: p.BodyBytes}, {Name: "trap-scores", Bytes: p.TrapBytes}, {Name: "walk", Bytes: p.WalkBytes}, {Name: "supporters", Bytes: p.SupportersBytes},
 		{Name: "heap", Bytes: p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes - p.TrapBytes - p.WalkBytes - p.SupportersBytes},
 	}}
-	g.disk = snapshot.Space{Limit: c.opt.DiskBytes, Used: c.space.Used()}
+	g.disk = snapshot.Space{Limit: c.opt.Limits.DiskBytes, Used: c.space.Used()}
 	rest := g.disk.Used
 	add := func(name string, n int64) {
 		g.disk.Parts = append(g.disk.Parts, snapshot.Part{Name: name, Bytes: n})
@@ -67,11 +67,11 @@ func (g *gauges) measure(c *crawler) {
 	}
 	g.dirs = nil
 	for _, dir := range c.opt.allDirs() {
-		free, total, err := c.opt.FS.Space(dir)
+		free, total, err := c.opt.Disk.FS.Space(dir)
 		if err != nil {
 			continue
 		}
-		files, err := c.opt.FS.FreeFiles(dir)
+		files, err := c.opt.Disk.FS.FreeFiles(dir)
 		if err != nil {
 			continue
 		}

@@ -61,8 +61,8 @@ func newBesideGood(pages, vast int) *besideGood {
 func (w *besideGood) smallBudgets(t *testing.T, fs *memfs.FS) Options {
 	opt := tinyOptions(t, &w.tinyWeb, fs, "http://good.test/0")
 	atOnce(&opt)
-	opt.Store, opt.CrawlLog, opt.Connections = false, state.LogOff, 20
-	opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 10, 10, Unlimited
+	opt.Output.Store, opt.Output.CrawlLog, opt.Network.Connections = false, state.LogOff, 20
+	opt.Budgets.Default, opt.Budgets.Max, opt.Budgets.QueuePages = 10, 10, Unlimited
 	return opt
 }
 
@@ -93,7 +93,7 @@ func TestGlutSlowsNoOther(t *testing.T) {
 		if n := res.Snapshot.Deferred[state.ReasonHostBacklog.String()]; n > 2000 {
 			t.Errorf("%d URLs wait for their hosts, want few: the rest stays in QF", n)
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 		time.Sleep(2 * time.Second) // the last request of slow ends
 	})
 }
@@ -106,7 +106,7 @@ func TestGlutOutlivesCuts(t *testing.T) {
 			w, fs, cuts := newBesideGood(2000, 200), memfs.New(rng.Uint64()), 0
 			for done := false; !done; {
 				opt := w.smallBudgets(t, fs)
-				opt.CheckpointEvery, opt.Store, opt.CrawlLog = 50*time.Millisecond, true, state.LogAll
+				opt.Disk.CheckpointEvery, opt.Output.Store, opt.Output.CrawlLog = 50*time.Millisecond, true, state.LogAll
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				if done = cuts == 10; !done {
 					fs.CrashAfter(20 + rng.IntN(300))

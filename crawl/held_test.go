@@ -23,8 +23,8 @@ func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, allow
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
-	opt.NetworkFlags = fmt.Sprint(nets, allowed)
+	opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
+	opt.Network.Flags = fmt.Sprint(nets, allowed)
 }
 
 // TestFlagsRefuseNothingForGood: the crawl must hold URLs that a run's own flags forbid, and the first run
@@ -45,13 +45,13 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 		if len(w.dialed) > 0 || len(res.Seeds) != len(seeds) {
 			t.Errorf("dialled %v; seeds without yield %q, want all", w.dialed, res.Seeds)
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 			t.Errorf("the same flags again: %v, want %v", err, state.ErrFinished)
 		}
 
 		w.flags(t, &opt, own) // the port is still forbidden; add a seed of a host that was just forbidden
-		opt.SeedLines = append(seeds, "http://b.test/new")
+		opt.Admission.SeedLines = append(seeds, "http://b.test/new")
 		res = mustRun(t, t.Context(), opt)
 		for _, c := range []struct{ host, path string }{{"b.test", "/"}, {"b.test", "/new"}, {"127.16.0.9", "/"}} {
 			if n := len(w.Got(c.host, c.path)); n != 1 {
@@ -68,8 +68,8 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 		if s = &res.Snapshot; s.Place(state.PlaceHeld) != 0 || s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
 			t.Errorf("%v, refused %v: want no URL held", s.Places, s.Refused)
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
-		if rep, err := audit.Deep(audit.Options{FS: opt.FS, Dirs: opt.Dirs}); err != nil || !rep.Balanced() {
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
+		if rep, err := audit.Deep(audit.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs}); err != nil || !rep.Balanced() {
 			t.Errorf("deep audit: %v, %+v", err, rep)
 		}
 	})
@@ -87,15 +87,15 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 		}
 		opt := w.options(t, seeds...)
 		own := []netip.Prefix{ownNet}
-		opt.HostDelay, opt.HostDelayMin, opt.StockTarget, opt.CheckpointEvery = time.Second, time.Second, 16, 2*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Order.StockTarget, opt.Disk.CheckpointEvery = time.Second, time.Second, 16, 2*time.Second
 		w.flags(t, &opt, nil, 8080)
 		mustRun(t, t.Context(), opt)
 
 		w.flags(t, &opt, own, 8080)
-		mem, calls := opt.FS.(*memfs.FS), 0
+		mem, calls := opt.Disk.FS.(*memfs.FS), 0
 		var forks []*memfs.FS
 		var mu sync.Mutex // guards calls and forks
-		opt.hook = func(string) {
+		opt.tests.hook = func(string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if calls++; calls%9 == 0 && len(forks) < 8 {
@@ -103,9 +103,9 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 			}
 		}
 		mustRun(t, t.Context(), opt)
-		opt.hook = nil
+		opt.tests.hook = nil
 		for i, fork := range append(forks, mem) {
-			opt.FS = fork
+			opt.Disk.FS = fork
 			res, err := Run(t.Context(), opt)
 			if err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatalf("fork %d: %v", i, err)
@@ -113,7 +113,7 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 			if s := &res.Snapshot; s.Place(state.PlaceFetched) != n || s.Unique != n {
 				t.Errorf("fork %d: %v, refused %v: want %d fetched", i, s.Places, s.Refused, n)
 			}
-			checkBalanced(t, fork, opt.Dirs)
+			checkBalanced(t, fork, opt.Disk.Dirs)
 			if again, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 				t.Errorf("fork %d, once more: %v, %+v", i, err, again)
 			}
@@ -142,9 +142,9 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 		}
 		own := []netip.Prefix{ownNet}
 		w.flags(t, &opt, own, 8080)
-		opt.HostDelay, opt.HostDelayMin, opt.MaxPages = time.Minute, time.Minute, 4
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.MaxPages = time.Minute, time.Minute, 4
 		mustRun(t, t.Context(), opt)
-		opt.MaxPages = 0
+		opt.Limits.MaxPages = 0
 		w.flags(t, &opt, own)
 		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) == 0 || s.Place(state.PlaceHeld) != s.Refused["forbidden-port"] {
 			t.Errorf("%v, refused %v: want the waiting URLs of port 8080 held", s.Places, s.Refused)
@@ -158,6 +158,6 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 				t.Errorf("/%d was fetched %d times, want 1", i, n)
 			}
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }

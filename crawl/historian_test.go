@@ -35,23 +35,23 @@ func TestHistory(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
-		opt.HistoryBytes, opt.HostDelay, opt.HostDelayMin, opt.Version = 1<<20, 2*time.Second, time.Second, "v9"
+		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Identity.Version = 1<<20, 2*time.Second, time.Second, "v9"
 		ctx, stop := context.WithTimeout(t.Context(), 25*time.Second)
 		defer stop()
 		if _, err := Run(ctx, opt); err != nil {
 			t.Fatal(err)
 		}
 		var crashed *memfs.FS
-		opt.Control = new(Control)
-		opt.SnapshotEvery = 35 * time.Second
-		opt.Snapshot = func(*Snapshot) {
+		opt.Observe.Control = new(Control)
+		opt.Observe.SnapshotEvery = 35 * time.Second
+		opt.Observe.Snapshot = func(*Snapshot) {
 			if crashed == nil {
 				crashed = mem.Fork(1)
 			}
 		}
 		go func() {
 			time.Sleep(5 * time.Second)
-			if _, err := opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "90", Who: "me"}); err != nil {
+			if _, err := opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "90", Who: "me"}); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -81,17 +81,17 @@ func TestHistory(t *testing.T) {
 		if res.Snapshot.HistoryErrors != 0 {
 			t.Errorf("%d errors", res.Snapshot.HistoryErrors)
 		}
-		rep, err := audit.Deep(audit.Options{FS: mem, Dirs: opt.Dirs, RAMBytes: 1 << 20})
+		rep, err := audit.Deep(audit.Options{FS: mem, Dirs: opt.Disk.Dirs, RAMBytes: 1 << 20})
 		if err != nil || len(rep.Bad)+len(rep.Unnamed)+len(rep.Damages) > 0 {
 			t.Errorf("audit: %v, %+v", err, rep)
 		}
 
 		before := historyOf(t, crashed, "pages_total")
-		opt.FS, opt.Control, opt.Snapshot = crashed.Kill(), nil, nil
+		opt.Disk.FS, opt.Observe.Control, opt.Observe.Snapshot = crashed.Kill(), nil, nil
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		data = historyOf(t, opt.FS, "pages_total")
+		data = historyOf(t, opt.Disk.FS, "pages_total")
 		n := len(before.Events)
 		if len(data.Events) != n+3 || data.Events[n].What != "crash" || !strings.Contains(data.Events[n].Text, "continues from checkpoint") {
 			t.Errorf("events after the crash: %+v", data.Events)
@@ -116,11 +116,11 @@ func TestHistoryFaults(t *testing.T) {
 			return nil
 		})
 		opt := simOptions(t, web, fs)
-		opt.HistoryBytes, opt.HostDelay, opt.HostDelayMin = 1<<20, 2*time.Second, time.Second
+		opt.Observe.HistoryBytes, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 1<<20, 2*time.Second, time.Second
 		var log bytes.Buffer
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
-		opt.SnapshotEvery = time.Second
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Observe.SnapshotEvery = time.Second
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			if s.Elapsed > 35*time.Second {
 				broken.Store(false)
 			}

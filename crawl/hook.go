@@ -45,27 +45,27 @@ func openHook(ctx context.Context, opt *Options) (stop func(), err error) {
 		return func() {}, nil
 	}
 	o := *opt.Hook
-	o.Program = "drumbeat/" + opt.Version
+	o.Program = "drumbeat/" + opt.Identity.Version
 	o.Note = func(warn bool, message string, args ...any) {
 		if warn {
-			opt.Log.Warn(message, args...)
+			opt.Observe.Log.Warn(message, args...)
 		} else {
-			opt.Log.Info(message, args...)
+			opt.Observe.Log.Info(message, args...)
 		}
 	}
 	pool, err := hook.Open(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("crawl: %w", err)
 	}
-	opt.asker = pool
+	opt.opened.asker = pool
 	return pool.Close, nil
 }
 
 // hookProcs returns the number of pages that can be with the hook at once.
 func (o *Options) hookProcs() int {
 	switch {
-	case o.asker != nil:
-		return o.asker.Procs()
+	case o.opened.asker != nil:
+		return o.opened.asker.Procs()
 	case o.Hook == nil:
 		return 0
 	case o.Hook.Procs == 0:
@@ -92,14 +92,14 @@ func (o *Options) hookRAM() int64 {
 // error is that of ctx.
 func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response) error {
 	began := time.Now()
-	a, outcome := p.opt.asker.Ask(ctx, p.hookRequest(w, rec, resp))
+	a, outcome := p.opt.opened.asker.Ask(ctx, p.hookRequest(w, rec, resp))
 	if outcome == hook.Cancelled {
 		return context.Cause(ctx)
 	}
 	counts := &w.links.Counts
 	counts[hookOutcomes[outcome]]++
 	counts[state.CountHookMicros] += time.Since(began).Microseconds()
-	counts[state.CountHookRestarts] += p.opt.asker.TakeRestarts()
+	counts[state.CountHookRestarts] += p.opt.opened.asker.TakeRestarts()
 	if a == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (p *pageStage) askHook(ctx context.Context, w *pageWorker, rec *weburl.Reco
 
 // hookRequest describes the page in w as far as the hook wants it.
 func (p *pageStage) hookRequest(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *hook.Request {
-	wants, most := p.opt.asker.Wants(), p.opt.asker.BodyBytes()
+	wants, most := p.opt.opened.asker.Wants(), p.opt.opened.asker.BodyBytes()
 	r := &hook.Request{URL: string(rec.URL), Status: resp.Status, MIME: output.MIMEType(resp), Depth: int(rec.Depth),
 		Robots: w.meta.directives()}
 	if rec.Parent == 0 && len(rec.Via) > 0 { // via is complete

@@ -78,12 +78,12 @@ func yes() (*hook.Answer, hook.Outcome) {
 func outputWithMeta(t *testing.T, opt *Options) (kinds map[string]string, meta map[string]map[string]string) {
 	t.Helper()
 	kinds, meta = map[string]string{}, map[string]map[string]string{}
-	files, err := warc.Files(disk.Set{FS: opt.FS, Paths: opt.Dirs})
+	files, err := warc.Files(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if err := warc.ReadFile(opt.FS, name, 1<<20, func(r *warc.Record) error {
+		if err := warc.ReadFile(opt.Disk.FS, name, 1<<20, func(r *warc.Record) error {
 			path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
 			switch {
 			case !ok || path == "/robots.txt":
@@ -163,8 +163,8 @@ func TestHook(t *testing.T) {
 			return a, hook.Answered
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-		opt.Scope, opt.asker = state.ScopeHost, h
-		opt.Log = nil
+		opt.Admission.Scope, opt.opened.asker = state.ScopeHost, h
+		opt.Observe.Log = nil
 		res := mustRun(t, t.Context(), opt)
 
 		kinds, meta := outputWithMeta(t, &opt)
@@ -216,7 +216,7 @@ func TestHook(t *testing.T) {
 		if s.Refused["robots"] != 1 || s.Count(state.CountLinksScope) < 2 {
 			t.Errorf("refused %v, %d links out of scope", s.Refused, s.Count(state.CountLinksScope))
 		}
-		rep, err := audit.Deep(audit.Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Out})
+		rep, err := audit.Deep(audit.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out})
 		if err != nil || !rep.Balanced() || !rep.Output.StoredAll {
 			t.Errorf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
 		}
@@ -228,7 +228,7 @@ func TestHook(t *testing.T) {
 func checkHookExport(t *testing.T, opt *Options) {
 	t.Helper()
 	var out strings.Builder
-	if _, err := export.Run(t.Context(), export.Options{FS: opt.FS, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL,
+	if _, err := export.Run(t.Context(), export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL,
 		Stream: &out, TempDir: "tmp"}); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestHookLosesNothing(t *testing.T) {
 		web := smallWeb(t, nil)
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		h := &fakeHook{wants: hook.Wants{Links: true}, think: 50 * time.Millisecond, answer: erraticAnswer, procs: 3}
-		opt.asker = h
+		opt.opened.asker = h
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
 		if s.Count(state.CountHookAnswers) == 0 || s.Count(state.CountHookUnasked) == 0 || s.Count(state.CountHookDropped) == 0 {
@@ -300,11 +300,11 @@ func TestHookLosesNothing(t *testing.T) {
 		for url := range web.Expected("drumbeat").FetchedURLs() {
 			want[url] = true
 		}
-		_, m, err := lastManifest(opt.FS, opt.Dirs)
+		_, m, err := lastManifest(opt.Disk.FS, opt.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		set := disk.Set{FS: opt.FS, Paths: opt.Dirs}
+		set := disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs}
 		got, err := outputOf(new(sync.Map), set, set, m)
 		if err != nil {
 			t.Fatal(err)
@@ -317,7 +317,7 @@ func TestHookLosesNothing(t *testing.T) {
 		if len(got) != len(want) {
 			t.Errorf("%d URLs, want %d", len(got), len(want))
 		}
-		if _, err := audit.Run(opt.FS, opt.Dirs); err != nil {
+		if _, err := audit.Run(opt.Disk.FS, opt.Disk.Dirs); err != nil {
 			t.Error(err)
 		}
 	})
@@ -365,7 +365,7 @@ done`
 	if n := int64(strings.Count(string(text), "ends")); err != nil || n < failed || n > failed+2 {
 		t.Errorf("%d processes have ended by themselves: %v", n, err)
 	}
-	opt.FS, opt.Hook.Command = memfs.New(*seedFlag), []string{"/bin/sh", "-c", "echo no >&2"}
+	opt.Disk.FS, opt.Hook.Command = memfs.New(*seedFlag), []string{"/bin/sh", "-c", "echo no >&2"}
 	if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "hook: start") {
 		t.Errorf("a hook that does not start: %v", err)
 	}

@@ -70,10 +70,10 @@ func (h *hostHealth) isClean(host uint64) bool {
 // makePolicy returns the policy of the options for hosts that fail or refuse.
 func (o *Options) makePolicy() health.Policy {
 	p := health.Defaults()
-	p.Backoff, p.BackoffMax = o.Backoff, o.BackoffMax
-	p.Failures, p.Rests, p.Refusals = o.HostFailures, o.HostRests, o.HostRefusals
-	if o.tunePolicy != nil {
-		o.tunePolicy(&p)
+	p.Backoff, p.BackoffMax = o.Health.Backoff, o.Health.BackoffMax
+	p.Failures, p.Rests, p.Refusals = o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals
+	if o.tests.tunePolicy != nil {
+		o.tests.tunePolicy(&p)
 	}
 	return p
 }
@@ -102,7 +102,7 @@ func (h *hostHealth) noteHost(tx *account.Tx, host uint64, rec *weburl.Record, o
 	if v.Began || v.Ended {
 		// Log at Debug only: there may be millions of hosts. The snapshot counts them.
 		s := h.hosts.Get(host, onDisk, now)
-		tx.Late.Add(h.opt.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		tx.Late.Add(h.opt.Observe.Log.Debug, "host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)

@@ -42,7 +42,7 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 		}
 		outcome := func(kind byte, f robots.Fetched) {
 			f.Addrs, f.AddrExpires = []netip.Addr{netip.MustParseAddr("127.0.0.1")}, time.Now().Add(1000*time.Hour)
-			h := robots.Outcome(&robots.HostData{}, &f, opt.Agent, time.Now())
+			h := robots.Outcome(&robots.HostData{}, &f, opt.Identity.Agent, time.Now())
 			apply(drum.Item{Op: drum.Update, Value: robots.AppendUpdate(nil, kind, time.Now(), &h)})
 		}
 		outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})

@@ -51,14 +51,14 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		})
 		fs := memfs.New(*seedFlag)
 		opt = simOptions(t, web, fs)
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond, 10*time.Millisecond
-		opt.MaxTime, opt.CheckpointEvery, opt.CrawlLog, opt.Store = trapTime, time.Minute, state.LogOff, false
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond, 10*time.Millisecond
+		opt.Limits.MaxTime, opt.Disk.CheckpointEvery, opt.Output.CrawlLog, opt.Output.Store = trapTime, time.Minute, state.LogOff, false
 		if tune != nil {
 			tune(nil, &opt)
 		}
-		opt.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
-		opt.SnapshotEvery = 10 * time.Second
-		opt.Snapshot = func(sn *Snapshot) {
+		opt.Admission.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
+		opt.Observe.SnapshotEvery = 10 * time.Second
+		opt.Observe.Snapshot = func(sn *Snapshot) {
 			if *verbose {
 				t.Logf("%v: %v waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places, sn.Waiting, sn.Deferred, sn.Refused,
 					sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
@@ -69,7 +69,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(fs.HeldBytes()))), max(run.routines, runtime.NumGoroutine())
 		}
 		run.res = mustRun(t, t.Context(), opt)
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		snap := web.Log().Snapshot()
 		if snap.Dropped > 0 {
 			t.Errorf("the log dropped %d entries", snap.Dropped)

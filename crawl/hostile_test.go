@@ -49,7 +49,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		// The back-off after two consecutive answers 500 takes no longer than the rest of the crawl.
-		opt.Backoff = time.Second
+		opt.Health.Backoff = time.Second
 		limits := hostileLimits
 		if *longRuns {
 			limits = fetch.Limits{BodyBytes: 16 << 20, DecodedBytes: 16 << 20}
@@ -62,10 +62,10 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.FetchLimits = client, limits
-		opt.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
-		opt.SnapshotEvery = time.Second
-		opt.Snapshot = func(*Snapshot) {
+		opt.Network.Fetcher, opt.Network.FetchLimits = client, limits
+		opt.Admission.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
+		opt.Observe.SnapshotEvery = time.Second
+		opt.Observe.Snapshot = func(*Snapshot) {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			run.heap = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, before.HeapAlloc))
@@ -80,7 +80,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 			t.Errorf("stopped by %q, want %q", run.res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		run.web, run.snap, run.memory = web, web.Log().Snapshot(), client.Memory()
 		for _, q := range run.snap.Requests {
 			if q.Known {

@@ -100,10 +100,10 @@ func TestHTTP2Crawl(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.Close()
-		opt.Fetcher, opt.ArchiveRobots = client, true
+		opt.Network.Fetcher, opt.Output.ArchiveRobots = client, true
 		res := mustRun(t, t.Context(), opt)
 		checkFetched(t, web, &opt)
-		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})
+		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

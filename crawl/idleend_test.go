@@ -66,10 +66,10 @@ func idleEnd(t *testing.T, n int) {
 	var stops [2]string
 	for node := range 2 {
 		o := base
-		o.FS = memfs.New(uint64(node) + 1)
-		o.HostDelay, o.HostDelayMin = time.Second, time.Second
-		o.Control, o.MaxTime = nil, 0
-		o.CheckpointEvery, o.Linger = time.Minute, 5*time.Second
+		o.Disk.FS = memfs.New(uint64(node) + 1)
+		o.Politeness.HostDelay, o.Politeness.HostDelayMin = time.Second, time.Second
+		o.Observe.Control, o.Limits.MaxTime = nil, 0
+		o.Disk.CheckpointEvery, o.Limits.Linger = time.Minute, 5*time.Second
 		e := net.Engine(node)
 		defer e.Close()
 		o.Cluster = &Cluster{Node: node, Table: table, Crawl: 7, Secret: weburl.Secret{1, 2}, Engine: e, LeaseTTL: time.Minute}

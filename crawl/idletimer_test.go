@@ -86,8 +86,8 @@ func TestNoTimerHoldsURLs(t *testing.T) {
 			})
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			atOnce(&opt)
-			opt.Connections, opt.StockTarget, opt.CheckpointEvery, opt.Linger = 64, 0, time.Minute, 0
-			opt.CrawlLog = state.LogOff
+			opt.Network.Connections, opt.Order.StockTarget, opt.Disk.CheckpointEvery, opt.Limits.Linger = 64, 0, time.Minute, 0
+			opt.Output.CrawlLog = state.LogOff
 			var m idleMeter
 			done, ended := make(chan struct{}), make(chan struct{})
 			c := openCrawler(t, opt)

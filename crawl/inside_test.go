@@ -77,9 +77,9 @@ func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	}
 	opt := tinyOptions(t, &w.tinyWeb, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
-	opt.Resolver, opt.Fetcher = w, client
-	opt.AllowedAddr, opt.Ports = client.AllowedAddr, client.Ports()
-	opt.MaxTime, opt.Linger, opt.Retries = 2*time.Hour, 10*time.Second, 1
+	opt.Network.Resolver, opt.Network.Fetcher = w, client
+	opt.Network.AllowedAddr, opt.Network.Ports = client.AllowedAddr, client.Ports()
+	opt.Limits.MaxTime, opt.Limits.Linger, opt.Health.Retries = 2*time.Hour, 10*time.Second, 1
 	return opt
 }
 
@@ -225,9 +225,9 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 		}
 		opt := w.options(t, urls("a", 3, 40)...)
 		// 40 minutes of fetches, so that addresses expire.
-		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute, time.Minute
 		// Confirmation takes hours for a name that had a public address.
-		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour
+		opt.Limits.MaxTime, opt.Limits.Linger = 24*time.Hour, 10*time.Hour
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		for host, n := range w.asked {
@@ -304,7 +304,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 			seeds = append(seeds, fmt.Sprintf("http://a%d.test:8080/%d", i%3, i), fmt.Sprintf("http://busy%d.test:8080/%d", i%3, i))
 		}
 		opt := w.options(t, seeds...)
-		opt.HostDelay, opt.HostDelayMin = 30*time.Second, 30*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Second, 30*time.Second
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		mustRun(t, ctx, opt)
@@ -313,7 +313,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.Ports = client, client.Ports()
+		opt.Network.Fetcher, opt.Network.Ports = client, client.Ports()
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("")); n != before || before == 0 {
 			t.Errorf("fetched %d pages after the port was disallowed, %d before", n-before, before)
@@ -327,7 +327,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 				t.Errorf("deferred %s %d, want 0", reason, n)
 			}
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -343,7 +343,7 @@ func TestSamePlaceByTwoNotations(t *testing.T) {
 			return addrs("::ffff:93.184.216.34", "93.184.216.34")
 		}
 		opt := w.options(t, append(urls("a", 5, 2), urls("b", 5, 2)...)...)
-		opt.ServerDelay, opt.ServerDelayMin = 10*time.Second, 10*time.Second
+		opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 10*time.Second, 10*time.Second
 		mustRun(t, t.Context(), opt)
 		w.check(t)
 		all := w.Got("", "")
@@ -370,7 +370,7 @@ func TestFetcherIsTheLastGate(t *testing.T) {
 			return []netip.Addr{inside[i]}
 		}
 		opt := w.options(t, urls("a", len(inside), 1)...)
-		opt.AllowedAddr, opt.Ports = nil, ports.Set{}
+		opt.Network.AllowedAddr, opt.Network.Ports = nil, ports.Set{}
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if len(w.dialed) > 0 || res.Snapshot.Refused["forbidden-address"] != int64(len(inside)) {

@@ -100,13 +100,20 @@ func (j *childJob) options() (Options, error) {
 	var mu sync.Mutex
 	seen, began := 0, time.Now()
 	opt := Options{
-		Dirs: j.Dirs, Seeds: j.Seeds, Agent: "drumbeat", Contact: "test@example.org", Fetcher: client,
-		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
-		KeepAlive: 5 * time.Second, HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
-		ServerDelayMin: 4 * time.Millisecond, PLDDelay: 10 * time.Millisecond, PLDDelayMin: 5 * time.Millisecond,
-		NetworkConnections: 40, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
-		CrawlLog: state.LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 50_000, Backoff: 50 * time.Millisecond,
-		hook: func(place string) {
+		Disk:      DiskOptions{Dirs: j.Dirs, CheckpointEvery: 100 * time.Millisecond},
+		Admission: AdmissionOptions{Seeds: j.Seeds},
+		Identity:  IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
+		Network: NetworkOptions{Fetcher: client, Resolver: netResolver(j.DNS), Connections: 64,
+			KeepAlive: 5 * time.Second},
+		Limits: LimitsOptions{RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Linger: 500 * time.Millisecond,
+			MaxDepth: Unlimited},
+		Health: HealthOptions{Retries: 2, Backoff: 50 * time.Millisecond},
+		Politeness: PolitenessOptions{HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond,
+			ServerDelay: 5 * time.Millisecond, ServerDelayMin: 4 * time.Millisecond, PLDDelay: 10 * time.Millisecond,
+			PLDDelayMin: 5 * time.Millisecond, NetworkConnections: 40},
+		Output: OutputOptions{Store: true, CrawlLog: state.LogAll, WARCFileBytes: 50_000},
+		Order:  OrderOptions{StockTarget: 500},
+		tests: testOptions{hook: func(place string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if place == j.KillAt && time.Since(began) >= j.KillAfter {
@@ -115,15 +122,15 @@ func (j *childJob) options() (Options, error) {
 					select {} // wait for the signal
 				}
 			}
-		},
+		}},
 	}
-	opt.Recrawl, opt.MaxTime = j.Recrawl, j.MaxTime
+	opt.Recrawl, opt.Limits.MaxTime = j.Recrawl, j.MaxTime
 	if j.KillAt == "rest" {
-		opt.FS = shortOfSpace{disk.OS()}
+		opt.Disk.FS = shortOfSpace{disk.OS()}
 	}
 	j.inTrouble(&opt)
 	if j.Small {
-		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 8
+		opt.Drum.BufferBytes, opt.Drum.BucketBytes, opt.Drum.Buckets = 4<<10, 64<<10, 8
 	}
 	return opt, nil
 }
@@ -293,7 +300,7 @@ func (k *killTest) finish() {
 	// Over sockets the test can measure the time from the end of a response to the next request. It can't
 	// measure the time between starts: on a busy machine the web's goroutines read requests late.
 	// TestCutsAtRandom checks both, in virtual time.
-	checkDelays(k.t, snap, &opt, opt.ServerDelayMin)
+	checkDelays(k.t, snap, &opt, opt.Politeness.ServerDelayMin)
 	if k.world == walking {
 		k.checkWalked(&opt, snap)
 		return

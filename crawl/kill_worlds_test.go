@@ -82,20 +82,20 @@ func (j *childJob) meet() {
 
 // inTrouble sets the options that the world's trouble requires.
 func (j *childJob) inTrouble(opt *Options) {
-	opt.Resolver = metNames{troubledNames{opt.Resolver, j.World}, j}
+	opt.Network.Resolver = metNames{troubledNames{opt.Network.Resolver, j.World}, j}
 	// These waits are to an outage of one or two seconds what the defaults are to the outages of the
 	// simulation.
-	opt.tuneWaits = func(w *retryWaits) {
+	opt.tests.tuneWaits = func(w *retryWaits) {
 		*w = retryWaits{Waits: outage.Waits{Confirm: 700 * time.Millisecond, ConfirmOutage: time.Second, Patience: 3 * time.Second},
 			ourFault: 200 * time.Millisecond}
 	}
 	switch j.World {
 	case overQuota:
-		fs := opt.FS
+		fs := opt.Disk.FS
 		if fs == nil {
 			fs = disk.OS()
 		}
-		opt.FS = memfs.NewFault(fs, func(op memfs.Op, name string) error {
+		opt.Disk.FS = memfs.NewFault(fs, func(op memfs.Op, name string) error {
 			if (op == memfs.OpWrite || op == memfs.OpCreate || op == memfs.OpPreallocate) && j.Window.now() {
 				j.meet()
 				return &os.PathError{Op: op.String(), Path: name, Err: j.Errno}
@@ -103,10 +103,10 @@ func (j *childJob) inTrouble(opt *Options) {
 			return nil
 		})
 	case walking:
-		opt.Strategy, opt.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: j.WalkURLs}
+		opt.Order.Strategy, opt.Order.Walk = strategy.RandomWalk, walk.Options{Walkers: 10, URLs: j.WalkURLs}
 	case bannedLast, networkResets:
-		opt.HostFailures, opt.HostRests, opt.BackoffMax, opt.Linger = 3, 1, 200*time.Millisecond, 2500*time.Millisecond
-		opt.tunePolicy = func(p *health.Policy) { p.LongRest, p.LongRestMax = 500*time.Millisecond, time.Second }
+		opt.Health.HostFailures, opt.Health.HostRests, opt.Health.BackoffMax, opt.Limits.Linger = 3, 1, 200*time.Millisecond, 2500*time.Millisecond
+		opt.tests.tunePolicy = func(p *health.Policy) { p.LongRest, p.LongRestMax = 500*time.Millisecond, time.Second }
 	}
 }
 

@@ -18,9 +18,9 @@ func TestOneConnectionPerHost(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		atOnce(&opt)
-		opt.QueuePages = Unlimited
+		opt.Budgets.QueuePages = Unlimited
 		var landed atomic.Int64
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place == "landed" {
 				landed.Add(1)
 			}
@@ -29,7 +29,7 @@ func TestOneConnectionPerHost(t *testing.T) {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt) // MaxBusy and MaxConns of each host: checkDelays
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		t.Logf("%d pages landed", landed.Load()) // how many depends on the load of the machine
 		if landed.Load() < 20 {
 			t.Errorf("%d pages landed, want at least 20", landed.Load())
@@ -43,18 +43,18 @@ func TestMaxPagesWhilePagesLand(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.CrawlDelay = 4, 8, 2000, 0 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
 		atOnce(&opt)
-		opt.QueuePages, opt.MaxPages = Unlimited, 500
+		opt.Budgets.QueuePages, opt.Limits.MaxPages = Unlimited, 500
 		var landed atomic.Int64
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place == "landed" {
 				landed.Add(1)
 			}
 		}
 		res := mustRun(t, t.Context(), opt)
 		pages := res.Snapshot.Count(state.CountPages)
-		if res.Stop != StopPages || pages != opt.MaxPages || landed.Load() < 5 {
+		if res.Stop != StopPages || pages != opt.Limits.MaxPages || landed.Load() < 5 {
 			t.Errorf("stopped by %q with %d pages, %d of them landed; want %q with %d, at least 5 landed",
-				res.Stop, pages, landed.Load(), StopPages, opt.MaxPages)
+				res.Stop, pages, landed.Load(), StopPages, opt.Limits.MaxPages)
 		}
 	})
 }

@@ -17,24 +17,21 @@ import (
 	"drumbeat/weburl"
 )
 
-// DefaultPriority is the strategy without lanes. DefaultStrategy is that of the paper, with Options.Priority.
+// DefaultPriority is the strategy without lanes. DefaultStrategy is that of the paper, with Options.Order.Priority.
 const (
 	DefaultPriority = "none"
 	DefaultStrategy = "irlbot"
 )
 
-// MaxSitesAtOnce bounds Options.SitesAtOnce. It is more than the connections of a machine.
-const MaxSitesAtOnce = 1 << 20
-
 // strategyOf returns the strategy of the options for a number of lanes; 0 is the default of the strategy. f is the
 // operator's change, nil for none.
 func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Strategy, error) {
-	name, weights := cmp.Or(o.Priority, DefaultPriority), o.LaneWeights
-	if o.Strategy != "" && o.Strategy != DefaultStrategy {
+	name, weights := cmp.Or(o.Order.Priority, DefaultPriority), o.Order.LaneWeights
+	if o.Order.Strategy != "" && o.Order.Strategy != DefaultStrategy {
 		if name != DefaultPriority {
-			return strategy.Strategy{}, fmt.Errorf("strategy %s has priorities of its own, and takes no priority %s", o.Strategy, name)
+			return strategy.Strategy{}, fmt.Errorf("strategy %s has priorities of its own, and takes no priority %s", o.Order.Strategy, name)
 		}
-		name = o.Strategy
+		name = o.Order.Strategy
 	}
 	if change != nil {
 		name = change.Name
@@ -50,9 +47,9 @@ func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Stra
 	if err := turns.Validate(); err != nil {
 		return s, err
 	}
-	s.Budgets = s.Budgets && o.Scope == state.ScopeAll
+	s.Budgets = s.Budgets && o.Admission.Scope == state.ScopeAll
 	if s.SitesAtOnce > 0 {
-		s.SitesAtOnce = cmp.Or(o.SitesAtOnce, s.SitesAtOnce)
+		s.SitesAtOnce = cmp.Or(o.Order.SitesAtOnce, s.SitesAtOnce)
 	}
 	return s, o.checkScores(&s)
 }
@@ -61,15 +58,15 @@ func (o *Options) strategyOf(lanes int, change *changes.Priority) (strategy.Stra
 func (o *Options) checkScores(s *strategy.Strategy) error {
 	switch s.Scores {
 	case strategy.HookScore:
-		if o.Hook == nil && o.asker == nil {
+		if o.Hook == nil && o.opened.asker == nil {
 			return fmt.Errorf("--priority %s needs --hook", s.Name)
 		}
 	case strategy.SitemapScore:
-		if !o.Sitemaps {
+		if !o.Links.Sitemaps {
 			return fmt.Errorf("--priority %s needs --sitemaps", s.Name)
 		}
 	case strategy.IndegreeBudget:
-		if o.Scope != state.ScopeAll {
+		if o.Admission.Scope != state.ScopeAll {
 			return fmt.Errorf("--priority %s needs budgets by in-degree, which are off, because --scope is not all", s.Name)
 		}
 	}
@@ -77,13 +74,13 @@ func (o *Options) checkScores(s *strategy.Strategy) error {
 }
 
 // seedsOnly reports whether no link is followed.
-func (o *Options) seedsOnly() bool { return o.Strategy == strategy.Snapshot }
+func (o *Options) seedsOnly() bool { return o.Order.Strategy == strategy.Snapshot }
 
 // newLanes returns the number of lanes of a new crawl.
 func (o *Options) newLanes() int {
-	s, err := o.strategyOf(o.Lanes, nil)
+	s, err := o.strategyOf(o.Order.Lanes, nil)
 	if err != nil {
-		return max(1, o.Lanes)
+		return max(1, o.Order.Lanes)
 	}
 	return s.Lanes
 }
@@ -91,12 +88,12 @@ func (o *Options) newLanes() int {
 // fixLanes sets the number of lanes, which is fixed when a crawl begins: that of the manifest, or of the options for a
 // new crawl.
 func (e *engine) fixLanes(m *state.Manifest) error {
-	if e.opt.Lanes == 0 {
-		if e.opt.Lanes = e.opt.newLanes(); m != nil {
-			e.opt.Lanes = max(1, m.Frozen.Lanes)
+	if e.opt.Order.Lanes == 0 {
+		if e.opt.Order.Lanes = e.opt.newLanes(); m != nil {
+			e.opt.Order.Lanes = max(1, m.Frozen.Lanes)
 		}
 	}
-	_, err := e.opt.strategyOf(e.opt.Lanes, nil)
+	_, err := e.opt.strategyOf(e.opt.Order.Lanes, nil)
 	if err != nil && m != nil && max(1, m.Frozen.Lanes) == 1 {
 		err = fmt.Errorf("%w; the number of lanes is fixed when a crawl begins (--lanes or --priority), and this one has 1", err)
 	}
@@ -108,7 +105,7 @@ func (e *engine) fixLanes(m *state.Manifest) error {
 
 // openStrategy puts the strategy of the flags, or of the operator, in force.
 func (b *budgetStage) openStrategy() error {
-	s, err := b.opt.strategyOf(b.opt.Lanes, b.operator.priority())
+	s, err := b.opt.strategyOf(b.opt.Order.Lanes, b.operator.priority())
 	if err != nil {
 		return fmt.Errorf("crawl: strategy of the operator's changes: %w", err)
 	}
@@ -159,7 +156,7 @@ func (b *budgetStage) finishSites(since time.Duration) (wait time.Duration) {
 	if !b.beast.BestDry() || b.Accounts.Stock() == 0 && b.upstreamEmpty() {
 		return 0
 	}
-	return max(0, max(leastSitePause, sitePause*b.opt.HostDelay)-since)
+	return max(0, max(leastSitePause, sitePause*b.opt.Politeness.HostDelay)-since)
 }
 
 // turnsOf returns how the lanes of a strategy take turns. Without budgets no lane waits for the others.
@@ -181,14 +178,14 @@ func (p *pageStage) scoreLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 
 // checkPriority reports why a strategy cannot be used in this run; nil is that of the flags.
 func (b *budgetStage) checkPriority(p *changes.Priority) error {
-	s, err := b.opt.strategyOf(b.opt.Lanes, p)
+	s, err := b.opt.strategyOf(b.opt.Order.Lanes, p)
 	if err == nil && s.SeedsOnly != b.opt.seedsOnly() {
 		err = fmt.Errorf("%s cannot begin or end while the crawl runs: it decides which links are followed", strategy.Snapshot)
 	}
 	if err == nil && s.Walk != b.opt.walks() {
 		err = fmt.Errorf("%s is fixed when a crawl begins: it decides which links are followed", strategy.RandomWalk)
 	}
-	if err != nil && b.opt.Lanes == 1 {
+	if err != nil && b.opt.Order.Lanes == 1 {
 		err = errors.New("this crawl was begun with one lane (--lanes), which cannot change")
 	}
 	return err

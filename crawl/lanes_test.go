@@ -50,13 +50,13 @@ func newLaneSite() *laneSite {
 func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operated)) {
 	t.Helper()
 	opt := tinyOptions(t, &s.tinyWeb, memfs.New(*seedFlag), "http://a.test/")
-	opt.StockTarget, opt.QueuePages, opt.BudgetDefault, opt.BudgetMax = 20, Unlimited, 15, 15
-	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
+	opt.Order.StockTarget, opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Max = 20, Unlimited, 15, 15
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
 	small(&opt)
-	opt.DrumBuckets = 1
+	opt.Drum.Buckets = 1
 	// The links of a list fill a bucket, so they are merged at once.
-	opt.tune = func(p *plan.Plan) { p.URLSeen.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10 }
-	opt.Rate = schedule(t, "10", pace.Pages)
+	opt.tests.tune = func(p *plan.Plan) { p.URLSeen.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10 }
+	opt.Network.Rate = schedule(t, "10", pace.Pages)
 	change(&opt)
 	o := &operated{t: t, opt: opt}
 	o.start()
@@ -68,7 +68,7 @@ func (s *laneSite) crawl(t *testing.T, change func(*Options), act func(o *operat
 		act(o)
 	}
 	o.end()
-	checkBalanced(t, opt.FS, opt.Dirs)
+	checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 }
 
 // await waits until n pages with a prefix were requested.
@@ -125,7 +125,7 @@ func TestPriorityDepth(t *testing.T) {
 	for _, priority := range []string{"", "depth"} {
 		inBubble(t, func(t *testing.T) {
 			s := newLaneSite()
-			s.crawl(t, func(o *Options) { o.Priority = priority }, func(o *operated) {
+			s.crawl(t, func(o *Options) { o.Order.Priority = priority }, func(o *operated) {
 				var seeds []string
 				for i := range 20 {
 					seeds = append(seeds, fmt.Sprintf("http://h%d.a.test/late/%d", i, i))
@@ -152,8 +152,8 @@ func TestPriorityHook(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			s := newLaneSite()
 			s.crawl(t, func(o *Options) {
-				o.Priority = priority
-				o.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
+				o.Order.Priority = priority
+				o.opened.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
 					a, outcome := yes()
 					if a.Scored = true; !strings.HasSuffix(r.URL, "/bad") {
 						a.Score = 1
@@ -204,7 +204,7 @@ func TestPrioritySitemap(t *testing.T) {
 				return answer{200, "", "<html>x"}
 			}
 			s.crawl(t, func(o *Options) { // one host, because a sitemap names URLs of its own
-				o.Priority, o.Sitemaps, o.HostDelay, o.HostDelayMin = priority, true, 100*time.Millisecond, 100*time.Millisecond
+				o.Order.Priority, o.Links.Sitemaps, o.Politeness.HostDelay, o.Politeness.HostDelayMin = priority, true, 100*time.Millisecond, 100*time.Millisecond
 			}, nil)
 			if n := s.pages(t, ""); n != 2+10*laneHosts {
 				t.Errorf("%d pages, want %d", n, 2+10*laneHosts)
@@ -230,12 +230,12 @@ func TestPriorityIndegree(t *testing.T) {
 			s := newLaneSite()
 			delete(s.links, "/")
 			s.crawl(t, func(o *Options) {
-				o.Priority, o.BudgetMax, o.Scope = "indegree", 1000, state.ScopeAll
-				o.SeedLines = []string{"http://poor.test/first", "http://slow.test/slow/1"}
+				o.Order.Priority, o.Budgets.Max, o.Admission.Scope = "indegree", 1000, state.ScopeAll
+				o.Admission.SeedLines = []string{"http://poor.test/first", "http://slow.test/slow/1"}
 				for i := range others {
 					path := fmt.Sprintf("/other/%d", i)
 					s.links[path] = `<a href="http://rich.test/">`
-					o.SeedLines = append(o.SeedLines, fmt.Sprintf("http://p%d.test%s", i, path))
+					o.Admission.SeedLines = append(o.Admission.SeedLines, fmt.Sprintf("http://p%d.test%s", i, path))
 				}
 				for i := 1; i < slow; i++ {
 					s.links[fmt.Sprintf("/slow/%d", i)] = fmt.Sprintf("<a href=/slow/%d>", i+1)
@@ -265,12 +265,12 @@ func TestPriorityChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
 		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 1200 }), memfs.New(*seedFlag), func(o *Options) {
-			o.BudgetDefault, o.BudgetMax, o.QueuePages, o.StockTarget, o.QueuesMax = 6, 10, Unlimited, 50, 16
-			o.Lanes, o.Log = 3, slog.New(slog.NewTextHandler(&logged, nil))
+			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 6, 10, Unlimited, 50, 16
+			o.Order.Lanes, o.Observe.Log = 3, slog.New(slog.NewTextHandler(&logged, nil))
 		})
 		o.await(300)
 		lanes := func() (n [3]int64) {
-			s, err := o.opt.Control.Structures()
+			s, err := o.opt.Observe.Control.Structures()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,19 +297,19 @@ func TestPriorityChanges(t *testing.T) {
 			t.Errorf("the log has no count of the URLs that move:\n%s", logged.String())
 		}
 		for _, bad := range []changes.Priority{{Name: "best"}, {Name: "hook"}, {Name: "depth", Weights: []uint32{1}}} {
-			if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &bad}); !changes.IsRefused(err) {
+			if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &bad}); !changes.IsRefused(err) {
 				t.Errorf("priority %+v: %v", bad, err)
 			}
 		}
 		o.stop()
 		o.end()
-		o.opt.Lanes = 0
+		o.opt.Order.Lanes = 0
 		o.start()
 		o.make(changes.Change{Op: changes.OpPriority})
 		o.end()
 		checkFetched(t, o.web, &o.opt)
-		checkBalanced(t, o.opt.FS, o.opt.Dirs)
-		o.opt.Lanes = 2
+		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
+		o.opt.Order.Lanes = 2
 		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "--lanes) was 3, is 2") {
 			t.Errorf("another number of lanes: %v", err)
 		}
@@ -317,13 +317,13 @@ func TestPriorityChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := operate(t, smallWeb(t, nil), memfs.New(*seedFlag), func(*Options) {})
 		o.await(20)
-		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
+		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpPriority, Priority: &changes.Priority{Name: "depth"}}); !changes.IsRefused(err) ||
 			!strings.Contains(err.Error(), "one lane") {
 			t.Errorf("with one lane: %v", err)
 		}
 		o.stop()
 		o.end()
-		o.opt.Priority = "depth"
+		o.opt.Order.Priority = "depth"
 		if _, err := Run(t.Context(), o.opt); err == nil || !strings.Contains(err.Error(), "this one has 1") {
 			t.Errorf("a later run with priority: %v", err)
 		}

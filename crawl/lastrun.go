@@ -4,19 +4,19 @@ import "drumbeat/state"
 
 // lastRun returns the options of this run that the manifest keeps.
 func (o *Options) lastRun() *state.LastRun {
-	return &state.LastRun{Version: o.Version, Agent: o.Agent, Seeds: o.Seeds, Scope: o.Scope,
-		MaxDepth: o.MaxDepth, MaxURLBytes: o.MaxURLBytes, MaxRedirects: o.MaxRedirects,
-		Ports: o.Ports, Retries: o.Retries, Budget: string(o.Budget),
-		BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax, BudgetRanks: o.BudgetRanks, QueuePages: o.QueuePages,
+	return &state.LastRun{Version: o.Identity.Version, Agent: o.Identity.Agent, Seeds: o.Admission.Seeds, Scope: o.Admission.Scope,
+		MaxDepth: o.Limits.MaxDepth, MaxURLBytes: o.Admission.MaxURLBytes, MaxRedirects: o.Links.MaxRedirects,
+		Ports: o.Network.Ports, Retries: o.Health.Retries, Budget: string(o.Budgets.Policy),
+		BudgetDefault: o.Budgets.Default, BudgetMax: o.Budgets.Max, BudgetRanks: o.Budgets.Ranks, QueuePages: o.Budgets.QueuePages,
 		BudgetShare: o.budgetShare(),
-		HostDelay:   o.HostDelay.Milliseconds(), HostDelayMin: o.HostDelayMin.Milliseconds(),
-		ServerDelay: o.ServerDelay.Milliseconds(), ServerDelayMin: o.ServerDelayMin.Milliseconds(),
-		MaxCrawlDelay: o.MaxCrawlDelay.Milliseconds(), PLDDelay: o.PLDDelay.Milliseconds(),
-		PLDDelayMin: o.PLDDelayMin.Milliseconds(), NetworkRate: o.NetworkRate,
-		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor, AdaptiveDelay: o.AdaptiveDelay,
-		Backoff: o.Backoff.Milliseconds(), BackoffMax: o.BackoffMax.Milliseconds(),
-		HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
-		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(),
-		MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, Sites: o.Sites, URLRules: o.URLRules,
-		ClusterFile: o.clusterFile(), CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
+		HostDelay:   o.Politeness.HostDelay.Milliseconds(), HostDelayMin: o.Politeness.HostDelayMin.Milliseconds(),
+		ServerDelay: o.Politeness.ServerDelay.Milliseconds(), ServerDelayMin: o.Politeness.ServerDelayMin.Milliseconds(),
+		MaxCrawlDelay: o.Politeness.MaxCrawlDelay.Milliseconds(), PLDDelay: o.Politeness.PLDDelay.Milliseconds(),
+		PLDDelayMin: o.Politeness.PLDDelayMin.Milliseconds(), NetworkRate: o.Politeness.NetworkRate,
+		NetworkConnections: o.Politeness.NetworkConnections, HostDelayFactor: o.Politeness.HostDelayFactor, AdaptiveDelay: o.Politeness.AdaptiveDelay,
+		Backoff: o.Health.Backoff.Milliseconds(), BackoffMax: o.Health.BackoffMax.Milliseconds(),
+		HostFailures: o.Health.HostFailures, HostRests: o.Health.HostRests, HostRefusals: o.Health.HostRefusals,
+		RobotsWait: o.Health.RobotsWait.Milliseconds(), RobotsForget: o.Health.RobotsForget.Milliseconds(),
+		MaxPagesPerHost: o.Health.MaxPagesPerHost, Rules: o.Admission.Rules, Blacklist: o.Admission.Blacklist, Sites: o.Admission.Sites, URLRules: o.Admission.URLRules,
+		ClusterFile: o.clusterFile(), CrawlLog: o.Output.CrawlLog, Store: o.Output.Store, Drain: o.Admission.Drain}
 }

@@ -48,7 +48,7 @@ func (s *leaseStage) open(m *state.Manifest) error {
 	}
 	s.leases = lease.New(lease.Options{Engine: c.Engine, Polite: s.polite, Node: c.Node, Nodes: c.Table.Nodes(),
 		Run: rand.Uint64() | 1, TTL: c.leaseTTL(), Longest: longest, New: m == nil, Clock: c.Clock, Opened: s.dispatcher.morePages,
-		Problem: func(text string, err error) { s.opt.Log.Error(text, "error", err) }})
+		Problem: func(text string, err error) { s.opt.Observe.Log.Error(text, "error", err) }})
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (s *leaseStage) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLeasesFor)
 	defer cancel()
 	if err := s.leases.End(ctx); err != nil {
-		s.opt.Log.Warn("other nodes get the networks of this one only after --cluster-lease", "error", err)
+		s.opt.Observe.Log.Warn("other nodes get the networks of this one only after --cluster-lease", "error", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
@@ -17,19 +18,19 @@ import (
 // writes are refused. The error names the limit and the use, and blames no disk; a waiting crawl continues when the file
 // is gone.
 func TestForeignFileAtTheLimit(t *testing.T) {
-	for _, full := range []space.WhenFull{space.WhenFullStop, space.WhenFullPause} {
-		if testing.Short() && full == space.WhenFullPause {
+	for _, full := range []options.WhenFull{options.WhenFullStop, options.WhenFullPause} {
+		if testing.Short() && full == options.WhenFullPause {
 			continue
 		}
 		inBubble(t, func(t *testing.T) {
 			web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
 			small(&opt)
-			opt.DiskBytes, opt.WhenFull = 8e6, full
+			opt.Limits.DiskBytes, opt.Disk.WhenFull = 8e6, full
 			var put sync.Once
 			var removed sync.WaitGroup
 			defer removed.Wait()
-			opt.hook = func(place string) {
+			opt.tests.hook = func(place string) {
 				if place != "urlseen" {
 					return
 				}
@@ -46,13 +47,13 @@ func TestForeignFileAtTheLimit(t *testing.T) {
 				})
 			}
 			log := new(logCounter)
-			opt.Log = log.logger()
+			opt.Observe.Log = log.logger()
 			res, err := Run(t.Context(), opt)
-			if full == space.WhenFullPause {
+			if full == options.WhenFullPause {
 				if err != nil || res.Stop != StopDone || log.count("a write found no space") == 0 {
 					t.Fatalf("%v, %+v; %v", err, res, log.texts)
 				}
-				checkStored(t, web, fs, opt.Dirs)
+				checkStored(t, web, fs, opt.Disk.Dirs)
 				return
 			}
 			var limit *space.LimitError

@@ -48,14 +48,14 @@ const (
 func (d *dispatcher) openLimits() {
 	l := &d.limits
 	now := time.Now()
-	l.rate, l.bandwidth = pace.AdjustableRate(d.opt.rateOf(d.opt.Rate), now), d.opt.Bandwidth
+	l.rate, l.bandwidth = pace.AdjustableRate(d.opt.rateOf(d.opt.Network.Rate), now), d.opt.Network.Bandwidth
 	l.flag = l.bandwidth.Schedule()
 	if d.opt.Cluster != nil && l.bandwidth != nil {
 		l.bandwidth.Set(d.opt.rateOf(l.flag), now)
 	}
-	l.schedule.Store(&d.opt.ConnectionSchedule)
+	l.schedule.Store(&d.opt.Network.ConnectionSchedule)
 	l.slots = cap(d.workers.slots)
-	if d.opt.ConnectionSchedule.Limits() || d.opt.Control != nil {
+	if d.opt.Network.ConnectionSchedule.Limits() || d.opt.Observe.Control != nil {
 		d.workers.freed = d.wakeDispatch
 	}
 }

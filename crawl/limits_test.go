@@ -43,7 +43,7 @@ func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Sc
 	t.Helper()
 	opt := simOptions(t, web, fs)
 	atOnce(&opt)
-	opt.Bandwidth = pace.NewBandwidth(bandwidth, time.Now())
+	opt.Network.Bandwidth = pace.NewBandwidth(bandwidth, time.Now())
 	client, err := fetch.New(fetch.Options{
 		Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			c, err := web.Dial(ctx, addr)
@@ -53,13 +53,13 @@ func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Sc
 			return &countedConn{c, received}, nil
 		},
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports.Of(8080),
-		TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limiter: opt.Bandwidth,
+		TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limiter: opt.Network.Bandwidth,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	opt.Fetcher = client
+	opt.Network.Fetcher = client
 	return opt
 }
 
@@ -139,7 +139,7 @@ func twoRates(before, after float64) func(from, to time.Duration) float64 {
 func checkGot(t *testing.T, web *simweb.Web, opt *Options, fs disk.FS) {
 	t.Helper()
 	checkFetched(t, web, opt)
-	checkBalanced(t, fs, opt.Dirs)
+	checkBalanced(t, fs, opt.Disk.Dirs)
 }
 
 // TestRateIsHeld: by the server's log the rate of requests, including robots.txt, must not exceed --rate in
@@ -160,10 +160,10 @@ func TestRateIsHeld(t *testing.T) {
 				toHalfPast()
 				web, fs := limitedWeb(t, c.pages, 4000), memfs.New(*seedFlag)
 				opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
-				opt.Rate = schedule(t, c.text, pace.Pages)
-				opt.SnapshotEvery = time.Second
+				opt.Network.Rate = schedule(t, c.text, pace.Pages)
+				opt.Observe.SnapshotEvery = time.Second
 				waits, limits := map[string]int{}, map[string]int{}
-				opt.Snapshot = func(s *Snapshot) { waits[s.Waiting]++; limits[s.Limits]++ }
+				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Waiting]++; limits[s.Limits]++ }
 				begin := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
 				defer cancel()
@@ -186,7 +186,7 @@ func TestRateIsHeld(t *testing.T) {
 						t.Errorf("the description of the limits is %q", text)
 					}
 				}
-				if s := res.Snapshot.Slots; s.Use[snapshot.SlotLimit] < s.Samples*int64(opt.Connections)*3/4 {
+				if s := res.Snapshot.Slots; s.Use[snapshot.SlotLimit] < s.Samples*int64(opt.Network.Connections)*3/4 {
 					t.Errorf("slots: %v", s)
 				}
 			})
@@ -216,9 +216,9 @@ func TestBandwidthIsHeld(t *testing.T) {
 				web, fs := limitedWeb(t, c.pages, c.pageBytes), memfs.New(*seedFlag)
 				got := &spans{begin: time.Now()}
 				opt := limitedOptions(t, web, fs, schedule(t, c.text, pace.Bits), got)
-				opt.SnapshotEvery, opt.Store = time.Second, false
+				opt.Observe.SnapshotEvery, opt.Output.Store = time.Second, false
 				waits := map[string]int{}
-				opt.Snapshot = func(s *Snapshot) { waits[s.Waiting]++ }
+				opt.Observe.Snapshot = func(s *Snapshot) { waits[s.Waiting]++ }
 				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
 				defer cancel()
 				res := mustRun(t, ctx, opt)
@@ -237,12 +237,12 @@ func TestConnectionsBySchedule(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, fs := limitedWeb(t, 2000, 4000), memfs.New(*seedFlag)
 		opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
-		opt.ConnectionSchedule = schedule(t, "00:00-00:01 3; 00:01-00:02 40; else 5", pace.Connections)
-		opt.Connections = 40
-		opt.Fetcher = slowFetcher{opt.Fetcher}
+		opt.Network.ConnectionSchedule = schedule(t, "00:00-00:01 3; 00:01-00:02 40; else 5", pace.Connections)
+		opt.Network.Connections = 40
+		opt.Network.Fetcher = slowFetcher{opt.Network.Fetcher}
 		most := map[int]int{}
 		begin := time.Now()
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			minute := int(s.Time.Sub(begin) / time.Minute)
 			if s.Time.Sub(begin)%time.Minute > 2*time.Second {
 				most[minute] = max(most[minute], s.InFlight)
@@ -251,7 +251,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 				t.Errorf("%d connections after %v, want %d", s.Connections, s.Time.Sub(begin), want)
 			}
 		}
-		opt.SnapshotEvery = 500 * time.Millisecond
+		opt.Observe.SnapshotEvery = 500 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute-time.Second)
 		defer cancel()
 		res := mustRun(t, ctx, opt)
@@ -284,18 +284,18 @@ func TestLimitsChangeNoOutcome(t *testing.T) {
 		web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 		got := &spans{begin: time.Now()}
 		opt := limitedOptions(t, web, fs, schedule(t, "300kbit", pace.Bits), got)
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
-		opt.Rate, opt.ConnectionSchedule = schedule(t, "20", pace.Pages), schedule(t, "mon-fri 9; else 11", pace.Connections)
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
+		opt.Network.Rate, opt.Network.ConnectionSchedule = schedule(t, "20", pace.Pages), schedule(t, "mon-fri 9; else 11", pace.Connections)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		res := mustRun(t, ctx, opt)
 		cancel()
-		opt.Fetcher.(*fetch.Client).Close()
+		opt.Network.Fetcher.(*fetch.Client).Close()
 		if res.Stop != StopCancelled {
 			t.Fatalf("stopped by %q", res.Stop)
 		}
 		opt = limitedOptions(t, web, fs, schedule(t, "2Mbit", pace.Bits), got)
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
-		opt.Rate = schedule(t, "500", pace.Pages)
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
+		opt.Network.Rate = schedule(t, "500", pace.Pages)
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 			t.Fatalf("stopped by %q", res.Stop)
 		}

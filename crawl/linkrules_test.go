@@ -24,7 +24,7 @@ func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Op
 	t.Helper()
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
-	opt.URLRules, opt.MaxTime = rules, 24*time.Hour
+	opt.Admission.URLRules, opt.Limits.MaxTime = rules, 24*time.Hour
 	if change != nil {
 		change(&opt)
 	}
@@ -32,7 +32,7 @@ func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Op
 	if res.Stop != StopDone {
 		t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 	}
-	checkBalanced(t, opt.FS, opt.Dirs)
+	checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	return res
 }
 
@@ -234,7 +234,7 @@ func TestMaxPagesPerPLD(t *testing.T) {
 				return pagesOnly(host, path)
 			}}
 			seeds := append(urls("b", 1, 5), "http://h0.one.test/", "http://h1.one.test/")
-			res := rulesCrawl(t, w, urlrule.Options{}, func(o *Options) { o.MaxPagesPerPLD, o.Scope = 40, scope }, seeds...)
+			res := rulesCrawl(t, w, urlrule.Options{}, func(o *Options) { o.Admission.MaxPagesPerPLD, o.Admission.Scope = 40, scope }, seeds...)
 			one := len(w.Pages("h"))
 			if other := len(w.Pages("b")); one != 40 || other != 5 {
 				t.Errorf("scope %s: %d pages of the PLD, want 40; %d of the other PLD, want 5", scope, one, other)
@@ -256,7 +256,7 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 		mem := memfs.New(*seedFlag)
 		opt := tinyOptions(t, &tinyWeb{Serve: teeming}, mem, "http://h0.one.test/")
 		atOnce(&opt)
-		opt.HostDelay, opt.CheckpointEvery, opt.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Admission.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit
 		for cuts := 0; ; cuts++ {
 			if cuts < 20 {
 				mem.CrashAfter(1 + rnd.IntN(100))
@@ -273,9 +273,9 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 				t.Fatalf("seed %d, cut %d: %v", *seedFlag, cuts, err)
 			}
 			mem = mem.Crash()
-			opt.FS = mem
+			opt.Disk.FS = mem
 		}
-		rep, err := audit.Run(mem, opt.Dirs)
+		rep, err := audit.Run(mem, opt.Disk.Dirs)
 		if err != nil || !rep.Balanced() {
 			t.Fatalf("seed %d: audit: %v, %+v", *seedFlag, err, rep)
 		}

@@ -30,7 +30,7 @@ import (
 func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
-	c := newCrawler(Options{Scope: state.ScopeAll, MaxDepth: -1})
+	c := newCrawler(Options{Admission: AdmissionOptions{Scope: state.ScopeAll}, Limits: LimitsOptions{MaxDepth: -1}})
 	c.Saved = &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}
 	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1, Cached: cacheBytes > 0,
 		Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}

@@ -27,12 +27,12 @@ func TestReloadBudgets(t *testing.T) {
 		}
 		pin(400)
 		o := operate(t, web, fs, func(o *Options) {
-			o.BudgetDefault, o.BudgetMax, o.QueuePages, o.StockTarget, o.QueuesMax = 3, 10, Unlimited, 50, 16
-			o.Sites, o.HostDelay, o.HostDelayMin = "sites.toml", 2*time.Second, 2*time.Second
+			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3, 10, Unlimited, 50, 16
+			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml", 2*time.Second, 2*time.Second
 		})
 		o.await(100)
 		replaced := func() int64 {
-			s, err := o.opt.Control.Exact()
+			s, err := o.opt.Observe.Control.Exact()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +43,7 @@ func TestReloadBudgets(t *testing.T) {
 		}
 		await := func(has func(*beast.Stats) bool) {
 			for range 600 {
-				if in, err := o.opt.Control.Structures(); err != nil || has(&in.Beast) {
+				if in, err := o.opt.Observe.Control.Structures(); err != nil || has(&in.Beast) {
 					break
 				}
 				time.Sleep(100 * time.Millisecond)
@@ -51,7 +51,7 @@ func TestReloadBudgets(t *testing.T) {
 		}
 		await(func(s *beast.Stats) bool { return s.CurrentRecords > 100 })
 		want := pin(6)
-		r, made, err := o.opt.Control.Reload(t.Context(), "test", false)
+		r, made, err := o.opt.Observe.Control.Reload(t.Context(), "test", false)
 		if err != nil || made.Seq == 0 || r.Budgets != want || r.Anew != 0 {
 			t.Errorf("reload: %+v, %+v, %v", r, made, err)
 		}
@@ -67,20 +67,20 @@ func TestReloadBudgets(t *testing.T) {
 		}
 		placed(0, "a smaller budget")
 		writeRules(t, fs, "sites.toml", "[[site]]\npld = 'site0.test'\nbudget = 0")
-		if _, _, err := o.opt.Control.Reload(t.Context(), "test", true); !changes.IsRefused(err) {
+		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", true); !changes.IsRefused(err) {
 			t.Errorf("a file with a fault: %v", err)
 		}
 		await(func(s *beast.Stats) bool { return s.SpreadRecords > 20 })
 		lowered := replaced()
 		pin(300)
-		if r, _, err = o.opt.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Anew == 0 {
+		if r, _, err = o.opt.Observe.Control.Reload(t.Context(), "test", true); err != nil || r.Budgets != want || r.Anew == 0 {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
 		placed(lowered, "the reload with anew")
 		o.make(changes.Change{Op: changes.OpBudget, PLD: "site0.test", Budget: 5, Anew: true})
 		o.end()
 		checkFetched(t, o.web, &o.opt)
-		checkBalanced(t, fs, o.opt.Dirs)
+		checkBalanced(t, fs, o.opt.Disk.Dirs)
 	})
 }
 
@@ -96,7 +96,9 @@ func TestFewerConnections(t *testing.T) {
 		const own = "[[site]]\npld = 'site0.test'\nowner = true\ndelay = '50ms'\nconnections = %d\n" +
 			"[[site]]\npld = 'site1.simweb'\nowner = true\ndelay = '50ms'\nconnections = %[1]d"
 		writeRules(t, fs, "sites.toml", fmt.Sprintf(own, 4))
-		o := operate(t, web, fs, func(o *Options) { o.Sites, o.ServerDelay, o.ServerDelayMin = "sites.toml", 0, 0 })
+		o := operate(t, web, fs, func(o *Options) {
+			o.Admission.Sites, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = "sites.toml", 0, 0
+		})
 		o.await(200)
 		host := ""
 		for name, h := range web.Log().Snapshot().Hosts {
@@ -108,7 +110,7 @@ func TestFewerConnections(t *testing.T) {
 			t.Fatal("no host had two requests at once with four connections")
 		}
 		writeRules(t, fs, "sites.toml", fmt.Sprintf(own, 1))
-		r, _, err := o.opt.Control.Reload(t.Context(), "test", false)
+		r, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false)
 		if err != nil || r.Terms == 0 || r.Evicted == 0 {
 			t.Errorf("reload: %+v, %v", r, err)
 		}
@@ -131,7 +133,7 @@ func TestFewerConnections(t *testing.T) {
 		if later < 50 {
 			t.Errorf("only %d requests after the reload", later)
 		}
-		checkBalanced(t, fs, o.opt.Dirs)
+		checkBalanced(t, fs, o.opt.Disk.Dirs)
 	})
 }
 
@@ -163,10 +165,12 @@ func TestReloadDepth(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 10, 800 })
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "")
-		o := operate(t, web, fs, func(o *Options) { o.Sites, o.HostDelay, o.HostDelayMin = "sites.toml", time.Second, time.Second })
+		o := operate(t, web, fs, func(o *Options) {
+			o.Admission.Sites, o.Politeness.HostDelay, o.Politeness.HostDelayMin = "sites.toml", time.Second, time.Second
+		})
 		o.await(100)
 		writeRules(t, fs, "sites.toml", ownSites(web, 5, "max-depth = 0"))
-		if _, _, err := o.opt.Control.Reload(t.Context(), "test", false); err != nil {
+		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // requests under way end

@@ -112,10 +112,10 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = \"a0.test\"\ndelay = \"5s\"\n")
 		writeRules(t, fs, "rules", "- surt (test,other,\n")
 		writeRules(t, fs, "trusted", "a0.test\n")
-		opt.Sites, opt.Rules, opt.Trusted, opt.TraceLinks, opt.TraceLimit = "sites.toml", []string{"rules"}, "trusted", "trace", linktrace.MinLimitBytes
+		opt.Admission.Sites, opt.Admission.Rules, opt.Budgets.Trusted, opt.Observe.TraceLinks, opt.Observe.TraceLimit = "sites.toml", []string{"rules"}, "trusted", "trace", linktrace.MinLimitBytes
 		log := &lockedLog{Handler: slog.DiscardHandler, turn: make(chan struct{}, 1), lines: map[string]bool{}, held: map[string]bool{}}
-		opt.Log, opt.Control, opt.HostDelay = slog.New(log), new(Control), time.Second
-		opt.HostFailures = 2
+		opt.Observe.Log, opt.Observe.Control, opt.Politeness.HostDelay = slog.New(log), new(Control), time.Second
+		opt.Health.HostFailures = 2
 		opt.defaults()
 		c, err := open(opt)
 		if err != nil {
@@ -132,19 +132,19 @@ func TestLogLinesAreWrittenWithoutLocks(t *testing.T) {
 		ended := make(chan error)
 		go func() {
 			_, err := c.crawl(t.Context(), 0)
-			opt.Control.attach(nil)
+			opt.Observe.Control.attach(nil)
 			ended <- err
 		}()
-		<-opt.Control.Started()
+		<-opt.Observe.Control.Started()
 		change := func(c changes.Change) {
-			if _, err := opt.Control.Make(t.Context(), c); err != nil {
+			if _, err := opt.Observe.Control.Make(t.Context(), c); err != nil {
 				t.Errorf("%s: %v", c.Op, err)
 			}
 			time.Sleep(time.Second)
 		}
 		change(changes.Change{Op: changes.OpCheckpoint})
 		reload := func() {
-			if _, _, err := opt.Control.Reload(t.Context(), "test", false); err != nil {
+			if _, _, err := opt.Observe.Control.Reload(t.Context(), "test", false); err != nil {
 				t.Error(err)
 			}
 		}

@@ -18,10 +18,10 @@ func TestRobotsAreRefreshed(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.HostDelay, opt.HostDelayMin = 30*time.Minute, 30*time.Minute
-		opt.ServerDelay, opt.ServerDelayMin = time.Minute, time.Minute
-		opt.CheckpointEvery = time.Hour
-		opt.Linger = 24 * time.Hour
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Minute, 30*time.Minute
+		opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Minute, time.Minute
+		opt.Disk.CheckpointEvery = time.Hour
+		opt.Limits.Linger = 24 * time.Hour
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -54,8 +54,8 @@ func TestDepthLimit(t *testing.T) {
 		}
 		for _, depth := range []int{0, 3} {
 			opt := simOptions(t, web, memfs.New(*seedFlag))
-			opt.Dirs = []string{"x"}
-			opt.MaxDepth = depth
+			opt.Disk.Dirs = []string{"x"}
+			opt.Limits.MaxDepth = depth
 			res, err := Run(t.Context(), opt)
 			if err != nil {
 				t.Fatal(err)
@@ -75,8 +75,8 @@ func TestScopeHost(t *testing.T) {
 		seed := web.Seeds()[0]
 		host := strings.TrimSuffix(strings.SplitN(seed, "://", 2)[1], "/")
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Scope = state.ScopeHost
-		opt.SeedLines = []string{seed}
+		opt.Admission.Scope = state.ScopeHost
+		opt.Admission.SeedLines = []string{seed}
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -122,8 +122,8 @@ func TestBareHosts(t *testing.T) {
 			t.Skipf("no host of each kind: %q, %q", http, https)
 		}
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.SeedLines = []string{http, https}
-		opt.MaxDepth = 0
+		opt.Admission.SeedLines = []string{http, https}
+		opt.Limits.MaxDepth = 0
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}

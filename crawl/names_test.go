@@ -82,7 +82,7 @@ func TestGraphWithNames(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.MaxPages = 200
+		opt.Limits.MaxPages = 200
 		for runs := 0; ; runs++ {
 			res, err := Run(t.Context(), opt)
 			if err != nil {
@@ -91,17 +91,17 @@ func TestGraphWithNames(t *testing.T) {
 			if res.Stop == StopDone {
 				break
 			}
-			_, links, faults, err := readNames(fs, opt.Dirs)
+			_, links, faults, err := readNames(fs, opt.Disk.Dirs)
 			if err != nil || len(faults) > 0 || len(links) == 0 {
 				t.Fatalf("run %d: %v, %d links, %v", runs, err, len(links), faults)
 			}
-			opt.MaxPages += 300
+			opt.Limits.MaxPages += 300
 		}
-		for _, f := range checkGraph(fs, opt.Dirs, web.Expected("drumbeat")) {
+		for _, f := range checkGraph(fs, opt.Disk.Dirs, web.Expected("drumbeat")) {
 			t.Error(f)
 		}
-		checkBalanced(t, fs, opt.Dirs)
-		rep, err := audit.Run(fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		rep, err := audit.Run(fs, opt.Disk.Dirs)
 		if err != nil || rep.Names.Files.N < 64 {
 			t.Errorf("audit: %d names are merged, want most: %v", rep.Names.Files.N, err)
 		}

@@ -15,14 +15,14 @@ func (p *pageStage) askArchive(w *pageWorker) {
 	robots := &w.meta.robots
 	if robots.NoArchive {
 		w.links.Counts[state.CountNoArchive]++
-		if p.opt.NoArchive != "" {
-			w.stores = p.opt.NoArchive
+		if p.opt.Output.NoArchive != "" {
+			w.stores = p.opt.Output.NoArchive
 		}
 	}
-	if robots.NoIndex && p.opt.NoIndex == state.ArchiveDrop {
+	if robots.NoIndex && p.opt.Output.NoIndex == state.ArchiveDrop {
 		w.stores = state.ArchiveDrop
 	}
-	if !p.opt.Store {
+	if !p.opt.Output.Store {
 		return
 	}
 	if w.meta.unwanted {

@@ -48,15 +48,15 @@ func TestNoArchive(t *testing.T) {
 					return answer{200, "", "<html>last"}
 				}}
 				opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-				opt.Store, opt.NoArchive, opt.NoIndex, opt.Agent, opt.CrawlLog = true, tt.archive, tt.index, "drumbeat", state.LogOff
+				opt.Output.Store, opt.Output.NoArchive, opt.Output.NoIndex, opt.Identity.Agent, opt.Output.CrawlLog = true, tt.archive, tt.index, "drumbeat", state.LogOff
 				res := mustRun(t, t.Context(), opt)
 				got := map[string]string{}
-				files, err := warc.Files(disk.Set{FS: opt.FS, Paths: opt.Dirs})
+				files, err := warc.Files(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, name := range files {
-					if err := warc.ReadFile(opt.FS, name, 1<<20, func(r *warc.Record) error {
+					if err := warc.ReadFile(opt.Disk.FS, name, 1<<20, func(r *warc.Record) error {
 						path, ok := strings.CutPrefix(r.Get("WARC-Target-URI"), "http://a.test")
 						if !ok || r.Get("WARC-Resource-Type") != "" || path == "/robots.txt" {
 							return nil
@@ -90,7 +90,7 @@ func TestNoArchive(t *testing.T) {
 				if s.Count(state.CountNoArchive) != 2 || s.Count(state.CountHeadsStored) != count("head") || s.Count(state.CountOmitted) != count("none") {
 					t.Errorf("%d ask, %d heads, %d omitted", s.Count(state.CountNoArchive), s.Count(state.CountHeadsStored), s.Count(state.CountOmitted))
 				}
-				rep, err := audit.Deep(audit.Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Out})
+				rep, err := audit.Deep(audit.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out})
 				if err != nil || !rep.Balanced() || !rep.Output.StoredAll {
 					t.Errorf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
 				}

@@ -83,7 +83,7 @@ func (o *operator) restore(*state.Manifest) error {
 		return fmt.Errorf("crawl: limits of the operator's changes: %w", err)
 	}
 	if text := settingsText(s); text != "" {
-		o.opt.Log.Warn("changes that the operator made are in force: "+text, "undo", "drumbeat ctl")
+		o.opt.Observe.Log.Warn("changes that the operator made are in force: "+text, "undo", "drumbeat ctl")
 	}
 	return nil
 }
@@ -198,11 +198,11 @@ func (o *operator) limitsOf(s *changes.Settings) (rate, bandwidth, connections p
 		}
 		parsed, bad := pace.Parse(text, unit)
 		err = errors.Join(err, bad)
-		return parsed.In(o.opt.TimeZone)
+		return parsed.In(o.opt.Observe.TimeZone)
 	}
-	rate = parse(s.Rate, pace.Pages, o.opt.Rate)
+	rate = parse(s.Rate, pace.Pages, o.opt.Network.Rate)
 	bandwidth = parse(s.Bandwidth, pace.Bits, o.dispatcher.flagBandwidth())
-	connections = parse(s.Connections, pace.Connections, o.opt.ConnectionSchedule)
+	connections = parse(s.Connections, pace.Connections, o.opt.Network.ConnectionSchedule)
 	if err == nil && bandwidth.Limits() && !o.dispatcher.canLimitBandwidth() {
 		err = errors.New("this crawl cannot limit its bandwidth")
 	}
@@ -215,7 +215,7 @@ func (o *operator) setLimits(s *changes.Settings) error {
 	if err != nil {
 		return err
 	}
-	if s.Rate+s.Bandwidth+s.Connections == "" && o.opt.Control == nil {
+	if s.Rate+s.Bandwidth+s.Connections == "" && o.opt.Observe.Control == nil {
 		return nil
 	}
 	o.dispatcher.setLimits(rate, bandwidth, connections)
@@ -262,7 +262,7 @@ func (o *operator) make(ctx context.Context, c changes.Change, late *account.Lat
 		return c, err
 	}
 	o.Hook("change")
-	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	late.Add(o.opt.Observe.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.history.Made(&c)
 	return c, o.enforce(ctx, &c, late)
 }
@@ -380,7 +380,7 @@ func (o *operator) badSeeds(lines []string) (bad [][2]string) {
 func (o *operator) feedSeeds(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := o.journal.Tidy(); err != nil {
-			o.opt.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry", "after the next checkpoint")
+			o.opt.Observe.Log.Warn("the journal of changes keeps seeds that have been fed", "error", err, "retry", "after the next checkpoint")
 		}
 		c, ok, err := o.journal.NextSeeds()
 		if err != nil {

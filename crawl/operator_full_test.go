@@ -18,7 +18,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
-		o := operate(t, web, fs, func(o *Options) { o.CheckpointEvery = 1000 * time.Hour })
+		o := operate(t, web, fs, func(o *Options) { o.Disk.CheckpointEvery = 1000 * time.Hour })
 		o.await(50)
 		// Three changes of nearly a MiB that are one URL.
 		lines := slices.Repeat([]string{"http://" + busiestHost(web) + "/" + strings.Repeat("a", 900)}, 1000)
@@ -34,7 +34,7 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		o.make(changes.Change{Op: changes.OpPause})
-		if o.opt.Control.with(func(c *crawler) error {
+		if o.opt.Observe.Control.with(func(c *crawler) error {
 			if !c.operator.fed() {
 				t.Error("the seeds have not been fed")
 			}
@@ -53,6 +53,6 @@ func TestOperatorSeedsLeaveJournal(t *testing.T) {
 		o.end()
 		o.start()
 		o.end()
-		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 	})
 }

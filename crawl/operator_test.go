@@ -49,7 +49,7 @@ func operate(t *testing.T, web *simweb.Web, fs disk.FS, change func(*Options)) *
 
 // start starts the crawl, again if it has ended.
 func (o *operated) start() {
-	o.opt.Control = new(Control)
+	o.opt.Observe.Control = new(Control)
 	o.ctx, o.stop = context.WithCancel(o.t.Context())
 	o.done = make(chan struct{})
 	go func() {
@@ -74,7 +74,7 @@ func (o *operated) end() *Result {
 func (o *operated) make(c changes.Change) {
 	o.t.Helper()
 	c.Who = "test"
-	if _, err := o.opt.Control.Make(o.t.Context(), c); err != nil {
+	if _, err := o.opt.Observe.Control.Make(o.t.Context(), c); err != nil {
 		o.t.Fatalf("%s: %v", c.Op, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestPause(t *testing.T) {
 		o.await(200)
 		o.make(changes.Change{Op: changes.OpPause})
 		o.quiet("paused")
-		s, err := o.opt.Control.Exact()
+		s, err := o.opt.Observe.Control.Exact()
 		if err != nil || s.Waiting != space.PausedByOperator {
 			t.Errorf("the crawl waits for %q, %v", s.Waiting, err)
 		}
@@ -127,7 +127,7 @@ func TestPause(t *testing.T) {
 		if res := o.end(); res.Stop != StopCancelled {
 			t.Errorf("stopped: %s", res.Stop)
 		}
-		if _, err := o.opt.Control.Snapshot(); !errors.Is(err, ErrNotRunning) {
+		if _, err := o.opt.Observe.Control.Snapshot(); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("a snapshot of a stopped crawl: %v", err)
 		}
 		o.start()
@@ -137,7 +137,7 @@ func TestPause(t *testing.T) {
 			t.Errorf("ended: %s", res.Stop)
 		}
 		checkFetched(t, o.web, &o.opt)
-		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 	})
 }
 
@@ -150,7 +150,7 @@ func TestOperatorDrains(t *testing.T) {
 		o.await(100)
 		o.make(changes.Change{Op: changes.OpDrain})
 		unique := func() int64 {
-			s, err := o.opt.Control.Exact()
+			s, err := o.opt.Observe.Control.Exact()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,7 +196,7 @@ func TestBlockAndUnblock(t *testing.T) {
 			t.Errorf("%d requests to %s after it was blocked", n, busiest)
 		}
 		// Links to the host are dropped, and URLs of it that are queued are refused when their turn comes.
-		if s, err := o.opt.Control.Exact(); err != nil || s.Refused["blocked"]+s.Count(state.CountLinksBlocked) == 0 {
+		if s, err := o.opt.Observe.Control.Exact(); err != nil || s.Refused["blocked"]+s.Count(state.CountLinksBlocked) == 0 {
 			t.Errorf("nothing was blocked: refused %v, %v", s.Refused, err)
 		}
 		rule.Op, rule.Rule = changes.OpUnblock, "- host "+busiest
@@ -206,7 +206,7 @@ func TestBlockAndUnblock(t *testing.T) {
 		if blocked() == before {
 			t.Errorf("no request to %s after it was unblocked", busiest)
 		}
-		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 	})
 }
 
@@ -223,7 +223,7 @@ func TestOperatorLimits(t *testing.T) {
 		if n := o.requests() - before; n < 40 || n > 64 {
 			t.Errorf("%d requests in 30 s at 2 a second", n)
 		}
-		if s, _ := o.opt.Control.Exact(); s.Connections != 1 {
+		if s, _ := o.opt.Observe.Control.Exact(); s.Connections != 1 {
 			t.Errorf("%d connections are allowed, want 1", s.Connections)
 		}
 		o.make(changes.Change{Op: changes.OpLimits})
@@ -232,11 +232,11 @@ func TestOperatorLimits(t *testing.T) {
 		if n := o.requests() - before; n < 40 {
 			t.Errorf("%d requests in 10 s without a limit", n)
 		}
-		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "fast"}); !changes.IsRefused(err) {
+		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Rate: "fast"}); !changes.IsRefused(err) {
 			t.Errorf("rate fast: %v", err)
 		}
 		// Without a limiter in the fetcher, a limit of bandwidth must not reach the journal: no start could obey it.
-		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Bandwidth: "1Mbit"}); !changes.IsRefused(err) {
+		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpLimits, Bandwidth: "1Mbit"}); !changes.IsRefused(err) {
 			t.Errorf("bandwidth without a limiter: %v", err)
 		}
 		o.end()
@@ -281,12 +281,12 @@ func TestBudgetFunction(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var logged strings.Builder
 		o := operate(t, smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 30, 4000 }), memfs.New(*seedFlag), func(o *Options) {
-			o.BudgetDefault, o.BudgetMax, o.QueuePages, o.StockTarget, o.QueuesMax = 3, 10, Unlimited, 100, 16
-			o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+			o.Budgets.Default, o.Budgets.Max, o.Budgets.QueuePages, o.Order.StockTarget, o.Budgets.QueuesMax = 3, 10, Unlimited, 100, 16
+			o.Observe.Log = slog.New(slog.NewTextHandler(&logged, nil))
 		})
 		o.await(300)
 		beast := func() *Structures {
-			s, err := o.opt.Control.Structures()
+			s, err := o.opt.Observe.Control.Structures()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,12 +305,12 @@ func TestBudgetFunction(t *testing.T) {
 		o.end()
 		o.start()
 		o.make(changes.Change{Op: changes.OpFunction})
-		if _, err := o.opt.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
+		if _, err := o.opt.Observe.Control.Make(t.Context(), changes.Change{Op: changes.OpFunction, Function: &changes.Function{Name: "none"}}); !changes.IsRefused(err) {
 			t.Errorf("function none: %v", err)
 		}
 		o.end()
 		checkFetched(t, o.web, &o.opt)
-		checkBalanced(t, o.opt.FS, o.opt.Dirs)
+		checkBalanced(t, o.opt.Disk.FS, o.opt.Disk.Dirs)
 	})
 }
 
@@ -326,7 +326,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 			seeds := web.Seeds()
 			o := &operated{t: t, web: web, opt: simOptions(t, web, mem)}
 			small(&o.opt)
-			o.opt.SeedLines, o.opt.StockTarget, o.opt.BudgetDefault, o.opt.BudgetMax = seeds[:1], 10, 2, 5
+			o.opt.Admission.SeedLines, o.opt.Order.StockTarget, o.opt.Budgets.Default, o.opt.Budgets.Max = seeds[:1], 10, 2, 5
 			pages := slices.Sorted(web.Expected("drumbeat").FetchedURLs())
 			var accepted sync.Map
 			reloads, moved := 0, int64(0)
@@ -338,9 +338,9 @@ func TestChangesSurviveCuts(t *testing.T) {
 				if err := settings(life); err != nil {
 					t.Fatal(err)
 				}
-				o.opt.Sites = "sites.toml"
+				o.opt.Admission.Sites = "sites.toml"
 				mem.CrashAfter(150 + int(seed*37)%300 + life*40)
-				o.opt.FS = mem
+				o.opt.Disk.FS = mem
 				o.start()
 				for i := 0; ; i++ {
 					c := changes.Change{Op: changes.OpHostDelay, Host: fmt.Sprintf("h%d-%d.example", life, i), Delay: 1, Who: "test"}
@@ -361,12 +361,12 @@ func TestChangesSurviveCuts(t *testing.T) {
 						}
 					}
 					if i%6 == 4 && settings(i) == nil {
-						if r, _, err := o.opt.Control.Reload(t.Context(), "test", i%12 == 4); err == nil {
+						if r, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", i%12 == 4); err == nil {
 							reloads++
 							moved += r.Anew + int64(r.Evicted+r.Terms+r.Budgets)
 						}
 					}
-					if _, err := o.opt.Control.Make(t.Context(), c); err == nil && c.Op != changes.OpFunction {
+					if _, err := o.opt.Observe.Control.Make(t.Context(), c); err == nil && c.Op != changes.OpFunction {
 						accepted.Store(c.Host+strings.Join(c.Seeds, ""), c.Op)
 					}
 					select {
@@ -378,7 +378,7 @@ func TestChangesSurviveCuts(t *testing.T) {
 				}
 				o.stop()
 				mem = mem.Crash()
-				o.opt.FS = mem
+				o.opt.Disk.FS = mem
 				checkDeep(t, &o.opt)
 			}
 			o.start()
@@ -427,11 +427,11 @@ func TestExplainKnowsChanges(t *testing.T) {
 		web := smallWeb(t, nil)
 		o := operate(t, web, memfs.New(*seedFlag), nil)
 		o.await(300)
-		top, err := o.opt.Control.TopPLDs(star.ByIndegree, 2)
+		top, err := o.opt.Observe.Control.TopPLDs(star.ByIndegree, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: o.opt.FS, Dirs: o.opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: o.opt.Disk.FS, Dirs: o.opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

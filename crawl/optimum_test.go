@@ -303,13 +303,13 @@ func TestCrawlFreshness(t *testing.T) {
 			return answer{200, "", body}, true
 		}}
 		opt := tinyOptions(t, web, memfs.New(*seedFlag), "http://a.test/")
-		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
 		opt.Recrawl = &revisit.Policy{Kind: kind, Least: time.Minute, Longest: 9 * time.Hour, Default: time.Hour, Gone: 2}
-		for _, opt.MaxTime = range runs {
+		for _, opt.Limits.MaxTime = range runs {
 			mustRun(t, t.Context(), opt)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
-		m, _, err := state.ReadManifest(disk.Set{FS: opt.FS, Paths: opt.Dirs})
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
+		m, _, err := state.ReadManifest(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
 		if err != nil || (m.Margin > 0) != (kind == revisit.Optimal) {
 			t.Errorf("the manifest has the margin %v, %v", m.Margin, err)
 		}
@@ -325,7 +325,7 @@ func TestCrawlFreshness(t *testing.T) {
 		}
 		var asked time.Time
 		for _, r := range web.Got("", "") {
-			if r.At.Sub(asked) < opt.HostDelayMin {
+			if r.At.Sub(asked) < opt.Politeness.HostDelayMin {
 				t.Errorf("%s is requested %v after another URL", r.Path, r.At.Sub(asked))
 			}
 			asked = r.At

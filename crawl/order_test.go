@@ -45,9 +45,9 @@ func (w *hostTrees) crawl(t *testing.T, dirs []string) *orderOf {
 	inBubble(t, func(t *testing.T) {
 		tiny := &tinyWeb{Serve: w.serve}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), "http://h0.test/0")
-		opt.Strategy, opt.HostDelay, opt.Dirs = strategy.BreadthFirst, time.Second, dirs
+		opt.Order.Strategy, opt.Politeness.HostDelay, opt.Disk.Dirs = strategy.BreadthFirst, time.Second, dirs
 		var mu sync.Mutex
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if now := time.Now(); place == "urlseen" && (len(o.emits) == 0 || now.After(o.emits[len(o.emits)-1])) {
@@ -68,7 +68,7 @@ func (w *hostTrees) crawl(t *testing.T, dirs []string) *orderOf {
 				o.at[r.Host][i] = r.At
 			}
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 	n := 0
 	for _, pages := range o.pages {

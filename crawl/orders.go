@@ -379,7 +379,7 @@ func (d *deferrals) refusedOrder(tx *account.Tx, rec *weburl.Record, from state.
 	}
 	d.NoteProgress()
 	tx.Leave(key, from, state.Reason(rec.Reason))
-	tx.Late.Add(d.opt.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
+	tx.Late.Add(d.opt.Observe.Log.Warn, "an enqueued URL was refused", "url", string(rec.URL), "why", why.String())
 	return true
 }
 

@@ -48,8 +48,8 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 		t.Fatal(err)
 	}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://good.test/")
-	opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
-	opt.Connections = 32 // and 64 robots requests in flight
+	opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
+	opt.Network.Connections = 32 // and 64 robots requests in flight
 	return w, opt, faults
 }
 
@@ -101,7 +101,7 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 					}
 					return nil
 				})
-				opt.SeedLines = append(urls("one", 30, 1), urls("many", 6, 40)...)
+				opt.Admission.SeedLines = append(urls("one", 30, 1), urls("many", 6, 40)...)
 				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
 				defer cancel()
 				res := mustRun(t, ctx, opt)
@@ -126,9 +126,9 @@ func TestRulesWithoutDescriptors(t *testing.T) {
 			}
 			return nil
 		})
-		opt.SeedLines = append(urls("good", 4, 10), urls("new", 1, 1)...)
-		opt.HostDelay, opt.Linger = 2*time.Second, 5*time.Second
-		opt.Resolver = liar{w, func(host string) error {
+		opt.Admission.SeedLines = append(urls("good", 4, 10), urls("new", 1, 1)...)
+		opt.Politeness.HostDelay, opt.Limits.Linger = 2*time.Second, 5*time.Second
+		opt.Network.Resolver = liar{w, func(host string) error {
 			if host == "new0.test" { // lets other answers arrive during this lookup
 				time.Sleep(2500 * time.Millisecond)
 			}

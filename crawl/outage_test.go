@@ -18,13 +18,13 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	fs := memfs.New(*seedFlag)
 	opt := simOptions(t, web, fs)
-	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 	if change != nil {
 		change(&opt)
 	}
 	var mu sync.Mutex
 	found := 0
-	opt.hook = func(place string) {
+	opt.tests.hook = func(place string) {
 		if place == "outage" {
 			mu.Lock()
 			found++
@@ -62,7 +62,7 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 	t.Logf("%v in total, %d outages detected, %d unconfirmed failures, refused %v", res.Snapshot.Elapsed, found,
 		res.Snapshot.Count(state.CountUnconfirmed), res.Snapshot.Refused)
 	checkFetchedAtLeastOnce(t, web)
-	checkStored(t, web, fs, opt.Dirs)
+	checkStored(t, web, fs, opt.Disk.Dirs)
 	checkDelays(t, web.Log().Snapshot(), &opt, 0)
 	return res
 }
@@ -85,7 +85,7 @@ func checkFetchedAtLeastOnce(t *testing.T, web *simweb.Web) {
 func undisturbed(t *testing.T) *Result {
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	opt := simOptions(t, web, memfs.New(*seedFlag))
-	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 	res, err := Run(t.Context(), opt)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestOutageAndCrash(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, time.Second
 		go func() {
 			time.Sleep(20 * time.Second)
 			web.SetOutage(simweb.Outage{All: true})
@@ -160,7 +160,7 @@ func TestOutageAndCrash(t *testing.T) {
 			}
 			cancel()
 			fs = fs.Crash()
-			opt.FS = fs
+			opt.Disk.FS = fs
 		}
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != StopDone {
@@ -169,7 +169,7 @@ func TestOutageAndCrash(t *testing.T) {
 		if len(res.Snapshot.Refused) != 1 || res.Snapshot.Refused["robots"] == 0 {
 			t.Errorf("refused %v, want only those that robots.txt forbids", res.Snapshot.Refused)
 		}
-		checkStored(t, web, fs, opt.Dirs)
+		checkStored(t, web, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -180,20 +180,20 @@ func TestRestartInSilence(t *testing.T) {
 		w := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, urls("a", 2, 20)...)
-		opt.HostDelay, opt.CheckpointEvery, opt.Retries = 2*time.Second, time.Second, 0
+		opt.Politeness.HostDelay, opt.Disk.CheckpointEvery, opt.Health.Retries = 2*time.Second, time.Second, 0
 		var f firewall
 		client := f.client(t, w.Dial, nil)
-		opt.Fetcher, opt.AllowedAddr, opt.Ports = client, client.AllowedAddr, client.Ports()
+		opt.Network.Fetcher, opt.Network.AllowedAddr, opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 		go func() {
 			time.Sleep(10 * time.Second)
 			f.ban(false, ownAddr("a0.test"), ownAddr("a1.test"))
 			time.Sleep(10 * time.Minute)
 			f.ban(false)
 		}()
-		opt.MaxTime = 15 * time.Second
+		opt.Limits.MaxTime = 15 * time.Second
 		mustRun(t, t.Context(), opt)
 		fs = fs.Crash()
-		opt.FS, opt.MaxTime = fs, 0
+		opt.Disk.FS, opt.Limits.MaxTime = fs, 0
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceFetched); n != 40 || len(res.Snapshot.Refused) > 0 {
 			t.Errorf("%d pages of 40, refused %v", n, res.Snapshot.Refused)

@@ -25,9 +25,6 @@ import (
 
 // Package health and the host's Retry-After determine the back-off of a host after a failed exchange.
 const (
-	// firstBackoff and maxBackoff are the defaults of Options.Backoff and BackoffMax.
-	firstBackoff = 10 * time.Second
-	maxBackoff   = time.Hour
 	// maxRetryAfter limits the back-off that a site can request with Retry-After.
 	maxRetryAfter = health.MaxRetryAfter
 	// ourFaultPause is the wait of a URL after a fault on our side, which does not count against its host.
@@ -145,7 +142,7 @@ func (p *pageStage) exchangeOne(ctx context.Context, g *polite.Grant, resp *fetc
 	if panicked := bug.Contained(func() error { page.event = eventOf(rec, resp); return nil }); panicked != nil {
 		return nil, p.endByBug(g, rec, panicked, result)
 	}
-	if why := retried(page.event); why != state.ReasonNone && int(rec.Attempts) < p.opt.Retries {
+	if why := retried(page.event); why != state.ReasonNone && int(rec.Attempts) < p.opt.Health.Retries {
 		return nil, p.retry(g, rec, sum, page.event, why, result)
 	}
 	return page, nil
@@ -227,11 +224,11 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	}
 	why := reasonOf(fe)
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
-		result.ServerBackoff = p.opt.ServerDelay
+		result.ServerBackoff = p.opt.Politeness.ServerDelay
 	}
 	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort ||
 		fe.Kind == fetch.KindBadRequest
-	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Retries {
+	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Health.Retries {
 		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
 	tls := badTLS(result.link.verdict, err)
@@ -356,8 +353,8 @@ type retryWaits struct {
 // makeWaits returns the default waits, which a test may change.
 func (o *Options) makeWaits() retryWaits {
 	w := retryWaits{Waits: outage.DefaultWaits(), ourFault: ourFaultPause}
-	if o.tuneWaits != nil {
-		o.tuneWaits(&w)
+	if o.tests.tuneWaits != nil {
+		o.tests.tuneWaits(&w)
 	}
 	return w
 }

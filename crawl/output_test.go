@@ -72,8 +72,8 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 			limit func(o *Options) time.Duration
 		}{
 			{StopCancelled, func(*Options) time.Duration { return 1500 * time.Millisecond }},
-			{StopTime, func(o *Options) time.Duration { o.MaxTime = 3 * time.Second; return time.Hour }},
-			{StopPages, func(o *Options) time.Duration { o.MaxPages = 100; return time.Hour }},
+			{StopTime, func(o *Options) time.Duration { o.Limits.MaxTime = 3 * time.Second; return time.Hour }},
+			{StopPages, func(o *Options) time.Duration { o.Limits.MaxPages = 100; return time.Hour }},
 			{StopCancelled, func(*Options) time.Duration { return 0 }}, // fetches nothing, so opens no file
 			{StopDone, func(*Options) time.Duration { return time.Hour }},
 		} {
@@ -84,10 +84,10 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 			if err != nil || res.Stop != way.stop {
 				t.Fatalf("run %d: %v, %v, want %q", i, res, err, way.stop)
 			}
-			files := outputFiles(t, fs, opt.Dirs)
+			files := outputFiles(t, fs, opt.Disk.Dirs)
 			checkFinished(t, files)
 			stored := 0
-			for _, n := range checkWARCs(t, fs, opt.Dirs) {
+			for _, n := range checkWARCs(t, fs, opt.Disk.Dirs) {
 				stored += n
 			}
 			if want := int(res.Snapshot.Count(state.CountResponses)); stored != want {
@@ -102,7 +102,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 				}
 			}
 			before = files
-			checkBalanced(t, fs, opt.Dirs)
+			checkBalanced(t, fs, opt.Disk.Dirs)
 		}
 		checkFetched(t, web, &opt)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
@@ -119,14 +119,14 @@ func TestOutputRollsByAge(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.CheckpointEvery, opt.RollEvery = time.Second, 2*time.Second
-		opt.Linger = time.Minute // idle time of the crawl
+		opt.Disk.CheckpointEvery, opt.Output.RollEvery = time.Second, 2*time.Second
+		opt.Limits.Linger = time.Minute // idle time of the crawl
 		if err := fs.MkdirAll("away/warc"); err != nil {
 			t.Fatal(err)
 		}
 		moved := 0
 		carry := func() (open int) { // leave the logs: the audit needs their keys of ended URLs
-			for _, name := range outputNames(fs, opt.Dirs) {
+			for _, name := range outputNames(fs, opt.Disk.Dirs) {
 				if !strings.HasSuffix(name, ".warc.gz") && !strings.HasSuffix(name, ".cdxj") {
 					if !strings.HasSuffix(name, ".zst") {
 						open++
@@ -141,8 +141,8 @@ func TestOutputRollsByAge(t *testing.T) {
 			return open
 		}
 		idle := false
-		opt.SnapshotEvery = 500 * time.Millisecond
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.SnapshotEvery = 500 * time.Millisecond
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			// Before the crawl ends.
 			if open := carry(); s.Elapsed > 50*time.Second && s.Elapsed < 55*time.Second {
 				idle = true
@@ -189,11 +189,11 @@ func TestWarcinfo(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, smallWeb(t, nil), fs)
-			opt.MaxPages, opt.Host, opt.Version, opt.UserAgent, opt.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
+			opt.Limits.MaxPages, opt.Identity.Host, opt.Identity.Version, opt.Identity.UserAgent, opt.Links.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
 			if _, err := Run(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
-			files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})
+			files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Disk.Dirs})
 			if err != nil || len(files) == 0 {
 				t.Fatal(files, err)
 			}
@@ -269,9 +269,9 @@ func TestArchive(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.ArchiveRobots, opt.ArchiveDNS = true, true
-		wit := &archiveWitness{Fetcher: opt.Fetcher, Resolver: opt.Resolver, asked: map[string]int{}, cut: map[string]int{}, names: map[string]int{}}
-		opt.Fetcher, opt.Resolver = wit, wit
+		opt.Output.ArchiveRobots, opt.Output.ArchiveDNS = true, true
+		wit := &archiveWitness{Fetcher: opt.Network.Fetcher, Resolver: opt.Network.Resolver, asked: map[string]int{}, cut: map[string]int{}, names: map[string]int{}}
+		opt.Network.Fetcher, opt.Network.Resolver = wit, wit
 		for _, span := range []time.Duration{time.Second, 3 * time.Second, time.Hour} {
 			ctx, cancel := context.WithTimeout(t.Context(), span)
 			_, err := Run(ctx, opt)
@@ -285,7 +285,7 @@ func TestArchive(t *testing.T) {
 			}
 		}
 		checkFetched(t, web, &opt)
-		stored := checkWARCs(t, fs, opt.Dirs)
+		stored := checkWARCs(t, fs, opt.Disk.Dirs)
 		redirects := 0
 		for url, n := range wit.asked {
 			if stored[url] < n-wit.cut[url] || stored[url] > n {

@@ -86,7 +86,7 @@ func (p *pageStage) store(ctx context.Context, page *arrival) error {
 			return err
 		}
 		var at warc.Location
-		if p.opt.Store && !waits {
+		if p.opt.Output.Store && !waits {
 			at, err = p.storeRecords(w, now)
 			if err != nil {
 				return err
@@ -152,8 +152,8 @@ type found struct {
 // read fills w with what the response contains: links, metadata and the records to store.
 func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record, resp *fetch.Response,
 	key uint64, now time.Time) (is found, _ error) {
-	if p.opt.reading != nil {
-		p.opt.reading("page", rec.URL)
+	if p.opt.tests.reading != nil {
+		p.opt.tests.reading("page", rec.URL)
 	}
 	body, sniffed := p.bodyOf(resp)
 	if is.sitemap = p.isSitemap(rec, resp); is.sitemap {
@@ -162,7 +162,7 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	is.body = body
 	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Marks&fetch.MarkNotChunked == 0
 	if is.sitemap {
-		w.meta.start(resp, p.opt.Agent)
+		w.meta.start(resp, p.opt.Identity.Agent)
 		p.readSitemap(w, rec, resp, key, now)
 	} else if err := p.findLinks(w, rec, resp, key, body, now); err != nil {
 		return is, err
@@ -174,13 +174,13 @@ func (p *pageStage) read(ctx context.Context, w *pageWorker, rec *weburl.Record,
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
-	if p.opt.asker != nil && !is.sitemap && !output.IsRedirect(resp) {
+	if p.opt.opened.asker != nil && !is.sitemap && !output.IsRedirect(resp) {
 		if err := p.askHook(ctx, w, rec, resp); err != nil {
 			return is, err
 		}
 	}
 	p.askArchive(w)
-	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Store {
+	if err := p.content.look(w, rec, resp, is); err != nil || !p.opt.Output.Store {
 		return is, err
 	}
 	return is, p.prepare(ctx, w, rec, resp)
@@ -238,7 +238,7 @@ const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDeco
 func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content,
 	now time.Time) error {
 	said := &w.meta
-	said.start(resp, p.opt.Agent)
+	said.start(resp, p.opt.Identity.Agent)
 	if output.IsRedirect(resp) {
 		return p.redirectLink(w, rec, resp, key, now)
 	}
@@ -258,7 +258,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		}
 		page := w.parser.Page()
 		said.charset = page.Charset
-		if (p.opt.Simhash || p.traps != nil) && body == contentHTML {
+		if (p.opt.Output.Simhash || p.traps != nil) && body == contentHTML {
 			said.setSimhash(&w.sketch, w.parser, resp.Body)
 		}
 		if p.traps != nil && p.traps.Note(p.HostKey(weburl.Split(rec.URL).Host), said.simhash) {
@@ -266,7 +266,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 		}
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
-		counts = p.takeLinks(w, said.robots.NoFollow && !p.opt.IgnoreNofollow)
+		counts = p.takeLinks(w, said.robots.NoFollow && !p.opt.Links.IgnoreNofollow)
 	}
 	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 func (p *pageStage) takeLinks(w *pageWorker, held bool) parse.Counts {
 	return w.parser.Once(func(url []byte, l *parse.Link) {
 		switch {
-		case held || l.NoFollow && !p.opt.IgnoreNofollow:
+		case held || l.NoFollow && !p.opt.Links.IgnoreNofollow:
 			w.links.NoFollow()
 		case l.Tag == parse.Meta:
 			w.meta.setRefresh(url)
@@ -322,7 +322,7 @@ func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.
 		w.links.Counts[state.CountLinksTooLong] += 1
 	case url == nil:
 		w.links.Counts[state.CountLinksInvalid] += 1
-	case w.meta.robots.NoFollow && !p.opt.IgnoreNofollow:
+	case w.meta.robots.NoFollow && !p.opt.Links.IgnoreNofollow:
 		w.meta.redirect = append(w.meta.redirect, url...)
 		w.links.NoFollow()
 	default:
@@ -340,7 +340,7 @@ func (p *pageStage) resolveRedirect(base string, location []byte) (string, error
 	if err != nil {
 		return "", err
 	}
-	url, err := weburl.NewResolver(weburl.Options{MaxBytes: p.opt.MaxURLBytes}).AppendResolve(nil, b, location)
+	url, err := weburl.NewResolver(weburl.Options{MaxBytes: p.opt.Admission.MaxURLBytes}).AppendResolve(nil, b, location)
 	return string(url), err
 }
 
@@ -364,7 +364,7 @@ func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.
 	if output.IsRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
 	}
-	if p.opt.Simhash && w.meta.simhash != 0 && w.stores == state.ArchiveKeep {
+	if p.opt.Output.Simhash && w.meta.simhash != 0 && w.stores == state.ArchiveKeep {
 		x.Simhash = fmt.Sprintf("%016x", w.meta.simhash)
 	}
 	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }

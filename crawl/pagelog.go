@@ -35,7 +35,7 @@ func (p *pageStage) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 // fetchedEntry returns the line of the crawl log for a response, without its position; nil for none.
 func (e *engine) fetchedEntry(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool) *crawllog.Entry {
 	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
-	if e.opt.CrawlLog == state.LogOff || e.opt.CrawlLog == state.LogErrors && good {
+	if e.opt.Output.CrawlLog == state.LogOff || e.opt.Output.CrawlLog == state.LogErrors && good {
 		return nil
 	}
 	of := ""

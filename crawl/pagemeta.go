@@ -103,7 +103,7 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: headers of %s: %w", rec.URL, err)
 	}
-	obey := !p.opt.IgnoreNofollow
+	obey := !p.opt.Links.IgnoreNofollow
 	held := w.meta.robots.NoFollow && obey
 	if ref := parse.ParseRefresh(refresh); ref != nil {
 		if url := w.parser.Resolve(ref, counts); url != nil {
@@ -121,8 +121,8 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 			if rel&parse.RelCanonical != 0 {
 				w.meta.setCanonical(w.parser, target)
 			}
-			asset := rel&parse.RelAsset != 0 && p.opt.Assets
-			if rel&p.opt.LinkRels == 0 && !asset {
+			asset := rel&parse.RelAsset != 0 && p.opt.Links.Assets
+			if rel&p.opt.Links.Rels == 0 && !asset {
 				return
 			}
 			if n++; n > maxHeaderLinks {
@@ -154,7 +154,7 @@ type content uint8
 const (
 	contentOther content = iota
 	contentHTML          // the extractor looks for links
-	contentCSS           // a style sheet; only with Options.Assets
+	contentCSS           // a style sheet; only with Options.Links.Assets
 )
 
 // bodyOf returns the kind of a response's body. sniffed reports that the body, not its type, determined the
@@ -175,7 +175,7 @@ func (p *pageStage) kindOf(resp *fetch.Response) (body content, sniffed bool) {
 	switch mime := output.MIMEType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
 		return contentHTML, false
-	case mime == "text/css" && p.opt.Assets:
+	case mime == "text/css" && p.opt.Links.Assets:
 		return contentCSS, false
 	case looksLikePage(resp, mime, resp.Body):
 		return contentHTML, true

@@ -49,7 +49,7 @@ func newSilence(t *testing.T, hosts int) *silence {
 	t.Helper()
 	s := &silence{web: &tinyWeb{Serve: pagesOnly}, began: time.Now(), dials: map[netip.Addr]int{}}
 	s.opt = tinyOptions(t, s.web, memfs.New(*seedFlag), urls("h", hosts, 30)...)
-	s.opt.HostDelay, s.opt.HostDelayMin, s.opt.Store = 2*time.Second, 2*time.Second, false
+	s.opt.Politeness.HostDelay, s.opt.Politeness.HostDelayMin, s.opt.Output.Store = 2*time.Second, 2*time.Second, false
 	counted := func(dial simweb.DialFunc) simweb.DialFunc {
 		return func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 			if s.quiet.Load() {
@@ -61,7 +61,7 @@ func newSilence(t *testing.T, hosts int) *silence {
 		}
 	}
 	client := (&firewall{}).client(t, counted(s.fire.before(s.web.Dial)), nil)
-	s.opt.Fetcher, s.opt.AllowedAddr, s.opt.Ports = client, client.AllowedAddr, client.Ports()
+	s.opt.Network.Fetcher, s.opt.Network.AllowedAddr, s.opt.Network.Ports = client, client.AllowedAddr, client.Ports()
 	var all []netip.Addr
 	for i := range hosts {
 		all = append(all, ownAddr(fmt.Sprintf("h%d.test", i)))
@@ -83,7 +83,7 @@ func TestOutagePatience(t *testing.T) {
 			}
 			inBubble(t, func(t *testing.T) {
 				s := newSilence(t, hosts)
-				s.opt.OutagePatience = patience
+				s.opt.Limits.OutagePatience = patience
 				ctx, cancel := context.WithTimeout(t.Context(), 20*24*time.Hour)
 				defer cancel()
 				res := mustRun(t, ctx, s.opt)
@@ -98,9 +98,9 @@ func TestOutagePatience(t *testing.T) {
 				if perDay > mostADay {
 					t.Errorf("%d hosts: %.0f requests a day to one of them, want at most %d", hosts, perDay, mostADay)
 				}
-				checkBalanced(t, s.opt.FS, s.opt.Dirs)
+				checkBalanced(t, s.opt.Disk.FS, s.opt.Disk.Dirs)
 				s.fire.ban(false)
-				s.opt.MaxTime = 0
+				s.opt.Limits.MaxTime = 0
 				res = mustRun(t, ctx, s.opt)
 				if pages := res.Snapshot.Count(state.CountPages); pages != int64(30*hosts) {
 					t.Errorf("%d hosts: %d of %d pages after the silence, refused %v, deferred %v", hosts, pages, 30*hosts, res.Snapshot.Refused,
@@ -126,7 +126,7 @@ func TestSilenceEnds(t *testing.T) {
 
 func silenceEnds(t *testing.T, hosts int, lasts time.Duration) {
 	s := newSilence(t, hosts)
-	s.opt.OutagePatience = 24 * time.Hour
+	s.opt.Limits.OutagePatience = 24 * time.Hour
 	var healed time.Time
 	all, most := 0, 0
 	counted := make(chan struct{})

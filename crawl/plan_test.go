@@ -18,7 +18,8 @@ import (
 func TestPlans(t *testing.T) {
 	for _, ram := range []int64{plan.LeastRAM, 128 << 20, 512 << 20, 4 << 30, 16 << 30, 64 << 30, 512 << 30} {
 		for _, disk := range []int64{10 << 30, 1 << 40, 50 << 40} {
-			o := Options{Dirs: []string{"d"}, RAMBytes: ram, DiskBytes: disk, Connections: 500}
+			o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: ram, DiskBytes: disk},
+				Network: NetworkOptions{Connections: 500}}
 			p, err := MakePlan(&o)
 			if err != nil {
 				t.Errorf("RAM %d, disk %d: %v", ram, disk, err)
@@ -75,11 +76,12 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	o := Options{Dirs: []string{"d"}, RAMBytes: 16 << 20}
+	o := Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 16 << 20}}
 	if _, err := MakePlan(&o); err == nil {
 		t.Error("16 MiB of RAM: no error")
 	}
-	o = Options{Dirs: []string{"d"}, RAMBytes: 1 << 30, DrumBucketBytes: 1 << 30}
+	o = Options{Disk: DiskOptions{Dirs: []string{"d"}}, Limits: LimitsOptions{RAMBytes: 1 << 30},
+		Drum: DrumOptions{BucketBytes: 1 << 30}}
 	if _, err := MakePlan(&o); err == nil || !strings.Contains(err.Error(), "beside the stores") {
 		t.Errorf("stores larger than RAM: got %v", err)
 	}

@@ -27,8 +27,8 @@ type pldLimiter struct {
 // use all connections.
 func newPLDLimiter(o *Options) *pldLimiter {
 	c := &pldLimiter{plds: map[uint64]int{}}
-	if o.Scope == state.ScopeAll {
-		c.most = max(1, o.Connections/pldShare)
+	if o.Admission.Scope == state.ScopeAll {
+		c.most = max(1, o.Network.Connections/pldShare)
 	}
 	return c
 }

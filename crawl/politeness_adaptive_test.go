@@ -35,25 +35,25 @@ func crawlAdaptive(t *testing.T, change func(*Options)) (run welcomeRun) {
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, run.web, fs)
 		withHealth(&opt)
-		opt.SeedLines = run.web.HostileSeeds()
-		opt.HostDelay, opt.HostDelayMin = adaptiveBase, adaptiveLeast
-		opt.HostDelayFactor, opt.MaxCrawlDelay = 10, 5*time.Minute
-		opt.Linger, opt.AdaptiveDelay = time.Hour, true
+		opt.Admission.SeedLines = run.web.HostileSeeds()
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = adaptiveBase, adaptiveLeast
+		opt.Politeness.HostDelayFactor, opt.Politeness.MaxCrawlDelay = 10, 5*time.Minute
+		opt.Limits.Linger, opt.Politeness.AdaptiveDelay = time.Hour, true
 		if change != nil {
 			change(&opt)
 		}
 		run.res = mustRun(t, t.Context(), opt)
-		if opt.MaxTime > 0 {
+		if opt.Limits.MaxTime > 0 {
 			for _, q := range run.web.Log().Snapshot().Requests {
 				run.done = max(run.done, q.End)
 			}
-			opt.MaxTime = 0
+			opt.Limits.MaxTime = 0
 			run.res = mustRun(t, t.Context(), opt)
 		}
 		run.snap = run.web.Log().Snapshot()
 		checkDelays(t, run.snap, &opt, 0)
-		checkBalanced(t, fs, opt.Dirs)
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		checkBalanced(t, fs, opt.Disk.Dirs)
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +62,8 @@ func crawlAdaptive(t *testing.T, change func(*Options)) (run welcomeRun) {
 			t.Fatalf("explain: %v, %+v", err, reps)
 		}
 		for _, o := range reps[0].Origins {
-			if strings.Contains(o.DelayWhy, "--adaptive-delay") != opt.AdaptiveDelay {
-				t.Errorf("AdaptiveDelay %t: explain says %q", opt.AdaptiveDelay, o.DelayWhy)
+			if strings.Contains(o.DelayWhy, "--adaptive-delay") != opt.Politeness.AdaptiveDelay {
+				t.Errorf("AdaptiveDelay %t: explain says %q", opt.Politeness.AdaptiveDelay, o.DelayWhy)
 			}
 		}
 	})
@@ -96,10 +96,10 @@ func TestAdaptiveDelays(t *testing.T) {
 	t.Parallel()
 	var most, hosts int64 // as a running crawl reports them
 	run := crawlAdaptive(t, func(o *Options) {
-		o.Control, o.SnapshotEvery = new(Control), time.Second
-		o.Snapshot = func(s *Snapshot) {
+		o.Observe.Control, o.Observe.SnapshotEvery = new(Control), time.Second
+		o.Observe.Snapshot = func(s *Snapshot) {
 			hosts = max(hosts, s.AdaptedHosts)
-			p, err := o.Control.HostPace("www.adaptive-0.test")
+			p, err := o.Observe.Control.HostPace("www.adaptive-0.test")
 			if err == nil && p != nil && p.Delay == adaptiveLeast {
 				most = max(most, int64(p.Steps))
 			}
@@ -167,7 +167,7 @@ func TestAdaptiveDelays(t *testing.T) {
 // TestAdaptiveDelaysAreOff: by default no host is visited sooner than at its base delay.
 func TestAdaptiveDelaysAreOff(t *testing.T) {
 	t.Parallel()
-	run := crawlAdaptive(t, func(o *Options) { o.AdaptiveDelay = false })
+	run := crawlAdaptive(t, func(o *Options) { o.Politeness.AdaptiveDelay = false })
 	for i := range 8 {
 		for k, gap := range gapsOf(run.all(i)) {
 			if gap < adaptiveBase {
@@ -184,7 +184,7 @@ func TestAdaptiveDelaysAreOff(t *testing.T) {
 // TestAdaptiveDelaysAfterARestart: a restart brings back the base delay, however far a host had adapted.
 func TestAdaptiveDelaysAfterARestart(t *testing.T) {
 	t.Parallel()
-	run := crawlAdaptive(t, func(o *Options) { o.MaxTime = 375 * time.Second })
+	run := crawlAdaptive(t, func(o *Options) { o.Limits.MaxTime = 375 * time.Second })
 	adapted := 0
 	for i := range 6 {
 		rs := run.all(i)
@@ -223,7 +223,7 @@ func TestSignOf(t *testing.T) {
 		"canceled": {err: &fetch.Error{Kind: fetch.KindCanceled}, want: polite.Unclear},
 		"blocked":  {err: errBlocked, want: polite.Unclear},
 	} {
-		if got := (&Options{AdaptiveDelay: true}).signOf(&c.resp, c.err); got != c.want {
+		if got := (&Options{Politeness: PolitenessOptions{AdaptiveDelay: true}}).signOf(&c.resp, c.err); got != c.want {
 			t.Errorf("%s: sign %d, want %d", name, got, c.want)
 		}
 		if got := new(Options).signOf(&c.resp, c.err); got != polite.Unclear {

@@ -56,8 +56,8 @@ func TestIPv6Owners(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				opt.Fetcher, opt.HostDelay, opt.HostDelayMin = client, 2*time.Second, 2*time.Second
-				opt.ServerDelay, opt.ServerDelayMin, opt.NetworkRate, opt.NetworkConnections = time.Second, time.Second, 2, 20
+				opt.Network.Fetcher, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client, 2*time.Second, 2*time.Second
+				opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin, opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections = time.Second, time.Second, 2, 20
 				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Place(state.PlaceFetched) != hosts*pages {
 					t.Fatalf("stopped by %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(state.PlaceFetched), hosts*pages)
 				}

@@ -38,13 +38,13 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.FetchLimits, opt.SeedLines, opt.CrawlLog = client, hostileLimits, web.HostileSeeds(), state.LogAll
+		opt.Network.Fetcher, opt.Network.FetchLimits, opt.Admission.SeedLines, opt.Output.CrawlLog = client, hostileLimits, web.HostileSeeds(), state.LogAll
 		set(&opt)
 		res = mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
-		checkBalanced(t, mem, opt.Dirs)
+		checkBalanced(t, mem, opt.Disk.Dirs)
 		for _, q := range web.Log().Snapshot().Requests {
 			if _, path, ok := strings.Cut(q.URL, ".test"); ok {
 				asked[strings.TrimPrefix(path, ":8080")]++
@@ -64,10 +64,10 @@ func TestLinksInEveryManner(t *testing.T) {
 		want []string // first segments of the requested targets
 	}{
 		{"default", func(*Options) {}, []string{"yes"}},
-		{"ignore nofollow", func(o *Options) { o.IgnoreNofollow = true }, []string{"yes", "nofollow"}},
-		{"alternate", func(o *Options) { o.LinkRels = parse.DefaultRels | parse.RelAlternate }, []string{"yes", "alternate"}},
-		{"assets", func(o *Options) { o.Assets = true }, []string{"yes", "asset"}},
-		{"forms", func(o *Options) { o.Forms = true }, []string{"yes", "form"}},
+		{"ignore nofollow", func(o *Options) { o.Links.IgnoreNofollow = true }, []string{"yes", "nofollow"}},
+		{"alternate", func(o *Options) { o.Links.Rels = parse.DefaultRels | parse.RelAlternate }, []string{"yes", "alternate"}},
+		{"assets", func(o *Options) { o.Links.Assets = true }, []string{"yes", "asset"}},
+		{"forms", func(o *Options) { o.Links.Forms = true }, []string{"yes", "form"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			asked, res := crawlLinks(t, test.set)
@@ -138,14 +138,14 @@ func TestPageMetadataIsKept(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, &w, fs, "http://keep.test/")
 		atOnce(&opt)
-		opt.Linger = 0
+		opt.Limits.Linger = 0
 		mustRun(t, t.Context(), opt)
 		for _, r := range w.Pages("keep.test") {
 			if _, ok := want[r.Path]; !ok {
 				t.Errorf("%s was requested", r.Path)
 			}
 		}
-		set := disk.Set{FS: fs, Paths: opt.Dirs}
+		set := disk.Set{FS: fs, Paths: opt.Disk.Dirs}
 		stored, logged := map[string]string{}, map[string]string{}
 		files, err := warc.Files(set)
 		for _, name := range files {
@@ -205,7 +205,7 @@ func TestAssetDepth(t *testing.T) {
 		rawPages(&w, pages)
 		opt := tinyOptions(t, &w, memfs.New(*seedFlag), "http://depth.test/")
 		atOnce(&opt)
-		opt.Linger, opt.Assets, opt.MaxDepth = 0, true, 0
+		opt.Limits.Linger, opt.Links.Assets, opt.Limits.MaxDepth = 0, true, 0
 		res := mustRun(t, t.Context(), opt)
 		var got []string
 		for _, r := range w.Pages("") {

@@ -47,11 +47,11 @@ func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	opt.Fetcher, opt.Connections, opt.Linger, opt.CheckpointEvery = client, 500, time.Second, time.Minute
-	opt.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
-	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 2*time.Second, 2*time.Second, time.Second, time.Second
-	opt.PLDDelay, opt.PLDDelayMin, opt.NetworkRate, opt.NetworkConnections = 500*time.Millisecond, 500*time.Millisecond, 10, 20
-	opt.HostDelayFactor, opt.MaxCrawlDelay = 10, 5*time.Minute
+	opt.Network.Fetcher, opt.Network.Connections, opt.Limits.Linger, opt.Disk.CheckpointEvery = client, 500, time.Second, time.Minute
+	opt.Admission.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 2*time.Second, 2*time.Second, time.Second, time.Second
+	opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.NetworkRate, opt.Politeness.NetworkConnections = 500*time.Millisecond, 500*time.Millisecond, 10, 20
+	opt.Politeness.HostDelayFactor, opt.Politeness.MaxCrawlDelay = 10, 5*time.Minute
 	return opt
 }
 
@@ -73,7 +73,7 @@ func crawlPolitely(t *testing.T, scenarios ...string) (run politeRun) {
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		snap := web.Log().Snapshot()
 		checkDelays(t, snap, &opt, 0)
 		run.web, run.requests = web, snap.Requests
@@ -113,7 +113,7 @@ func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 		addrs[q.IP.String()] = append(addrs[q.IP.String()], q)
 	}
 	for what, groups := range map[string]map[string][]simweb.Request{"PLD": plds, "address": addrs} {
-		least := map[string]time.Duration{"PLD": opt.PLDDelayMin, "address": opt.ServerDelayMin}[what]
+		least := map[string]time.Duration{"PLD": opt.Politeness.PLDDelayMin, "address": opt.Politeness.ServerDelayMin}[what]
 		for name, rs := range groups {
 			if got := closest(rs, 1); got < least {
 				t.Errorf("%s %s: two requests within %v, want at least %v", what, name, got, least)
@@ -121,12 +121,12 @@ func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 		}
 	}
 	for name, rs := range nets {
-		burst := math.Ceil(opt.NetworkRate)
-		if got := closest(rs, int(burst)); got.Seconds() < burst/opt.NetworkRate {
-			t.Errorf("network %s: %v requests and one more within %v, want %v per second", name, burst, got, opt.NetworkRate)
+		burst := math.Ceil(opt.Politeness.NetworkRate)
+		if got := closest(rs, int(burst)); got.Seconds() < burst/opt.Politeness.NetworkRate {
+			t.Errorf("network %s: %v requests and one more within %v, want %v per second", name, burst, got, opt.Politeness.NetworkRate)
 		}
-		if got := crowdOf(rs); got > opt.NetworkConnections {
-			t.Errorf("network %s: %d concurrent requests, want at most %d", name, got, opt.NetworkConnections)
+		if got := crowdOf(rs); got > opt.Politeness.NetworkConnections {
+			t.Errorf("network %s: %d concurrent requests, want at most %d", name, got, opt.Politeness.NetworkConnections)
 		}
 	}
 }
@@ -243,17 +243,17 @@ func TestGatesOutliveKills(t *testing.T) {
 		})
 		fs := memfs.New(*seedFlag)
 		opt := politeOptions(t, web, fs)
-		opt.CheckpointEvery = 5 * time.Second
+		opt.Disk.CheckpointEvery = 5 * time.Second
 		// The delays are much longer than a recovery, so that a forgotten visit shows.
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 20*time.Second, 20*time.Second, 10*time.Second, 10*time.Second
-		opt.PLDDelay, opt.PLDDelayMin, opt.NetworkRate = 5*time.Second, 5*time.Second, 0.2
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 20*time.Second, 20*time.Second, 10*time.Second, 10*time.Second
+		opt.Politeness.PLDDelay, opt.Politeness.PLDDelayMin, opt.Politeness.NetworkRate = 5*time.Second, 5*time.Second, 0.2
 		rng := rand.New(rand.NewPCG(*seedFlag, 2))
 		killed := 0
 		for {
 			if killed < kills {
 				fs.CrashAfter(100 + rng.IntN(500))
 			}
-			opt.FS = fs
+			opt.Disk.FS = fs
 			_, err := Run(t.Context(), opt)
 			if err == nil || errors.Is(err, state.ErrFinished) { // a kill after the last checkpoint
 				break
@@ -267,12 +267,12 @@ func TestGatesOutliveKills(t *testing.T) {
 		if killed < kills/2 {
 			t.Errorf("killed %d times, want at least %d", killed, kills/2)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		snap := web.Log().Snapshot()
 		t.Logf("%d requests, killed %d times", snap.Total, killed)
 		checkDelays(t, snap, &opt, 0)
 		checkGates(t, snap.Requests, &opt)
-		if err := web.Log().CheckCrawlDelay(opt.MaxCrawlDelay, 0); err != nil {
+		if err := web.Log().CheckCrawlDelay(opt.Politeness.MaxCrawlDelay, 0); err != nil {
 			t.Error(err)
 		}
 		if tr := snap.Hosts["www.crawl-delay-0.test"]; tr.PageToPage < 7*time.Second {

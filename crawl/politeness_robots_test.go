@@ -48,13 +48,13 @@ func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...s
 	}
 	fs := memfs.New(*seedFlag)
 	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
-	opt.Resolver = w
-	opt.HostDelay, opt.HostDelayMin, opt.Linger, opt.MaxCrawlDelay = 2*time.Second, 2*time.Second, 48*time.Hour, 300*time.Second
+	opt.Network.Resolver = w
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.Linger, opt.Politeness.MaxCrawlDelay = 2*time.Second, 2*time.Second, 48*time.Hour, 300*time.Second
 	if change != nil {
 		change(&opt)
 	}
 	res := mustRun(t, t.Context(), opt)
-	checkBalanced(t, fs, opt.Dirs)
+	checkBalanced(t, fs, opt.Disk.Dirs)
 	return res
 }
 
@@ -318,7 +318,7 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Fetcher, o.Resolver = client, f
+			o.Network.Fetcher, o.Network.Resolver = client, f
 		}, hosts...)
 		for _, h := range hosts[:5] {
 			tries := w.times(h, true)
@@ -357,7 +357,7 @@ func TestRobotsStaleCopy(t *testing.T) {
 			}
 			return answer{200, "", "User-agent: *\nDisallow: /no\nCrawl-delay: 900\n"}
 		}
-		w.crawl(t, 144, func(o *Options) { o.MaxCrawlDelay = time.Hour }, host)
+		w.crawl(t, 144, func(o *Options) { o.Politeness.MaxCrawlDelay = time.Hour }, host)
 		w.wantPages(t, host, 144, false)
 		tries := w.times(host, true)
 		if len(tries) < 4 || tries[1] < 24*time.Hour {
@@ -396,7 +396,7 @@ func TestRobotsLifetime(t *testing.T) {
 			w.robots[host] = func() answer { return answer{200, header, "User-agent: *\nDisallow: /no\nCrawl-delay: 1200\n"} }
 		}
 		// 28 hours.
-		w.crawl(t, 84, func(o *Options) { o.MaxCrawlDelay = time.Hour }, "two.test", "none.test", "plain.test", "week.test")
+		w.crawl(t, 84, func(o *Options) { o.Politeness.MaxCrawlDelay = time.Hour }, "two.test", "none.test", "plain.test", "week.test")
 		for host, want := range map[string][2]time.Duration{"two.test": {2 * time.Hour, 2*time.Hour + 45*time.Minute},
 			"none.test": {time.Hour, time.Hour + 45*time.Minute}, "plain.test": {24 * time.Hour, 25 * time.Hour}, "week.test": {24 * time.Hour, 25 * time.Hour}} {
 			list := gaps(w.times(host, true))
@@ -421,7 +421,7 @@ func TestCrawlDelayIsHeld(t *testing.T) {
 		for host, value := range map[string]string{"decimal.test": "2.5", "comma.test": "3,5", "huge.test": "86400"} {
 			w.robots[host] = func() answer { return answer{200, "", rules + "Crawl-delay: " + value + "\n"} }
 		}
-		w.crawl(t, 6, func(o *Options) { o.HostDelay, o.HostDelayMin = time.Second, time.Second }, "decimal.test", "comma.test", "huge.test")
+		w.crawl(t, 6, func(o *Options) { o.Politeness.HostDelay, o.Politeness.HostDelayMin = time.Second, time.Second }, "decimal.test", "comma.test", "huge.test")
 		for host, want := range map[string]time.Duration{"decimal.test": 2500 * time.Millisecond, "comma.test": 3500 * time.Millisecond,
 			"huge.test": 300 * time.Second} {
 			w.wantPages(t, host, 6, false)

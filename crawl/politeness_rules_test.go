@@ -48,8 +48,8 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			list := []string{"- host a0.test", "- pld a1.test", "- net 127.77.0.0/31"}
 			reload := make(chan struct{}, 1)
 			opt := tinyOptions(t, web, fs, blacklistSeeds(20)...)
-			opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
-			opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 3*time.Second
+			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, 2*time.Second
+			opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"}, reload, 3*time.Second
 			at := time.Now().Add(12 * time.Second)
 			go func() {
 				time.Sleep(time.Until(at))
@@ -69,7 +69,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			time.Sleep(time.Until(at.Add(time.Second)))
 			after := fs.Crash()
 			writeRules(t, after, "black", list...)
-			opt.FS, at = after, time.Now()
+			opt.Disk.FS, at = after, time.Now()
 			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatal(err)
 			}
@@ -86,8 +86,8 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 					t.Errorf("cut at %d: did not fetch %s", cut, url)
 				}
 			}
-			checkBalanced(t, after, opt.Dirs)
-			if rep, err := audit.Deep(audit.Options{FS: after, Dirs: opt.Dirs, RAMBytes: 1 << 20}); err != nil || !rep.Balanced() {
+			checkBalanced(t, after, opt.Disk.Dirs)
+			if rep, err := audit.Deep(audit.Options{FS: after, Dirs: opt.Disk.Dirs, RAMBytes: 1 << 20}); err != nil || !rep.Balanced() {
 				t.Errorf("cut at %d: deep audit: %v, %+v", cut, err, rep)
 			}
 		})
@@ -111,14 +111,14 @@ func TestRulesAreBounded(t *testing.T) {
 		writeRules(t, fs, "many", lines...)
 		writeRules(t, fs, "few", "- host no.test")
 		opt := tinyOptions(t, web, fs, urls("h", 1, 10)...)
-		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
-		opt.tune = func(p *plan.Plan) { p.HeapBytes = 8 * 20_000 }
-		opt.Rules = []string{"many"}
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
+		opt.tests.tune = func(p *plan.Plan) { p.HeapBytes = 8 * 20_000 }
+		opt.Admission.Rules = []string{"many"}
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "more RAM or fewer rules") {
 			t.Errorf("got %v", err)
 		}
 		reload := make(chan struct{}, 1)
-		opt.Rules, opt.Reload = []string{"few"}, reload
+		opt.Admission.Rules, opt.Admission.Reload = []string{"few"}, reload
 		go func() {
 			time.Sleep(3 * time.Second)
 			writeRules(t, fs, "few", lines...)

@@ -62,7 +62,7 @@ func TestRulesKeepOut(t *testing.T) {
 			"- surt http://(test,in,)/public/")
 		opt := tinyOptions(t, web, fs, "http://in.test/", "http://out.test/seed", "http://spam.test/")
 		atOnce(&opt)
-		opt.Rules = []string{"rules"}
+		opt.Admission.Rules = []string{"rules"}
 		res := mustRun(t, t.Context(), opt)
 		want := []string{"http://in.test/", "http://in.test/moved", "http://in.test/robots.txt", "http://sub.out.test/", "http://sub.out.test/robots.txt"}
 		if got := web.Asked(); !slices.Equal(got, want) {
@@ -76,7 +76,7 @@ func TestRulesKeepOut(t *testing.T) {
 		if n := res.Snapshot.Count(state.CountLinksRules); n < 10 {
 			t.Errorf("%d links excluded by rules", n)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -101,7 +101,7 @@ func TestRulesTakeOnly(t *testing.T) {
 			writeRules(t, fs, "b", "+ pld h1.test", "+ prefix http://h2.test/3/")
 			opt := tinyOptions(t, web, fs, "http://h0.test/0/x", "http://h5.test/0/x")
 			atOnce(&opt)
-			opt.Rules, opt.Scope = []string{"a", "b"}, kind
+			opt.Admission.Rules, opt.Admission.Scope = []string{"a", "b"}, kind
 			mustRun(t, t.Context(), opt)
 			var got []string
 			for _, r := range web.Pages("") {
@@ -116,7 +116,7 @@ func TestRulesTakeOnly(t *testing.T) {
 					t.Errorf("requested %v, want nothing", rs)
 				}
 			}
-			checkBalanced(t, fs, opt.Dirs)
+			checkBalanced(t, fs, opt.Disk.Dirs)
 		})
 	}
 }
@@ -129,7 +129,7 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 		writeRules(t, fs, "rules", "+ host b.test", "- prefix http://a.test/no")
 		opt := tinyOptions(t, web, fs, "http://a.test/")
 		atOnce(&opt)
-		opt.Rules, opt.Scope = []string{"rules"}, state.ScopeHost
+		opt.Admission.Rules, opt.Admission.Scope = []string{"rules"}, state.ScopeHost
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1", "http://b.test/robots.txt"}
 		if got := web.Asked(); !slices.Equal(got, want) {
@@ -146,7 +146,7 @@ func TestRulesWithFaults(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ hst a.test", "- host b.test", "- pld test")
 		opt := tinyOptions(t, web, fs, "http://a.test/")
-		opt.Rules, opt.Blacklist = []string{"rules"}, []string{"none"}
+		opt.Admission.Rules, opt.Admission.Blacklist = []string{"rules"}, []string{"none"}
 		_, err := Run(t.Context(), opt)
 		if err == nil {
 			t.Fatal("no error")
@@ -197,12 +197,12 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
 		opt := tinyOptions(t, web, fs, blacklistSeeds(pages)...)
-		opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
-		opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 10*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, 2*time.Second
+		opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"}, reload, 10*time.Second
 		begin := time.Now()
 		at := begin.Add(30 * time.Second)
 		var soon int64 // URLs refused as blocked 2 s after the reload
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			if time.Since(at) >= 2*time.Second && soon == 0 {
 				soon = s.Refused[state.ReasonBlocked.String()]
 			}
@@ -255,11 +255,11 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		if got := res.Snapshot.Refused[state.ReasonBlocked.String()]; got < refused || got > refused+cut || refused < 50 {
 			t.Errorf("%d URLs refused as blocked, want %d, or up to %d more", got, refused, cut)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 
 		// Without the entries new links must be admitted; URLs already refused stay refused.
 		writeRules(t, fs, "black", "- host a0.test")
-		opt.SeedLines = append(opt.SeedLines, "http://x.a1.test/new", "http://b1.test/new", "http://a0.test/new")
+		opt.Admission.SeedLines = append(opt.Admission.SeedLines, "http://x.a1.test/new", "http://b1.test/new", "http://a0.test/new")
 		before := len(web.Got("", ""))
 		mustRun(t, t.Context(), opt)
 		var got []string
@@ -272,7 +272,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		if want := []string{"b1.test/new", "x.a1.test/new"}; !slices.Equal(got, want) {
 			t.Errorf("without the entries: fetched %v, want %v", got, want)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -301,9 +301,9 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test", "- net 127.77.0.0/16")
 		opt := tinyOptions(t, web, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/", "http://net.test/", "http://127.77.1.1/",
 			"http://moved.test/x", "http://free.test/", "pld.test")
-		opt.AllowedAddr = func(a netip.Addr) bool { return true }
+		opt.Network.AllowedAddr = func(a netip.Addr) bool { return true }
 		atOnce(&opt)
-		opt.Blacklist = []string{"black"}
+		opt.Admission.Blacklist = []string{"black"}
 		res := mustRun(t, t.Context(), opt)
 		want := []string{"http://free.test/", "http://free.test/robots.txt", "http://moved.test/robots.txt"}
 		got := slices.Compact(web.Asked())
@@ -322,11 +322,11 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		if n := res.Snapshot.Place(state.PlaceDeferred); n != 1 {
 			t.Errorf("%d URLs wait, want 1 of moved.test", n)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 
 		// Once the network is no longer listed, old entries of RobotsCache must not keep new URLs out.
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test")
-		opt.SeedLines = append(opt.SeedLines, "http://net.test/new")
+		opt.Admission.SeedLines = append(opt.Admission.SeedLines, "http://net.test/new")
 		mustRun(t, t.Context(), opt)
 		if n := len(web.Got("net.test", "/new")); n != 1 || len(web.Pages("net.test")) != 1 {
 			t.Errorf("then requested %v of net.test", web.Pages("net.test"))
@@ -370,9 +370,9 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opt.Fetcher, opt.Resolver, opt.HostDelay, opt.HostDelayMin = client, twoAddrs{}, time.Second, time.Second
+			opt.Network.Fetcher, opt.Network.Resolver, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = client, twoAddrs{}, time.Second, time.Second
 			reload := make(chan struct{}, 1)
-			opt.Blacklist, opt.Reload = []string{"black"}, reload
+			opt.Admission.Blacklist, opt.Admission.Reload = []string{"black"}, reload
 			if after > 0 {
 				writeRules(t, fs, "black", "# nothing yet")
 				go func() {
@@ -388,7 +388,7 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			if n := res.Snapshot.Place(state.PlaceFetched); n != 60 {
 				t.Errorf("fetched %d URLs, want 60; refused: %v", n, res.Snapshot.Refused)
 			}
-			checkBalanced(t, fs, opt.Dirs)
+			checkBalanced(t, fs, opt.Disk.Dirs)
 		})
 	}
 }
@@ -415,8 +415,8 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 		reload := make(chan struct{}, 1)
 		opt := tinyOptions(t, web, fs, urls("d", 40, 1)...)
 		atOnce(&opt)
-		opt.Resolver, opt.RobotsInFlight = slowNames{web}, 2
-		opt.Blacklist, opt.Reload = []string{"black"}, reload
+		opt.Network.Resolver, opt.Network.RobotsInFlight = slowNames{web}, 2
+		opt.Admission.Blacklist, opt.Admission.Reload = []string{"black"}, reload
 		at := time.Now().Add(8 * time.Second)
 		go func() {
 			time.Sleep(time.Until(at))
@@ -444,7 +444,7 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 10 || res.Stop != StopDone {
 			t.Errorf("%d URLs refused as blocked, stopped by %q", n, res.Stop)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -460,7 +460,7 @@ func TestBlacklistCutsOff(t *testing.T) {
 		reload := make(chan struct{}, 1)
 		opt := tinyOptions(t, web, fs, "http://slow.test/slow", "http://a.test/")
 		atOnce(&opt)
-		opt.Blacklist, opt.Reload = []string{"black"}, reload
+		opt.Admission.Blacklist, opt.Admission.Reload = []string{"black"}, reload
 		var at time.Time
 		go func() {
 			time.Sleep(5 * time.Second)
@@ -475,7 +475,7 @@ func TestBlacklistCutsOff(t *testing.T) {
 		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 || len(web.Pages("slow")) != 1 {
 			t.Errorf("%d URLs refused as blocked after %d requests, want 1 and 1", n, len(web.Pages("slow")))
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }
 
@@ -505,8 +505,8 @@ func blacklistCrash(t *testing.T, power bool) {
 	writeRules(t, fs, "black", "# nothing yet")
 	reload := make(chan struct{}, 1)
 	opt := tinyOptions(t, web, fs, blacklistSeeds(40)...)
-	opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
-	opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 7*time.Second
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 2*time.Second, 2*time.Second
+	opt.Admission.Blacklist, opt.Admission.Reload, opt.Disk.CheckpointEvery = []string{"black"}, reload, 7*time.Second
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var at time.Time
@@ -524,7 +524,7 @@ func blacklistCrash(t *testing.T, power bool) {
 	if power {
 		after = after.Crash()
 	}
-	opt.FS = after
+	opt.Disk.FS = after
 	res := mustRun(t, t.Context(), opt)
 	if res.Stop != StopDone {
 		t.Errorf("stopped by %q", res.Stop)
@@ -537,7 +537,7 @@ func blacklistCrash(t *testing.T, power bool) {
 	if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 50 {
 		t.Errorf("%d URLs refused as blocked", n)
 	}
-	checkBalanced(t, after, opt.Dirs)
+	checkBalanced(t, after, opt.Disk.Dirs)
 }
 
 // TestRulesLetRobotsThrough: the crawl must follow a robots.txt redirect to a host that rules exclude, and
@@ -558,12 +558,12 @@ func TestRulesLetRobotsThrough(t *testing.T) {
 		writeRules(t, fs, "rules", "+ host a.test", "default -")
 		opt := tinyOptions(t, web, fs, "http://a.test/")
 		atOnce(&opt)
-		opt.Rules = []string{"rules"}
+		opt.Admission.Rules = []string{"rules"}
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/robots.txt", "http://a.test/yes", "http://out.test/robots.txt"}
 		if got := web.Asked(); !slices.Equal(got, want) {
 			t.Errorf("requested %q, want %q", got, want)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }

@@ -87,8 +87,8 @@ basic-auth = "env:LOGIN"
 insecure = true`)
 		var log bytes.Buffer
 		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://c.test/open", "http://c.test/private/x")
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
-		opt.Sites, opt.Env, opt.ArchiveRobots = "sites.toml", sitesEnv, true
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Admission.Sites, opt.Admission.Env, opt.Output.ArchiveRobots = "sites.toml", sitesEnv, true
 		mustRun(t, t.Context(), opt)
 		if len(web.Got("a.test", "")) != 3 || len(web.Got("b.test", "/from-a")) != 1 || len(web.Got("b.test", "/robots.txt")) == 0 {
 			t.Errorf("requests: %+v", web.Got("", ""))
@@ -125,7 +125,7 @@ insecure = true`)
 			}
 		}
 		check("the log", log.Bytes())
-		allFiles(t, fs, opt.Dirs, check)
+		allFiles(t, fs, opt.Disk.Dirs, check)
 		if stored != 4 { // two pages and robots.txt of a.test, and one of c.test
 			t.Errorf("%d stored requests with a redacted Authorization", stored)
 		}
@@ -140,11 +140,11 @@ func TestSitesReload(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nheaders.X-Age = 'old'\ninsecure = true")
 		opt := tinyOptions(t, web, fs, urls("h", 1, 30)...)
-		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
 		reload := make(chan struct{})
 		var log bytes.Buffer
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
-		opt.Sites, opt.Env, opt.Reload = "sites.toml", sitesEnv, reload
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Admission.Sites, opt.Admission.Env, opt.Admission.Reload = "sites.toml", sitesEnv, reload
 		begun := time.Now()
 		var changed, broken time.Time
 		reloaded := make(chan struct{})
@@ -193,7 +193,7 @@ func TestSitesFaults(t *testing.T) {
 		web := &tinyWeb{Serve: pagesOnly}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, web, fs, urls("h", 1, 1)...)
-		opt.Sites = "sites.toml"
+		opt.Admission.Sites = "sites.toml"
 		start := func(want string) {
 			t.Helper()
 			if _, err := Run(context.Background(), opt); err == nil || !strings.Contains(err.Error(), want) {
@@ -204,7 +204,7 @@ func TestSitesFaults(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nbearer = 'env:TOKEN'\ninsecure = true")
 		start("sites.toml:3: bearer: the environment has no TOKEN")
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\nmax-depth = 1")
-		opt.tune = func(p *plan.Plan) { p.HeapBytes = 1000 }
+		opt.tests.tune = func(p *plan.Plan) { p.HeapBytes = 1000 }
 		start("use more RAM or fewer sites")
 		if len(web.Got("", "")) > 0 {
 			t.Error("there were requests")
@@ -273,8 +273,8 @@ rate = 0.5`)
 			}
 		}
 		opt := tinyOptions(t, web, fs, seeds...)
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 3*time.Second, 3*time.Second, 0, 0
-		opt.Sites, opt.MaxCrawlDelay = "sites.toml", time.Minute
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 3*time.Second, 3*time.Second, 0, 0
+		opt.Admission.Sites, opt.Politeness.MaxCrawlDelay = "sites.toml", time.Minute
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]time.Duration{"slow.test": 5 * time.Second, "fast.test": time.Second, "rate.test": 4 * time.Second,
 			"crawldelay.test": 8 * time.Second, "own.test": 100 * time.Millisecond, "other.test": 3 * time.Second, "pld.test": 2 * time.Second} {
@@ -306,9 +306,9 @@ func TestSiteDelayReload(t *testing.T) {
 		rule := "[[site]]\nhost = 'h0.test'\ndelay = "
 		writeRules(t, fs, "sites.toml", rule+"'1s'")
 		opt := tinyOptions(t, web, fs, urls("h", 1, 100)...)
-		opt.ServerDelay, opt.ServerDelayMin = 0, 0
+		opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 0, 0
 		reload := make(chan struct{})
-		opt.Sites, opt.Reload = "sites.toml", reload
+		opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
 		var at [3]time.Time
 		reloaded := make(chan struct{})
 		go func() {
@@ -355,7 +355,7 @@ func TestSiteMaxDepth(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'deep.test'\nmax-depth = 5\n[[site]]\nhost = 'flat.test'\nmax-depth = 0\n[[site]]\nsurt = '(test,flat,)/d'\nmax-depth = 3\n")
 		opt := tinyOptions(t, web, fs, "http://deep.test/", "http://flat.test/", "http://flat.test/d", "http://other.test/")
 		atOnce(&opt)
-		opt.Sites, opt.MaxDepth = "sites.toml", 2
+		opt.Admission.Sites, opt.Limits.MaxDepth = "sites.toml", 2
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"deep.test": 6, "flat.test": 1 + 4, "other.test": 3} {
 			if _, n := leastGap(web, func(r request) bool { return r.Host == host && r.Path != "/robots.txt" }); n != want {

@@ -32,10 +32,10 @@ type welcomeRun struct {
 
 // withHealth sets the defaults of the program's host flags, and a linger that outlasts all back-offs.
 func withHealth(o *Options) {
-	o.HostFailures, o.HostRests, o.HostRefusals, o.RobotsWait = 10, 5, 10, 30*24*time.Hour
-	o.Linger, o.Retries = 60*24*time.Hour, 3
-	o.HostDelay, o.HostDelayMin = 2*time.Second, time.Second
-	o.CheckpointEvery = time.Hour
+	o.Health.HostFailures, o.Health.HostRests, o.Health.HostRefusals, o.Health.RobotsWait = 10, 5, 10, 30*24*time.Hour
+	o.Limits.Linger, o.Health.Retries = 60*24*time.Hour, 3
+	o.Politeness.HostDelay, o.Politeness.HostDelayMin = 2*time.Second, time.Second
+	o.Disk.CheckpointEvery = time.Hour
 }
 
 func crawlWelcome(t *testing.T, change func(*Options), scenarios ...string) (run welcomeRun) {
@@ -52,11 +52,11 @@ func crawlWelcome(t *testing.T, change func(*Options), scenarios ...string) (run
 		if change != nil {
 			change(&opt)
 		}
-		opt.SeedLines = append(slices.Clone(run.web.Seeds()), run.web.HostileSeeds()...)
+		opt.Admission.SeedLines = append(slices.Clone(run.web.Seeds()), run.web.HostileSeeds()...)
 		run.res = mustRun(t, t.Context(), opt)
 		run.snap = run.web.Log().Snapshot()
 		checkFetched(t, run.web, &opt)
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		for _, q := range run.snap.Requests {
 			if q.Known {
 				run.done = max(run.done, q.End)
@@ -163,7 +163,7 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 // what waits and why.
 func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 	notShort(t)
-	run := crawlWelcome(t, func(o *Options) { o.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
+	run := crawlWelcome(t, func(o *Options) { o.Limits.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
 	s := &run.res.Snapshot
 	if n := len(run.pages("welcome-refusing", 0)); n != 10 || s.Deferred["not-welcome"] != 50 {
 		t.Errorf("%d requests, deferred %v", n, s.Deferred)
@@ -223,7 +223,7 @@ func TestFinishedCrawlGoesOn(t *testing.T) {
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("no", 1, 60)...)
 		withHealth(&opt)
-		opt.Linger = time.Minute
+		opt.Limits.Linger = time.Minute
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || len(w.Pages("no")) != 10 {
 			t.Fatalf("%s, %d requests", res.Stop, len(w.Pages("no")))
 		}
@@ -330,7 +330,7 @@ func TestHostRecovers(t *testing.T) {
 // done at most half as late again as without them, plus the time of a batch of robots.txt.
 func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	notShort(t)
-	soon := func(o *Options) { o.Linger = time.Minute }
+	soon := func(o *Options) { o.Limits.Linger = time.Minute }
 	plain := crawlWelcome(t, soon)
 	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing", "welcome-broken",
 		"welcome-silent", "welcome-recovering", "welcome-retry-after")
@@ -359,7 +359,7 @@ func TestRefusedConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher = client
+		opt.Network.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
 		// After the back-off that outlasts robots.txt, requests for robots.txt come in addition.
 		gaps := failingGaps()
@@ -384,7 +384,7 @@ func TestRobotsWait(t *testing.T) {
 		w := &tinyWeb{Serve: func(_, path string) answer { return answer{503, "", ""} }}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("down", 1, 20)...)
 		withHealth(&opt)
-		opt.RobotsWait = 5 * aDay
+		opt.Health.RobotsWait = 5 * aDay
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["robots-unavailable"]; n != 20 || len(w.Pages("down")) != 0 {
@@ -414,13 +414,13 @@ func TestOriginsShareBackoff(t *testing.T) {
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 		withHealth(&opt)
-		opt.Linger = time.Hour
+		opt.Limits.Linger = time.Hour
 		client, err := fetch.New(fetch.Options{Dial: w.Dial, Ports: ports.Of(80, 8080),
 			AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher = client
+		opt.Network.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("origins")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {
 			t.Errorf("%d requests, deferred %v", n, res.Snapshot.Deferred)
@@ -444,7 +444,7 @@ func TestRobotsAskForPatience(t *testing.T) {
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 300)...)
 		withHealth(&opt)
-		opt.HostDelay, opt.HostDelayMin = 40*time.Second, 40*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 40*time.Second, 40*time.Second
 		mustRun(t, t.Context(), opt)
 		if len(asked) < 3 {
 			t.Fatalf("robots.txt was requested %d times, want at least 3", len(asked))
@@ -473,7 +473,7 @@ func TestMaxPagesPerHost(t *testing.T) {
 			return pagesOnly(host, path)
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
-		opt.MaxPagesPerHost, opt.Linger = 30, time.Minute
+		opt.Health.MaxPagesPerHost, opt.Limits.Linger = 30, time.Minute
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(state.PlaceFetched) != 80 {
 			t.Errorf("refused %v, %d fetched, want 140 and 80", res.Snapshot.Refused, res.Snapshot.Place(state.PlaceFetched))
@@ -508,7 +508,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 		mem := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, mem, append(urls("bad", 1, 60), urls("no", 1, 60)...)...)
 		withHealth(&opt)
-		opt.CheckpointEvery = time.Second
+		opt.Disk.CheckpointEvery = time.Second
 		var res *Result
 		for i := 0; ; i++ {
 			if i > 200 {
@@ -524,7 +524,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 				break
 			}
 			mem = mem.Crash() // as after a power cut: from the last durable checkpoint
-			opt.FS = mem
+			opt.Disk.FS = mem
 		}
 		if n := len(w.Pages("no")); n != 30 || res.Snapshot.Refused["not-welcome"] != 30 {
 			t.Errorf("%d requests to the refusing host, want 30; refused %v", n, res.Snapshot.Refused)

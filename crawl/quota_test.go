@@ -37,7 +37,7 @@ func TestQuotaEndsTheCrawl(t *testing.T) {
 		back := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Hour)
 		defer cancel()
-		opt.hook = func(place string) {
+		opt.tests.hook = func(place string) {
 			if place == "recovery" && full() {
 				if back++; back > 1000 {
 					cancel()
@@ -76,8 +76,8 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		})
 		opt := simOptions(t, web, fs)
 		small(&opt)
-		opt.tune = func(p *plan.Plan) { p.OutputBufferBytes = 8 << 10 }
-		opt.hook = func(place string) {
+		opt.tests.tune = func(p *plan.Plan) { p.OutputBufferBytes = 8 << 10 }
+		opt.tests.hook = func(place string) {
 			if place == "recovery" {
 				left.Store(12)
 			}
@@ -96,7 +96,7 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		if most > space.FullRounds+1 {
 			t.Errorf("fetched %s %d times, want at most %d", url, most, space.FullRounds+1)
 		}
-		checkStored(t, web, mem, opt.Dirs)
+		checkStored(t, web, mem, opt.Disk.Dirs)
 	})
 }
 
@@ -106,11 +106,11 @@ func TestCrashLoopGetsOn(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
 		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
-		opt.CheckpointEvery, opt.HostDelay, opt.HostDelayMin = time.Minute, 4*time.Second, 4*time.Second
+		opt.Disk.CheckpointEvery, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Minute, 4*time.Second, 4*time.Second
 		lives := 0
 		for ; lives < 100; lives++ {
 			last := mem
-			opt.FS = mem
+			opt.Disk.FS = mem
 			death := time.AfterFunc(20*time.Second, func() { last.CrashAfter(1) })
 			res, err := Run(t.Context(), opt)
 			death.Stop()
@@ -125,7 +125,7 @@ func TestCrashLoopGetsOn(t *testing.T) {
 		if lives < 2 || lives == 100 {
 			t.Errorf("the crawl took %d lives, want 2 to 99", lives)
 		}
-		checkStored(t, web, mem, opt.Dirs)
+		checkStored(t, web, mem, opt.Disk.Dirs)
 	})
 }
 
@@ -151,7 +151,7 @@ func TestQuotaAtTheEnd(t *testing.T) {
 		if !failed {
 			t.Error("no index was written")
 		}
-		checkStored(t, web, mem, opt.Dirs)
-		checkBalanced(t, mem, opt.Dirs)
+		checkStored(t, web, mem, opt.Disk.Dirs)
+		checkBalanced(t, mem, opt.Disk.Dirs)
 	})
 }

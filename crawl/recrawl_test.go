@@ -108,10 +108,10 @@ func TestRecrawl(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.CheckpointEvery = 6 * time.Hour
+		opt.Disk.CheckpointEvery = 6 * time.Hour
 		var visits map[string]int
 		for _, until := range []time.Duration{4 * day, 16 * day} { // a stop in between
-			opt.MaxTime = until
+			opt.Limits.MaxTime = until
 			res := mustRun(t, t.Context(), opt)
 			if res.Stop != StopTime {
 				t.Errorf("stopped by %q", res.Stop)
@@ -126,7 +126,7 @@ func TestRecrawl(t *testing.T) {
 			if int(s.Count(state.CountNotModified)) != w.conditional || w.conditional == 0 {
 				t.Errorf("%d responses with 304, the server sent %d", s.Count(state.CountNotModified), w.conditional)
 			}
-			checkVisits(t, opt.FS, opt.Dirs)
+			checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 		}
 		if visits["/often"] < 2*visits["/seldom"] || visits["/seldom"] < visits["/never"] || visits["/never"] < 4 {
 			t.Errorf("visits by page: %v", visits)
@@ -149,12 +149,12 @@ func TestRecrawl(t *testing.T) {
 			t.Errorf("visits of a page that never was: %d; of one that came later: %d", visits["/missing"], visits["/late"])
 		}
 		records, captures := map[string]int{}, map[string]bool{}
-		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
 			if rec.Type() == "response" {
 				captures[rec.Get("WARC-Target-URI")+" "+rec.Get("WARC-Date")] = true
 			}
 		}
-		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
+		for _, rec := range storedRecords(t, opt.Disk.FS, opt.Disk.Dirs) {
 			uri := rec.Get("WARC-Target-URI")
 			if of := rec.Get("WARC-Refers-To-Target-URI") + " " + rec.Get("WARC-Refers-To-Date"); rec.Type() == "revisit" && !captures[of] {
 				t.Errorf("%s of %s refers to %s, which is no response", uri, rec.Get("WARC-Date"), of)
@@ -188,21 +188,21 @@ func TestRecrawlOff(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.MaxTime = 2 * day
+		opt.Limits.MaxTime = 2 * day
 		mustRun(t, t.Context(), opt)
 		asked := len(w.Got("", ""))
 		with := *opt.Recrawl
-		opt.Recrawl, opt.MaxTime = nil, 0
+		opt.Recrawl, opt.Limits.MaxTime = nil, 0
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone || len(w.Got("", "")) > asked+1 { // one more robots.txt
 			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
-		opt.Recrawl, opt.MaxTime = &with, 5*day
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
+		opt.Recrawl, opt.Limits.MaxTime = &with, 5*day
 		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("", "")) < asked+5 {
 			t.Errorf("stopped by %q after %d more requests", res.Stop, len(w.Got("", ""))-asked)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -214,9 +214,9 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: 2 * time.Hour, Longest: 6 * day, Default: 8 * time.Hour, Gone: 12}
-		opt.CheckpointEvery = 3 * time.Hour
+		opt.Disk.CheckpointEvery = 3 * time.Hour
 		for run := range 8 {
-			opt.FS, opt.MaxTime = fs, time.Duration(run+1)*17*time.Hour
+			opt.Disk.FS, opt.Limits.MaxTime = fs, time.Duration(run+1)*17*time.Hour
 			if run%2 == 0 {
 				fs.CrashAfter(100 + 57*run)
 			}
@@ -225,12 +225,12 @@ func TestRecrawlOutlivesCrashes(t *testing.T) {
 			}
 			fs = fs.Crash()
 		}
-		opt.FS, opt.MaxTime = fs, 9*day
+		opt.Disk.FS, opt.Limits.MaxTime = fs, 9*day
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceDeferred); n != 8 {
 			t.Errorf("%d URLs wait for a visit, want 8", n)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -246,13 +246,13 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		opt := tinyOptions(t, w.tinyWeb, fs, "http://r.test/", "http://s.test/", "http://t.test/")
 		const each = 8 * time.Hour
 		const late = each/16 + 10*time.Minute
-		opt.HostDelay, opt.HostDelayMin = 20*time.Second, 20*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 20*time.Second, 20*time.Second
 		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: each, Longest: each, Default: each, Gone: 100}
-		opt.CheckpointEvery = 2 * time.Hour
+		opt.Disk.CheckpointEvery = 2 * time.Hour
 		var cuts []time.Time
 		began := time.Now()
 		for run := range longOr(100, 10) {
-			if opt.FS, opt.MaxTime = fs, time.Since(began)+time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
+			if opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+time.Duration(rng.Int64N(int64(14*time.Hour))); run%4 < 3 {
 				fs.CrashAfter(1 + rng.IntN(200))
 			}
 			if _, err := Run(t.Context(), opt); err != nil {
@@ -263,7 +263,7 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 				time.Sleep(time.Duration(rng.Int64N(int64(9 * time.Minute))))
 			}
 		}
-		opt.FS, opt.MaxTime = fs, time.Since(began)+day
+		opt.Disk.FS, opt.Limits.MaxTime = fs, time.Since(began)+day
 		res := mustRun(t, t.Context(), opt)
 		waiting := int64(0) // in BEAST and the queues, if they are due
 		for p := state.PlaceUnstreamed; p < state.PlaceFetched; p++ {
@@ -272,16 +272,16 @@ func TestRecrawlKeepsTimes(t *testing.T) {
 		if waiting < 21 || len(cuts) < 3 {
 			t.Errorf("%d URLs wait for a visit, want 21 and more; %d cuts", waiting, len(cuts))
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 		takenBack := func(visit, next time.Time) bool { // a cut came before a checkpoint had the visit
 			return slices.ContainsFunc(cuts, func(cut time.Time) bool {
-				return !cut.Before(visit) && !cut.After(next) && cut.Sub(visit) <= opt.CheckpointEvery+time.Minute
+				return !cut.Before(visit) && !cut.After(next) && cut.Sub(visit) <= opt.Disk.CheckpointEvery+time.Minute
 			})
 		}
 		last, asked := map[string]time.Time{}, map[string]time.Time{}
 		visits, again := 0, 0
 		for _, r := range w.Got("", "") {
-			if was, ok := asked[r.Host]; ok && r.At.Sub(was) < opt.HostDelayMin {
+			if was, ok := asked[r.Host]; ok && r.At.Sub(was) < opt.Politeness.HostDelayMin {
 				t.Errorf("%s%s is requested %v after another URL", r.Host, r.Path, r.At.Sub(was))
 			}
 			asked[r.Host] = r.At
@@ -315,9 +315,9 @@ func TestRecrawlExplained(t *testing.T) {
 		w := newChangingWeb()
 		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Kind: revisit.Uniform, Gone: 2}
-		opt.MaxTime = 2*day + 3*time.Hour
+		opt.Limits.MaxTime = 2*day + 3*time.Hour
 		mustRun(t, t.Context(), opt)
-		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,16 +360,16 @@ func TestSiteRevisit(t *testing.T) {
 			"revisit = '12h'", "[[site]]", "host = 'once.test'", "revisit = 'never'"}
 		opt := tinyOptions(t, w.tinyWeb, fs, "http://fixed.test/", "http://once.test/", "http://plain.test/", "http://later.test/")
 		opt.Recrawl = &revisit.Policy{Least: 6 * time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.CheckpointEvery, opt.Sites = 6*time.Hour, "sites.toml"
+		opt.Disk.CheckpointEvery, opt.Admission.Sites = 6*time.Hour, "sites.toml"
 		counts := map[string]int{}
 		for _, until := range []time.Duration{5*day + 6*time.Hour, 10*day + 6*time.Hour} {
-			writeRules(t, fs, opt.Sites, rules...)
+			writeRules(t, fs, opt.Admission.Sites, rules...)
 			rules = append(rules, "[[site]]", "host = 'later.test'", "revisit = 'never'")
-			opt.MaxTime = until
+			opt.Limits.MaxTime = until
 			before := len(w.Got("later.test", "/often"))
 			mustRun(t, t.Context(), opt)
 			counts[until.String()] = len(w.Got("later.test", "/often")) - before
-			checkVisits(t, opt.FS, opt.Dirs)
+			checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 		}
 		if counts["126h0m0s"] < 4 || counts["246h0m0s"] != 0 {
 			t.Errorf("visits of the site that is to be visited no more, until: %v", counts)
@@ -396,22 +396,22 @@ func TestRecrawlOverdue(t *testing.T) {
 		w := newChangingWeb()
 		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
 		policy := &revisit.Policy{Least: time.Hour, Longest: 6 * day, Default: day, Gone: 2}
-		opt.Recrawl, opt.MaxTime = policy, 2*day
+		opt.Recrawl, opt.Limits.MaxTime = policy, 2*day
 		mustRun(t, t.Context(), opt)
 		time.Sleep(8 * day)
-		opt.Recrawl, opt.MaxTime = nil, 0
+		opt.Recrawl, opt.Limits.MaxTime = nil, 0
 		res := mustRun(t, t.Context(), opt)
 		left := res.Snapshot.Deferred[state.ReasonRevisit.String()]
 		if res.Stop != StopDone || left < 5 {
 			t.Errorf("stopped by %q, %d pages are left to be visited again", res.Stop, left)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 		asked := len(w.Got("r.test", "/never"))
-		opt.Recrawl, opt.MaxTime = policy, 5*day
+		opt.Recrawl, opt.Limits.MaxTime = policy, 5*day
 		if res = mustRun(t, t.Context(), opt); res.Stop != StopTime || len(w.Got("r.test", "/never")) == asked {
 			t.Errorf("stopped by %q", res.Stop)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -423,12 +423,12 @@ func TestRecrawlWithinLimits(t *testing.T) {
 		w := newChangingWeb()
 		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/")
 		opt.Recrawl = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}
-		opt.MaxTime, opt.MaxPagesPerPLD, opt.MaxPagesPerHost = 9*day, 10, 10
+		opt.Limits.MaxTime, opt.Admission.MaxPagesPerPLD, opt.Health.MaxPagesPerHost = 9*day, 10, 10
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.Got("r.test", "/never")); res.Stop != StopTime || n < 8 {
 			t.Errorf("stopped by %q, %d visits of a page; refused: %v", res.Stop, n, res.Snapshot.Refused)
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -463,26 +463,26 @@ func TestRecrawlListed(t *testing.T) {
 			return pages(req)
 		}
 		opt := tinyOptions(t, w.tinyWeb, memfs.New(*seedFlag), "http://r.test/", "http://same.test/")
-		opt.Sitemaps = true
+		opt.Links.Sitemaps = true
 		opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: 10 * day, Default: day, Gone: 2}
-		opt.MaxTime = 2 * day
+		opt.Limits.MaxTime = 2 * day
 		mustRun(t, t.Context(), opt)
 		second := func(host, path string) time.Duration {
 			visits := w.Got(host, path)
 			if len(visits) < 2 {
-				return opt.MaxTime
+				return opt.Limits.MaxTime
 			}
 			return visits[1].At.Sub(visits[0].At)
 		}
 		for i := range 6 {
 			path := fmt.Sprintf("/p%d", i)
-			if got := second("r.test", path); i < 3 && got < opt.MaxTime || i >= 3 && got >= day {
+			if got := second("r.test", path); i < 3 && got < opt.Limits.MaxTime || i >= 3 && got >= day {
 				t.Errorf("r.test%s is visited again after %v", path, got)
 			}
 			if got := second("same.test", path); got < day || got > day*17/16 {
 				t.Errorf("same.test%s is visited again after %v, want a day", path, got)
 			}
 		}
-		checkVisits(t, opt.FS, opt.Dirs)
+		checkVisits(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }

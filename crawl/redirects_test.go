@@ -24,7 +24,7 @@ func answered(t *testing.T, a answer) *fetch.Response {
 	opt := tinyOptions(t, w, nil)
 	req := fetch.Request{Scheme: "http", Host: "a.test", Port: 80, PathQuery: "/", Addr: netip.MustParseAddrPort("127.0.0.1:80")}
 	resp := new(fetch.Response)
-	if err := opt.Fetcher.Do(t.Context(), &req, resp); err != nil {
+	if err := opt.Network.Fetcher.Do(t.Context(), &req, resp); err != nil {
 		t.Fatal(err)
 	}
 	return resp
@@ -109,7 +109,7 @@ func TestRedirectsEnd(t *testing.T) {
 				w, mem := endlessRedirects(), memfs.New(*seedFlag)
 				opt := tinyOptions(t, w, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
 				atOnce(&opt)
-				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, state.LogErrors
+				opt.Links.MaxRedirects, opt.Limits.MaxTime, opt.Links.Sitemaps, opt.Output.CrawlLog = test.most, time.Minute, true, state.LogErrors
 				res := mustRun(t, t.Context(), opt)
 				if res.Stop != StopDone {
 					t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
@@ -141,7 +141,7 @@ func TestRedirectsEnd(t *testing.T) {
 				if n := res.Snapshot.Count(state.CountLinksRedirects); n != dropped {
 					t.Errorf("dropped %d redirects, want %d", n, dropped)
 				}
-				checkBalanced(t, mem, opt.Dirs)
+				checkBalanced(t, mem, opt.Disk.Dirs)
 				checkDropped(t, mem, &opt, fmt.Sprintf("http://page.test/r%d", 1+test.want), test.want)
 			})
 		})
@@ -152,10 +152,10 @@ func TestRedirectsEnd(t *testing.T) {
 // isn't followed.
 func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most int) {
 	t.Helper()
-	if e := truthOf(t, mem, opt.Dirs).Ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
+	if e := truthOf(t, mem, opt.Disk.Dirs).Ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
 		t.Errorf("the log has %+v for %s", e, last)
 	}
-	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestTruncatedRobotsIsAFailure(t *testing.T) {
 			return true // closed before "Disallow: /private"
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/private")
-		opt.MaxTime = 10 * time.Minute
+		opt.Limits.MaxTime = 10 * time.Minute
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Got("a.test", "/robots.txt")); n < 2 {
 			t.Errorf("requested robots.txt %d times although it broke off, want another attempt", n)
@@ -76,7 +76,7 @@ func TestDNSThatDiesEnds(t *testing.T) {
 			return "", nil
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 100)...)
-		opt.MaxTime = 24 * time.Hour
+		opt.Limits.MaxTime = 24 * time.Hour
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
@@ -118,7 +118,7 @@ func stalled(t *testing.T, hosts int, reply answer) {
 			return pagesOnly(host, path)
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
-		opt.MaxTime = 8 * time.Minute // includes two waits at the end of BEAST's queues
+		opt.Limits.MaxTime = 8 * time.Minute // includes two waits at the end of BEAST's queues
 		res := mustRun(t, t.Context(), opt)
 		if len(w.Got("fresh.test", "/")) == 0 {
 			t.Errorf("fresh.test was not fetched within %v, delayed by %d hosts: places %v, waits for %q",
@@ -139,11 +139,11 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 			return "", nil
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), append(urls("shared", 1000, 1), urls("own", 20, 1)...)...)
-		opt.StockTarget, opt.HostDelay = 3000, time.Second
-		opt.MaxTime = 2 * time.Minute
+		opt.Order.StockTarget, opt.Politeness.HostDelay = 3000, time.Second
+		opt.Limits.MaxTime = 2 * time.Minute
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("own")); n != 20 {
-			t.Errorf("visited %d of 20 hosts with their own addresses within %v", n, opt.MaxTime)
+			t.Errorf("visited %d of 20 hosts with their own addresses within %v", n, opt.Limits.MaxTime)
 		}
 	})
 }
@@ -255,9 +255,9 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 			return pagesOnly(host, path)
 		}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), urls("a", 1, 20)...)
-		opt.CheckpointEvery = 12 * time.Hour
-		opt.MaxTime = 36 * time.Hour // the calendar may be some hours late
-		opt.Linger = opt.MaxTime     // outlasts the Retry-After
+		opt.Disk.CheckpointEvery = 12 * time.Hour
+		opt.Limits.MaxTime = 36 * time.Hour    // the calendar may be some hours late
+		opt.Limits.Linger = opt.Limits.MaxTime // outlasts the Retry-After
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Got("", "/robots.txt")); n != 2 {
 			t.Errorf("requested robots.txt %d times, want 2", n)
@@ -309,7 +309,7 @@ func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://mail.test/", "http://loop.test/",
 			"http://filtered.test/", "http://good.test/")
-		opt.LinkFilter = func(u []byte) bool { return !strings.Contains(string(u), "filtered") }
+		opt.Admission.LinkFilter = func(u []byte) bool { return !strings.Contains(string(u), "filtered") }
 		res := mustRun(t, t.Context(), opt)
 		slices.Sort(res.Seeds)
 		want := []string{"http://filtered.test/: filtered", "http://loop.test/: redirect that leads nowhere",
@@ -332,7 +332,7 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
-		opt.MaxDepth, opt.MaxTime, opt.MaxPages = 1, time.Minute, 1
+		opt.Limits.MaxDepth, opt.Limits.MaxTime, opt.Limits.MaxPages = 1, time.Minute, 1
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Count(state.CountRedirects); res.Stop != StopDone || n < 2 || n > 25 {
 			t.Errorf("stopped by %q after %d redirects of one seed, want %q after about 20", res.Stop, n, StopDone)
@@ -345,13 +345,13 @@ func TestOutputDiskIsNotReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: endless}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-		opt.Out, opt.MaxPages = []string{"o0"}, 3
+		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0"}, 3
 		mustRun(t, t.Context(), opt)
-		opt.Out, opt.MaxPages = []string{"unmounted"}, 6
+		opt.Disk.Out, opt.Limits.MaxPages = []string{"unmounted"}, 6
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
 			t.Errorf("resumed with an empty output directory: got %v, want %v", err, state.ErrIncompatible)
 		}
-		opt.Out = []string{"o0"}
+		opt.Disk.Out = []string{"o0"}
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Count(state.CountPages); n != 6 {
 			t.Errorf("%d pages after the output directory is back, want 6", n)
@@ -396,16 +396,16 @@ func TestNewOutputDirectory(t *testing.T) {
 		w := &tinyWeb{Serve: endless}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
-		opt.Out, opt.MaxPages = []string{"o0"}, 2
+		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0"}, 2
 		mustRun(t, t.Context(), opt)
-		opt.Out, opt.MaxPages = []string{"o0", "o1"}, 4
+		opt.Disk.Out, opt.Limits.MaxPages = []string{"o0", "o1"}, 4
 		var added *NewDirectoryError
 		if _, err := Run(t.Context(), opt); !errors.As(err, &added) || added.New != "o1" || !added.Out {
 			t.Errorf("got %v, want an error about o1", err)
 		}
-		opt.AddOut = []string{"o1"}
+		opt.Disk.AddOut = []string{"o1"}
 		mustRun(t, t.Context(), opt)
-		opt.AddOut, opt.MaxPages = nil, 6
+		opt.Disk.AddOut, opt.Limits.MaxPages = nil, 6
 		mustRun(t, t.Context(), opt)
 	})
 }
@@ -417,17 +417,17 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 	opt := tinyOptions(t, w, fs, "http://a.test/")
 	atOnce(&opt)
 	small(&opt)
-	opt.Connections, opt.MaxPages = 16, 2
+	opt.Network.Connections, opt.Limits.MaxPages = 16, 2
 	if out {
-		opt.Out = []string{"o0", "o1"}
+		opt.Disk.Out = []string{"o0", "o1"}
 	}
 	if more {
 		mustRun(t, t.Context(), opt)
-		opt.Dirs, opt.AddDirs = append(opt.Dirs, "d2"), []string{"d2"}
+		opt.Disk.Dirs, opt.Disk.AddDirs = append(opt.Disk.Dirs, "d2"), []string{"d2"}
 		if out {
-			opt.Out, opt.AddOut = append(opt.Out, "o2"), []string{"o2"}
+			opt.Disk.Out, opt.Disk.AddOut = append(opt.Disk.Out, "o2"), []string{"o2"}
 		}
-		opt.MaxPages = 4
+		opt.Limits.MaxPages = 4
 	}
 	fs.CrashAfter(n)
 	switch _, err := Run(t.Context(), opt); {
@@ -441,7 +441,7 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 	} else {
 		fs = fs.Kill()
 	}
-	opt.FS, opt.MaxPages = fs, 6
+	opt.Disk.FS, opt.Limits.MaxPages = fs, 6
 	res, err := Run(t.Context(), opt)
 	if err != nil {
 		t.Fatalf("resume after a crash at operation %d, power cut %t: %v", n, power, err)
@@ -455,9 +455,9 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 	w := &tinyWeb{Serve: pagesOnly}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
-	opt.SnapshotEvery = 10 * time.Microsecond
+	opt.Observe.SnapshotEvery = 10 * time.Microsecond
 	n := 0
-	opt.Snapshot = func(*Snapshot) { n++ }
+	opt.Observe.Snapshot = func(*Snapshot) { n++ }
 	if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || n == 0 {
 		t.Errorf("stopped by %q after %d snapshots, want %q after at least 1", res.Stop, n, StopDone)
 	}
@@ -470,7 +470,7 @@ func TestAnotherSuffixListIsNamed(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.MaxPages = 20
+		opt.Limits.MaxPages = 20
 		mustRun(t, t.Context(), opt)
 		f, err := fs.Open("d0/" + state.SuffixesName)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"drumbeat/state/changes"
 )
 
-// Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Reload does, and counts
+// Reload reads the files of rules, blacklist, sites and trusted PLDs again and puts them in force, as Options.Admission.Reload does, and counts
 // what that changed. If a file has errors, nothing changes, and the error is a *changes.RefusedError. With anew the URLs
 // that BEAST holds are placed anew, by the budgets that the sites have now.
 func (k *Control) Reload(ctx context.Context, who string, anew bool) (r Reloaded, made changes.Change, err error) {
@@ -41,7 +41,7 @@ func (o *operator) reload(ctx context.Context, who string, anew bool, late *acco
 		return r, c, err
 	}
 	o.Hook("change")
-	late.Add(o.opt.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
+	late.Add(o.opt.Observe.Log.Info, "the operator changed something", "what", c.Op, "who", c.Who, "number", c.Seq)
 	o.history.Made(&c)
 	if anew {
 		o.stars.anew()

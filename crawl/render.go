@@ -150,7 +150,7 @@ func (r *renderStage) openTagged() (err error) {
 	if o == nil {
 		return nil
 	}
-	r.tagged, err = admit.ReadRules(r.opt.FS, scope.Rules, r.Suffixes, o.Rules, r.opt.KeepEscapes)
+	r.tagged, err = admit.ReadRules(r.opt.Disk.FS, scope.Rules, r.Suffixes, o.Rules, r.opt.Admission.KeepEscapes)
 	r.cache = newRenderCache(o.CacheBytes)
 	return err
 }
@@ -212,8 +212,8 @@ func (r *renderStage) add(tx *account.Tx, w *pageWorker, rec *weburl.Record, res
 	}
 	t := state.RenderTask{Record: own.Append(nil), Type: string(resp.Header("Content-Type")),
 		Policy: string(resp.Header("Content-Security-Policy")), Body: resp.Body,
-		NoFollow: held || w.meta.unfollowed || w.meta.robots.NoFollow && !r.opt.IgnoreNofollow}
-	if r.opt.Store && w.stores == state.ArchiveKeep {
+		NoFollow: held || w.meta.unfollowed || w.meta.robots.NoFollow && !r.opt.Links.IgnoreNofollow}
+	if r.opt.Output.Store && w.stores == state.ArchiveKeep {
 		t.Of = w.encoder.ResponseID()
 	}
 	_, waiting := r.queue.Len()
@@ -281,7 +281,7 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 		case <-r.browser.Done():
 			r.browser.Close()
 			r.browser, r.since = nil, time.Now()
-			r.opt.Log.Warn("the browser is gone: pages wait for it, and the crawl goes on", "browser", r.opt.Render.Endpoint)
+			r.opt.Observe.Log.Warn("the browser is gone: pages wait for it, and the crawl goes on", "browser", r.opt.Render.Endpoint)
 			if r.Transact(func(tx *account.Tx) error { tx.Count(state.CountRenderLost, 1); return nil }) != nil {
 				return account.WakeAfter // the crawl has failed
 			}
@@ -296,7 +296,7 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 	defer cancel()
 	b, err := r.opt.Render.dial(dialing, r.opt.Render.Endpoint)
 	if err == nil {
-		r.opt.Log.Info("connected to the browser", "browser", r.opt.Render.Endpoint, "product", b.Product())
+		r.opt.Observe.Log.Info("connected to the browser", "browser", r.opt.Render.Endpoint, "product", b.Product())
 		r.browser, r.retry, r.attempts, r.since = b, 0, 0, time.Time{}
 		go func() { // bounded: it ends with the connection
 			<-b.Done()
@@ -313,7 +313,7 @@ func (r *renderStage) connect(ctx context.Context) time.Duration {
 	r.retry = min(max(renderRetry, 2*r.retry), renderRetryMost)
 	r.retryAt = time.Now().Add(r.retry)
 	if r.attempts++; r.attempts&(r.attempts-1) == 0 { // the first, second, fourth, …
-		r.opt.Log.Warn("no connection to the browser: pages wait for it, and the crawl goes on", "error", err,
+		r.opt.Observe.Log.Warn("no connection to the browser: pages wait for it, and the crawl goes on", "error", err,
 			"attempt", r.attempts, "next", r.retry)
 	}
 	return r.retry
@@ -330,7 +330,7 @@ func (r *renderStage) giveUp() error {
 	for n := 0; ; n++ {
 		if _, ok, err := r.queue.Peek(); err != nil || !ok {
 			if n > 0 {
-				r.opt.Log.Warn("pages stay without rendering, because the browser has not come back", "pages", n)
+				r.opt.Observe.Log.Warn("pages stay without rendering, because the browser has not come back", "pages", n)
 			}
 			return err
 		}
@@ -383,7 +383,7 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 	f := &pageFetcher{r: r, page: rec.URL, from: r.pages.sourceOf(&rec)}
 	began := time.Now()
 	result, err := b.Render(ctx, &render.Page{URL: string(rec.URL), Header: header, Body: t.Body}, f, &render.Limits{
-		Agent: r.opt.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: renderQuiet, Requests: o.Requests, AtOnce: renderAtOnce,
+		Agent: r.opt.Identity.UserAgent, Time: o.Time, Longest: o.Longest, Quiet: renderQuiet, Requests: o.Requests, AtOnce: renderAtOnce,
 		Bytes: o.PageBytes, DOM: int(o.PageBytes)})
 	if ctx.Err() != nil {
 		return nil // stays under way: the last checkpoint has it
@@ -391,7 +391,7 @@ func (r *renderStage) renderPage(ctx context.Context, b browser, seq int64, data
 	if err != nil {
 		return r.failed(b, seq, &t, &rec, f, err)
 	}
-	r.opt.Log.Debug("rendered", "url", string(rec.URL), "took", time.Since(began), "requests", result.Asked,
+	r.opt.Observe.Log.Debug("rendered", "url", string(rec.URL), "took", time.Since(began), "requests", result.Asked,
 		"refused", result.Refused, "limit", result.End.String())
 	return r.store(ctx, seq, &t, &rec, f, result)
 }
@@ -401,7 +401,7 @@ func (r *renderStage) failed(b browser, seq int64, t *state.RenderTask, rec *web
 	lost := errors.Is(err, render.ErrLost)
 	t.Tries++
 	again := lost && t.Tries < renderTries
-	r.opt.Log.Warn("page not rendered", "url", string(rec.URL), "error", err, "again", again)
+	r.opt.Observe.Log.Warn("page not rendered", "url", string(rec.URL), "error", err, "again", again)
 	if lost {
 		b.Close() // it may hang; run sees that it is gone
 	}
@@ -479,7 +479,7 @@ func (r *renderStage) read(w *pageWorker, t *state.RenderTask, rec *weburl.Recor
 		return fmt.Errorf("crawl: parse rendered %s: %w", rec.URL, err)
 	}
 	w.meta.robots.Add(w.parser.Page().Robots)
-	held := t.NoFollow || w.meta.robots.NoFollow && !r.opt.IgnoreNofollow
+	held := t.NoFollow || w.meta.robots.NoFollow && !r.opt.Links.IgnoreNofollow
 	counts := r.pages.takeLinks(w, held)
 	for _, url := range result.Went {
 		if url := w.parser.Resolve([]byte(url), &counts); url == nil {

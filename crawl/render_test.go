@@ -47,7 +47,7 @@ func renderRules(t *testing.T, fs disk.FS) []string {
 // withBrowser has the pages below /r rendered by script.
 func withBrowser(t *testing.T, opt *Options, script func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error)) {
 	t.Helper()
-	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: renderRules(t, opt.FS), dial: func(context.Context, string) (browser, error) {
+	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Rules: renderRules(t, opt.Disk.FS), dial: func(context.Context, string) (browser, error) {
 		return &fakeBrowser{script: script, done: make(chan struct{})}, nil
 	}}
 }
@@ -56,13 +56,13 @@ func withBrowser(t *testing.T, opt *Options, script func(ctx context.Context, p 
 func rendered(t *testing.T, opt *Options) map[string][]string {
 	t.Helper()
 	found, responses := map[string][]string{}, map[string]string{}
-	files, err := warc.Files(disk.Set{FS: opt.FS, Paths: opt.Dirs})
+	files, err := warc.Files(disk.Set{FS: opt.Disk.FS, Paths: opt.Disk.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var records []*warc.Record
 	for _, name := range files {
-		if err := warc.ReadFile(opt.FS, name, 1<<20, func(r *warc.Record) error {
+		if err := warc.ReadFile(opt.Disk.FS, name, 1<<20, func(r *warc.Record) error {
 			kept := *r
 			kept.Block = slices.Clone(r.Block)
 			kept.Fields = slices.Clone(r.Fields)
@@ -114,8 +114,8 @@ func TestRender(t *testing.T) {
 			return answer{200, "", "<p>page " + path + strings.Repeat(".", 300)}
 		}
 		opt := w.options(t, "http://a.test/")
-		opt.HostDelay, opt.HostDelayMin = 10*time.Second, 10*time.Second
-		opt.ArchiveRobots, opt.Control = true, nil
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Second, 10*time.Second
+		opt.Output.ArchiveRobots, opt.Observe.Control = true, nil
 		var mu sync.Mutex
 		outcomes := map[string]string{}
 		withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
@@ -150,7 +150,7 @@ func TestRender(t *testing.T) {
 		for _, host := range []string{"a.test", "b.test"} {
 			var last time.Time
 			for _, r := range w.Got(host, "") {
-				if gap := r.At.Sub(last); !last.IsZero() && gap < opt.HostDelay {
+				if gap := r.At.Sub(last); !last.IsZero() && gap < opt.Politeness.HostDelay {
 					t.Errorf("%s%s came %v after the last request", r.Host, r.Path, gap)
 				}
 				last = r.At
@@ -168,7 +168,7 @@ func TestRender(t *testing.T) {
 			t.Errorf("wanted %d, rendered %d, stored %d, cached %d, refused %d, requests %d, pages %d", c(state.CountRenderWanted), c(state.CountRendered),
 				c(state.CountRenderedStored), c(state.CountRenderCached), c(state.CountRenderRefused), c(state.CountRenderRequests), c(state.CountPages))
 		}
-		if rep := deep(t, opt.FS, &opt); !rep.Balanced() || rep.Output.Rendered != 3 {
+		if rep := deep(t, opt.Disk.FS, &opt); !rep.Balanced() || rep.Output.Rendered != 3 {
 			t.Errorf("audit: %+v", rep)
 		}
 	})
@@ -192,7 +192,7 @@ func TestRenderCrawlDelay(t *testing.T) {
 			return answer{200, "", "<p>" + path}
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-		opt.HostDelay, opt.HostDelayMin = 10*time.Second, 10*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 10*time.Second, 10*time.Second
 		withBrowser(t, &opt, func(ctx context.Context, p *render.Page, f render.Fetcher) (*render.Result, error) {
 			for i := range 4 {
 				if _, err := f.Fetch(ctx, fmt.Sprintf("http://cdn.test/%d.js", i)); err != nil {
@@ -258,7 +258,7 @@ func TestRenderBrowserGone(t *testing.T) {
 		if took := time.Since(began); took < renderPatience || took > renderPatience+6*time.Minute || dials < 5 || dials > 15 {
 			t.Errorf("%d attempts to connect in %v", dials, took)
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -280,11 +280,11 @@ func TestRenderOutlivesCrashes(t *testing.T) {
 		}}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, "http://a.test/")
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
-		opt.CheckpointEvery = 5 * time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
+		opt.Disk.CheckpointEvery = 5 * time.Second
 		crashes := 0
 		for run := 0; ; run++ {
-			opt.FS = fs
+			opt.Disk.FS = fs
 			if run == 0 {
 				renderRules(t, fs)
 			}
@@ -346,12 +346,12 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 		return answer{200, "", "<p>" + path}
 	}}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 300*time.Millisecond, 300*time.Millisecond, 0, 0
-	opt.Linger, opt.UserAgent = time.Second, "drumbeat/test"
-	opt.AllowedAddr = netip.MustParsePrefix("127.0.0.0/8").Contains
-	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Endpoint: c.URL, Rules: renderRules(t, opt.FS), Tabs: 1}
+	opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = 300*time.Millisecond, 300*time.Millisecond, 0, 0
+	opt.Limits.Linger, opt.Identity.UserAgent = time.Second, "drumbeat/test"
+	opt.Network.AllowedAddr = netip.MustParsePrefix("127.0.0.0/8").Contains
+	opt.Render = &RenderOptions{CacheBytes: 1 << 20, PageBytes: 1 << 20, Endpoint: c.URL, Rules: renderRules(t, opt.Disk.FS), Tabs: 1}
 	var kill sync.Once
-	opt.hook = func(place string) {
+	opt.tests.hook = func(place string) {
 		if place == "rendering" {
 			kill.Do(func() {
 				c.Kill()
@@ -376,7 +376,7 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 	}
 	var last time.Time
 	for _, r := range w.Got("a.test", "") {
-		if gap := r.At.Sub(last); !last.IsZero() && gap < opt.HostDelay {
+		if gap := r.At.Sub(last); !last.IsZero() && gap < opt.Politeness.HostDelay {
 			t.Errorf("%s came %v after the last request", r.Path, gap)
 		}
 		last = r.At
@@ -384,7 +384,7 @@ fetch("http://10.0.0.1/inside").catch(() => document.body.append("no way in"));`
 	if n := res.Snapshot.Count(state.CountRenderLost); n < 1 {
 		t.Errorf("the browser was lost %d times", n)
 	}
-	if rep := deep(t, opt.FS, &opt); !rep.Balanced() {
+	if rep := deep(t, opt.Disk.FS, &opt); !rep.Balanced() {
 		t.Errorf("audit: %+v", rep)
 	}
 }
@@ -408,7 +408,7 @@ func TestRenderWaits(t *testing.T) {
 			fs := memfs.New(*seedFlag)
 			opt := tinyOptions(t, w, fs, "http://a.test/")
 			atOnce(&opt)
-			opt.MaxTime, opt.RAMBytes = time.Minute, 256<<20
+			opt.Limits.MaxTime, opt.Limits.RAMBytes = time.Minute, 256<<20
 			withBrowser(t, &opt, nil)
 			opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
 			mustRun(t, t.Context(), opt)
@@ -437,7 +437,7 @@ func TestRenderWaits(t *testing.T) {
 					t.Fatalf("repair: %v, %+v", err, rep)
 				}
 			}
-			opt.MaxTime = 2 * time.Minute
+			opt.Limits.MaxTime = 2 * time.Minute
 			seen := 0
 			opt.Render.dial = func(context.Context, string) (browser, error) {
 				return &fakeBrowser{done: make(chan struct{}), script: func(_ context.Context, p *render.Page, _ render.Fetcher) (*render.Result, error) {

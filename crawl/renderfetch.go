@@ -218,7 +218,7 @@ func (r *renderStage) granted(ctx context.Context, parts weburl.Parts, item *pol
 // exchange does the exchange of a grant, and ends the grant.
 func (r *renderStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
 	from source) error {
-	limits := r.opt.FetchLimits
+	limits := r.opt.Network.FetchLimits
 	most := int(r.opt.Render.PageBytes)
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = most, 0, most
 	err := r.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
@@ -265,7 +265,7 @@ func (r *renderStage) mayFetch(ctx context.Context, url []byte, parts weburl.Par
 	for range 2 {
 		switch decision, _ := o.rules.DecideFor(parts.Path, time.Now(), own); decision {
 		case robots.Allow, robots.Resolve:
-			return min(o.rules.CrawlDelay(), r.opt.MaxCrawlDelay), nil
+			return min(o.rules.CrawlDelay(), r.opt.Politeness.MaxCrawlDelay), nil
 		case robots.Request:
 		default:
 			return 0, fmt.Errorf("%w: robots.txt: %v", errRenderRefused, decision)

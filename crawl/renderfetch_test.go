@@ -52,10 +52,10 @@ func TestRenderPLDShare(t *testing.T) {
 			}
 			wait.Wait()
 		})
-		opt.Connections = 2 * pldShare
+		opt.Network.Connections = 2 * pldShare
 		mustRun(t, t.Context(), opt)
 		if n := len(w.Pages("h")); most.Load() != 2 || n != 6 {
-			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(), opt.Connections)
+			t.Errorf("%d requests, up to %d at once to a PLD whose share is 2 of %d connections", n, most.Load(), opt.Network.Connections)
 		}
 	})
 }
@@ -81,9 +81,9 @@ func TestRenderCancelled(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		opt.HostDelay, opt.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 100*time.Millisecond, 100*time.Millisecond
 		mustRun(t, t.Context(), opt)
-		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= robotsBackoff || rs[0].At.Sub(ended) < opt.HostDelay {
+		if rs := w.Got("cdn.test", "/x.js"); len(rs) != 1 || rs[0].At.Sub(ended) >= robotsBackoff || rs[0].At.Sub(ended) < opt.Politeness.HostDelay {
 			t.Errorf("%d requests; the next came %v after a page ended", len(rs), rs[0].At.Sub(ended))
 		}
 	})
@@ -117,8 +117,8 @@ func TestRenderReuse(t *testing.T) {
 				}
 			}
 		})
-		writeRules(t, opt.FS, "sites.toml", "[[site]]\nhost = \"own.test\"\ncookies = true\ninsecure = true\nlinks = \"any\"")
-		opt.Sites, opt.Env = "sites.toml", sitesEnv
+		writeRules(t, opt.Disk.FS, "sites.toml", "[[site]]\nhost = \"own.test\"\ncookies = true\ninsecure = true\nlinks = \"any\"")
+		opt.Admission.Sites, opt.Admission.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
 		for path, want := range map[string]int{"/plain.js": 1, "/coding.js": 1, "/cookie.js": 2, "/any.js": 2, "/two.js": 2, "/secret.js": 2, "/own.js": 2} {
 			if got := len(w.Got("", path)); got != want {
@@ -165,7 +165,7 @@ func TestRenderPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{Serve: linked("/r", "/1", "/2", "/3", "/4", "/5")}
 		opt := onePage(t, w, nil)
-		opt.HostDelay, opt.HostDelayMin, opt.Linger = time.Minute, time.Minute, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Limits.Linger = time.Minute, time.Minute, time.Second
 		opt.Render.dial = func(context.Context, string) (browser, error) { return nil, errors.New("nobody listens") }
 		res := mustRun(t, t.Context(), opt)
 		rs := w.Got("", "")

@@ -51,9 +51,9 @@ func TestReturnsWhileBeastHasURLs(t *testing.T) {
 	}
 	opt := tinyOptions(t, w, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
-	opt.Connections, opt.StockTarget, opt.Backoff, opt.BackoffMax, opt.Store = 64, 1000, 50*time.Millisecond, 100*time.Millisecond, false
-	opt.QueuePages, opt.BudgetDefault, opt.BudgetMax = Unlimited, each, each
-	opt.Rate, opt.MaxPages = schedule(t, "1500", pace.Pages), most
+	opt.Network.Connections, opt.Order.StockTarget, opt.Health.Backoff, opt.Health.BackoffMax, opt.Output.Store = 64, 1000, 50*time.Millisecond, 100*time.Millisecond, false
+	opt.Budgets.QueuePages, opt.Budgets.Default, opt.Budgets.Max = Unlimited, each, each
+	opt.Network.Rate, opt.Limits.MaxPages = schedule(t, "1500", pace.Pages), most
 	res := mustRun(t, ctx, opt)
 	slices.Sort(gaps)
 	t.Logf("%d requests, %d URLs left in BEAST; requests between failures and retries: %d", all, res.Snapshot.Place(state.PlaceBeast), gaps)
@@ -82,7 +82,7 @@ func TestStockShares(t *testing.T) {
 		{1, 1, 9, 0, false, false},
 		{2, 1, 9, 0, false, true},
 	} {
-		e := &engine{Run: account.New(nil, nil, nil), opt: Options{StockTarget: c.target}, polite: polite.New(polite.Options{}, time.Now())}
+		e := &engine{Run: account.New(nil, nil, nil), opt: Options{Order: OrderOptions{StockTarget: c.target}}, polite: polite.New(polite.Options{}, time.Now())}
 		e.Accounts.Do(func(a *state.Accounts) { a.Places[state.PlaceRAM].N, a.Places[state.PlaceBeast].N = c.stock, c.beast })
 		s := &stockKeeper{engine: e}
 		for range c.returned {

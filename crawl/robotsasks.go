@@ -77,7 +77,7 @@ func (s *clusterStage) askRobots(ctx context.Context, url string, hop int, waits
 	}
 	var a robotsAnswer
 	if err != nil || json.Unmarshal(data, &a) != nil || a.Kind > robots.Internal || len(a.Body) > robotsBodyBytes {
-		s.opt.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
+		s.opt.Observe.Log.Debug("no answer about a robots.txt of another node", "url", url, "error", err)
 		return false, &deferredError{until: time.Now().Add(askAgainAfter(waits)), waits: min(waits+1, robots.MaxWaits)}
 	}
 	switch {

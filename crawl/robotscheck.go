@@ -94,7 +94,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 		case robots.Request, robots.Resolve:
 			it.Result = uint64(ask(decision, answerToken(&known)))
 		case robots.Allow:
-			if limit := k.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
+			if limit := k.opt.Health.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
 				if known.Pages >= limit {
 					it.Result = uint64(refusal(state.ReasonHostPages))
 					continue
@@ -126,7 +126,7 @@ const tlsWait = 24 * time.Hour
 // robotsPatience returns how long the URLs of an origin wait for its robots.txt, 0 for ever, and the reason why they are
 // refused then. A connection that ends during the handshake may be that of a busy server.
 func (k *robotsCheck) robotsPatience(h *robots.HostData) (most time.Duration, why state.Reason) {
-	most, why = k.opt.RobotsWait, state.ReasonRobotsUnavailable
+	most, why = k.opt.Health.RobotsWait, state.ReasonRobotsUnavailable
 	if h.TLS == "" || h.TLS == fetch.TLSClosed || most == 0 {
 		return most, why
 	}
@@ -214,7 +214,7 @@ func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte,
 		k.Fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	return u.Apply(known, &k.policy, k.opt.Agent, now)
+	return u.Apply(known, &k.policy, k.opt.Identity.Agent, now)
 }
 
 // checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
@@ -336,7 +336,7 @@ func (k *robotsCheck) robotsStore() drum.Options {
 	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.Reserve
 	o.Apply, o.Emit = k.applyRobots, k.emitChecked
 	o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
-	if k.opt.RobotsForget > 0 {
+	if k.opt.Health.RobotsForget > 0 {
 		o.Expunge = k.forgetRobots
 	}
 	return o
@@ -348,7 +348,7 @@ func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
 
 // openMerger describes the passes of RobotsCache.
 func (k *robotsCheck) openMerger() {
-	low := int64(2 * k.opt.Connections)
+	low := int64(2 * k.opt.Network.Connections)
 	k.merges = &pass.Merger{
 		Passes: k.passes,
 		Name:   state.NameRobotsCache,
@@ -368,11 +368,11 @@ func (k *robotsCheck) openMerger() {
 		Cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		Early: func() bool {
 			return k.orders.anyUrgent() || k.Accounts.In(state.PlaceReady, state.PlaceRAM) < low ||
-				k.workers.exchanges.Load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
+				k.workers.exchanges.Load() < int64(k.opt.Network.Connections)/2 || k.stock.aim().idle
 		},
 		Starving: k.passes.StarvingForVerdicts,
 		Idle: func() bool {
-			return k.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Connections)/8
+			return k.Accounts.In(state.PlaceReady, state.PlaceRAM) < int64(k.opt.Network.Connections)/8
 		},
 		Urgent: k.orders.anyUrgent,
 		Wake:   k.wakeRobots,
@@ -389,8 +389,8 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
 			ok = false
 		}
 	}()
-	if k.opt.reading != nil {
-		k.opt.reading("rules", rec.URL)
+	if k.opt.tests.reading != nil {
+		k.opt.tests.reading("rules", rec.URL)
 	}
 	parts := weburl.Split(rec.URL)
 	site := k.siteOf(&parts)
@@ -420,7 +420,7 @@ func (e *engine) beyondLife(expires time.Time, url []byte, now time.Time) bool {
 }
 
 // The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway
-// leaves out the records that have been of no use for Options.RobotsForget: their rules and addresses have
+// leaves out the records that have been of no use for Options.Health.RobotsForget: their rules and addresses have
 // expired, no retry or back-off is pending, and no URL of the origin has been checked since (a check would
 // have requested the rules again). A later check finds nothing and requests robots.txt, as it would with an
 // expired record. So no URL depends on when a record is dropped, and a merge that is repeated after a crash
@@ -433,8 +433,8 @@ func (k *robotsCheck) forgetRobots(_ drum.Key, value []byte) bool {
 	if h.Decode(value) != nil { // whoever needs the record reports the damage
 		return false
 	}
-	if h.Health.End != health.Open || h.Pages > 0 && k.opt.MaxPagesPerHost > 0 {
+	if h.Health.End != health.Open || h.Pages > 0 && k.opt.Health.MaxPagesPerHost > 0 {
 		return false
 	}
-	return time.Unix(k.roundNow.Load(), 0).Sub(h.Last()) >= k.opt.RobotsForget
+	return time.Unix(k.roundNow.Load(), 0).Sub(h.Last()) >= k.opt.Health.RobotsForget
 }

@@ -131,17 +131,17 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 	now time.Time) (h robots.HostData, maps *sitemapBatch) {
 	read := func() error {
-		if q.opt.reading != nil {
-			q.opt.reading("robots", job.Origin)
+		if q.opt.tests.reading != nil {
+			q.opt.tests.reading("robots", job.Origin)
 		}
-		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
+		h = robots.Outcome(&robots.HostData{}, f, q.opt.Identity.Agent, now)
 		maps = q.namedSitemaps(job, f, now)
 		return nil
 	}
 	if panicked := bug.Contained(read); panicked != nil {
 		q.LogBug(string(job.Origin)+"/robots.txt", panicked)
 		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
-		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
+		h = robots.Outcome(&robots.HostData{}, f, q.opt.Identity.Agent, now)
 		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
@@ -156,7 +156,7 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
 // to its host. Its own request starts a delay; if it expired before the end of that delay, no page could
 // ever be fetched.
 func (e *engine) oneTurn(host []byte) time.Duration {
-	turn := max(e.opt.HostDelay, e.opt.ServerDelay, e.opt.PLDDelay)
+	turn := max(e.opt.Politeness.HostDelay, e.opt.Politeness.ServerDelay, e.opt.Politeness.PLDDelay)
 	if t := e.terms(host); t != nil {
 		turn = max(turn, t.HostDelay, t.HostLeast, t.PLDDelay)
 	}
@@ -390,7 +390,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, from source
 func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, from source, resp *fetch.Response,
 	rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
-	limits := q.opt.FetchLimits
+	limits := q.opt.Network.FetchLimits
 	limits.BodyBytes, limits.HeldBytes, limits.DecodedBytes = robotsBodyBytes, 0, robotsBodyBytes
 	limits.Ratio = fetch.Unlimited
 	err := q.pages.exchange(ctx, g, parts, resp, &limits, "", &revisit.History{}, from)
@@ -406,7 +406,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		// another host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its
 		// URLs.
 		_ = bug.Contained(func() error { // a panic recurs where the rules are read
-			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Agent).CrawlDelay, q.opt.MaxCrawlDelay)
+			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Identity.Agent).CrawlDelay, q.opt.Politeness.MaxCrawlDelay)
 			return nil
 		})
 		q.workers.leaveRobots()

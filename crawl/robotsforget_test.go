@@ -33,7 +33,7 @@ type robotsYear struct {
 
 func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 	y := &robotsYear{crawler: newCrawler(Options{}), t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
-	y.opt.RobotsForget, y.opt.Agent = forget, "drumbeat"
+	y.opt.Health.RobotsForget, y.opt.Identity.Agent = forget, "drumbeat"
 	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
 		shape.Set, shape.Name = disk.Set{FS: disk.OS(), Paths: []string{y.dir}}, name
 		shape.Buckets, shape.BufferBytes, shape.BucketBytes = 4, plan.RobotsBufferBytes, 32<<20
@@ -169,7 +169,7 @@ func TestRobotsAreForgotten(t *testing.T) {
 	y := newRobotsYear(t, forget*aDay)
 	key := func(i int) drum.Key { return drum.Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
 	unwelcome := key(1 << 30)
-	y.crawler.policy = (&Options{HostRefusals: 1}).makePolicy()
+	y.crawler.policy = (&Options{Health: HealthOptions{HostRefusals: 1}}).makePolicy()
 	y.answer(unwelcome)
 	var weeks [2]robotsSize // maximum of days 43 to 75, once the first hosts are gone; and of all later days
 	for day := range days {
@@ -250,7 +250,7 @@ func TestWhatIsForgotten(t *testing.T) {
 		{"pages counted", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 10, false},
 		{"pages counted once", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 0, true},
 	} {
-		c := newCrawler(Options{RobotsForget: 30 * aDay, MaxPagesPerHost: test.limit})
+		c := newCrawler(Options{Health: HealthOptions{RobotsForget: 30 * aDay, MaxPagesPerHost: test.limit}})
 		c.check.roundNow.Store(now.Unix())
 		if got := c.check.forgetRobots(1, test.h.Append(nil)); got != test.want {
 			t.Errorf("%s: forgotten %v, want %v", test.name, got, test.want)
@@ -269,8 +269,8 @@ func TestForgettingLosesNoURL(t *testing.T) {
 		}
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = pages, 8, 4, 6 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.HostDelay, opt.HostDelayMin, opt.RobotsForget, opt.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
-		opt.Linger = time.Hour
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Health.RobotsForget, opt.Disk.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
+		opt.Limits.Linger = time.Hour
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 			t.Errorf("stopped by %q", res.Stop)
 		}
@@ -287,7 +287,7 @@ func TestDelaysLongerThanRobotsLast(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 4, 2, 2, 2 })
 			opt := simOptions(t, web, memfs.New(*seedFlag))
-			opt.HostDelay, opt.HostDelayMin, opt.CheckpointEvery, opt.MaxTime = delay, delay, 24*time.Hour, 16*delay
+			opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery, opt.Limits.MaxTime = delay, delay, 24*time.Hour, 16*delay
 			if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 				t.Errorf("%v: stopped by %q: %v", delay, res.Stop, res.Snapshot.Places)
 			}

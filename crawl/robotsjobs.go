@@ -42,7 +42,7 @@ func (j *robotsJobs) finished() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	low := j.next
-	for seq := range j.inFlight { // at most Options.RobotsInFlight; called once a batch
+	for seq := range j.inFlight { // at most Options.Network.RobotsInFlight; called once a batch
 		if seq >= 0 {
 			low = min(low, seq)
 		}
@@ -101,7 +101,7 @@ func (j *robotsJobs) end(seq int64, deferred bool, now time.Time) {
 // together, and a PLD may have endless names, which must not hold up the other PLDs. The requests above the
 // limit wait on disk, each with its own due time.
 const (
-	pldJobsShare = 8 // 1/pldJobsShare of Options.RobotsInFlight …
+	pldJobsShare = 8 // 1/pldJobsShare of Options.Network.RobotsInFlight …
 	pldJobsLeast = 4 // … but at least pldJobsLeast
 	// The due times of two requests are the mean duration of the PLD's requests divided by its share apart,
 	// which is how fast they can be made: a PLD of silent names waits long, one of fast servers hardly.

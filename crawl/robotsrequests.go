@@ -110,7 +110,7 @@ func (q *robotsRequests) requestedStore() drum.Options {
 	o := q.plan.RobotsRequested.Shaped(plan.RequestedShape())
 	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.Reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, q.emitRequested
-	if q.opt.RobotsForget > 0 {
+	if q.opt.Health.RobotsForget > 0 {
 		o.Expunge = q.forgetRequested
 	}
 	return o
@@ -221,20 +221,20 @@ func (q *robotsRequests) openMerger() {
 		Bytes:   pass.PendingBytes(q.robotsRequested),
 		Keys:    q.robotsRequested.Keys,
 		Cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
-		Early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, Starving: q.passes.Starving,
+		Early:   func() bool { return q.robotsJobs.len() < q.opt.Network.RobotsInFlight }, Starving: q.passes.Starving,
 		Urgent: q.orders.anyUrgent,
 		Wake:   q.wakeRequested,
 	}
 }
 
-// readRobotsFetch takes requests from QD and starts at most Options.RobotsInFlight at once.
+// readRobotsFetch takes requests from QD and starts at most Options.Network.RobotsInFlight at once.
 func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if rest := q.outages.Gap(time.Now()) - time.Since(q.jobTried); rest > 0 {
 			account.Sleep(ctx, min(rest, outage.Trickle)) // the gap falls with the first answer
 			continue
 		}
-		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.Pausing() != "" {
+		if q.robotsJobs.len() >= q.opt.Network.RobotsInFlight || q.space.Pausing() != "" {
 			q.Await(ctx, q.wakeJobs, account.WakeAfter)
 			continue
 		}
@@ -290,14 +290,14 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 // robotsPerPLD returns the most requests of one PLD in flight. A crawl with a narrow scope has no other
 // PLDs to protect.
 func (q *robotsRequests) robotsPerPLD() int {
-	if q.opt.Scope != state.ScopeAll {
-		return q.opt.RobotsInFlight
+	if q.opt.Admission.Scope != state.ScopeAll {
+		return q.opt.Network.RobotsInFlight
 	}
-	return max(pldJobsLeast, q.opt.RobotsInFlight/pldJobsShare)
+	return max(pldJobsLeast, q.opt.Network.RobotsInFlight/pldJobsShare)
 }
 
 // crowded reports whether half of the request slots are in use. No request then waits in RAM for its grant.
-func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.RobotsInFlight/2 }
+func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.Network.RobotsInFlight/2 }
 
 // readAwaiting returns the URLs in QR to RobotsCache once the requests that they wait for have been
 // answered.
@@ -353,5 +353,5 @@ func (q *robotsRequests) forgetRequested(_ drum.Key, value []byte) bool {
 		return false
 	}
 	last := time.Unix(int64(binary.LittleEndian.Uint64(value)), 0)
-	return time.Unix(q.requestedNow.Load(), 0).Sub(last) >= max(q.opt.RobotsForget, 2*requestLost*time.Second)
+	return time.Unix(q.requestedNow.Load(), 0).Sub(last) >= max(q.opt.Health.RobotsForget, 2*requestLost*time.Second)
 }

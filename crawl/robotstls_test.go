@@ -57,7 +57,7 @@ func TestRobotsWaitTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.Linger = client, 40*aDay
+		opt.Network.Fetcher, opt.Limits.Linger = client, 40*aDay
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["tls"]; n != 2 || len(w.Pages("b")) != 1 {
@@ -66,7 +66,7 @@ func TestRobotsWaitTLS(t *testing.T) {
 		if took := time.Since(began); took < aDay || took > 2*aDay {
 			t.Errorf("refused after %v, want a day, and the time to the next try", took)
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -86,7 +86,7 @@ func TestRobotsPatience(t *testing.T) {
 		{fetch.VerdictSelfSigned, 30 * aDay, aDay, state.ReasonCertificate},
 		{"unreadable certificate: invalid DNS name", 0, 0, state.ReasonRobotsUnavailable},
 	} {
-		k := &robotsCheck{engine: &engine{opt: Options{RobotsWait: test.wait}}}
+		k := &robotsCheck{engine: &engine{opt: Options{Health: HealthOptions{RobotsWait: test.wait}}}}
 		if most, why := k.robotsPatience(&robots.HostData{TLS: test.tls}); most != test.most || why != test.why {
 			t.Errorf("%q: %v, %v; want %v, %v", test.tls, most, why, test.most, test.why)
 		}
@@ -142,13 +142,13 @@ func TestUnreadableCertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.Linger, opt.MaxTime = client, 40*aDay, 3*time.Hour
+		opt.Network.Fetcher, opt.Limits.Linger, opt.Limits.MaxTime = client, 40*aDay, 3*time.Hour
 		res := mustRun(t, t.Context(), opt)
 		bad, _ := state.TLSBadOf(fetch.VerdictInvalid)
 		if n := res.Snapshot.Count(state.CountResponses); n != 1 || res.Snapshot.Count(bad) == 0 {
 			t.Errorf("%d pages fetched, want 1; %d exchanges with the verdict", n, res.Snapshot.Count(bad))
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,8 +72,8 @@ func unsavedIn(d *drum.Drum) int64 {
 
 // allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
-	dirs := slices.Clone(o.Dirs)
-	for _, d := range o.Out {
+	dirs := slices.Clone(o.Disk.Dirs)
+	for _, d := range o.Disk.Out {
 		if !slices.Contains(dirs, d) {
 			dirs = append(dirs, d)
 		}
@@ -89,8 +89,8 @@ func (o *Options) leastDisk() int64 {
 // spaceOptions returns the options of the keeper of disk space.
 func (e *engine) spaceOptions() space.Options {
 	o := &e.opt
-	return space.Options{Log: o.Log, WhenFull: o.WhenFull, Drain: o.Drain, Dirs: o.allDirs(), Outs: len(o.Out), DiskBytes: o.DiskBytes,
-		Connections: o.Connections, Store: o.Store, Plan: &e.plan, Limit: e.limit}
+	return space.Options{Log: o.Observe.Log, WhenFull: o.Disk.WhenFull, Drain: o.Admission.Drain, Dirs: o.allDirs(), Outs: len(o.Disk.Out), DiskBytes: o.Limits.DiskBytes,
+		Connections: o.Network.Connections, Store: o.Output.Store, Plan: &e.plan, Limit: e.limit}
 }
 
 // wireSpace gives the keeper of disk space the stages that it calls.
@@ -109,8 +109,8 @@ func (c *crawler) wireSpace() {
 // watchOptions returns the options of the watch for outages.
 func (e *engine) watchOptions() outage.Options {
 	o := &e.opt
-	return outage.Options{Log: o.Log, HostDelay: o.HostDelay, Patience: o.OutagePatience, References: o.References, Resolver: o.Resolver,
-		AllowedAddr: o.AllowedAddr, Waits: e.faultWaits.Waits}
+	return outage.Options{Log: o.Observe.Log, HostDelay: o.Politeness.HostDelay, Patience: o.Limits.OutagePatience, References: o.Limits.References, Resolver: o.Network.Resolver,
+		AllowedAddr: o.Network.AllowedAddr, Waits: e.faultWaits.Waits}
 }
 
 // extractRAM returns the bytes of the Go heap that extraction may take.
@@ -132,27 +132,27 @@ func (o *Options) SpoolBytes() int64 {
 	if o.ObjectStore == nil {
 		return 0
 	}
-	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.DiskBytes/5, spoolFiles*o.WARCFileBytes))
+	return cmp.Or(o.ObjectStore.SpoolBytes, max(o.Limits.DiskBytes/5, spoolFiles*o.Output.WARCFileBytes))
 }
 
 // outputOptions returns the options of the output.
 func (e *engine) outputOptions() output.Options {
 	o := &e.opt
-	return output.Options{Store: o.Store, ArchiveRobots: o.ArchiveRobots, ArchiveDNS: o.ArchiveDNS, CrawlLog: o.CrawlLog, RollEvery: o.RollEvery,
-		Contact: o.Contact, UserAgent: o.UserAgent, Version: o.Version, IgnoreNofollow: o.IgnoreNofollow, Plan: &e.plan,
-		WARC: warc.Options{Host: o.Host, Mode: o.OutMode, FileBytes: o.WARCFileBytes, Format: o.WARCFormat, Dict: o.WARCDict, Level: o.WARCLevel}}
+	return output.Options{Store: o.Output.Store, ArchiveRobots: o.Output.ArchiveRobots, ArchiveDNS: o.Output.ArchiveDNS, CrawlLog: o.Output.CrawlLog, RollEvery: o.Output.RollEvery,
+		Contact: o.Identity.Contact, UserAgent: o.Identity.UserAgent, Version: o.Identity.Version, IgnoreNofollow: o.Links.IgnoreNofollow, Plan: &e.plan,
+		WARC: warc.Options{Host: o.Identity.Host, Mode: o.Output.OutMode, FileBytes: o.Output.WARCFileBytes, Format: o.Output.WARCFormat, Dict: o.Output.WARCDict, Level: o.Output.WARCLevel}}
 }
 
 // wireOutput creates the output, the uploads and the extraction.
 func (c *crawler) wireOutput() {
 	o := &c.opt
 	c.output = output.New(c.Run, c.Saved, c.outputOptions())
-	u := output.UploadOptions{Log: o.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
+	u := output.UploadOptions{Log: o.Observe.Log, ObjectStore: o.ObjectStore, SpoolBytes: o.SpoolBytes()}
 	if o.Cluster != nil {
 		u.Node = o.Cluster.Node
 	}
 	c.uploads = output.NewUploads(c.Run, c.Saved, u, c.output, c.space)
-	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Log, FS: o.FS, Extract: o.Extract, Agent: o.Agent, Version: o.Version,
+	c.extraction = output.NewExtraction(c.Run, c.Saved, output.ExtractionOptions{Log: o.Observe.Log, FS: o.Disk.FS, Extract: o.Extract, Agent: o.Identity.Agent, Version: o.Identity.Version,
 		Takes: func(url []byte) bool { return c.sites.Load().Extracts(url) }}, c.output, c.space, c.uploads.Released)
 	c.uploads.Wire(c.extraction, c.checkpointer)
 }
@@ -160,11 +160,11 @@ func (c *crawler) wireOutput() {
 // wireMeters creates what observes the crawl. The dispatcher must exist.
 func (c *crawler) wireMeters() {
 	o := &c.opt
-	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Log, FS: o.FS, Bytes: o.HistoryBytes, Version: o.Version}, c.snapshot)
-	c.slowDirs = observe.NewSlowDirs(c.Saved, o.Log, c.history)
-	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Log, Set: o.SetAcceptEncoding, Bandwidth: o.Bandwidth, InUse: o.processorsInUse},
+	c.history = observe.NewHistory(c.Saved, observe.HistoryOptions{Log: o.Observe.Log, FS: o.Disk.FS, Bytes: o.Observe.HistoryBytes, Version: o.Identity.Version}, c.snapshot)
+	c.slowDirs = observe.NewSlowDirs(c.Saved, o.Observe.Log, c.history)
+	c.codings = observe.NewCodings(observe.CodingOptions{Log: o.Observe.Log, Set: o.Network.SetAcceptEncoding, Bandwidth: o.Network.Bandwidth, InUse: o.tests.processorsInUse},
 		c.dispatcher, c.history)
-	every := o.SnapshotEvery
+	every := o.Observe.SnapshotEvery
 	if !c.observed() {
 		every = -1
 	}

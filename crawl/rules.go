@@ -29,7 +29,7 @@ var errBlocked = errors.New("crawl: the blacklist names the host or its address"
 // host or address is under way or begins.
 type rulesInForce struct {
 	admit.Lists
-	trusted atomic.Pointer[[]uint64] // PLDs of Options.Trusted by key, ascending; nil without
+	trusted atomic.Pointer[[]uint64] // PLDs of Options.Budgets.Trusted by key, ascending; nil without
 	guarded bool                     // there is a blacklist, possibly empty: exchanges register
 
 	mu        sync.Mutex // guards exchanges
@@ -50,8 +50,8 @@ const rulesShare = 8
 // readRulesWith reads the files of rules and blacklist. blocked are rules of the blacklist that precede the
 // files.
 func (e *engine) readRulesWith(blocked []scope.Source) (rules, blacklist *scope.Set, err error) {
-	rules, err1 := admit.ReadRules(e.opt.FS, scope.Rules, e.Suffixes, e.opt.Rules, e.opt.KeepEscapes)
-	blacklist, err2 := admit.ReadRules(e.opt.FS, scope.Blacklist, e.Suffixes, e.opt.Blacklist, e.opt.KeepEscapes, blocked...)
+	rules, err1 := admit.ReadRules(e.opt.Disk.FS, scope.Rules, e.Suffixes, e.opt.Admission.Rules, e.opt.Admission.KeepEscapes)
+	blacklist, err2 := admit.ReadRules(e.opt.Disk.FS, scope.Blacklist, e.Suffixes, e.opt.Admission.Blacklist, e.opt.Admission.KeepEscapes, blocked...)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}
@@ -71,8 +71,8 @@ func (d *dispatcher) readRules() (rules, blacklist *scope.Set, err error) {
 func (d *dispatcher) openRules() error {
 	blocked := d.operator.blocked()
 	e := d.engine
-	e.rules.NAT64 = e.opt.NAT64
-	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist)+len(blocked) > 0 || e.opt.Control != nil
+	e.rules.NAT64 = e.opt.Network.NAT64
+	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Admission.Blacklist)+len(blocked) > 0 || e.opt.Observe.Control != nil
 	e.rules.exchanges = map[*activeExchange]struct{}{}
 	rules, blacklist, err := e.readRulesWith(blocked)
 	if err != nil {
@@ -89,22 +89,22 @@ func (d *dispatcher) openRules() error {
 
 // readTrusted reads the file of trusted PLDs; nil without one.
 func (e *engine) readTrusted() ([]uint64, error) {
-	return admit.ReadTrusted(e.opt.FS, e.opt.Trusted, e.PLDKey)
+	return admit.ReadTrusted(e.opt.Disk.FS, e.opt.Budgets.Trusted, e.PLDKey)
 }
 
 // reloadTrusted puts the file of trusted PLDs in force, for the next computation of supporters. If it has errors, late gets
 // them and the old list stays.
 func (e *engine) reloadTrusted(late *account.LateLog) {
-	if e.opt.Trusted == "" {
+	if e.opt.Budgets.Trusted == "" {
 		return
 	}
 	trusted, err := e.readTrusted()
 	if err != nil {
-		late.Add(e.opt.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
+		late.Add(e.opt.Observe.Log.Error, "trusted PLDs stay as they were: the file has errors", "error", err)
 		return
 	}
 	before := e.rules.trusted.Swap(&trusted)
-	late.Add(e.opt.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
+	late.Add(e.opt.Observe.Log.Info, "trusted PLDs reloaded", "plds", len(trusted), "before", len(*before))
 }
 
 // enter registers an exchange. The exchange runs under the returned context, which ends if its host or
@@ -145,13 +145,13 @@ func (f *rulesInForce) cutOff() (n int) {
 	return n
 }
 
-// watchReload reloads rules, blacklist, settings of sites and trusted PLDs for each value from Options.Reload.
+// watchReload reloads rules, blacklist, settings of sites and trusted PLDs for each value from Options.Admission.Reload.
 func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.opt.Reload:
+		case <-d.opt.Admission.Reload:
 			var late account.LateLog
 			_, err := d.reloadFiles(ctx, &late)
 			late.Tell()
@@ -180,7 +180,7 @@ type Reloaded struct {
 func (d *dispatcher) reloadFiles(ctx context.Context, late *account.LateLog) (r Reloaded, err error) {
 	defer d.reloaded()
 	d.reloadTrusted(late)
-	if err := d.reloadSites(ctx, &r, late); err != nil || len(d.opt.Rules)+len(d.opt.Blacklist) == 0 {
+	if err := d.reloadSites(ctx, &r, late); err != nil || len(d.opt.Admission.Rules)+len(d.opt.Admission.Blacklist) == 0 {
 		return r, err
 	}
 	r.Cut, r.Swept, err = d.reload(ctx, late)
@@ -192,7 +192,7 @@ func (d *dispatcher) checkFiles() error {
 	_, err1 := d.readSites()
 	_, err2 := d.readTrusted()
 	err := errors.Join(err1, err2)
-	if len(d.opt.Rules)+len(d.opt.Blacklist) > 0 {
+	if len(d.opt.Admission.Rules)+len(d.opt.Admission.Blacklist) > 0 {
 		_, _, bad := d.readRules()
 		err = errors.Join(err, bad)
 	}
@@ -205,13 +205,13 @@ func (d *dispatcher) reload(ctx context.Context, late *account.LateLog) (cut, sw
 	defer d.reloading.Unlock()
 	rules, blacklist, err := d.readRules()
 	if err != nil {
-		late.Add(d.opt.Log.Error, "rules and blacklist stay as they were: the files have errors", "error", err)
+		late.Add(d.opt.Observe.Log.Error, "rules and blacklist stay as they were: the files have errors", "error", err)
 		return 0, 0, nil
 	}
 	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
 	cut = d.rules.cutOff()
 	swept, err = d.sweepBlocked(ctx, late)
-	late.Add(d.opt.Log.Info, "rules and blacklist reloaded",
+	late.Add(d.opt.Observe.Log.Info, "rules and blacklist reloaded",
 		"rules", rules.Stats().String(), "before", oldRules.Stats().String(),
 		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(),
 		"exchanges_cut", cut, "urls_swept", swept)

@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/admit"
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/trapscore"
@@ -39,8 +40,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	defer stopHook()
-	opt.limit, opt.filled = space.NewLimit(opt.FS, opt.allDirs(), opt.DiskBytes), new(filledFilter)
-	defer opt.filled.close()
+	opt.opened.limit, opt.opened.filled = space.NewLimit(opt.Disk.FS, opt.allDirs(), opt.Limits.DiskBytes), new(filledFilter)
+	defer opt.opened.filled.close()
 	var last *Ending
 	res, err := runUntilEnd(ctx, opt, &last)
 	if last != nil {
@@ -49,7 +50,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		} else {
 			last.Err = err
 		}
-		opt.Control.end(last)
+		opt.Observe.Control.end(last)
 	}
 	return res, err
 }
@@ -66,8 +67,8 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 		var res *Result
 		if err == nil {
 			res, err = c.crawl(ctx, full.Pause())
-			opt.Control.attach(nil)
-			if opt.Control != nil {
+			opt.Observe.Control.attach(nil)
+			if opt.Observe.Control != nil {
 				*last = &Ending{ID: c.CrawlID, Snapshot: c.snapshot()}
 			}
 			stop := ""
@@ -79,19 +80,19 @@ func runUntilEnd(ctx context.Context, opt Options, last **Ending) (*Result, erro
 			err = errors.Join(err, c.close())
 		}
 		if errors.Is(err, disk.ErrQuota) {
-			err = opt.limit.Met(opt.DiskBytes, err)
+			err = opt.opened.limit.Met(opt.Limits.DiskBytes, err)
 		}
 		err = space.BlameDisk(err, opt.allDirs())
-		if !state.IsFull(err) || opt.WhenFull == space.WhenFullStop || ctx.Err() != nil {
+		if !state.IsFull(err) || opt.Disk.WhenFull == options.WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
 		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
 		// discarded. The crawl continues from that checkpoint when there is room.
-		if full.WritesUseless(opt.FS, opt.allDirs()) {
+		if full.WritesUseless(opt.Disk.FS, opt.allDirs()) {
 			return nil, full.Error(err)
 		}
-		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.Pause())
-		opt.New = false
+		opt.Observe.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.Pause())
+		opt.Disk.New = false
 		if c == nil { // otherwise crawl pauses
 			account.Sleep(ctx, full.Pause())
 		}
@@ -154,7 +155,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.seen.startMeter()
 	c.history.Started(c.Manifest)
 	c.startStages(inner)
-	c.opt.Control.attach(c)
+	c.opt.Observe.Control.attach(c)
 	<-inner.Done()
 	c.WaitStages()
 	close(c.workers.grants) // dispatch was the only sender
@@ -233,8 +234,8 @@ func open(opt Options) (_ *crawler, err error) {
 	if c.plan, err = MakePlan(&c.opt); err != nil {
 		return nil, err
 	}
-	if c.opt.tune != nil {
-		c.opt.tune(&c.plan)
+	if c.opt.tests.tune != nil {
+		c.opt.tests.tune(&c.plan)
 	}
 	if err = c.checkpointer.takeDirectories(); err != nil {
 		return nil, err
@@ -262,8 +263,8 @@ func open(opt Options) (_ *crawler, err error) {
 	if err = c.budgets.openStrategy(); err != nil {
 		return nil, err
 	}
-	if c.plan.Lanes != c.opt.Lanes { // those of the manifest
-		c.plan.SetLanes(c.opt.Lanes)
+	if c.plan.Lanes != c.opt.Order.Lanes { // those of the manifest
+		c.plan.SetLanes(c.opt.Order.Lanes)
 	}
 	if err = c.openStructures(m); err != nil {
 		return nil, err
@@ -302,7 +303,7 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 // restoreSaved restores delays, the health and trap scores of hosts, the margin of visits, and the estimates
 // from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
-	if c.opt.TrapScore {
+	if c.opt.Budgets.TrapScore {
 		c.traps = trapscore.New(c.plan.TrapBytes)
 	}
 	if m == nil {
@@ -338,7 +339,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := errors.Join(c.dispatcher.openRules(), c.dispatcher.openSites(), c.render.openTagged()); err != nil {
 		return err
 	}
-	rules, err := urlrule.New(c.opt.URLRules)
+	rules, err := urlrule.New(c.opt.Admission.URLRules)
 	if err != nil {
 		return fmt.Errorf("crawl: %w", err)
 	}
@@ -350,7 +351,7 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	}
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules = c.Hasher, c.Suffixes, *rules
-	p.Sites = admit.NewSites(c.opt.Scope, c.HostKey, extended)
+	p.Sites = admit.NewSites(c.opt.Admission.Scope, c.HostKey, extended)
 	p.Traced, p.Cached = c.seen.traced(), c.seen.cached()
 	return nil
 }

@@ -47,7 +47,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				return err
 			}
 			b.scanned.ended, b.scanned.took = time.Now(), b.scanned.busy
-			b.opt.Log.Debug("scan of QF", "left", b.Accounts.In(state.PlaceFailed), "took", b.scanned.took)
+			b.opt.Observe.Log.Debug("scan of QF", "left", b.Accounts.In(state.PlaceFailed), "took", b.scanned.took)
 			b.wakeStar.Raise()
 			continue
 		}

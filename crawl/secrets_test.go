@@ -89,8 +89,8 @@ func (w *secretWeb) options(t *testing.T, table string, seeds ...string) Options
 	writeRules(t, fs, "sites.toml", table)
 	opt := tinyOptions(t, &w.tinyWeb, fs, seeds...)
 	atOnce(&opt)
-	opt.Fetcher, opt.Ports, opt.Sites, opt.Env = client, client.Ports(), "sites.toml", sitesEnv
-	opt.Linger, opt.Retries = 10*time.Second, 1
+	opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env = client, client.Ports(), "sites.toml", sitesEnv
+	opt.Limits.Linger, opt.Health.Retries = 10*time.Second, 1
 	return opt
 }
 
@@ -135,7 +135,7 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 			}
 			opt := w.options(t, "[[site]]\n"+test.table, "https://bad.test/secret/1", "https://bad.test/open", "https://bad.test/secret/2",
 				"https://good.test/")
-			opt.MaxTime = time.Hour
+			opt.Limits.MaxTime = time.Hour
 			res := mustRun(t, t.Context(), opt)
 			with, without := w.secret()
 			n := 0
@@ -153,7 +153,7 @@ func TestSecretsNeedGoodCertificate(t *testing.T) {
 				}
 			}
 			if test.reason == state.ReasonRobotsUnavailable {
-				x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+				x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,7 +228,7 @@ func TestSecretsNeedOwnLinks(t *testing.T) {
 			}
 			opt := w.options(t, "[[site]]\nhost = 'a.test'\ninsecure = false\nlinks = '"+links+"'"+secretTable,
 				"https://other.test/", "https://a.test/", "https://seed.test/")
-			opt.Sitemaps, opt.Assets = true, true
+			opt.Links.Sitemaps, opt.Links.Assets = true, true
 			res := mustRun(t, t.Context(), opt)
 			with, without := w.secret()
 			want := []string{"a.test/", "a.test/first", "a.test/late", "a.test/moved", "a.test/target"}
@@ -258,15 +258,15 @@ func TestSecretsOfQueuedURLs(t *testing.T) {
 			return pagesOnly(host, path)
 		}
 		opt := w.options(t, "", "https://other.test/")
-		opt.HostDelay, opt.HostDelayMin = 30*time.Second, 30*time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = 30*time.Second, 30*time.Second
 		reload := make(chan struct{})
-		opt.Reload = reload
+		opt.Admission.Reload = reload
 		go func() {
 			for len(w.Got("other.test", "/")) == 0 {
 				time.Sleep(time.Second)
 			}
 			time.Sleep(5 * time.Second)
-			writeRules(t, opt.FS, "sites.toml", "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable)
+			writeRules(t, opt.Disk.FS, "sites.toml", "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable)
 			reload <- struct{}{}
 		}()
 		mustRun(t, t.Context(), opt)
@@ -315,9 +315,9 @@ func TestSecretsOfRenderedPages(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			writeRules(t, opt.FS, "sites.toml", "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable)
-			writeRules(t, opt.FS, "rules", "+ regex ^https://[^/]+/r")
-			opt.SeedLines, opt.Fetcher, opt.Ports, opt.Sites, opt.Env = of.SeedLines, of.Fetcher, of.Ports, of.Sites, of.Env
+			writeRules(t, opt.Disk.FS, "sites.toml", "[[site]]\nhost = 'a.test'\ninsecure = false"+secretTable)
+			writeRules(t, opt.Disk.FS, "rules", "+ regex ^https://[^/]+/r")
+			opt.Admission.SeedLines, opt.Network.Fetcher, opt.Network.Ports, opt.Admission.Sites, opt.Admission.Env = of.Admission.SeedLines, of.Network.Fetcher, of.Network.Ports, of.Admission.Sites, of.Admission.Env
 			mustRun(t, t.Context(), opt)
 			with, _ := w.secret()
 			if got := slices.Contains(with, "a.test/api/delete?id=5"); got != (page == "https://a.test/r") {

@@ -36,11 +36,11 @@ type seedFeeder struct {
 // open opens the seed file, compares it with the seeds fed by earlier runs and sets up the scope.
 func (f *seedFeeder) open(st state.Seeds) error {
 	var size int64
-	if f.opt.Seeds != "" {
-		file, err := f.opt.FS.OpenRead(f.opt.Seeds)
+	if f.opt.Admission.Seeds != "" {
+		file, err := f.opt.Disk.FS.OpenRead(f.opt.Admission.Seeds)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("crawl: seed file %s does not exist: %w", f.opt.Seeds, err)
+				return fmt.Errorf("crawl: seed file %s does not exist: %w", f.opt.Admission.Seeds, err)
 			}
 			return fmt.Errorf("crawl: open seeds: %w", err)
 		}
@@ -49,7 +49,7 @@ func (f *seedFeeder) open(st state.Seeds) error {
 		}
 		f.src, f.close = file, file.Close
 	} else {
-		text := strings.Join(f.opt.SeedLines, "\n")
+		text := strings.Join(f.opt.Admission.SeedLines, "\n")
 		f.src, size = strings.NewReader(text), int64(len(text))
 	}
 	sum, err := admit.ScanSeeds(io.NewSectionReader(f.src, 0, size), f.links)
@@ -81,7 +81,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		return nil
 	}
 	lines := admit.NewLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
-	for ctx.Err() == nil && !f.opt.Drain {
+	for ctx.Err() == nil && !f.opt.Admission.Drain {
 		if f.space.Pausing() != "" || f.drains() {
 			account.Sleep(ctx, space.Every)
 			continue

@@ -291,22 +291,22 @@ func (s *seenStage) mergeNames(ctx context.Context) error {
 	})
 }
 
-// openTrace creates or continues the trace of links if Options.TraceLinks is set. The trace is not part of
+// openTrace creates or continues the trace of links if Options.Observe.TraceLinks is set. The trace is not part of
 // the crawl's state and checkpoints ignore it. Once it is open, no error of it stops the crawl.
 func (s *seenStage) openTrace() error {
-	if s.opt.TraceLinks == "" {
+	if s.opt.Observe.TraceLinks == "" {
 		return nil
 	}
 	ended := func(why error) {
 		if errors.Is(why, linktrace.ErrLimit) {
-			s.opt.Log.Warn("trace of links has reached its limit and ends; the crawl continues",
-				"file", s.opt.TraceLinks, "bytes", s.opt.TraceLimit)
+			s.opt.Observe.Log.Warn("trace of links has reached its limit and ends; the crawl continues",
+				"file", s.opt.Observe.TraceLinks, "bytes", s.opt.Observe.TraceLimit)
 			return
 		}
-		s.opt.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.TraceLinks, "error", why)
+		s.opt.Observe.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.Observe.TraceLinks, "error", why)
 	}
-	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit,
-		Pages: func() int64 { return s.Counter(state.CountPages) }, HostDelay: s.opt.HostDelay, Ended: ended})
+	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.Observe.TraceLinks, LimitBytes: s.opt.Observe.TraceLimit,
+		Pages: func() int64 { return s.Counter(state.CountPages) }, HostDelay: s.opt.Politeness.HostDelay, Ended: ended})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}
@@ -317,12 +317,12 @@ func (s *seenStage) openTrace() error {
 // closeTrace closes the trace and logs how many links it recorded.
 func (s *seenStage) closeTrace() {
 	if err := s.trace.Close(); err != nil {
-		s.opt.Log.Warn("trace of links", "error", err)
+		s.opt.Observe.Log.Warn("trace of links", "error", err)
 	}
 	recorded, lost := s.trace.Links()
 	if lost > 0 {
-		s.opt.Log.Warn("trace of links: some are missing", "file", s.opt.TraceLinks, "recorded", recorded, "lost", lost)
+		s.opt.Observe.Log.Warn("trace of links: some are missing", "file", s.opt.Observe.TraceLinks, "recorded", recorded, "lost", lost)
 		return
 	}
-	s.opt.Log.Info("trace of links", "file", s.opt.TraceLinks, "recorded", recorded)
+	s.opt.Observe.Log.Info("trace of links", "file", s.opt.Observe.TraceLinks, "recorded", recorded)
 }

@@ -49,7 +49,7 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
 		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged),
 		AuxBytes:       check.URLBytes, AuxRatio: check.TextRatio}
-	opt := s.plan.SeenOptions(s.opt.Dirs)
+	opt := s.plan.SeenOptions(s.opt.Disk.Dirs)
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
 		m.moved, m.took = m.moved+d, m.took+took

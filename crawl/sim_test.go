@@ -69,32 +69,32 @@ func saved[S any](m *state.Manifest, name string, f frozenStore[S], tails *disk.
 
 func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
 	t.Helper()
-	testworld.Tamper(t, fs, opt.Dirs, change)
+	testworld.Tamper(t, fs, opt.Disk.Dirs, change)
 }
 
 func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
 	t.Helper()
-	return testworld.Deep(t, fs, opt.Dirs)
+	return testworld.Deep(t, fs, opt.Disk.Dirs)
 }
 
 func crawlFiles(t testing.TB, fs disk.FS, opt *Options, want func(path string) bool) []string {
 	t.Helper()
-	return testworld.StateFiles(t, fs, opt.Dirs, want)
+	return testworld.StateFiles(t, fs, opt.Disk.Dirs, want)
 }
 
 func repairOf(t testing.TB, fs disk.FS, opt *Options, change func(*repair.Options)) (*repair.Report, error) {
 	t.Helper()
-	return testworld.Repair(t, fs, opt.Dirs, change)
+	return testworld.Repair(t, fs, opt.Disk.Dirs, change)
 }
 
 func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
 	t.Helper()
-	testworld.CheckFetched(t, web, testworld.Delays{Host: opt.HostDelayMin, Server: opt.ServerDelayMin})
+	testworld.CheckFetched(t, web, testworld.Delays{Host: opt.Politeness.HostDelayMin, Server: opt.Politeness.ServerDelayMin})
 }
 
 func checkDelays(t *testing.T, snap *simweb.Snapshot, opt *Options, slack time.Duration) {
 	t.Helper()
-	testworld.CheckDelays(t, snap, testworld.Delays{Host: opt.HostDelayMin, Server: opt.ServerDelayMin}, slack)
+	testworld.CheckDelays(t, snap, testworld.Delays{Host: opt.Politeness.HostDelayMin, Server: opt.Politeness.ServerDelayMin}, slack)
 }
 
 // TestClosedWebIsCrawledExactly: a crawl of a closed web fetches each URL that it must fetch once, ends by
@@ -112,7 +112,7 @@ func TestClosedWebIsCrawledExactly(t *testing.T) {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
-		rep, err := audit.Run(fs, opt.Dirs)
+		rep, err := audit.Run(fs, opt.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// Sitemaps (Options.Sitemaps). The sitemaps that a robots.txt names enter URLseen as links of robots.txt,
+// Sitemaps (Options.Links.Sitemaps). The sitemaps that a robots.txt names enter URLseen as links of robots.txt,
 // in the transaction that updates RobotsCache. The sitemaps that an index names enter as links of the
 // index. Both carry FlagSitemap and have the robots.txt that named the first sitemap as their parent. The
 // pages in a sitemap are ordinary links.
@@ -51,7 +51,7 @@ func robotsURL(origin []byte) (string, error) {
 func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
 	url, err := robotsURL(job.Origin)
-	off := q.opt.CrawlLog == state.LogOff && !q.opt.Sitemaps
+	off := q.opt.Output.CrawlLog == state.LogOff && !q.opt.Links.Sitemaps
 	if err != nil || off || f.Kind != robots.Answered || f.Status/100 != 2 {
 		return &b
 	}
@@ -60,7 +60,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 		return &b
 	}
 	b.robots = url
-	if q.opt.Sitemaps {
+	if q.opt.Links.Sitemaps {
 		b.links = admit.NewBatch(q.links)
 		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
@@ -91,7 +91,7 @@ func (b *sitemapBatch) send(s *seenStage, tx *account.Tx) error {
 func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
 	maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
-	if err != nil || q.opt.CrawlLog == state.LogOff {
+	if err != nil || q.opt.Output.CrawlLog == state.LogOff {
 		return nil
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth),
@@ -103,7 +103,7 @@ func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fet
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if q.opt.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
+	if q.opt.Output.CrawlLog == state.LogAll || e.Reason != "" || health.KindOf(f.Status).Failed() {
 		if err := q.output.LogRobots(&e); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (q *robotsRequests) logRobots(job *robots.Job, f *robots.Fetched, resp *fet
 
 // sitemapFlags returns the flags that a redirect target inherits.
 func (p *pageStage) sitemapFlags(rec *weburl.Record) uint8 {
-	if !p.opt.Sitemaps {
+	if !p.opt.Links.Sitemaps {
 		return 0
 	}
 	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
@@ -156,8 +156,8 @@ func (p *pageStage) termsOf(rec *weburl.Record) (limits *fetch.Limits, codings s
 	if p.sitemapFlags(rec) == 0 {
 		return nil, ""
 	}
-	l := SitemapLimits(p.opt.FetchLimits, p.opt.SitemapBytes)
-	return &l, p.opt.SitemapEncoding
+	l := SitemapLimits(p.opt.Network.FetchLimits, p.opt.Links.SitemapBytes)
+	return &l, p.opt.Links.SitemapEncoding
 }
 
 // sitemapBody returns the body to read: as received if it is gzip.
@@ -171,7 +171,7 @@ func sitemapBody(resp *fetch.Response) []byte {
 // isSitemap reports whether a response is to be read as a sitemap. If no robots.txt or index named it, it
 // must be an XML sitemap, not a feed, a list or an archive.
 func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
-	if !p.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
+	if !p.opt.Links.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
 		return false
 	}
 	if rec.Flags&weburl.FlagSitemap != 0 {

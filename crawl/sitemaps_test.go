@@ -70,8 +70,8 @@ func TestSitemapsAreFollowed(t *testing.T) {
 		w := mapWeb()
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, w, fs, "http://a.test/")
-		opt.Sitemaps = true
-		opt.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // applies to links, not to sitemaps
+		opt.Links.Sitemaps = true
+		opt.Admission.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // applies to links, not to sitemaps
 		res := mustRun(t, t.Context(), opt)
 		var got []string
 		for _, q := range w.Got("", "") {
@@ -94,7 +94,7 @@ func TestSitemapsAreFollowed(t *testing.T) {
 		if n := s.Refused["robots"]; n != 1 {
 			t.Errorf("%d refused by robots, want 1: %v", n, s.Refused)
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		lines := robotsLog(t, fs)
 		for _, want := range []string{"http://a.test/index.xml.gz sitemap", "http://maps.test/a.txt sitemap", "http://[bad bad-sitemap", "http://a.test/robots.txt "} {
 			if !slices.Contains(lines, want) {
@@ -164,7 +164,7 @@ func TestSitemapRules(t *testing.T) {
 		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {Unlimited, state.ScopeHost, 9}} {
 			w := mapWeb()
 			opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://a.test/")
-			opt.Sitemaps, opt.MaxDepth, opt.Scope = true, c.depth, c.scope
+			opt.Links.Sitemaps, opt.Limits.MaxDepth, opt.Admission.Scope = true, c.depth, c.scope
 			mustRun(t, t.Context(), opt)
 			got := w.Pages("")
 			if len(got) != 1+c.pages {
@@ -204,7 +204,7 @@ func TestSitemapBodies(t *testing.T) {
 			return answer{200, "", "<html>"}
 		}}
 		opt := tinyOptions(t, w, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
-		opt.Sitemaps, opt.HostDelay, opt.Linger = true, 2*time.Second, 10*time.Second
+		opt.Links.Sitemaps, opt.Politeness.HostDelay, opt.Limits.Linger = true, 2*time.Second, 10*time.Second
 		res := mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {
 			if got := len(w.Pages(host)); got != want {

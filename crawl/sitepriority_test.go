@@ -29,12 +29,12 @@ func TestSitePriority(t *testing.T) {
 			s := newLaneSite()
 			var opt Options
 			act := func(o *operated) {
-				writeRules(t, o.opt.FS, "sites.toml", sitePriorities(`"high"`, `7`))
-				r, _, err := o.opt.Control.Reload(t.Context(), "test", true)
+				writeRules(t, o.opt.Disk.FS, "sites.toml", sitePriorities(`"high"`, `7`))
+				r, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", true)
 				if err != nil || r.Priorities != 2*laneHosts || r.Anew == 0 {
 					t.Errorf("reload: %+v, %v", r, err)
 				}
-				if r, _, err = o.opt.Control.Reload(t.Context(), "test", false); err != nil || r.Priorities != 0 {
+				if r, _, err = o.opt.Observe.Control.Reload(t.Context(), "test", false); err != nil || r.Priorities != 0 {
 					t.Errorf("second reload: %+v, %v", r, err)
 				}
 			}
@@ -42,15 +42,15 @@ func TestSitePriority(t *testing.T) {
 				act = nil
 			}
 			s.crawl(t, func(o *Options) {
-				o.Lanes, o.Sites = 3, "sites.toml"
+				o.Order.Lanes, o.Admission.Sites = 3, "sites.toml"
 				if when == "one lane" {
-					o.Lanes = 1
+					o.Order.Lanes = 1
 				}
 				text := "[[site]]\npld = \"a.test\"\nmax-depth = 9\n"
 				if when == "start" || when == "one lane" {
 					text = sitePriorities("0", `"low"`)
 				}
-				writeRules(t, o.FS, "sites.toml", text)
+				writeRules(t, o.Disk.FS, "sites.toml", text)
 				opt = *o
 			}, act)
 			if n := s.pages(t, ""); n != 3+10*laneHosts {
@@ -60,7 +60,7 @@ func TestSitePriority(t *testing.T) {
 			if when != "start" {
 				return
 			}
-			x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+			x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}

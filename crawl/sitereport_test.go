@@ -93,10 +93,10 @@ func TestSiteReport(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, faultySite(), fs, "http://www.a.test/")
-		opt.Store, opt.Simhash, opt.CrawlLog, opt.Sitemaps, opt.SitemapBytes, opt.Retries = true, true, state.LogAll, true, 1<<20, 0
+		opt.Output.Store, opt.Output.Simhash, opt.Output.CrawlLog, opt.Links.Sitemaps, opt.Links.SitemapBytes, opt.Health.Retries = true, true, state.LogAll, true, 1<<20, 0
 		mustRun(t, t.Context(), opt)
 		report := func(site string, most int) (*export.SiteReport, map[string][]string) {
-			rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, site, most)
+			rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, site, most)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +158,7 @@ func TestSiteReport(t *testing.T) {
 		if errA != nil || errB != nil || string(a) != string(b) {
 			t.Errorf("the PLD's report is\n%s\nthe host's\n%s", b, a)
 		}
-		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
+		if _, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "nosuch.test", 1); !errors.Is(err, export.ErrNoSite) {
 			t.Errorf("an unknown site: %v", err)
 		}
 	})
@@ -170,9 +170,9 @@ func TestSiteReportWithoutLog(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		w := &tinyWeb{Serve: func(_, path string) answer { return answer{200, "", "<html><title>t</title><a href=/2>"} }}
 		opt := tinyOptions(t, w, fs, "http://www.a.test/")
-		opt.Store, opt.CrawlLog = true, state.LogErrors
+		opt.Output.Store, opt.Output.CrawlLog = true, state.LogErrors
 		mustRun(t, t.Context(), opt)
-		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "a.test", 9)
+		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 9)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,10 +193,10 @@ func TestSiteReportOfVisits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, newChangingWeb().tinyWeb, fs, "http://r.test/")
-		opt.Store, opt.Simhash, opt.CrawlLog = true, true, state.LogAll
-		opt.Recrawl, opt.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}, 6*day
+		opt.Output.Store, opt.Output.Simhash, opt.Output.CrawlLog = true, true, state.LogAll
+		opt.Recrawl, opt.Limits.MaxTime = &revisit.Policy{Least: day, Longest: day, Default: day, Kind: revisit.Uniform, Gone: 2}, 6*day
 		mustRun(t, t.Context(), opt)
-		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "r.test", 100)
+		rep, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "r.test", 100)
 		if err != nil {
 			t.Fatal(err)
 		}

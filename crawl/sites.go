@@ -25,8 +25,8 @@ const cookiesShare = 64
 
 // readSites reads the settings of sites; nil without a file.
 func (e *engine) readSites() (*sites.Set, error) {
-	set, err := admit.ReadSettings(e.opt.FS, e.opt.Sites, sites.Options{Suffixes: e.Suffixes, KeepEscapes: e.opt.KeepEscapes,
-		Agent: e.opt.Agent, Contact: e.opt.Contact, Env: e.opt.env})
+	set, err := admit.ReadSettings(e.opt.Disk.FS, e.opt.Admission.Sites, sites.Options{Suffixes: e.Suffixes, KeepEscapes: e.opt.Admission.KeepEscapes,
+		Agent: e.opt.Identity.Agent, Contact: e.opt.Identity.Contact, Env: e.opt.env})
 	if err != nil {
 		return nil, err
 	}
@@ -39,10 +39,10 @@ func (e *engine) readSites() (*sites.Set, error) {
 
 // env returns a variable of the environment.
 func (o *Options) env(name string) (value string, ok bool) {
-	if o.Env == nil {
+	if o.Admission.Env == nil {
 		return "", false
 	}
-	return o.Env(name)
+	return o.Admission.Env(name)
 }
 
 // useSites puts settings in force. It returns the old ones, and of how many PLDs the fixed budget changed.
@@ -97,8 +97,8 @@ func otherPriorities(a, b map[string]int) (n int) {
 
 // warnOfLanes tells late that priorities have no effect in a crawl with one lane.
 func (d *dispatcher) warnOfLanes(set *sites.Set, late *account.LateLog) {
-	if n := len(set.Priorities()); n > 0 && d.opt.Lanes == 1 {
-		late.Add(d.opt.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
+	if n := len(set.Priorities()); n > 0 && d.opt.Order.Lanes == 1 {
+		late.Add(d.opt.Observe.Log.Warn, "priority in the settings of sites has no effect: this crawl has one lane (--lanes)", "tables", n)
 	}
 }
 
@@ -109,7 +109,7 @@ func (d *dispatcher) openSites() error {
 	var late account.LateLog
 	d.warnOfLanes(set, &late)
 	late.Tell()
-	if d.opt.Sites != "" {
+	if d.opt.Admission.Sites != "" {
 		d.cookies = cookies.NewStore(d.plan.HeapBytes / cookiesShare)
 	}
 	return err
@@ -118,14 +118,14 @@ func (d *dispatcher) openSites() error {
 // reloadSites puts new settings of sites in force, for requests that begin from now on. If the file has errors, late
 // gets them and the old settings stay.
 func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *account.LateLog) error {
-	if d.opt.Sites == "" {
+	if d.opt.Admission.Sites == "" {
 		return nil
 	}
 	d.reloadingSites.Lock()
 	defer d.reloadingSites.Unlock()
 	set, err := d.readSites()
 	if err != nil {
-		late.Add(d.opt.Log.Error, "the settings of sites stay as they were: the file has errors", "error", err)
+		late.Add(d.opt.Observe.Log.Error, "the settings of sites stay as they were: the file has errors", "error", err)
 		return nil
 	}
 	old, err := d.newTerms(ctx, set, r)
@@ -133,7 +133,7 @@ func (d *dispatcher) reloadSites(ctx context.Context, r *Reloaded, late *account
 	d.warnOfLanes(set, late)
 	d.cookies.Keep(set.Jars())
 	r.Sites = set.Stats().String()
-	late.Add(d.opt.Log.Info, "settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
+	late.Add(d.opt.Observe.Log.Info, "settings of sites reloaded", "sites", r.Sites, "before", old.Stats().String(),
 		"hosts_and_plds_with_other_terms", r.Terms, "urls_evicted", r.Evicted, "budgets_changed", r.Budgets,
 		"priorities_changed", r.Priorities)
 	return err
@@ -199,7 +199,7 @@ func (e *engine) tooDeep(rec *weburl.Record) bool {
 		return false
 	}
 	most := site.MaxDepth
-	if e.opt.Assets {
+	if e.opt.Links.Assets {
 		most += admit.AssetHops
 	}
 	return int(rec.Depth) > most

@@ -52,9 +52,9 @@ max-depth = 0
 host = "rate.test"
 rate = 0.01`)
 		opt := tinyOptions(t, web, fs, "http://a.test/", "http://own.a.test/", "http://rate.test/", "http://b.test/")
-		opt.Sites, opt.Env = "sites.toml", sitesEnv
+		opt.Admission.Sites, opt.Admission.Env = "sites.toml", sitesEnv
 		mustRun(t, t.Context(), opt)
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,11 +123,11 @@ func TestSiteCookies(t *testing.T) {
 		rules := []string{"[[site]]", "pld = 'h0.test'", "cookies = true", "insecure = true", "headers.Cookie = 'env:CONSENT'"}
 		writeRules(t, fs, "sites.toml", rules...)
 		opt := tinyOptions(t, web, fs, append(urls("h", 1, 20), "http://b.test/1", "http://b.test/2")...)
-		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
-		opt.ArchiveRobots = true
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
+		opt.Output.ArchiveRobots = true
 		reload := make(chan struct{})
-		opt.Sites, opt.Reload = "sites.toml", reload
-		opt.Env = func(string) (string, bool) { return "consent=yes", true }
+		opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
+		opt.Admission.Env = func(string) (string, bool) { return "consent=yes", true }
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
 			time.Sleep(5*time.Second + 500*time.Millisecond)
@@ -141,7 +141,7 @@ func TestSiteCookies(t *testing.T) {
 		if first < 5 || first > 18 {
 			t.Fatalf("%d requests before the restart", first)
 		}
-		opt.Reload = nil
+		opt.Admission.Reload = nil
 		mustRun(t, t.Context(), opt)
 		visits := 0
 		for i, r := range web.Got("h0.test", "") {
@@ -165,7 +165,7 @@ func TestSiteCookies(t *testing.T) {
 			}
 		}
 		hidden := 0
-		allFiles(t, fs, opt.Dirs, func(name string, content []byte) {
+		allFiles(t, fs, opt.Disk.Dirs, func(name string, content []byte) {
 			hidden += bytes.Count(content, []byte("Cookie: [redacted]\r\n"))
 			if bytes.Contains(content, []byte("\r\nCookie: consent")) || bytes.Contains(content, []byte("consent=yes")) {
 				t.Errorf("%s has a cookie that we sent", name)
@@ -190,9 +190,9 @@ func TestSiteCookiesDropped(t *testing.T) {
 		}}
 		fs := memfs.New(*seedFlag)
 		opt := tinyOptions(t, web, fs, urls("h", 1, 30)...)
-		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin = time.Second, time.Second
 		reload := make(chan struct{})
-		opt.Sites, opt.Reload = "sites.toml", reload
+		opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
 		writeRules(t, fs, "sites.toml", "[[site]]\nhost = 'h0.test'\ninsecure = true\ncookies = true")
 		var at []time.Time
 		reloaded := make(chan struct{})
@@ -262,8 +262,8 @@ func TestSiteProxy(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "sites.toml", "[[site]]", "host = 'a.test'", "proxy = 'http://10.1.2.3:3128'", "proxy-auth = 'env:LOGIN'")
 		opt := tinyOptions(t, web, fs, "http://a.test/1", "http://a.test/2", "http://b.test/1")
-		opt.Fetcher, opt.Sites, opt.Env = client, "sites.toml", sitesEnv
-		opt.Linger = 24 * time.Hour
+		opt.Network.Fetcher, opt.Admission.Sites, opt.Admission.Env = client, "sites.toml", sitesEnv
+		opt.Limits.Linger = 24 * time.Hour
 		res := mustRun(t, t.Context(), opt)
 		want := "CONNECT " + netip.AddrPortFrom(ownAddr("a.test"), 80).String() + " Basic Ym9iOmh1bnRlcjI="
 		if len(through) != 1 || through[want] != 3 {
@@ -275,7 +275,7 @@ func TestSiteProxy(t *testing.T) {
 		if n := res.Snapshot.Counters[state.CountResponses]; n != 3 {
 			t.Errorf("%d responses", n)
 		}
-		allFiles(t, fs, opt.Dirs, func(name string, content []byte) {
+		allFiles(t, fs, opt.Disk.Dirs, func(name string, content []byte) {
 			for _, secret := range siteSecrets {
 				if bytes.Contains(content, []byte(secret)) {
 					t.Errorf("%s contains the secret %s", name, secret)
@@ -299,7 +299,7 @@ func TestSiteRobots(t *testing.T) {
 		writeRules(t, fs, "sites.toml", "[[site]]", "pld = 'own.test'", "owner = true", "robots = 'ignore'",
 			"[[site]]", "host = 'not.own.test'", "robots = 'obey'")
 		opt := tinyOptions(t, web, fs, "http://own.test/1", "http://www.own.test/1", "http://not.own.test/1", "http://other.test/1")
-		opt.Sites = "sites.toml"
+		opt.Admission.Sites = "sites.toml"
 		mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"own.test": 1, "www.own.test": 1, "not.own.test": 0, "other.test": 0} {
 			if n := len(web.Got(host, "/1")); n != want {
@@ -309,7 +309,7 @@ func TestSiteRobots(t *testing.T) {
 				t.Errorf("%s: %d requests for robots.txt", host, n)
 			}
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,11 +338,11 @@ func TestSiteBudget(t *testing.T) {
 		}
 		rule(7)
 		reload := make(chan struct{})
-		o := operate(t, web, fs, func(opt *Options) { opt.Sites, opt.Reload = "sites.toml", reload })
+		o := operate(t, web, fs, func(opt *Options) { opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload })
 		o.await(20)
 		budget := func(want uint32) {
 			t.Helper()
-			err := o.opt.Control.with(func(c *crawler) error {
+			err := o.opt.Observe.Control.with(func(c *crawler) error {
 				if got := c.operator.pinned(c.PLDKey([]byte(pld))); got != want {
 					t.Errorf("a budget of %d, want %d", got, want)
 				}
@@ -362,7 +362,7 @@ func TestSiteBudget(t *testing.T) {
 		o.make(changes.Change{Op: changes.OpBudgetFree, PLD: pld})
 		budget(9)
 		o.make(changes.Change{Op: changes.OpCheckpoint})
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: o.opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,9 +409,9 @@ func TestSiteConnections(t *testing.T) {
 		}
 		rule(4)
 		opt := tinyOptions(t, web, fs, append(urls("h", 1, 200), urls("other", 1, 5)...)...)
-		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = time.Second, time.Second, 0, 0
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = time.Second, time.Second, 0, 0
 		reload := make(chan struct{})
-		opt.Sites, opt.Reload = "sites.toml", reload
+		opt.Admission.Sites, opt.Admission.Reload = "sites.toml", reload
 		go func() {
 			time.Sleep(60 * time.Second)
 			rule(1)
@@ -429,6 +429,6 @@ func TestSiteConnections(t *testing.T) {
 				t.Errorf("%s: %d pages, want %d", host, got, n)
 			}
 		}
-		checkBalanced(t, fs, opt.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 	})
 }

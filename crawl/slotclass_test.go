@@ -34,14 +34,14 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 					seeds = append(seeds, fmt.Sprintf("http://h%d.test/", h), fmt.Sprintf("http://h%d.test/later", h))
 				}
 				opt := w.options(t, seeds...)
-				opt.Backoff, opt.BackoffMax, opt.Retries = 20*time.Minute, 20*time.Minute, 9
+				opt.Health.Backoff, opt.Health.BackoffMax, opt.Health.Retries = 20*time.Minute, 20*time.Minute, 9
 				if recrawl {
 					opt.Recrawl = &revisit.Policy{Least: time.Hour, Longest: time.Hour, Default: time.Hour, Kind: revisit.Uniform, Gone: 9}
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				mustRun(t, ctx, opt)
 				cancel()
-				set, m, err := lastManifest(opt.FS, opt.Dirs)
+				set, m, err := lastManifest(opt.Disk.FS, opt.Disk.Dirs)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -62,7 +62,7 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				opt.MaxTime = 3 * time.Hour
+				opt.Limits.MaxTime = 3 * time.Hour
 				mustRun(t, t.Context(), opt)
 				for h := range 5 {
 					good := 0
@@ -75,7 +75,7 @@ func TestSlotsOfTheOtherClass(t *testing.T) {
 						t.Errorf("recrawl %v, %d ms: h%d.test/later was fetched %d times after the failure", recrawl, millis, h, good)
 					}
 				}
-				checkBalanced(t, opt.FS, opt.Dirs)
+				checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 			})
 		}
 	}

@@ -20,7 +20,7 @@ func TestClusterSlots(t *testing.T) {
 		defer c.close()
 		c.run(t.Context())
 		o := &c.options[0]
-		set, m, err := lastManifest(o.FS, o.Dirs)
+		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,9 +41,9 @@ func TestClusterSlots(t *testing.T) {
 		}
 		audits := func() (bad [2]string) {
 			for i, run := range []func() (*audit.Report, error){
-				func() (*audit.Report, error) { return audit.Run(o.FS, o.Dirs) },
+				func() (*audit.Report, error) { return audit.Run(o.Disk.FS, o.Disk.Dirs) },
 				func() (*audit.Report, error) {
-					deep, err := audit.Deep(audit.Options{FS: o.FS, Dirs: o.Dirs})
+					deep, err := audit.Deep(audit.Options{FS: o.Disk.FS, Dirs: o.Disk.Dirs})
 					if err != nil {
 						return nil, err
 					}

@@ -38,14 +38,14 @@ func TestSlowDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt := simOptions(t, web, fsys)
-		opt.Dirs = []string{"d0", "d1", "d2"}
-		opt.HostDelay, opt.HostDelayMin, opt.CheckpointEvery = 3*time.Second, 3*time.Second, time.Second
+		opt.Disk.Dirs = []string{"d0", "d1", "d2"}
+		opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Disk.CheckpointEvery = 3*time.Second, 3*time.Second, time.Second
 		var log bytes.Buffer
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
 		named := map[string]time.Duration{} // the first time
 		var cleared time.Duration
-		opt.SnapshotEvery = time.Second
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.SnapshotEvery = time.Second
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			for _, d := range s.Dirs {
 				if _, ok := named[d.Path]; d.Slow != "" && !ok {
 					named[d.Path] = time.Since(began)

@@ -157,12 +157,12 @@ func (c *crawler) politenessText(now time.Time) string {
 	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", bindingTexts[b], 100*of/all)
 }
 
-// progress passes a snapshot to Options.Snapshot every SnapshotEvery.
+// progress passes a snapshot to Options.Observe.Snapshot every SnapshotEvery.
 func (c *crawler) progress(ctx context.Context) error {
 	if !c.observed() {
 		return nil
 	}
-	t := time.NewTicker(c.opt.SnapshotEvery)
+	t := time.NewTicker(c.opt.Observe.SnapshotEvery)
 	defer t.Stop()
 	last := c.snapshot()
 	var peaks peakMeter
@@ -185,8 +185,8 @@ func (c *crawler) progress(ctx context.Context) error {
 		peaks.note(s)
 		c.Accounts.RaisePeak(s.Peak)
 		c.lastSnapshot.Store(s)
-		if c.opt.Snapshot != nil {
-			c.opt.Snapshot(s)
+		if c.opt.Observe.Snapshot != nil {
+			c.opt.Observe.Snapshot(s)
 		}
 		last = s
 	}

@@ -105,7 +105,7 @@ type spool struct {
 // Write implements fetch.Spool.
 func (p *spool) Write(b []byte) (int, error) {
 	if more := p.size + int64(len(b)) - p.reserved; more > 0 {
-		more = max(more, min(spoolStep, p.opt.DiskBytes/spoolStepShare))
+		more = max(more, min(spoolStep, p.opt.Limits.DiskBytes/spoolStepShare))
 		if err := p.space.OutputRoom(2 * more); err != nil {
 			return 0, &spoolError{err}
 		}
@@ -127,7 +127,7 @@ func (p *spool) ReadAt(b []byte, off int64) (int, error) { return p.file.ReadAt(
 // Release implements fetch.Spool.
 func (p *spool) Release() {
 	if err := errors.Join(p.file.Close(), p.Set.FS.Remove(p.file.Name())); err != nil {
-		p.opt.Log.Warn("a spool was not deleted; the next run deletes it", "error", err)
+		p.opt.Observe.Log.Warn("a spool was not deleted; the next run deletes it", "error", err)
 	}
 	p.space.Claim(-p.reserved)
 	<-p.slots

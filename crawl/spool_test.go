@@ -51,16 +51,16 @@ func largeWeb(head string, body []byte) *tinyWeb {
 func spooling(t *testing.T, w *tinyWeb, fs disk.FS) Options {
 	t.Helper()
 	opt := tinyOptions(t, w, fs, "http://large.test/")
-	opt.FetchLimits = fetch.Limits{BodyBytes: 100 << 20, HeldBytes: 1 << 20, DecodedBytes: 1 << 20}
-	client, err := fetch.New(fetch.Options{Dial: w.Dial, Limits: opt.FetchLimits, BufferBytes: 12 << 20,
+	opt.Network.FetchLimits = fetch.Limits{BodyBytes: 100 << 20, HeldBytes: 1 << 20, DecodedBytes: 1 << 20}
+	client, err := fetch.New(fetch.Options{Dial: w.Dial, Limits: opt.Network.FetchLimits, BufferBytes: 12 << 20,
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	opt.Fetcher = client
+	opt.Network.Fetcher = client
 	atOnce(&opt)
-	opt.Linger = 0
+	opt.Limits.Linger = 0
 	return opt
 }
 
@@ -120,7 +120,7 @@ func TestLargeBodies(t *testing.T) {
 			fs := memfs.New(*seedFlag)
 			opt := spooling(t, w, fs)
 			res := mustRun(t, t.Context(), opt)
-			block := storedBlock(t, fs, opt.Dirs, "http://large.test/")
+			block := storedBlock(t, fs, opt.Disk.Dirs, "http://large.test/")
 			if i := bytes.Index(block, []byte("\r\n\r\n")); !bytes.Equal(block[i+4:], sent) {
 				t.Errorf("%q: %d bytes stored, want %d", head, len(block)-i-4, len(sent))
 			}
@@ -132,8 +132,8 @@ func TestLargeBodies(t *testing.T) {
 				t.Errorf("%q: %d spooled, %d bytes, %d truncated", head, s.Count(state.CountSpooled),
 					s.Count(state.CountBytesSpooled), s.Count(state.CountTruncated))
 			}
-			noSpools(t, fs, opt.Dirs)
-			rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20})
+			noSpools(t, fs, opt.Disk.Dirs)
+			rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Disk.Dirs, RAMBytes: 1 << 20})
 			if err != nil || !rep.Balanced() || !rep.Output.StoredAll || len(rep.Unnamed) > 0 {
 				t.Errorf("%q: audit: %v, %+v", head, err, rep)
 			}
@@ -178,11 +178,11 @@ func TestLargeBodyIsCut(t *testing.T) {
 			if err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatalf("cut at operation %d: %v", at, err)
 			}
-			if block := storedBlock(t, fs, opt.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
+			if block := storedBlock(t, fs, opt.Disk.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
 				t.Errorf("cut at operation %d: %d bytes stored", at, len(block))
 			}
-			noSpools(t, fs, opt.Dirs)
-			checkBalanced(t, fs, opt.Dirs)
+			noSpools(t, fs, opt.Disk.Dirs)
+			checkBalanced(t, fs, opt.Disk.Dirs)
 		})
 	}
 	if spooled == 0 {
@@ -211,12 +211,12 @@ func TestLargeBodyIsStopped(t *testing.T) {
 		if res := mustRun(t, ctx, opt); res.Stop != StopCancelled {
 			t.Fatalf("stopped by %q", res.Stop)
 		}
-		noSpools(t, fs, opt.Dirs)
-		checkBalanced(t, fs, opt.Dirs)
+		noSpools(t, fs, opt.Disk.Dirs)
+		checkBalanced(t, fs, opt.Disk.Dirs)
 		time.Sleep(time.Minute)
 		w.Raw = largeWeb("", body).Raw
 		mustRun(t, t.Context(), opt)
-		if block := storedBlock(t, fs, opt.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
+		if block := storedBlock(t, fs, opt.Disk.Dirs, "http://large.test/"); !bytes.HasSuffix(block, body) {
 			t.Errorf("%d bytes stored", len(block))
 		}
 	})
@@ -231,8 +231,8 @@ func TestLargeBodyFindsNoRoom(t *testing.T) {
 			w := largeWeb(head, body)
 			fs := memfs.New(*seedFlag)
 			opt := spooling(t, w, fs)
-			opt.KeepFree = 1 << 20
-			opt.DiskBytes = 17 << 20 // its margin is 1 MiB; two copies and a step do not fit
+			opt.Disk.KeepFree = 1 << 20
+			opt.Limits.DiskBytes = 17 << 20 // its margin is 1 MiB; two copies and a step do not fit
 			ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 			defer cancel()
 			if res := mustRun(t, ctx, opt); res.Snapshot.Count(state.CountSpooled) != 0 {
@@ -241,8 +241,8 @@ func TestLargeBodyFindsNoRoom(t *testing.T) {
 			if n := len(w.Got("large.test", "/")); n < 2 || n > 4 {
 				t.Errorf("%q: %d requests in 25 minutes, want one every 10", head, n)
 			}
-			noSpools(t, fs, opt.Dirs)
-			opt.DiskBytes = 10 << 30
+			noSpools(t, fs, opt.Disk.Dirs)
+			opt.Limits.DiskBytes = 10 << 30
 			res := mustRun(t, t.Context(), opt)
 			if res.Stop != StopDone || res.Snapshot.Count(state.CountSpooled) != 1 || res.Snapshot.Count(state.CountRetries) != 0 {
 				t.Errorf("%q: %q, %d spooled, %d retries", head, res.Stop, res.Snapshot.Count(state.CountSpooled),

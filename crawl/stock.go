@@ -38,10 +38,10 @@ func newStockKeeper(e *engine) *stockKeeper {
 
 // leastStock returns the stock's target while few hosts are in their delays.
 func (o *Options) leastStock() int64 {
-	if o.StockTarget > 0 {
-		return int64(o.StockTarget)
+	if o.Order.StockTarget > 0 {
+		return int64(o.Order.StockTarget)
 	}
-	return stockPerConnection * int64(o.Connections)
+	return stockPerConnection * int64(o.Network.Connections)
 }
 
 // aim is the wanted size of the stock, in URLs.
@@ -70,8 +70,8 @@ const fewHosts = 8
 
 func (s *stockKeeper) aim() aim {
 	u, least := s.polite.Use(), s.opt.leastStock()
-	a := aim{target: least, most: least, full: least, enough: max(1, int64(s.opt.Connections/4), int64(u.Resting)*3/2)}
-	if s.opt.StockTarget > 0 {
+	a := aim{target: least, most: least, full: least, enough: max(1, int64(s.opt.Network.Connections/4), int64(u.Resting)*3/2)}
+	if s.opt.Order.StockTarget > 0 {
 		return a
 	}
 	wanted, most := stockPerHost*int64(u.Peak), int64(u.Most)

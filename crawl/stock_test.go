@@ -87,24 +87,28 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 	inBubble(t, func(t *testing.T) {
 		w := &treeWeb{}
 		opt := Options{
-			FS: memfs.New(*seedFlag), Dirs: []string{"d0"}, Agent: "drumbeat", Contact: "test@example.org", Resolver: w, Fetcher: w,
-			RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: connections, Retries: 3, HostDelay: treeDelay, HostDelayMin: time.Second,
-			ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond, PLDDelayMin: 20 * time.Millisecond,
-			NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10, MaxDepth: Unlimited, Linger: time.Minute,
-			CheckpointEvery: time.Minute, CrawlLog: state.LogErrors,
+			Disk:     DiskOptions{FS: memfs.New(*seedFlag), Dirs: []string{"d0"}, CheckpointEvery: time.Minute},
+			Identity: IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
+			Network:  NetworkOptions{Resolver: w, Fetcher: w, Connections: connections},
+			Limits:   LimitsOptions{RAMBytes: 4 << 30, DiskBytes: 1 << 40, MaxDepth: Unlimited, Linger: time.Minute},
+			Health:   HealthOptions{Retries: 3},
+			Politeness: PolitenessOptions{HostDelay: treeDelay, HostDelayMin: time.Second, ServerDelay: time.Second,
+				ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond, PLDDelayMin: 20 * time.Millisecond,
+				NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10},
+			Output: OutputOptions{CrawlLog: state.LogErrors},
 		}
 		for i := range hosts {
-			opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://h%d.test/0", i))
+			opt.Admission.SeedLines = append(opt.Admission.SeedLines, fmt.Sprintf("http://h%d.test/0", i))
 		}
 		begin, end := 4*time.Minute, 8*time.Minute
 		if *longRuns {
 			begin, end = 5*time.Minute, 15*time.Minute
 		}
-		opt.MaxTime = end
+		opt.Limits.MaxTime = end
 		w.from, w.periods = time.Now().Add(begin), int((end-begin)/(treeDelay+2*time.Second))
 		var c *crawler
-		opt.SnapshotEvery = time.Second
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.SnapshotEvery = time.Second
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			if n := c.polite.Bytes() + c.polite.TableBytes(); n > c.plan.PoliteBytes {
 				t.Errorf("%v: URLs in RAM take %d bytes, the plan allows %d", s.Elapsed, n, c.plan.PoliteBytes)
 			}

@@ -15,11 +15,11 @@ import (
 const (
 	StopDone      = "done"         // nothing is left to fetch
 	StopCancelled = "stopped"      // the context was cancelled
-	StopPages     = "page limit"   // Options.MaxPages
-	StopTime      = "time limit"   // Options.MaxTime
-	StopDisk      = space.StopDisk // Options.DiskBytes or KeepFree, with WhenFullStop
+	StopPages     = "page limit"   // Options.Limits.MaxPages
+	StopTime      = "time limit"   // Options.Limits.MaxTime
+	StopDisk      = space.StopDisk // Options.Limits.DiskBytes or KeepFree, with WhenFullStop
 	StopDrained   = "drained"      // only new links were left, and draining does not queue them
-	StopOutage    = "outage"       // nothing has answered for Options.OutagePatience
+	StopOutage    = "outage"       // nothing has answered for Options.Limits.OutagePatience
 )
 
 // stopped returns the reason for which the stages were told to end.
@@ -32,7 +32,7 @@ func (c *crawler) watch(ctx context.Context) error {
 		switch {
 		case c.cluster.pagesReached():
 			why = StopPages
-		case c.opt.MaxTime > 0 && c.ActiveMillis() >= c.opt.MaxTime.Milliseconds():
+		case c.opt.Limits.MaxTime > 0 && c.ActiveMillis() >= c.opt.Limits.MaxTime.Milliseconds():
 			why = StopTime
 		case c.outages.LastsTooLong(time.Now()):
 			why = StopOutage
@@ -53,14 +53,14 @@ func (c *crawler) watch(ctx context.Context) error {
 // while URLs are left.
 const watchEvery = 10 * time.Millisecond
 
-// untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, Linger
+// untilLimit returns the time after which the crawl may end without any event: Options.Limits.MaxTime, Linger
 // after the last progress, that for other nodes that start again, or the pause before this one agrees to the end again.
 func (c *crawler) untilLimit() time.Duration {
 	wait := account.WakeAfter
-	if c.opt.MaxTime > 0 {
-		wait = min(wait, max(time.Millisecond, c.opt.MaxTime-time.Duration(c.ActiveMillis())*time.Millisecond))
+	if c.opt.Limits.MaxTime > 0 {
+		wait = min(wait, max(time.Millisecond, c.opt.Limits.MaxTime-time.Duration(c.ActiveMillis())*time.Millisecond))
 	}
-	if linger := c.opt.Linger - c.IdleFor(); linger > 0 {
+	if linger := c.opt.Limits.Linger - c.IdleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
 	if rejoining := c.cluster.rejoining(); rejoining > 0 {
@@ -124,11 +124,11 @@ func (c *crawler) doneHere() bool {
 		return false
 	}
 	now := time.Now()
-	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
+	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Limits.Linger, robots.FirstRetry) {
 		return false // an unreachable host is due for another attempt soon
 	}
 	if s.Deferred[state.ReasonRobotsUnavailable] > 0 && c.requests.comeBack.expected(now) {
 		return false
 	}
-	return c.IdleFor() >= c.opt.Linger && !c.render.pending()
+	return c.IdleFor() >= c.opt.Limits.Linger && !c.render.pending()
 }

@@ -54,9 +54,9 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 	inBubble(t, func(t *testing.T) {
 		tiny := &tinyWeb{Serve: w.serve}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), w.url(0))
-		opt.StockTarget, opt.QueuePages, opt.HostDelay, opt.MaxTime = 10, Unlimited, time.Second, 100*time.Hour
-		opt.Rate = schedule(t, "5", pace.Pages) // passes are quick beside it, as in a large crawl
-		opt.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
+		opt.Order.StockTarget, opt.Budgets.QueuePages, opt.Politeness.HostDelay, opt.Limits.MaxTime = 10, Unlimited, time.Second, 100*time.Hour
+		opt.Network.Rate = schedule(t, "5", pace.Pages) // passes are quick beside it, as in a large crawl
+		opt.opened.asker = &fakeHook{answer: func(r *hook.Request) (*hook.Answer, hook.Outcome) {
 			a, outcome := yes()
 			if i, ok := w.page(r.URL); ok && w.topic(i) == 0 {
 				a.Score = 1
@@ -71,7 +71,7 @@ func (w *topicWeb) crawlTopics(t *testing.T, set func(*Options)) (order []int) {
 				order = append(order, i)
 			}
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 	if len(order) != w.pages {
 		t.Errorf("%d requests for %d pages", len(order), w.pages)
@@ -87,7 +87,7 @@ func TestFocused(t *testing.T) {
 	w := &topicWeb{pages: 3000, hosts: 60, topics: 16, links: 4, same: 0.9}
 	share := map[string]float64{}
 	for _, name := range []string{strategy.BreadthFirst, strategy.Focused} {
-		order := w.crawlTopics(t, func(o *Options) { o.Strategy = name })
+		order := w.crawlTopics(t, func(o *Options) { o.Order.Strategy = name })
 		first := order[:len(order)/10]
 		for _, i := range first {
 			if w.topic(i) == 0 {
@@ -121,7 +121,7 @@ func TestBreadthFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tiny := &tinyWeb{Serve: serve}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), w.url(0))
-		opt.Strategy, opt.StockTarget = strategy.BreadthFirst, 20
+		opt.Order.Strategy, opt.Order.StockTarget = strategy.BreadthFirst, 20
 		mustRun(t, t.Context(), opt)
 		deepest := 0
 		for _, r := range tiny.Requests {
@@ -176,8 +176,8 @@ func TestBestFirst(t *testing.T) {
 				seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", p))
 			}
 			opt := tinyOptions(t, tiny, memfs.New(*seedFlag), seeds...)
-			opt.Strategy, opt.StockTarget, opt.HostDelay, opt.MaxTime = strategy.BestFirst, 10, time.Millisecond, 100*time.Hour
-			opt.Rate = schedule(t, "5", pace.Pages)
+			opt.Order.Strategy, opt.Order.StockTarget, opt.Politeness.HostDelay, opt.Limits.MaxTime = strategy.BestFirst, 10, time.Millisecond, 100*time.Hour
+			opt.Network.Rate = schedule(t, "5", pace.Pages)
 			mustRun(t, t.Context(), opt)
 			n := 0
 			for _, r := range tiny.Requests {
@@ -192,7 +192,7 @@ func TestBestFirst(t *testing.T) {
 			if n != plds*pages {
 				t.Errorf("%d requests for %d pages", n, plds*pages)
 			}
-			checkBalanced(t, opt.FS, opt.Dirs)
+			checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 		})
 	}
 	t.Logf("mean place of the hubs' pages: %v", places)
@@ -224,8 +224,8 @@ func TestSiteBySite(t *testing.T) {
 			seeds = append(seeds, fmt.Sprintf("http://h%d.test/0", s))
 		}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), seeds...)
-		opt.Strategy, opt.SitesAtOnce, opt.StockTarget, opt.HostDelay = strategy.SiteBySite, 1, 4, time.Second
-		opt.MaxTime = 100 * time.Hour
+		opt.Order.Strategy, opt.Order.SitesAtOnce, opt.Order.StockTarget, opt.Politeness.HostDelay = strategy.SiteBySite, 1, 4, time.Second
+		opt.Limits.MaxTime = 100 * time.Hour
 		mustRun(t, t.Context(), opt)
 		got, open, most := map[string]int{}, map[string]bool{}, 0
 		for _, r := range tiny.Requests {
@@ -246,7 +246,7 @@ func TestSiteBySite(t *testing.T) {
 		if len(got) != sites || most > 2 {
 			t.Errorf("%d sites, of which up to %d at once were begun and not nearly finished", len(got), most)
 		}
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	})
 }
 
@@ -264,7 +264,7 @@ func TestSnapshot(t *testing.T) {
 			return answer{200, "", "<html><a href=/link><a href=http://other.test/>"}
 		}}
 		opt := tinyOptions(t, tiny, memfs.New(*seedFlag), "http://a.test/", "http://a.test/moved", "http://b.test/x")
-		opt.Strategy = strategy.Snapshot
+		opt.Order.Strategy = strategy.Snapshot
 		mustRun(t, t.Context(), opt)
 		var got []string
 		for _, r := range tiny.Requests {

@@ -109,7 +109,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 	}
 	log := func(name, prefix string, at **crawllog.Log) *structure {
 		return row(name, at, func(st *crawllog.State) (*crawllog.Log, error) {
-			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
+			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.Output.OutMode}, st)
 		})
 	}
 	outboxes, err := c.cluster.structures(queues)
@@ -123,7 +123,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
 		row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Lanes, error) {
-			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax,
+			return beast.OpenLanes(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.Budgets.QueuesMax,
 				BlockBytes: c.plan.QueueBlockBytes}, turnsOf(c.strategy.Load()), st)
 		}),
 		drums(state.NameRobotsCache, &c.check.robotsCache, c.check.robotsStore()),

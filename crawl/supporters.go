@@ -42,7 +42,7 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 	for ctx.Err() == nil {
 		last := b.checkpointer.latest()
 		wait := time.Until(next)
-		if !b.star.BySupporters() || b.opt.Scope != state.ScopeAll || last == nil || last.Number == gen {
+		if !b.star.BySupporters() || b.opt.Admission.Scope != state.ScopeAll || last == nil || last.Number == gen {
 			wait = account.WakeAfter
 		}
 		if wait > 0 {
@@ -59,19 +59,19 @@ func (b *budgetStage) computeSupporters(ctx context.Context) error {
 			return final.error
 		case errors.Is(err, star.ErrNoSeeds):
 			if b.star.NumPLDs() > 0 && b.star.Trusted() == 0 {
-				b.opt.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
+				b.opt.Observe.Log.Warn("budgets are by in-degree, because this crawl has no PLDs of seeds: it was begun by an earlier release")
 			}
 		case errors.Is(err, star.ErrNoTrusted):
-			b.opt.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --trusted yet")
+			b.opt.Observe.Log.Warn("the budgets stay as they are, because the crawl has found none of the PLDs of --trusted yet")
 		case err != nil:
-			b.opt.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
+			b.opt.Observe.Log.Warn("supporters were not computed; the budgets stay as they are", "why", err)
 		case r.Edges == 0: // trust would not get beyond the seeds
 		default:
 			first := b.star.LastComputed().Time == 0
 			if b.star.Computed(r); first {
 				b.star.Refresh() // BEAST may not move for long
 			}
-			b.opt.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
+			b.opt.Observe.Log.Info("supporters were computed", "plds", r.PLDs, "edges", r.Edges, "changed", r.Updates,
 				"took", time.Since(began))
 		}
 		gen = last.Number
@@ -118,11 +118,11 @@ func (b *budgetStage) supporters(ctx context.Context) (*star.SupportRanks, error
 }
 
 // rankLimit returns the number of ranks that the budget functions of this run may use.
-func (b *budgetStage) rankLimit() int { return b.opt.BudgetRanks }
+func (b *budgetStage) rankLimit() int { return b.opt.Budgets.Ranks }
 
 // supportersRAM returns the least of the Go heap that a computation of supporters takes, 0 if the flags need none.
 func (o *Options) supportersRAM() int64 {
-	if string(o.Budget) != star.Supporters.String() || o.Scope != state.ScopeAll {
+	if string(o.Budgets.Policy) != star.Supporters.String() || o.Admission.Scope != state.ScopeAll {
 		return 0
 	}
 	return star.LeastSupportRAM + star.MostVoteBytes
@@ -131,7 +131,7 @@ func (o *Options) supportersRAM() int64 {
 // openCheckpoint opens the files of STAR that the last checkpoint names, so that they stay readable.
 func (b *budgetStage) openCheckpoint() (*state.Reader, *star.State, error) {
 	for range openTries {
-		r, err := state.OpenReader(b.opt.FS, b.Set.Paths, b.Out.Paths)
+		r, err := state.OpenReader(b.opt.Disk.FS, b.Set.Paths, b.Out.Paths)
 		if err != nil {
 			return nil, nil, err
 		}

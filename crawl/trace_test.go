@@ -39,23 +39,23 @@ func TestTraceHasEveryLink(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
-			opt.CacheRAMBytes, opt.TraceLinks = cache, "links.trace"
+			opt.Drum.CacheRAMBytes, opt.Observe.TraceLinks = cache, "links.trace"
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			first, err := Run(ctx, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
-			before, _ := traced(t, fs, opt.TraceLinks)
-			opt.New = false
+			before, _ := traced(t, fs, opt.Observe.TraceLinks)
+			opt.Disk.New = false
 			res, err := Run(t.Context(), opt)
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkFetched(t, web, &opt)
 			s := &res.Snapshot
-			keys, sum := traced(t, fs, opt.TraceLinks)
-			seeds := int64(len(opt.SeedLines))
+			keys, sum := traced(t, fs, opt.Observe.TraceLinks)
+			seeds := int64(len(opt.Admission.SeedLines))
 			if want := s.Count(state.CountLinksCached) + s.Count(state.CountLinksChecked) - seeds; sum.Links != want {
 				t.Errorf("the trace has %d links, the counters say %d", sum.Links, want)
 			}
@@ -102,17 +102,17 @@ func TestTraceFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
-		opt.TraceLinks = "no/such/directory/links.trace"
+		opt.Observe.TraceLinks = "no/such/directory/links.trace"
 		if _, err := Run(t.Context(), opt); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "trace of links") {
 			t.Fatalf("got %v", err)
 		}
-		opt.TraceLimit = 1
+		opt.Observe.TraceLimit = 1
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "trace limit of 1 bytes") {
 			t.Fatalf("got %v", err)
 		}
 		var log bytes.Buffer
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
-		opt.FS, opt.TraceLinks, opt.TraceLimit = failingTrace{mem, "links.trace"}, "links.trace", 0
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Disk.FS, opt.Observe.TraceLinks, opt.Observe.TraceLimit = failingTrace{mem, "links.trace"}, "links.trace", 0
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
@@ -127,13 +127,13 @@ func TestTraceFaults(t *testing.T) {
 		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		var log bytes.Buffer
-		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
-		opt.TraceLinks, opt.TraceLimit = "links.trace", linktrace.MinLimitBytes
+		opt.Observe.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Observe.TraceLinks, opt.Observe.TraceLimit = "links.trace", linktrace.MinLimitBytes
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
 		checkFetched(t, web, &opt)
-		if _, sum := traced(t, mem, opt.TraceLinks); sum.Links < 8192 || strings.Count(log.String(), "has reached its limit") != 1 {
+		if _, sum := traced(t, mem, opt.Observe.TraceLinks); sum.Links < 8192 || strings.Count(log.String(), "has reached its limit") != 1 {
 			t.Errorf("got %d links and\n%s", sum.Links, log.String())
 		}
 	})

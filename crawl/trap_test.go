@@ -19,7 +19,7 @@ func TestTrapScore(t *testing.T) {
 		var opt Options
 		run := crawlTraps(t, func(web *simweb.Options, o *Options) {
 			if web == nil {
-				o.MaxTime, o.TrapScore, o.Scope, o.QueuePages = 10*time.Minute, on, scope, star.Unscaled
+				o.Limits.MaxTime, o.Budgets.TrapScore, o.Admission.Scope, o.Budgets.QueuePages = 10*time.Minute, on, scope, star.Unscaled
 				opt = *o
 			}
 		}, "alike")
@@ -30,7 +30,7 @@ func TestTrapScore(t *testing.T) {
 			pages[name] = n
 			asked = append(asked, host)
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,9 +28,9 @@ func TestTrusted(t *testing.T) {
 		r := crawlFarm(t, pages, f, func(o *Options) {
 			farmPolicies[3].set(o)
 			if trusted {
-				honest := slices.DeleteFunc(slices.Clone(o.SeedLines), func(s string) bool { return strings.Contains(s, "farm") })
-				writeRules(t, o.FS.(*memfs.FS), "trusted.txt", strings.Join(honest, "\n"))
-				o.Trusted = "trusted.txt"
+				honest := slices.DeleteFunc(slices.Clone(o.Admission.SeedLines), func(s string) bool { return strings.Contains(s, "farm") })
+				writeRules(t, o.Disk.FS.(*memfs.FS), "trusted.txt", strings.Join(honest, "\n"))
+				o.Budgets.Trusted = "trusted.txt"
 			}
 		})
 		shares[trusted] = r.share
@@ -49,17 +49,17 @@ func TestTrustedReload(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 5, 20, 2000 })
 		writeRules(t, fs, "trusted.txt", "site0.test")
-		o := operate(t, web, fs, func(o *Options) { o.Budget, o.Trusted = "supporters", "trusted.txt" })
+		o := operate(t, web, fs, func(o *Options) { o.Budgets.Policy, o.Budgets.Trusted = "supporters", "trusted.txt" })
 		o.await(100)
 		writeRules(t, fs, "trusted.txt", "site0.test\nftp://site1.test/\n")
-		if _, _, err := o.opt.Control.Reload(t.Context(), "test", false); !changes.IsRefused(err) || !strings.Contains(err.Error(), "trusted.txt:2: ") {
+		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); !changes.IsRefused(err) || !strings.Contains(err.Error(), "trusted.txt:2: ") {
 			t.Errorf("a file with a fault: %v", err)
 		}
 		writeRules(t, fs, "trusted.txt", "site0.test\nhttp://site1.test/ # a comment\n")
-		if _, _, err := o.opt.Control.Reload(t.Context(), "test", false); err != nil {
+		if _, _, err := o.opt.Observe.Control.Reload(t.Context(), "test", false); err != nil {
 			t.Error(err)
 		}
-		if err := o.opt.Control.with(func(c *crawler) error {
+		if err := o.opt.Observe.Control.with(func(c *crawler) error {
 			if n := len(*c.budgets.rules.trusted.Load()); n != 2 {
 				t.Errorf("%d trusted PLDs are in force, want 2", n)
 			}
@@ -80,7 +80,9 @@ func TestTrustedReload(t *testing.T) {
 func TestSupportersPlan(t *testing.T) {
 	t.Parallel()
 	planOf := func(budget BudgetPolicy, scope state.Scope, ram int64) (plan.Plan, error) {
-		return MakePlan(&Options{Budget: budget, Scope: scope, RAMBytes: ram, DiskBytes: 1 << 40, Connections: 100, Dirs: []string{"/d"}})
+		return MakePlan(&Options{Budgets: BudgetsOptions{Policy: budget}, Admission: AdmissionOptions{Scope: scope},
+			Limits: LimitsOptions{RAMBytes: ram, DiskBytes: 1 << 40}, Network: NetworkOptions{Connections: 100},
+			Disk: DiskOptions{Dirs: []string{"/d"}}})
 	}
 	without, err := planOf("paper", state.ScopeAll, 1<<30)
 	if err != nil || without.SupportersBytes != 0 {

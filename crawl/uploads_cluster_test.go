@@ -67,13 +67,13 @@ func (s *storedCluster) checkStore(zero map[int]bool) {
 	files, warcs := 0, 0
 	for node := range s.options {
 		o := &s.options[node]
-		of := fmt.Sprintf("%s/%d", crawlID(s.t, o.FS, o.Dirs), node)
+		of := fmt.Sprintf("%s/%d", crawlID(s.t, o.Disk.FS, o.Disk.Dirs), node)
 		if zero[node] {
 			of = strings.TrimSuffix(of, fmt.Sprint(node)) + "0"
 		}
-		warcs += checkObjectsOf(s.t, s.bucket, s.finals[node].on(o.FS), of, o.Dirs)
+		warcs += checkObjectsOf(s.t, s.bucket, s.finals[node].on(o.Disk.FS), of, o.Disk.Dirs)
 		files += len(s.finals[node].seen)
-		look := lookAt(o.FS, o.Dirs, s.bucket)
+		look := lookAt(o.Disk.FS, o.Disk.Dirs, s.bucket)
 		look.Remote = audit.RemoteRead
 		rep, err := audit.Deep(look)
 		if err != nil || !rep.Balanced() || !rep.Output.StoredAll || rep.Output.WARC.Records == 0 {
@@ -94,7 +94,7 @@ func TestClusterObjectStore(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages = 20, 40, 500 })
-			s := newStoredCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(o *Options) { o.WARCFileBytes = 40_000 })
+			s := newStoredCluster(t, web, nodes, mem.Faults{Delay: 10 * time.Millisecond}, func(o *Options) { o.Output.WARCFileBytes = 40_000 })
 			defer s.close()
 			s.check(s.run(t.Context()))
 			s.checkStore(nil)
@@ -133,7 +133,7 @@ func TestClusterObjectStoreCuts(t *testing.T) {
 			}
 			s := newStoredCluster(t, web, 2+int(seed%2), mem.Faults{Delay: 100 * time.Millisecond}, func(o *Options) {
 				small(o)
-				o.DrumBucketBytes, o.WARCFileBytes, o.RollEvery = 4<<10, 8_000, 2*time.Second
+				o.Drum.BucketBytes, o.Output.WARCFileBytes, o.Output.RollEvery = 4<<10, 8_000, 2*time.Second
 				o.ObjectStore.PartBytes = 3_000
 			})
 			defer s.close()
@@ -182,14 +182,14 @@ func TestObjectStoreOldNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.PLDs, o.Hosts, o.Pages, o.Robots.RedirectHost = 10, 20, 300, 0 })
-		s := newStoredCluster(t, web, 2, mem.Faults{}, func(o *Options) { o.WARCFileBytes = 30_000 })
+		s := newStoredCluster(t, web, 2, mem.Faults{}, func(o *Options) { o.Output.WARCFileBytes = 30_000 })
 		defer s.close()
 		o := s.options[1]
-		o.MaxTime = 4 * time.Second
+		o.Limits.MaxTime = 4 * time.Second
 		if _, err := s.start(t.Context(), 1, o); err != nil {
 			t.Fatal(err)
 		}
-		set, m, err := lastManifest(o.FS, o.Dirs)
+		set, m, err := lastManifest(o.Disk.FS, o.Disk.Dirs)
 		if err != nil || m.Store == nil || m.Store.Node != 1 {
 			t.Fatalf("%v, %+v", err, m.Store)
 		}
@@ -200,10 +200,10 @@ func TestObjectStoreOldNode(t *testing.T) {
 		}
 		for i := range set.Paths {
 			name := set.Path(i, state.ManifestName)
-			if _, err := o.FS.Size(name); err != nil {
+			if _, err := o.Disk.FS.Size(name); err != nil {
 				continue
 			}
-			if err := disk.WriteFileAtomic(o.FS, name, data); err != nil {
+			if err := disk.WriteFileAtomic(o.Disk.FS, name, data); err != nil {
 				t.Fatal(err)
 			}
 		}

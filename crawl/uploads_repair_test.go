@@ -41,7 +41,7 @@ func newStoredCrawl(t *testing.T) *storedCrawl {
 	if _, err := Run(t.Context(), s.opt); err != nil {
 		t.Fatal(err)
 	}
-	s.prefix = "pages/" + crawlID(t, s.fs, s.opt.Dirs) + "/0/"
+	s.prefix = "pages/" + crawlID(t, s.fs, s.opt.Disk.Dirs) + "/0/"
 	for _, name := range slices.Sorted(maps.Keys(s.finals.seen)) {
 		if strings.HasSuffix(name, ".warc.gz") {
 			s.warcs = append(s.warcs, name)
@@ -57,7 +57,7 @@ func indexOf(name string) string { return strings.TrimSuffix(name, ".warc.gz") +
 
 // here returns where a WARC file or index is, or was.
 func (s *storedCrawl) here(name string) string {
-	for _, dir := range s.opt.Dirs {
+	for _, dir := range s.opt.Disk.Dirs {
 		if _, err := s.fs.Size(dir + "/warc/" + indexOf(name)); err == nil {
 			return dir + "/warc/" + name
 		}
@@ -83,7 +83,7 @@ func flip(data string) string {
 // audit audits with the store.
 func (s *storedCrawl) audit(mode audit.Remote) *audit.DeepReport {
 	s.t.Helper()
-	look := lookAt(s.fs, s.opt.Dirs, s.bucket)
+	look := lookAt(s.fs, s.opt.Disk.Dirs, s.bucket)
 	look.Remote = mode
 	rep, err := audit.Deep(look)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *storedCrawl) wantWhole() {
 			s.t.Errorf("%s: the object has %d bytes, want %d", name, len(got), len(data))
 		}
 	}
-	for name, data := range outputFiles(s.t, s.fs, s.opt.Dirs) {
+	for name, data := range outputFiles(s.t, s.fs, s.opt.Disk.Dirs) {
 		if base := name[strings.LastIndex(name, "/")+1:]; s.finals.seen[base] != data {
 			s.t.Errorf("%s has %d bytes, want %d", name, len(data), len(s.finals.seen[base]))
 		}
@@ -184,7 +184,7 @@ func TestRepairObjects(t *testing.T) {
 			}
 		}
 		check(s.repair(func(o *repair.Options) { o.DryRun = true }))
-		if !maps.Equal(outputFiles(t, s.fs, s.opt.Dirs), outputFiles(t, before, s.opt.Dirs)) || !maps.EqualFunc(s.bucket.Objects(), objects, bytes.Equal) {
+		if !maps.Equal(outputFiles(t, s.fs, s.opt.Disk.Dirs), outputFiles(t, before, s.opt.Disk.Dirs)) || !maps.EqualFunc(s.bucket.Objects(), objects, bytes.Equal) {
 			t.Error("a dry run changed something")
 		}
 		for _, call := range s.bucket.Calls()[calls:] {
@@ -207,7 +207,7 @@ func TestRepairObjects(t *testing.T) {
 		if _, err := Run(t.Context(), s.opt); err != nil && !errors.Is(err, state.ErrFinished) {
 			t.Fatal(err)
 		}
-		for _, name := range outputNames(s.fs, s.opt.Dirs) {
+		for _, name := range outputNames(s.fs, s.opt.Disk.Dirs) {
 			if !strings.HasSuffix(name, ".cdxj") {
 				t.Errorf("%s is still here", name)
 			}

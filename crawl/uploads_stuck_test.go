@@ -51,7 +51,7 @@ func TestObjectStoreOneBad(t *testing.T) {
 				}
 			}
 			checkFetched(t, web, &opt)
-			checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
+			checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
 		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/output"
 	"drumbeat/crawl/plan"
-	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/disk/memfs"
 	"drumbeat/internal/objstore"
@@ -67,7 +67,7 @@ var storePlace = objstore.Place{Bucket: "b", Prefix: "pages"}
 // withStore gives a crawl an object store, and small files.
 func withStore(opt *Options, b objstore.Bucket) {
 	opt.ObjectStore = &output.ObjectStoreOptions{Bucket: b, Place: storePlace, PartBytes: 20_000, SpoolBytes: 10 << 20}
-	opt.WARCFileBytes, opt.CheckpointEvery, opt.RollEvery = 100_000, time.Second, 3*time.Second
+	opt.Output.WARCFileBytes, opt.Disk.CheckpointEvery, opt.Output.RollEvery = 100_000, time.Second, 3*time.Second
 }
 
 // checkObjects checks that the objects are all finished output files, byte for byte, and that the local ones are gone but for
@@ -164,8 +164,8 @@ func TestObjectStore(t *testing.T) {
 			t.Fatalf("%v, %+v", err, res.Snapshot.Uploads)
 		}
 		checkFetched(t, web, &opt)
-		checkBalanced(t, f, opt.Dirs)
-		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
+		checkBalanced(t, f, opt.Disk.Dirs)
+		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
 		var last string
 		for _, call := range b.Calls() {
 			if key, ok := strings.CutPrefix(call, "Complete "); ok {
@@ -195,7 +195,7 @@ func TestObjectStore(t *testing.T) {
 		if _, err := Run(t.Context(), other); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "s3://c") {
 			t.Errorf("with another store: %v", err)
 		}
-		checkRestored(t, f, opt.Dirs)
+		checkRestored(t, f, opt.Disk.Dirs)
 	})
 }
 
@@ -222,7 +222,7 @@ func TestObjectStoreKilled(t *testing.T) {
 			f = f.on(mem)
 			opt = simOptions(t, web, f)
 			withStore(&opt, b)
-			opt.WARCFileBytes = 60_000
+			opt.Output.WARCFileBytes = 60_000
 			var mu sync.Mutex
 			var next *memfs.FS
 			at := places[run%len(places)]
@@ -248,17 +248,17 @@ func TestObjectStoreKilled(t *testing.T) {
 			b.Before = func(call, _ string) error {
 				time.Sleep(latency)
 				if call == "PutPart" && at == "before PutPart" {
-					time.Sleep(2 * opt.CheckpointEvery) // a manifest has the upload's id
+					time.Sleep(2 * opt.Disk.CheckpointEvery) // a manifest has the upload's id
 				}
 				return kill("before " + call)
 			}
 			b.After = func(call, _ string) error { return kill("after " + call) }
-			opt.hook = func(place string) { kill(place) }
+			opt.tests.hook = func(place string) { kill(place) }
 			res, err := Run(t.Context(), opt)
 			switch {
 			case next != nil:
 				mem = next
-				checkHere(t, b, f.on(mem), opt.Dirs)
+				checkHere(t, b, f.on(mem), opt.Disk.Dirs)
 			case errors.Is(err, state.ErrFinished): // the last kills came after the end
 				done = true
 			case err != nil:
@@ -268,9 +268,9 @@ func TestObjectStoreKilled(t *testing.T) {
 			}
 		}
 		f = f.on(mem)
-		checkBalanced(t, f, opt.Dirs)
-		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
-		checkRestored(t, f, opt.Dirs)
+		checkBalanced(t, f, opt.Disk.Dirs)
+		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
+		checkRestored(t, f, opt.Disk.Dirs)
 		if !slices.ContainsFunc(b.Calls(), func(call string) bool { return strings.HasPrefix(call, "Parts ") }) {
 			t.Error("no upload went on with the id in the manifest")
 		}
@@ -314,9 +314,9 @@ func TestObjectStoreAway(t *testing.T) {
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
 		opt.ObjectStore.SpoolBytes = 250_000
-		opt.WhenFull = space.WhenFullStop // which is about disks
+		opt.Disk.WhenFull = options.WhenFullStop // which is about disks
 		log := new(logCounter)
-		opt.Log = log.logger()
+		opt.Observe.Log = log.logger()
 		began, away := time.Now(), 20*time.Minute
 		b.Before = func(string, string) error {
 			if time.Since(began) < away {
@@ -325,16 +325,16 @@ func TestObjectStoreAway(t *testing.T) {
 			return nil
 		}
 		rested := time.Duration(0)
-		opt.Snapshot = func(s *Snapshot) {
+		opt.Observe.Snapshot = func(s *Snapshot) {
 			if strings.Contains(s.Waiting, "--spool") && s.Uploads.Failing != "" {
-				rested += opt.SnapshotEvery
+				rested += opt.Observe.SnapshotEvery
 			}
 			// Files are counted at checkpoints: what is stored in a second comes on top.
-			if s.Uploads.WaitingBytes > opt.ObjectStore.SpoolBytes+6*opt.WARCFileBytes+200_000 {
+			if s.Uploads.WaitingBytes > opt.ObjectStore.SpoolBytes+6*opt.Output.WARCFileBytes+200_000 {
 				t.Errorf("%d bytes wait", s.Uploads.WaitingBytes)
 			}
 		}
-		opt.SnapshotEvery = time.Second
+		opt.Observe.SnapshotEvery = time.Second
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != StopDone {
 			t.Fatalf("%v, %+v", err, res.Snapshot.Uploads)
@@ -350,7 +350,7 @@ func TestObjectStoreAway(t *testing.T) {
 			t.Errorf("log: %v", log.texts)
 		}
 		checkFetched(t, web, &opt)
-		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
+		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
 	})
 }
 
@@ -372,7 +372,7 @@ func TestObjectStoreLeft(t *testing.T) {
 		if err != nil || res.Stop != StopDone || res.Snapshot.Uploads.Waiting < 3 {
 			t.Fatalf("%v, %+v", err, res.Snapshot.Uploads)
 		}
-		checkBalanced(t, f, opt.Dirs)
+		checkBalanced(t, f, opt.Disk.Dirs)
 		ctx, stop := context.WithCancel(t.Context())
 		stop() // a stopped run leaves them
 		if _, err := Run(ctx, opt); err != nil && !errors.Is(err, state.ErrFinished) || len(b.Objects()) > 0 {
@@ -383,9 +383,9 @@ func TestObjectStoreLeft(t *testing.T) {
 		if res, err = Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) || res.Snapshot.Uploads.Waiting != 0 {
 			t.Fatalf("again: %v, %+v", err, res.Snapshot.Uploads)
 		}
-		checkBalanced(t, f, opt.Dirs)
-		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
-		checkRestored(t, f, opt.Dirs)
+		checkBalanced(t, f, opt.Disk.Dirs)
+		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
+		checkRestored(t, f, opt.Disk.Dirs)
 	})
 }
 
@@ -413,7 +413,7 @@ func TestObjectStoreForeign(t *testing.T) {
 		if string(b.Objects()[foreign]) != "another" {
 			t.Fatal("the object was overwritten")
 		}
-		if _, m, err := lastManifest(f, opt.Dirs); err != nil || !m.Clean {
+		if _, m, err := lastManifest(f, opt.Disk.Dirs); err != nil || !m.Clean {
 			t.Fatalf("no clean checkpoint: %v", err)
 		}
 		b.Remove(foreign)
@@ -422,7 +422,7 @@ func TestObjectStoreForeign(t *testing.T) {
 			t.Fatalf("%v, %+v", err, res.Snapshot.Uploads)
 		}
 		checkFetched(t, web, &opt)
-		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
+		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
 	})
 }
 
@@ -447,7 +447,7 @@ func TestObjectStoreRefused(t *testing.T) {
 			}
 			if call == "Create" && moved == "" && strings.HasSuffix(key, ".warc.gz") {
 				moved = path.Base(key)
-				for _, dir := range opt.Dirs {
+				for _, dir := range opt.Disk.Dirs {
 					f.Remove(dir + "/warc/" + moved) // it is in one of them
 				}
 				return errors.New("500")
@@ -460,7 +460,7 @@ func TestObjectStoreRefused(t *testing.T) {
 		}
 		delete(f.seen, moved)
 		delete(f.seen, strings.TrimSuffix(moved, ".warc.gz")+".cdxj")
-		checkObjects(t, b, f, crawlID(t, f, opt.Dirs), opt.Dirs)
+		checkObjects(t, b, f, crawlID(t, f, opt.Disk.Dirs), opt.Disk.Dirs)
 	})
 }
 
@@ -511,12 +511,12 @@ func TestObjectStoreListDamaged(t *testing.T) {
 		f, b := newFinals(mem), &objtest.Bucket{}
 		opt := simOptions(t, web, f)
 		withStore(&opt, b)
-		opt.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1000 }
+		opt.tests.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1000 }
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
 		damaged := ""
-		for _, dir := range opt.Dirs {
+		for _, dir := range opt.Disk.Dirs {
 			names, _ := mem.List(dir + "/state/objects")
 			for _, name := range names {
 				damaged = dir + "/state/objects/" + name
@@ -534,7 +534,7 @@ func TestObjectStoreListDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		file.Close()
-		look := audit.Options{FS: mem, Dirs: opt.Dirs, Remote: audit.RemoteOff}
+		look := audit.Options{FS: mem, Dirs: opt.Disk.Dirs, Remote: audit.RemoteOff}
 		rep, err := audit.Deep(look)
 		if err != nil || !rep.Damaged[state.NameObjects] || rep.DamageCount == 0 {
 			t.Fatalf("%v, %+v", err, rep.Damaged)

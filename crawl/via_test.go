@@ -64,8 +64,8 @@ func TestVia(t *testing.T) {
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		vias := metaVias(t, fs, opt.Dirs)
-		set := disk.Set{FS: fs, Paths: opt.Dirs}
+		vias := metaVias(t, fs, opt.Disk.Dirs)
+		set := disk.Set{FS: fs, Paths: opt.Disk.Dirs}
 		files, err := crawllog.Files(set, "crawl")
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestVia(t *testing.T) {
 		if lines < 300 || missing == "" {
 			t.Fatalf("%d lines, 404: %q", lines, missing)
 		}
-		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

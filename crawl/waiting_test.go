@@ -128,11 +128,14 @@ func (w *waitingWeb) options(t testing.TB, fs disk.FS) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		FS: fs, Dirs: []string{"d0", "d1"}, Agent: "drumbeat", Contact: "test@example.org",
-		Resolver: w, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 100 << 30, Connections: 200, Retries: 3,
-		HostDelay: 40 * time.Second, HostDelayMin: time.Second,
-		ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond,
-		MaxDepth: Unlimited, Linger: 1000 * time.Hour, CheckpointEvery: time.Minute, Store: true, CrawlLog: state.LogAll,
+		Disk:     DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: time.Minute},
+		Identity: IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
+		Network:  NetworkOptions{Resolver: w, Fetcher: client, Connections: 200},
+		Limits:   LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 100 << 30, MaxDepth: Unlimited, Linger: 1000 * time.Hour},
+		Health:   HealthOptions{Retries: 3},
+		Politeness: PolitenessOptions{HostDelay: 40 * time.Second, HostDelayMin: time.Second, ServerDelay: time.Second,
+			ServerDelayMin: 200 * time.Millisecond},
+		Output: OutputOptions{Store: true, CrawlLog: state.LogAll},
 	}
 }
 
@@ -220,7 +223,7 @@ func fillRobotsCache(t *testing.T, c *crawler, n int) {
 	now := time.Now()
 	body := "User-agent: *\n" + strings.Repeat("Disallow: /some/path/or/other\n", 1) + "Disallow: /cgi-bin/\n"
 	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte(body),
-		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, c.opt.Agent, now)
+		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, c.opt.Identity.Agent, now)
 	value := robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)
 	for range n {
 		if err := c.check.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
@@ -260,7 +263,7 @@ func TestOneSlowHostLeft(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			w := &waitingWeb{}
 			opt := w.options(t, memfs.New(*seedFlag))
-			opt.SeedLines = urls(test.prefix, 1, hostURLs)
+			opt.Admission.SeedLines = urls(test.prefix, 1, hostURLs)
 			c := openCrawler(t, opt)
 			fillRobotsCache(t, c, origins)
 			all := sampled(t, c, nil, period, days)
@@ -327,7 +330,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 		}
 		w := &waitingWeb{}
 		opt := w.options(t, mem)
-		opt.Seeds = "seeds"
+		opt.Admission.Seeds = "seeds"
 		c := openCrawler(t, opt)
 		all := sampled(t, c, mem, 24*time.Hour, days)
 		third := days / 3
@@ -380,8 +383,8 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &waitingWeb{}
 		opt := w.options(t, memfs.New(*seedFlag))
-		opt.SeedLines = append(urls("hu", 200, 1), "http://ln.test/")
-		opt.Budget, opt.BudgetRanks, opt.HostDelayMin = "popular", 1, 40*time.Second
+		opt.Admission.SeedLines = append(urls("hu", 200, 1), "http://ln.test/")
+		opt.Budgets.Policy, opt.Budgets.Ranks, opt.Politeness.HostDelayMin = "popular", 1, 40*time.Second
 		c := openCrawler(t, opt)
 		all := sampled(t, c, nil, 2*time.Hour, 2)
 		places := c.Accounts.Copy().Places
@@ -400,8 +403,8 @@ func TestIdleInRealTime(t *testing.T) {
 	}
 	w := &waitingWeb{}
 	opt := w.options(t, disk.OS())
-	opt.Dirs = []string{t.TempDir()}
-	opt.SeedLines = urls("ok", 1, 5000)
+	opt.Disk.Dirs = []string{t.TempDir()}
+	opt.Admission.SeedLines = urls("ok", 1, 5000)
 	c := openCrawler(t, opt)
 	fillRobotsCache(t, c, 1_000_000)
 	all := sampled(t, c, nil, time.Minute, 5)

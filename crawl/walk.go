@@ -47,12 +47,12 @@ const (
 )
 
 // walks reports whether the crawl is a random walk.
-func (o *Options) walks() bool { return o.Strategy == strategy.RandomWalk }
+func (o *Options) walks() bool { return o.Order.Strategy == strategy.RandomWalk }
 
 // walkOptions returns the options of the walk, for bytes of memory.
 func (o *Options) walkOptions(bytes int64) walk.Options {
-	return walk.Options{Walkers: cmp.Or(o.Walk.Walkers, walk.DefaultWalkers), URLs: cmp.Or(o.Walk.URLs, walk.DefaultURLs),
-		Jump: cmp.Or(o.Walk.Jump, walk.DefaultJump), Bytes: bytes}
+	return walk.Options{Walkers: cmp.Or(o.Order.Walk.Walkers, walk.DefaultWalkers), URLs: cmp.Or(o.Order.Walk.URLs, walk.DefaultURLs),
+		Jump: cmp.Or(o.Order.Walk.Jump, walk.DefaultJump), Bytes: bytes}
 }
 
 func newWalkStage(e *engine) *walkStage { return &walkStage{engine: e, wake: e.PulsedSignal()} }
@@ -203,6 +203,6 @@ func (s *walkStage) tellEnd() {
 	s.mu.Unlock()
 	if why != "" && !s.told {
 		s.told = true
-		s.opt.Log.Info("the random walk ends: "+why, "visited", f.Visited, "seen", f.Seen, "steps", f.Steps)
+		s.opt.Observe.Log.Info("the random walk ends: "+why, "visited", f.Visited, "seen", f.Seen, "steps", f.Steps)
 	}
 }

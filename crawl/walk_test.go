@@ -35,15 +35,15 @@ func walkWeb() (*topicWeb, *tinyWeb) {
 
 func walkOptions(t *testing.T, w *topicWeb, tiny *tinyWeb, fs *memfs.FS) Options {
 	opt := tinyOptions(t, tiny, fs, w.url(0), w.url(1))
-	opt.Strategy, opt.HostDelay, opt.CheckpointEvery = strategy.RandomWalk, 5*time.Second, 2*time.Minute
-	opt.Walk = walk.Options{Walkers: 15, URLs: 120}
+	opt.Order.Strategy, opt.Politeness.HostDelay, opt.Disk.CheckpointEvery = strategy.RandomWalk, 5*time.Second, 2*time.Minute
+	opt.Order.Walk = walk.Options{Walkers: 15, URLs: 120}
 	return opt
 }
 
 // walkOf returns the walk of the last checkpoint.
 func walkOf(t *testing.T, opt *Options) (*walk.Walk, *state.Manifest) {
 	t.Helper()
-	r, err := state.OpenReader(opt.FS, opt.Dirs, nil)
+	r, err := state.OpenReader(opt.Disk.FS, opt.Disk.Dirs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,18 +59,18 @@ func walkOf(t *testing.T, opt *Options) (*walk.Walk, *state.Manifest) {
 // URL with a response was stored once, and the pages among them are the sample.
 func checkWalk(t *testing.T, opt *Options) {
 	t.Helper()
-	checkBalanced(t, opt.FS, opt.Dirs)
+	checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 	w, m := walkOf(t, opt)
-	if f := w.Figures(); f.Visited != opt.Walk.URLs || m.Accounts.Unique.N != int64(f.Visited) || w.Ended() == "" {
-		t.Errorf("%d URLs visited in %d steps, %d unique, want %d", f.Visited, f.Steps, m.Accounts.Unique.N, opt.Walk.URLs)
+	if f := w.Figures(); f.Visited != opt.Order.Walk.URLs || m.Accounts.Unique.N != int64(f.Visited) || w.Ended() == "" {
+		t.Errorf("%d URLs visited in %d steps, %d unique, want %d", f.Visited, f.Steps, m.Accounts.Unique.N, opt.Order.Walk.URLs)
 	}
-	if m.Walk.Len > int64(64+8*opt.Walk.Walkers) {
+	if m.Walk.Len > int64(64+8*opt.Order.Walk.Walkers) {
 		t.Errorf("a checkpoint writes %d bytes of the walk besides its log", m.Walk.Len)
 	}
 	if n := w.Waiting(); n != 0 {
 		t.Errorf("%d URLs for which walkers wait were neither fetched nor refused", n)
 	}
-	stored, pages := storedURLs(t, opt.FS, opt.Dirs), int64(0)
+	stored, pages := storedURLs(t, opt.Disk.FS, opt.Disk.Dirs), int64(0)
 	for url, n := range stored {
 		if n != 1 && !strings.HasPrefix(url, bodyRecord) && !strings.HasPrefix(url, revisitRecord) {
 			t.Errorf("%s was stored %d times", url, n)
@@ -81,7 +81,7 @@ func checkWalk(t *testing.T, opt *Options) {
 			t.Errorf("sampled page %+v was stored %d times", s, stored[s.URL])
 		}
 	}
-	if n := m.Accounts.Counters[state.CountPages]; n != pages || pages < int64(opt.Walk.URLs/2) {
+	if n := m.Accounts.Counters[state.CountPages]; n != pages || pages < int64(opt.Order.Walk.URLs/2) {
 		t.Errorf("%d pages in the sample, %d were fetched", pages, n)
 	}
 }
@@ -89,12 +89,12 @@ func checkWalk(t *testing.T, opt *Options) {
 // checkSample checks that the export has the sample of the walk.
 func checkSample(t *testing.T, opt *Options) {
 	t.Helper()
-	if _, err := export.Run(t.Context(), export.Options{FS: opt.FS, Dirs: opt.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+	if _, err := export.Run(t.Context(), export.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
 		Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	w, _ := walkOf(t, opt)
-	want, rows := w.Sample(), exportedRows(t, opt.FS, "sample")
+	want, rows := w.Sample(), exportedRows(t, opt.Disk.FS, "sample")
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows for %d pages", len(rows), len(want))
 	}
@@ -112,11 +112,11 @@ func TestRandomWalk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, tiny := walkWeb()
 		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
-		opt.MaxTime = 30 * time.Second
+		opt.Limits.MaxTime = 30 * time.Second
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopTime {
 			t.Errorf("the first run stopped by %q", res.Stop)
 		}
-		opt.MaxTime, opt.Walk.URLs = 0, 200
+		opt.Limits.MaxTime, opt.Order.Walk.URLs = 0, 200
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(state.CountLinksWalk) == 0 {
 			t.Errorf("stopped by %q", res.Stop)
 		}
@@ -128,7 +128,7 @@ func TestRandomWalk(t *testing.T) {
 				t.Errorf("%s%s was requested twice", r.Host, r.Path)
 			}
 		}
-		opt.Strategy = strategy.BreadthFirst
+		opt.Order.Strategy = strategy.BreadthFirst
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
 			t.Errorf("a random walk continued breadth first: %v", err)
 		}
@@ -147,7 +147,7 @@ func TestRandomWalkOutlivesCuts(t *testing.T) {
 			fs, cuts := memfs.New(rng.Uint64()), 0
 			opt := walkOptions(t, w, tiny, fs)
 			for {
-				if opt.FS = fs; cuts < 12 {
+				if opt.Disk.FS = fs; cuts < 12 {
 					fs.CrashAfter(1 + rng.IntN(300))
 				}
 				_, err := Run(t.Context(), opt)
@@ -162,10 +162,10 @@ func TestRandomWalkOutlivesCuts(t *testing.T) {
 				} else {
 					fs = fs.Crash()
 				}
-				opt.FS = fs
-				if _, err := fs.Size(opt.Dirs[0] + "/" + state.ManifestName); err == nil {
+				opt.Disk.FS = fs
+				if _, err := fs.Size(opt.Disk.Dirs[0] + "/" + state.ManifestName); err == nil {
 					got, m := walkOf(t, &opt)
-					if f := got.Figures(); int64(f.Visited+len(opt.SeedLines)) < m.Accounts.Unique.N { // seeds count once they are fetched
+					if f := got.Figures(); int64(f.Visited+len(opt.Admission.SeedLines)) < m.Accounts.Unique.N { // seeds count once they are fetched
 						t.Fatalf("after a cut the walk has %d URLs, the crawl %d", f.Visited, m.Accounts.Unique.N)
 					}
 				}
@@ -185,10 +185,10 @@ func TestRandomWalkDamaged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, tiny := walkWeb()
 		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
-		opt.MaxTime = time.Minute
-		opt.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1 << 10 }
+		opt.Limits.MaxTime = time.Minute
+		opt.tests.tune = func(p *plan.Plan) { p.QueueBlockBytes = 1 << 10 }
 		mustRun(t, t.Context(), opt)
-		fs := opt.FS.(*memfs.FS)
+		fs := opt.Disk.FS.(*memfs.FS)
 		files := crawlFiles(t, fs, &opt, func(path string) bool { return strings.Contains(path, "/state/walklog/") })
 		if len(files) == 0 {
 			t.Fatal("the log is in no file")
@@ -215,7 +215,7 @@ func TestRandomWalkDamaged(t *testing.T) {
 		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "the random walk is lost") {
 			t.Errorf("a lost walk goes on: %v", err)
 		}
-		_, err = export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Sample, Format: tabular.JSONL,
+		_, err = export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Sample, Format: tabular.JSONL,
 			Target: "sample", TempDir: "sample.tmp", PartBytes: 1 << 20})
 		if err == nil || !strings.Contains(err.Error(), "no random walk") {
 			t.Errorf("a lost walk is exported: %v", err)
@@ -236,9 +236,9 @@ func TestRandomWalkLeavesDeadHosts(t *testing.T) {
 			return serve(host, path)
 		}
 		opt := walkOptions(t, w, tiny, memfs.New(*seedFlag))
-		opt.Walk.Walkers, opt.MaxTime = 3, 2*time.Hour
+		opt.Order.Walk.Walkers, opt.Limits.MaxTime = 3, 2*time.Hour
 		mustRun(t, t.Context(), opt)
-		checkBalanced(t, opt.FS, opt.Dirs)
+		checkBalanced(t, opt.Disk.FS, opt.Disk.Dirs)
 		got, _ := walkOf(t, &opt)
 		if n := len(got.Sample()); n < 30 {
 			t.Errorf("three walkers visited %d pages, while most hosts fail: %+v", n, got.Figures())

@@ -127,10 +127,10 @@ func TestRandomWalkSample(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.HTTPS = 1500, 0.2 })
 		opt := simOptions(t, web, memfs.New(*seedFlag))
-		opt.Strategy, opt.CheckpointEvery = strategy.RandomWalk, time.Minute
-		opt.Walk = walk.Options{Walkers: 30, URLs: 1050}
+		opt.Order.Strategy, opt.Disk.CheckpointEvery = strategy.RandomWalk, time.Minute
+		opt.Order.Walk = walk.Options{Walkers: 30, URLs: 1050}
 		mustRun(t, t.Context(), opt)
-		if plain, weighted := newSampledWeb(web).check(t, opt.FS, opt.Dirs, "sample"); plain < weighted {
+		if plain, weighted := newSampledWeb(web).check(t, opt.Disk.FS, opt.Disk.Dirs, "sample"); plain < weighted {
 			t.Errorf("as visited, the shares are off by %.1f points in all, and by weight by %.1f", 100*plain, 100*weighted)
 		}
 	})
@@ -180,11 +180,11 @@ func loadWalk(opt *Options, set disk.Set, m *state.Manifest) (*walk.Walk, error)
 func (k *killTest) checkWalked(opt *Options, snap *simweb.Snapshot) {
 	k.t.Helper()
 	want := k.web.Expected("drumbeat")
-	rep, err := audit.Deep(audit.Options{FS: disk.OS(), Dirs: opt.Dirs, RAMBytes: 1 << 20})
+	rep, err := audit.Deep(audit.Options{FS: disk.OS(), Dirs: opt.Disk.Dirs, RAMBytes: 1 << 20})
 	if err != nil || !rep.Balanced() {
 		k.t.Errorf("audit: %v, %+v", err, rep)
 	}
-	opt.FS = disk.OS()
+	opt.Disk.FS = disk.OS()
 	checkWalk(k.t, opt)
 	for url, n := range snap.Fetches {
 		if fetched, _, _ := want.Has(url); !fetched {

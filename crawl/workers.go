@@ -76,7 +76,7 @@ func newWorkers(e *engine, o *output.Writer, connections int) *workers {
 }
 
 func newPageWorker(e *engine, o *output.Writer) *pageWorker {
-	opt := parse.Options{Agent: e.opt.Agent, Rels: e.opt.LinkRels, Assets: e.opt.Assets, Forms: e.opt.Forms}
+	opt := parse.Options{Agent: e.opt.Identity.Agent, Rels: e.opt.Links.Rels, Assets: e.opt.Links.Assets, Forms: e.opt.Links.Forms}
 	return &pageWorker{links: admit.NewBatch(e.links), encoder: o.NewEncoder(),
 		parser: parse.NewExtractor(opt, e.links.URLOptions())}
 }

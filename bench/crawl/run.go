@@ -176,7 +176,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 	ctx, cancel := context.WithTimeout(ctx, b.Duration)
 	defer cancel()
 	w := b.watcher(n, t, server, cancel)
-	opt.Control, opt.Snapshot, opt.SnapshotEvery = w.control, w.look, w.every
+	opt.Observe.Control, opt.Observe.Snapshot, opt.Observe.SnapshotEvery = w.control, w.look, w.every
 	defer w.drop()
 	res, err := crawl.Run(ctx, *opt)
 	if errors.Is(err, state.ErrFinished) { // a kill came between its end and that of the bench
@@ -229,11 +229,14 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 		}
 	}
 	opt = &crawl.Options{
-		FS: disk.OS(), Dirs: dirs, SeedLines: b.flat.Seeds(), Agent: b.Agent, Contact: "bench@example.org",
-		UserAgent: b.UserAgent, Resolver: t, Fetcher: t, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, DrumDiskBytes: b.drumDisk(), Connections: b.Connections,
-		Retries:  3,
-		MaxDepth: crawl.Unlimited, Store: b.store, KeepAlive: b.KeepAlive, CheckpointEvery: b.tests.checkpoint,
+		Disk:      crawl.DiskOptions{FS: disk.OS(), Dirs: dirs, CheckpointEvery: b.tests.checkpoint},
+		Admission: crawl.AdmissionOptions{SeedLines: b.flat.Seeds()},
+		Identity:  crawl.IdentityOptions{Agent: b.Agent, Contact: "bench@example.org", UserAgent: b.UserAgent},
+		Network:   crawl.NetworkOptions{Resolver: t, Fetcher: t, Connections: b.Connections, KeepAlive: b.KeepAlive},
+		Limits:    crawl.LimitsOptions{RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, MaxDepth: crawl.Unlimited},
+		Drum:      crawl.DrumOptions{DiskBytes: b.drumDisk()}, Health: crawl.HealthOptions{Retries: 3},
+		Output: crawl.OutputOptions{Store: b.store},
 	}
-	opt.AllowedAddr, opt.Ports = t.AllowedAddr, t.Ports()
+	opt.Network.AllowedAddr, opt.Network.Ports = t.AllowedAddr, t.Ports()
 	return opt, remove, nil
 }

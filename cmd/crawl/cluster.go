@@ -131,7 +131,7 @@ func (c *clusterFlags) openCluster(o *crawl.Options, longest time.Duration, warn
 	opt := nats.Options{Crawl: c.crawl, Secret: o.Cluster.Secret[:], Node: *c.Node, CA: c.ClusterCA, Creds: c.ClusterCreds, Seed: c.ClusterSeed,
 		StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases), Replicas: c.ClusterReplicas, Warn: warn}
 	if c.embeds() {
-		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
+		opt.Embed = &nats.Embed{Dir: cmp.Or(c.ClusterDir, filepath.Clean(o.Disk.Dirs[0])+"-nats"), Listen: c.ClusterListen, Cert: c.ClusterCert,
 			Key: c.ClusterKey, Sync: c.ClusterSync,
 			StoreBytes: exchange.BrokerDisk(o.Cluster.Table.Nodes(), int64(c.ClusterStream), int64(c.ClusterLeases)),
 			Routes:     c.ClusterRoutes, RouteListen: c.ClusterRouteListen}

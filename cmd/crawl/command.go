@@ -181,7 +181,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return err
 	}
 	opt := c.Options()
-	if opt.WARCDict, err = c.readDict(); err != nil {
+	if opt.Output.WARCDict, err = c.readDict(); err != nil {
 		return term.Usage(err)
 	}
 	if err := c.ReadCluster(&opt); err != nil {
@@ -192,7 +192,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		return err
 	}
 	hideSecrets(&opt, a)
-	scoping, err := c.readRules(opt.Env)
+	scoping, err := c.readRules(opt.Admission.Env)
 	if err != nil {
 		return err
 	}
@@ -217,19 +217,19 @@ func (c *Command) Run(a *term.App, kctx *kong.Context, settings *flags.Settings)
 		notes = append(notes, "the broker of the cluster listens on "+c.listens)
 	}
 	notes = append(notes, plan.Short()+"; --print-config shows the configuration and the plan")
-	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
+	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Disk.Dirs, opt.Disk.Out), opt.Output.OutMode)...) {
 		view.Note(n)
 	}
 	if c.Known != "" {
-		if opt.Seeds, err = c.readKnown(&opt, view); err != nil {
+		if opt.Admission.Seeds, err = c.readKnown(&opt, view); err != nil {
 			return err
 		}
-		opt.New = false // takeSeeds has checked it, and has marked the directory
+		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
 	} else if in := c.seedInput(a.Stdin); in != nil {
-		if opt.Seeds, err = takeSeeds(&opt, in); err != nil {
+		if opt.Admission.Seeds, err = takeSeeds(&opt, in); err != nil {
 			return err
 		}
-		opt.New = false // takeSeeds has checked it, and has marked the directory
+		opt.Disk.New = false // takeSeeds has checked it, and has marked the directory
 	}
 	return errors.Join(c.start(a, &opt, plan, view), stop())
 }
@@ -239,25 +239,25 @@ const maxNetsLogged = 16
 
 // start opens the network and crawls.
 func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) error {
-	network, err := c.network(plan, opt.Bandwidth, a.NamePanicked())
+	network, err := c.network(plan, opt.Network.Bandwidth, a.NamePanicked())
 	if err != nil {
 		return err
 	}
-	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
+	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
 	if nets := network.Fetcher.OwnPublicNets(); len(nets) > 0 {
 		view.log.Info("crawl: addresses on the networks of this machine's interfaces are refused; --allow-net admits them",
 			"networks", nets[:min(len(nets), maxNetsLogged)], "of", len(nets))
 	}
-	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
-	opt.SitemapEncoding = c.AcceptEncoding.ForSitemaps()
+	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
+	opt.Links.SitemapEncoding = c.AcceptEncoding.ForSitemaps()
 	if c.AcceptEncoding.Auto {
-		opt.SetAcceptEncoding = network.Fetcher.SetAcceptEncoding
+		opt.Network.SetAcceptEncoding = network.Fetcher.SetAcceptEncoding
 	}
-	if opt.SitemapBytes, err = c.sitemapBytes(network.Limits, network.bodies); err != nil {
+	if opt.Links.SitemapBytes, err = c.sitemapBytes(network.Limits, network.bodies); err != nil {
 		return errors.Join(term.Usage(err), network.Close())
 	}
-	opt.UserAgent = c.UserAgent
-	opt.Panicked = func(value any, stack []byte) {
+	opt.Identity.UserAgent = c.UserAgent
+	opt.Observe.Panicked = func(value any, stack []byte) {
 		view.out.wait()
 		a.Die(value, stack)
 	}
@@ -275,7 +275,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	if err != nil && !finished {
 		return err
 	}
-	sum := Summary{Result: res, Dirs: opt.Dirs, out: opt.Out, format: opt.WARCFormat, RAM: opt.RAMBytes, Finished: finished}
+	sum := Summary{Result: res, Dirs: opt.Disk.Dirs, out: opt.Disk.Out, format: opt.Output.WARCFormat, RAM: opt.Limits.RAMBytes, Finished: finished}
 	if opt.Extract != nil {
 		sum.extract = opt.Extract.Dir
 	}

@@ -38,19 +38,19 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View, adm f
 		debug.SetGCPercent(percent)
 	}()
 	tail := new(admin.Tail)
-	opt.Log = slog.New(tail.Handler(view.log.Handler()))
-	view.log = opt.Log
-	opt.Snapshot = view.show
-	opt.SnapshotEvery = time.Second
+	opt.Observe.Log = slog.New(tail.Handler(view.log.Handler()))
+	view.log = opt.Observe.Log
+	opt.Observe.Snapshot = view.show
+	opt.Observe.SnapshotEvery = time.Second
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
 	defer sayStopping(ctx)()
-	rules := len(opt.Rules)+len(opt.Blacklist) > 0 || opt.Sites != "" || opt.Trusted != ""
+	rules := len(opt.Admission.Rules)+len(opt.Admission.Blacklist) > 0 || opt.Admission.Sites != "" || opt.Budgets.Trusted != ""
 	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
 		defer release()
 		if rules {
-			opt.Reload = again
+			opt.Admission.Reload = again
 		} else {
 			ctx = stopOnHangup(ctx, a, again)
 		}
@@ -69,12 +69,12 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 	if adm.Off() {
 		return func() error { return nil }, nil
 	}
-	opt.Control = new(crawl.Control)
-	s, err := admin.Listen(admin.Options{Control: opt.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
-		Plain: adm.AdminPlain, TokenFile: adm.AdminToken, Warn: opt.Log.Warn, Dirs: opt.Dirs, Out: opt.Out, Version: opt.Version, Agent: opt.Agent, Contact: opt.Contact,
-		Host: opt.Host, Log: tail, Page: web.Handler(),
+	opt.Observe.Control = new(crawl.Control)
+	s, err := admin.Listen(admin.Options{Control: opt.Observe.Control, Addr: adm.Admin, CertFile: adm.AdminCert, KeyFile: adm.AdminKey,
+		Plain: adm.AdminPlain, TokenFile: adm.AdminToken, Warn: opt.Observe.Log.Warn, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Version: opt.Identity.Version, Agent: opt.Identity.Agent, Contact: opt.Identity.Contact,
+		Host: opt.Identity.Host, Log: tail, Page: web.Handler(),
 		Handlers: map[string]http.Handler{
-			"GET /metrics":             prom.Handler(opt.Version, opt.Control.Snapshot),
+			"GET /metrics":             prom.Handler(opt.Identity.Version, opt.Observe.Control.Snapshot),
 			"GET /debug/pprof/":        http.HandlerFunc(pprof.Index),
 			"GET /debug/pprof/profile": http.HandlerFunc(pprof.Profile),
 			"GET /debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
@@ -89,9 +89,9 @@ func serveAdmin(ctx context.Context, opt *crawl.Options, adm flags.Admin, tail *
 		ended <- s.Serve(ctx)
 	}()
 	if s.Moved() {
-		opt.Log.Warn("another process has the port of --admin: do not give it a token; the admin server has another port", "taken", adm.Admin, "url", s.URL())
+		opt.Observe.Log.Warn("another process has the port of --admin: do not give it a token; the admin server has another port", "taken", adm.Admin, "url", s.URL())
 	}
-	opt.Log.Info("admin server", "url", s.URL(), "token", filepath.Join(opt.Dirs[0], admin.TokenName))
+	opt.Observe.Log.Info("admin server", "url", s.URL(), "token", filepath.Join(opt.Disk.Dirs[0], admin.TokenName))
 	return func() error { cancel(); return <-ended }, nil
 }
 

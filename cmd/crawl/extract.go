@@ -49,9 +49,9 @@ func (f *extractFlags) apply(o *crawl.Options) {
 	x := &output.ExtractOptions{Dir: f.ExtractDir, Format: tabular.Format(f.ExtractFormat), Workers: int(f.ExtractWorkers)}
 	x.Fields, _ = extract.ParseFields(x.Format, f.Extract) // checked
 	if x.Dir == "" {
-		first := o.Dirs
-		if len(o.Out) > 0 {
-			first = o.Out
+		first := o.Disk.Dirs
+		if len(o.Disk.Out) > 0 {
+			first = o.Disk.Out
 		}
 		x.Dir = filepath.Join(first[0], "texts")
 	}

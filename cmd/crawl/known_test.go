@@ -21,7 +21,7 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	write("com,example)/ 20240102030405 {\"url\": \"http://example.com/\"}\nhttp://b.test/\ndns:b.test 20240102030405 {}\n")
-	opt := crawl.Options{FS: disk.OS(), Dirs: []string{filepath.Join(t.TempDir(), "d")}}
+	opt := crawl.Options{Disk: crawl.DiskOptions{FS: disk.OS(), Dirs: []string{filepath.Join(t.TempDir(), "d")}}}
 	c := Command{priorityFlags: priorityFlags{Known: file}}
 	view := NewView(&strings.Builder{}, &c.Logging)
 	defer view.Close()
@@ -61,8 +61,8 @@ func TestWalkFlags(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		var o crawl.Options
-		if p.apply(&o); c.ok && (o.Walk.Walkers != int(c.walkers) || o.Walk.URLs != int(c.urls) || o.Walk.Jump != c.jump) {
-			t.Errorf("%+v became %+v", c, o.Walk)
+		if p.apply(&o); c.ok && (o.Order.Walk.Walkers != int(c.walkers) || o.Order.Walk.URLs != int(c.urls) || o.Order.Walk.Jump != c.jump) {
+			t.Errorf("%+v became %+v", c, o.Order.Walk)
 		}
 	}
 }

@@ -59,11 +59,11 @@ func LentOptions(a *term.App, base, args, own []string) (*crawl.Options, error) 
 		return nil, err
 	}
 	o := c.Options()
-	if o.WARCDict, err = c.readDict(); err != nil {
+	if o.Output.WARCDict, err = c.readDict(); err != nil {
 		return nil, term.Usage(err)
 	}
 	hideSecrets(&o, a)
-	if _, err := c.readRules(o.Env); err != nil {
+	if _, err := c.readRules(o.Admission.Env); err != nil {
 		return nil, err
 	}
 	return &o, nil

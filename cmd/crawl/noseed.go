@@ -47,7 +47,7 @@ type seedFaults struct {
 // whyNoSeed checks the first seeds against the flags, as the crawl did. refusal says why an address is refused.
 func whyNoSeed(opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, res *crawl.Result) *noSeed {
 	n := &noSeed{asked: res.Snapshot.Count(state.CountAttempts)+res.Snapshot.Count(state.CountRobotsAttempts) > 0}
-	file, err := opt.FS.OpenRead(opt.Seeds)
+	file, err := opt.Disk.FS.OpenRead(opt.Admission.Seeds)
 	if err != nil {
 		return n
 	}
@@ -76,7 +76,7 @@ func whyNoSeed(opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, res *
 func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Addr) fetch.Refusal, url string) seedFaults {
 	f := seedFaults{url: url}
 	parts := weburl.Split([]byte(url))
-	if !opt.Ports.Contains(parts.Port) {
+	if !opt.Network.Ports.Contains(parts.Port) {
 		f.lines = append(f.lines, fmt.Sprintf("port %d: add --ports %[1]d", parts.Port))
 	}
 	host := strings.Trim(string(parts.Host), "[]")
@@ -87,8 +87,8 @@ func seedFaultsOf(ctx context.Context, opt *crawl.Options, refusal func(netip.Ad
 		}
 		return f
 	}
-	found, err := opt.Resolver.LookupHost(ctx, host, host)
-	if err != nil || slices.ContainsFunc(found.Addrs, opt.AllowedAddr) {
+	found, err := opt.Network.Resolver.LookupHost(ctx, host, host)
+	if err != nil || slices.ContainsFunc(found.Addrs, opt.Network.AllowedAddr) {
 		return f
 	}
 	for _, a := range found.Addrs {

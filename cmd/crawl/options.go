@@ -15,8 +15,8 @@ import (
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
 	"drumbeat/crawl"
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
-	"drumbeat/crawl/space"
 	"drumbeat/disk"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/scope"
@@ -29,30 +29,40 @@ import (
 // Options returns the crawl's options without resolver and fetcher.
 func (c *Command) Options() crawl.Options {
 	o := crawl.Options{
-		FS: disk.OS(), Dirs: flags.Clean(c.dirs()), AddDirs: flags.Clean(c.AddDir), Out: flags.Clean(c.outs()), AddOut: flags.Clean(c.AddOut), New: c.New, Seeds: c.Seeds,
-		Agent: c.Agent, Contact: c.Contact, Version: term.Version(), Host: HostName(),
-		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.Most()), Retries: int(c.Retries),
-		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
-		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, HistoryBytes: int64(c.HistoryBytes), RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
-		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, OutagePatience: c.OutagePatience, References: c.references(), MaxDepth: crawl.Unlimited,
-		Scope: state.Scope(c.Scope), Store: c.Store == "warc", ContentSeen: state.ContentSeen(c.ContentSeen), NoArchive: state.Archive(c.NoArchive), NoIndex: state.Archive(c.NoIndex), Simhash: c.Simhash, TrapScore: c.TrapScore == "on", WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
-		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: space.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
-		NetworkFlags: c.netFlags.digest(),
-		Rules:        c.Rules, Blacklist: c.Blacklist, Sites: c.Sites, Trusted: c.Trusted, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
-		TimeZone: c.TimeZone.Location,
-		Rate:     c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
-		Bandwidth: pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
+		Disk: crawl.DiskOptions{FS: disk.OS(), Dirs: flags.Clean(c.dirs()), AddDirs: flags.Clean(c.AddDir),
+			Out: flags.Clean(c.outs()), AddOut: flags.Clean(c.AddOut), New: c.New, CheckpointEvery: c.CheckpointEvery,
+			WhenFull: options.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree))},
+		Admission: crawl.AdmissionOptions{Seeds: c.Seeds, Scope: state.Scope(c.Scope), PrivateSuffixes: c.PrivateSuffixes,
+			Drain: c.Drain, Rules: c.Rules, Blacklist: c.Blacklist, Sites: c.Sites},
+		Identity: crawl.IdentityOptions{Agent: c.Agent, Contact: c.Contact, Version: term.Version(), Host: HostName()},
+		Limits: crawl.LimitsOptions{RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Linger: c.Linger,
+			MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, OutagePatience: c.OutagePatience, References: c.references(),
+			MaxDepth: crawl.Unlimited},
+		Network: crawl.NetworkOptions{Connections: int(c.Connections.Most()), KeepAlive: c.KeepAlive,
+			Flags: c.netFlags.digest(), Rate: c.Rate.Schedule.In(c.TimeZone.Location),
+			ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
+			Bandwidth:          pace.AdjustableBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now())},
+		Health: crawl.HealthOptions{Retries: int(c.Retries)},
+		Budgets: crawl.BudgetsOptions{Policy: crawl.BudgetPolicy(c.Budget), Default: uint32(c.BudgetDefault),
+			Max: uint32(c.BudgetMax), Ranks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax), TrapScore: c.TrapScore == "on",
+			Trusted: c.Trusted},
+		Observe: crawl.ObserveOptions{HistoryBytes: int64(c.HistoryBytes), TraceLinks: c.TraceLinks,
+			TraceLimit: int64(c.TraceLimit), TimeZone: c.TimeZone.Location},
+		Output: crawl.OutputOptions{RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS,
+			OutMode: c.OutMode.Wide(), Store: c.Store == "warc", ContentSeen: state.ContentSeen(c.ContentSeen),
+			NoArchive: state.Archive(c.NoArchive), NoIndex: state.Archive(c.NoIndex), Simhash: c.Simhash,
+			WARCFormat: c.warcFormat(), WARCLevel: warcLevel(c.WARCLevel), CrawlLog: state.LogLevel(c.CrawlLog)},
+		Links: crawl.LinksOptions{Sitemaps: c.Sitemaps},
 	}
-	o.NAT64 = flags.NAT64Prefixes(c.NAT64Prefix)
-	if o.QueuePages = int64(c.BudgetQueue); o.QueuePages == 0 {
-		o.QueuePages = crawl.Unlimited
+	o.Network.NAT64 = flags.NAT64Prefixes(c.NAT64Prefix)
+	if o.Budgets.QueuePages = int64(c.BudgetQueue); o.Budgets.QueuePages == 0 {
+		o.Budgets.QueuePages = crawl.Unlimited
 	}
 	if c.MaxDepth != nil {
-		o.MaxDepth = int(*c.MaxDepth)
+		o.Limits.MaxDepth = int(*c.MaxDepth)
 	}
 	if c.DirectIO {
-		o.FS = disk.Direct()
+		o.Disk.FS = disk.Direct()
 	}
 	c.Health.Apply(&o)
 	c.Drum.Apply(&o)
@@ -168,7 +178,7 @@ func printPlan(out io.Writer, plan crawl.Plan, opt *crawl.Options) error {
 // planLines returns the plan and its forecast for --max-pages, or for a billion pages.
 func planLines(p crawl.Plan, opt *crawl.Options) []string {
 	lines := p.Lines()
-	if f, err := p.Forecast(plan.Load{Pages: float64(opt.MaxPages)}); err == nil {
+	if f, err := p.Forecast(plan.Load{Pages: float64(opt.Limits.MaxPages)}); err == nil {
 		lines = append(lines, f.Lines()...)
 	}
 	return lines

@@ -74,10 +74,10 @@ const maxLaneWeight = 1 << 16
 
 // apply sets the options of the flags.
 func (p *priorityFlags) apply(o *crawl.Options) {
-	o.Strategy, o.SitesAtOnce = p.Strategy, int(p.SitesAtOnce)
-	o.Walk = p.walk()
-	o.Priority, o.Lanes, o.LaneWeights = p.Priority, int(p.Lanes), p.weights()
-	if o.Lanes == 0 && len(o.LaneWeights) > 0 && p.Priority != crawl.DefaultPriority {
-		o.Lanes = len(o.LaneWeights)
+	o.Order.Strategy, o.Order.SitesAtOnce = p.Strategy, int(p.SitesAtOnce)
+	o.Order.Walk = p.walk()
+	o.Order.Priority, o.Order.Lanes, o.Order.LaneWeights = p.Priority, int(p.Lanes), p.weights()
+	if o.Order.Lanes == 0 && len(o.Order.LaneWeights) > 0 && p.Priority != crawl.DefaultPriority {
+		o.Order.Lanes = len(o.Order.LaneWeights)
 	}
 }

@@ -26,7 +26,7 @@ var hiddenPrefixes = [...]string{"DRUMBEAT_", "AWS_"}
 // hideSecrets makes the crawl take its secrets from the environment of a, and the hook get none of them.
 func hideSecrets(o *crawl.Options, a *term.App) {
 	s := &secretEnv{app: a, names: map[string]bool{}}
-	o.Env = s.lookup
+	o.Admission.Env = s.lookup
 	if o.Hook != nil {
 		o.Hook.Env = s.environ
 	}

@@ -26,13 +26,13 @@ func TestSecretEnvironment(t *testing.T) {
 		}
 		return list
 	}
-	if v, ok := o.Env("SITE_TOKEN"); v != "a" || !ok {
+	if v, ok := o.Admission.Env("SITE_TOKEN"); v != "a" || !ok {
 		t.Errorf("the crawl gets %q, %v", v, ok)
 	}
 	if got := names(); !slices.Contains(got, "PLAIN") || !slices.Contains(got, "LATER_TOKEN") || slices.Contains(got, "SITE_TOKEN") {
 		t.Errorf("the hook gets %q", got)
 	}
-	o.Env("LATER_TOKEN")
+	o.Admission.Env("LATER_TOKEN")
 	for _, hidden := range []string{"SITE_TOKEN", "LATER_TOKEN", "AWS_SECRET_ACCESS_KEY", "DRUMBEAT_CONTACT"} {
 		if slices.Contains(names(), hidden) {
 			t.Errorf("the hook gets %s", hidden)

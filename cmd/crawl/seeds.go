@@ -131,22 +131,22 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	if err := crawl.CheckDirectories(opt); err != nil { // before it creates any directory
 		return "", err
 	}
-	for _, dir := range opt.Dirs {
-		if err := opt.FS.MkdirAll(dir); err != nil {
+	for _, dir := range opt.Disk.Dirs {
+		if err := opt.Disk.FS.MkdirAll(dir); err != nil {
 			return "", fmt.Errorf("copy seeds: %w", err)
 		}
-		lock, err := opt.FS.Lock(dir)
+		lock, err := opt.Disk.FS.Lock(dir)
 		if err != nil {
 			return "", fmt.Errorf("copy seeds: directory %s: %w", dir, err)
 		}
 		defer lock.Close()
 	}
-	m, err := disk.MatchIdentities(opt.FS, opt.Dirs, state.KindState)
+	m, err := disk.MatchIdentities(opt.Disk.FS, opt.Disk.Dirs, state.KindState)
 	if err != nil { // the directories changed after CheckDirectories
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
-	if opt.New && m.Crawl != "" {
-		return "", fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Dirs[0], state.ErrExists)
+	if opt.Disk.New && m.Crawl != "" {
+		return "", fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Disk.Dirs[0], state.ErrExists)
 	}
 	id := m.Crawl
 	if id == "" {
@@ -161,7 +161,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
 	name := set.Path(0, seedsCopy)
-	if err := mergeSeeds(opt.FS, name, src); err != nil {
+	if err := mergeSeeds(opt.Disk.FS, name, src); err != nil {
 		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
 	}
 	return name, nil

@@ -32,7 +32,7 @@ func TestModestPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt := c.Crawl.Options()
-		opt.DiskBytes = 1 << 40
+		opt.Limits.DiskBytes = 1 << 40
 		made, err := MakePlan(&opt)
 		if err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestAdaptiveDelayFlag(t *testing.T) {
 			}
 			continue
 		}
-		if on := cmd.Options().AdaptiveDelay; on != c.on || c.err != "" {
+		if on := cmd.Options().Politeness.AdaptiveDelay; on != c.on || c.err != "" {
 			t.Errorf("%v: adaptive: %t, want %t, and the error %q", c.args, on, c.on, c.err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestReferenceFlag(t *testing.T) {
 		if _, err := c.Complete(m); err != nil {
 			t.Fatal(err)
 		}
-		return c.Options().References
+		return c.Options().Limits.References
 	}
 	want := []string{"https://example.com/robots.txt"}
 	if got := references("--reference=EXAMPLE.com"); !slices.Equal(got, want) {

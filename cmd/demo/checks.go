@@ -34,9 +34,9 @@ func checks(web *simweb.Web, res *crawl.Result, opt *crawl.Options, resumed bool
 	check("fetched more than once, or never linked to", log.CheckOnce())
 	// The delay of an address counts from start to start. A busy machine's servers may read two requests at
 	// once that were sent apart, so their clock cannot check it.
-	check("too close together", log.CheckEndGaps(opt.HostDelayMin, 0))
-	check("out of bounds", crawlcmd.WithinBounds(opt.RAMBytes+webRAM))
-	want := web.Expected(opt.Agent)
+	check("too close together", log.CheckEndGaps(opt.Politeness.HostDelayMin, 0))
+	check("out of bounds", crawlcmd.WithinBounds(opt.Limits.RAMBytes+webRAM))
+	want := web.Expected(opt.Identity.Agent)
 	complete := res.Stop == crawl.StopDone && !resumed
 	if len(web.HostileSeeds()) > 0 && res.Stop == crawl.StopTime && !resumed { // the traps do not end
 		complete = log.CheckFetched(want, 1) == nil

@@ -243,7 +243,7 @@ func (c *Command) Directory() (dir string, remove func() error, err error) {
 // Options returns the options of the crawl of web in dir, without resolver and fetcher.
 func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 	opt := c.options(dir)
-	opt.SeedLines = slices.Concat(web.Seeds(), web.HostileSeeds())
+	opt.Admission.SeedLines = slices.Concat(web.Seeds(), web.HostileSeeds())
 	return opt
 }
 
@@ -254,20 +254,25 @@ func (c *Command) crawlOptions(a *term.App, web *simweb.Web, dir string) (crawl.
 		return opt, nil
 	}
 	lent, err := c.lentOptions(a, dir, os.DevNull)
-	lent.Seeds, lent.SeedLines = "", opt.SeedLines
+	lent.Admission.Seeds, lent.Admission.SeedLines = "", opt.Admission.SeedLines
 	return lent, err
 }
 
 // options returns the options of a crawl in dir, without seeds, resolver and fetcher.
 func (c *Command) options(dir string) crawl.Options {
 	return crawl.Options{
-		FS: disk.OS(), Dirs: []string{dir}, Agent: flags.DefaultAgent, Contact: "demo@example.org",
-		Version: term.Version(), Host: crawlcmd.HostName(), RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
-		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
-		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: keepAlive,
-		Bandwidth: pace.AdjustableBandwidth(pace.Schedule{}, time.Now()), // none until ctl limits sets one
-		Backoff:   backoff, BackoffMax: 10 * time.Second,
-		Store: true, ArchiveRobots: true, ArchiveDNS: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, MaxTime: c.MaxTime, CheckpointEvery: 5 * time.Second, HistoryBytes: historyBytes,
+		Disk: crawl.DiskOptions{FS: disk.OS(), Dirs: []string{dir}, CheckpointEvery: 5 * time.Second},
+		Identity: crawl.IdentityOptions{Agent: flags.DefaultAgent, Contact: "demo@example.org", Version: term.Version(),
+			Host: crawlcmd.HostName()},
+		Limits: crawl.LimitsOptions{RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Linger: linger,
+			MaxDepth: crawl.Unlimited, MaxTime: c.MaxTime},
+		Network: crawl.NetworkOptions{Connections: int(c.Connections), KeepAlive: keepAlive,
+			Bandwidth: pace.AdjustableBandwidth(pace.Schedule{}, time.Now())}, // none until ctl limits sets one
+		Health: crawl.HealthOptions{Retries: 3, Backoff: backoff, BackoffMax: 10 * time.Second},
+		Politeness: crawl.PolitenessOptions{HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
+			ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2},
+		Output:  crawl.OutputOptions{Store: true, ArchiveRobots: true, ArchiveDNS: true, CrawlLog: state.LogAll},
+		Observe: crawl.ObserveOptions{HistoryBytes: historyBytes},
 	}
 }
 
@@ -277,7 +282,7 @@ func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Opt
 	view.Say(fmt.Sprintf("A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
 		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed))
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address.\n"+
-		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay), human.Duration(opt.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Dirs[0]))
+		"A crawl of the real web has 40 s, 1 s and 1 s. Connections: %d. Directory: %s\n", human.Duration(c.HostDelay), human.Duration(opt.Politeness.HostDelayMin), human.Duration(c.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}
@@ -313,17 +318,17 @@ func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Ser
 
 // network opens the resolver and the client of a crawl on loopback, and closes them after run.
 func (c *Command) network(opt *crawl.Options, plan *crawl.Plan, servers []netip.AddrPort, client fetch.Options, run func() error) error {
-	client.IdleConns, client.Limiter = max(1, int(c.Connections)/2), opt.Bandwidth
-	client.UserAgent, client.From = flags.UserAgent(opt.Agent, opt.Contact), opt.Contact
+	client.IdleConns, client.Limiter = max(1, int(c.Connections)/2), opt.Network.Bandwidth
+	client.UserAgent, client.From = flags.UserAgent(opt.Identity.Agent, opt.Identity.Contact), opt.Identity.Contact
 	client.AllowNets = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)}
 	network, err := crawlcmd.OpenNetwork(
 		dnscache.Options{Servers: servers, MaxBytes: crawlcmd.DNSCacheBytes(*plan), Family: dnscache.Family4}, client)
 	if err != nil {
 		return err
 	}
-	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
-	opt.AllowedAddr, opt.Ports, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
-	opt.UserAgent = client.UserAgent
+	opt.Network.Resolver, opt.Network.Fetcher = network.Resolver, network.Fetcher
+	opt.Network.AllowedAddr, opt.Network.Ports, opt.Network.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.Ports(), network.Limits
+	opt.Identity.UserAgent = client.UserAgent
 	plan.HeapBytes += webRAM
 	return errors.Join(run(), network.Close())
 }

@@ -39,7 +39,7 @@ func (c *Command) limitTime(opt *crawl.Options) (ended func(stop string) error) 
 	if !c.Hostile || c.MaxTime > 0 {
 		return crawlcmd.EndOf
 	}
-	opt.MaxTime = hostileTime
+	opt.Limits.MaxTime = hostileTime
 	return func(stop string) error {
 		if stop == crawl.StopTime {
 			return nil

@@ -109,10 +109,10 @@ func counted(log *simweb.Snapshot, want *simweb.Expected) (fetched, twice int, b
 // compareLent says what a crawl with flags of crawl fetched. Only its bounds are checked: its flags may exclude URLs,
 // ask for URLs again or ignore robots.txt.
 func (c *Command) compareLent(web *simweb.Web, opt *crawl.Options) (lines []string, err error) {
-	want := web.Expected(opt.Agent)
+	want := web.Expected(opt.Identity.Agent)
 	fetched, twice, bad := counted(web.Log().Snapshot(), want)
 	return []string{fmt.Sprintf("check: fetched %d of the %d URLs that a crawl without these flags fetches, %d of them more than once, and %d others",
-		fetched, want.Fetched, twice, len(bad))}, crawlcmd.WithinBounds(opt.RAMBytes + webRAM)
+		fetched, want.Fetched, twice, len(bad))}, crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 }
 
 // maxMapped bounds the ports whose flags are printed.

@@ -180,7 +180,7 @@ func (c *Command) crawlStored(a *term.App, view *crawlcmd.View, web *storedweb.W
 	if err != nil {
 		return errors.Join(err, remove())
 	}
-	bounds := crawlcmd.WithinBounds(opt.RAMBytes + webRAM)
+	bounds := crawlcmd.WithinBounds(opt.Limits.RAMBytes + webRAM)
 	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, Removed: c.Dir == "",
 		More: storedLines(&found, counts)}
 	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), printNames(a.Stdout, &found, counts), remove(), bounds, damageOf(&found, counts), crawlcmd.EndOf(res.Stop))
@@ -206,7 +206,7 @@ var ownFlags = []string{"dir", "add-dir", "out", "add-out", "new", "seeds", "kno
 func (c *Command) storedOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
 	if len(c.CrawlFlags) == 0 {
 		plain := c.options(dir)
-		plain.Seeds = seeds
+		plain.Admission.Seeds = seeds
 		return plain, nil
 	}
 	return c.lentOptions(a, dir, seeds)
@@ -217,14 +217,14 @@ func (c *Command) storedOptions(a *term.App, dir, seeds string) (crawl.Options, 
 func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, error) {
 	plain := c.options(dir)
 	list := func(path string) string { return strings.ReplaceAll(path, ",", `\,`) }
-	base := []string{"--dir=" + list(dir), "--seeds=" + seeds, "--contact=" + plain.Contact, "--resolver=127.0.0.1:53", "--crawl-log=all",
+	base := []string{"--dir=" + list(dir), "--seeds=" + seeds, "--contact=" + plain.Identity.Contact, "--resolver=127.0.0.1:53", "--crawl-log=all",
 		"--pld-delay=0", "--network-rate=0", "--network-connections=0", "--host-delay-factor=0"}
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"host-delay", plain.HostDelay}, {"host-delay-min", plain.HostDelayMin}, {"server-delay", plain.ServerDelay},
-		{"server-delay-min", plain.ServerDelayMin}, {"backoff", plain.Backoff}, {"backoff-max", plain.BackoffMax}, {"linger", plain.Linger},
-		{"max-time", plain.MaxTime}, {"checkpoint-every", plain.CheckpointEvery}} {
+	}{{"host-delay", plain.Politeness.HostDelay}, {"host-delay-min", plain.Politeness.HostDelayMin}, {"server-delay", plain.Politeness.ServerDelay},
+		{"server-delay-min", plain.Politeness.ServerDelayMin}, {"backoff", plain.Health.Backoff}, {"backoff-max", plain.Health.BackoffMax}, {"linger", plain.Limits.Linger},
+		{"max-time", plain.Limits.MaxTime}, {"checkpoint-every", plain.Disk.CheckpointEvery}} {
 		if d.value < time.Millisecond { // crawl refuses less
 			d.value = 0
 		}
@@ -233,14 +233,14 @@ func (c *Command) lentOptions(a *term.App, dir, seeds string) (crawl.Options, er
 	for _, n := range []struct {
 		flag  string
 		value int64
-	}{{"ram", plain.RAMBytes}, {"disk", plain.DiskBytes}, {"connections", int64(plain.Connections)}} {
+	}{{"ram", plain.Limits.RAMBytes}, {"disk", plain.Limits.DiskBytes}, {"connections", int64(plain.Network.Connections)}} {
 		base = append(base, fmt.Sprintf("--%s=%d", n.flag, n.value))
 	}
 	opt, err := crawlcmd.LentOptions(a, base, c.CrawlFlags, ownFlags)
 	if err != nil {
 		return crawl.Options{}, err
 	}
-	opt.Connections = plain.Connections
+	opt.Network.Connections = plain.Network.Connections
 	return *opt, nil
 }
 
@@ -265,7 +265,7 @@ func (c *Command) introduceStored(view *crawlcmd.View, f *storedweb.Found, opt *
 		view.Say(fmt.Sprintf("%d of the WARC files have no sound index (.cdxj) and were read themselves.\n", f.Read))
 	}
 	view.Say(fmt.Sprintf("Delays: %s between requests to a host, at least %s with a large budget; %s to an address. Connections: %d. Directory: %s\n",
-		human.Duration(opt.HostDelay), human.Duration(opt.HostDelayMin), human.Duration(opt.ServerDelay), c.Connections, opt.Dirs[0]))
+		human.Duration(opt.Politeness.HostDelay), human.Duration(opt.Politeness.HostDelayMin), human.Duration(opt.Politeness.ServerDelay), c.Connections, opt.Disk.Dirs[0]))
 	for _, line := range plan.Lines() {
 		view.Say(line + "\n")
 	}

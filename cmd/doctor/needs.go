@@ -80,7 +80,7 @@ func (c *Command) needs() (*needs, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Connections = int64(o.Connections)
+	n.Connections = int64(o.Network.Connections)
 	n.Files = c.Reserve(m, len(n.Dirs), len(n.Outs), c.DirectIO).Reserved()
 	n.RAMBytes, n.KeepFreeBytes = made.RAMBytes, made.KeepFreeBytes
 	n.StateBytes, n.OutputBytes = f.DiskBytes-f.OutputBytes, f.OutputBytes

@@ -105,10 +105,10 @@ func (d *Delays) CheckRates() error {
 
 // Apply sets a crawl's options.
 func (d *Delays) Apply(o *crawl.Options) {
-	o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
-	o.PLDDelay, o.PLDDelayMin, o.MaxCrawlDelay, o.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
-	o.AdaptiveDelay = d.AdaptiveDelay
-	o.NetworkRate, o.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
+	o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
+	o.Politeness.PLDDelay, o.Politeness.PLDDelayMin, o.Politeness.MaxCrawlDelay, o.Politeness.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
+	o.Politeness.AdaptiveDelay = d.AdaptiveDelay
+	o.Politeness.NetworkRate, o.Politeness.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
 }
 
 // leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full

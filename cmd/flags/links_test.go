@@ -17,8 +17,8 @@ func TestLinkFlags(t *testing.T) {
 		if err := l.Check(); err != nil {
 			t.Errorf("%q: %v", given, err)
 		}
-		if l.Apply(&o); o.LinkRels != want || !o.IgnoreNofollow || !o.Assets || !o.Forms {
-			t.Errorf("%q: got %+v", given, o.LinkRels)
+		if l.Apply(&o); o.Links.Rels != want || !o.Links.IgnoreNofollow || !o.Links.Assets || !o.Links.Forms {
+			t.Errorf("%q: got %+v", given, o.Links.Rels)
 		}
 	}
 	for _, given := range []string{"", "nxt", "next,,prev", "none,next", "stylesheet"} {

@@ -105,8 +105,12 @@ func (p *Planned) Options() (crawl.Options, error) {
 		n, _ := p.Reserve(m, len(p.Dir), len(Directories(p.Out)), false).Connections(DefaultConnections)
 		p.Connections.Lower(n)
 	}
-	o := crawl.Options{Dirs: Clean(p.Dir), Out: Clean(Directories(p.Out)), RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk), Connections: int(p.Connections.Most()),
-		KeepFree: int64(OrZero(p.KeepFree)), QueuesMax: int(p.QueuesMax), Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}
+	o := crawl.Options{Disk: crawl.DiskOptions{Dirs: Clean(p.Dir), Out: Clean(Directories(p.Out)),
+		KeepFree: int64(OrZero(p.KeepFree))},
+		Limits:  crawl.LimitsOptions{RAMBytes: int64(*p.RAM), DiskBytes: int64(*p.Disk)},
+		Network: crawl.NetworkOptions{Connections: int(p.Connections.Most())},
+		Budgets: crawl.BudgetsOptions{QueuesMax: int(p.QueuesMax)},
+		Output:  crawl.OutputOptions{Store: p.Store == "warc", CrawlLog: state.LogLevel(p.CrawlLog)}}
 	p.Drum.Apply(&o)
 	if p.Nodes == 1 {
 		return o, nil
@@ -126,11 +130,11 @@ func (p *Planned) embeds() bool { return len(p.Cluster) > 0 && p.Cluster[0] == "
 func SetBroker(o *crawl.Options, stream, leases Size) error {
 	nodes := o.Cluster.Table.Nodes()
 	store := exchange.BrokerDisk(nodes, int64(stream), int64(leases))
-	if store > o.DiskBytes/2 {
+	if store > o.Limits.DiskBytes/2 {
 		return term.Usage(fmt.Errorf("--cluster-stream %v for each of %d nodes is %v, more than half of --disk %v", stream,
-			nodes, Size(store), Size(o.DiskBytes)))
+			nodes, Size(store), Size(o.Limits.DiskBytes)))
 	}
-	o.BrokerRAM = exchange.BrokerRAM + exchange.LeaseIndexRAM(nodes, o.RAMBytes, int64(leases))
-	o.DiskBytes -= store
+	o.Limits.BrokerRAM = exchange.BrokerRAM + exchange.LeaseIndexRAM(nodes, o.Limits.RAMBytes, int64(leases))
+	o.Limits.DiskBytes -= store
 	return nil
 }

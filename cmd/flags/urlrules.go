@@ -51,8 +51,8 @@ func (u *URLRules) Check() error {
 func (u *URLRules) Apply(o *crawl.Options) {
 	params, _ := urlrule.ParseParams(u.StripParams)
 	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)
-	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
+	o.Admission.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
 		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats), MaxParams: int(u.MaxParams)}
-	o.KeepEscapes = u.Escapes == "keep"
-	o.MaxURLBytes, o.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
+	o.Admission.KeepEscapes = u.Escapes == "keep"
+	o.Admission.MaxURLBytes, o.Admission.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
 }

@@ -101,7 +101,7 @@ func (c *Command) Run(a *term.App) error {
 	if err != nil {
 		return term.Usage(err)
 	}
-	p := planned{RAMBytes: made.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Dirs), Connections: o.Connections, URLSeen: made.URLSeen,
+	p := planned{RAMBytes: made.RAMBytes, DiskBytes: int64(*c.Disk), Dirs: len(o.Disk.Dirs), Connections: o.Network.Connections, URLSeen: made.URLSeen,
 		URLSeenDiskBytes: made.URLSeenDiskBytes, RAM: made.RAM(), SupportersRAM: made.SupportBytes() + star.MostVoteBytes, Forecast: f, MostPages: made.MostPages(load)}
 	if c.Nodes > 1 {
 		n := made.Nodes(&f, plan.NodesInput{LinksAway: float64(c.LinksAway), StreamBytes: int64(c.ClusterStream), LeasesBytes: int64(c.ClusterLeases),

@@ -30,20 +30,26 @@ func SimOptions(t testing.TB, web *simweb.Web, fs disk.FS) crawl.Options {
 	}
 	t.Cleanup(func() { client.Close() })
 	opt := crawl.Options{
-		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org",
-		Resolver: testworld.SimResolver{Web: web}, Fetcher: client, AllowedAddr: client.AllowedAddr, Ports: client.Ports(), RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
-		KeepAlive: 10 * time.Second, HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
-		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
-		CrawlLog: state.LogAll, StockTarget: 2000, MaxDepth: crawl.Unlimited,
+		Disk:      crawl.DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: 5 * time.Second},
+		Admission: crawl.AdmissionOptions{SeedLines: web.Seeds()},
+		Identity:  crawl.IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
+		Network: crawl.NetworkOptions{Resolver: testworld.SimResolver{Web: web}, Fetcher: client,
+			AllowedAddr: client.AllowedAddr, Ports: client.Ports(), Connections: 64, KeepAlive: 10 * time.Second},
+		Limits: crawl.LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 10 << 30, Linger: 5 * time.Second,
+			MaxDepth: crawl.Unlimited},
+		Health: crawl.HealthOptions{Retries: 2},
+		Politeness: crawl.PolitenessOptions{HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond,
+			ServerDelay: 20 * time.Millisecond, ServerDelayMin: 5 * time.Millisecond},
+		Output: crawl.OutputOptions{Store: true, CrawlLog: state.LogAll}, Order: crawl.OrderOptions{StockTarget: 2000},
 	}
 	if *testworld.Verbose {
-		opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		opt.Snapshot = func(s *crawl.Snapshot) {
+		opt.Observe.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		opt.Observe.Snapshot = func(s *crawl.Snapshot) {
 			t.Logf("%v: %v fetched %d pages %d waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
 				s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting, s.Deferred, s.Refused, s.RobotsInFlight, s.RobotsQueued,
 				s.Queue, s.Horizon)
 		}
-		opt.SnapshotEvery = 10 * time.Second
+		opt.Observe.SnapshotEvery = 10 * time.Second
 	}
 	return opt
 }
@@ -57,17 +63,22 @@ func WebOptions(t testing.TB, w *testworld.Web, fs disk.FS, seeds ...string) cra
 		t.Fatal(err)
 	}
 	return crawl.Options{
-		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: seeds, Agent: "drumbeat", Contact: "test@example.org",
-		Resolver: w, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 200, Retries: 3,
-		HostDelay: 40 * time.Second, HostDelayMin: time.Second,
-		ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond,
-		MaxDepth: crawl.Unlimited, Linger: time.Minute, CheckpointEvery: time.Hour, Store: true, CrawlLog: state.LogAll,
+		Disk:      crawl.DiskOptions{FS: fs, Dirs: []string{"d0", "d1"}, CheckpointEvery: time.Hour},
+		Admission: crawl.AdmissionOptions{SeedLines: seeds},
+		Identity:  crawl.IdentityOptions{Agent: "drumbeat", Contact: "test@example.org"},
+		Network:   crawl.NetworkOptions{Resolver: w, Fetcher: client, Connections: 200},
+		Limits: crawl.LimitsOptions{RAMBytes: 128 << 20, DiskBytes: 10 << 30, MaxDepth: crawl.Unlimited,
+			Linger: time.Minute},
+		Health: crawl.HealthOptions{Retries: 3},
+		Politeness: crawl.PolitenessOptions{HostDelay: 40 * time.Second, HostDelayMin: time.Second,
+			ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond},
+		Output: crawl.OutputOptions{Store: true, CrawlLog: state.LogAll},
 	}
 }
 
 // AtOnce removes all delays.
 func AtOnce(o *crawl.Options) {
-	o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = 0, 0, 0, 0
+	o.Politeness.HostDelay, o.Politeness.HostDelayMin, o.Politeness.ServerDelay, o.Politeness.ServerDelayMin = 0, 0, 0, 0
 }
 
 // MustRun runs a crawl to its end.
@@ -86,9 +97,9 @@ func StoppedCrawl(t *testing.T) (*memfs.FS, crawl.Options) {
 	web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 3000, 0.2 })
 	fs := memfs.New(*testworld.Seed)
 	opt := SimOptions(t, web, fs)
-	opt.QueuePages = crawl.Unlimited
-	opt.StockTarget = 100
-	opt.MaxPages = 300
+	opt.Budgets.QueuePages = crawl.Unlimited
+	opt.Order.StockTarget = 100
+	opt.Limits.MaxPages = 300
 	if _, err := crawl.Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}

@@ -291,9 +291,7 @@ func (p *Plan) planSeen(ram int64) error {
 const (
 	// workerRAM is the RAM for which another merge worker is added: its round, chunk and buffers.
 	workerRAM = 8 << 20
-	// MaxWorkers is the most merge workers. More do not make a pass faster, because disks and the text
-	// stream limit it.
-	MaxWorkers = 8
+
 	// seenLogBytes is the size of a text block. Larger blocks compress little better.
 	seenLogBytes = 512 << 10
 )

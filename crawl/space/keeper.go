@@ -15,20 +15,11 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
 	"drumbeat/disk"
 	"drumbeat/internal/human"
 	"drumbeat/state"
-)
-
-// WhenFull is what a crawl does when a disk is nearly full or --disk is nearly reached.
-type WhenFull string
-
-// The same command continues the crawl after each of these.
-const (
-	WhenFullPause WhenFull = "pause" // pause fetching until there is room again
-	WhenFullDrain WhenFull = "drain" // stop queueing new links below twice the mark; pause at the mark
-	WhenFullStop  WhenFull = "stop"  // end with StopDisk
 )
 
 // These are the intervals of the checks.
@@ -41,7 +32,7 @@ const (
 // Options are the options of a Keeper.
 type Options struct {
 	Log         *slog.Logger
-	WhenFull    WhenFull
+	WhenFull    options.WhenFull
 	Drain       bool     // new links are never queued
 	Dirs        []string // of state and output, each once
 	Outs        int      // directories of output
@@ -312,7 +303,7 @@ const drainSamples = 3
 // drainOrNot starts draining when space runs low, with WhenFullDrain, and ends it when there is room again.
 // least is the smallest number of free bytes of all file systems.
 func (s *Keeper) drainOrNot(least int64) {
-	if s.opt.WhenFull != WhenFullDrain || s.opt.Drain {
+	if s.opt.WhenFull != options.WhenFullDrain || s.opt.Drain {
 		return
 	}
 	mark, on := 2*s.lowWater(), s.draining
@@ -368,7 +359,7 @@ func (s *Keeper) logPause(now time.Time) (stop bool) {
 		return false
 	}
 	paused, onlyStore, tell := s.notePause(now)
-	if s.opt.WhenFull == WhenFullStop && !onlyStore {
+	if s.opt.WhenFull == options.WhenFullStop && !onlyStore {
 		s.run.Stop(StopDisk)
 		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
 		return true

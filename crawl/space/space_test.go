@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/account"
+	"drumbeat/crawl/options"
 	"drumbeat/crawl/plan"
 	"drumbeat/crawl/testworld"
 	"drumbeat/disk"
@@ -107,7 +108,7 @@ func TestLoanGivesWay(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		mem := memfs.New(1)
 		mem.SetCapacity(1 << 20)
-		s := keeper(mem, []string{"d0", "d1"}, Options{WhenFull: WhenFullStop})
+		s := keeper(mem, []string{"d0", "d1"}, Options{WhenFull: options.WhenFullStop})
 		s.opt.Plan.KeepFreeBytes = 64 << 10
 		if _, _, err := s.Borrow(t.Context(), "work", "d0", 1<<20); !errors.Is(err, ErrNoRoom) {
 			t.Errorf("a loan of the whole disk: %v", err)
@@ -190,7 +191,7 @@ func TestReserveIsShared(t *testing.T) {
 func TestDrainEndsWithTheShortage(t *testing.T) {
 	mem := memfs.New(1)
 	draining := false
-	s := keeper(mem, []string{"."}, Options{WhenFull: WhenFullDrain, DiskBytes: 1 << 40})
+	s := keeper(mem, []string{"."}, Options{WhenFull: options.WhenFullDrain, DiskBytes: 1 << 40})
 	s.others.Drain = func(on bool) { draining = on }
 	s.opt.Plan.KeepFreeBytes = 1000
 	for i, look := range []struct {
@@ -261,7 +262,7 @@ func TestBlockedLogHoldsNoLock(t *testing.T) {
 			s.logPause(time.Now().Add(time.Second))
 		},
 		"stop": func(s *Keeper) {
-			s.opt.WhenFull = WhenFullStop
+			s.opt.WhenFull = options.WhenFullStop
 			s.SetReason("free", "a test")
 			s.logPause(time.Now())
 		},

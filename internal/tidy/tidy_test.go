@@ -116,11 +116,13 @@ var layers = map[string]layer{
 	"crawl/resolve":  {0, nil},
 	"crawl/observe":  {28, []string{"crawl/account", "disk", "internal/cputime", "internal/pace", "polite", "state", "state/changes", "state/history", "state/metrics", "state/snapshot"}},
 	"crawl/output":   {29, []string{"crawl/account", "crawl/plan", "crawl/resolve", "crawl/space", "disk", "fetch", "internal/crawllog", "internal/human", "internal/mimetype", "internal/objstore", "internal/tabular", "queue", "state", "state/extract", "state/snapshot", "warc", "warc/outfile", "weburl"}},
-	"crawl/space":    {28, []string{"crawl/account", "crawl/plan", "disk", "internal/human", "state"}},
+	"crawl/space":    {28, []string{"crawl/account", "crawl/options", "crawl/plan", "disk", "internal/human", "state"}},
 	"crawl/outage":   {28, []string{"crawl/account", "crawl/resolve", "fetch", "internal/bug", "internal/health", "internal/human", "polite", "robots", "state", "state/snapshot", "weburl"}},
 	"crawl/pass":     {29, []string{"crawl/account", "crawl/space", "drum", "state", "state/snapshot"}},
 	"crawl/plan":     {26, []string{"beast", "drum", "exchange", "internal/human", "robots", "star", "state", "warc"}},
 	"crawl/account":  {27, []string{"internal/bug", "internal/histogram", "state", "state/snapshot", "weburl"}},
+	"crawl/options": {26, []string{"crawl/resolve", "disk", "fetch", "internal/pace", "internal/ports", "internal/urlrule",
+		"internal/walk", "parse", "polite", "state", "warc"}},
 
 	// For tests: the webs and checks below crawl, and the crawls above it.
 	"crawl/testworld": {29, []string{"beast", "crawl/resolve", "disk", "disk/memfs", "drum", "internal/crawllog", "internal/simweb", "queue", "robots",

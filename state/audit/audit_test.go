@@ -17,10 +17,10 @@ import (
 func TestAuditFindsKeysInURLseen(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs, opt := crawltest.StoppedCrawl(t)
-		testworld.Tamper(t, fs, opt.Dirs, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+		testworld.Tamper(t, fs, opt.Disk.Dirs, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
 			return testworld.AddSeen(t.Context(), set, m, tails, 12345)
 		})
-		rep, err := audit.Run(fs, opt.Dirs)
+		rep, err := audit.Run(fs, opt.Disk.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,12 +34,12 @@ func TestAuditFindsKeysInURLseen(t *testing.T) {
 func TestDamageIsFoundAndNamed(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs, opt := crawltest.StoppedCrawl(t)
-		path := disk.Set{FS: fs, Paths: opt.Dirs}.Path(0, state.ManifestName)
-		for _, dir := range opt.Dirs { // damage the copy too
+		path := disk.Set{FS: fs, Paths: opt.Disk.Dirs}.Path(0, state.ManifestName)
+		for _, dir := range opt.Disk.Dirs { // damage the copy too
 			testworld.Spoil(t, rand.New(rand.NewPCG(1, 1)), fs, dir+"/"+state.ManifestName, 1)
 		}
 		for name, try := range map[string]func() error{
-			"audit": func() error { _, err := audit.Run(fs, opt.Dirs); return err },
+			"audit": func() error { _, err := audit.Run(fs, opt.Disk.Dirs); return err },
 			"crawl": func() error { _, err := crawl.Run(t.Context(), opt); return err },
 		} {
 			err := try()

@@ -27,14 +27,14 @@ func TestDeepAudit(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs, opt := crawltest.StoppedCrawl(t)
 		for range 2 {
-			rep := testworld.Deep(t, fs, opt.Dirs)
+			rep := testworld.Deep(t, fs, opt.Disk.Dirs)
 			if !rep.Balanced() || rep.Keys.Nowhere+rep.Keys.NotSeen+rep.Keys.Twice > 0 {
 				t.Fatalf("%+v\n%+v\n%v\n%+v", rep.Bad, rep.Keys, rep.Damages, rep.Output)
 			}
 			if o := rep.Output; !o.StoredAll || !o.RefusedAll || o.WARC.AbsentFiles+o.WARC.AbsentIndexes > 0 || o.WARC.Captures == 0 {
 				t.Errorf("output: %+v", o)
 			}
-			opt.MaxPages = 0
+			opt.Limits.MaxPages = 0
 			if _, err := crawl.Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatal(err)
 			}
@@ -48,7 +48,7 @@ func TestDeepAuditFindsEachFault(t *testing.T) {
 	t.Parallel()
 	testworld.InBubble(t, func(t *testing.T) {
 		whole, opt := crawltest.StoppedCrawl(t)
-		testworld.FindsEachFault(t, whole, opt.Dirs)
+		testworld.FindsEachFault(t, whole, opt.Disk.Dirs)
 	})
 }
 
@@ -88,14 +88,14 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 			if _, err := f.WriteAt(b, 5000); err != nil {
 				t.Fatal(err)
 			}
-			if rep := testworld.Deep(t, fs, opt.Dirs); rep.Balanced() != (i == 1) || i == 0 && rep.Damages[0].File != "d0/warc/"+name {
+			if rep := testworld.Deep(t, fs, opt.Disk.Dirs); rep.Balanced() != (i == 1) || i == 0 && rep.Damages[0].File != "d0/warc/"+name {
 				t.Errorf("wrong bytes in %s: %v, %v", name, rep.Damages, rep.Bad)
 			}
 		}
 		if err := fs.Rename("d0/warc/"+name, "elsewhere"); err != nil {
 			t.Fatal(err)
 		}
-		rep := testworld.Deep(t, fs, opt.Dirs)
+		rep := testworld.Deep(t, fs, opt.Disk.Dirs)
 		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || !rep.Output.StoredAll {
 			t.Errorf("moved %s away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
 		}
@@ -109,10 +109,10 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 		w := &testworld.Web{Serve: testworld.PagesOnly}
 		fs := memfs.New(1)
 		opt := crawltest.WebOptions(t, w, fs, "http://seed.github.io/")
-		opt.PrivateSuffixes, opt.MaxPages = true, 1
+		opt.Admission.PrivateSuffixes, opt.Limits.MaxPages = true, 1
 		crawltest.MustRun(t, t.Context(), opt)
-		testworld.Tamper(t, fs, opt.Dirs, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			r, _, err := audit.Open(&audit.Options{FS: fs, Dirs: opt.Dirs})
+		testworld.Tamper(t, fs, opt.Disk.Dirs, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			r, _, err := audit.Open(&audit.Options{FS: fs, Dirs: opt.Disk.Dirs})
 			if err == nil {
 				err = r.Unlock()
 			}
@@ -140,7 +140,7 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 			}
 			return d.Close()
 		})
-		rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs})
+		rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Disk.Dirs})
 		if err != nil || rep.DamageCount > 0 {
 			t.Errorf("%v, damages %v", err, rep.Damages)
 		}

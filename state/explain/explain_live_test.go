@@ -52,7 +52,7 @@ func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
 // between. It checks that explain reports no error and no damage, and that no URL goes back. It returns the
 // number of checkpoints seen.
 func watchCrawl(t *testing.T, fsys disk.FS, opt *crawl.Options, urls []string, done <-chan struct{}, rest func()) int {
-	x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, fsys), Dirs: opt.Disk.Dirs})
 	if err != nil {
 		t.Error(err)
 		return 0
@@ -121,7 +121,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 			web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages = 400 })
 			mem := memfs.New(*testworld.Seed)
 			opt := crawltest.SimOptions(t, web, mem)
-			opt.CheckpointEvery, opt.StockTarget, opt.QueuePages = time.Second, 60, crawl.Unlimited
+			opt.Disk.CheckpointEvery, opt.Order.StockTarget, opt.Budgets.QueuePages = time.Second, 60, crawl.Unlimited
 			watched(t, mem, opt, some(web), func() { time.Sleep(700 * time.Millisecond) }, 10)
 		})
 	})
@@ -129,8 +129,8 @@ func TestExplainRunningCrawl(t *testing.T) {
 		web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.CrawlDelay = 300, 0 })
 		opt := crawltest.SimOptions(t, web, disk.OS())
 		crawltest.AtOnce(&opt)
-		opt.Dirs = []string{t.TempDir(), t.TempDir()}
-		opt.CheckpointEvery, opt.StockTarget, opt.MaxPages, opt.WARCFileBytes = 10*time.Millisecond, 60, 150, 100_000
+		opt.Disk.Dirs = []string{t.TempDir(), t.TempDir()}
+		opt.Disk.CheckpointEvery, opt.Order.StockTarget, opt.Limits.MaxPages, opt.Output.WARCFileBytes = 10*time.Millisecond, 60, 150, 100_000
 		watched(t, disk.OS(), opt, some(web), func() {}, 1)
 	})
 }
@@ -162,7 +162,7 @@ func TestExplainBeginsAnew(t *testing.T) {
 		mem, opt := crawltest.StoppedCrawl(t)
 		var url string
 		var place state.Place
-		for u, at := range testworld.TruthOf(t, mem, opt.Dirs).Places {
+		for u, at := range testworld.TruthOf(t, mem, opt.Disk.Dirs).Places {
 			switch at.Place {
 			case state.PlaceFailed, state.PlaceBeast, state.PlaceReady, state.PlaceAwaitRobots, state.PlaceDeferred:
 				url, place = u, at.Place
@@ -174,10 +174,10 @@ func TestExplainBeginsAnew(t *testing.T) {
 		for _, moved := range []bool{true, false} {
 			fsys := &movedOn{FS: mem, move: func() {
 				if moved {
-					testworld.Tamper(t, mem, opt.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
+					testworld.Tamper(t, mem, opt.Disk.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
 				}
 			}}
-			x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Dirs})
+			x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Disk.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +203,7 @@ func TestExplainDamage(t *testing.T) {
 	t.Parallel()
 	testworld.InBubble(t, func(t *testing.T) {
 		mem, opt := crawltest.StoppedCrawl(t)
-		tr := testworld.TruthOf(t, mem, opt.Dirs)
+		tr := testworld.TruthOf(t, mem, opt.Disk.Dirs)
 		var urls []string
 		have := map[string]int{}
 		for url := range tr.Places {
@@ -225,13 +225,13 @@ func TestExplainDamage(t *testing.T) {
 			rounds = 5000
 		}
 		var files []string
-		for _, dir := range opt.Dirs {
+		for _, dir := range opt.Disk.Dirs {
 			files = append(files, filesBelow(t, mem, dir)...)
 		}
 		for range rounds {
 			name := files[rng.IntN(len(files))]
 			undo := flipByte(t, mem, name, rng)
-			x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
+			x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -360,7 +360,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 			t.Errorf("a bare host is %s", reports[3].URL)
 		}
 		// The manifest of an older program has no options of the last run.
-		testworld.Tamper(t, mem, opt.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
+		testworld.Tamper(t, mem, opt.Disk.Dirs, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
 		reports, err = x.URLs([]string{"http://a.test/"})
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older version") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without options of the last run: %+v, %v", reports, err)
@@ -391,11 +391,11 @@ func TestExplainLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt := crawltest.WebOptions(t, web, mem)
-		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
-		opt.Ports = ports.New(append(ports.Of(80, 443), ports.Range{First: 8000, Last: 8099})...)
-		opt.MaxURLBytes, opt.MaxCrawlDelay = 100, 5*time.Second
+		opt.Admission.Seeds, opt.Admission.SeedLines, opt.Admission.Scope, opt.Limits.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
+		opt.Network.Ports = ports.New(append(ports.Of(80, 443), ports.Range{First: 8000, Last: 8099})...)
+		opt.Admission.MaxURLBytes, opt.Politeness.MaxCrawlDelay = 100, 5*time.Second
 		crawltest.MustRun(t, t.Context(), opt)
-		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -462,10 +462,10 @@ func TestExplainTrouble(t *testing.T) {
 			seeds = append(seeds, testworld.URLs(name, 1, 12)...)
 		}
 		opt := crawltest.WebOptions(t, web, mem, seeds...)
-		opt.HostDelay, opt.HostRefusals, opt.HostFailures, opt.HostRests = time.Second, 5, 10, 5
+		opt.Politeness.HostDelay, opt.Health.HostRefusals, opt.Health.HostFailures, opt.Health.HostRests = time.Second, 5, 10, 5
 		crawltest.MustRun(t, t.Context(), opt)
-		testworld.CheckBalanced(t, mem, opt.Dirs)
-		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
+		testworld.CheckBalanced(t, mem, opt.Disk.Dirs)
+		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -473,7 +473,7 @@ func TestExplainTrouble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, places := testworld.TruthOf(t, mem, opt.Dirs), map[string]map[string]int{}
+		tr, places := testworld.TruthOf(t, mem, opt.Disk.Dirs), map[string]map[string]int{}
 		for _, rep := range reports {
 			name := strings.TrimSuffix(rep.Host, "0.test")
 			if places[name] == nil {

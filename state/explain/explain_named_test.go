@@ -22,7 +22,7 @@ func TestExplainNames(t *testing.T) {
 		}}
 		opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
 		crawltest.MustRun(t, t.Context(), opt)
-		x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,9 +51,9 @@ func TestExplainNotStored(t *testing.T) {
 				return testworld.Answer{200, "", "<html><meta name=robots content=noarchive>a page"}
 			}}
 			opt := crawltest.WebOptions(t, w, memfs.New(*testworld.Seed), "http://a.test/")
-			opt.Store, opt.NoArchive, opt.CrawlLog = true, state.ArchiveDrop, log
+			opt.Output.Store, opt.Output.NoArchive, opt.Output.CrawlLog = true, state.ArchiveDrop, log
 			crawltest.MustRun(t, t.Context(), opt)
-			x, err := explain.NewExplainer(explain.Options{FS: opt.FS, Dirs: opt.Dirs})
+			x, err := explain.NewExplainer(explain.Options{FS: opt.Disk.FS, Dirs: opt.Disk.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}

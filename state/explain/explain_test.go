@@ -47,9 +47,9 @@ func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.
 func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *crawl.Options, w *robotsWitness) map[string]int {
 	t.Helper()
 	urls := testworld.AllURLs(web)
-	tr := testworld.TruthOf(t, fsys, opt.Dirs)
+	tr := testworld.TruthOf(t, fsys, opt.Disk.Dirs)
 	snap := web.Log().Snapshot()
-	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Disk.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,13 +209,13 @@ func TestExplainEveryURL(t *testing.T) {
 				web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 400, 0.1 })
 				fs := memfs.New(*testworld.Seed + uint64(round))
 				opt := crawltest.SimOptions(t, web, fs)
-				w := &robotsWitness{Fetcher: opt.Fetcher, files: map[string]string{}}
-				opt.Fetcher, opt.QueuePages, opt.StockTarget, opt.WARCFileBytes = w, crawl.Unlimited, 40, 100_000
-				opt.BudgetDefault = 2
+				w := &robotsWitness{Fetcher: opt.Network.Fetcher, files: map[string]string{}}
+				opt.Network.Fetcher, opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Output.WARCFileBytes = w, crawl.Unlimited, 40, 100_000
+				opt.Budgets.Default = 2
 				if round%2 == 0 {
-					opt.MaxPages = int64(1 + rng.IntN(200))
+					opt.Limits.MaxPages = int64(1 + rng.IntN(200))
 				} else {
-					opt.CheckpointEvery = time.Second
+					opt.Disk.CheckpointEvery = time.Second
 					fs.CrashAfter(500 + rng.IntN(6000))
 				}
 				if _, err := crawl.Run(t.Context(), opt); err != nil && !errors.Is(err, disk.ErrCrashed) {

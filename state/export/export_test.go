@@ -36,7 +36,7 @@ func TestExportFullDisk(t *testing.T) {
 		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "table", TempDir: "table.tmp",
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "table", TempDir: "table.tmp",
 			PartBytes: 50_000}
 		full := 0
 		for room := int64(80_000); ; room += 80_000 {
@@ -79,7 +79,7 @@ func TestWACZFullDisk(t *testing.T) {
 		if err := errors.Join(fs.MkdirAll("out"), disk.WriteFileAtomic(fs, "out/site.wacz", []byte("earlier"))); err != nil {
 			t.Fatal(err)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.WACZ, Target: "out/site.wacz", TempDir: "out/site.wacz.tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "out/site.wacz", TempDir: "out/site.wacz.tmp"}
 		names := func() string {
 			list, err := fs.List("out")
 			if err != nil {
@@ -122,7 +122,7 @@ func TestExportStops(t *testing.T) {
 		for _, kind := range []export.Kind{export.Pages, export.PLDEdges} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(errStop)
-			_, err := export.Run(ctx, export.Options{FS: fs, Dirs: opt.Dirs, Kind: kind, Format: tabular.CSV, Target: "t-" + string(kind), TempDir: "tmp"})
+			_, err := export.Run(ctx, export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.CSV, Target: "t-" + string(kind), TempDir: "tmp"})
 			if !errors.Is(err, errStop) {
 				t.Errorf("%s: %v", kind, err)
 			}

@@ -17,13 +17,13 @@ func TestExportProgress(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, testworld.Mirrors(2, 200), fs, "http://m0.test/")
-		opt.Store, opt.ArchiveRobots = true, false
+		opt.Output.Store, opt.Output.ArchiveRobots = true, false
 		crawltest.MustRun(t, t.Context(), opt)
 		for _, x := range []export.Options{
 			{Kind: export.Links, Format: tabular.CSV}, {Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true}, {Kind: export.WACZ},
 		} {
 			var last state.Progress
-			x.FS, x.Dirs, x.Target, x.TempDir = fs, opt.Dirs, "t-"+string(x.Kind), "tmp"
+			x.FS, x.Dirs, x.Target, x.TempDir = fs, opt.Disk.Dirs, "t-"+string(x.Kind), "tmp"
 			x.Progress = func(p state.Progress) { last = p }
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)

@@ -34,10 +34,10 @@ func TestExportLinkCounts(t *testing.T) {
 		}}
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
-		opt.Store = true
+		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
 		for _, counted := range []bool{false, true} {
-			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: counted,
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: counted,
 				Target: "edges", TempDir: "tmp"} // the second replaces the first
 			rep, err := export.Run(t.Context(), x)
 			if err != nil {

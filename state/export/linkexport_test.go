@@ -28,7 +28,7 @@ const day = 24 * time.Hour
 // the report.
 func exportedLinks(t *testing.T, fs disk.FS, opt *crawl.Options, target string) ([]string, *export.Report) {
 	t.Helper()
-	x := export.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out, Kind: export.Links, Format: tabular.JSONL, Target: target, TempDir: "tmp"}
+	x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out, Kind: export.Links, Format: tabular.JSONL, Target: target, TempDir: "tmp"}
 	rep, err := export.Run(t.Context(), x)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestExportLinks(t *testing.T) {
 		}}
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
-		opt.Store = true
+		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		want := []string{
@@ -119,8 +119,8 @@ func TestExportLinksOfMirrors(t *testing.T) {
 		testworld.InBubble(t, func(t *testing.T) {
 			fs := memfs.New(*testworld.Seed)
 			opt := crawltest.WebOptions(t, testworld.Mirrors(hosts, pages), fs, "http://m0.test/")
-			opt.Store, opt.WARCFileBytes, opt.Connections = true, 20_000, 4
-			opt.WARCFormat = format
+			opt.Output.Store, opt.Output.WARCFileBytes, opt.Network.Connections = true, 20_000, 4
+			opt.Output.WARCFormat = format
 			res := crawltest.MustRun(t, t.Context(), opt)
 			if res.Snapshot.Count(state.CountRevisits) < (hosts-1)*pages {
 				t.Errorf("%d revisits", res.Snapshot.Count(state.CountRevisits))
@@ -133,7 +133,7 @@ func TestExportLinksOfMirrors(t *testing.T) {
 			if !maps.Equal(got, want) || len(rep.Notes) > 0 {
 				t.Errorf("%v: %d rows, %d different ones, want %d; notes %q", format, len(list), len(got), len(want), rep.Notes)
 			}
-			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Links, Format: export.Arc, Target: "graph", TempDir: "tmp"}
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Links, Format: export.Arc, Target: "graph", TempDir: "tmp"}
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +207,7 @@ func TestExportLinksOfManyMirrors(t *testing.T) {
 		}}
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
-		opt.Store, opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
+		opt.Output.Store, opt.Politeness.HostDelay, opt.Politeness.HostDelayMin, opt.Politeness.ServerDelay, opt.Politeness.ServerDelayMin = true, 20*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
 		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		ends := 0
@@ -228,17 +228,17 @@ func TestExportLinksDamaged(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fs, "http://m0.test/")
-		opt.Store, opt.WARCFileBytes, opt.ArchiveRobots = true, 10_000, false
+		opt.Output.Store, opt.Output.WARCFileBytes, opt.Output.ArchiveRobots = true, 10_000, false
 		crawltest.MustRun(t, t.Context(), opt)
 		whole, _ := exportedLinks(t, fs, &opt, "links")
 		var files []string
-		names, err := fs.List(opt.Dirs[0] + "/warc")
+		names, err := fs.List(opt.Disk.Dirs[0] + "/warc")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
 			if strings.HasSuffix(name, ".warc.gz") {
-				files = append(files, opt.Dirs[0]+"/warc/"+name)
+				files = append(files, opt.Disk.Dirs[0]+"/warc/"+name)
 			}
 		}
 		if len(files) < 3 || len(whole) != 41 {
@@ -248,7 +248,7 @@ func TestExportLinksDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
@@ -327,9 +327,9 @@ func TestExportLinksOfVisits(t *testing.T) {
 		}}
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
-		opt.Store, opt.CrawlLog, opt.WARCFileBytes = true, state.LogAll, 4000
+		opt.Output.Store, opt.Output.CrawlLog, opt.Output.WARCFileBytes = true, state.LogAll, 4000
 		opt.Recrawl = &revisit.Policy{Kind: revisit.Uniform, Least: day, Longest: day, Default: day, Gone: 9}
-		opt.MaxTime = 5*day + 12*time.Hour
+		opt.Limits.MaxTime = 5*day + 12*time.Hour
 		crawltest.MustRun(t, t.Context(), opt)
 		got, rep := exportedLinks(t, fs, &opt, "links")
 		want := []string{
@@ -345,7 +345,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 		if !slices.Equal(got, want) || len(rep.Notes) > 0 {
 			t.Errorf("got\n%s\nwant\n%s\nnotes %q", strings.Join(got, "\n"), strings.Join(want, "\n"), rep.Notes)
 		}
-		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "a.test", 100)
+		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "a.test", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func TestExportLinksOfVisits(t *testing.T) {
 		if statuses := map[int]int64{200: 5, 301: 1, 404: 6}; !maps.Equal(site.Statuses, statuses) || site.Pages != 5 || site.Links != 7 {
 			t.Errorf("%d pages, %d links, statuses %v, want %v", site.Pages, site.Links, site.Statuses, statuses)
 		}
-		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: true, Target: "edges", TempDir: "tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.PLDEdges, Format: tabular.JSONL, CountLinks: true, Target: "edges", TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}

@@ -21,9 +21,9 @@ func TestExportWithoutIndex(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fsys := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fsys, "http://m0.test/")
-		opt.Store, opt.WARCFileBytes = true, 10_000
+		opt.Output.Store, opt.Output.WARCFileBytes = true, 10_000
 		crawltest.MustRun(t, t.Context(), opt)
-		dir := opt.Dirs[0] + "/warc/"
+		dir := opt.Disk.Dirs[0] + "/warc/"
 		names, err := fsys.List(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestExportWithoutIndex(t *testing.T) {
 				{Kind: export.Links, Format: tabular.CSV}, {Kind: export.Links, Format: export.Arc}, {Kind: export.Near, Format: tabular.CSV},
 				{Kind: export.PLDEdges, Format: tabular.CSV, CountLinks: true}, {Kind: export.Index, Format: export.CDXJ}, {Kind: export.WACZ},
 			} {
-				x.FS, x.Dirs, x.Target, x.TempDir = fsys, opt.Dirs, "t-"+string(x.Kind)+string(x.Format), "tmp"
+				x.FS, x.Dirs, x.Target, x.TempDir = fsys, opt.Disk.Dirs, "t-"+string(x.Kind)+string(x.Format), "tmp"
 				_, err := export.Run(t.Context(), x)
 				if moved == data {
 					if err != nil {
@@ -68,12 +68,12 @@ func TestExportAbsent(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fsys := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fsys, "http://m0.test/")
-		opt.Store, opt.WARCFileBytes = true, 10_000
+		opt.Output.Store, opt.Output.WARCFileBytes = true, 10_000
 		crawltest.MustRun(t, t.Context(), opt)
 		files := map[string]int{}
 		for _, gone := range []bool{false, true} {
 			for _, sub := range []string{"warc", "log"} {
-				dir := opt.Dirs[0] + "/" + sub + "/"
+				dir := opt.Disk.Dirs[0] + "/" + sub + "/"
 				names, err := fsys.List(dir)
 				if err != nil {
 					t.Fatal(err)
@@ -90,7 +90,7 @@ func TestExportAbsent(t *testing.T) {
 			}
 			for kind, subs := range map[export.Kind][]string{export.Links: {"warc"}, export.Near: {"warc"}, export.Index: {"warc"},
 				export.WACZ: {"warc"}, export.Refused: {"log"}, export.Pages: {"warc", "log"}} {
-				x := export.Options{FS: fsys, Dirs: opt.Dirs, Kind: kind, Format: tabular.CSV,
+				x := export.Options{FS: fsys, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.CSV,
 					Target: fmt.Sprintf("t-%s-%v", kind, gone), TempDir: "tmp"}
 				if kind == export.Index {
 					x.Format = export.CDXJ

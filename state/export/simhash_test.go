@@ -77,13 +77,13 @@ func TestNearDuplicates(t *testing.T) {
 		web := similarWeb()
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, web, fs, "http://a.test/")
-		opt.Store, opt.Simhash = true, true
+		opt.Output.Store, opt.Output.Simhash = true, true
 		crawltest.MustRun(t, t.Context(), opt)
-		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, Out: opt.Out}); err != nil || !rep.Balanced() || !rep.Output.StoredAll {
+		if rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Disk.Dirs, Out: opt.Disk.Out}); err != nil || !rep.Balanced() || !rep.Output.StoredAll {
 			t.Fatalf("audit: %v, %+v, %q", err, rep.Output, rep.Bad)
 		}
 		rows := func(kind export.Kind) []map[string]any {
-			x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: kind, Format: tabular.JSONL, Target: "t-" + string(kind), TempDir: "tmp"}
+			x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: kind, Format: tabular.JSONL, Target: "t-" + string(kind), TempDir: "tmp"}
 			if _, err := export.Run(t.Context(), x); err != nil {
 				t.Fatal(err)
 			}

@@ -61,9 +61,9 @@ func TestCombinedTypes(t *testing.T) {
 		}
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, &w, fs, seeds...)
-		opt.Store = true
+		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
-		x := export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
+		x := export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL, Target: "pages", TempDir: "tmp"}
 		if _, err := export.Run(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}

@@ -17,10 +17,10 @@ func TestExportDamagedRecord(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.WebOptions(t, testworld.Mirrors(1, 40), fs, "http://m0.test/")
-		opt.Store = true
+		opt.Output.Store = true
 		crawltest.MustRun(t, t.Context(), opt)
 		wacz := func() *export.Report {
-			rep, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
+			rep, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.WACZ, Target: "site.wacz", TempDir: "tmp"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,7 +29,7 @@ func TestExportDamagedRecord(t *testing.T) {
 		if rep := wacz(); rep.Damaged != 0 || len(rep.Notes) > 0 {
 			t.Errorf("without damage: %d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
-		if _, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, Kind: export.Pages, Format: tabular.JSONL,
+		if _, err := export.Run(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, Kind: export.Pages, Format: tabular.JSONL,
 			Target: "pages", TempDir: "tmp"}); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestExportDamagedRecord(t *testing.T) {
 			if r["url"] != "http://m0.test/p7" {
 				continue
 			}
-			name := opt.Dirs[0] + "/warc/" + r["warc_filename"].(string)
+			name := opt.Disk.Dirs[0] + "/warc/" + r["warc_filename"].(string)
 			data, err := disk.ReadFile(fs, name)
 			if err != nil {
 				t.Fatal(err)
@@ -50,7 +50,7 @@ func TestExportDamagedRecord(t *testing.T) {
 		if rep := wacz(); rep.Damaged != 1 || len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "1 record is damaged") {
 			t.Errorf("%d damaged, notes %q", rep.Damaged, rep.Notes)
 		}
-		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Dirs, TempDir: "tmp"}, "m0.test", 10)
+		site, err := export.Site(t.Context(), export.Options{FS: fs, Dirs: opt.Disk.Dirs, TempDir: "tmp"}, "m0.test", 10)
 		if err != nil || site.Damaged != 1 || len(site.Notes) == 0 {
 			t.Errorf("%v, %d damaged, notes %q", err, site.Damaged, site.Notes)
 		}

@@ -27,14 +27,14 @@ func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, crawl.Options) {
 	web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
 	fs := memfs.New(*testworld.Seed)
 	opt := crawltest.SimOptions(t, web, fs)
-	opt.QueuePages, opt.StockTarget, opt.MaxTime = crawl.Unlimited, 100, 13*time.Second
-	opt.QueueBlockBytes, opt.CheckpointEvery = 4096, time.Second
+	opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxTime = crawl.Unlimited, 100, 13*time.Second
+	opt.Budgets.QueueBlockBytes, opt.Disk.CheckpointEvery = 4096, time.Second
 	var killed *memfs.FS // copied before an orderly stop, which would close the output files
 	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*testworld.Seed) })
 	if _, err := crawl.Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}
-	opt.FS, opt.MaxTime, opt.QueuePages, opt.Linger = killed, 0, 0, 6*time.Hour
+	opt.Disk.FS, opt.Limits.MaxTime, opt.Budgets.QueuePages, opt.Limits.Linger = killed, 0, 0, 6*time.Hour
 	return web, killed, opt
 }
 
@@ -67,7 +67,7 @@ func TestRepairEachKindOfFile(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		_, fs, opt := busyCrawl(t)
 		kinds := map[string][]string{}
-		for _, dir := range opt.Dirs {
+		for _, dir := range opt.Disk.Dirs {
 			files, err := repair.FilesIn(fs, dir, true)
 			if err != nil {
 				t.Fatal(err)
@@ -107,17 +107,17 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options
 	mem := fs.Fork(1)
 	testworld.Hurt(t, rng, mem, files, how)
 	asIs := mem.Fork(1)
-	opt.FS = asIs
+	opt.Disk.FS = asIs
 	if _, err := crawl.Run(t.Context(), opt); err != nil {
 		if !slices.ContainsFunc(files, func(f string) bool { return strings.Contains(err.Error(), f) }) {
 			t.Errorf("%s: the error names none of %q: %v", what, files, err)
 		}
 	} else if strings.Contains(what, "/state/") {
-		if rep := testworld.Deep(t, asIs, opt.Dirs); !rep.Balanced() {
+		if rep := testworld.Deep(t, asIs, opt.Disk.Dirs); !rep.Balanced() {
 			t.Errorf("%s: the crawl continued: %q, %v", what, rep.Bad, rep.Damages)
 		}
 	}
-	rep, err := testworld.Repair(t, mem, opt.Dirs, nil)
+	rep, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil)
 	if err != nil {
 		if !strings.Contains(what, state.SuffixesName) {
 			t.Errorf("%s: repair: %v", what, err)
@@ -125,7 +125,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options
 		return
 	}
 	check := func(when string) {
-		after := testworld.Deep(t, mem, opt.Dirs)
+		after := testworld.Deep(t, mem, opt.Disk.Dirs)
 		outOnly := !slices.ContainsFunc(after.Damages, func(d audit.Damage) bool {
 			return d.Structure != state.NameWARC && d.Structure != state.NameCrawlLog && d.Structure != state.NameSeedLog && d.Structure != state.NameRobotsLog
 		})
@@ -134,7 +134,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt crawl.Options
 		}
 	}
 	check("repaired")
-	opt.FS = mem
+	opt.Disk.FS = mem
 	res, err := crawl.Run(t.Context(), opt)
 	if err != nil && !errors.Is(err, state.ErrFinished) {
 		t.Errorf("%s: after the repair the crawl ends with %v; %q", what, err, rep.Actions)

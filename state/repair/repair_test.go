@@ -46,16 +46,16 @@ func TestRepair(t *testing.T) {
 			web := testworld.SmallWeb(t, nil)
 			fs := memfs.New(*testworld.Seed)
 			opt := crawltest.SimOptions(t, web, fs)
-			opt.QueuePages, opt.StockTarget, opt.MaxPages = crawl.Unlimited, 100, int64(50+rng.IntN(300))
+			opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = crawl.Unlimited, 100, int64(50+rng.IntN(300))
 			if _, err := crawl.Run(t.Context(), opt); err != nil {
 				t.Fatal(err)
 			}
-			files := testworld.StateFiles(t, fs, opt.Dirs, func(p string) bool {
+			files := testworld.StateFiles(t, fs, opt.Disk.Dirs, func(p string) bool {
 				return !strings.HasSuffix(p, "MANIFEST") && !strings.HasSuffix(p, "SECRET")
 			})
 			most := 300
 			// One round in ten hits needed data; about one in four of the others does too.
-			if queues := testworld.StateFiles(t, fs, opt.Dirs, func(p string) bool { return strings.Contains(p, "/beast/") }); i%10 == 0 && len(queues) > 0 {
+			if queues := testworld.StateFiles(t, fs, opt.Disk.Dirs, func(p string) bool { return strings.Contains(p, "/beast/") }); i%10 == 0 && len(queues) > 0 {
 				files, most, needed = queues, 1<<20, true
 			}
 			var hit []string
@@ -64,7 +64,7 @@ func TestRepair(t *testing.T) {
 				hit = append(hit, name)
 				testworld.Spoil(t, rng, fs, name, 1+rng.IntN(most))
 			}
-			rep, err := testworld.Repair(t, fs, opt.Dirs, nil)
+			rep, err := testworld.Repair(t, fs, opt.Disk.Dirs, nil)
 			if err != nil {
 				t.Fatalf("round %d: damage to %q: %v", i, hit, err)
 			}
@@ -72,11 +72,11 @@ func TestRepair(t *testing.T) {
 				repaired++
 			}
 			forgotten += rep.Forgotten
-			if after := testworld.Deep(t, fs, opt.Dirs); !after.Balanced() {
+			if after := testworld.Deep(t, fs, opt.Disk.Dirs); !after.Balanced() {
 				t.Fatalf("round %d: damage to %q: after the repair: %q, %v\nactions: %q", i, hit, after.Bad, after.Damages, rep.Actions)
 			}
 			// Hosts whose robots.txt failed recover.
-			opt.MaxPages, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour
+			opt.Limits.MaxPages, opt.Budgets.QueuePages, opt.Limits.Linger = 0, 0, 6*time.Hour
 			res, err := crawl.Run(t.Context(), opt)
 			if err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatalf("round %d: damage to %q: after the repair: %v", i, hit, err)
@@ -89,7 +89,7 @@ func TestRepair(t *testing.T) {
 				t.Errorf("round %d: damage to %q: fetched %d of %d URLs, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,
 					res.Stop, res.Snapshot.Deferred)
 			}
-			if after := testworld.Deep(t, fs, opt.Dirs); !after.Balanced() {
+			if after := testworld.Deep(t, fs, opt.Disk.Dirs); !after.Balanced() {
 				t.Errorf("round %d: damage to %q: at the end: %q, %v", i, hit, after.Bad, after.Damages)
 			}
 		})
@@ -111,13 +111,13 @@ func isQueue(p string) bool {
 func TestRepairChangesNothing(t *testing.T) {
 	testworld.InBubble(t, func(t *testing.T) {
 		fs, opt := crawltest.StoppedCrawl(t)
-		if rep, err := testworld.Repair(t, fs, opt.Dirs, nil); err != nil || !rep.Nothing() {
+		if rep, err := testworld.Repair(t, fs, opt.Disk.Dirs, nil); err != nil || !rep.Nothing() {
 			t.Fatalf("undamaged crawl: %v, %+v", err, rep)
 		}
 		rng := rand.New(rand.NewPCG(*testworld.Seed, 4))
 		content := func() map[string]string {
 			all := map[string]string{}
-			for _, dir := range opt.Dirs {
+			for _, dir := range opt.Disk.Dirs {
 				files, err := repair.FilesIn(fs, dir, true)
 				if err != nil {
 					t.Fatal(err)
@@ -139,11 +139,11 @@ func TestRepairChangesNothing(t *testing.T) {
 			if round == 50 {
 				t.Fatal("no damage of the queues costs a URL")
 			}
-			for _, name := range testworld.StateFiles(t, fs, opt.Dirs, isQueue) {
+			for _, name := range testworld.StateFiles(t, fs, opt.Disk.Dirs, isQueue) {
 				testworld.Spoil(t, rng, fs, name, 50)
 			}
 			before := content()
-			rep, err := testworld.Repair(t, fs, opt.Dirs, func(o *repair.Options) { o.DryRun = true })
+			rep, err := testworld.Repair(t, fs, opt.Disk.Dirs, func(o *repair.Options) { o.DryRun = true })
 			if err != nil || rep.Nothing() {
 				t.Fatalf("%v, %+v", err, rep)
 			}
@@ -170,7 +170,7 @@ func TestRepairCutOff(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*testworld.Seed, 5))
 		damage := func() {
 			for _, part := range []string{"/beast/", "/urlseen/", "/later/"} {
-				files := testworld.StateFiles(t, fs, opt.Dirs, func(p string) bool { return strings.Contains(p, part) })
+				files := testworld.StateFiles(t, fs, opt.Disk.Dirs, func(p string) bool { return strings.Contains(p, part) })
 				if len(files) > 0 {
 					testworld.Spoil(t, rng, fs, files[rng.IntN(len(files))], 100)
 				}
@@ -182,7 +182,7 @@ func TestRepairCutOff(t *testing.T) {
 		damage()
 		whole := fs.Fork(*testworld.Seed)
 		before := whole.Ops()
-		rep, err := testworld.Repair(t, whole, opt.Dirs, nil)
+		rep, err := testworld.Repair(t, whole, opt.Disk.Dirs, nil)
 		for range 100 { // a hundred bytes may lie beyond the end that the manifest names
 			if err != nil || !rep.Nothing() {
 				break
@@ -190,7 +190,7 @@ func TestRepairCutOff(t *testing.T) {
 			damage()
 			whole = fs.Fork(*testworld.Seed)
 			before = whole.Ops()
-			rep, err = testworld.Repair(t, whole, opt.Dirs, nil)
+			rep, err = testworld.Repair(t, whole, opt.Disk.Dirs, nil)
 		}
 		if err != nil || rep.Nothing() {
 			t.Fatalf("%v, %+v", err, rep)
@@ -204,24 +204,24 @@ func TestRepairCutOff(t *testing.T) {
 			cut := i * ops / cuts
 			mem := fs.Fork(*testworld.Seed)
 			mem.CrashAfter(cut + 1)
-			if _, err := testworld.Repair(t, mem, opt.Dirs, nil); !errors.Is(err, disk.ErrCrashed) {
+			if _, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil); !errors.Is(err, disk.ErrCrashed) {
 				t.Fatalf("cut %d of %d: %v", cut, ops, err)
 			}
 			if mem = mem.Crash(); i%3 == 0 {
 				mem = mem.Kill()
 			}
-			if _, err := audit.Run(mem, opt.Dirs); errors.Is(err, state.ErrRepairing) {
+			if _, err := audit.Run(mem, opt.Disk.Dirs); errors.Is(err, state.ErrRepairing) {
 				refused++
 				again := opt
-				again.FS = mem
+				again.Disk.FS = mem
 				if _, err := crawl.Run(t.Context(), again); !errors.Is(err, state.ErrRepairing) {
 					t.Fatalf("cut %d: a crawl between two repairs: %v", cut, err)
 				}
 			}
-			if _, err := testworld.Repair(t, mem, opt.Dirs, nil); err != nil {
+			if _, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil); err != nil {
 				t.Fatalf("cut %d of %d: the second repair: %v", cut, ops, err)
 			}
-			if after := testworld.Deep(t, mem, opt.Dirs); !after.Balanced() {
+			if after := testworld.Deep(t, mem, opt.Disk.Dirs); !after.Balanced() {
 				t.Fatalf("cut %d of %d: %q, %v", cut, ops, after.Bad, after.Damages)
 			}
 		}
@@ -238,16 +238,16 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 		fs, opt := crawltest.StoppedCrawl(t)
 		for _, name := range []string{state.ManifestName, state.SecretName} {
 			mem := fs.Fork(*testworld.Seed)
-			for _, dir := range opt.Dirs { // damage the copies too
+			for _, dir := range opt.Disk.Dirs { // damage the copies too
 				testworld.Spoil(t, rand.New(rand.NewPCG(1, 1)), mem, dir+"/"+name, 20)
 			}
-			if _, err := testworld.Repair(t, mem, opt.Dirs, nil); err == nil || !strings.Contains(err.Error(), "repair is impossible") {
+			if _, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil); err == nil || !strings.Contains(err.Error(), "repair is impossible") {
 				t.Errorf("damage to %s: %v", name, err)
 			}
 		}
 		mem := fs.Fork(*testworld.Seed)
 		testworld.Spoil(t, rand.New(rand.NewPCG(1, 1)), mem, "d0/"+state.SuffixesName, 1<<20)
-		rep, err := testworld.Repair(t, mem, opt.Dirs, nil)
+		rep, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil)
 		if err != nil || !slices.ContainsFunc(rep.Actions, func(s string) bool { return strings.Contains(s, "suffix") }) {
 			t.Errorf("damage to the suffix list: %v, %+v", err, rep)
 		}
@@ -263,22 +263,22 @@ func TestRepairWithoutOutput(t *testing.T) {
 		web := testworld.SmallWeb(t, func(o *simweb.Options) { o.Pages = 1500 })
 		fs := memfs.New(*testworld.Seed)
 		opt := crawltest.SimOptions(t, web, fs)
-		opt.QueuePages, opt.StockTarget, opt.MaxPages = crawl.Unlimited, 100, 200
-		opt.Store, opt.CrawlLog = false, state.LogOff
+		opt.Budgets.QueuePages, opt.Order.StockTarget, opt.Limits.MaxPages = crawl.Unlimited, 100, 200
+		opt.Output.Store, opt.Output.CrawlLog = false, state.LogOff
 		if _, err := crawl.Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
 		}
-		opt.MaxPages = 0
+		opt.Limits.MaxPages = 0
 		rng := rand.New(rand.NewPCG(*testworld.Seed, 6))
 		unnamed, unseen := int64(0), int64(0)
 		// Some damage hits nothing that counts.
 		for round := 0; round < 5 && (unnamed == 0 || unseen == 0); round++ {
 			for _, part := range []string{"/tails-", "/beast/", "/urlseen/cache"} {
 				mem := fs.Fork(1)
-				for _, name := range testworld.StateFiles(t, mem, opt.Dirs, func(p string) bool { return strings.Contains(p, part) }) {
+				for _, name := range testworld.StateFiles(t, mem, opt.Disk.Dirs, func(p string) bool { return strings.Contains(p, part) }) {
 					testworld.Spoil(t, rng, mem, name, 1<<20)
 				}
-				rep, err := testworld.Repair(t, mem, opt.Dirs, nil)
+				rep, err := testworld.Repair(t, mem, opt.Disk.Dirs, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -286,15 +286,15 @@ func TestRepairWithoutOutput(t *testing.T) {
 					t.Errorf("damage to %s: %d URLs forgotten, although nothing records which ended", part, rep.Forgotten)
 				}
 				unnamed, unseen = unnamed+rep.Unnamed, unseen+rep.Unseen
-				if after := testworld.Deep(t, mem, opt.Dirs); !after.Balanced() {
+				if after := testworld.Deep(t, mem, opt.Disk.Dirs); !after.Balanced() {
 					t.Errorf("damage to %s: %q, %v; %q", part, after.Bad, after.Damages, rep.Actions)
 				}
 				again := opt
-				again.FS = mem
+				again.Disk.FS = mem
 				if _, err := crawl.Run(t.Context(), again); err != nil {
 					t.Errorf("damage to %s: after the repair the crawl ends with %v", part, err)
 				}
-				if after := testworld.Deep(t, mem, opt.Dirs); !after.Balanced() {
+				if after := testworld.Deep(t, mem, opt.Disk.Dirs); !after.Balanced() {
 					t.Errorf("damage to %s: at the end: %q, %v", part, after.Bad, after.Damages)
 				}
 			}

@@ -1,0 +1,26 @@
+package options
+
+import "errors"
+
+// Identity says who crawls, to sites and in the records of the output.
+type Identity struct {
+	// Agent is the product token of User-Agent and robots.txt matching (RFC 9309 2.2.1). It is required.
+	Agent string
+	// Contact is an e-mail address or URL of the operator, sent with every request.
+	Contact string
+	// UserAgent is the User-Agent header of Fetcher, for the records of the output; "" omits it.
+	UserAgent string
+	// Version is that of the program, for the records of the output.
+	Version string
+	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means
+	// localhost.
+	Host string
+}
+
+// Validate returns an error if there is no agent.
+func (o *Identity) Validate() error {
+	if o.Agent == "" {
+		return errors.New("crawl: no agent token given")
+	}
+	return nil
+}

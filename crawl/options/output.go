@@ -1,0 +1,59 @@
+package options
+
+import (
+	"fmt"
+	"io/fs"
+	"time"
+
+	"drumbeat/state"
+	"drumbeat/warc"
+)
+
+// Output says what a crawl stores, and in which form.
+type Output struct {
+	// Store writes responses to WARC files.
+	Store bool
+	// WARCFileBytes is the size at which a WARC file is finished. Default: 1 GB.
+	WARCFileBytes int64
+	WARCFormat    warc.Format
+	WARCDict      []byte // of zst files, from warc.ReadDict; empty: none
+	WARCLevel     int    // warc.LevelFast, or 1 to 9
+	// RollEvery is the age at which output files are finished, so that they can be moved away while the
+	// crawl runs. Files are also finished when they are full and when the crawl stops. 0 means no age
+	// limit.
+	RollEvery time.Duration
+	// OutMode is the mode of finished output files, such as 0640. Their directories get the matching
+	// access. 0 means 0600.
+	OutMode fs.FileMode
+	// ArchiveRobots stores the exchanges for robots.txt, including redirects. ArchiveDNS stores the DNS
+	// answers. Both require Store.
+	ArchiveRobots, ArchiveDNS bool
+	// ContentSeen says what happens to bodies seen before; "": ContentRecord. ContentRecord without Store is
+	// ContentOff.
+	ContentSeen state.ContentSeen
+	// NoArchive and NoIndex say what is stored of a response with this directive; "": ArchiveKeep.
+	NoArchive, NoIndex state.Archive
+	// Simhash stores the simhash of each page's visible text (package internal/simhash).
+	Simhash bool
+	// CrawlLog says which outcomes of URLs are logged. Default: state.LogErrors.
+	CrawlLog state.LogLevel
+}
+
+// Defaults sets the zero fields.
+func (o *Output) Defaults() {
+	setDefault(&o.ContentSeen, state.ContentRecord)
+	if !o.Store && o.ContentSeen == state.ContentRecord {
+		o.ContentSeen = state.ContentOff // there is nothing to record
+	}
+	setDefault(&o.CrawlLog, state.LogErrors)
+	setDefault(&o.WARCFileBytes, 1_000_000_000)
+}
+
+// Validate returns an error if the level of the log is unknown.
+func (o *Output) Validate() error {
+	switch o.CrawlLog {
+	case "", state.LogOff, state.LogErrors, state.LogAll:
+		return nil
+	}
+	return fmt.Errorf("crawl: crawl log level %q is not off, errors or all", o.CrawlLog)
+}
